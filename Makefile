@@ -1,0 +1,85 @@
+# The one runner. Every target makes what it needs: start with `make demo` in a fresh clone.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+
+PYTHON ?= python3
+DIR ?= .
+# Test processes. JOBS=0 runs in one process, for a debugger; ARGS goes to pytest as it is.
+JOBS ?= 2
+ARGS ?=
+
+VENV := .venv
+PY := $(VENV)/bin/python
+GENERATE_VENV := .venv-generate
+GENERATE_PY := $(GENERATE_VENV)/bin/python
+# The protocol as it was last released: `make release-proto` writes it, `make check` compares.
+RELEASED := proto/released.binpb
+SOURCES := service drivers clients/python tests scripts $(wildcard bench examples)
+
+READY := $(VENV)/.ready
+GENERATE_READY := $(GENERATE_VENV)/.ready
+
+.PHONY: help setup demo test check format generate release-proto bench lock clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
+
+setup: $(READY) ## make .venv (the other targets do it themselves)
+
+$(READY): pyproject.toml clients/python/pyproject.toml requirements/dev.txt scripts/bootstrap.py
+	@command -v $(PYTHON) >/dev/null || { echo "error: no $(PYTHON) here; Python 3.11 or newer is needed (make PYTHON=/path/to/python3 …)." >&2; exit 1; }
+	@$(PYTHON) scripts/bootstrap.py $(VENV) requirements/dev.txt clients/python .
+	@touch $@
+
+$(GENERATE_READY): requirements/generate.txt scripts/bootstrap.py
+	@command -v $(PYTHON) >/dev/null || { echo "error: no $(PYTHON) here; Python 3.11 or newer is needed (make PYTHON=/path/to/python3 …)." >&2; exit 1; }
+	@$(PYTHON) scripts/bootstrap.py $(GENERATE_VENV) requirements/generate.txt
+	@touch $@
+
+demo: $(READY) ## a durable agent run on DIR (default: this tree) that survives kill -9
+	@$(PY) examples/survey/demo.py "$(DIR)"
+
+test: $(READY) ## run every test (ARGS='-k lease' selects some)
+	@$(PY) -m pytest -n $(JOBS) $(ARGS)
+
+check: $(READY) $(GENERATE_READY) ## lint, formats, types, protocol, generated code, floors
+	@echo "==> ruff"; $(PY) -m ruff check $(SOURCES)
+	@$(PY) -m ruff format --check $(SOURCES)
+	@echo "==> generated code is fresh"; $(GENERATE_PY) scripts/generate.py --check
+	@echo "==> protocol"; $(VENV)/bin/buf lint
+	@$(VENV)/bin/buf format --diff --exit-code
+	@if [ -f $(RELEASED) ]; then $(VENV)/bin/buf breaking --against $(RELEASED); else echo "    $(RELEASED) is absent: nothing was released that could break"; fi
+	@echo "==> house: floors, runtime, style"; $(PY) -m pytest -q tests/house
+	@if [ -f Dockerfile ]; then echo "==> Dockerfile"; $(VENV)/bin/hadolint Dockerfile; fi
+	@echo "==> basedpyright"; $(PY) -m basedpyright
+
+format: $(READY) ## format the code and mend what ruff can mend
+	@$(PY) -m ruff check --fix-only $(SOURCES)
+	@$(PY) -m ruff format $(SOURCES)
+	@if compgen -G 'proto/stepwell/v1/*.proto' >/dev/null; then $(VENV)/bin/buf format -w; fi
+
+generate: $(GENERATE_READY) ## make the Python code in stepwell_client/v1 from proto/
+	@$(GENERATE_PY) scripts/generate.py
+
+release-proto: $(READY) ## keep the protocol as released: later checks refuse to break it
+	@$(VENV)/bin/buf build --exclude-source-info -o $(RELEASED)
+
+bench: $(READY) ## print speed and latency (takes minutes; an idle machine tells most)
+	@$(PY) -m bench $(ARGS)
+
+lock: ## pin newer packages in requirements/ (needs uv)
+	@command -v uv >/dev/null || { echo "error: 'make lock' needs uv on the PATH." >&2; exit 1; }
+	@uv pip compile -q --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate \
+	    --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
+	    --no-emit-package stepwell-client --extra uvloop --group dev pyproject.toml \
+	    -o requirements/dev.txt
+	@uv pip compile -q --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate \
+	    --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
+	    --group generate -o requirements/generate.txt
+
+clean: ## remove the environments and all that was built
+	@rm -rf $(VENV) $(GENERATE_VENV) build dist clients/python/dist .pytest_cache .ruff_cache .hypothesis
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

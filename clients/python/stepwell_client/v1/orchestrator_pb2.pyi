@@ -1,0 +1,430 @@
+import datetime
+
+from google.protobuf import duration_pb2 as _duration_pb2
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from stepwell_client.v1 import types_pb2 as _types_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class WatchEndReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    WATCH_END_REASON_UNSPECIFIED: _ClassVar[WatchEndReason]
+    WATCH_END_REASON_FINISHED: _ClassVar[WatchEndReason]
+    WATCH_END_REASON_DRAINING: _ClassVar[WatchEndReason]
+    WATCH_END_REASON_SLOW_CONSUMER: _ClassVar[WatchEndReason]
+    WATCH_END_REASON_PURGED: _ClassVar[WatchEndReason]
+WATCH_END_REASON_UNSPECIFIED: WatchEndReason
+WATCH_END_REASON_FINISHED: WatchEndReason
+WATCH_END_REASON_DRAINING: WatchEndReason
+WATCH_END_REASON_SLOW_CONSUMER: WatchEndReason
+WATCH_END_REASON_PURGED: WatchEndReason
+
+class StartRunRequest(_message.Message):
+    __slots__ = ("pipeline_id", "queue", "goal", "input", "labels", "executor_id", "max_iterations", "max_parallel", "priority", "budget", "step_retry", "step_timeout", "start_delay", "plan", "stages", "request_id", "validate_only")
+    class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    PIPELINE_ID_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    GOAL_FIELD_NUMBER: _ClassVar[int]
+    INPUT_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    EXECUTOR_ID_FIELD_NUMBER: _ClassVar[int]
+    MAX_ITERATIONS_FIELD_NUMBER: _ClassVar[int]
+    MAX_PARALLEL_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    BUDGET_FIELD_NUMBER: _ClassVar[int]
+    STEP_RETRY_FIELD_NUMBER: _ClassVar[int]
+    STEP_TIMEOUT_FIELD_NUMBER: _ClassVar[int]
+    START_DELAY_FIELD_NUMBER: _ClassVar[int]
+    PLAN_FIELD_NUMBER: _ClassVar[int]
+    STAGES_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
+    pipeline_id: str
+    queue: str
+    goal: str
+    input: _types_pb2.Payload
+    labels: _containers.ScalarMap[str, str]
+    executor_id: str
+    max_iterations: int
+    max_parallel: int
+    priority: int
+    budget: _types_pb2.Budget
+    step_retry: _types_pb2.RetryPolicy
+    step_timeout: _duration_pb2.Duration
+    start_delay: _duration_pb2.Duration
+    plan: _types_pb2.PlanDraft
+    stages: _containers.RepeatedScalarFieldContainer[_types_pb2.StepKind]
+    request_id: str
+    validate_only: bool
+    def __init__(self, pipeline_id: _Optional[str] = ..., queue: _Optional[str] = ..., goal: _Optional[str] = ..., input: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., labels: _Optional[_Mapping[str, str]] = ..., executor_id: _Optional[str] = ..., max_iterations: _Optional[int] = ..., max_parallel: _Optional[int] = ..., priority: _Optional[int] = ..., budget: _Optional[_Union[_types_pb2.Budget, _Mapping]] = ..., step_retry: _Optional[_Union[_types_pb2.RetryPolicy, _Mapping]] = ..., step_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., start_delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., plan: _Optional[_Union[_types_pb2.PlanDraft, _Mapping]] = ..., stages: _Optional[_Iterable[_Union[_types_pb2.StepKind, str]]] = ..., request_id: _Optional[str] = ..., validate_only: bool = ...) -> None: ...
+
+class StartRunResponse(_message.Message):
+    __slots__ = ("run", "created")
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    CREATED_FIELD_NUMBER: _ClassVar[int]
+    run: _types_pb2.Run
+    created: bool
+    def __init__(self, run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., created: bool = ...) -> None: ...
+
+class GetRunRequest(_message.Message):
+    __slots__ = ("run_id",)
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    def __init__(self, run_id: _Optional[str] = ...) -> None: ...
+
+class GetRunResponse(_message.Message):
+    __slots__ = ("run",)
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    run: _types_pb2.Run
+    def __init__(self, run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ...) -> None: ...
+
+class ListRunsRequest(_message.Message):
+    __slots__ = ("statuses", "pipeline_id", "queue", "executor_id", "labels", "blocked_on", "page_size", "page_token")
+    class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    STATUSES_FIELD_NUMBER: _ClassVar[int]
+    PIPELINE_ID_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    EXECUTOR_ID_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    BLOCKED_ON_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    statuses: _containers.RepeatedScalarFieldContainer[_types_pb2.RunStatus]
+    pipeline_id: str
+    queue: str
+    executor_id: str
+    labels: _containers.ScalarMap[str, str]
+    blocked_on: _containers.RepeatedScalarFieldContainer[_types_pb2.BlockedKind]
+    page_size: int
+    page_token: str
+    def __init__(self, statuses: _Optional[_Iterable[_Union[_types_pb2.RunStatus, str]]] = ..., pipeline_id: _Optional[str] = ..., queue: _Optional[str] = ..., executor_id: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., blocked_on: _Optional[_Iterable[_Union[_types_pb2.BlockedKind, str]]] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class ListRunsResponse(_message.Message):
+    __slots__ = ("runs", "next_page_token")
+    RUNS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    runs: _containers.RepeatedCompositeFieldContainer[_types_pb2.Run]
+    next_page_token: str
+    def __init__(self, runs: _Optional[_Iterable[_Union[_types_pb2.Run, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class ListTasksRequest(_message.Message):
+    __slots__ = ("run_id", "page_size", "page_token", "full_specs")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    FULL_SPECS_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    page_size: int
+    page_token: str
+    full_specs: bool
+    def __init__(self, run_id: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., full_specs: bool = ...) -> None: ...
+
+class ListTasksResponse(_message.Message):
+    __slots__ = ("tasks", "next_page_token")
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    tasks: _containers.RepeatedCompositeFieldContainer[TaskEntry]
+    next_page_token: str
+    def __init__(self, tasks: _Optional[_Iterable[_Union[TaskEntry, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class TaskEntry(_message.Message):
+    __slots__ = ("task", "spec")
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    SPEC_FIELD_NUMBER: _ClassVar[int]
+    task: _types_pb2.Task
+    spec: _types_pb2.TaskSpec
+    def __init__(self, task: _Optional[_Union[_types_pb2.Task, _Mapping]] = ..., spec: _Optional[_Union[_types_pb2.TaskSpec, _Mapping]] = ...) -> None: ...
+
+class ListExecutionsRequest(_message.Message):
+    __slots__ = ("run_id", "task_id", "page_size", "page_token")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    task_id: str
+    page_size: int
+    page_token: str
+    def __init__(self, run_id: _Optional[str] = ..., task_id: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class ListExecutionsResponse(_message.Message):
+    __slots__ = ("executions", "next_page_token")
+    EXECUTIONS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    executions: _containers.RepeatedCompositeFieldContainer[_types_pb2.Execution]
+    next_page_token: str
+    def __init__(self, executions: _Optional[_Iterable[_Union[_types_pb2.Execution, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class GetResultsRequest(_message.Message):
+    __slots__ = ("run_id", "task_ids", "execution_ids", "page_size", "page_token")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    TASK_IDS_FIELD_NUMBER: _ClassVar[int]
+    EXECUTION_IDS_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    task_ids: _containers.RepeatedScalarFieldContainer[str]
+    execution_ids: _containers.RepeatedScalarFieldContainer[str]
+    page_size: int
+    page_token: str
+    def __init__(self, run_id: _Optional[str] = ..., task_ids: _Optional[_Iterable[str]] = ..., execution_ids: _Optional[_Iterable[str]] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class GetResultsResponse(_message.Message):
+    __slots__ = ("run_result", "results", "next_page_token")
+    RUN_RESULT_FIELD_NUMBER: _ClassVar[int]
+    RESULTS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    run_result: Result
+    results: _containers.RepeatedCompositeFieldContainer[Result]
+    next_page_token: str
+    def __init__(self, run_result: _Optional[_Union[Result, _Mapping]] = ..., results: _Optional[_Iterable[_Union[Result, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class Result(_message.Message):
+    __slots__ = ("task_id", "execution_id", "status", "payload", "by_reference", "failure")
+    TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_FIELD_NUMBER: _ClassVar[int]
+    BY_REFERENCE_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
+    task_id: str
+    execution_id: str
+    status: _types_pb2.TaskStatus
+    payload: _types_pb2.Payload
+    by_reference: bool
+    failure: _types_pb2.Failure
+    def __init__(self, task_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., status: _Optional[_Union[_types_pb2.TaskStatus, str]] = ..., payload: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., by_reference: bool = ..., failure: _Optional[_Union[_types_pb2.Failure, _Mapping]] = ...) -> None: ...
+
+class WaitRunRequest(_message.Message):
+    __slots__ = ("run_id", "timeout")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    timeout: _duration_pb2.Duration
+    def __init__(self, run_id: _Optional[str] = ..., timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+
+class WaitRunResponse(_message.Message):
+    __slots__ = ("run", "ended")
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    ENDED_FIELD_NUMBER: _ClassVar[int]
+    run: _types_pb2.Run
+    ended: bool
+    def __init__(self, run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., ended: bool = ...) -> None: ...
+
+class WatchRunRequest(_message.Message):
+    __slots__ = ("run_id", "after", "types", "task_ids", "progress_interval")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    TYPES_FIELD_NUMBER: _ClassVar[int]
+    TASK_IDS_FIELD_NUMBER: _ClassVar[int]
+    PROGRESS_INTERVAL_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    after: int
+    types: _containers.RepeatedScalarFieldContainer[_types_pb2.EventType]
+    task_ids: _containers.RepeatedScalarFieldContainer[str]
+    progress_interval: _duration_pb2.Duration
+    def __init__(self, run_id: _Optional[str] = ..., after: _Optional[int] = ..., types: _Optional[_Iterable[_Union[_types_pb2.EventType, str]]] = ..., task_ids: _Optional[_Iterable[str]] = ..., progress_interval: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+
+class WatchRunResponse(_message.Message):
+    __slots__ = ("events", "progress", "end")
+    EVENTS_FIELD_NUMBER: _ClassVar[int]
+    PROGRESS_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    events: EventBatch
+    progress: WatchProgress
+    end: WatchEnd
+    def __init__(self, events: _Optional[_Union[EventBatch, _Mapping]] = ..., progress: _Optional[_Union[WatchProgress, _Mapping]] = ..., end: _Optional[_Union[WatchEnd, _Mapping]] = ...) -> None: ...
+
+class EventBatch(_message.Message):
+    __slots__ = ("events", "next_after")
+    EVENTS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_AFTER_FIELD_NUMBER: _ClassVar[int]
+    events: _containers.RepeatedCompositeFieldContainer[_types_pb2.Event]
+    next_after: int
+    def __init__(self, events: _Optional[_Iterable[_Union[_types_pb2.Event, _Mapping]]] = ..., next_after: _Optional[int] = ...) -> None: ...
+
+class WatchProgress(_message.Message):
+    __slots__ = ("after",)
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    after: int
+    def __init__(self, after: _Optional[int] = ...) -> None: ...
+
+class WatchEnd(_message.Message):
+    __slots__ = ("reason", "run")
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    reason: WatchEndReason
+    run: _types_pb2.Run
+    def __init__(self, reason: _Optional[_Union[WatchEndReason, str]] = ..., run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ...) -> None: ...
+
+class WatchRunsRequest(_message.Message):
+    __slots__ = ("cursor", "pipeline_id", "statuses", "labels", "progress_interval")
+    class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    PIPELINE_ID_FIELD_NUMBER: _ClassVar[int]
+    STATUSES_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    PROGRESS_INTERVAL_FIELD_NUMBER: _ClassVar[int]
+    cursor: str
+    pipeline_id: str
+    statuses: _containers.RepeatedScalarFieldContainer[_types_pb2.RunStatus]
+    labels: _containers.ScalarMap[str, str]
+    progress_interval: _duration_pb2.Duration
+    def __init__(self, cursor: _Optional[str] = ..., pipeline_id: _Optional[str] = ..., statuses: _Optional[_Iterable[_Union[_types_pb2.RunStatus, str]]] = ..., labels: _Optional[_Mapping[str, str]] = ..., progress_interval: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+
+class WatchRunsResponse(_message.Message):
+    __slots__ = ("updates", "progress", "end")
+    UPDATES_FIELD_NUMBER: _ClassVar[int]
+    PROGRESS_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    updates: RunUpdateBatch
+    progress: RunsProgress
+    end: WatchEnd
+    def __init__(self, updates: _Optional[_Union[RunUpdateBatch, _Mapping]] = ..., progress: _Optional[_Union[RunsProgress, _Mapping]] = ..., end: _Optional[_Union[WatchEnd, _Mapping]] = ...) -> None: ...
+
+class RunUpdateBatch(_message.Message):
+    __slots__ = ("updates", "cursor")
+    UPDATES_FIELD_NUMBER: _ClassVar[int]
+    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    updates: _containers.RepeatedCompositeFieldContainer[RunUpdate]
+    cursor: str
+    def __init__(self, updates: _Optional[_Iterable[_Union[RunUpdate, _Mapping]]] = ..., cursor: _Optional[str] = ...) -> None: ...
+
+class RunUpdate(_message.Message):
+    __slots__ = ("run", "version")
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    run: _types_pb2.Run
+    version: int
+    def __init__(self, run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., version: _Optional[int] = ...) -> None: ...
+
+class RunsProgress(_message.Message):
+    __slots__ = ("cursor",)
+    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    cursor: str
+    def __init__(self, cursor: _Optional[str] = ...) -> None: ...
+
+class ResumeRunRequest(_message.Message):
+    __slots__ = ("run_id", "retry_failed", "reason", "request_id", "validate_only")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    RETRY_FAILED_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    retry_failed: bool
+    reason: str
+    request_id: str
+    validate_only: bool
+    def __init__(self, run_id: _Optional[str] = ..., retry_failed: bool = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ..., validate_only: bool = ...) -> None: ...
+
+class ResumeRunResponse(_message.Message):
+    __slots__ = ("run", "changed")
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    CHANGED_FIELD_NUMBER: _ClassVar[int]
+    run: _types_pb2.Run
+    changed: bool
+    def __init__(self, run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., changed: bool = ...) -> None: ...
+
+class PauseRunRequest(_message.Message):
+    __slots__ = ("run_id", "reason", "request_id")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    reason: str
+    request_id: str
+    def __init__(self, run_id: _Optional[str] = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class PauseRunResponse(_message.Message):
+    __slots__ = ("run", "changed")
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    CHANGED_FIELD_NUMBER: _ClassVar[int]
+    run: _types_pb2.Run
+    changed: bool
+    def __init__(self, run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., changed: bool = ...) -> None: ...
+
+class CancelRunRequest(_message.Message):
+    __slots__ = ("run_id", "reason", "request_id")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    reason: str
+    request_id: str
+    def __init__(self, run_id: _Optional[str] = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class CancelRunResponse(_message.Message):
+    __slots__ = ("run", "changed")
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    CHANGED_FIELD_NUMBER: _ClassVar[int]
+    run: _types_pb2.Run
+    changed: bool
+    def __init__(self, run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., changed: bool = ...) -> None: ...
+
+class DeleteRunRequest(_message.Message):
+    __slots__ = ("run_id",)
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    def __init__(self, run_id: _Optional[str] = ...) -> None: ...
+
+class DeleteRunResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class GetServerInfoRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class GetServerInfoResponse(_message.Message):
+    __slots__ = ("version", "features", "store", "limits", "subject", "tenant_id", "scopes", "replica_id", "server_time")
+    class LimitsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    FEATURES_FIELD_NUMBER: _ClassVar[int]
+    STORE_FIELD_NUMBER: _ClassVar[int]
+    LIMITS_FIELD_NUMBER: _ClassVar[int]
+    SUBJECT_FIELD_NUMBER: _ClassVar[int]
+    TENANT_ID_FIELD_NUMBER: _ClassVar[int]
+    SCOPES_FIELD_NUMBER: _ClassVar[int]
+    REPLICA_ID_FIELD_NUMBER: _ClassVar[int]
+    SERVER_TIME_FIELD_NUMBER: _ClassVar[int]
+    version: str
+    features: _containers.RepeatedScalarFieldContainer[str]
+    store: _types_pb2.StoreInfo
+    limits: _containers.ScalarMap[str, int]
+    subject: str
+    tenant_id: str
+    scopes: _containers.RepeatedScalarFieldContainer[str]
+    replica_id: str
+    server_time: _timestamp_pb2.Timestamp
+    def __init__(self, version: _Optional[str] = ..., features: _Optional[_Iterable[str]] = ..., store: _Optional[_Union[_types_pb2.StoreInfo, _Mapping]] = ..., limits: _Optional[_Mapping[str, int]] = ..., subject: _Optional[str] = ..., tenant_id: _Optional[str] = ..., scopes: _Optional[_Iterable[str]] = ..., replica_id: _Optional[str] = ..., server_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...

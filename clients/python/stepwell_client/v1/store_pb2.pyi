@@ -1,0 +1,708 @@
+import datetime
+
+from google.protobuf import duration_pb2 as _duration_pb2
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from stepwell_client.v1 import types_pb2 as _types_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class Verdict(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    VERDICT_UNSPECIFIED: _ClassVar[Verdict]
+    VERDICT_COMMITTED: _ClassVar[Verdict]
+    VERDICT_CONFLICT: _ClassVar[Verdict]
+    VERDICT_LEASE_LOST: _ClassVar[Verdict]
+
+class DueKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    DUE_KIND_UNSPECIFIED: _ClassVar[DueKind]
+    DUE_KIND_LEASE_EXPIRED: _ClassVar[DueKind]
+    DUE_KIND_ATTEMPT_TIMED_OUT: _ClassVar[DueKind]
+    DUE_KIND_TIMER: _ClassVar[DueKind]
+VERDICT_UNSPECIFIED: Verdict
+VERDICT_COMMITTED: Verdict
+VERDICT_CONFLICT: Verdict
+VERDICT_LEASE_LOST: Verdict
+DUE_KIND_UNSPECIFIED: DueKind
+DUE_KIND_LEASE_EXPIRED: DueKind
+DUE_KIND_ATTEMPT_TIMED_OUT: DueKind
+DUE_KIND_TIMER: DueKind
+
+class Commit(_message.Message):
+    __slots__ = ("commit_id", "tenant_id", "run_id", "version", "run", "input", "plan", "tasks", "executions", "outcomes", "leases", "fences", "timers", "inputs", "events", "messages", "request")
+    COMMIT_ID_FIELD_NUMBER: _ClassVar[int]
+    TENANT_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    INPUT_FIELD_NUMBER: _ClassVar[int]
+    PLAN_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    EXECUTIONS_FIELD_NUMBER: _ClassVar[int]
+    OUTCOMES_FIELD_NUMBER: _ClassVar[int]
+    LEASES_FIELD_NUMBER: _ClassVar[int]
+    FENCES_FIELD_NUMBER: _ClassVar[int]
+    TIMERS_FIELD_NUMBER: _ClassVar[int]
+    INPUTS_FIELD_NUMBER: _ClassVar[int]
+    EVENTS_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    commit_id: str
+    tenant_id: str
+    run_id: str
+    version: int
+    run: _types_pb2.Run
+    input: _types_pb2.Payload
+    plan: _types_pb2.Plan
+    tasks: _containers.RepeatedCompositeFieldContainer[_types_pb2.Task]
+    executions: _containers.RepeatedCompositeFieldContainer[_types_pb2.Execution]
+    outcomes: _containers.RepeatedCompositeFieldContainer[StoredOutcome]
+    leases: _containers.RepeatedCompositeFieldContainer[Lease]
+    fences: _containers.RepeatedCompositeFieldContainer[Fence]
+    timers: _containers.RepeatedCompositeFieldContainer[Timer]
+    inputs: _containers.RepeatedCompositeFieldContainer[_types_pb2.InputRequest]
+    events: _containers.RepeatedCompositeFieldContainer[_types_pb2.Event]
+    messages: _containers.RepeatedCompositeFieldContainer[_types_pb2.Message]
+    request: RequestRecord
+    def __init__(self, commit_id: _Optional[str] = ..., tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., version: _Optional[int] = ..., run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., input: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., plan: _Optional[_Union[_types_pb2.Plan, _Mapping]] = ..., tasks: _Optional[_Iterable[_Union[_types_pb2.Task, _Mapping]]] = ..., executions: _Optional[_Iterable[_Union[_types_pb2.Execution, _Mapping]]] = ..., outcomes: _Optional[_Iterable[_Union[StoredOutcome, _Mapping]]] = ..., leases: _Optional[_Iterable[_Union[Lease, _Mapping]]] = ..., fences: _Optional[_Iterable[_Union[Fence, _Mapping]]] = ..., timers: _Optional[_Iterable[_Union[Timer, _Mapping]]] = ..., inputs: _Optional[_Iterable[_Union[_types_pb2.InputRequest, _Mapping]]] = ..., events: _Optional[_Iterable[_Union[_types_pb2.Event, _Mapping]]] = ..., messages: _Optional[_Iterable[_Union[_types_pb2.Message, _Mapping]]] = ..., request: _Optional[_Union[RequestRecord, _Mapping]] = ...) -> None: ...
+
+class StoredOutcome(_message.Message):
+    __slots__ = ("execution_id", "result", "prompt", "response")
+    EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    PROMPT_FIELD_NUMBER: _ClassVar[int]
+    RESPONSE_FIELD_NUMBER: _ClassVar[int]
+    execution_id: str
+    result: _types_pb2.Payload
+    prompt: str
+    response: str
+    def __init__(self, execution_id: _Optional[str] = ..., result: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., prompt: _Optional[str] = ..., response: _Optional[str] = ...) -> None: ...
+
+class Lease(_message.Message):
+    __slots__ = ("execution_id", "token", "worker_id", "instance_id", "lease", "limit")
+    EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    WORKER_ID_FIELD_NUMBER: _ClassVar[int]
+    INSTANCE_ID_FIELD_NUMBER: _ClassVar[int]
+    LEASE_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    execution_id: str
+    token: str
+    worker_id: str
+    instance_id: str
+    lease: _duration_pb2.Duration
+    limit: _duration_pb2.Duration
+    def __init__(self, execution_id: _Optional[str] = ..., token: _Optional[str] = ..., worker_id: _Optional[str] = ..., instance_id: _Optional[str] = ..., lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., limit: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+
+class Fence(_message.Message):
+    __slots__ = ("execution_id", "token")
+    EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    execution_id: str
+    token: str
+    def __init__(self, execution_id: _Optional[str] = ..., token: _Optional[str] = ...) -> None: ...
+
+class Timer(_message.Message):
+    __slots__ = ("name", "delay")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    DELAY_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    delay: _duration_pb2.Duration
+    def __init__(self, name: _Optional[str] = ..., delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+
+class RequestRecord(_message.Message):
+    __slots__ = ("request_id", "fingerprint", "version")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    FINGERPRINT_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    request_id: str
+    fingerprint: str
+    version: int
+    def __init__(self, request_id: _Optional[str] = ..., fingerprint: _Optional[str] = ..., version: _Optional[int] = ...) -> None: ...
+
+class CommitResult(_message.Message):
+    __slots__ = ("verdict", "now_time")
+    VERDICT_FIELD_NUMBER: _ClassVar[int]
+    NOW_TIME_FIELD_NUMBER: _ClassVar[int]
+    verdict: Verdict
+    now_time: _timestamp_pb2.Timestamp
+    def __init__(self, verdict: _Optional[_Union[Verdict, str]] = ..., now_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class Renewal(_message.Message):
+    __slots__ = ("tenant_id", "run_id", "execution_id", "token", "lease", "progress", "session")
+    TENANT_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    LEASE_FIELD_NUMBER: _ClassVar[int]
+    PROGRESS_FIELD_NUMBER: _ClassVar[int]
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    tenant_id: str
+    run_id: str
+    execution_id: str
+    token: str
+    lease: _duration_pb2.Duration
+    progress: _types_pb2.Payload
+    session: _types_pb2.Session
+    def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., token: _Optional[str] = ..., lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., progress: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., session: _Optional[_Union[_types_pb2.Session, _Mapping]] = ...) -> None: ...
+
+class Want(_message.Message):
+    __slots__ = ("tenant_id", "queues", "kinds", "roles", "limit")
+    TENANT_ID_FIELD_NUMBER: _ClassVar[int]
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    KINDS_FIELD_NUMBER: _ClassVar[int]
+    ROLES_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    tenant_id: str
+    queues: _containers.RepeatedScalarFieldContainer[str]
+    kinds: _containers.RepeatedScalarFieldContainer[_types_pb2.StepKind]
+    roles: _containers.RepeatedScalarFieldContainer[str]
+    limit: int
+    def __init__(self, tenant_id: _Optional[str] = ..., queues: _Optional[_Iterable[str]] = ..., kinds: _Optional[_Iterable[_Union[_types_pb2.StepKind, str]]] = ..., roles: _Optional[_Iterable[str]] = ..., limit: _Optional[int] = ...) -> None: ...
+
+class ClaimRequest(_message.Message):
+    __slots__ = ("wants", "due_limit", "hold")
+    WANTS_FIELD_NUMBER: _ClassVar[int]
+    DUE_LIMIT_FIELD_NUMBER: _ClassVar[int]
+    HOLD_FIELD_NUMBER: _ClassVar[int]
+    wants: _containers.RepeatedCompositeFieldContainer[Want]
+    due_limit: int
+    hold: _duration_pb2.Duration
+    def __init__(self, wants: _Optional[_Iterable[_Union[Want, _Mapping]]] = ..., due_limit: _Optional[int] = ..., hold: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+
+class ReadyStep(_message.Message):
+    __slots__ = ("tenant_id", "run_id", "execution_id", "version", "waited")
+    TENANT_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    WAITED_FIELD_NUMBER: _ClassVar[int]
+    tenant_id: str
+    run_id: str
+    execution_id: str
+    version: int
+    waited: _duration_pb2.Duration
+    def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., version: _Optional[int] = ..., waited: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+
+class ReadySteps(_message.Message):
+    __slots__ = ("steps",)
+    STEPS_FIELD_NUMBER: _ClassVar[int]
+    steps: _containers.RepeatedCompositeFieldContainer[ReadyStep]
+    def __init__(self, steps: _Optional[_Iterable[_Union[ReadyStep, _Mapping]]] = ...) -> None: ...
+
+class Due(_message.Message):
+    __slots__ = ("tenant_id", "run_id", "kind", "name", "token", "version")
+    TENANT_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    tenant_id: str
+    run_id: str
+    kind: DueKind
+    name: str
+    token: str
+    version: int
+    def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., kind: _Optional[_Union[DueKind, str]] = ..., name: _Optional[str] = ..., token: _Optional[str] = ..., version: _Optional[int] = ...) -> None: ...
+
+class Claimed(_message.Message):
+    __slots__ = ("ready", "due", "next_due", "now_time")
+    READY_FIELD_NUMBER: _ClassVar[int]
+    DUE_FIELD_NUMBER: _ClassVar[int]
+    NEXT_DUE_FIELD_NUMBER: _ClassVar[int]
+    NOW_TIME_FIELD_NUMBER: _ClassVar[int]
+    ready: _containers.RepeatedCompositeFieldContainer[ReadySteps]
+    due: _containers.RepeatedCompositeFieldContainer[Due]
+    next_due: _duration_pb2.Duration
+    now_time: _timestamp_pb2.Timestamp
+    def __init__(self, ready: _Optional[_Iterable[_Union[ReadySteps, _Mapping]]] = ..., due: _Optional[_Iterable[_Union[Due, _Mapping]]] = ..., next_due: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., now_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class OpenExecution(_message.Message):
+    __slots__ = ("execution", "token", "worker_id", "instance_id", "progress", "session")
+    EXECUTION_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    WORKER_ID_FIELD_NUMBER: _ClassVar[int]
+    INSTANCE_ID_FIELD_NUMBER: _ClassVar[int]
+    PROGRESS_FIELD_NUMBER: _ClassVar[int]
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    execution: _types_pb2.Execution
+    token: str
+    worker_id: str
+    instance_id: str
+    progress: _types_pb2.Payload
+    session: _types_pb2.Session
+    def __init__(self, execution: _Optional[_Union[_types_pb2.Execution, _Mapping]] = ..., token: _Optional[str] = ..., worker_id: _Optional[str] = ..., instance_id: _Optional[str] = ..., progress: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., session: _Optional[_Union[_types_pb2.Session, _Mapping]] = ...) -> None: ...
+
+class Loaded(_message.Message):
+    __slots__ = ("run", "plans", "tasks", "executions", "inputs", "requests", "complete", "now_time")
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    PLANS_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    EXECUTIONS_FIELD_NUMBER: _ClassVar[int]
+    INPUTS_FIELD_NUMBER: _ClassVar[int]
+    REQUESTS_FIELD_NUMBER: _ClassVar[int]
+    COMPLETE_FIELD_NUMBER: _ClassVar[int]
+    NOW_TIME_FIELD_NUMBER: _ClassVar[int]
+    run: _types_pb2.Run
+    plans: _containers.RepeatedCompositeFieldContainer[_types_pb2.Plan]
+    tasks: _containers.RepeatedCompositeFieldContainer[_types_pb2.Task]
+    executions: _containers.RepeatedCompositeFieldContainer[OpenExecution]
+    inputs: _containers.RepeatedCompositeFieldContainer[_types_pb2.InputRequest]
+    requests: _containers.RepeatedCompositeFieldContainer[RequestRecord]
+    complete: bool
+    now_time: _timestamp_pb2.Timestamp
+    def __init__(self, run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., plans: _Optional[_Iterable[_Union[_types_pb2.Plan, _Mapping]]] = ..., tasks: _Optional[_Iterable[_Union[_types_pb2.Task, _Mapping]]] = ..., executions: _Optional[_Iterable[_Union[OpenExecution, _Mapping]]] = ..., inputs: _Optional[_Iterable[_Union[_types_pb2.InputRequest, _Mapping]]] = ..., requests: _Optional[_Iterable[_Union[RequestRecord, _Mapping]]] = ..., complete: bool = ..., now_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class StoredPayload(_message.Message):
+    __slots__ = ("key", "payload")
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_FIELD_NUMBER: _ClassVar[int]
+    key: str
+    payload: _types_pb2.Payload
+    def __init__(self, key: _Optional[str] = ..., payload: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ...) -> None: ...
+
+class EventPage(_message.Message):
+    __slots__ = ("events", "oldest", "latest", "ended")
+    EVENTS_FIELD_NUMBER: _ClassVar[int]
+    OLDEST_FIELD_NUMBER: _ClassVar[int]
+    LATEST_FIELD_NUMBER: _ClassVar[int]
+    ENDED_FIELD_NUMBER: _ClassVar[int]
+    events: _containers.RepeatedCompositeFieldContainer[_types_pb2.Event]
+    oldest: int
+    latest: int
+    ended: bool
+    def __init__(self, events: _Optional[_Iterable[_Union[_types_pb2.Event, _Mapping]]] = ..., oldest: _Optional[int] = ..., latest: _Optional[int] = ..., ended: bool = ...) -> None: ...
+
+class TaskPage(_message.Message):
+    __slots__ = ("tasks", "cursor")
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    tasks: _containers.RepeatedCompositeFieldContainer[_types_pb2.Task]
+    cursor: str
+    def __init__(self, tasks: _Optional[_Iterable[_Union[_types_pb2.Task, _Mapping]]] = ..., cursor: _Optional[str] = ...) -> None: ...
+
+class ExecutionPage(_message.Message):
+    __slots__ = ("executions", "cursor")
+    EXECUTIONS_FIELD_NUMBER: _ClassVar[int]
+    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    executions: _containers.RepeatedCompositeFieldContainer[_types_pb2.Execution]
+    cursor: str
+    def __init__(self, executions: _Optional[_Iterable[_Union[_types_pb2.Execution, _Mapping]]] = ..., cursor: _Optional[str] = ...) -> None: ...
+
+class MessagePage(_message.Message):
+    __slots__ = ("messages", "cursor")
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    messages: _containers.RepeatedCompositeFieldContainer[_types_pb2.Message]
+    cursor: str
+    def __init__(self, messages: _Optional[_Iterable[_Union[_types_pb2.Message, _Mapping]]] = ..., cursor: _Optional[str] = ...) -> None: ...
+
+class LogPage(_message.Message):
+    __slots__ = ("entries", "cursor")
+    ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    entries: _containers.RepeatedCompositeFieldContainer[_types_pb2.LogEntry]
+    cursor: str
+    def __init__(self, entries: _Optional[_Iterable[_Union[_types_pb2.LogEntry, _Mapping]]] = ..., cursor: _Optional[str] = ...) -> None: ...
+
+class RunQuery(_message.Message):
+    __slots__ = ("tenant_id", "statuses", "pipeline_id", "queue", "executor_id", "labels", "blocked_on", "cursor", "limit")
+    class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    TENANT_ID_FIELD_NUMBER: _ClassVar[int]
+    STATUSES_FIELD_NUMBER: _ClassVar[int]
+    PIPELINE_ID_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    EXECUTOR_ID_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    BLOCKED_ON_FIELD_NUMBER: _ClassVar[int]
+    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    tenant_id: str
+    statuses: _containers.RepeatedScalarFieldContainer[_types_pb2.RunStatus]
+    pipeline_id: str
+    queue: str
+    executor_id: str
+    labels: _containers.ScalarMap[str, str]
+    blocked_on: _containers.RepeatedScalarFieldContainer[_types_pb2.BlockedKind]
+    cursor: str
+    limit: int
+    def __init__(self, tenant_id: _Optional[str] = ..., statuses: _Optional[_Iterable[_Union[_types_pb2.RunStatus, str]]] = ..., pipeline_id: _Optional[str] = ..., queue: _Optional[str] = ..., executor_id: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., blocked_on: _Optional[_Iterable[_Union[_types_pb2.BlockedKind, str]]] = ..., cursor: _Optional[str] = ..., limit: _Optional[int] = ...) -> None: ...
+
+class RunPage(_message.Message):
+    __slots__ = ("runs", "cursor")
+    RUNS_FIELD_NUMBER: _ClassVar[int]
+    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    runs: _containers.RepeatedCompositeFieldContainer[_types_pb2.Run]
+    cursor: str
+    def __init__(self, runs: _Optional[_Iterable[_Union[_types_pb2.Run, _Mapping]]] = ..., cursor: _Optional[str] = ...) -> None: ...
+
+class FeedEntry(_message.Message):
+    __slots__ = ("tenant_id", "run_id", "version")
+    TENANT_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    tenant_id: str
+    run_id: str
+    version: int
+    def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., version: _Optional[int] = ...) -> None: ...
+
+class FeedPage(_message.Message):
+    __slots__ = ("entries", "cursor")
+    ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    entries: _containers.RepeatedCompositeFieldContainer[FeedEntry]
+    cursor: str
+    def __init__(self, entries: _Optional[_Iterable[_Union[FeedEntry, _Mapping]]] = ..., cursor: _Optional[str] = ...) -> None: ...
+
+class Presence(_message.Message):
+    __slots__ = ("tenant_id", "worker_id", "instance_id", "replica_id", "queues", "roles", "kinds", "credits")
+    TENANT_ID_FIELD_NUMBER: _ClassVar[int]
+    WORKER_ID_FIELD_NUMBER: _ClassVar[int]
+    INSTANCE_ID_FIELD_NUMBER: _ClassVar[int]
+    REPLICA_ID_FIELD_NUMBER: _ClassVar[int]
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    ROLES_FIELD_NUMBER: _ClassVar[int]
+    KINDS_FIELD_NUMBER: _ClassVar[int]
+    CREDITS_FIELD_NUMBER: _ClassVar[int]
+    tenant_id: str
+    worker_id: str
+    instance_id: str
+    replica_id: str
+    queues: _containers.RepeatedScalarFieldContainer[str]
+    roles: _containers.RepeatedScalarFieldContainer[str]
+    kinds: _containers.RepeatedScalarFieldContainer[_types_pb2.StepKind]
+    credits: int
+    def __init__(self, tenant_id: _Optional[str] = ..., worker_id: _Optional[str] = ..., instance_id: _Optional[str] = ..., replica_id: _Optional[str] = ..., queues: _Optional[_Iterable[str]] = ..., roles: _Optional[_Iterable[str]] = ..., kinds: _Optional[_Iterable[_Union[_types_pb2.StepKind, str]]] = ..., credits: _Optional[int] = ...) -> None: ...
+
+class Hint(_message.Message):
+    __slots__ = ("tenant_id", "run_id")
+    TENANT_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    tenant_id: str
+    run_id: str
+    def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ...) -> None: ...
+
+class StoreCommitRequest(_message.Message):
+    __slots__ = ("commits",)
+    COMMITS_FIELD_NUMBER: _ClassVar[int]
+    commits: _containers.RepeatedCompositeFieldContainer[Commit]
+    def __init__(self, commits: _Optional[_Iterable[_Union[Commit, _Mapping]]] = ...) -> None: ...
+
+class StoreCommitResponse(_message.Message):
+    __slots__ = ("results",)
+    RESULTS_FIELD_NUMBER: _ClassVar[int]
+    results: _containers.RepeatedCompositeFieldContainer[CommitResult]
+    def __init__(self, results: _Optional[_Iterable[_Union[CommitResult, _Mapping]]] = ...) -> None: ...
+
+class StoreRenewRequest(_message.Message):
+    __slots__ = ("renewals",)
+    RENEWALS_FIELD_NUMBER: _ClassVar[int]
+    renewals: _containers.RepeatedCompositeFieldContainer[Renewal]
+    def __init__(self, renewals: _Optional[_Iterable[_Union[Renewal, _Mapping]]] = ...) -> None: ...
+
+class StoreRenewResponse(_message.Message):
+    __slots__ = ("held",)
+    HELD_FIELD_NUMBER: _ClassVar[int]
+    held: _containers.RepeatedScalarFieldContainer[bool]
+    def __init__(self, held: _Optional[_Iterable[bool]] = ...) -> None: ...
+
+class StorePutPresenceRequest(_message.Message):
+    __slots__ = ("presences", "ttl")
+    PRESENCES_FIELD_NUMBER: _ClassVar[int]
+    TTL_FIELD_NUMBER: _ClassVar[int]
+    presences: _containers.RepeatedCompositeFieldContainer[Presence]
+    ttl: _duration_pb2.Duration
+    def __init__(self, presences: _Optional[_Iterable[_Union[Presence, _Mapping]]] = ..., ttl: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+
+class StorePutPresenceResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class StoreAppendLogsRequest(_message.Message):
+    __slots__ = ("tenant_id", "run_id", "entries")
+    TENANT_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    tenant_id: str
+    run_id: str
+    entries: _containers.RepeatedCompositeFieldContainer[_types_pb2.LogEntry]
+    def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., entries: _Optional[_Iterable[_Union[_types_pb2.LogEntry, _Mapping]]] = ...) -> None: ...
+
+class StoreAppendLogsResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class StoreDeleteRunRequest(_message.Message):
+    __slots__ = ("tenant_id", "run_id", "version")
+    TENANT_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    tenant_id: str
+    run_id: str
+    version: int
+    def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., version: _Optional[int] = ...) -> None: ...
+
+class StoreDeleteRunResponse(_message.Message):
+    __slots__ = ("deleted",)
+    DELETED_FIELD_NUMBER: _ClassVar[int]
+    deleted: bool
+    def __init__(self, deleted: bool = ...) -> None: ...
+
+class StoreClaimRequest(_message.Message):
+    __slots__ = ("request",)
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    request: ClaimRequest
+    def __init__(self, request: _Optional[_Union[ClaimRequest, _Mapping]] = ...) -> None: ...
+
+class StoreClaimResponse(_message.Message):
+    __slots__ = ("claimed",)
+    CLAIMED_FIELD_NUMBER: _ClassVar[int]
+    claimed: Claimed
+    def __init__(self, claimed: _Optional[_Union[Claimed, _Mapping]] = ...) -> None: ...
+
+class StoreGetRunRequest(_message.Message):
+    __slots__ = ("tenant_id", "run_id")
+    TENANT_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    tenant_id: str
+    run_id: str
+    def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ...) -> None: ...
+
+class StoreGetRunResponse(_message.Message):
+    __slots__ = ("run",)
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    run: _types_pb2.Run
+    def __init__(self, run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ...) -> None: ...
+
+class StoreLoadRequest(_message.Message):
+    __slots__ = ("tenant_id", "run_id", "since")
+    TENANT_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    SINCE_FIELD_NUMBER: _ClassVar[int]
+    tenant_id: str
+    run_id: str
+    since: int
+    def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., since: _Optional[int] = ...) -> None: ...
+
+class StoreLoadResponse(_message.Message):
+    __slots__ = ("loaded",)
+    LOADED_FIELD_NUMBER: _ClassVar[int]
+    loaded: Loaded
+    def __init__(self, loaded: _Optional[_Union[Loaded, _Mapping]] = ...) -> None: ...
+
+class StoreReadPayloadsRequest(_message.Message):
+    __slots__ = ("tenant_id", "run_id", "keys")
+    TENANT_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    KEYS_FIELD_NUMBER: _ClassVar[int]
+    tenant_id: str
+    run_id: str
+    keys: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., keys: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class StoreReadPayloadsResponse(_message.Message):
+    __slots__ = ("payloads",)
+    PAYLOADS_FIELD_NUMBER: _ClassVar[int]
+    payloads: _containers.RepeatedCompositeFieldContainer[StoredPayload]
+    def __init__(self, payloads: _Optional[_Iterable[_Union[StoredPayload, _Mapping]]] = ...) -> None: ...
+
+class StoreReadOutcomesRequest(_message.Message):
+    __slots__ = ("tenant_id", "run_id", "execution_ids")
+    TENANT_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    EXECUTION_IDS_FIELD_NUMBER: _ClassVar[int]
+    tenant_id: str
+    run_id: str
+    execution_ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., execution_ids: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class StoreReadOutcomesResponse(_message.Message):
+    __slots__ = ("outcomes",)
+    OUTCOMES_FIELD_NUMBER: _ClassVar[int]
+    outcomes: _containers.RepeatedCompositeFieldContainer[StoredOutcome]
+    def __init__(self, outcomes: _Optional[_Iterable[_Union[StoredOutcome, _Mapping]]] = ...) -> None: ...
+
+class StoreReadPlanRequest(_message.Message):
+    __slots__ = ("tenant_id", "run_id", "revision")
+    TENANT_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    tenant_id: str
+    run_id: str
+    revision: int
+    def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., revision: _Optional[int] = ...) -> None: ...
+
+class StoreReadPlanResponse(_message.Message):
+    __slots__ = ("plan",)
+    PLAN_FIELD_NUMBER: _ClassVar[int]
+    plan: _types_pb2.Plan
+    def __init__(self, plan: _Optional[_Union[_types_pb2.Plan, _Mapping]] = ...) -> None: ...
+
+class StoreReadEventsRequest(_message.Message):
+    __slots__ = ("tenant_id", "run_id", "after", "limit")
+    TENANT_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    tenant_id: str
+    run_id: str
+    after: int
+    limit: int
+    def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., after: _Optional[int] = ..., limit: _Optional[int] = ...) -> None: ...
+
+class StoreReadEventsResponse(_message.Message):
+    __slots__ = ("page",)
+    PAGE_FIELD_NUMBER: _ClassVar[int]
+    page: EventPage
+    def __init__(self, page: _Optional[_Union[EventPage, _Mapping]] = ...) -> None: ...
+
+class StoreListRunsRequest(_message.Message):
+    __slots__ = ("query",)
+    QUERY_FIELD_NUMBER: _ClassVar[int]
+    query: RunQuery
+    def __init__(self, query: _Optional[_Union[RunQuery, _Mapping]] = ...) -> None: ...
+
+class StoreListRunsResponse(_message.Message):
+    __slots__ = ("page",)
+    PAGE_FIELD_NUMBER: _ClassVar[int]
+    page: RunPage
+    def __init__(self, page: _Optional[_Union[RunPage, _Mapping]] = ...) -> None: ...
+
+class StoreListTasksRequest(_message.Message):
+    __slots__ = ("tenant_id", "run_id", "cursor", "limit")
+    TENANT_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    tenant_id: str
+    run_id: str
+    cursor: str
+    limit: int
+    def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., cursor: _Optional[str] = ..., limit: _Optional[int] = ...) -> None: ...
+
+class StoreListTasksResponse(_message.Message):
+    __slots__ = ("page",)
+    PAGE_FIELD_NUMBER: _ClassVar[int]
+    page: TaskPage
+    def __init__(self, page: _Optional[_Union[TaskPage, _Mapping]] = ...) -> None: ...
+
+class StoreListExecutionsRequest(_message.Message):
+    __slots__ = ("tenant_id", "run_id", "task_id", "cursor", "limit")
+    TENANT_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    tenant_id: str
+    run_id: str
+    task_id: str
+    cursor: str
+    limit: int
+    def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., task_id: _Optional[str] = ..., cursor: _Optional[str] = ..., limit: _Optional[int] = ...) -> None: ...
+
+class StoreListExecutionsResponse(_message.Message):
+    __slots__ = ("page",)
+    PAGE_FIELD_NUMBER: _ClassVar[int]
+    page: ExecutionPage
+    def __init__(self, page: _Optional[_Union[ExecutionPage, _Mapping]] = ...) -> None: ...
+
+class StoreReadMessagesRequest(_message.Message):
+    __slots__ = ("tenant_id", "run_id", "task_id", "cursor", "limit")
+    TENANT_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    tenant_id: str
+    run_id: str
+    task_id: str
+    cursor: str
+    limit: int
+    def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., task_id: _Optional[str] = ..., cursor: _Optional[str] = ..., limit: _Optional[int] = ...) -> None: ...
+
+class StoreReadMessagesResponse(_message.Message):
+    __slots__ = ("page",)
+    PAGE_FIELD_NUMBER: _ClassVar[int]
+    page: MessagePage
+    def __init__(self, page: _Optional[_Union[MessagePage, _Mapping]] = ...) -> None: ...
+
+class StoreReadLogsRequest(_message.Message):
+    __slots__ = ("tenant_id", "run_id", "execution_id", "cursor", "limit")
+    TENANT_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
+    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    tenant_id: str
+    run_id: str
+    execution_id: str
+    cursor: str
+    limit: int
+    def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., cursor: _Optional[str] = ..., limit: _Optional[int] = ...) -> None: ...
+
+class StoreReadLogsResponse(_message.Message):
+    __slots__ = ("page",)
+    PAGE_FIELD_NUMBER: _ClassVar[int]
+    page: LogPage
+    def __init__(self, page: _Optional[_Union[LogPage, _Mapping]] = ...) -> None: ...
+
+class StoreListPresenceRequest(_message.Message):
+    __slots__ = ("tenant_id",)
+    TENANT_ID_FIELD_NUMBER: _ClassVar[int]
+    tenant_id: str
+    def __init__(self, tenant_id: _Optional[str] = ...) -> None: ...
+
+class StoreListPresenceResponse(_message.Message):
+    __slots__ = ("presences",)
+    PRESENCES_FIELD_NUMBER: _ClassVar[int]
+    presences: _containers.RepeatedCompositeFieldContainer[Presence]
+    def __init__(self, presences: _Optional[_Iterable[_Union[Presence, _Mapping]]] = ...) -> None: ...
+
+class StoreFeedRequest(_message.Message):
+    __slots__ = ("tenant_id", "cursor", "limit")
+    TENANT_ID_FIELD_NUMBER: _ClassVar[int]
+    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    tenant_id: str
+    cursor: str
+    limit: int
+    def __init__(self, tenant_id: _Optional[str] = ..., cursor: _Optional[str] = ..., limit: _Optional[int] = ...) -> None: ...
+
+class StoreFeedResponse(_message.Message):
+    __slots__ = ("page",)
+    PAGE_FIELD_NUMBER: _ClassVar[int]
+    page: FeedPage
+    def __init__(self, page: _Optional[_Union[FeedPage, _Mapping]] = ...) -> None: ...
+
+class StoreSubscribeRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class StoreSubscribeResponse(_message.Message):
+    __slots__ = ("hints",)
+    HINTS_FIELD_NUMBER: _ClassVar[int]
+    hints: _containers.RepeatedCompositeFieldContainer[Hint]
+    def __init__(self, hints: _Optional[_Iterable[_Union[Hint, _Mapping]]] = ...) -> None: ...
+
+class StoreDescribeRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class StoreDescribeResponse(_message.Message):
+    __slots__ = ("info",)
+    INFO_FIELD_NUMBER: _ClassVar[int]
+    info: _types_pb2.StoreInfo
+    def __init__(self, info: _Optional[_Union[_types_pb2.StoreInfo, _Mapping]] = ...) -> None: ...

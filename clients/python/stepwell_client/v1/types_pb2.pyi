@@ -1,0 +1,848 @@
+import datetime
+
+from google.protobuf import duration_pb2 as _duration_pb2
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class RunStatus(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    RUN_STATUS_UNSPECIFIED: _ClassVar[RunStatus]
+    RUN_STATUS_QUEUED: _ClassVar[RunStatus]
+    RUN_STATUS_RUNNING: _ClassVar[RunStatus]
+    RUN_STATUS_WAITING: _ClassVar[RunStatus]
+    RUN_STATUS_PAUSED: _ClassVar[RunStatus]
+    RUN_STATUS_SUCCEEDED: _ClassVar[RunStatus]
+    RUN_STATUS_FAILED: _ClassVar[RunStatus]
+    RUN_STATUS_CANCELLED: _ClassVar[RunStatus]
+
+class Phase(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    PHASE_UNSPECIFIED: _ClassVar[Phase]
+    PHASE_PLANNING: _ClassVar[Phase]
+    PHASE_EXECUTING: _ClassVar[Phase]
+    PHASE_REFLECTING: _ClassVar[Phase]
+    PHASE_SYNTHESIZING: _ClassVar[Phase]
+    PHASE_DONE: _ClassVar[Phase]
+
+class StepKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    STEP_KIND_UNSPECIFIED: _ClassVar[StepKind]
+    STEP_KIND_PLAN: _ClassVar[StepKind]
+    STEP_KIND_TASK: _ClassVar[StepKind]
+    STEP_KIND_REFLECT: _ClassVar[StepKind]
+    STEP_KIND_SYNTHESIZE: _ClassVar[StepKind]
+
+class TaskStatus(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    TASK_STATUS_UNSPECIFIED: _ClassVar[TaskStatus]
+    TASK_STATUS_PENDING: _ClassVar[TaskStatus]
+    TASK_STATUS_READY: _ClassVar[TaskStatus]
+    TASK_STATUS_RUNNING: _ClassVar[TaskStatus]
+    TASK_STATUS_BLOCKED: _ClassVar[TaskStatus]
+    TASK_STATUS_COMPLETED: _ClassVar[TaskStatus]
+    TASK_STATUS_FAILED: _ClassVar[TaskStatus]
+    TASK_STATUS_SKIPPED: _ClassVar[TaskStatus]
+    TASK_STATUS_CANCELLED: _ClassVar[TaskStatus]
+
+class ExecutionStatus(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    EXECUTION_STATUS_UNSPECIFIED: _ClassVar[ExecutionStatus]
+    EXECUTION_STATUS_READY: _ClassVar[ExecutionStatus]
+    EXECUTION_STATUS_LEASED: _ClassVar[ExecutionStatus]
+    EXECUTION_STATUS_COMPLETED: _ClassVar[ExecutionStatus]
+    EXECUTION_STATUS_FAILED: _ClassVar[ExecutionStatus]
+    EXECUTION_STATUS_TIMED_OUT: _ClassVar[ExecutionStatus]
+    EXECUTION_STATUS_LOST: _ClassVar[ExecutionStatus]
+    EXECUTION_STATUS_RELEASED: _ClassVar[ExecutionStatus]
+    EXECUTION_STATUS_CANCELLED: _ClassVar[ExecutionStatus]
+    EXECUTION_STATUS_NEEDS_INPUT: _ClassVar[ExecutionStatus]
+    EXECUTION_STATUS_UNKNOWN_OUTCOME: _ClassVar[ExecutionStatus]
+
+class InputStatus(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    INPUT_STATUS_UNSPECIFIED: _ClassVar[InputStatus]
+    INPUT_STATUS_OPEN: _ClassVar[InputStatus]
+    INPUT_STATUS_ANSWERED: _ClassVar[InputStatus]
+    INPUT_STATUS_EXPIRED: _ClassVar[InputStatus]
+    INPUT_STATUS_CANCELLED: _ClassVar[InputStatus]
+
+class InputKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    INPUT_KIND_UNSPECIFIED: _ClassVar[InputKind]
+    INPUT_KIND_APPROVAL: _ClassVar[InputKind]
+    INPUT_KIND_INPUT: _ClassVar[InputKind]
+    INPUT_KIND_CHOICE: _ClassVar[InputKind]
+    INPUT_KIND_AUTH: _ClassVar[InputKind]
+
+class ExpiryAction(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    EXPIRY_ACTION_UNSPECIFIED: _ClassVar[ExpiryAction]
+    EXPIRY_ACTION_WAIT: _ClassVar[ExpiryAction]
+    EXPIRY_ACTION_DENY: _ClassVar[ExpiryAction]
+    EXPIRY_ACTION_FAIL: _ClassVar[ExpiryAction]
+    EXPIRY_ACTION_PAUSE: _ClassVar[ExpiryAction]
+
+class OnFailure(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ON_FAILURE_UNSPECIFIED: _ClassVar[OnFailure]
+    ON_FAILURE_FAIL_RUN: _ClassVar[OnFailure]
+    ON_FAILURE_SKIP_DEPENDENTS: _ClassVar[OnFailure]
+    ON_FAILURE_CONTINUE: _ClassVar[OnFailure]
+
+class Effect(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    EFFECT_UNSPECIFIED: _ClassVar[Effect]
+    EFFECT_IDEMPOTENT: _ClassVar[Effect]
+    EFFECT_AT_MOST_ONCE: _ClassVar[Effect]
+
+class Decision(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    DECISION_UNSPECIFIED: _ClassVar[Decision]
+    DECISION_FINISH: _ClassVar[Decision]
+    DECISION_CONTINUE: _ClassVar[Decision]
+    DECISION_REPLAN: _ClassVar[Decision]
+
+class PlanTrigger(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    PLAN_TRIGGER_UNSPECIFIED: _ClassVar[PlanTrigger]
+    PLAN_TRIGGER_PLANNED: _ClassVar[PlanTrigger]
+    PLAN_TRIGGER_CONTINUED: _ClassVar[PlanTrigger]
+    PLAN_TRIGGER_REPLANNED: _ClassVar[PlanTrigger]
+    PLAN_TRIGGER_CALLER: _ClassVar[PlanTrigger]
+    PLAN_TRIGGER_FORK: _ClassVar[PlanTrigger]
+
+class BlockedKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    BLOCKED_KIND_UNSPECIFIED: _ClassVar[BlockedKind]
+    BLOCKED_KIND_NONE: _ClassVar[BlockedKind]
+    BLOCKED_KIND_WORKER: _ClassVar[BlockedKind]
+    BLOCKED_KIND_CAPACITY: _ClassVar[BlockedKind]
+    BLOCKED_KIND_INPUT: _ClassVar[BlockedKind]
+    BLOCKED_KIND_BUDGET: _ClassVar[BlockedKind]
+    BLOCKED_KIND_TIMER: _ClassVar[BlockedKind]
+    BLOCKED_KIND_PAUSED: _ClassVar[BlockedKind]
+    BLOCKED_KIND_UNKNOWN_OUTCOME: _ClassVar[BlockedKind]
+
+class PauseReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    PAUSE_REASON_UNSPECIFIED: _ClassVar[PauseReason]
+    PAUSE_REASON_NONE: _ClassVar[PauseReason]
+    PAUSE_REASON_REQUESTED: _ClassVar[PauseReason]
+    PAUSE_REASON_BUDGET_EXHAUSTED: _ClassVar[PauseReason]
+    PAUSE_REASON_NO_PROGRESS: _ClassVar[PauseReason]
+    PAUSE_REASON_INPUT_EXPIRED: _ClassVar[PauseReason]
+
+class FinishReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    FINISH_REASON_UNSPECIFIED: _ClassVar[FinishReason]
+    FINISH_REASON_NONE: _ClassVar[FinishReason]
+    FINISH_REASON_FINISHED: _ClassVar[FinishReason]
+    FINISH_REASON_MAX_ITERATIONS: _ClassVar[FinishReason]
+
+class Durability(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    DURABILITY_UNSPECIFIED: _ClassVar[Durability]
+    DURABILITY_VOLATILE: _ClassVar[Durability]
+    DURABILITY_PROCESS: _ClassVar[Durability]
+    DURABILITY_POWER: _ClassVar[Durability]
+    DURABILITY_NODE: _ClassVar[Durability]
+
+class EventType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    EVENT_TYPE_UNSPECIFIED: _ClassVar[EventType]
+    EVENT_TYPE_RUN_STARTED: _ClassVar[EventType]
+    EVENT_TYPE_EXECUTION_LEASED: _ClassVar[EventType]
+    EVENT_TYPE_EXECUTION_BEGUN: _ClassVar[EventType]
+    EVENT_TYPE_EXECUTION_RELEASED: _ClassVar[EventType]
+    EVENT_TYPE_EXECUTION_FAILED: _ClassVar[EventType]
+    EVENT_TYPE_EXECUTION_TIMED_OUT: _ClassVar[EventType]
+    EVENT_TYPE_LEASE_LOST: _ClassVar[EventType]
+    EVENT_TYPE_OUTCOME_UNKNOWN: _ClassVar[EventType]
+    EVENT_TYPE_PLAN_ACCEPTED: _ClassVar[EventType]
+    EVENT_TYPE_PLAN_REJECTED: _ClassVar[EventType]
+    EVENT_TYPE_TASK_COMPLETED: _ClassVar[EventType]
+    EVENT_TYPE_TASK_FAILED: _ClassVar[EventType]
+    EVENT_TYPE_TASK_RETRY_SCHEDULED: _ClassVar[EventType]
+    EVENT_TYPE_STEP_RETRY_SCHEDULED: _ClassVar[EventType]
+    EVENT_TYPE_REFLECTION_ACCEPTED: _ClassVar[EventType]
+    EVENT_TYPE_ITERATION_COMPLETED: _ClassVar[EventType]
+    EVENT_TYPE_INPUT_REQUESTED: _ClassVar[EventType]
+    EVENT_TYPE_INPUT_ANSWERED: _ClassVar[EventType]
+    EVENT_TYPE_INPUT_EXPIRED: _ClassVar[EventType]
+    EVENT_TYPE_BUDGET_RAISED: _ClassVar[EventType]
+    EVENT_TYPE_RUN_PAUSED: _ClassVar[EventType]
+    EVENT_TYPE_RUN_RESUMED: _ClassVar[EventType]
+    EVENT_TYPE_RUN_SUCCEEDED: _ClassVar[EventType]
+    EVENT_TYPE_RUN_FAILED: _ClassVar[EventType]
+    EVENT_TYPE_RUN_CANCELLED: _ClassVar[EventType]
+    EVENT_TYPE_RUN_BLOCKED: _ClassVar[EventType]
+RUN_STATUS_UNSPECIFIED: RunStatus
+RUN_STATUS_QUEUED: RunStatus
+RUN_STATUS_RUNNING: RunStatus
+RUN_STATUS_WAITING: RunStatus
+RUN_STATUS_PAUSED: RunStatus
+RUN_STATUS_SUCCEEDED: RunStatus
+RUN_STATUS_FAILED: RunStatus
+RUN_STATUS_CANCELLED: RunStatus
+PHASE_UNSPECIFIED: Phase
+PHASE_PLANNING: Phase
+PHASE_EXECUTING: Phase
+PHASE_REFLECTING: Phase
+PHASE_SYNTHESIZING: Phase
+PHASE_DONE: Phase
+STEP_KIND_UNSPECIFIED: StepKind
+STEP_KIND_PLAN: StepKind
+STEP_KIND_TASK: StepKind
+STEP_KIND_REFLECT: StepKind
+STEP_KIND_SYNTHESIZE: StepKind
+TASK_STATUS_UNSPECIFIED: TaskStatus
+TASK_STATUS_PENDING: TaskStatus
+TASK_STATUS_READY: TaskStatus
+TASK_STATUS_RUNNING: TaskStatus
+TASK_STATUS_BLOCKED: TaskStatus
+TASK_STATUS_COMPLETED: TaskStatus
+TASK_STATUS_FAILED: TaskStatus
+TASK_STATUS_SKIPPED: TaskStatus
+TASK_STATUS_CANCELLED: TaskStatus
+EXECUTION_STATUS_UNSPECIFIED: ExecutionStatus
+EXECUTION_STATUS_READY: ExecutionStatus
+EXECUTION_STATUS_LEASED: ExecutionStatus
+EXECUTION_STATUS_COMPLETED: ExecutionStatus
+EXECUTION_STATUS_FAILED: ExecutionStatus
+EXECUTION_STATUS_TIMED_OUT: ExecutionStatus
+EXECUTION_STATUS_LOST: ExecutionStatus
+EXECUTION_STATUS_RELEASED: ExecutionStatus
+EXECUTION_STATUS_CANCELLED: ExecutionStatus
+EXECUTION_STATUS_NEEDS_INPUT: ExecutionStatus
+EXECUTION_STATUS_UNKNOWN_OUTCOME: ExecutionStatus
+INPUT_STATUS_UNSPECIFIED: InputStatus
+INPUT_STATUS_OPEN: InputStatus
+INPUT_STATUS_ANSWERED: InputStatus
+INPUT_STATUS_EXPIRED: InputStatus
+INPUT_STATUS_CANCELLED: InputStatus
+INPUT_KIND_UNSPECIFIED: InputKind
+INPUT_KIND_APPROVAL: InputKind
+INPUT_KIND_INPUT: InputKind
+INPUT_KIND_CHOICE: InputKind
+INPUT_KIND_AUTH: InputKind
+EXPIRY_ACTION_UNSPECIFIED: ExpiryAction
+EXPIRY_ACTION_WAIT: ExpiryAction
+EXPIRY_ACTION_DENY: ExpiryAction
+EXPIRY_ACTION_FAIL: ExpiryAction
+EXPIRY_ACTION_PAUSE: ExpiryAction
+ON_FAILURE_UNSPECIFIED: OnFailure
+ON_FAILURE_FAIL_RUN: OnFailure
+ON_FAILURE_SKIP_DEPENDENTS: OnFailure
+ON_FAILURE_CONTINUE: OnFailure
+EFFECT_UNSPECIFIED: Effect
+EFFECT_IDEMPOTENT: Effect
+EFFECT_AT_MOST_ONCE: Effect
+DECISION_UNSPECIFIED: Decision
+DECISION_FINISH: Decision
+DECISION_CONTINUE: Decision
+DECISION_REPLAN: Decision
+PLAN_TRIGGER_UNSPECIFIED: PlanTrigger
+PLAN_TRIGGER_PLANNED: PlanTrigger
+PLAN_TRIGGER_CONTINUED: PlanTrigger
+PLAN_TRIGGER_REPLANNED: PlanTrigger
+PLAN_TRIGGER_CALLER: PlanTrigger
+PLAN_TRIGGER_FORK: PlanTrigger
+BLOCKED_KIND_UNSPECIFIED: BlockedKind
+BLOCKED_KIND_NONE: BlockedKind
+BLOCKED_KIND_WORKER: BlockedKind
+BLOCKED_KIND_CAPACITY: BlockedKind
+BLOCKED_KIND_INPUT: BlockedKind
+BLOCKED_KIND_BUDGET: BlockedKind
+BLOCKED_KIND_TIMER: BlockedKind
+BLOCKED_KIND_PAUSED: BlockedKind
+BLOCKED_KIND_UNKNOWN_OUTCOME: BlockedKind
+PAUSE_REASON_UNSPECIFIED: PauseReason
+PAUSE_REASON_NONE: PauseReason
+PAUSE_REASON_REQUESTED: PauseReason
+PAUSE_REASON_BUDGET_EXHAUSTED: PauseReason
+PAUSE_REASON_NO_PROGRESS: PauseReason
+PAUSE_REASON_INPUT_EXPIRED: PauseReason
+FINISH_REASON_UNSPECIFIED: FinishReason
+FINISH_REASON_NONE: FinishReason
+FINISH_REASON_FINISHED: FinishReason
+FINISH_REASON_MAX_ITERATIONS: FinishReason
+DURABILITY_UNSPECIFIED: Durability
+DURABILITY_VOLATILE: Durability
+DURABILITY_PROCESS: Durability
+DURABILITY_POWER: Durability
+DURABILITY_NODE: Durability
+EVENT_TYPE_UNSPECIFIED: EventType
+EVENT_TYPE_RUN_STARTED: EventType
+EVENT_TYPE_EXECUTION_LEASED: EventType
+EVENT_TYPE_EXECUTION_BEGUN: EventType
+EVENT_TYPE_EXECUTION_RELEASED: EventType
+EVENT_TYPE_EXECUTION_FAILED: EventType
+EVENT_TYPE_EXECUTION_TIMED_OUT: EventType
+EVENT_TYPE_LEASE_LOST: EventType
+EVENT_TYPE_OUTCOME_UNKNOWN: EventType
+EVENT_TYPE_PLAN_ACCEPTED: EventType
+EVENT_TYPE_PLAN_REJECTED: EventType
+EVENT_TYPE_TASK_COMPLETED: EventType
+EVENT_TYPE_TASK_FAILED: EventType
+EVENT_TYPE_TASK_RETRY_SCHEDULED: EventType
+EVENT_TYPE_STEP_RETRY_SCHEDULED: EventType
+EVENT_TYPE_REFLECTION_ACCEPTED: EventType
+EVENT_TYPE_ITERATION_COMPLETED: EventType
+EVENT_TYPE_INPUT_REQUESTED: EventType
+EVENT_TYPE_INPUT_ANSWERED: EventType
+EVENT_TYPE_INPUT_EXPIRED: EventType
+EVENT_TYPE_BUDGET_RAISED: EventType
+EVENT_TYPE_RUN_PAUSED: EventType
+EVENT_TYPE_RUN_RESUMED: EventType
+EVENT_TYPE_RUN_SUCCEEDED: EventType
+EVENT_TYPE_RUN_FAILED: EventType
+EVENT_TYPE_RUN_CANCELLED: EventType
+EVENT_TYPE_RUN_BLOCKED: EventType
+
+class Payload(_message.Message):
+    __slots__ = ("data", "media_type")
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    MEDIA_TYPE_FIELD_NUMBER: _ClassVar[int]
+    data: bytes
+    media_type: str
+    def __init__(self, data: _Optional[bytes] = ..., media_type: _Optional[str] = ...) -> None: ...
+
+class Violation(_message.Message):
+    __slots__ = ("field", "description")
+    FIELD_FIELD_NUMBER: _ClassVar[int]
+    DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    field: str
+    description: str
+    def __init__(self, field: _Optional[str] = ..., description: _Optional[str] = ...) -> None: ...
+
+class Failure(_message.Message):
+    __slots__ = ("kind", "message", "details", "retryable", "violations")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    DETAILS_FIELD_NUMBER: _ClassVar[int]
+    RETRYABLE_FIELD_NUMBER: _ClassVar[int]
+    VIOLATIONS_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    message: str
+    details: str
+    retryable: bool
+    violations: _containers.RepeatedCompositeFieldContainer[Violation]
+    def __init__(self, kind: _Optional[str] = ..., message: _Optional[str] = ..., details: _Optional[str] = ..., retryable: bool = ..., violations: _Optional[_Iterable[_Union[Violation, _Mapping]]] = ...) -> None: ...
+
+class Usage(_message.Message):
+    __slots__ = ("input_tokens", "output_tokens", "cost_micros")
+    INPUT_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    COST_MICROS_FIELD_NUMBER: _ClassVar[int]
+    input_tokens: int
+    output_tokens: int
+    cost_micros: int
+    def __init__(self, input_tokens: _Optional[int] = ..., output_tokens: _Optional[int] = ..., cost_micros: _Optional[int] = ...) -> None: ...
+
+class Budget(_message.Message):
+    __slots__ = ("input_tokens", "output_tokens", "cost_micros", "tasks", "wall")
+    INPUT_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    COST_MICROS_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    WALL_FIELD_NUMBER: _ClassVar[int]
+    input_tokens: int
+    output_tokens: int
+    cost_micros: int
+    tasks: int
+    wall: _duration_pb2.Duration
+    def __init__(self, input_tokens: _Optional[int] = ..., output_tokens: _Optional[int] = ..., cost_micros: _Optional[int] = ..., tasks: _Optional[int] = ..., wall: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+
+class RetryPolicy(_message.Message):
+    __slots__ = ("max_attempts", "initial_backoff", "backoff_multiplier", "max_backoff", "jitter", "non_retryable_kinds")
+    MAX_ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
+    INITIAL_BACKOFF_FIELD_NUMBER: _ClassVar[int]
+    BACKOFF_MULTIPLIER_FIELD_NUMBER: _ClassVar[int]
+    MAX_BACKOFF_FIELD_NUMBER: _ClassVar[int]
+    JITTER_FIELD_NUMBER: _ClassVar[int]
+    NON_RETRYABLE_KINDS_FIELD_NUMBER: _ClassVar[int]
+    max_attempts: int
+    initial_backoff: _duration_pb2.Duration
+    backoff_multiplier: float
+    max_backoff: _duration_pb2.Duration
+    jitter: float
+    non_retryable_kinds: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, max_attempts: _Optional[int] = ..., initial_backoff: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., backoff_multiplier: _Optional[float] = ..., max_backoff: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., jitter: _Optional[float] = ..., non_retryable_kinds: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class Session(_message.Message):
+    __slots__ = ("backend", "session_id")
+    BACKEND_FIELD_NUMBER: _ClassVar[int]
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    backend: str
+    session_id: str
+    def __init__(self, backend: _Optional[str] = ..., session_id: _Optional[str] = ...) -> None: ...
+
+class TaskSpec(_message.Message):
+    __slots__ = ("task_id", "type", "title", "prompt", "role", "depends_on", "input", "retry", "attempt_timeout", "heartbeat_timeout", "total_timeout", "on_failure", "effect", "idempotency_key")
+    TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    TITLE_FIELD_NUMBER: _ClassVar[int]
+    PROMPT_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    DEPENDS_ON_FIELD_NUMBER: _ClassVar[int]
+    INPUT_FIELD_NUMBER: _ClassVar[int]
+    RETRY_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_TIMEOUT_FIELD_NUMBER: _ClassVar[int]
+    HEARTBEAT_TIMEOUT_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_TIMEOUT_FIELD_NUMBER: _ClassVar[int]
+    ON_FAILURE_FIELD_NUMBER: _ClassVar[int]
+    EFFECT_FIELD_NUMBER: _ClassVar[int]
+    IDEMPOTENCY_KEY_FIELD_NUMBER: _ClassVar[int]
+    task_id: str
+    type: str
+    title: str
+    prompt: str
+    role: str
+    depends_on: _containers.RepeatedScalarFieldContainer[str]
+    input: Payload
+    retry: RetryPolicy
+    attempt_timeout: _duration_pb2.Duration
+    heartbeat_timeout: _duration_pb2.Duration
+    total_timeout: _duration_pb2.Duration
+    on_failure: OnFailure
+    effect: Effect
+    idempotency_key: str
+    def __init__(self, task_id: _Optional[str] = ..., type: _Optional[str] = ..., title: _Optional[str] = ..., prompt: _Optional[str] = ..., role: _Optional[str] = ..., depends_on: _Optional[_Iterable[str]] = ..., input: _Optional[_Union[Payload, _Mapping]] = ..., retry: _Optional[_Union[RetryPolicy, _Mapping]] = ..., attempt_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., heartbeat_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., total_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., on_failure: _Optional[_Union[OnFailure, str]] = ..., effect: _Optional[_Union[Effect, str]] = ..., idempotency_key: _Optional[str] = ...) -> None: ...
+
+class PlanDraft(_message.Message):
+    __slots__ = ("tasks",)
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    tasks: _containers.RepeatedCompositeFieldContainer[TaskSpec]
+    def __init__(self, tasks: _Optional[_Iterable[_Union[TaskSpec, _Mapping]]] = ...) -> None: ...
+
+class Plan(_message.Message):
+    __slots__ = ("revision", "parent_revision", "trigger", "reason", "fingerprint", "iteration", "tasks", "created_time")
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    PARENT_REVISION_FIELD_NUMBER: _ClassVar[int]
+    TRIGGER_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    FINGERPRINT_FIELD_NUMBER: _ClassVar[int]
+    ITERATION_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    CREATED_TIME_FIELD_NUMBER: _ClassVar[int]
+    revision: int
+    parent_revision: int
+    trigger: PlanTrigger
+    reason: str
+    fingerprint: str
+    iteration: int
+    tasks: _containers.RepeatedCompositeFieldContainer[TaskSpec]
+    created_time: _timestamp_pb2.Timestamp
+    def __init__(self, revision: _Optional[int] = ..., parent_revision: _Optional[int] = ..., trigger: _Optional[_Union[PlanTrigger, str]] = ..., reason: _Optional[str] = ..., fingerprint: _Optional[str] = ..., iteration: _Optional[int] = ..., tasks: _Optional[_Iterable[_Union[TaskSpec, _Mapping]]] = ..., created_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class RunSpec(_message.Message):
+    __slots__ = ("tenant_id", "run_id", "pipeline_id", "queue", "goal", "labels", "executor_id", "max_iterations", "max_parallel", "priority", "budget", "step_retry", "step_timeout", "start_delay", "request_fingerprint", "parent_run_id", "parent_version")
+    class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    TENANT_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    PIPELINE_ID_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    GOAL_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    EXECUTOR_ID_FIELD_NUMBER: _ClassVar[int]
+    MAX_ITERATIONS_FIELD_NUMBER: _ClassVar[int]
+    MAX_PARALLEL_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    BUDGET_FIELD_NUMBER: _ClassVar[int]
+    STEP_RETRY_FIELD_NUMBER: _ClassVar[int]
+    STEP_TIMEOUT_FIELD_NUMBER: _ClassVar[int]
+    START_DELAY_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_FINGERPRINT_FIELD_NUMBER: _ClassVar[int]
+    PARENT_RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    PARENT_VERSION_FIELD_NUMBER: _ClassVar[int]
+    tenant_id: str
+    run_id: str
+    pipeline_id: str
+    queue: str
+    goal: str
+    labels: _containers.ScalarMap[str, str]
+    executor_id: str
+    max_iterations: int
+    max_parallel: int
+    priority: int
+    budget: Budget
+    step_retry: RetryPolicy
+    step_timeout: _duration_pb2.Duration
+    start_delay: _duration_pb2.Duration
+    request_fingerprint: str
+    parent_run_id: str
+    parent_version: int
+    def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., pipeline_id: _Optional[str] = ..., queue: _Optional[str] = ..., goal: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., executor_id: _Optional[str] = ..., max_iterations: _Optional[int] = ..., max_parallel: _Optional[int] = ..., priority: _Optional[int] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., step_retry: _Optional[_Union[RetryPolicy, _Mapping]] = ..., step_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., start_delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., request_fingerprint: _Optional[str] = ..., parent_run_id: _Optional[str] = ..., parent_version: _Optional[int] = ...) -> None: ...
+
+class Counts(_message.Message):
+    __slots__ = ("total", "completed", "failed", "skipped", "cancelled")
+    TOTAL_FIELD_NUMBER: _ClassVar[int]
+    COMPLETED_FIELD_NUMBER: _ClassVar[int]
+    FAILED_FIELD_NUMBER: _ClassVar[int]
+    SKIPPED_FIELD_NUMBER: _ClassVar[int]
+    CANCELLED_FIELD_NUMBER: _ClassVar[int]
+    total: int
+    completed: int
+    failed: int
+    skipped: int
+    cancelled: int
+    def __init__(self, total: _Optional[int] = ..., completed: _Optional[int] = ..., failed: _Optional[int] = ..., skipped: _Optional[int] = ..., cancelled: _Optional[int] = ...) -> None: ...
+
+class Run(_message.Message):
+    __slots__ = ("spec", "version", "last_event", "status", "phase", "iteration", "plan_revision", "stages", "stages_fixed", "allowance", "step_attempt", "step_spent", "counts", "usage", "budget", "blocked_on", "blocked_since_time", "pause_reason", "finish_reason", "reason", "failure", "result_id", "created_time", "started_time", "ended_time")
+    SPEC_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    LAST_EVENT_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    PHASE_FIELD_NUMBER: _ClassVar[int]
+    ITERATION_FIELD_NUMBER: _ClassVar[int]
+    PLAN_REVISION_FIELD_NUMBER: _ClassVar[int]
+    STAGES_FIELD_NUMBER: _ClassVar[int]
+    STAGES_FIXED_FIELD_NUMBER: _ClassVar[int]
+    ALLOWANCE_FIELD_NUMBER: _ClassVar[int]
+    STEP_ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    STEP_SPENT_FIELD_NUMBER: _ClassVar[int]
+    COUNTS_FIELD_NUMBER: _ClassVar[int]
+    USAGE_FIELD_NUMBER: _ClassVar[int]
+    BUDGET_FIELD_NUMBER: _ClassVar[int]
+    BLOCKED_ON_FIELD_NUMBER: _ClassVar[int]
+    BLOCKED_SINCE_TIME_FIELD_NUMBER: _ClassVar[int]
+    PAUSE_REASON_FIELD_NUMBER: _ClassVar[int]
+    FINISH_REASON_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
+    RESULT_ID_FIELD_NUMBER: _ClassVar[int]
+    CREATED_TIME_FIELD_NUMBER: _ClassVar[int]
+    STARTED_TIME_FIELD_NUMBER: _ClassVar[int]
+    ENDED_TIME_FIELD_NUMBER: _ClassVar[int]
+    spec: RunSpec
+    version: int
+    last_event: int
+    status: RunStatus
+    phase: Phase
+    iteration: int
+    plan_revision: int
+    stages: _containers.RepeatedScalarFieldContainer[StepKind]
+    stages_fixed: bool
+    allowance: int
+    step_attempt: int
+    step_spent: int
+    counts: Counts
+    usage: Usage
+    budget: Budget
+    blocked_on: BlockedKind
+    blocked_since_time: _timestamp_pb2.Timestamp
+    pause_reason: PauseReason
+    finish_reason: FinishReason
+    reason: str
+    failure: Failure
+    result_id: str
+    created_time: _timestamp_pb2.Timestamp
+    started_time: _timestamp_pb2.Timestamp
+    ended_time: _timestamp_pb2.Timestamp
+    def __init__(self, spec: _Optional[_Union[RunSpec, _Mapping]] = ..., version: _Optional[int] = ..., last_event: _Optional[int] = ..., status: _Optional[_Union[RunStatus, str]] = ..., phase: _Optional[_Union[Phase, str]] = ..., iteration: _Optional[int] = ..., plan_revision: _Optional[int] = ..., stages: _Optional[_Iterable[_Union[StepKind, str]]] = ..., stages_fixed: bool = ..., allowance: _Optional[int] = ..., step_attempt: _Optional[int] = ..., step_spent: _Optional[int] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., blocked_on: _Optional[_Union[BlockedKind, str]] = ..., blocked_since_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., pause_reason: _Optional[_Union[PauseReason, str]] = ..., finish_reason: _Optional[_Union[FinishReason, str]] = ..., reason: _Optional[str] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., result_id: _Optional[str] = ..., created_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., started_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class Task(_message.Message):
+    __slots__ = ("task_id", "revision", "status", "attempts", "spent", "allowance", "result_id", "failure", "input_id", "started_time", "ended_time")
+    TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
+    SPENT_FIELD_NUMBER: _ClassVar[int]
+    ALLOWANCE_FIELD_NUMBER: _ClassVar[int]
+    RESULT_ID_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
+    INPUT_ID_FIELD_NUMBER: _ClassVar[int]
+    STARTED_TIME_FIELD_NUMBER: _ClassVar[int]
+    ENDED_TIME_FIELD_NUMBER: _ClassVar[int]
+    task_id: str
+    revision: int
+    status: TaskStatus
+    attempts: int
+    spent: int
+    allowance: int
+    result_id: str
+    failure: Failure
+    input_id: str
+    started_time: _timestamp_pb2.Timestamp
+    ended_time: _timestamp_pb2.Timestamp
+    def __init__(self, task_id: _Optional[str] = ..., revision: _Optional[int] = ..., status: _Optional[_Union[TaskStatus, str]] = ..., attempts: _Optional[int] = ..., spent: _Optional[int] = ..., allowance: _Optional[int] = ..., result_id: _Optional[str] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., input_id: _Optional[str] = ..., started_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class Execution(_message.Message):
+    __slots__ = ("execution_id", "kind", "task_id", "iteration", "attempt", "queue", "role", "priority", "status", "delay", "worker_id", "begun", "failure", "usage", "session", "has_result", "offered_time", "leased_time", "ended_time")
+    EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    ITERATION_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    DELAY_FIELD_NUMBER: _ClassVar[int]
+    WORKER_ID_FIELD_NUMBER: _ClassVar[int]
+    BEGUN_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
+    USAGE_FIELD_NUMBER: _ClassVar[int]
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    HAS_RESULT_FIELD_NUMBER: _ClassVar[int]
+    OFFERED_TIME_FIELD_NUMBER: _ClassVar[int]
+    LEASED_TIME_FIELD_NUMBER: _ClassVar[int]
+    ENDED_TIME_FIELD_NUMBER: _ClassVar[int]
+    execution_id: str
+    kind: StepKind
+    task_id: str
+    iteration: int
+    attempt: int
+    queue: str
+    role: str
+    priority: int
+    status: ExecutionStatus
+    delay: _duration_pb2.Duration
+    worker_id: str
+    begun: bool
+    failure: Failure
+    usage: Usage
+    session: Session
+    has_result: bool
+    offered_time: _timestamp_pb2.Timestamp
+    leased_time: _timestamp_pb2.Timestamp
+    ended_time: _timestamp_pb2.Timestamp
+    def __init__(self, execution_id: _Optional[str] = ..., kind: _Optional[_Union[StepKind, str]] = ..., task_id: _Optional[str] = ..., iteration: _Optional[int] = ..., attempt: _Optional[int] = ..., queue: _Optional[str] = ..., role: _Optional[str] = ..., priority: _Optional[int] = ..., status: _Optional[_Union[ExecutionStatus, str]] = ..., delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., worker_id: _Optional[str] = ..., begun: bool = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., session: _Optional[_Union[Session, _Mapping]] = ..., has_result: bool = ..., offered_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., leased_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class InputRequest(_message.Message):
+    __slots__ = ("input_id", "task_id", "execution_id", "kind", "prompt", "schema", "choices", "status", "expires", "on_expiry", "answer", "answered_by", "created_time", "ended_time")
+    INPUT_ID_FIELD_NUMBER: _ClassVar[int]
+    TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    PROMPT_FIELD_NUMBER: _ClassVar[int]
+    SCHEMA_FIELD_NUMBER: _ClassVar[int]
+    CHOICES_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    EXPIRES_FIELD_NUMBER: _ClassVar[int]
+    ON_EXPIRY_FIELD_NUMBER: _ClassVar[int]
+    ANSWER_FIELD_NUMBER: _ClassVar[int]
+    ANSWERED_BY_FIELD_NUMBER: _ClassVar[int]
+    CREATED_TIME_FIELD_NUMBER: _ClassVar[int]
+    ENDED_TIME_FIELD_NUMBER: _ClassVar[int]
+    input_id: str
+    task_id: str
+    execution_id: str
+    kind: InputKind
+    prompt: str
+    schema: str
+    choices: _containers.RepeatedScalarFieldContainer[str]
+    status: InputStatus
+    expires: _duration_pb2.Duration
+    on_expiry: ExpiryAction
+    answer: Payload
+    answered_by: str
+    created_time: _timestamp_pb2.Timestamp
+    ended_time: _timestamp_pb2.Timestamp
+    def __init__(self, input_id: _Optional[str] = ..., task_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., kind: _Optional[_Union[InputKind, str]] = ..., prompt: _Optional[str] = ..., schema: _Optional[str] = ..., choices: _Optional[_Iterable[str]] = ..., status: _Optional[_Union[InputStatus, str]] = ..., expires: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., on_expiry: _Optional[_Union[ExpiryAction, str]] = ..., answer: _Optional[_Union[Payload, _Mapping]] = ..., answered_by: _Optional[str] = ..., created_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class Message(_message.Message):
+    __slots__ = ("role", "content", "task_id", "execution_id", "session")
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    CONTENT_FIELD_NUMBER: _ClassVar[int]
+    TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    role: str
+    content: str
+    task_id: str
+    execution_id: str
+    session: Session
+    def __init__(self, role: _Optional[str] = ..., content: _Optional[str] = ..., task_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., session: _Optional[_Union[Session, _Mapping]] = ...) -> None: ...
+
+class LogEntry(_message.Message):
+    __slots__ = ("execution_id", "text", "level", "written_time")
+    EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    LEVEL_FIELD_NUMBER: _ClassVar[int]
+    WRITTEN_TIME_FIELD_NUMBER: _ClassVar[int]
+    execution_id: str
+    text: str
+    level: str
+    written_time: _timestamp_pb2.Timestamp
+    def __init__(self, execution_id: _Optional[str] = ..., text: _Optional[str] = ..., level: _Optional[str] = ..., written_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class Stages(_message.Message):
+    __slots__ = ("stages",)
+    STAGES_FIELD_NUMBER: _ClassVar[int]
+    stages: _containers.RepeatedScalarFieldContainer[StepKind]
+    def __init__(self, stages: _Optional[_Iterable[_Union[StepKind, str]]] = ...) -> None: ...
+
+class RunChange(_message.Message):
+    __slots__ = ("status", "phase", "iteration", "plan_revision", "stages", "stages_fixed", "allowance", "step_attempt", "step_spent", "counts", "usage", "budget", "blocked_on", "blocked_since_time", "pause_reason", "finish_reason", "reason", "failure", "result_id", "created_time", "started_time", "ended_time")
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    PHASE_FIELD_NUMBER: _ClassVar[int]
+    ITERATION_FIELD_NUMBER: _ClassVar[int]
+    PLAN_REVISION_FIELD_NUMBER: _ClassVar[int]
+    STAGES_FIELD_NUMBER: _ClassVar[int]
+    STAGES_FIXED_FIELD_NUMBER: _ClassVar[int]
+    ALLOWANCE_FIELD_NUMBER: _ClassVar[int]
+    STEP_ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    STEP_SPENT_FIELD_NUMBER: _ClassVar[int]
+    COUNTS_FIELD_NUMBER: _ClassVar[int]
+    USAGE_FIELD_NUMBER: _ClassVar[int]
+    BUDGET_FIELD_NUMBER: _ClassVar[int]
+    BLOCKED_ON_FIELD_NUMBER: _ClassVar[int]
+    BLOCKED_SINCE_TIME_FIELD_NUMBER: _ClassVar[int]
+    PAUSE_REASON_FIELD_NUMBER: _ClassVar[int]
+    FINISH_REASON_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
+    RESULT_ID_FIELD_NUMBER: _ClassVar[int]
+    CREATED_TIME_FIELD_NUMBER: _ClassVar[int]
+    STARTED_TIME_FIELD_NUMBER: _ClassVar[int]
+    ENDED_TIME_FIELD_NUMBER: _ClassVar[int]
+    status: RunStatus
+    phase: Phase
+    iteration: int
+    plan_revision: int
+    stages: Stages
+    stages_fixed: bool
+    allowance: int
+    step_attempt: int
+    step_spent: int
+    counts: Counts
+    usage: Usage
+    budget: Budget
+    blocked_on: BlockedKind
+    blocked_since_time: _timestamp_pb2.Timestamp
+    pause_reason: PauseReason
+    finish_reason: FinishReason
+    reason: str
+    failure: Failure
+    result_id: str
+    created_time: _timestamp_pb2.Timestamp
+    started_time: _timestamp_pb2.Timestamp
+    ended_time: _timestamp_pb2.Timestamp
+    def __init__(self, status: _Optional[_Union[RunStatus, str]] = ..., phase: _Optional[_Union[Phase, str]] = ..., iteration: _Optional[int] = ..., plan_revision: _Optional[int] = ..., stages: _Optional[_Union[Stages, _Mapping]] = ..., stages_fixed: bool = ..., allowance: _Optional[int] = ..., step_attempt: _Optional[int] = ..., step_spent: _Optional[int] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., blocked_on: _Optional[_Union[BlockedKind, str]] = ..., blocked_since_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., pause_reason: _Optional[_Union[PauseReason, str]] = ..., finish_reason: _Optional[_Union[FinishReason, str]] = ..., reason: _Optional[str] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., result_id: _Optional[str] = ..., created_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., started_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class TaskChange(_message.Message):
+    __slots__ = ("task_id", "revision", "status", "attempts", "spent", "allowance", "result_id", "failure", "input_id", "started_time", "ended_time")
+    TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
+    SPENT_FIELD_NUMBER: _ClassVar[int]
+    ALLOWANCE_FIELD_NUMBER: _ClassVar[int]
+    RESULT_ID_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
+    INPUT_ID_FIELD_NUMBER: _ClassVar[int]
+    STARTED_TIME_FIELD_NUMBER: _ClassVar[int]
+    ENDED_TIME_FIELD_NUMBER: _ClassVar[int]
+    task_id: str
+    revision: int
+    status: TaskStatus
+    attempts: int
+    spent: int
+    allowance: int
+    result_id: str
+    failure: Failure
+    input_id: str
+    started_time: _timestamp_pb2.Timestamp
+    ended_time: _timestamp_pb2.Timestamp
+    def __init__(self, task_id: _Optional[str] = ..., revision: _Optional[int] = ..., status: _Optional[_Union[TaskStatus, str]] = ..., attempts: _Optional[int] = ..., spent: _Optional[int] = ..., allowance: _Optional[int] = ..., result_id: _Optional[str] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., input_id: _Optional[str] = ..., started_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class ExecutionChange(_message.Message):
+    __slots__ = ("execution_id", "kind", "task_id", "iteration", "attempt", "queue", "role", "priority", "status", "delay", "worker_id", "begun", "failure", "usage", "session", "has_result", "offered_time", "leased_time", "ended_time")
+    EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    ITERATION_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    ROLE_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    DELAY_FIELD_NUMBER: _ClassVar[int]
+    WORKER_ID_FIELD_NUMBER: _ClassVar[int]
+    BEGUN_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
+    USAGE_FIELD_NUMBER: _ClassVar[int]
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    HAS_RESULT_FIELD_NUMBER: _ClassVar[int]
+    OFFERED_TIME_FIELD_NUMBER: _ClassVar[int]
+    LEASED_TIME_FIELD_NUMBER: _ClassVar[int]
+    ENDED_TIME_FIELD_NUMBER: _ClassVar[int]
+    execution_id: str
+    kind: StepKind
+    task_id: str
+    iteration: int
+    attempt: int
+    queue: str
+    role: str
+    priority: int
+    status: ExecutionStatus
+    delay: _duration_pb2.Duration
+    worker_id: str
+    begun: bool
+    failure: Failure
+    usage: Usage
+    session: Session
+    has_result: bool
+    offered_time: _timestamp_pb2.Timestamp
+    leased_time: _timestamp_pb2.Timestamp
+    ended_time: _timestamp_pb2.Timestamp
+    def __init__(self, execution_id: _Optional[str] = ..., kind: _Optional[_Union[StepKind, str]] = ..., task_id: _Optional[str] = ..., iteration: _Optional[int] = ..., attempt: _Optional[int] = ..., queue: _Optional[str] = ..., role: _Optional[str] = ..., priority: _Optional[int] = ..., status: _Optional[_Union[ExecutionStatus, str]] = ..., delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., worker_id: _Optional[str] = ..., begun: bool = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., session: _Optional[_Union[Session, _Mapping]] = ..., has_result: bool = ..., offered_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., leased_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class Event(_message.Message):
+    __slots__ = ("number", "version", "type", "time", "task_id", "execution_id", "input_id", "message", "run", "tasks", "executions", "inputs", "plan_revision")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
+    INPUT_ID_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    EXECUTIONS_FIELD_NUMBER: _ClassVar[int]
+    INPUTS_FIELD_NUMBER: _ClassVar[int]
+    PLAN_REVISION_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    version: int
+    type: EventType
+    time: _timestamp_pb2.Timestamp
+    task_id: str
+    execution_id: str
+    input_id: str
+    message: str
+    run: RunChange
+    tasks: _containers.RepeatedCompositeFieldContainer[TaskChange]
+    executions: _containers.RepeatedCompositeFieldContainer[ExecutionChange]
+    inputs: _containers.RepeatedCompositeFieldContainer[InputRequest]
+    plan_revision: int
+    def __init__(self, number: _Optional[int] = ..., version: _Optional[int] = ..., type: _Optional[_Union[EventType, str]] = ..., time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., task_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., input_id: _Optional[str] = ..., message: _Optional[str] = ..., run: _Optional[_Union[RunChange, _Mapping]] = ..., tasks: _Optional[_Iterable[_Union[TaskChange, _Mapping]]] = ..., executions: _Optional[_Iterable[_Union[ExecutionChange, _Mapping]]] = ..., inputs: _Optional[_Iterable[_Union[InputRequest, _Mapping]]] = ..., plan_revision: _Optional[int] = ...) -> None: ...
+
+class StoreInfo(_message.Message):
+    __slots__ = ("driver", "durability", "detail", "schema_version", "store_id")
+    DRIVER_FIELD_NUMBER: _ClassVar[int]
+    DURABILITY_FIELD_NUMBER: _ClassVar[int]
+    DETAIL_FIELD_NUMBER: _ClassVar[int]
+    SCHEMA_VERSION_FIELD_NUMBER: _ClassVar[int]
+    STORE_ID_FIELD_NUMBER: _ClassVar[int]
+    driver: str
+    durability: Durability
+    detail: str
+    schema_version: str
+    store_id: str
+    def __init__(self, driver: _Optional[str] = ..., durability: _Optional[_Union[Durability, str]] = ..., detail: _Optional[str] = ..., schema_version: _Optional[str] = ..., store_id: _Optional[str] = ...) -> None: ...

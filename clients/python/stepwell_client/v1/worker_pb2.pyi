@@ -1,0 +1,336 @@
+import datetime
+
+from google.protobuf import duration_pb2 as _duration_pb2
+from stepwell_client.v1 import types_pb2 as _types_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class LeaseStatus(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    LEASE_STATUS_UNSPECIFIED: _ClassVar[LeaseStatus]
+    LEASE_STATUS_LIVE: _ClassVar[LeaseStatus]
+    LEASE_STATUS_LOST: _ClassVar[LeaseStatus]
+
+class AckStatus(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ACK_STATUS_UNSPECIFIED: _ClassVar[AckStatus]
+    ACK_STATUS_ACCEPTED: _ClassVar[AckStatus]
+    ACK_STATUS_LEASE_LOST: _ClassVar[AckStatus]
+    ACK_STATUS_REJECTED: _ClassVar[AckStatus]
+
+class WorkEndReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    WORK_END_REASON_UNSPECIFIED: _ClassVar[WorkEndReason]
+    WORK_END_REASON_REPLACED: _ClassVar[WorkEndReason]
+    WORK_END_REASON_DRAINING: _ClassVar[WorkEndReason]
+LEASE_STATUS_UNSPECIFIED: LeaseStatus
+LEASE_STATUS_LIVE: LeaseStatus
+LEASE_STATUS_LOST: LeaseStatus
+ACK_STATUS_UNSPECIFIED: AckStatus
+ACK_STATUS_ACCEPTED: AckStatus
+ACK_STATUS_LEASE_LOST: AckStatus
+ACK_STATUS_REJECTED: AckStatus
+WORK_END_REASON_UNSPECIFIED: WorkEndReason
+WORK_END_REASON_REPLACED: WorkEndReason
+WORK_END_REASON_DRAINING: WorkEndReason
+
+class WorkRequest(_message.Message):
+    __slots__ = ("hello", "credits", "outcomes", "begins")
+    HELLO_FIELD_NUMBER: _ClassVar[int]
+    CREDITS_FIELD_NUMBER: _ClassVar[int]
+    OUTCOMES_FIELD_NUMBER: _ClassVar[int]
+    BEGINS_FIELD_NUMBER: _ClassVar[int]
+    hello: Hello
+    credits: int
+    outcomes: _containers.RepeatedCompositeFieldContainer[Outcome]
+    begins: _containers.RepeatedCompositeFieldContainer[Begin]
+    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., credits: _Optional[int] = ..., outcomes: _Optional[_Iterable[_Union[Outcome, _Mapping]]] = ..., begins: _Optional[_Iterable[_Union[Begin, _Mapping]]] = ...) -> None: ...
+
+class WorkResponse(_message.Message):
+    __slots__ = ("welcome", "assignments", "cancellations", "acks", "end")
+    WELCOME_FIELD_NUMBER: _ClassVar[int]
+    ASSIGNMENTS_FIELD_NUMBER: _ClassVar[int]
+    CANCELLATIONS_FIELD_NUMBER: _ClassVar[int]
+    ACKS_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    welcome: Welcome
+    assignments: _containers.RepeatedCompositeFieldContainer[Assignment]
+    cancellations: _containers.RepeatedCompositeFieldContainer[Cancellation]
+    acks: _containers.RepeatedCompositeFieldContainer[Ack]
+    end: WorkEnd
+    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., assignments: _Optional[_Iterable[_Union[Assignment, _Mapping]]] = ..., cancellations: _Optional[_Iterable[_Union[Cancellation, _Mapping]]] = ..., acks: _Optional[_Iterable[_Union[Ack, _Mapping]]] = ..., end: _Optional[_Union[WorkEnd, _Mapping]] = ...) -> None: ...
+
+class Hello(_message.Message):
+    __slots__ = ("worker_id", "instance_id", "queues", "roles", "kinds", "stages", "held")
+    WORKER_ID_FIELD_NUMBER: _ClassVar[int]
+    INSTANCE_ID_FIELD_NUMBER: _ClassVar[int]
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    ROLES_FIELD_NUMBER: _ClassVar[int]
+    KINDS_FIELD_NUMBER: _ClassVar[int]
+    STAGES_FIELD_NUMBER: _ClassVar[int]
+    HELD_FIELD_NUMBER: _ClassVar[int]
+    worker_id: str
+    instance_id: str
+    queues: _containers.RepeatedScalarFieldContainer[str]
+    roles: _containers.RepeatedScalarFieldContainer[str]
+    kinds: _containers.RepeatedScalarFieldContainer[_types_pb2.StepKind]
+    stages: _containers.RepeatedScalarFieldContainer[_types_pb2.StepKind]
+    held: _containers.RepeatedCompositeFieldContainer[HeldLease]
+    def __init__(self, worker_id: _Optional[str] = ..., instance_id: _Optional[str] = ..., queues: _Optional[_Iterable[str]] = ..., roles: _Optional[_Iterable[str]] = ..., kinds: _Optional[_Iterable[_Union[_types_pb2.StepKind, str]]] = ..., stages: _Optional[_Iterable[_Union[_types_pb2.StepKind, str]]] = ..., held: _Optional[_Iterable[_Union[HeldLease, _Mapping]]] = ...) -> None: ...
+
+class HeldLease(_message.Message):
+    __slots__ = ("run_id", "execution_id", "lease_token")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
+    LEASE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    execution_id: str
+    lease_token: str
+    def __init__(self, run_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., lease_token: _Optional[str] = ...) -> None: ...
+
+class Welcome(_message.Message):
+    __slots__ = ("lease", "heartbeat_interval", "server_version", "replica_id", "held")
+    LEASE_FIELD_NUMBER: _ClassVar[int]
+    HEARTBEAT_INTERVAL_FIELD_NUMBER: _ClassVar[int]
+    SERVER_VERSION_FIELD_NUMBER: _ClassVar[int]
+    REPLICA_ID_FIELD_NUMBER: _ClassVar[int]
+    HELD_FIELD_NUMBER: _ClassVar[int]
+    lease: _duration_pb2.Duration
+    heartbeat_interval: _duration_pb2.Duration
+    server_version: str
+    replica_id: str
+    held: _containers.RepeatedCompositeFieldContainer[LeaseState]
+    def __init__(self, lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., heartbeat_interval: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., server_version: _Optional[str] = ..., replica_id: _Optional[str] = ..., held: _Optional[_Iterable[_Union[LeaseState, _Mapping]]] = ...) -> None: ...
+
+class LeaseState(_message.Message):
+    __slots__ = ("run_id", "execution_id", "status", "cancel_requested")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    CANCEL_REQUESTED_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    execution_id: str
+    status: LeaseStatus
+    cancel_requested: bool
+    def __init__(self, run_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., status: _Optional[_Union[LeaseStatus, str]] = ..., cancel_requested: bool = ...) -> None: ...
+
+class Assignment(_message.Message):
+    __slots__ = ("run", "execution", "lease_token", "task", "run_input", "results", "lease", "limit", "previous_progress", "previous_session", "previous_failure", "answer", "idempotency_key", "remaining_budget", "trace_context")
+    class TraceContextEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    EXECUTION_FIELD_NUMBER: _ClassVar[int]
+    LEASE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    TASK_FIELD_NUMBER: _ClassVar[int]
+    RUN_INPUT_FIELD_NUMBER: _ClassVar[int]
+    RESULTS_FIELD_NUMBER: _ClassVar[int]
+    LEASE_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    PREVIOUS_PROGRESS_FIELD_NUMBER: _ClassVar[int]
+    PREVIOUS_SESSION_FIELD_NUMBER: _ClassVar[int]
+    PREVIOUS_FAILURE_FIELD_NUMBER: _ClassVar[int]
+    ANSWER_FIELD_NUMBER: _ClassVar[int]
+    IDEMPOTENCY_KEY_FIELD_NUMBER: _ClassVar[int]
+    REMAINING_BUDGET_FIELD_NUMBER: _ClassVar[int]
+    TRACE_CONTEXT_FIELD_NUMBER: _ClassVar[int]
+    run: _types_pb2.Run
+    execution: _types_pb2.Execution
+    lease_token: str
+    task: _types_pb2.TaskSpec
+    run_input: _types_pb2.Payload
+    results: _containers.RepeatedCompositeFieldContainer[DependencyResult]
+    lease: _duration_pb2.Duration
+    limit: _duration_pb2.Duration
+    previous_progress: _types_pb2.Payload
+    previous_session: _types_pb2.Session
+    previous_failure: _types_pb2.Failure
+    answer: _types_pb2.Payload
+    idempotency_key: str
+    remaining_budget: _types_pb2.Budget
+    trace_context: _containers.ScalarMap[str, str]
+    def __init__(self, run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., execution: _Optional[_Union[_types_pb2.Execution, _Mapping]] = ..., lease_token: _Optional[str] = ..., task: _Optional[_Union[_types_pb2.TaskSpec, _Mapping]] = ..., run_input: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., results: _Optional[_Iterable[_Union[DependencyResult, _Mapping]]] = ..., lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., limit: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., previous_progress: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., previous_session: _Optional[_Union[_types_pb2.Session, _Mapping]] = ..., previous_failure: _Optional[_Union[_types_pb2.Failure, _Mapping]] = ..., answer: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., idempotency_key: _Optional[str] = ..., remaining_budget: _Optional[_Union[_types_pb2.Budget, _Mapping]] = ..., trace_context: _Optional[_Mapping[str, str]] = ...) -> None: ...
+
+class DependencyResult(_message.Message):
+    __slots__ = ("task_id", "execution_id", "payload", "by_reference", "failure", "skipped")
+    TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_FIELD_NUMBER: _ClassVar[int]
+    BY_REFERENCE_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
+    SKIPPED_FIELD_NUMBER: _ClassVar[int]
+    task_id: str
+    execution_id: str
+    payload: _types_pb2.Payload
+    by_reference: bool
+    failure: _types_pb2.Failure
+    skipped: bool
+    def __init__(self, task_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., payload: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., by_reference: bool = ..., failure: _Optional[_Union[_types_pb2.Failure, _Mapping]] = ..., skipped: bool = ...) -> None: ...
+
+class Cancellation(_message.Message):
+    __slots__ = ("run_id", "execution_id", "reason")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    execution_id: str
+    reason: str
+    def __init__(self, run_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class Outcome(_message.Message):
+    __slots__ = ("delivery_id", "run_id", "execution_id", "lease_token", "usage", "session", "prompt", "response", "messages", "planned", "completed", "reflected", "failed", "needs_input", "released")
+    class Planned(_message.Message):
+        __slots__ = ("plan", "reason")
+        PLAN_FIELD_NUMBER: _ClassVar[int]
+        REASON_FIELD_NUMBER: _ClassVar[int]
+        plan: _types_pb2.PlanDraft
+        reason: str
+        def __init__(self, plan: _Optional[_Union[_types_pb2.PlanDraft, _Mapping]] = ..., reason: _Optional[str] = ...) -> None: ...
+    class Completed(_message.Message):
+        __slots__ = ("result",)
+        RESULT_FIELD_NUMBER: _ClassVar[int]
+        result: _types_pb2.Payload
+        def __init__(self, result: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ...) -> None: ...
+    class Reflected(_message.Message):
+        __slots__ = ("decision", "plan", "reason")
+        DECISION_FIELD_NUMBER: _ClassVar[int]
+        PLAN_FIELD_NUMBER: _ClassVar[int]
+        REASON_FIELD_NUMBER: _ClassVar[int]
+        decision: _types_pb2.Decision
+        plan: _types_pb2.PlanDraft
+        reason: str
+        def __init__(self, decision: _Optional[_Union[_types_pb2.Decision, str]] = ..., plan: _Optional[_Union[_types_pb2.PlanDraft, _Mapping]] = ..., reason: _Optional[str] = ...) -> None: ...
+    class Failed(_message.Message):
+        __slots__ = ("failure",)
+        FAILURE_FIELD_NUMBER: _ClassVar[int]
+        failure: _types_pb2.Failure
+        def __init__(self, failure: _Optional[_Union[_types_pb2.Failure, _Mapping]] = ...) -> None: ...
+    class NeedsInput(_message.Message):
+        __slots__ = ("kind", "prompt", "schema", "choices", "expires", "on_expiry")
+        KIND_FIELD_NUMBER: _ClassVar[int]
+        PROMPT_FIELD_NUMBER: _ClassVar[int]
+        SCHEMA_FIELD_NUMBER: _ClassVar[int]
+        CHOICES_FIELD_NUMBER: _ClassVar[int]
+        EXPIRES_FIELD_NUMBER: _ClassVar[int]
+        ON_EXPIRY_FIELD_NUMBER: _ClassVar[int]
+        kind: _types_pb2.InputKind
+        prompt: str
+        schema: str
+        choices: _containers.RepeatedScalarFieldContainer[str]
+        expires: _duration_pb2.Duration
+        on_expiry: _types_pb2.ExpiryAction
+        def __init__(self, kind: _Optional[_Union[_types_pb2.InputKind, str]] = ..., prompt: _Optional[str] = ..., schema: _Optional[str] = ..., choices: _Optional[_Iterable[str]] = ..., expires: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., on_expiry: _Optional[_Union[_types_pb2.ExpiryAction, str]] = ...) -> None: ...
+    class Released(_message.Message):
+        __slots__ = ("reason",)
+        REASON_FIELD_NUMBER: _ClassVar[int]
+        reason: str
+        def __init__(self, reason: _Optional[str] = ...) -> None: ...
+    DELIVERY_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
+    LEASE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    USAGE_FIELD_NUMBER: _ClassVar[int]
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    PROMPT_FIELD_NUMBER: _ClassVar[int]
+    RESPONSE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    PLANNED_FIELD_NUMBER: _ClassVar[int]
+    COMPLETED_FIELD_NUMBER: _ClassVar[int]
+    REFLECTED_FIELD_NUMBER: _ClassVar[int]
+    FAILED_FIELD_NUMBER: _ClassVar[int]
+    NEEDS_INPUT_FIELD_NUMBER: _ClassVar[int]
+    RELEASED_FIELD_NUMBER: _ClassVar[int]
+    delivery_id: str
+    run_id: str
+    execution_id: str
+    lease_token: str
+    usage: _types_pb2.Usage
+    session: _types_pb2.Session
+    prompt: str
+    response: str
+    messages: _containers.RepeatedCompositeFieldContainer[_types_pb2.Message]
+    planned: Outcome.Planned
+    completed: Outcome.Completed
+    reflected: Outcome.Reflected
+    failed: Outcome.Failed
+    needs_input: Outcome.NeedsInput
+    released: Outcome.Released
+    def __init__(self, delivery_id: _Optional[str] = ..., run_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., lease_token: _Optional[str] = ..., usage: _Optional[_Union[_types_pb2.Usage, _Mapping]] = ..., session: _Optional[_Union[_types_pb2.Session, _Mapping]] = ..., prompt: _Optional[str] = ..., response: _Optional[str] = ..., messages: _Optional[_Iterable[_Union[_types_pb2.Message, _Mapping]]] = ..., planned: _Optional[_Union[Outcome.Planned, _Mapping]] = ..., completed: _Optional[_Union[Outcome.Completed, _Mapping]] = ..., reflected: _Optional[_Union[Outcome.Reflected, _Mapping]] = ..., failed: _Optional[_Union[Outcome.Failed, _Mapping]] = ..., needs_input: _Optional[_Union[Outcome.NeedsInput, _Mapping]] = ..., released: _Optional[_Union[Outcome.Released, _Mapping]] = ...) -> None: ...
+
+class Begin(_message.Message):
+    __slots__ = ("delivery_id", "run_id", "execution_id", "lease_token")
+    DELIVERY_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
+    LEASE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    delivery_id: str
+    run_id: str
+    execution_id: str
+    lease_token: str
+    def __init__(self, delivery_id: _Optional[str] = ..., run_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., lease_token: _Optional[str] = ...) -> None: ...
+
+class Ack(_message.Message):
+    __slots__ = ("delivery_id", "execution_id", "status", "failure")
+    DELIVERY_ID_FIELD_NUMBER: _ClassVar[int]
+    EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
+    delivery_id: str
+    execution_id: str
+    status: AckStatus
+    failure: _types_pb2.Failure
+    def __init__(self, delivery_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., status: _Optional[_Union[AckStatus, str]] = ..., failure: _Optional[_Union[_types_pb2.Failure, _Mapping]] = ...) -> None: ...
+
+class WorkEnd(_message.Message):
+    __slots__ = ("reason",)
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    reason: WorkEndReason
+    def __init__(self, reason: _Optional[_Union[WorkEndReason, str]] = ...) -> None: ...
+
+class CompleteRequest(_message.Message):
+    __slots__ = ("outcomes",)
+    OUTCOMES_FIELD_NUMBER: _ClassVar[int]
+    outcomes: _containers.RepeatedCompositeFieldContainer[Outcome]
+    def __init__(self, outcomes: _Optional[_Iterable[_Union[Outcome, _Mapping]]] = ...) -> None: ...
+
+class CompleteResponse(_message.Message):
+    __slots__ = ("acks",)
+    ACKS_FIELD_NUMBER: _ClassVar[int]
+    acks: _containers.RepeatedCompositeFieldContainer[Ack]
+    def __init__(self, acks: _Optional[_Iterable[_Union[Ack, _Mapping]]] = ...) -> None: ...
+
+class HeartbeatRequest(_message.Message):
+    __slots__ = ("heartbeats",)
+    HEARTBEATS_FIELD_NUMBER: _ClassVar[int]
+    heartbeats: _containers.RepeatedCompositeFieldContainer[LeaseHeartbeat]
+    def __init__(self, heartbeats: _Optional[_Iterable[_Union[LeaseHeartbeat, _Mapping]]] = ...) -> None: ...
+
+class LeaseHeartbeat(_message.Message):
+    __slots__ = ("run_id", "execution_id", "lease_token", "progress", "session")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
+    LEASE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    PROGRESS_FIELD_NUMBER: _ClassVar[int]
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    execution_id: str
+    lease_token: str
+    progress: _types_pb2.Payload
+    session: _types_pb2.Session
+    def __init__(self, run_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., lease_token: _Optional[str] = ..., progress: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., session: _Optional[_Union[_types_pb2.Session, _Mapping]] = ...) -> None: ...
+
+class HeartbeatResponse(_message.Message):
+    __slots__ = ("leases",)
+    LEASES_FIELD_NUMBER: _ClassVar[int]
+    leases: _containers.RepeatedCompositeFieldContainer[LeaseState]
+    def __init__(self, leases: _Optional[_Iterable[_Union[LeaseState, _Mapping]]] = ...) -> None: ...

@@ -1,0 +1,1 @@
+"""Storage drivers, found by URL scheme through the `stepwell.drivers` entry points."""

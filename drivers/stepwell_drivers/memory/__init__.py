@@ -1,0 +1,36 @@
+"""`memory://`: the reference model. Everything in dictionaries, nothing on disk, no excuse.
+
+`memory://` opens a new empty store each time. `memory://NAME` is one store for all who open that name
+in this process; it lives until the last of them closes it, so that an executor can be stopped and
+started over the same rows.
+"""
+
+from __future__ import annotations
+
+from stepwell.core.errors import StoreRefused
+from stepwell.core.ports import Runtime, Store
+from stepwell_drivers.memory.state import State
+from stepwell_drivers.memory.store import MemoryStore
+
+_named: dict[str, State] = {}
+
+
+async def open_store(url: str, *, runtime: Runtime) -> Store:
+    """Open `memory://` or `memory://NAME`. A shared store keeps the runtime it was born with.
+
+    Raises:
+        StoreRefused: the URL says more than a name.
+    """
+    name = url.removeprefix("memory://")
+    if name == url or any(mark in name for mark in "?#/@"):
+        raise StoreRefused("a memory store is opened as memory:// or memory://NAME, with no more")
+    if not name:
+        return MemoryStore(State(runtime))
+    state = _named.get(name)
+    if state is None:
+        state = _named[name] = State(runtime)
+
+    def let_go() -> None:
+        _named.pop(name, None)
+
+    return MemoryStore(state, on_last_close=let_go)

@@ -1,0 +1,240 @@
+"""The rows of one run, and the pages and deltas that are read from them.
+
+Each kind of row that changes is a dictionary whose last changed entry stands last, so that a delta is
+read from the end and costs what it returns. Payload bytes stand apart: no read of rows touches them.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import deque
+from collections.abc import Mapping
+from typing import Protocol, TypeVar
+
+from stepwell.core.limits import REQUESTS_KEPT_MAX
+from stepwell.core.model import (
+    Event,
+    Execution,
+    InputRequest,
+    LogEntry,
+    Message,
+    Outcome,
+    Payload,
+    Plan,
+    RequestRecord,
+    Run,
+    Session,
+    Task,
+)
+from stepwell.core.ports import EventPage, Loaded, OpenExecution
+from stepwell.core.states import InputStatus
+from stepwell_drivers.memory.agenda import Deadline, Ready
+
+
+class Versioned(Protocol):
+    """A row that knows the version which changed it last."""
+
+    changed: int
+
+
+V = TypeVar("V", bound=Versioned)
+T = TypeVar("T")
+
+
+class TaskRow:
+    """A task as it stands."""
+
+    __slots__ = ("changed", "task")
+
+    def __init__(self, task: Task, changed: int) -> None:
+        self.task = task
+        self.changed = changed
+
+
+class InputRow:
+    """An input request as it stands."""
+
+    __slots__ = ("changed", "request")
+
+    def __init__(self, request: InputRequest, changed: int) -> None:
+        self.request = request
+        self.changed = changed
+
+
+class Lease:
+    """Who has an execution, and what its heartbeats brought."""
+
+    __slots__ = ("deadline", "instance_id", "progress", "session", "token", "worker_id")
+
+    def __init__(self, token: str, worker_id: str, instance_id: str, deadline: Deadline) -> None:
+        self.token = token
+        self.worker_id = worker_id
+        self.instance_id = instance_id
+        self.deadline = deadline
+        self.progress: Payload | None = None
+        self.session = Session()
+
+
+class ExecutionRow:
+    """An execution as it stands, with its lease or its place in the queue."""
+
+    __slots__ = ("birth", "changed", "execution", "lease", "ready")
+
+    def __init__(self, execution: Execution, birth: int) -> None:
+        self.execution = execution
+        self.birth = birth
+        self.changed = 0
+        self.lease: Lease | None = None
+        self.ready: Ready | None = None
+
+    def as_open(self) -> OpenExecution:
+        """Return the execution with its lease, if it has one."""
+        lease = self.lease
+        if lease is None:
+            return OpenExecution(execution=self.execution)
+        return OpenExecution(
+            execution=self.execution,
+            token=lease.token,
+            worker_id=lease.worker_id,
+            instance_id=lease.instance_id,
+            progress=lease.progress,
+            session=lease.session,
+        )
+
+
+class RunRows:
+    """Everything that is kept of one run."""
+
+    def __init__(self, tenant_id: str, run_id: str, birth: int, run: Run) -> None:
+        self.tenant_id = tenant_id
+        self.run_id = run_id
+        self.birth = birth
+        self.run = run
+        self.version = 0
+        self.commit_ids: list[str] = []
+        """By version, from 1."""
+        self.feed_places: list[int] = []
+        """Where in the feed each version stands."""
+        self.input: Payload | None = None
+        self.plans: dict[int, tuple[int, Plan]] = {}
+        self.tasks: dict[str, TaskRow] = {}
+        self.executions: dict[str, ExecutionRow] = {}
+        self.open: dict[str, ExecutionRow] = {}
+        self.births: list[str] = []
+        self.births_of_task: dict[str, list[str]] = {}
+        self.inputs: dict[str, InputRow] = {}
+        self.requests: deque[tuple[int, RequestRecord]] = deque(maxlen=REQUESTS_KEPT_MAX)
+        self.timers: dict[str, Deadline] = {}
+        self.outcomes: dict[str, Outcome] = {}
+        self.events: list[Event] = []
+        self.event_ends: list[int] = []
+        """The number of the last event of each commit that has events."""
+        self.messages: list[Message] = []
+        self.messages_of_task: dict[str, list[Message]] = {}
+        self.logs: list[LogEntry] = []
+        self._places: dict[int, Mapping[str, int]] = {}
+        self._order: list[str] | None = None
+
+    def put_plan(self, plan: Plan) -> None:
+        """Keep a plan revision, and where in it each task stands."""
+        self.plans[plan.revision] = (self.version, plan)
+        self._places[plan.revision] = {spec.task_id: at for at, spec in enumerate(plan.tasks)}
+        self._order = None
+
+    def put_task(self, task: Task) -> None:
+        """Keep a task; the one changed last stands last."""
+        old = self.tasks.pop(task.task_id, None)
+        if old is None or old.task.revision != task.revision:
+            self._order = None
+        self.tasks[task.task_id] = TaskRow(task, self.version)
+
+    def put_input(self, request: InputRequest) -> None:
+        """Keep an input request; the one changed last stands last."""
+        self.inputs.pop(request.input_id, None)
+        self.inputs[request.input_id] = InputRow(request, self.version)
+
+    def put_events(self, events: tuple[Event, ...]) -> None:
+        """Append a commit's events."""
+        if events:
+            self.events.extend(events)
+            self.event_ends.append(events[-1].number)
+
+    def put_message(self, message: Message) -> None:
+        """Append to the conversation."""
+        self.messages.append(message)
+        self.messages_of_task.setdefault(message.task_id, []).append(message)
+
+    def ordered_tasks(self) -> list[str]:
+        """Return the ids of all tasks in the order of revision, then of their plan."""
+        if self._order is None:
+            self._order = sorted(self.tasks, key=self._task_place)
+        return self._order
+
+    def _task_place(self, task_id: str) -> tuple[int, int, str]:
+        revision = self.tasks[task_id].task.revision
+        places = self._places.get(revision, {})
+        return (revision, places.get(task_id, len(places)), task_id)
+
+    def load(self, since: int, now_us: int) -> Loaded:
+        """Return all that the loop needs, or what changed after `since`."""
+        complete = not 0 < since <= self.version
+        if complete:
+            tasks = [self.tasks[task_id] for task_id in self.ordered_tasks()]
+            executions = list(self.open.values())
+            inputs = [row for row in self.inputs.values() if _is_open(row.request)]
+            since = 0
+        else:
+            tasks = _changed(self.tasks, since)
+            executions = _changed(self.executions, since)
+            inputs = _changed(self.inputs, since)
+        return Loaded(
+            run=self.run,
+            plans=tuple(plan for born, plan in self.plans.values() if born > since),
+            tasks=tuple(row.task for row in tasks),
+            executions=tuple(row.as_open() for row in executions),
+            inputs=tuple(row.request for row in inputs),
+            requests=tuple(request for born, request in self.requests if born > since),
+            complete=complete,
+            now_us=now_us,
+        )
+
+    def read_events(self, after: int, limit: int) -> EventPage:
+        """Return whole commits' events; numbers have no gaps, so that a number is a place."""
+        latest = len(self.events)
+        start = min(max(after, 0), latest)
+        end = start
+        if start < latest:
+            first = bisect_right(self.event_ends, start)
+            beyond = bisect_right(self.event_ends, start + limit)
+            end = self.event_ends[max(beyond - 1, first)]
+        return EventPage(
+            events=tuple(self.events[start:end]),
+            latest=latest,
+            ended=self.run.ended and end == latest,
+        )
+
+
+def _is_open(request: InputRequest) -> bool:
+    return request.status is InputStatus.OPEN
+
+
+def _changed(rows: dict[str, V], since: int) -> list[V]:
+    """Return the rows at the end that changed after `since`, the earliest change first."""
+    found: list[V] = []
+    for row in reversed(rows.values()):
+        if row.changed <= since:
+            break
+        found.append(row)
+    found.reverse()
+    return found
+
+
+def page_of(rows: list[T], cursor: int, limit: int) -> tuple[list[T], str]:
+    """Return a page that starts at a place, and the cursor of the next; "" after the last."""
+    end = cursor + max(limit, 1)
+    return rows[cursor:end], str(end) if end < len(rows) else ""
+
+
+def newest_before(births: list[RunRows], birth: int) -> int:
+    """Return how many runs were born before that birth."""
+    return bisect_left(births, birth, key=lambda rows: rows.birth)

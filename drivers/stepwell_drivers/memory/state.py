@@ -1,0 +1,311 @@
+"""All that a memory store keeps, and how a commit changes it.
+
+A commit is looked at wholly before its first change and applied without a pause, on one event loop:
+that is what makes it atomic here.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from stepwell.core.errors import InvalidArgument
+from stepwell.core.model import Execution, LogEntry
+from stepwell.core.ports import (
+    Commit,
+    CommitResult,
+    FeedEntry,
+    FeedPage,
+    Lease,
+    Presence,
+    Renewal,
+    Runtime,
+    Timer,
+)
+from stepwell.core.states import OPEN, ExecutionStatus, Verdict
+from stepwell_drivers.clock import StoreClock
+from stepwell_drivers.memory.agenda import Agenda, Deadline, Ready
+from stepwell_drivers.memory.rows import ExecutionRow, RunRows, newest_before
+from stepwell_drivers.memory.rows import Lease as LeaseRow
+
+_TOMBSTONE_US = 3_600 * 1_000_000
+_LEASABLE = frozenset({ExecutionStatus.LEASED, ExecutionStatus.UNKNOWN_OUTCOME})
+
+
+class Tenant:
+    """What is listed by tenant."""
+
+    __slots__ = ("births", "feed", "next_birth", "presence")
+
+    def __init__(self) -> None:
+        self.births: list[RunRows] = []
+        """Oldest first."""
+        self.next_birth = 1
+        self.feed: list[int] = []
+        """Places in the feed."""
+        self.presence: dict[tuple[str, str], tuple[Presence, int]] = {}
+        """By (worker, instance), with the moment when it is forgotten."""
+
+
+class State:
+    """The store itself; the doors to it come and go."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self.clock = StoreClock(runtime)
+        self.store_id = runtime.new_id()
+        self.doors = 0
+        self.subscribers: list[Callable[[str, str], None]] = []
+        self.agenda = Agenda()
+        self.runs: dict[tuple[str, str], RunRows] = {}
+        self.tenants: dict[str, Tenant] = {}
+        self._tombstones: dict[tuple[str, str], int] = {}
+        self._graves: deque[tuple[int, tuple[str, str]]] = deque()
+        self._feed: list[FeedEntry | None] = []
+
+    # --- commits ---
+
+    def commit(self, commit: Commit) -> CommitResult:
+        """Apply one commit, or refuse it and change nothing."""
+        now_us = self.clock.now_us()
+        key = (commit.tenant_id, commit.run_id)
+        rows = self.runs.get(key)
+        if rows is not None and self._was_applied(rows, commit):
+            return CommitResult(verdict=Verdict.COMMITTED, now_us=now_us)
+        stored = rows.version if rows is not None else 0
+        if stored != commit.version - 1 or self._is_buried(key, now_us):
+            return CommitResult(verdict=Verdict.CONFLICT, now_us=now_us)
+        for fence in commit.fences:
+            if self._lease_of(rows, fence.execution_id, fence.token) is None:
+                return CommitResult(verdict=Verdict.LEASE_LOST, now_us=now_us)
+        self._apply(commit, rows if rows is not None else self._born(commit), now_us)
+        return CommitResult(verdict=Verdict.COMMITTED, now_us=now_us)
+
+    @staticmethod
+    def _was_applied(rows: RunRows, commit: Commit) -> bool:
+        return (
+            1 <= commit.version <= rows.version
+            and rows.commit_ids[commit.version - 1] == commit.commit_id
+        )
+
+    def _is_buried(self, key: tuple[str, str], now_us: int) -> bool:
+        while self._graves and self._graves[0][0] <= now_us:
+            until_us, old = self._graves.popleft()
+            if self._tombstones.get(old) == until_us:
+                del self._tombstones[old]
+        return key in self._tombstones
+
+    def _born(self, commit: Commit) -> RunRows:
+        tenant = self.tenants.setdefault(commit.tenant_id, Tenant())
+        rows = RunRows(commit.tenant_id, commit.run_id, tenant.next_birth, commit.run)
+        rows.input = commit.input
+        tenant.next_birth += 1
+        tenant.births.append(rows)
+        self.runs[commit.tenant_id, commit.run_id] = rows
+        return rows
+
+    def _apply(self, commit: Commit, rows: RunRows, now_us: int) -> None:
+        rows.version = commit.version
+        rows.commit_ids.append(commit.commit_id)
+        rows.run = commit.run
+        if commit.plan is not None:
+            rows.put_plan(commit.plan)
+        for task in commit.tasks:
+            rows.put_task(task)
+        for execution in commit.executions:
+            self._put_execution(rows, execution, now_us)
+        for lease in commit.leases:
+            self._put_lease(rows, lease, now_us)
+        for outcome in commit.outcomes:
+            # Written once: the first result of an execution is its result.
+            rows.outcomes.setdefault(outcome.execution_id, outcome)
+        for timer in commit.timers:
+            self._put_timer(rows, timer, now_us)
+        for request in commit.inputs:
+            rows.put_input(request)
+        rows.put_events(commit.events)
+        for message in commit.messages:
+            rows.put_message(message)
+        if commit.request is not None:
+            rows.requests.append((rows.version, commit.request))
+        rows.feed_places.append(len(self._feed))
+        self.tenants[rows.tenant_id].feed.append(len(self._feed))
+        self._feed.append(
+            FeedEntry(tenant_id=rows.tenant_id, run_id=rows.run_id, version=rows.version)
+        )
+
+    def _put_execution(self, rows: RunRows, execution: Execution, now_us: int) -> None:
+        name = execution.execution_id
+        row = rows.executions.pop(name, None)
+        if row is None:
+            row = ExecutionRow(execution, len(rows.births))
+            rows.births.append(name)
+            rows.births_of_task.setdefault(execution.task_id, []).append(name)
+        # Last changed, last in line: `load` reads its deltas from the end.
+        rows.executions[name] = row
+        row.execution = execution
+        row.changed = rows.version
+        if row.ready is not None:
+            self.agenda.drop(row.ready)
+            row.ready = None
+        if execution.status not in _LEASABLE:
+            self._end_lease(row)
+        elif row.lease is not None:
+            self.agenda.drop(row.lease.deadline)
+            if execution.status is ExecutionStatus.LEASED:
+                row.lease.deadline.held_until_us = 0
+                self.agenda.add(row.lease.deadline, now_us)
+        if execution.status in OPEN:
+            rows.open[name] = row
+        else:
+            rows.open.pop(name, None)
+        if execution.status is ExecutionStatus.READY:
+            row.ready = Ready(
+                rows,
+                name,
+                now_us + execution.delay_ms * 1_000,
+                execution.queue,
+                execution.kind,
+                execution.role,
+                execution.priority,
+            )
+            self.agenda.add(row.ready, now_us)
+
+    def _put_lease(self, rows: RunRows, lease: Lease, now_us: int) -> None:
+        row = rows.executions.get(lease.execution_id)
+        if row is None or row.execution.status is not ExecutionStatus.LEASED:
+            return
+        self._end_lease(row)
+        row.changed = rows.version
+        limit_us = now_us + lease.limit_ms * 1_000 if lease.limit_ms > 0 else 0
+        deadline = Deadline(
+            rows,
+            lease.execution_id,
+            _capped(now_us + lease.lease_ms * 1_000, limit_us),
+            token=lease.token,
+            limit_us=limit_us,
+        )
+        row.lease = LeaseRow(lease.token, lease.worker_id, lease.instance_id, deadline)
+        self.agenda.add(deadline, now_us)
+
+    def _end_lease(self, row: ExecutionRow) -> None:
+        if row.lease is not None:
+            self.agenda.drop(row.lease.deadline)
+            row.lease = None
+
+    def _put_timer(self, rows: RunRows, timer: Timer, now_us: int) -> None:
+        old = rows.timers.pop(timer.name, None)
+        if old is not None:
+            self.agenda.drop(old)
+        if timer.delay_ms >= 0:
+            new = Deadline(rows, timer.name, now_us + timer.delay_ms * 1_000)
+            rows.timers[timer.name] = new
+            self.agenda.add(new, now_us)
+
+    @staticmethod
+    def _lease_of(rows: RunRows | None, execution_id: str, token: str) -> LeaseRow | None:
+        row = rows.executions.get(execution_id) if rows is not None else None
+        lease = row.lease if row is not None else None
+        return lease if lease is not None and lease.token == token else None
+
+    # --- what changes no version ---
+
+    def renew(self, renewal: Renewal) -> bool:
+        """Move one lease's deadline, if the token is its."""
+        rows = self.runs.get((renewal.tenant_id, renewal.run_id))
+        lease = self._lease_of(rows, renewal.execution_id, renewal.token)
+        if rows is None or lease is None:
+            return False
+        now_us = self.clock.now_us()
+        deadline = lease.deadline
+        when_us = _capped(now_us + renewal.lease_ms * 1_000, deadline.limit_us)
+        if rows.executions[renewal.execution_id].execution.status is ExecutionStatus.LEASED:
+            self.agenda.move(deadline, when_us, now_us)
+        else:
+            deadline.when_us = when_us
+        if renewal.progress is not None:
+            lease.progress = renewal.progress
+        if renewal.session.backend or renewal.session.session_id:
+            lease.session = renewal.session
+        return True
+
+    def put_presence(self, presence: Presence, ttl_ms: int) -> None:
+        """Remember a worker for a while."""
+        tenant = self.tenants.setdefault(presence.tenant_id, Tenant())
+        until_us = self.clock.now_us() + ttl_ms * 1_000
+        tenant.presence[presence.worker_id, presence.instance_id] = (presence, until_us)
+
+    def presences(self, tenant_id: str) -> tuple[Presence, ...]:
+        """Return those not forgotten yet, and forget the others for good."""
+        tenant = self.tenants.get(tenant_id)
+        if tenant is None:
+            return ()
+        now_us = self.clock.now_us()
+        for key in [key for key, (_, until_us) in tenant.presence.items() if until_us <= now_us]:
+            del tenant.presence[key]
+        return tuple(presence for presence, _ in tenant.presence.values())
+
+    def append_logs(self, tenant_id: str, run_id: str, entries: Sequence[LogEntry]) -> bool:
+        """Append to a run's log; False: there is no such run."""
+        rows = self.runs.get((tenant_id, run_id))
+        if rows is None:
+            return False
+        rows.logs.extend(entries)
+        return True
+
+    def delete(self, tenant_id: str, run_id: str, version: int) -> bool:
+        """Remove a run at a version, and leave a tombstone."""
+        key = (tenant_id, run_id)
+        rows = self.runs.get(key)
+        if rows is None or rows.version != version:
+            return False
+        for row in rows.open.values():
+            self._end_lease(row)
+            if row.ready is not None:
+                self.agenda.drop(row.ready)
+        for timer in rows.timers.values():
+            self.agenda.drop(timer)
+        for place in rows.feed_places:
+            self._feed[place] = None
+        births = self.tenants[tenant_id].births
+        births.pop(newest_before(births, rows.birth))
+        del self.runs[key]
+        until_us = self.clock.now_us() + _TOMBSTONE_US
+        self._tombstones[key] = until_us
+        self._graves.append((until_us, key))
+        return True
+
+    # --- the feed ---
+
+    def feed(self, tenant_id: str, cursor: str, limit: int) -> FeedPage:
+        """Return commits from a cursor on; a cursor is a place in the feed of this store."""
+        end = len(self._feed)
+        start = self._place_of(cursor)
+        if tenant_id:
+            tenant = self.tenants.get(tenant_id)
+            places = tenant.feed if tenant is not None else []
+            first = bisect_left(places, start)
+        else:
+            places = range(end)
+            first = start
+        entries: list[FeedEntry] = []
+        for index in range(first, len(places)):
+            if len(entries) >= max(limit, 1):
+                end = places[index]
+                break
+            entry = self._feed[places[index]]
+            if entry is not None:
+                entries.append(entry)
+        return FeedPage(entries=tuple(entries), cursor=f"{self.store_id}.{end}")
+
+    def _place_of(self, cursor: str) -> int:
+        if cursor in {"", "now"}:
+            return len(self._feed) if cursor else 0
+        store_id, _, place = cursor.rpartition(".")
+        if store_id == self.store_id and place.isdecimal() and int(place) <= len(self._feed):
+            return int(place)
+        raise InvalidArgument("the feed cursor is none of this store's")
+
+
+def _capped(us: int, limit_us: int) -> int:
+    return min(us, limit_us) if limit_us else us

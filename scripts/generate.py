@@ -1,0 +1,128 @@
+"""Makes the Python code in stepwell_client/v1 from proto/, or proves that it is fresh.
+
+    make generate                            # writes it
+    .venv-generate/bin/python scripts/generate.py --check   # says which files differ, exit code 1
+
+Runs in .venv-generate (requirements/generate.txt): code made by grpcio-tools 1.75 works with
+protobuf 6.31 and newer, and that version can't live beside the server's own protobuf.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from importlib import resources
+from pathlib import Path
+
+TOP = Path(__file__).resolve().parent.parent
+PACKAGE = "stepwell_client.v1"
+INIT = '''"""Messages and stubs of the `stepwell.v1` protocol, generated from proto/: never edited."""
+'''
+
+# Imports, and the module's own name as the message classes carry it. Names of services and of proto
+# packages ("stepwell.v1.Orchestrator") have no _pb2 after them and stay.
+_IMPORT_FROM = re.compile(r"^(\s*)from stepwell\.v1 import ", re.MULTILINE)
+_MODULE_NAME = re.compile(r"\bstepwell\.v1\.(?=\w+_pb2)")
+
+
+def rewrite(text: str) -> str:
+    """Moves generated imports from the proto package to the Python package that ships them."""
+    text = _IMPORT_FROM.sub(rf"\1from {PACKAGE} import ", text)
+    return _MODULE_NAME.sub(f"{PACKAGE}.", text)
+
+
+def generate(proto_root: Path) -> dict[str, str]:
+    """Returns the generated files, name to text."""
+    protos = sorted(path.relative_to(proto_root) for path in proto_root.glob("stepwell/v1/*.proto"))
+    if not protos:
+        sys.exit(f"error: no stepwell/v1/*.proto below {proto_root}")
+    well_known = resources.files("grpc_tools") / "_proto"
+    # The plugin of mypy-protobuf is found on the PATH: the one of this environment comes first.
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    with tempfile.TemporaryDirectory() as out:
+        command = [
+            *(sys.executable, "-W", "ignore", "-m", "grpc_tools.protoc"),
+            f"-I{proto_root}",
+            f"-I{well_known}",
+            f"--python_out={out}",
+            f"--pyi_out={out}",
+            f"--grpc_python_out={out}",
+            f"--mypy_grpc_out=quiet:{out}",
+            *(str(proto) for proto in protos),
+        ]
+        done = subprocess.run(command, check=False, env={**os.environ, "PATH": path})
+        if done.returncode != 0:
+            sys.exit(f"error: protoc refused the files below {proto_root}; its words are above")
+        files = {"__init__.py": INIT}
+        for made in sorted((Path(out) / "stepwell" / "v1").iterdir()):
+            text = made.read_text(encoding="utf-8")
+            if made.name.endswith(("_pb2_grpc.py", "_pb2_grpc.pyi")) and not _has_service(text):
+                continue  # a file of messages alone has no stubs worth shipping
+            files[made.name] = rewrite(text)
+    return files
+
+
+def _has_service(grpc_module: str) -> bool:
+    return re.search(r"^class \w+Stub\b", grpc_module, re.MULTILINE) is not None
+
+
+def present(target: Path) -> dict[str, str]:
+    """Returns the files that stand in the target folder now, name to text."""
+    if not target.is_dir():
+        return {}
+    return {
+        path.name: path.read_text(encoding="utf-8")
+        for path in sorted(target.iterdir())
+        if path.suffix in {".py", ".pyi"}
+    }
+
+
+def differences(fresh: dict[str, str], old: dict[str, str]) -> list[str]:
+    """One line for each file that is missing, changed, or no longer generated."""
+    lines = [f"missing: {name}" for name in sorted(fresh.keys() - old.keys())]
+    lines += [
+        f"differs: {name}" for name in sorted(fresh) if old.get(name, fresh[name]) != fresh[name]
+    ]
+    lines += [f"not generated: {name}" for name in sorted(old.keys() - fresh.keys())]
+    return lines
+
+
+def write(target: Path, fresh: dict[str, str]) -> None:
+    """Writes what changed, and removes what is generated no longer."""
+    target.mkdir(parents=True, exist_ok=True)
+    old = present(target)
+    for name in old.keys() - fresh.keys():
+        (target / name).unlink()
+    for name, text in fresh.items():
+        if old.get(name) != text:
+            (target / name).write_text(text, encoding="utf-8")
+
+
+def main() -> None:
+    """Reads the arguments, then writes or compares."""
+    parser = argparse.ArgumentParser(description="Generate stepwell_client/v1 from proto/.")
+    parser.add_argument("--proto-root", type=Path, default=TOP / "proto", help="default: proto/")
+    parser.add_argument(
+        "--target",
+        type=Path,
+        default=TOP / "clients" / "python" / "stepwell_client" / "v1",
+        help="default: clients/python/stepwell_client/v1",
+    )
+    parser.add_argument("--check", action="store_true", help="compare, write nothing")
+    arguments = parser.parse_args()
+    fresh = generate(arguments.proto_root.resolve())
+    changed = differences(fresh, present(arguments.target))
+    if not arguments.check:
+        write(arguments.target, fresh)
+        print(f"{len(fresh)} files in {arguments.target}, {len(changed)} of them new or changed")
+    elif changed:
+        print("\n".join(changed))
+        sys.exit("error: the generated code is not what proto/ says now; run `make generate`")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Stepwell: durable agent loops, every transition committed before anything acts on it."""

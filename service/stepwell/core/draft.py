@@ -1,0 +1,325 @@
+"""A transition in the making: an overlay over a `RunState` that `advance` writes to.
+
+Rows change only through `change_run`, `change_task`, `change_execution` and `put_input`; each of them
+changes the row *and* the delta of the current event. So an event can't forget what it changed (S20).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec.structs import replace
+
+from stepwell.core.graph import Graph
+from stepwell.core.inputs import Context, Reply, Revoked, Transition
+from stepwell.core.model import (
+    Counts,
+    Event,
+    Execution,
+    ExecutionChange,
+    InputRequest,
+    Message,
+    Outcome,
+    Payload,
+    Plan,
+    RequestRecord,
+    RunChange,
+    Task,
+    TaskChange,
+    TaskSpec,
+)
+from stepwell.core.ports import Fence, Lease, OpenExecution, Timer
+from stepwell.core.state import RunState
+from stepwell.core.states import OPEN, SETTLED, EventType, ExecutionStatus, InputStatus, TaskStatus
+from stepwell.core.table import EXECUTION_MOVES, RUN_MOVES, TASK_MOVES, IllegalMove
+
+_COUNTED = {
+    TaskStatus.COMPLETED: "completed",
+    TaskStatus.FAILED: "failed",
+    TaskStatus.SKIPPED: "skipped",
+    TaskStatus.CANCELLED: "cancelled",
+}
+
+
+class _EventInTheMaking:
+    """An event whose delta still grows."""
+
+    __slots__ = ("executions", "fields", "inputs", "run", "tasks")
+
+    def __init__(self, fields: dict[str, Any]) -> None:
+        self.fields = fields
+        self.run: dict[str, Any] = {}
+        self.tasks: dict[str, dict[str, Any]] = {}
+        self.executions: dict[str, dict[str, Any]] = {}
+        self.inputs: dict[str, InputRequest] = {}
+
+    def finish(self) -> Event:
+        fields = self.fields
+        if self.run:
+            fields["run"] = RunChange(**self.run)
+        if self.tasks:
+            fields["tasks"] = tuple(TaskChange(task_id=k, **v) for k, v in self.tasks.items())
+        if self.executions:
+            fields["executions"] = tuple(
+                ExecutionChange(execution_id=k, **v) for k, v in self.executions.items()
+            )
+        if self.inputs:
+            fields["inputs"] = tuple(self.inputs.values())
+        return Event(**fields)
+
+
+class Draft:
+    """What a run will be, on top of what it is. The state below is never written to."""
+
+    def __init__(self, state: RunState, context: Context, base: Transition | None = None) -> None:
+        self.state = state
+        self.context = context
+        self.version = state.run.version + 1
+        self.graph: Graph = state.graph
+        self.run = base.run if base else state.run
+        self.plan: Plan | None = base.plan if base else None
+        self.input: Payload | None = base.input if base else None
+        self.request: RequestRecord | None = base.request if base else None
+        self.outcomes: list[Outcome] = list(base.outcomes) if base else []
+        self.leases: list[Lease] = list(base.leases) if base else []
+        self.fences: list[Fence] = list(base.fences) if base else []
+        self.timers: dict[str, Timer] = {t.name: t for t in base.timers} if base else {}
+        self.messages: list[Message] = list(base.messages) if base else []
+        self.revoked: list[Revoked] = list(base.revoked) if base else []
+        self.tasks: dict[str, Task] = {t.task_id: t for t in base.tasks} if base else {}
+        self.executions: dict[str, Execution] = (
+            {e.execution_id: e for e in base.executions} if base else {}
+        )
+        self.changed_inputs: dict[str, InputRequest] = (
+            {i.input_id: i for i in base.inputs} if base else {}
+        )
+        self._done_events: tuple[Event, ...] = base.events if base else ()
+        self._events: list[_EventInTheMaking] = []
+        self._waiting: dict[str, int] = {}
+        self._fresh: deque[str] = deque()
+        self._runnable: Iterator[str] = iter(state.runnable)
+        self._plan_waiting: dict[str, int] | None = None
+
+    # --- events and the rows they change ----------------------------------------------------------
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything happened."""
+        return bool(self._events) or bool(self._done_events)
+
+    def event(self, kind: EventType, **fields: Any) -> None:
+        """Say that something happened; the changes that follow are its delta."""
+        fields["number"] = self.run.last_event + 1
+        fields["version"] = self.version
+        fields["type"] = kind
+        fields["time_us"] = self.context.now_us
+        self._events.append(_EventInTheMaking(fields))
+        self.run = replace(self.run, last_event=self.run.last_event + 1)
+
+    def change_run(self, **fields: Any) -> None:
+        """Change fields of the run's row."""
+        status = fields.get("status")
+        if status is not None and status not in RUN_MOVES[self.run.status]:
+            raise IllegalMove(f"run {self.run.status} -> {status}")
+        self.run = replace(self.run, **fields)
+        self._events[-1].run.update(fields)
+
+    def change_task(self, task_id: str, **fields: Any) -> None:
+        """Change fields of a task's row, the counts of the run and who waits for it."""
+        before = self.task(task_id)
+        after = replace(before, **fields)
+        self.tasks[task_id] = after
+        self._events[-1].tasks.setdefault(task_id, {}).update(fields)
+        if after.status is before.status:
+            return
+        if after.status not in TASK_MOVES[before.status]:
+            raise IllegalMove(f"task {task_id} {before.status} -> {after.status}")
+        was_settled, is_settled = before.status in SETTLED, after.status in SETTLED
+        if was_settled or is_settled:
+            self._count(before.status, after.status)
+        if was_settled is not is_settled:
+            self._tell_dependents(task_id, -1 if is_settled else 1)
+        if after.status is TaskStatus.PENDING and self.waiting(task_id) == 0:
+            self._fresh.append(task_id)
+
+    def add_execution(self, execution: Execution) -> None:
+        """Give birth to an execution; all that isn't empty goes into the event."""
+        self.executions[execution.execution_id] = execution
+        fields = {
+            name: value
+            for name in ExecutionChange.__struct_fields__
+            if name != "execution_id" and (value := getattr(execution, name))
+        }
+        self._events[-1].executions[execution.execution_id] = fields
+
+    def change_execution(self, execution: Execution, **fields: Any) -> None:
+        """Change fields of an execution's row."""
+        status = fields.get("status")
+        if status is not None and status not in EXECUTION_MOVES[execution.status]:
+            raise IllegalMove(f"{execution.execution_id} {execution.status} -> {status}")
+        execution_id = execution.execution_id
+        self.executions[execution_id] = replace(execution, **fields)
+        self._events[-1].executions.setdefault(execution_id, {}).update(fields)
+
+    def put_input(self, request: InputRequest) -> None:
+        """Write an input request."""
+        self.changed_inputs[request.input_id] = request
+        self._events[-1].inputs[request.input_id] = request
+
+    def put_plan(self, plan: Plan) -> None:
+        """Put a plan in force; its PLAN_ACCEPTED event is the current one.
+
+        New tasks, and those defined otherwise than before, start anew. Equal ones carry over. Old
+        ones that it doesn't name and that aren't settled are CANCELLED.
+        """
+        self.plan = plan
+        named: set[str] = set()
+        before = {task_id: self.spec(task_id) for task_id in {**self.state.tasks, **self.tasks}}
+        self.graph = self.graph.with_plan(plan.tasks)
+        total = self.run.counts.total
+        for spec in plan.tasks:
+            named.add(spec.task_id)
+            if spec.task_id not in before:
+                self.tasks[spec.task_id] = Task(task_id=spec.task_id, revision=plan.revision)
+                total += 1
+        self.change_run(counts=replace(self.run.counts, total=total), plan_revision=plan.revision)
+        self._plan_waiting = self._count_waiting()
+        for task_id, old in before.items():
+            task = self.task(task_id)
+            if task_id not in named and task.status not in SETTLED:
+                self.change_task(task_id, status=TaskStatus.CANCELLED, ended_us=self.context.now_us)
+            elif task_id in named and self.spec(task_id) != old:
+                self._define_anew(task, plan.revision)
+        self._fresh = deque(s.task_id for s in plan.tasks if self._is_runnable(s.task_id))
+        self._runnable = iter(())
+
+    def _define_anew(self, task: Task, revision: int) -> None:
+        anew = Task(task_id=task.task_id, revision=revision)
+        fields = {
+            name: getattr(anew, name)
+            for name in ("revision", "result_id", "failure", "input_id", "started_us", "ended_us")
+        }
+        self.change_task(task.task_id, status=TaskStatus.PENDING, spent=0, **fields)
+
+    # --- reading through ---------------------------------------------------------------------------
+
+    def task(self, task_id: str) -> Task:
+        """Return a task's row as it will be."""
+        row = self.tasks.get(task_id)
+        return row if row is not None else self.state.tasks[task_id]
+
+    def spec(self, task_id: str) -> TaskSpec:
+        """Return what a task is, by the plan in force."""
+        return self.graph.specs[task_id]
+
+    def held(self, execution_id: str) -> OpenExecution | None:
+        """Return an open execution with its lease, or None."""
+        row = self.state.open.get(execution_id)
+        changed = self.executions.get(execution_id)
+        if changed is not None:
+            if changed.status not in OPEN:
+                return None
+            lease = next((one for one in self.leases if one.execution_id == execution_id), None)
+            return self.state.with_lease(changed, lease)
+        return row
+
+    def open_executions(self) -> Iterator[Execution]:
+        """Return the open executions, oldest first."""
+        for execution_id, row in self.state.open.items():
+            if execution_id not in self.executions:
+                yield row.execution
+        for execution in tuple(self.executions.values()):
+            if execution.status in OPEN:
+                yield execution
+
+    def is_new(self, execution: Execution) -> bool:
+        """Tell whether it was born in this transition."""
+        return execution.execution_id not in self.state.open
+
+    def open_inputs(self) -> Iterator[InputRequest]:
+        """Return the input requests that wait for an answer."""
+        merged = {**self.state.inputs, **self.changed_inputs}
+        return (one for one in merged.values() if one.status is InputStatus.OPEN)
+
+    def open_input(self, input_id: str) -> InputRequest | None:
+        """Return an input request that waits for an answer, or None."""
+        return next((one for one in self.open_inputs() if one.input_id == input_id), None)
+
+    def waiting(self, task_id: str) -> int:
+        """Return how many of a task's dependencies aren't settled."""
+        count = self._waiting.get(task_id)
+        if count is not None:
+            return count
+        base = self.state.waiting if self._plan_waiting is None else self._plan_waiting
+        return base.get(task_id, 0)
+
+    def take_runnable(self) -> str | None:
+        """Return the next PENDING task that waits for nothing, each once; None: there is none."""
+        for task_id in self._runnable:
+            if self._is_runnable(task_id):
+                return task_id
+        while self._fresh:
+            task_id = self._fresh.popleft()
+            if self._is_runnable(task_id):
+                return task_id
+        return None
+
+    def _is_runnable(self, task_id: str) -> bool:
+        return self.task(task_id).status is TaskStatus.PENDING and self.waiting(task_id) == 0
+
+    # --- counting ------------------------------------------------------------------------------------
+
+    def _count_waiting(self) -> dict[str, int]:
+        settled = {task_id for task_id in self.graph.specs if self.task(task_id).status in SETTLED}
+        return {
+            task_id: sum(1 for d in spec.depends_on if d not in settled)
+            for task_id, spec in self.graph.specs.items()
+        }
+
+    def _count(self, before: TaskStatus, after: TaskStatus) -> None:
+        counts = self.run.counts
+        fields = {name: getattr(counts, name) for name in Counts.__struct_fields__}
+        if before in _COUNTED:
+            fields[_COUNTED[before]] -= 1
+        if after in _COUNTED:
+            fields[_COUNTED[after]] += 1
+        self.change_run(counts=Counts(**fields))
+
+    def _tell_dependents(self, task_id: str, step: int) -> None:
+        for dependent in self.graph.dependents.get(task_id, ()):
+            count = self.waiting(dependent) + step
+            self._waiting[dependent] = count
+            if count == 0:
+                self._fresh.append(dependent)
+
+    # --- the end -------------------------------------------------------------------------------------
+
+    def finish(self, replies: tuple[Reply, ...]) -> Transition:
+        """Return what has become of it."""
+        if not self.changed:
+            return Transition(run=self.state.run, replies=replies)
+        self.run = replace(self.run, version=self.version)
+        return Transition(
+            run=self.run,
+            replies=replies,
+            input=self.input,
+            plan=self.plan,
+            tasks=tuple(self.tasks.values()),
+            executions=tuple(self.executions.values()),
+            outcomes=tuple(self.outcomes),
+            leases=tuple(self.leases),
+            fences=tuple(self.fences),
+            timers=tuple(self.timers.values()),
+            inputs=tuple(self.changed_inputs.values()),
+            events=self._done_events + tuple(event.finish() for event in self._events),
+            messages=tuple(self.messages),
+            request=self.request,
+            offered=tuple(
+                e.execution_id
+                for e in self.executions.values()
+                if e.status is ExecutionStatus.READY and e.delay_ms == 0
+            ),
+            revoked=tuple(self.revoked),
+        )

@@ -1,0 +1,144 @@
+"""Everything that can go wrong, as a tree.
+
+StepwellError
+├── InvalidArgument            the request is wrong; says which fields, and how to mend them
+│   └── PageTokenInvalid
+├── NotFound                   no such thing for this tenant (a foreign one answers the same)
+│   └── RunNotFound            also a ValueError
+├── AlreadyExists              a request id came again with another request
+├── FailedPrecondition         right request, wrong state of the run
+├── CursorOutOfRange           a watch below retention, or ahead of the log
+├── Unauthenticated
+├── PermissionDenied
+├── ResourceExhausted          a limit or a quota; nothing was done
+└── StoreError
+    ├── StoreRefused           the store can't be opened or used as configured; says what to do
+    ├── StoreUnavailable       nothing was done; try again
+    └── OutcomeUnknown         it may or may not have been done; send the same commit again
+
+Each carries a stable `reason` (UPPER_SNAKE_CASE): the one that `google.rpc.ErrorInfo` shows.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Violation(NamedTuple):
+    """What is wrong with one field."""
+
+    field: str
+    """The path from the request's root: `plan.tasks[3].depends_on[0]`."""
+    description: str
+    """What is wrong and how to mend it, in one sentence."""
+
+
+class StepwellError(Exception):
+    """The root of the tree. `reason` is stable; the message is for people."""
+
+    reason = "INTERNAL"
+
+    def __init__(self, message: str, *, reason: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        if reason is not None:
+            self.reason = reason
+
+
+class InvalidArgument(StepwellError):
+    """The request is wrong in itself. Nothing was done."""
+
+    reason = "INVALID_ARGUMENT"
+
+    def __init__(
+        self, message: str, violations: tuple[Violation, ...] = (), *, reason: str | None = None
+    ) -> None:
+        super().__init__(message, reason=reason)
+        self.violations = violations
+
+
+class PageTokenInvalid(InvalidArgument):
+    """A page token that is malformed, or that another query made."""
+
+    reason = "PAGE_TOKEN_INVALID"
+
+
+class NotFound(StepwellError):
+    """There is no such thing, or it is another tenant's: the answer is the same."""
+
+    reason = "NOT_FOUND"
+
+
+class RunNotFound(NotFound, ValueError):
+    """There is no run of this id."""
+
+    reason = "RUN_NOT_FOUND"
+
+    def __init__(self, run_id: str) -> None:
+        super().__init__(f"there is no run {run_id!r}")
+        self.run_id = run_id
+
+
+class AlreadyExists(StepwellError):
+    """The request id was used before, for another request."""
+
+    reason = "REQUEST_ID_REUSED"
+
+
+class FailedPrecondition(StepwellError):
+    """The run is not in a state that allows this."""
+
+    reason = "FAILED_PRECONDITION"
+
+
+class CursorOutOfRange(StepwellError):
+    """A cursor below retention (`oldest` says where to go on) or ahead of the log."""
+
+    reason = "CURSOR_OUT_OF_RANGE"
+
+    def __init__(self, message: str, *, oldest: int, latest: int, reason: str) -> None:
+        super().__init__(message, reason=reason)
+        self.oldest = oldest
+        self.latest = latest
+
+
+class Unauthenticated(StepwellError):
+    """No credential came, or it is not a valid one."""
+
+    reason = "UNAUTHENTICATED"
+
+
+class PermissionDenied(StepwellError):
+    """The credential lacks a scope."""
+
+    reason = "PERMISSION_DENIED"
+
+
+class ResourceExhausted(StepwellError):
+    """A limit or a quota is reached; nothing was done."""
+
+    reason = "RESOURCE_EXHAUSTED"
+
+
+class StoreError(StepwellError):
+    """The store failed."""
+
+    reason = "STORE_ERROR"
+
+
+class StoreRefused(StoreError):
+    """The store can't be opened or used as configured. The message says what to do."""
+
+    reason = "STORE_REFUSED"
+
+
+class StoreUnavailable(StoreError):
+    """The store did nothing, and says so; the call may be made again."""
+
+    reason = "STORE_UNAVAILABLE"
+
+
+class OutcomeUnknown(StoreError):
+    """The store may or may not have done it. The same commit, sent again, tells."""
+
+    reason = "OUTCOME_UNKNOWN"

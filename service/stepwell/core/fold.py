@@ -1,0 +1,81 @@
+"""Events back into rows: folding a run's events up to a version gives its rows at that version.
+
+Nothing of the loop is decided here. A reader in another language needs these few lines and no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple, TypeVar
+
+from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
+
+from stepwell.core.model import (
+    Event,
+    Execution,
+    ExecutionChange,
+    InputRequest,
+    Plan,
+    Record,
+    Run,
+    RunChange,
+    RunSpec,
+    Task,
+    TaskChange,
+)
+from stepwell.core.states import StepKind
+
+R = TypeVar("R", bound=Record)
+
+
+class Rows(NamedTuple):
+    """A run's rows at one version; lease rows and what a store stamps are not among them."""
+
+    run: Run
+    tasks: dict[str, Task]
+    executions: dict[str, Execution]
+    inputs: dict[str, InputRequest]
+
+
+def fold(spec: RunSpec, plans: Mapping[int, Plan], events: Iterable[Event]) -> Rows:
+    """Return the rows that these events, from the first on, make of a run of this spec."""
+    rows = Rows(Run(spec=spec), {}, {}, {})
+    for event in events:
+        rows = _take(rows, plans, event)
+    return rows
+
+
+def _take(rows: Rows, plans: Mapping[int, Plan], event: Event) -> Rows:
+    run = replace(rows.run, version=event.version, last_event=event.number)
+    if not isinstance(event.run, UnsetType):
+        run = _changed(run, event.run)
+    if event.plan_revision:
+        for spec in plans[event.plan_revision].tasks:
+            new = Task(task_id=spec.task_id, revision=event.plan_revision)
+            rows.tasks.setdefault(spec.task_id, new)
+    for task_change in event.tasks:
+        rows.tasks[task_change.task_id] = _changed(rows.tasks[task_change.task_id], task_change)
+    for change in event.executions:
+        before = rows.executions.get(change.execution_id)
+        if before is None:
+            before = Execution(execution_id=change.execution_id, kind=_kind(change))
+        rows.executions[change.execution_id] = _changed(before, change)
+    for request in event.inputs:
+        rows.inputs[request.input_id] = request
+    return rows._replace(run=run)
+
+
+def _kind(change: ExecutionChange) -> StepKind:
+    if isinstance(change.kind, UnsetType):
+        raise TypeError(f"the log misses the birth of {change.execution_id}")
+    return change.kind
+
+
+def _changed(row: R, change: RunChange | TaskChange | ExecutionChange) -> R:
+    fields = {
+        name: value
+        for name in change.__struct_fields__
+        if (value := getattr(change, name)) is not UNSET
+    }
+    return replace(row, **fields)

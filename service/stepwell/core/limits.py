@@ -1,0 +1,57 @@
+"""Every limit of the service, in one place. A field's comment in the protocol quotes its limit."""
+
+from __future__ import annotations
+
+RUN_ID_CHARS_MAX = 36
+TASK_ID_CHARS_MAX = 64
+NAME_CHARS_MAX = 128
+"""Tenant, pipeline, queue, role, type, worker and executor names, label keys."""
+LABEL_VALUE_CHARS_MAX = 256
+LABELS_MAX = 32
+REQUEST_ID_CHARS_MAX = 128
+GOAL_BYTES_MAX = 64 * 1024
+TITLE_BYTES_MAX = 1024
+PROMPT_BYTES_MAX = 256 * 1024
+"""A task's prompt in a plan; also the prompt that an outcome reports."""
+RESPONSE_BYTES_MAX = 1024 * 1024
+REASON_BYTES_MAX = 4 * 1024
+FAILURE_BYTES_MAX = 64 * 1024
+"""A failure's message or its details, each."""
+PAYLOAD_BYTES_MAX = 1024 * 1024
+MEDIA_TYPE_CHARS_MAX = 128
+PROGRESS_BYTES_MAX = 16 * 1024
+MESSAGES_PER_OUTCOME_MAX = 256
+PLAN_TASKS_MAX = 10_000
+PLAN_BYTES_MAX = 3 * 1024 * 1024
+DEPENDENCIES_PER_TASK_MAX = 10_000
+ITERATIONS_MAX = 10_000
+PARALLEL_MAX = 256
+ATTEMPTS_MAX = 1_000
+DURATION_MS_MAX = 366 * 24 * 3600 * 1000
+PRIORITY_MAX = 100
+VIOLATIONS_MAX = 100
+"""Field violations reported at once; the rest is counted."""
+
+PAGE_SIZE_DEFAULT = 100
+PAGE_SIZE_MAX = 1_000
+PAYLOAD_KEYS_MAX = 1_000
+"""Payloads that one read may ask for."""
+EVENTS_PER_COMMIT_MAX = 512
+EVENT_BYTES_PER_COMMIT_MAX = 1024 * 1024
+INPUTS_PER_TRANSITION_MAX = 64
+"""Inputs of a run decided together; keeps a commit under its event limits."""
+COMMITS_PER_GROUP_MAX = 256
+RECEIVE_BYTES_MAX = 4 * 1024 * 1024
+"""A message from a client or a worker."""
+STORE_MESSAGE_BYTES_MAX = 64 * 1024 * 1024
+"""A message between an executor and a Store service: larger than any commit."""
+METADATA_BYTES_MAX = 16 * 1024
+INLINE_RESULTS_BYTES_MAX = 1024 * 1024
+"""Dependency results sent inside one assignment; further ones are sent by reference."""
+CREDITS_MAX = 1_000
+REQUESTS_KEPT_MAX = 256
+"""Request ids of pause, resume, cancel and answer that a run remembers."""
+
+NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._:/@+-]*$"
+"""The allow-list for names; no braces, no percent, no white space, no control characters."""
+TASK_ID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._:/@+-]*$"

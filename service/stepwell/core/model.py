@@ -1,0 +1,442 @@
+"""The records of a run: frozen values that the loop makes, the store keeps and the wire carries.
+
+Units stand last in names: `_us` is a moment in microseconds since 1970 (0: not yet), `_ms` a duration
+in milliseconds (0: none or no limit). An empty string is "none"; there are no nulls but where bytes
+may be absent (`Payload | None`), because empty bytes are a value.
+
+A record never changes; `msgspec.structs.replace` makes the next one. Nothing here knows what may
+happen next: that is `loop.py`'s.
+"""
+
+from __future__ import annotations
+
+from msgspec import UNSET, Struct, UnsetType
+
+from stepwell.core.states import (
+    BlockedKind,
+    Effect,
+    EventType,
+    ExecutionStatus,
+    ExpiryAction,
+    FinishReason,
+    InputKind,
+    InputStatus,
+    OnFailure,
+    PauseReason,
+    Phase,
+    PlanTrigger,
+    RunStatus,
+    StepKind,
+    TaskStatus,
+)
+
+
+class Record(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The base of all records."""
+
+
+class Payload(Record, frozen=True, kw_only=True):
+    """Bytes of the user's, with their media type. Never looked into on the hot path."""
+
+    data: bytes = b""
+    media_type: str = "application/json"
+
+    def __repr__(self) -> str:
+        """Say how large it is and nothing of what is in it."""
+        return f"Payload({len(self.data)} bytes, {self.media_type})"
+
+
+class Violation(Record, frozen=True, kw_only=True):
+    """What is wrong with one field of something that a worker or a caller sent."""
+
+    field: str
+    description: str
+
+
+class Failure(Record, frozen=True, kw_only=True):
+    """Why an attempt, a task or a run failed. Data, not an error of the service."""
+
+    kind: str = ""
+    """A stable word, such as an exception's class name; retry policies match it. Empty: none."""
+    message: str = ""
+    details: str = ""
+    """A traceback, say."""
+    retryable: bool = True
+    violations: tuple[Violation, ...] = ()
+
+
+class Usage(Record, frozen=True, kw_only=True):
+    """What was used up. Counted once per attempt."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_micros: int = 0
+    """Millionths of the currency unit that the user bills in."""
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cost_micros=self.cost_micros + other.cost_micros,
+        )
+
+
+class Budget(Record, frozen=True, kw_only=True):
+    """What a run may use up. 0: no limit."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_micros: int = 0
+    tasks: int = 0
+    wall_ms: int = 0
+
+
+class RetryPolicy(Record, frozen=True, kw_only=True):
+    """How often and how late an attempt is made again."""
+
+    max_attempts: int = 3
+    """Failed and lost attempts together, per allowance; 1 means no retry."""
+    initial_backoff_ms: int = 1_000
+    backoff_multiplier: float = 2.0
+    max_backoff_ms: int = 60_000
+    jitter: float = 1.0
+    """The part of each back-off that is drawn at random: 1.0 is full jitter, 0.0 none."""
+    non_retryable_kinds: tuple[str, ...] = ()
+
+
+class Session(Record, frozen=True, kw_only=True):
+    """An agent's own conversation: the backend's name and the id that the backend knows it by."""
+
+    backend: str = ""
+    session_id: str = ""
+
+
+class TaskSpec(Record, frozen=True, kw_only=True):
+    """A node of a plan, as planned. Immutable within its plan revision."""
+
+    task_id: str
+    type: str = ""
+    title: str = ""
+    prompt: str = ""
+    role: str = ""
+    """Only workers of this role get it; empty: any worker of the queue."""
+    depends_on: tuple[str, ...] = ()
+    input: Payload | None = None
+    retry: RetryPolicy = RetryPolicy()
+    attempt_timeout_ms: int = 0
+    heartbeat_timeout_ms: int = 0
+    """The lease's length for this task; 0: the server's."""
+    total_timeout_ms: int = 0
+    """From the first offer to the end of the last attempt, back-offs included."""
+    on_failure: OnFailure = OnFailure.FAIL_RUN
+    effect: Effect = Effect.IDEMPOTENT
+    idempotency_key: str = ""
+    """Empty: `run_id/task_id`."""
+
+
+class Plan(Record, frozen=True, kw_only=True):
+    """An immutable, numbered revision of a run's task graph."""
+
+    revision: int
+    parent_revision: int = 0
+    trigger: PlanTrigger = PlanTrigger.PLANNED
+    reason: str = ""
+    fingerprint: str = ""
+    """SHA-256 over the canonical task list: equal plans have equal fingerprints."""
+    iteration: int = 1
+    tasks: tuple[TaskSpec, ...] = ()
+    created_us: int = 0
+
+
+class RunSpec(Record, frozen=True, kw_only=True):
+    """What a run was started with. Immutable."""
+
+    tenant_id: str
+    run_id: str
+    pipeline_id: str = ""
+    queue: str = "default"
+    goal: str = ""
+    labels: dict[str, str] = {}
+    executor_id: str = ""
+    """Who started it."""
+    max_iterations: int = 10
+    max_parallel: int = 32
+    priority: int = 0
+    """Higher goes first within a queue."""
+    budget: Budget = Budget()
+    step_retry: RetryPolicy = RetryPolicy()
+    """For PLAN, REFLECT and SYNTHESIZE; tasks have their own."""
+    step_timeout_ms: int = 0
+    start_delay_ms: int = 0
+    request_fingerprint: str = ""
+    """Of the StartRun request, so that its repetition is told from another's."""
+    parent_run_id: str = ""
+    parent_version: int = 0
+
+
+class Counts(Record, frozen=True, kw_only=True):
+    """How many tasks of the current plan, and of what was carried over to it, stand where."""
+
+    total: int = 0
+    completed: int = 0
+    failed: int = 0
+    skipped: int = 0
+    cancelled: int = 0
+
+    @property
+    def unsettled(self) -> int:
+        """Tasks that can still move."""
+        return self.total - self.completed - self.failed - self.skipped - self.cancelled
+
+
+class Run(Record, frozen=True, kw_only=True):
+    """One durable execution of the loop. `spec` is written once; the rest moves with `version`."""
+
+    spec: RunSpec
+    version: int = 0
+    """The number of its last commit; 0: not born."""
+    last_event: int = 0
+    """The number of its last event."""
+    status: RunStatus = RunStatus.QUEUED
+    phase: Phase = Phase.PLANNING
+    iteration: int = 1
+    plan_revision: int = 0
+    """Of the plan in force; 0: none yet."""
+    stages: tuple[StepKind, ...] = ()
+    """Which of REFLECT and SYNTHESIZE the run has."""
+    stages_fixed: bool = False
+    allowance: int = 1
+    """Counts from 1; a resume of a FAILED run opens the next."""
+    step_attempt: int = 0
+    """The highest attempt number used for the current PLAN, REFLECT or SYNTHESIZE step."""
+    step_spent: int = 0
+    """Its failed and lost attempts in this allowance."""
+    counts: Counts = Counts()
+    usage: Usage = Usage()
+    budget: Budget = Budget()
+    blocked_on: BlockedKind = BlockedKind.NONE
+    """As the loop knows it: WORKER also stands for CAPACITY, which a reader tells by presence."""
+    blocked_since_us: int = 0
+    pause_reason: PauseReason = PauseReason.NONE
+    finish_reason: FinishReason = FinishReason.NONE
+    reason: str = ""
+    """The words that came with the last reflection, pause, resume or cancel."""
+    failure: Failure = Failure()
+    result_id: str = ""
+    """The SYNTHESIZE execution whose result is the run's; empty: the tasks' results are."""
+    created_us: int = 0
+    started_us: int = 0
+    """Of the first lease."""
+    ended_us: int = 0
+
+    @property
+    def ended(self) -> bool:
+        """Whether the status is an end."""
+        return self.status in _ENDED
+
+
+_ENDED = frozenset({RunStatus.SUCCEEDED, RunStatus.FAILED, RunStatus.CANCELLED})
+
+
+class Task(Record, frozen=True, kw_only=True):
+    """How a task stands. What it is stands in the plan of `revision`."""
+
+    task_id: str
+    revision: int
+    """The plan revision that defined it."""
+    status: TaskStatus = TaskStatus.PENDING
+    attempts: int = 0
+    """The highest attempt number used. Never reused, over all allowances."""
+    spent: int = 0
+    """Failed and lost attempts in the allowance `allowance`."""
+    allowance: int = 0
+    result_id: str = ""
+    """The execution whose result is the task's."""
+    failure: Failure = Failure()
+    input_id: str = ""
+    """The input request that it waits for."""
+    started_us: int = 0
+    ended_us: int = 0
+
+
+class Execution(Record, frozen=True, kw_only=True):
+    """One attempt at a step: an entry of the queue while READY, of the history ever after."""
+
+    execution_id: str
+    """Within its run: `task:ID#ATTEMPT`, `plan:ITERATION#ATTEMPT`, and so on."""
+    kind: StepKind
+    task_id: str = ""
+    """Empty but for TASK."""
+    iteration: int = 1
+    attempt: int = 1
+    queue: str = ""
+    role: str = ""
+    priority: int = 0
+    status: ExecutionStatus = ExecutionStatus.READY
+    delay_ms: int = 0
+    """How long after its commit it may be leased (a back-off); the store stamps the moment."""
+    worker_id: str = ""
+    begun: bool = False
+    """Its AT_MOST_ONCE worker has said so."""
+    failure: Failure = Failure()
+    usage: Usage = Usage()
+    session: Session = Session()
+    has_result: bool = False
+    """Whether result bytes are kept under this id."""
+    offered_us: int = 0
+    leased_us: int = 0
+    ended_us: int = 0
+
+
+class InputRequest(Record, frozen=True, kw_only=True):
+    """A question to a person."""
+
+    input_id: str
+    task_id: str
+    execution_id: str = ""
+    kind: InputKind = InputKind.INPUT
+    prompt: str = ""
+    schema: str = ""
+    """A JSON schema for the answer; empty: anything."""
+    choices: tuple[str, ...] = ()
+    status: InputStatus = InputStatus.OPEN
+    expires_ms: int = 0
+    on_expiry: ExpiryAction = ExpiryAction.WAIT
+    answer: Payload | None = None
+    answered_by: str = ""
+    created_us: int = 0
+    ended_us: int = 0
+
+
+class Outcome(Record, frozen=True, kw_only=True):
+    """What one execution left behind, bytes and all. Written once, never rewritten."""
+
+    execution_id: str
+    result: Payload | None = None
+    prompt: str = ""
+    """What the agent asked its model."""
+    response: str = ""
+    """What the model said."""
+
+
+class Message(Record, frozen=True, kw_only=True):
+    """One message of a task's conversation."""
+
+    role: str
+    content: str
+    task_id: str = ""
+    execution_id: str = ""
+    """The attempt that appended it."""
+    session: Session = Session()
+
+
+class LogEntry(Record, frozen=True, kw_only=True):
+    """A line that a worker wrote while it worked."""
+
+    execution_id: str
+    text: str
+    level: str = "INFO"
+    written_us: int = 0
+
+
+class RequestRecord(Record, frozen=True, kw_only=True):
+    """A command that was carried out, so that its repetition is told from another's."""
+
+    request_id: str
+    fingerprint: str
+    version: int
+    """The commit that carried it out."""
+
+
+class RunChange(Record, frozen=True, kw_only=True):
+    """The fields of a run that an event changed; the unset ones stayed."""
+
+    status: RunStatus | UnsetType = UNSET
+    phase: Phase | UnsetType = UNSET
+    iteration: int | UnsetType = UNSET
+    plan_revision: int | UnsetType = UNSET
+    stages: tuple[StepKind, ...] | UnsetType = UNSET
+    stages_fixed: bool | UnsetType = UNSET
+    allowance: int | UnsetType = UNSET
+    step_attempt: int | UnsetType = UNSET
+    step_spent: int | UnsetType = UNSET
+    counts: Counts | UnsetType = UNSET
+    usage: Usage | UnsetType = UNSET
+    budget: Budget | UnsetType = UNSET
+    blocked_on: BlockedKind | UnsetType = UNSET
+    blocked_since_us: int | UnsetType = UNSET
+    pause_reason: PauseReason | UnsetType = UNSET
+    finish_reason: FinishReason | UnsetType = UNSET
+    reason: str | UnsetType = UNSET
+    failure: Failure | UnsetType = UNSET
+    result_id: str | UnsetType = UNSET
+    created_us: int | UnsetType = UNSET
+    started_us: int | UnsetType = UNSET
+    ended_us: int | UnsetType = UNSET
+
+
+class TaskChange(Record, frozen=True, kw_only=True):
+    """The fields of a task that an event changed. A task that the plan just brought starts PENDING."""
+
+    task_id: str
+    revision: int | UnsetType = UNSET
+    status: TaskStatus | UnsetType = UNSET
+    attempts: int | UnsetType = UNSET
+    spent: int | UnsetType = UNSET
+    allowance: int | UnsetType = UNSET
+    result_id: str | UnsetType = UNSET
+    failure: Failure | UnsetType = UNSET
+    input_id: str | UnsetType = UNSET
+    started_us: int | UnsetType = UNSET
+    ended_us: int | UnsetType = UNSET
+
+
+class ExecutionChange(Record, frozen=True, kw_only=True):
+    """The fields of an execution that an event changed; `kind` is set when it was born."""
+
+    execution_id: str
+    kind: StepKind | UnsetType = UNSET
+    task_id: str | UnsetType = UNSET
+    iteration: int | UnsetType = UNSET
+    attempt: int | UnsetType = UNSET
+    queue: str | UnsetType = UNSET
+    role: str | UnsetType = UNSET
+    priority: int | UnsetType = UNSET
+    status: ExecutionStatus | UnsetType = UNSET
+    delay_ms: int | UnsetType = UNSET
+    worker_id: str | UnsetType = UNSET
+    begun: bool | UnsetType = UNSET
+    failure: Failure | UnsetType = UNSET
+    usage: Usage | UnsetType = UNSET
+    session: Session | UnsetType = UNSET
+    has_result: bool | UnsetType = UNSET
+    offered_us: int | UnsetType = UNSET
+    leased_us: int | UnsetType = UNSET
+    ended_us: int | UnsetType = UNSET
+
+
+class Event(Record, frozen=True, kw_only=True):
+    """An entry of a run's log: what happened, and a complete delta of the rows it changed.
+
+    Folding the events 1..n of a run over its spec and plans gives its rows at that point.
+    """
+
+    number: int
+    """1, 2, 3 … without gaps, per run."""
+    version: int
+    """The commit that it is part of."""
+    type: EventType
+    time_us: int = 0
+    """For people; it orders nothing."""
+    task_id: str = ""
+    execution_id: str = ""
+    input_id: str = ""
+    message: str = ""
+    """A reason in words, where there is one."""
+    run: RunChange | UnsetType = UNSET
+    tasks: tuple[TaskChange, ...] = ()
+    executions: tuple[ExecutionChange, ...] = ()
+    inputs: tuple[InputRequest, ...] = ()
+    """Input requests as they are now, whole."""
+    plan_revision: int = 0
+    """PLAN_ACCEPTED: the plan whose tasks now stand beside the run's."""

@@ -1,0 +1,237 @@
+"""Looks at a record's field and at the message's, and says which shape the pair has, or that it has none.
+
+Only looks: what is made of it is `codec.py`'s.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Mapping
+from enum import Enum, StrEnum, auto
+from typing import Any, NamedTuple, Union, cast, get_args, get_origin
+
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.message import Message
+from msgspec import NODEFAULT, UNSET, UnsetType
+from msgspec.structs import FieldInfo, fields
+
+from stepwell.core.model import Record
+
+_SCALARS: dict[type, int] = {
+    str: FieldDescriptor.TYPE_STRING,
+    bytes: FieldDescriptor.TYPE_BYTES,
+    int: FieldDescriptor.TYPE_INT64,
+    float: FieldDescriptor.TYPE_DOUBLE,
+    bool: FieldDescriptor.TYPE_BOOL,
+}
+_TIMESTAMP = "google.protobuf.Timestamp"
+_DURATION = "google.protobuf.Duration"
+
+
+Messages = Mapping[type[Record], Descriptor]
+"""Which message carries each record: a field can't hold another's."""
+
+
+class Shape(Enum):
+    """The kinds of pairs of fields."""
+
+    SCALAR = auto()
+    """Text, bytes, a number, a truth or an enum."""
+    MOMENT = auto()
+    SPAN = auto()
+    STRUCT = auto()
+    MANY = auto()
+    MAPPING = auto()
+    CHOICE = auto()
+
+
+class Field(NamedTuple):
+    """A record's field and its like in the message."""
+
+    name: str
+    wire: str
+    """The message field's name, or the oneof's."""
+    shape: Shape
+    descriptor: FieldDescriptor
+    """Of the message field that holds the values; of a oneof: its first arm."""
+    required: bool
+    default: Any
+    """None where `required`."""
+    unset: bool
+    """The record's field may be UNSET."""
+    presence: bool = False
+    """The message's field is a scalar that may be absent."""
+    skip_zero: bool = False
+    """A zero need not be written."""
+    enum: type[StrEnum] | None = None
+    record: str = ""
+    """The record that each value is."""
+    inner: str = ""
+    """The repeated field of the message that stands between."""
+    nested: bool = False
+    """A tuple of tuples."""
+    arms: Mapping[str, str] = {}
+    """A oneof's fields, and the record of each."""
+
+
+def fields_of(
+    record: type[Record],
+    message: type[Message],
+    renamed: Mapping[str, str],
+    message_only: Mapping[str, str],
+    messages: Messages,
+) -> list[Field]:
+    """Return the pairs of fields.
+
+    Raises:
+        TypeError: a field of one side has no like on the other.
+    """
+    descriptor = descriptor_of(message)
+    pairs = [_pair(info, descriptor, renamed, messages) for info in fields(record)]
+    used = {pair.wire for pair in pairs}.union(*(pair.arms for pair in pairs), message_only)
+    spare = {field.name for field in descriptor.fields} - used
+    unknown = message_only.keys() - {field.name for field in descriptor.fields}
+    if spare or unknown:
+        raise TypeError(
+            f"{record.__name__} lacks {sorted(spare | unknown)} of {descriptor.full_name}"
+        )
+    return pairs
+
+
+def descriptor_of(message: type[Message]) -> Descriptor:
+    """Return what describes a message; its stub tells of two classes, of which this is the one."""
+    return cast("Descriptor", message.DESCRIPTOR)
+
+
+def enum_names(enum: type[StrEnum], field: FieldDescriptor) -> dict[int, StrEnum]:
+    """Return the members by their numbers in the protocol.
+
+    Raises:
+        TypeError: the two enums don't have the same members.
+    """
+    kind = field.enum_type
+    if kind is None:
+        raise TypeError(f"{field.full_name} is no enum")
+    prefix = "".join(f"_{c}" if c.isupper() else c.upper() for c in kind.name).lstrip("_") + "_"
+    numbers = {value.name.removeprefix(prefix): value.number for value in kind.values}
+    if numbers.pop("UNSPECIFIED", -1) != 0 or numbers.keys() != set(enum.__members__):
+        raise TypeError(f"{enum.__name__} and {kind.full_name} differ")
+    return {numbers[name]: member for name, member in enum.__members__.items()}
+
+
+def wire_name(name: str) -> str:
+    """Return the message field's name for a record field's: units stand in the type there."""
+    if name == "time_us":
+        return "time"
+    if name.endswith("_us"):
+        return name.removesuffix("_us") + "_time"
+    return name.removesuffix("_ms")
+
+
+def _pair(
+    info: FieldInfo,
+    descriptor: Descriptor,
+    renamed: Mapping[str, str],
+    messages: Messages,
+) -> Field:
+    wire = renamed.get(info.name) or wire_name(info.name)
+    required = info.default is NODEFAULT and info.default_factory is NODEFAULT
+    kinds = _members(info.type)
+    unset = UnsetType in kinds
+    kinds = tuple(kind for kind in kinds if kind not in (UnsetType, types.NoneType))
+    default = None if required or info.default is NODEFAULT else info.default
+    oneof = descriptor.oneofs_by_name.get(wire)
+    if len(kinds) > 1 and oneof is not None:
+        arms = {arm.name: _like(arm, kinds, messages) for arm in oneof.fields}
+        if sorted(arms.values()) != sorted(kind.__name__ for kind in kinds):
+            raise TypeError(f"{oneof.full_name} has other arms than {info.name}")
+        return Field(
+            info.name, wire, Shape.CHOICE, oneof.fields[0], required, default, unset, arms=arms
+        )
+    field = descriptor.fields_by_name.get(wire)
+    if field is None or len(kinds) != 1:
+        raise TypeError(f"{descriptor.full_name} has no field for {info.name}")
+    pair = Field(info.name, wire, Shape.SCALAR, field, required, default, unset)
+    return _shaped(pair, kinds[0], messages)
+
+
+def _shaped(pair: Field, kind: Any, messages: Messages) -> Field:
+    field = pair.descriptor
+    holder = field.message_type
+    origin = get_origin(kind)
+    if origin is tuple:
+        return _tuple(pair, get_args(kind)[0], messages)
+    if origin is dict:
+        if holder is None or not holder.GetOptions().map_entry or get_args(kind) != (str, str):
+            raise TypeError(f"{field.full_name} is no map of text to text")
+        return pair._replace(shape=Shape.MAPPING)
+    if field.is_repeated:
+        raise TypeError(f"{field.full_name} is repeated, {pair.name} is not")
+    if kind is int and holder is not None:
+        unit = {_TIMESTAMP: ("_us", Shape.MOMENT), _DURATION: ("_ms", Shape.SPAN)}
+        suffix, shape = unit.get(holder.full_name, ("", Shape.SCALAR))
+        if not suffix or not pair.name.endswith(suffix):
+            raise TypeError(f"{field.full_name} has another unit than {pair.name}")
+        return pair._replace(shape=shape)
+    if holder is not None:
+        return pair._replace(shape=Shape.STRUCT, record=_like(field, (kind,), messages))
+    return _scalar(pair, kind)
+
+
+def _scalar(pair: Field, kind: Any) -> Field:
+    field = pair.descriptor
+    enum = _enum(kind)
+    _check_scalar(field, kind)
+    presence = field.has_presence
+    if presence and pair.required:
+        raise TypeError(f"{field.full_name} may be absent, {pair.name} may not")
+    if pair.unset and not presence:
+        raise TypeError(f"{field.full_name} can't be absent, {pair.name} can")
+    # A zero that is written all the same keeps the sign of -0.0.
+    skip_zero = enum is None and kind is not float
+    return pair._replace(presence=presence, skip_zero=skip_zero, enum=enum)
+
+
+def _tuple(pair: Field, kind: Any, messages: Messages) -> Field:
+    field = pair.descriptor
+    inner, nested = "", get_origin(kind) is tuple
+    if nested or not field.is_repeated:
+        # A message of one repeated field stands between: presence, or a second level.
+        if field.message_type is None or len(field.message_type.fields) != 1:
+            raise TypeError(f"{field.full_name} holds no list for {pair.name}")
+        if nested:
+            kind = get_args(kind)[0]
+        inner = field.message_type.fields[0].name
+        field = field.message_type.fields[0]
+    if not field.is_repeated or (pair.unset and not inner) or pair.default not in ((), None, UNSET):
+        raise TypeError(f"{pair.descriptor.full_name} is no like of {pair.name}")
+    pair = pair._replace(shape=Shape.MANY, descriptor=field, inner=inner, nested=nested)
+    if field.message_type is not None:
+        return pair._replace(record=_like(field, (kind,), messages))
+    _check_scalar(field, kind)
+    return pair._replace(enum=_enum(kind))
+
+
+def _members(kind: Any) -> tuple[Any, ...]:
+    return get_args(kind) if get_origin(kind) in (Union, types.UnionType) else (kind,)
+
+
+def _enum(kind: Any) -> type[StrEnum] | None:
+    return kind if isinstance(kind, type) and issubclass(kind, StrEnum) else None
+
+
+def _check_scalar(field: FieldDescriptor, kind: Any) -> None:
+    enum = _enum(kind)
+    if enum is not None:
+        enum_names(enum, field)
+    elif _SCALARS.get(kind) != field.type:
+        raise TypeError(f"{field.full_name} has another type than the record's")
+
+
+def _like(field: FieldDescriptor, kinds: tuple[Any, ...], messages: Messages) -> str:
+    """Return the name of that record among `kinds` which the field's message carries."""
+    holder = cast("Descriptor", field.message_type)
+    for kind in kinds:
+        if kind in messages and messages[kind].full_name == holder.full_name:
+            return kind.__name__
+    raise TypeError(f"{field.full_name} carries none of the records that it should")

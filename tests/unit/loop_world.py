@@ -1,0 +1,216 @@
+"""A world for the loop alone: it plays workers, the store's clock and people, and checks every step.
+
+No store and no asyncio: transitions are applied at once. After each one the S invariants that a pure
+loop can break are asserted, the fold of all events (S20) among them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from stepwell.core.fold import fold
+from stepwell.core.inputs import Context, Input, Reply, Start, TakeLease, Transition
+from stepwell.core.loop import advance
+from stepwell.core.model import Event, Execution, Plan, Run, RunSpec, Task, TaskSpec
+from stepwell.core.ports import OpenExecution
+from stepwell.core.state import RunState
+from stepwell.core.states import (
+    ENDED,
+    OPEN,
+    SETTLED,
+    EventType,
+    ExecutionStatus,
+    RunStatus,
+    StepKind,
+    TaskStatus,
+)
+
+BOTH = (StepKind.REFLECT, StepKind.SYNTHESIZE)
+
+
+class World:
+    """One run, its whole log, and the checks."""
+
+    def __init__(self, *, seed: int = 0) -> None:
+        self.state = RunState.unborn("tenant", "run")
+        self.seed = seed
+        self.events: list[Event] = []
+        self.plans: dict[int, Plan] = {}
+        self.executions: dict[str, Execution] = {}
+        self.tokens: set[str] = set()
+        self.timers: dict[str, int] = {}
+        self.now_us = 1_000_000
+
+    # --- acting -----------------------------------------------------------------------------------
+
+    def do(self, *inputs: Input) -> tuple[Reply, ...]:
+        """Advance, check, apply."""
+        self.now_us += 1_000
+        context = Context(now_us=self.now_us, seed=self.seed)
+        before = _picture(self.state)
+        transition = advance(self.state, inputs, context)
+        assert _picture(self.state) == before, "advance changed the state that it was given"
+        assert advance(self.state, inputs, context) == transition, "advance is not a function"
+        if transition.changes_something:
+            self._check(transition)
+            self.state.apply(transition)
+            self._check_state(transition)
+        return transition.replies
+
+    def start(
+        self,
+        *,
+        plan: Sequence[TaskSpec] | None = None,
+        stages: tuple[StepKind, ...] = (),
+        **spec: object,
+    ) -> Reply:
+        """Start the run."""
+        whole = RunSpec(tenant_id="tenant", run_id="run", **spec)  # pyright: ignore[reportArgumentType] - a test's shorthand
+        tasks = None if plan is None else tuple(plan)
+        return self.do(Start(spec=whole, plan=tasks, stages=stages))[0]
+
+    def lease(self, execution_id: str, *, stages: tuple[StepKind, ...] = BOTH) -> str:
+        """Lease a ready execution; returns its token."""
+        token = f"token-{len(self.tokens)}"
+        take = TakeLease(execution_id=execution_id, token=token, worker_id="w", stages=stages)
+        assert self.do(take)[0].status == "ACCEPTED"
+        return token
+
+    # --- looking ------------------------------------------------------------------------------------
+
+    @property
+    def run(self) -> Run:
+        return self.state.run
+
+    def task(self, task_id: str) -> Task:
+        return self.state.tasks[task_id]
+
+    def ready(self) -> list[str]:
+        return self._open(ExecutionStatus.READY)
+
+    def leased(self) -> list[str]:
+        return self._open(ExecutionStatus.LEASED)
+
+    def _open(self, status: ExecutionStatus) -> list[str]:
+        return [k for k, row in self.state.open.items() if row.execution.status is status]
+
+    def held(self, execution_id: str) -> OpenExecution:
+        return self.state.open[execution_id]
+
+    def kinds(self) -> list[str]:
+        return [str(event.type) for event in self.events]
+
+    # --- checking -----------------------------------------------------------------------------------
+
+    def _check(self, transition: Transition) -> None:
+        before, after = self.state.run, transition.run
+        assert after.version == before.version + 1, "S2"
+        assert before.status not in (RunStatus.SUCCEEDED, RunStatus.CANCELLED), "S15"
+        if before.status is RunStatus.FAILED:
+            assert transition.events[0].type is EventType.RUN_RESUMED, "S15"
+        numbers = [event.number for event in transition.events]
+        first = before.last_event + 1
+        assert numbers == list(range(first, first + len(numbers))), "E1"
+        for lease in transition.leases:
+            assert lease.token not in self.tokens, "S9: tokens never repeat"
+            self.tokens.add(lease.token)
+            execution = next(
+                e for e in transition.executions if e.execution_id == lease.execution_id
+            )
+            if execution.task_id:
+                assert self.state.tasks[execution.task_id].status is not TaskStatus.COMPLETED, "S6"
+                self._check_order(execution.task_id)
+        for execution in transition.executions:
+            known = self.executions.get(execution.execution_id)
+            assert known is None or known.status in OPEN, "S9: attempts are never reused"
+            self.executions[execution.execution_id] = execution
+        for task in transition.tasks:
+            known_task = self.state.tasks.get(task.task_id)
+            assert known_task is None or task.attempts >= known_task.attempts, "S9"
+        if transition.plan is not None:
+            assert transition.plan.revision == len(self.plans) + 1, "S17"
+            self.plans[transition.plan.revision] = transition.plan
+        for timer in transition.timers:
+            if timer.delay_ms < 0:
+                self.timers.pop(timer.name, None)
+            else:
+                self.timers[timer.name] = timer.delay_ms
+        self.events.extend(transition.events)
+
+    def _check_order(self, task_id: str) -> None:
+        for dependency in self.state.graph.specs[task_id].depends_on:
+            assert self.state.tasks[dependency].status in SETTLED, "S11"
+
+    def _check_state(self, transition: Transition) -> None:
+        state = self.state
+        open_rows = [row.execution for row in state.open.values()]
+        running = [e for e in open_rows if e.status is not ExecutionStatus.UNKNOWN_OUTCOME]
+        assert len(running) <= state.run.spec.max_parallel, "S11"
+        steps = [e.task_id or e.kind for e in open_rows]
+        assert len(steps) == len(set(steps)), "S10"
+        if state.run.status in ENDED:
+            assert not state.open, "S14"
+            assert not self.timers, "an ended run has timers"
+            assert transition.events[-1].type in _LAST[state.run.status], "S15"
+        else:
+            waits = state.run.blocked_on != "NONE"
+            assert waits or self.leased(), "a run that waits for nothing has leases"
+            assert state.run.status is RunStatus.PAUSED or open_rows or state.inputs, "L1"
+        self._check_attempts()
+        self._check_indexes()
+        rows = fold(state.run.spec, self.plans, self.events)
+        assert rows.run == state.run, "S20"
+        assert rows.tasks == state.tasks, "S20"
+        assert rows.executions == self.executions, "S20"
+
+    def _check_attempts(self) -> None:
+        for task_id, task in self.state.tasks.items():
+            policy = self.state.graph.specs[task_id].retry
+            assert task.spent <= policy.max_attempts, "S12"
+        assert self.run.step_spent <= self.run.spec.step_retry.max_attempts, "S12"
+
+    def _check_indexes(self) -> None:
+        state = self.state
+        anew = RunState(state.run)
+        anew.graph, anew.tasks = state.graph, state.tasks
+        anew._index_anew()  # pyright: ignore[reportPrivateUsage] - the index is what is tested
+        unsettled = {k for k, t in state.tasks.items() if t.status not in SETTLED}
+        assert {k: state.waiting[k] for k in unsettled} == {k: anew.waiting[k] for k in unsettled}
+        assert set(state.runnable) == set(anew.runnable)
+        counts = state.run.counts
+        tally = [t.status for t in state.tasks.values()]
+        assert counts.total == len(tally)
+        assert counts.completed == tally.count(TaskStatus.COMPLETED)
+        assert counts.failed == tally.count(TaskStatus.FAILED)
+        assert counts.skipped == tally.count(TaskStatus.SKIPPED)
+        assert counts.cancelled == tally.count(TaskStatus.CANCELLED)
+
+
+_LAST = {
+    RunStatus.SUCCEEDED: {EventType.RUN_SUCCEEDED},
+    RunStatus.FAILED: {EventType.RUN_FAILED},
+    RunStatus.CANCELLED: {EventType.RUN_CANCELLED},
+}
+
+
+def _picture(state: RunState) -> tuple[object, ...]:
+    return (
+        state.run,
+        dict(state.tasks),
+        dict(state.open),
+        dict(state.inputs),
+        dict(state.waiting),
+        tuple(state.runnable),
+        dict(state.requests),
+    )
+
+
+def chain(*ids: str, **fields: object) -> list[TaskSpec]:
+    """Return tasks that depend on one another in this order."""
+    tasks: list[TaskSpec] = []
+    for task_id in ids:
+        depends_on = (tasks[-1].task_id,) if tasks else ()
+        tasks.append(replace(TaskSpec(task_id=task_id, depends_on=depends_on), **fields))
+    return tasks

@@ -1,0 +1,180 @@
+"""Random plans and outcomes through the loop; the world checks the invariants at every step.
+
+Hypothesis draws one number per step and shrinks the list of them; what a number means is drawn from
+it, so that a long history costs a few draws.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stepwell.core.inputs import (
+    Begin,
+    Cancel,
+    Completed,
+    Delivery,
+    Expired,
+    Failed,
+    Input,
+    NeedsInput,
+    Pause,
+    Planned,
+    Reflected,
+    Released,
+    Result,
+    Resume,
+    TakeLease,
+    TimerDue,
+    Answer,
+)
+from stepwell.core.model import Failure, Payload, RetryPolicy, TaskSpec, Usage
+from stepwell.core.states import Decision, Effect, ExpiryAction, OnFailure, RunStatus, StepKind
+from tests.unit.loop_world import World
+
+
+def plans(rnd: Random, prefix: str = "t") -> tuple[TaskSpec, ...]:
+    """Return a sound plan: tasks depend on earlier ones only."""
+    tasks: list[TaskSpec] = []
+    for index in range(rnd.randint(1, 7)):
+        earlier = [task.task_id for task in tasks]
+        depends_on = rnd.sample(earlier, rnd.randint(0, len(earlier)))
+        tasks.append(
+            TaskSpec(
+                task_id=f"{prefix}{index}",
+                depends_on=tuple(depends_on),
+                on_failure=rnd.choice(list(OnFailure)),
+                effect=rnd.choice(list(Effect)),
+                total_timeout_ms=rnd.choice([0, 0, 1000]),
+                retry=RetryPolicy(
+                    max_attempts=rnd.randint(1, 3), initial_backoff_ms=rnd.choice([0, 100])
+                ),
+            )
+        )
+    return tuple(tasks)
+
+
+BAD_PLAN = (TaskSpec(task_id="a", depends_on=("b",)), TaskSpec(task_id="b", depends_on=("a",)))
+
+
+def results(rnd: Random, kind: StepKind) -> Result:
+    """Return something that a worker could say of a step of this kind."""
+    good: dict[StepKind, list[Result]] = {
+        StepKind.PLAN: [Planned(tasks=plans(rnd)), Planned(tasks=BAD_PLAN)],
+        StepKind.TASK: [
+            Completed(result=Payload(data=b"1")),
+            Completed(),
+            NeedsInput(prompt="?", expires_ms=5, on_expiry=rnd.choice(list(ExpiryAction))),
+        ],
+        StepKind.REFLECT: [
+            Reflected(decision=Decision.FINISH),
+            Reflected(decision=Decision.CONTINUE, tasks=plans(rnd, rnd.choice("tu"))),
+            Reflected(decision=Decision.CONTINUE, tasks=BAD_PLAN),
+            Reflected(decision=Decision.REPLAN),
+        ],
+        StepKind.SYNTHESIZE: [Completed(result=Payload(data=b"{}"))],
+    }
+    bad: list[Result] = [
+        Failed(failure=Failure(kind="Boom", retryable=rnd.random() < 0.7)),
+        Released(),
+        Planned(tasks=()),
+    ]
+    return rnd.choice(good[kind] * 3 + bad)
+
+
+MOVES = ["lease"] * 5 + ["deliver"] * 8 + ["stale", "expire", "expire", "timer", "pause"]
+MOVES += ["resume", "resume", "begin", "answer", "cancel"]
+
+
+def one_input(rnd: Random, world: World) -> Input | None:
+    """Return something that a worker, the clock or a person could do now."""
+    kind = rnd.choice(MOVES)
+    ready, leased = world.ready(), world.leased()
+    if kind == "lease" and ready:
+        stages = tuple(s for s in (StepKind.REFLECT, StepKind.SYNTHESIZE) if rnd.random() < 0.6)
+        token = f"token-{len(world.tokens)}"
+        return TakeLease(execution_id=rnd.choice(ready), token=token, worker_id="w", stages=stages)
+    if kind == "deliver" and world.state.open:
+        row = rnd.choice(list(world.state.open.values()))
+        return Delivery(
+            execution_id=row.execution.execution_id,
+            token=row.token,
+            result=results(rnd, row.execution.kind),
+            usage=Usage(input_tokens=1),
+        )
+    if kind == "stale" and world.executions:
+        name = rnd.choice(sorted(world.executions))
+        return Delivery(execution_id=name, token="stale", result=Completed())
+    if kind in ("expire", "begin") and leased:
+        name = rnd.choice(leased)
+        token = world.held(name).token
+        if kind == "begin":
+            return Begin(execution_id=name, token=token)
+        return Expired(execution_id=name, token=token, timed_out=rnd.random() < 0.5)
+    if kind == "timer" and world.timers:
+        return TimerDue(name=rnd.choice(sorted(world.timers)))
+    if kind == "answer" and world.state.inputs:
+        input_id = rnd.choice(sorted(world.state.inputs))
+        return Answer(input_id=input_id, payload=Payload(data=b"yes"))
+    if kind == "pause" and rnd.random() < 0.4:
+        return Pause()
+    if kind == "resume":
+        return Resume(retry_failed=rnd.random() < 0.7)
+    if kind == "cancel" and rnd.random() < 0.1:
+        return Cancel()
+    return None
+
+
+NUMBERS = st.integers(0, 2**32)
+
+
+@settings(max_examples=250, deadline=None, derandomize=True)
+@given(NUMBERS, st.lists(NUMBERS, min_size=30, max_size=90))
+def test_S_invariants_hold_whatever_workers_the_clock_and_people_do(
+    first: int, steps: list[int]
+) -> None:
+    rnd = Random(first)
+    world = World(seed=first)
+    with_plan = rnd.random() < 0.5
+    world.start(
+        plan=plans(rnd) if with_plan else None,
+        stages=(StepKind.REFLECT,) if with_plan and rnd.random() < 0.5 else (),
+        max_parallel=rnd.randint(1, 3),
+        max_iterations=rnd.randint(1, 3),
+        start_delay_ms=rnd.choice([0, 0, 50]),
+    )
+    for number in steps:
+        rnd = Random(number)
+        batch = [one_input(rnd, world) for _ in range(rnd.choice([1, 1, 1, 2]))]
+        inputs = [one for one in batch if one is not None]
+        if sum(isinstance(one, TakeLease) for one in inputs) < 2 and inputs:
+            world.do(*inputs)
+        if world.run.status in (RunStatus.SUCCEEDED, RunStatus.CANCELLED):
+            break
+
+
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(NUMBERS)
+def test_L1_every_run_ends_once_its_steps_do(seed: int) -> None:
+    rnd = Random(seed)
+    world = World()
+    world.start(max_parallel=rnd.randint(1, 4), max_iterations=rnd.randint(1, 3))
+    for _ in range(500):
+        if world.run.ended:
+            break
+        for name in world.ready():
+            world.lease(name)
+        name = rnd.choice(world.leased())
+        row = world.held(name)
+        result: Result
+        if row.execution.kind is StepKind.PLAN:
+            result = Planned(tasks=plans(rnd, f"i{world.run.iteration}-"))
+        elif row.execution.kind is StepKind.REFLECT:
+            tasks = plans(rnd, f"r{world.run.iteration}-")
+            result = Reflected(decision=rnd.choice(list(Decision)), tasks=tasks)
+        else:
+            result = rnd.choice([Completed(), Failed(failure=Failure(kind="x"))])
+        world.do(Delivery(execution_id=name, token=row.token, result=result))
+    assert world.run.ended
