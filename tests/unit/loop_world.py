@@ -175,7 +175,7 @@ class World:
         state = self.state
         anew = RunState(state.run)
         anew.graph, anew.tasks = state.graph, state.tasks
-        anew._index_anew()  # pyright: ignore[reportPrivateUsage] - the index is what is tested
+        anew._index_anew()
         unsettled = {k for k, t in state.tasks.items() if t.status not in SETTLED}
         assert {k: state.waiting[k] for k in unsettled} == {k: anew.waiting[k] for k in unsettled}
         assert set(state.runnable) == set(anew.runnable)

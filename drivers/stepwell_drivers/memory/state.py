@@ -22,6 +22,7 @@ from stepwell.core.ports import (
     Renewal,
     Runtime,
     Timer,
+    WorkerLease,
 )
 from stepwell.core.states import OPEN, ExecutionStatus, Verdict
 from stepwell_drivers.clock import StoreClock
@@ -36,7 +37,7 @@ _LEASABLE = frozenset({ExecutionStatus.LEASED, ExecutionStatus.UNKNOWN_OUTCOME})
 class Tenant:
     """What is listed by tenant."""
 
-    __slots__ = ("births", "feed", "next_birth", "presence")
+    __slots__ = ("births", "feed", "leased", "next_birth", "presence")
 
     def __init__(self) -> None:
         self.births: list[RunRows] = []
@@ -46,6 +47,8 @@ class Tenant:
         """Places in the feed."""
         self.presence: dict[tuple[str, str], tuple[Presence, int]] = {}
         """By (worker, instance), with the moment when it is forgotten."""
+        self.leased: dict[str, dict[tuple[str, str], LeaseRow]] = {}
+        """By worker, then by (run, execution)."""
 
 
 class State:
@@ -149,7 +152,7 @@ class State:
             self.agenda.drop(row.ready)
             row.ready = None
         if execution.status not in _LEASABLE:
-            self._end_lease(row)
+            self._end_lease(rows, row)
         elif row.lease is not None:
             self.agenda.drop(row.lease.deadline)
             if execution.status is ExecutionStatus.LEASED:
@@ -175,7 +178,7 @@ class State:
         row = rows.executions.get(lease.execution_id)
         if row is None or row.execution.status is not ExecutionStatus.LEASED:
             return
-        self._end_lease(row)
+        self._end_lease(rows, row)
         row.changed = rows.version
         limit_us = now_us + lease.limit_ms * 1_000 if lease.limit_ms > 0 else 0
         deadline = Deadline(
@@ -187,11 +190,20 @@ class State:
         )
         row.lease = LeaseRow(lease.token, lease.worker_id, lease.instance_id, deadline)
         self.agenda.add(deadline, now_us)
+        leased = self.tenants[rows.tenant_id].leased.setdefault(lease.worker_id, {})
+        leased[rows.run_id, lease.execution_id] = row.lease
 
-    def _end_lease(self, row: ExecutionRow) -> None:
-        if row.lease is not None:
-            self.agenda.drop(row.lease.deadline)
-            row.lease = None
+    def _end_lease(self, rows: RunRows, row: ExecutionRow) -> None:
+        lease = row.lease
+        if lease is None:
+            return
+        self.agenda.drop(lease.deadline)
+        row.lease = None
+        workers = self.tenants[rows.tenant_id].leased
+        leased = workers[lease.worker_id]
+        del leased[rows.run_id, row.execution.execution_id]
+        if not leased:
+            del workers[lease.worker_id]
 
     def _put_timer(self, rows: RunRows, timer: Timer, now_us: int) -> None:
         old = rows.timers.pop(timer.name, None)
@@ -245,6 +257,20 @@ class State:
             del tenant.presence[key]
         return tuple(presence for presence, _ in tenant.presence.values())
 
+    def leases(self, tenant_id: str, worker_id: str) -> list[WorkerLease]:
+        """Return what a worker holds."""
+        tenant = self.tenants.get(tenant_id)
+        leased = tenant.leased.get(worker_id, {}) if tenant is not None else {}
+        return [
+            WorkerLease(
+                run_id=run_id,
+                execution_id=execution_id,
+                token=lease.token,
+                instance_id=lease.instance_id,
+            )
+            for (run_id, execution_id), lease in leased.items()
+        ]
+
     def append_logs(self, tenant_id: str, run_id: str, entries: Sequence[LogEntry]) -> bool:
         """Append to a run's log; False: there is no such run."""
         rows = self.runs.get((tenant_id, run_id))
@@ -260,7 +286,7 @@ class State:
         if rows is None or rows.version != version:
             return False
         for row in rows.open.values():
-            self._end_lease(row)
+            self._end_lease(rows, row)
             if row.ready is not None:
                 self.agenda.drop(row.ready)
         for timer in rows.timers.values():

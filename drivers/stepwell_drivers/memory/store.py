@@ -30,6 +30,7 @@ from stepwell.core.ports import (
     StoredPayload,
     StoreInfo,
     TaskPage,
+    WorkerLease,
 )
 from stepwell.core.states import Durability, Verdict
 from stepwell_drivers.memory.rows import newest_before, page_of
@@ -193,6 +194,9 @@ class MemoryStore:
 
     async def list_presence(self, tenant_id: str) -> Sequence[Presence]:
         return self._state.presences(tenant_id)
+
+    async def list_leases(self, tenant_id: str, worker_id: str) -> Sequence[WorkerLease]:
+        return self._state.leases(tenant_id, worker_id)
 
     async def feed(self, *, tenant_id: str = "", cursor: str = "", limit: int = 1_000) -> FeedPage:
         return self._state.feed(tenant_id, cursor, limit)

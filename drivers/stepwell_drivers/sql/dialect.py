@@ -6,7 +6,9 @@ Which database it is, the connection says; so the functions above take a connect
 from __future__ import annotations
 
 from sqlalchemy import ColumnElement, Table, exists, func, literal, select
+from sqlalchemy.dialects.postgresql import Insert as PostgresqlInsert
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
+from sqlalchemy.dialects.sqlite import Insert as SqliteInsert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from sqlalchemy.engine import Dialect
 
@@ -17,10 +19,8 @@ ROWS_AT_ONCE_MAX = 256
 PARAMETERS_MAX = 32_000
 """Values in one statement: SQLite takes 32,766, Postgres 32,767."""
 
-Insert = type(sqlite_insert(runs)) | type(postgresql_insert(runs))
 
-
-def insert(dialect: Dialect, table: Table) -> Insert:
+def insert(dialect: Dialect, table: Table) -> SqliteInsert | PostgresqlInsert:
     """Return the database's own INSERT, which knows ON CONFLICT."""
     return postgresql_insert(table) if dialect.name == "postgresql" else sqlite_insert(table)
 

@@ -180,6 +180,7 @@ leases = Table(
     *_words("backend", "session_id"),
     *_bytes("progress"),
     PrimaryKeyConstraint("tenant_id", "run_id", "execution_id"),
+    Index("leases_of_worker", "tenant_id", "worker_id", "run_id", "execution_id"),
     Index(
         "leases_due",
         "deadline_us",

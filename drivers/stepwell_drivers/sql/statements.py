@@ -7,15 +7,18 @@ behind it). Counts are cut into powers of two: few different texts, each prepare
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
-from typing import Any
+from operator import itemgetter
+from typing import Any, cast
 
 from sqlalchemy import (
-    BigInteger,
+    CTE,
+    BindParameter,
+    ClauseElement,
     ColumnElement,
     Connection,
-    Row,
+    CursorResult,
     Table,
     bindparam,
     column,
@@ -25,8 +28,8 @@ from sqlalchemy import (
     update,
     values,
 )
+from sqlalchemy import cast as cast_to
 from sqlalchemy.engine import Dialect
-from sqlalchemy.sql.base import Executable
 from sqlalchemy.sql.compiler import SQLCompiler
 
 from stepwell_drivers.sql import dialect as differences
@@ -37,42 +40,77 @@ Values = tuple[Any, ...]
 class _Compiled:
     """A statement's text by database and number of rows."""
 
-    def __init__(self, width: int, build: Callable[[Dialect, int], Executable]) -> None:
+    def __init__(self, width: int, build: Callable[[Dialect, int], ClauseElement]) -> None:
         room = min(differences.PARAMETERS_MAX // width, differences.ROWS_AT_ONCE_MAX)
-        self.most = 1 << (room.bit_length() - 1)
+        self._most = 1 << (room.bit_length() - 1)
+        self._width = width
         self._build = build
-        self._texts: dict[tuple[str, int], str] = {}
+        self._forms: dict[tuple[str, int], tuple[str, _Order]] = {}
 
-    def text(self, connection: Connection, size: int) -> str:
-        """Return the statement for that many rows."""
-        key = (connection.dialect.name, size)
-        if key not in self._texts:
-            statement = self._build(connection.dialect, size)
-            self._texts[key] = compiled(statement, connection.dialect).string
-        return self._texts[key]
-
-    def cut(self, rows: Sequence[Values]) -> Iterator[Sequence[Values]]:
-        """Cut into pieces whose lengths are powers of two."""
+    def each(self, connection: Connection, rows: Sequence[Values]) -> Iterator[CursorResult[Any]]:
+        """Run it over all rows, in pieces whose lengths are powers of two."""
         start, left = 0, len(rows)
         while left:
-            size = min(1 << (left.bit_length() - 1), self.most)
-            yield rows[start : start + size]
+            size = min(1 << (left.bit_length() - 1), self._most)
+            piece: Iterable[Values] = rows[start : start + size]
             start, left = start + size, left - size
+            sql, order = self._form(connection, size)
+            if order is not None:
+                piece = map(order, piece)
+            yield connection.exec_driver_sql(sql, tuple(chain.from_iterable(piece)))
 
     def run(self, connection: Connection, rows: Sequence[Values]) -> int:
         """Run it over all rows; return how many the database changed."""
-        changed = 0
-        for piece in self.cut(rows):
-            sql = self.text(connection, len(piece))
-            result = connection.exec_driver_sql(sql, tuple(chain.from_iterable(piece)))
-            changed += result.rowcount
-        return changed
+        return sum(result.rowcount for result in self.each(connection, rows))
+
+    def _form(self, connection: Connection, size: int) -> tuple[str, _Order]:
+        key = (connection.dialect.name, size)
+        if key not in self._forms:
+            self._forms[key] = self._repeated(connection, size) or self._whole(connection, size)
+        return self._forms[key]
+
+    def _whole(self, connection: Connection, size: int) -> tuple[str, _Order]:
+        form = compiled(self._build(connection.dialect, size), connection.dialect)
+        return form.string, _order(list(form.positiontup or ())[: self._width])
+
+    def _repeated(self, connection: Connection, size: int) -> tuple[str, _Order] | None:
+        """Repeat the one row's question marks, as SQLAlchemy's own insertmanyvalues does.
+
+        Compiling hundreds of rows takes tens of milliseconds a statement. Where two rows compiled
+        are not one row repeated (numbered parameters), there is no short way.
+        """
+        if size <= 2:
+            return None
+        (one, order), (two, _) = self._form(connection, 1), self._form(connection, 2)
+        row = "(" + ", ".join("?" * self._width) + ")"
+        if one.count(row) != 1 or one.replace(row, f"{row}, {row}") != two:
+            return None
+        return one.replace(row, ", ".join([row] * size)), order
+
+
+_Order = Callable[[Values], Values] | None
+
+
+def _order(names: list[str]) -> _Order:
+    """Return how to put a row in the statement's order, which is that of the table's columns."""
+    if not all(name.startswith("r0_") for name in names):
+        return None
+    places = [int(name.removeprefix("r0_")) for name in names]
+    return None if places == list(range(len(places))) else itemgetter(*places)
+
+
+def _given(table: Table, names: Sequence[str], size: int) -> CTE:
+    """Return rows of parameters as a table, so that the database looks each of them up."""
+    columns = [column(name, table.c[name].type) for name in names]
+    rows = [tuple(_parameter(f"r{row}_{at}") for at in range(len(names))) for row in range(size)]
+    return values(*columns, name="given").data(rows).cte("given")
 
 
 def _is_one_of(table: Table, key: Sequence[str], size: int) -> ColumnElement[bool]:
-    columns = [table.c[name] for name in key]
-    blank = tuple(0 if isinstance(column.type, BigInteger) else "" for column in columns)
-    return tuple_(*columns).in_([blank] * size)
+    given = _given(table, key, size)
+    # SQLite uses no index for rows of untyped values: it can't know how they compare.
+    typed = select(*[cast_to(given.c[name], table.c[name].type) for name in key])
+    return tuple_(*[table.c[name] for name in key]).in_(typed)
 
 
 class Insert:
@@ -94,8 +132,8 @@ class Insert:
         """Write rows whose values stand in the order of the columns; each key once."""
         self._compiled.run(connection, rows)
 
-    def _build(self, dialect: Dialect, size: int) -> Executable:
-        statement = differences.insert(dialect, self._table).values(
+    def _build(self, dialect: Dialect, size: int) -> ClauseElement:
+        statement: Any = differences.insert(dialect, self._table).values(
             [
                 {name: bindparam(f"r{row}_{at}") for at, name in enumerate(self._columns)}
                 for row in range(size)
@@ -120,13 +158,10 @@ class Update:
         """Take rows of key and moving columns; return how many of them were there."""
         return self._compiled.run(connection, rows)
 
-    def _build(self, dialect: Dialect, size: int) -> Executable:
+    def _build(self, dialect: Dialect, size: int) -> ClauseElement:
         del dialect
         names = (*self._key, *self._moving)
-        columns = [column(name, self._table.c[name].type) for name in names]
-        rows = [tuple(bindparam(f"r{row}_{name}") for name in names) for row in range(size)]
-        given = values(*columns, name="given").data(rows)
-        source = given.cte("given")
+        source = _given(self._table, names, size)
         statement = update(self._table).values({name: source.c[name] for name in self._moving})
         return statement.where(*[self._table.c[name] == source.c[name] for name in self._key])
 
@@ -138,15 +173,14 @@ class Pick:
         self._table, self._key, self._columns = table, key, columns
         self._compiled = _Compiled(len(key), self._build)
 
-    def run(self, connection: Connection, keys: Sequence[Values]) -> list[Row[Any]]:
+    def run(self, connection: Connection, keys: Sequence[Values]) -> list[Values]:
         """Return the rows that are there."""
-        found: list[Row[Any]] = []
-        for piece in self._compiled.cut(keys):
-            sql = self._compiled.text(connection, len(piece))
-            found += connection.exec_driver_sql(sql, tuple(chain.from_iterable(piece))).all()
+        found: list[Values] = []
+        for result in self._compiled.each(connection, keys):
+            found += cast("Sequence[Values]", result.all())
         return found
 
-    def _build(self, dialect: Dialect, size: int) -> Executable:
+    def _build(self, dialect: Dialect, size: int) -> ClauseElement:
         del dialect
         columns = [self._table.c[name] for name in self._columns]
         return select(*columns).where(_is_one_of(self._table, self._key, size))
@@ -163,7 +197,7 @@ class Delete:
         """Remove the rows that are there."""
         self._compiled.run(connection, keys)
 
-    def _build(self, dialect: Dialect, size: int) -> Executable:
+    def _build(self, dialect: Dialect, size: int) -> ClauseElement:
         del dialect
         return delete(self._table).where(_is_one_of(self._table, self._key, size))
 
@@ -171,11 +205,11 @@ class Delete:
 class Query:
     """One fixed statement with named parameters."""
 
-    def __init__(self, statement: Executable) -> None:
+    def __init__(self, statement: ClauseElement) -> None:
         self._statement = statement
         self._texts: dict[str, tuple[str, list[str], dict[str, Any]]] = {}
 
-    def run(self, connection: Connection, **parameters: Any) -> list[Row[Any]]:
+    def run(self, connection: Connection, **parameters: Any) -> list[Values]:
         """Return its rows."""
         known = self._texts.get(connection.dialect.name)
         if known is None:
@@ -186,15 +220,19 @@ class Query:
         sql, names, preset = known
         given = {**preset, **parameters} if preset else parameters
         result = connection.exec_driver_sql(sql, tuple(given[name] for name in names))
-        return list(result.all()) if result.returns_rows else []
+        return cast("list[Values]", result.all()) if result.returns_rows else []
 
-    def first(self, connection: Connection, **parameters: Any) -> Row[Any] | None:
+    def first(self, connection: Connection, **parameters: Any) -> Values | None:
         """Return its first row, or None."""
         found = self.run(connection, **parameters)
         return found[0] if found else None
 
 
-def compiled(statement: Executable, dialect: Dialect) -> SQLCompiler:
+def _parameter(name: str) -> BindParameter[Any]:
+    return bindparam(name)
+
+
+def compiled(statement: ClauseElement, dialect: Dialect) -> SQLCompiler:
     """Return the statement's text for a database, lists written out."""
     form = statement.compile(dialect=dialect, compile_kwargs={"render_postcompile": True})
     assert isinstance(form, SQLCompiler)

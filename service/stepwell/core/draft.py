@@ -19,6 +19,7 @@ from stepwell.core.model import (
     Event,
     Execution,
     ExecutionChange,
+    Failure,
     InputRequest,
     Message,
     Outcome,
@@ -26,9 +27,11 @@ from stepwell.core.model import (
     Plan,
     RequestRecord,
     RunChange,
+    Session,
     Task,
     TaskChange,
     TaskSpec,
+    Usage,
 )
 from stepwell.core.ports import Fence, Lease, OpenExecution, Timer
 from stepwell.core.state import RunState
@@ -41,6 +44,10 @@ _COUNTED = {
     TaskStatus.SKIPPED: "skipped",
     TaskStatus.CANCELLED: "cancelled",
 }
+
+
+_EMPTY: tuple[object, ...] = ("", 0, Failure(), Usage(), Session())
+"""What an execution is born with and its event need not say."""
 
 
 class _EventInTheMaking:
@@ -77,9 +84,11 @@ class Draft:
         self.state = state
         self.context = context
         self.version = state.run.version + 1
-        self.graph: Graph = state.graph
         self.run = base.run if base else state.run
         self.plan: Plan | None = base.plan if base else None
+        self.graph: Graph = (
+            state.graph if self.plan is None else state.graph.with_plan(self.plan.tasks)
+        )
         self.input: Payload | None = base.input if base else None
         self.request: RequestRecord | None = base.request if base else None
         self.outcomes: list[Outcome] = list(base.outcomes) if base else []
@@ -150,7 +159,7 @@ class Draft:
         fields = {
             name: value
             for name in ExecutionChange.__struct_fields__
-            if name != "execution_id" and (value := getattr(execution, name))
+            if name != "execution_id" and (value := getattr(execution, name)) not in _EMPTY
         }
         self._events[-1].executions[execution.execution_id] = fields
 

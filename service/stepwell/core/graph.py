@@ -85,7 +85,7 @@ def _positions(tasks: Sequence[TaskSpec], report: Callable[[str, str], None]) ->
     positions: dict[str, int] = {}
     for index, task in enumerate(tasks):
         task_id = task.task_id
-        if len(task_id) > limits.TASK_ID_CHARS_MAX or not _TASK_ID.match(task_id):
+        if len(task_id) > limits.TASK_ID_CHARS_MAX or not _TASK_ID.fullmatch(task_id):
             report(
                 f"tasks[{index}].task_id",
                 f"A task id has 1 to {limits.TASK_ID_CHARS_MAX} letters, digits or . _ : / @ + - "

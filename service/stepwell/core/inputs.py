@@ -173,7 +173,8 @@ class TakeLease(Record, frozen=True, kw_only=True):
     stages: tuple[StepKind, ...] = ()
 
 
-Input = Start | Cancel | Pause | Resume | Answer | Delivery | Begin | Expired | TimerDue | TakeLease
+AnyCommand = Cancel | Pause | Resume | Answer
+Input = Start | AnyCommand | Delivery | Begin | Expired | TimerDue | TakeLease
 
 
 class Context(Record, frozen=True, kw_only=True):

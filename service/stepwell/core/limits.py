@@ -52,6 +52,27 @@ CREDITS_MAX = 1_000
 REQUESTS_KEPT_MAX = 256
 """Request ids of pause, resume, cancel and answer that a run remembers."""
 
+WAIT_MS_MAX = 5 * 60 * 1000
+PROGRESS_INTERVAL_MS_MIN = 1_000
+PROGRESS_INTERVAL_MS_MAX = 5 * 60 * 1000
+CURSOR_CHARS_MAX = 1_024
+FILTER_VALUES_MAX = 100
+ITEMS_PER_MESSAGE_MAX = 1_000
+EXECUTION_ID_CHARS_MAX = 256
+SESSION_ID_CHARS_MAX = 256
+IDEMPOTENCY_KEY_CHARS_MAX = 256
+TOKEN_CHARS_MAX = 128
+QUEUES_PER_WORKER_MAX = 100
+RETRY_KINDS_MAX = 100
+BACKOFF_MULTIPLIER_MAX = 1_000
+AMOUNT_MAX = 10**15
+"""Tokens, millionths of a currency unit, tasks: far from where 64 bits end, also when summed."""
+SCHEMA_BYTES_MAX = 64 * 1024
+CHOICES_MAX = 100
+STORE_TEXT_BYTES_MAX = 16 * 1024
+STORE_ITEMS_MAX = 10_000
+STORE_LIMIT_MAX = 1_000_000
+
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._:/@+-]*$"
 """The allow-list for names; no braces, no percent, no white space, no control characters."""
 TASK_ID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._:/@+-]*$"

@@ -12,7 +12,7 @@ import hmac
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from stepwell.core import commands, outcomes
+from stepwell.core import attempts, commands, failures, outcomes
 from stepwell.core.dispatch import settle
 from stepwell.core.draft import Draft
 from stepwell.core.inputs import (
@@ -43,10 +43,10 @@ _HANDLERS: dict[type[Any], Callable[[Draft, Any], Reply]] = {
     Resume: commands.resume,
     Answer: commands.answer,
     Delivery: outcomes.deliver,
-    Begin: outcomes.begin,
-    Expired: outcomes.expire,
-    TimerDue: outcomes.timer_due,
-    TakeLease: outcomes.take_lease,
+    Begin: attempts.begin,
+    Expired: failures.expire,
+    TimerDue: failures.timer_due,
+    TakeLease: attempts.take_lease,
 }
 
 

@@ -248,7 +248,7 @@ class EventPage(Record, frozen=True, kw_only=True):
 
 
 class TaskPage(Record, frozen=True, kw_only=True):
-    """Tasks in the order of their plans, with what each is."""
+    """Tasks in the order of their plans; what each is stands in the plan of its revision."""
 
     tasks: tuple[Task, ...] = ()
     cursor: str = ""
@@ -327,6 +327,15 @@ class Presence(Record, frozen=True, kw_only=True):
     kinds: tuple[StepKind, ...] = ()
     credits: int = 0
     """Free places when it was last told."""
+
+
+class WorkerLease(Record, frozen=True, kw_only=True):
+    """A lease, as its worker's reconnect needs it."""
+
+    run_id: str
+    execution_id: str
+    token: str
+    instance_id: str = ""
 
 
 class StoreInfo(Record, frozen=True, kw_only=True):
@@ -487,6 +496,10 @@ class Store(Protocol):
 
     async def list_presence(self, tenant_id: str) -> Sequence[Presence]:
         """Return the tenant's workers that are connected, on any replica."""
+        ...
+
+    async def list_leases(self, tenant_id: str, worker_id: str) -> Sequence[WorkerLease]:
+        """Return the leases that a worker holds, of all its instances, expired or not."""
         ...
 
     async def feed(self, *, tenant_id: str = "", cursor: str = "", limit: int = 1_000) -> FeedPage:

@@ -387,6 +387,18 @@ class Presence(_message.Message):
     credits: int
     def __init__(self, tenant_id: _Optional[str] = ..., worker_id: _Optional[str] = ..., instance_id: _Optional[str] = ..., replica_id: _Optional[str] = ..., queues: _Optional[_Iterable[str]] = ..., roles: _Optional[_Iterable[str]] = ..., kinds: _Optional[_Iterable[_Union[_types_pb2.StepKind, str]]] = ..., credits: _Optional[int] = ...) -> None: ...
 
+class WorkerLease(_message.Message):
+    __slots__ = ("run_id", "execution_id", "token", "instance_id")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
+    TOKEN_FIELD_NUMBER: _ClassVar[int]
+    INSTANCE_ID_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    execution_id: str
+    token: str
+    instance_id: str
+    def __init__(self, run_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., token: _Optional[str] = ..., instance_id: _Optional[str] = ...) -> None: ...
+
 class Hint(_message.Message):
     __slots__ = ("tenant_id", "run_id")
     TENANT_ID_FIELD_NUMBER: _ClassVar[int]
@@ -670,6 +682,20 @@ class StoreListPresenceResponse(_message.Message):
     PRESENCES_FIELD_NUMBER: _ClassVar[int]
     presences: _containers.RepeatedCompositeFieldContainer[Presence]
     def __init__(self, presences: _Optional[_Iterable[_Union[Presence, _Mapping]]] = ...) -> None: ...
+
+class StoreListLeasesRequest(_message.Message):
+    __slots__ = ("tenant_id", "worker_id")
+    TENANT_ID_FIELD_NUMBER: _ClassVar[int]
+    WORKER_ID_FIELD_NUMBER: _ClassVar[int]
+    tenant_id: str
+    worker_id: str
+    def __init__(self, tenant_id: _Optional[str] = ..., worker_id: _Optional[str] = ...) -> None: ...
+
+class StoreListLeasesResponse(_message.Message):
+    __slots__ = ("leases",)
+    LEASES_FIELD_NUMBER: _ClassVar[int]
+    leases: _containers.RepeatedCompositeFieldContainer[WorkerLease]
+    def __init__(self, leases: _Optional[_Iterable[_Union[WorkerLease, _Mapping]]] = ...) -> None: ...
 
 class StoreFeedRequest(_message.Message):
     __slots__ = ("tenant_id", "cursor", "limit")

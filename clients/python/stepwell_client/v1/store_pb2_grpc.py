@@ -130,6 +130,11 @@ class StoreStub(object):
                 request_serializer=stepwell_dot_v1_dot_store__pb2.StoreListPresenceRequest.SerializeToString,
                 response_deserializer=stepwell_dot_v1_dot_store__pb2.StoreListPresenceResponse.FromString,
                 _registered_method=True)
+        self.ListLeases = channel.unary_unary(
+                '/stepwell.v1.Store/ListLeases',
+                request_serializer=stepwell_dot_v1_dot_store__pb2.StoreListLeasesRequest.SerializeToString,
+                response_deserializer=stepwell_dot_v1_dot_store__pb2.StoreListLeasesResponse.FromString,
+                _registered_method=True)
         self.Feed = channel.unary_unary(
                 '/stepwell.v1.Store/Feed',
                 request_serializer=stepwell_dot_v1_dot_store__pb2.StoreFeedRequest.SerializeToString,
@@ -285,6 +290,13 @@ class StoreServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListLeases(self, request, context):
+        """Returns the leases that a worker holds, of all its instances, expired or not.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Feed(self, request, context):
         """Returns commits since a cursor, each once, in the store's own order.
 
@@ -401,6 +413,11 @@ def add_StoreServicer_to_server(servicer, server):
                     servicer.ListPresence,
                     request_deserializer=stepwell_dot_v1_dot_store__pb2.StoreListPresenceRequest.FromString,
                     response_serializer=stepwell_dot_v1_dot_store__pb2.StoreListPresenceResponse.SerializeToString,
+            ),
+            'ListLeases': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListLeases,
+                    request_deserializer=stepwell_dot_v1_dot_store__pb2.StoreListLeasesRequest.FromString,
+                    response_serializer=stepwell_dot_v1_dot_store__pb2.StoreListLeasesResponse.SerializeToString,
             ),
             'Feed': grpc.unary_unary_rpc_method_handler(
                     servicer.Feed,
@@ -910,6 +927,33 @@ class Store(object):
             '/stepwell.v1.Store/ListPresence',
             stepwell_dot_v1_dot_store__pb2.StoreListPresenceRequest.SerializeToString,
             stepwell_dot_v1_dot_store__pb2.StoreListPresenceResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListLeases(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/stepwell.v1.Store/ListLeases',
+            stepwell_dot_v1_dot_store__pb2.StoreListLeasesRequest.SerializeToString,
+            stepwell_dot_v1_dot_store__pb2.StoreListLeasesResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -85,6 +85,8 @@ class StoreStub:
     """Returns a run's log."""
     ListPresence: _grpc.UnaryUnaryMultiCallable[_store_pb2.StoreListPresenceRequest, _store_pb2.StoreListPresenceResponse]
     """Returns a tenant's workers that are connected, on any replica."""
+    ListLeases: _grpc.UnaryUnaryMultiCallable[_store_pb2.StoreListLeasesRequest, _store_pb2.StoreListLeasesResponse]
+    """Returns the leases that a worker holds, of all its instances, expired or not."""
     Feed: _grpc.UnaryUnaryMultiCallable[_store_pb2.StoreFeedRequest, _store_pb2.StoreFeedResponse]
     """Returns commits since a cursor, each once, in the store's own order.
 
@@ -148,6 +150,8 @@ class StoreAsyncStub(StoreStub):
     """Returns a run's log."""
     ListPresence: _aio.UnaryUnaryMultiCallable[_store_pb2.StoreListPresenceRequest, _store_pb2.StoreListPresenceResponse]  # type: ignore[assignment]
     """Returns a tenant's workers that are connected, on any replica."""
+    ListLeases: _aio.UnaryUnaryMultiCallable[_store_pb2.StoreListLeasesRequest, _store_pb2.StoreListLeasesResponse]  # type: ignore[assignment]
+    """Returns the leases that a worker holds, of all its instances, expired or not."""
     Feed: _aio.UnaryUnaryMultiCallable[_store_pb2.StoreFeedRequest, _store_pb2.StoreFeedResponse]  # type: ignore[assignment]
     """Returns commits since a cursor, each once, in the store's own order.
 
@@ -316,6 +320,14 @@ class StoreServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_store_pb2.StoreListPresenceResponse, _abc.Awaitable[_store_pb2.StoreListPresenceResponse]]:
         """Returns a tenant's workers that are connected, on any replica."""
+
+    @_abc_1.abstractmethod
+    def ListLeases(
+        self,
+        request: _store_pb2.StoreListLeasesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_store_pb2.StoreListLeasesResponse, _abc.Awaitable[_store_pb2.StoreListLeasesResponse]]:
+        """Returns the leases that a worker holds, of all its instances, expired or not."""
 
     @_abc_1.abstractmethod
     def Feed(

@@ -74,8 +74,7 @@ def docstrings() -> dict[str, str]:
         if node.name == "Store":
             found.update(_methods(node))
         else:
-            # The first sentence of a record says what it is; the others promise something.
-            found[node.name] = " ".join(sentences(ast.get_docstring(node) or "")[1:])
+            found[node.name] = ast.get_docstring(node) or ""
             found.update(_fields(node))
     return {target: text for target, text in found.items() if text}
 
@@ -94,7 +93,8 @@ def unclaimed() -> list[str]:
     return [
         f"{target}: {sentence}"
         for target, text in docstrings().items()
-        for sentence in sentences(text)
+        # A record's first sentence says what it is; its others promise something.
+        for sentence in sentences(text)[1 if hasattr(ports, target) else 0 :]
         if not any(words in sentence for words in claimed.get(target, ()))
     ]
 

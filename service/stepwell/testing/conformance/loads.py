@@ -1,5 +1,5 @@
 """Loads: all that the loop needs of a run, or only what changed."""
-# ruff: noqa: N802 - invariants keep their names
+# ruff: noqa: N802, S106 - invariants keep their names, and these tokens open nothing
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from stepwell.core.limits import REQUESTS_KEPT_MAX
 from stepwell.core.model import InputRequest, Payload, Plan, RequestRecord, Task
 from stepwell.core.ports import Commit, Loaded, OpenExecution, Store
 from stepwell.core.states import OPEN, ExecutionStatus, InputStatus, TaskStatus
+from stepwell.testing.conformance import ask
 from stepwell.testing.conformance import builders as b
 from stepwell.testing.conformance.catalog import promises
 from stepwell.testing.conformance.harness import Cases, StoreFactory
@@ -22,9 +23,9 @@ class TestLoad(Cases):
     @promises("get_run", "Return the run's row as of the last commit; None: there is no such run.")
     async def test_get_run_returns_the_row_of_the_last_commit(self, store: Store) -> None:
         assert await store.get_run(b.TENANT, b.RUN) is None
-        commit = await b.must(store, b.born())
+        commit = await ask.must(store, b.born())
         assert await store.get_run(b.TENANT, b.RUN) == commit.run
-        commit = await b.must(store, b.step(commit, reason="because"))
+        commit = await ask.must(store, b.step(commit, reason="because"))
         assert await store.get_run(b.TENANT, b.RUN) == commit.run
 
     @promises("load", "None: there is no such run.")
@@ -44,8 +45,8 @@ class TestLoad(Cases):
             inputs=[b.question("open"), b.question("over", InputStatus.ANSWERED)],
             request=b.request("r", 2),
         )
-        await b.must(store, first, second)
-        rows = await b.loaded(store)
+        await ask.must(store, first, second)
+        rows = await ask.loaded(store)
         assert rows.complete
         assert rows.run == second.run
         assert rows.plans == (first.plan, second.plan)
@@ -60,7 +61,7 @@ class TestLoad(Cases):
     @promises("Loaded.executions", "All that are open; with `since`, also those closed since.")
     @promises("Loaded.inputs", "All that are open; with `since`, also those ended since.")
     async def test_a_load_brings_only_what_is_open(self, store: Store) -> None:
-        first = await b.must(
+        first = await ask.must(
             store,
             b.born(executions=[b.ready(status) for status in ExecutionStatus]),
         )
@@ -71,7 +72,7 @@ class TestLoad(Cases):
         ]
         questions = [b.question(status, status) for status in InputStatus]
         leased = b.leased(ExecutionStatus.LEASED)
-        await b.must(
+        await ask.must(
             store,
             b.step(
                 first,
@@ -80,7 +81,7 @@ class TestLoad(Cases):
                 inputs=questions,
             ),
         )
-        rows = await b.loaded(store)
+        rows = await ask.loaded(store)
         assert {row.execution.execution_id for row in rows.executions} == set(OPEN)
         assert [row.input_id for row in rows.inputs] == [InputStatus.OPEN]
 
@@ -89,40 +90,39 @@ class TestLoad(Cases):
         chain = [b.born()]
         for at in range(REQUESTS_KEPT_MAX + 10):
             chain.append(b.step(chain[-1], request=b.request(f"r{at}", at + 2)))
-        await b.must(store, *chain)
-        kept = [request.request_id for request in (await b.loaded(store)).requests]
+        await ask.must(store, *chain)
+        kept = [request.request_id for request in (await ask.loaded(store)).requests]
         assert kept == [f"r{at}" for at in range(10, REQUESTS_KEPT_MAX + 10)]
 
 
 class TestLoadSince(Cases):
     """A load of what changed after a version."""
 
-    @promises("load", "only the rows that changed after that version (`complete` is False), or all of them")
+    @promises(
+        "load",
+        "only the rows that changed after that version (`complete` is False), or all of them",
+    )
     @promises("Loaded.complete", "False: only what changed since the version asked for.")
     @promises("Loaded.executions", "with `since`, also those closed since.")
     @promises("Loaded.inputs", "with `since`, also those ended since.")
     @promises("Loaded.requests", "with `since`, those made since.")
-    async def test_a_cached_copy_is_brought_up_to_date_from_any_version(
-        self, store: Store
-    ) -> None:
+    async def test_a_cached_copy_is_brought_up_to_date_from_any_version(self, store: Store) -> None:
         chain = _history()
         copies = [_Copy()]
         for commit in chain:
-            await b.must(store, commit)
+            await ask.must(store, commit)
             copy = _Copy()
-            copy.take(await b.loaded(store))
+            copy.take(await ask.loaded(store))
             copies.append(copy)
         truth = copies[-1]
         for version, copy in enumerate(copies[1:], start=1):
-            copy.take(await b.loaded(store, since=version))
+            copy.take(await ask.loaded(store, since=version))
             assert copy == truth, f"from version {version}"
 
     @promises("load", "`since` > 0: only the rows that changed after that version")
-    async def test_a_load_since_the_stored_version_agrees_with_the_copy(
-        self, store: Store
-    ) -> None:
-        commit = await b.must(store, b.born(tasks=[b.task("a")], executions=[b.ready()]))
-        rows = await b.loaded(store, since=1)
+    async def test_a_load_since_the_stored_version_agrees_with_the_copy(self, store: Store) -> None:
+        commit = await ask.must(store, b.born(tasks=[b.task("a")], executions=[b.ready()]))
+        rows = await ask.loaded(store, since=1)
         assert rows.run == commit.run
         if not rows.complete:
             assert (rows.plans, rows.tasks, rows.executions) == ((), (), ())
@@ -130,7 +130,7 @@ class TestLoadSince(Cases):
 
     @promises("load", "A `since` beyond the stored version answers with all of them.")
     async def test_a_load_since_the_future_brings_all(self, store: Store) -> None:
-        await b.must(store, b.born(tasks=[b.task("a")], executions=[b.ready()]))
+        await ask.must(store, b.born(tasks=[b.task("a")], executions=[b.ready()]))
         assert await _complete(store, since=2) == await _complete(store)
         assert await _complete(store, since=1_000_000) == await _complete(store)
 
@@ -139,24 +139,24 @@ class TestLoadSince(Cases):
         names = [f"t{at}" for at in range(500)]
         first = b.born(plan=b.plan(*names), tasks=[b.task(name) for name in names])
         second = b.step(first, tasks=[b.task("t250", TaskStatus.COMPLETED)])
-        await b.must(store, first, second)
-        rows = await b.loaded(store, since=1)
+        await ask.must(store, first, second)
+        rows = await ask.loaded(store, since=1)
         if not rows.complete:
             assert rows.tasks == second.tasks
             assert rows.plans == ()
 
     @promises("load", "only the rows that changed after that version")
     async def test_S10_a_lease_that_ended_is_in_no_delta(self, store: Store) -> None:
-        first = await b.must(store, b.born_leased())
-        await b.must(store, b.step(first, executions=[b.ended()], fences=[b.fence()]))
-        rows = await b.loaded(store, since=1)
+        first = await ask.must(store, b.born_leased())
+        await ask.must(store, b.step(first, executions=[b.ended()], fences=[b.fence()]))
+        rows = await ask.loaded(store, since=1)
         assert [row.token for row in rows.executions if row.token] == []
 
     @promises("load", "Return the rows that the loop needs, all of one version.")
     async def test_S3_a_load_after_a_restart_is_the_same(
         self, store: Store, open_store: StoreFactory
     ) -> None:
-        await b.must(store, *_history())
+        await ask.must(store, *_history())
         before = [await _complete(store), await _delta(store, 4)]
         store = await open_store.reopen(store)
         assert [await _complete(store), await _delta(store, 4)] == before
@@ -229,11 +229,7 @@ def _history() -> list[Commit]:
         )
     )
     second = b.plan("c", "d", revision=2)
-    add(
-        b.step(
-            chain[-1], plan=second, tasks=[b.task("c", revision=2), b.task("d", revision=2)]
-        )
-    )
+    add(b.step(chain[-1], plan=second, tasks=[b.task("c", revision=2), b.task("d", revision=2)]))
     add(
         b.step(
             chain[-1],
@@ -246,7 +242,7 @@ def _history() -> list[Commit]:
 
 
 async def _complete(store: Store, since: int = 0) -> tuple[object, ...]:
-    rows = await b.loaded(store, since=since)
+    rows = await ask.loaded(store, since=since)
     assert rows.complete
     copy = _Copy()
     copy.take(rows)
@@ -255,5 +251,5 @@ async def _complete(store: Store, since: int = 0) -> tuple[object, ...]:
 
 async def _delta(store: Store, since: int) -> tuple[object, ...]:
     copy = _Copy()
-    copy.take(await b.loaded(store, since=since))
+    copy.take(await ask.loaded(store, since=since))
     return tuple(vars(copy).values())

@@ -1,0 +1,199 @@
+"""The agent: which function makes plans, does tasks, reflects and synthesizes.
+
+A function takes the context and, if it wants, what the step works on, decoded as annotated:
+
+    @agent.task("count")
+    def count(ctx: TaskContext, text: str) -> dict[str, int]: ...
+
+Functions may be async, or not: those run in threads. What they return is encoded, see `_payloads`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable, Iterable
+from types import SimpleNamespace
+from typing import Any, TypeVar, overload
+
+from stepwell_client._enums import StepKind
+from stepwell_client._errors import Misconfigured
+
+F = TypeVar("F", bound=Callable[..., object])
+
+_NO_INPUT: Any = inspect.Parameter.empty
+
+
+class Step:
+    """A function of an agent, looked at once: how it is called and what it wants."""
+
+    __slots__ = ("annotation", "function", "is_async", "manual_begin", "wants_input")
+
+    def __init__(self, function: Callable[..., object], *, manual_begin: bool = False) -> None:
+        self.function = function
+        self.manual_begin = manual_begin
+        self.is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+            getattr(function, "__call__", None)  # noqa: B004 - an object whose call is async
+        )
+        parameters = _positional(function)
+        self.wants_input = len(parameters) == 2
+        self.annotation = _resolve(function, parameters[1]) if self.wants_input else _NO_INPUT
+
+
+def _positional(function: Callable[..., object]) -> list[inspect.Parameter]:
+    name = getattr(function, "__qualname__", repr(function))
+    parameters = list(inspect.signature(function).parameters.values())
+    fit = [
+        parameter
+        for parameter in parameters
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+    ]
+    needed = [
+        parameter
+        for parameter in parameters[2:]
+        if parameter.default is parameter.empty
+        and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+    ]
+    if not fit or needed:
+        raise Misconfigured(
+            f"{name} must take the context and, if it wants, the step's input: "
+            "`def f(ctx)` or `def f(ctx, text: str)`"
+        )
+    # A second parameter with a default, such as a partial's, is the author's own.
+    return fit[:2] if len(fit) > 1 and fit[1].default is inspect.Parameter.empty else fit[:1]
+
+
+def _resolve(function: Callable[..., object], parameter: inspect.Parameter) -> Any:
+    """Return a parameter's type, though it may be written as a string."""
+    annotation = parameter.annotation
+    if annotation is parameter.empty:
+        return Any
+    inner: Any = inspect.unwrap(function)
+    inner = getattr(inner, "__func__", inner)
+    names: dict[str, Any] = {}
+    if hasattr(inner, "__closure__"):
+        names = dict(inspect.getclosurevars(inner).nonlocals)
+    holder = SimpleNamespace(__annotations__={"it": annotation})
+    try:
+        hints = typing.get_type_hints(holder, getattr(inner, "__globals__", {}), names)
+    except NameError as error:
+        name = getattr(function, "__qualname__", repr(function))
+        raise Misconfigured(
+            f"the type of {name}'s parameter {parameter.name!r} is not known here: {error}. "
+            "Define it at the top of its module, before the function"
+        ) from error
+    return hints["it"]
+
+
+class Agent:
+    """Functions by step. Serve them with a Worker, or run them in process."""
+
+    def __init__(self, name: str = "agent") -> None:
+        self.name = name
+        self._plan: Step | None = None
+        self._reflect: Step | None = None
+        self._synthesize: Step | None = None
+        self._tasks: dict[tuple[str, str], Step] = {}
+
+    @property
+    def kinds(self) -> tuple[StepKind, ...]:
+        """The kinds of step that it has functions for."""
+        found = [
+            (StepKind.PLAN, self._plan),
+            (StepKind.TASK, self._tasks or None),
+            (StepKind.REFLECT, self._reflect),
+            (StepKind.SYNTHESIZE, self._synthesize),
+        ]
+        return tuple(kind for kind, step in found if step is not None)
+
+    @property
+    def stages(self) -> tuple[StepKind, ...]:
+        """Which of REFLECT and SYNTHESIZE the runs have that it plans."""
+        return tuple(kind for kind in self.kinds if kind in (StepKind.REFLECT, StepKind.SYNTHESIZE))
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The roles that its task functions name."""
+        return tuple(sorted({role for _, role in self._tasks if role}))
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """The types of task that its functions name."""
+        return tuple(sorted({name for name, _ in self._tasks if name}))
+
+    def plan(self, function: F) -> F:
+        """Have the function make plans: it returns a Plan, or tasks."""
+        self._plan = self._once(self._plan, function, "plan")
+        return function
+
+    def reflect(self, function: F) -> F:
+        """Have the function judge each iteration: it returns Finish, Continue or Replan."""
+        self._reflect = self._once(self._reflect, function, "reflect")
+        return function
+
+    def synthesize(self, function: F) -> F:
+        """Have the function make the run's result."""
+        self._synthesize = self._once(self._synthesize, function, "synthesize")
+        return function
+
+    @overload
+    def task(self, type_: F, /) -> F: ...
+    @overload
+    def task(
+        self, type_: str = "", /, *, role: str = "", manual_begin: bool = False
+    ) -> Callable[[F], F]: ...
+    def task(
+        self,
+        type_: str | Callable[..., object] = "",
+        /,
+        *,
+        role: str = "",
+        manual_begin: bool = False,
+    ) -> Callable[..., object]:
+        """Have the function do tasks of a type, of a role, of both, or all others (`@agent.task`).
+
+        The closest fit does a task: its type and role, its type, its role, any. With
+        `manual_begin` the function says itself when an AT_MOST_ONCE task starts: `ctx.begin()`.
+        """
+        if callable(type_):
+            return self.task()(type_)
+        key = (type_, role)
+
+        def register(function: F) -> F:
+            if key in self._tasks:
+                raise Misconfigured(f"two functions for tasks of type {type_!r} and role {role!r}")
+            self._tasks[key] = Step(function, manual_begin=manual_begin)
+            return function
+
+        return register
+
+    def find(self, kind: int, type_: str = "", role: str = "") -> Step | None:
+        """Return the function for a step; None: there is none."""
+        if kind == StepKind.TASK:
+            for key in ((type_, role), (type_, ""), ("", role), ("", "")):
+                step = self._tasks.get(key)
+                if step is not None:
+                    return step
+            return None
+        if kind == StepKind.PLAN:
+            return self._plan
+        if kind == StepKind.REFLECT:
+            return self._reflect
+        return self._synthesize if kind == StepKind.SYNTHESIZE else None
+
+    def known(self) -> str:
+        """Return the tasks that it has functions for, for people."""
+        return _listing(
+            f"{name or 'any type'}{f' (role {role})' if role else ''}"
+            for name, role in sorted(self._tasks)
+        )
+
+    @staticmethod
+    def _once(before: Step | None, function: Callable[..., object], what: str) -> Step:
+        if before is not None:
+            raise Misconfigured(f"the agent has a function for {what} already")
+        return Step(function)
+
+
+def _listing(names: Iterable[str]) -> str:
+    return ", ".join(names) or "none"

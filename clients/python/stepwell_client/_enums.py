@@ -1,0 +1,205 @@
+"""The words of the protocol, as enums whose numbers are the wire's.
+
+A field of a message compares equal with its member (`run.status == RunStatus.SUCCEEDED`), and
+`RunStatus(run.status).name` is its word. A number that only a newer server knows has no member:
+`word` names it all the same.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Any
+
+
+class RunStatus(IntEnum):
+    """Where a run stands. The last three are ends; only FAILED can be left, by `resume`."""
+
+    UNSPECIFIED = 0
+    QUEUED = 1
+    RUNNING = 2
+    WAITING = 3
+    PAUSED = 4
+    SUCCEEDED = 5
+    FAILED = 6
+    CANCELLED = 7
+
+
+class Phase(IntEnum):
+    """Where in the loop a run is."""
+
+    UNSPECIFIED = 0
+    PLANNING = 1
+    EXECUTING = 2
+    REFLECTING = 3
+    SYNTHESIZING = 4
+    DONE = 5
+
+
+class StepKind(IntEnum):
+    """What a worker is asked to do. REFLECT and SYNTHESIZE are the stages that a run may have."""
+
+    UNSPECIFIED = 0
+    PLAN = 1
+    TASK = 2
+    REFLECT = 3
+    SYNTHESIZE = 4
+
+
+class TaskStatus(IntEnum):
+    """Where a task stands. The last four are settled."""
+
+    UNSPECIFIED = 0
+    PENDING = 1
+    READY = 2
+    RUNNING = 3
+    BLOCKED = 4
+    COMPLETED = 5
+    FAILED = 6
+    SKIPPED = 7
+    CANCELLED = 8
+
+
+class ExecutionStatus(IntEnum):
+    """Where one attempt at a step stands."""
+
+    UNSPECIFIED = 0
+    READY = 1
+    LEASED = 2
+    COMPLETED = 3
+    FAILED = 4
+    TIMED_OUT = 5
+    LOST = 6
+    RELEASED = 7
+    CANCELLED = 8
+    NEEDS_INPUT = 9
+    UNKNOWN_OUTCOME = 10
+
+
+class BlockedKind(IntEnum):
+    """What an unfinished run waits for."""
+
+    UNSPECIFIED = 0
+    NONE = 1
+    WORKER = 2
+    CAPACITY = 3
+    INPUT = 4
+    BUDGET = 5
+    TIMER = 6
+    PAUSED = 7
+    UNKNOWN_OUTCOME = 8
+
+
+class PauseReason(IntEnum):
+    """Why a run is PAUSED."""
+
+    UNSPECIFIED = 0
+    NONE = 1
+    REQUESTED = 2
+    BUDGET_EXHAUSTED = 3
+    NO_PROGRESS = 4
+    INPUT_EXPIRED = 5
+
+
+class FinishReason(IntEnum):
+    """Why a run stopped iterating."""
+
+    UNSPECIFIED = 0
+    NONE = 1
+    FINISHED = 2
+    MAX_ITERATIONS = 3
+
+
+class EventType(IntEnum):
+    """What happened to a run. `types.proto` says which fields go with which type."""
+
+    UNSPECIFIED = 0
+    RUN_STARTED = 1
+    EXECUTION_LEASED = 2
+    EXECUTION_BEGUN = 3
+    EXECUTION_RELEASED = 4
+    EXECUTION_FAILED = 5
+    EXECUTION_TIMED_OUT = 6
+    LEASE_LOST = 7
+    OUTCOME_UNKNOWN = 8
+    PLAN_ACCEPTED = 9
+    PLAN_REJECTED = 10
+    TASK_COMPLETED = 11
+    TASK_FAILED = 12
+    TASK_RETRY_SCHEDULED = 13
+    STEP_RETRY_SCHEDULED = 14
+    REFLECTION_ACCEPTED = 15
+    ITERATION_COMPLETED = 16
+    INPUT_REQUESTED = 17
+    INPUT_ANSWERED = 18
+    INPUT_EXPIRED = 19
+    BUDGET_RAISED = 20
+    RUN_PAUSED = 21
+    RUN_RESUMED = 22
+    RUN_SUCCEEDED = 23
+    RUN_FAILED = 24
+    RUN_CANCELLED = 25
+    RUN_BLOCKED = 26
+
+
+class OnFailure(IntEnum):
+    """What a task's failure means to its run, once its attempts are spent."""
+
+    UNSPECIFIED = 0
+    FAIL_RUN = 1
+    SKIP_DEPENDENTS = 2
+    CONTINUE = 3
+
+
+class Effect(IntEnum):
+    """Whether a step may be run again after its worker was lost."""
+
+    UNSPECIFIED = 0
+    IDEMPOTENT = 1
+    AT_MOST_ONCE = 2
+
+
+class InputKind(IntEnum):
+    """What a person is asked for."""
+
+    UNSPECIFIED = 0
+    APPROVAL = 1
+    INPUT = 2
+    CHOICE = 3
+    AUTH = 4
+
+
+class ExpiryAction(IntEnum):
+    """What happens when an input request expires unanswered."""
+
+    UNSPECIFIED = 0
+    WAIT = 1
+    DENY = 2
+    FAIL = 3
+    PAUSE = 4
+
+
+class Durability(IntEnum):
+    """What an acknowledged commit survives, weakest first."""
+
+    UNSPECIFIED = 0
+    VOLATILE = 1
+    PROCESS = 2
+    POWER = 3
+    NODE = 4
+
+
+ENDED = frozenset({RunStatus.SUCCEEDED, RunStatus.FAILED, RunStatus.CANCELLED})
+"""The statuses that end a run."""
+
+
+def word(kind: type[IntEnum], number: int) -> str:
+    """Return a number's word, or the number itself where only a newer server knows it."""
+    try:
+        return kind(number).name
+    except ValueError:
+        return str(int(number))
+
+
+def wire(value: int) -> Any:
+    """Return an enum's number as the generated types want it: they know their own classes only."""
+    return int(value)

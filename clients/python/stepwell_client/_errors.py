@@ -1,0 +1,201 @@
+"""Everything that can go wrong, as a tree.
+
+StepwellClientError
+├── InvalidRequest             the request is wrong; `violations` says which fields
+├── NotFound                   no such thing for this tenant (a foreign one answers the same)
+│   └── RunNotFound            also a ValueError
+│       └── RunPurged          the run was deleted while it was watched
+├── RequestIdReused            the request id came before, with another request
+├── FailedPrecondition         right request, wrong state of the run
+├── CursorOutOfRange           those events are kept no more; `oldest` is the first that is
+├── Unauthenticated
+├── PermissionDenied
+├── ResourceExhausted          a limit or a quota; nothing was done
+├── Unavailable                nothing was done, or it is not known: call again
+│   └── DeadlineExceeded       no answer in time
+├── ServerError                the server failed, or doesn't know the call
+├── RunFailed                  the run ended otherwise than SUCCEEDED, so it has no result
+├── Misconfigured              target, token or agent can't be used as given (also a ValueError)
+├── DecodeError                bytes that don't fit the type asked for (also a ValueError)
+├── LeaseLost                  the step is another worker's, or not wanted any more
+└── WorkerReplaced             a newer process has this worker's id
+
+Each has `reason`, stable and in UPPER_SNAKE_CASE: where a server said it, the one of its
+`google.rpc.ErrorInfo`; and `status`, the gRPC status code, None where no call was made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import grpc
+
+
+class Violation(NamedTuple):
+    """What is wrong with one field."""
+
+    field: str
+    """The path from the request's root: `plan.tasks[3].depends_on[0]`."""
+    description: str
+    """What is wrong and how to mend it, in one sentence."""
+
+
+class StepwellClientError(Exception):
+    """The root of the tree. `reason` is stable; the message is for people."""
+
+    reason: str = "CLIENT_ERROR"
+    status: grpc.StatusCode | None = None
+
+    def __init__(
+        self, message: str, *, reason: str = "", status: grpc.StatusCode | None = None
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.reason = reason or self.reason
+        self.status = status or self.status
+
+
+class InvalidRequest(StepwellClientError):
+    """The request is wrong in itself. Nothing was done."""
+
+    reason = "INVALID_ARGUMENT"
+
+    def __init__(
+        self,
+        message: str,
+        violations: Sequence[Violation] = (),
+        *,
+        reason: str = "",
+        status: grpc.StatusCode | None = None,
+    ) -> None:
+        super().__init__(message, reason=reason, status=status)
+        self.violations = tuple(violations)
+
+    def __str__(self) -> str:
+        lines = [f"  {violation.field}: {violation.description}" for violation in self.violations]
+        return "\n".join([self.message, *lines])
+
+
+class NotFound(StepwellClientError):
+    """There is no such thing, or it is another tenant's: the answer is the same."""
+
+    reason = "NOT_FOUND"
+
+
+class RunNotFound(NotFound, ValueError):
+    """There is no run of this id."""
+
+    reason = "RUN_NOT_FOUND"
+
+
+class RunPurged(RunNotFound):
+    """The run was deleted while it was watched."""
+
+    reason = "RUN_PURGED"
+
+
+class RequestIdReused(StepwellClientError):
+    """The request id was used before, for another request."""
+
+    reason = "REQUEST_ID_REUSED"
+
+
+class FailedPrecondition(StepwellClientError):
+    """The run is not in a state that allows this."""
+
+    reason = "FAILED_PRECONDITION"
+
+
+class CursorOutOfRange(StepwellClientError):
+    """Those events are kept no more. `oldest` is the number of the first that is; 0: not said."""
+
+    reason = "CURSOR_OUT_OF_RANGE"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        oldest: int = 0,
+        reason: str = "",
+        status: grpc.StatusCode | None = None,
+    ) -> None:
+        super().__init__(message, reason=reason, status=status)
+        self.oldest = oldest
+
+
+class Unauthenticated(StepwellClientError):
+    """No token came, or it is not a valid one."""
+
+    reason = "UNAUTHENTICATED"
+
+
+class PermissionDenied(StepwellClientError):
+    """The token lacks a scope."""
+
+    reason = "PERMISSION_DENIED"
+
+
+class ResourceExhausted(StepwellClientError):
+    """A limit or a quota is reached; nothing was done."""
+
+    reason = "RESOURCE_EXHAUSTED"
+
+
+class Unavailable(StepwellClientError):
+    """The server can't be reached. Nothing was done, or it is not known."""
+
+    reason = "UNAVAILABLE"
+
+
+class DeadlineExceeded(Unavailable):
+    """No answer came in time."""
+
+    reason = "DEADLINE_EXCEEDED"
+
+
+class ServerError(StepwellClientError):
+    """The server failed, or it doesn't know the call."""
+
+    reason = "INTERNAL"
+
+
+class RunFailed(StepwellClientError):
+    """The run ended FAILED or CANCELLED, so it has no result."""
+
+    reason = "RUN_FAILED"
+
+    def __init__(self, run_id: str, run_status: str, kind: str, message: str) -> None:
+        why = ": ".join(part for part in (kind, message) if part) or "no reason was given"
+        super().__init__(f"run {run_id} {run_status}: {why}")
+        self.run_id = run_id
+        self.run_status = run_status
+        self.kind = kind
+
+
+class Misconfigured(StepwellClientError, ValueError):
+    """The target, the token or the agent can't be used as given. The message says what to do."""
+
+    reason = "MISCONFIGURED"
+
+
+class DecodeError(StepwellClientError, ValueError):
+    """The bytes don't fit the type that was asked for."""
+
+    reason = "DECODE_ERROR"
+
+    def __init__(self, message: str, violations: Sequence[Violation] = ()) -> None:
+        super().__init__(message)
+        self.violations = tuple(violations)
+
+
+class LeaseLost(StepwellClientError):
+    """The step is another worker's by now, or it is over: stop, nobody waits for an outcome."""
+
+    reason = "LEASE_LOST"
+
+
+class WorkerReplaced(StepwellClientError):
+    """A newer process with the same worker id is connected. Two processes need two ids."""
+
+    reason = "REPLACED"

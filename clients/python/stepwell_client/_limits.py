@@ -1,0 +1,39 @@
+"""The limits of the protocol that a worker keeps by itself, so that it is its own step that fails."""
+
+from __future__ import annotations
+
+PAYLOAD_BYTES_MAX = 1024 * 1024
+PLAN_BYTES_MAX = 3 * 1024 * 1024
+PROGRESS_BYTES_MAX = 16 * 1024
+PROMPT_BYTES_MAX = 256 * 1024
+RESPONSE_BYTES_MAX = 1024 * 1024
+MESSAGES_PER_OUTCOME_MAX = 256
+MESSAGE_BYTES_MAX = 1024 * 1024
+"""One message of a conversation."""
+FAILURE_BYTES_MAX = 64 * 1024
+"""A failure's message or its details, each."""
+KIND_CHARS_MAX = 128
+REASON_BYTES_MAX = 4 * 1024
+VIOLATIONS_MAX = 100
+
+OUTCOME_BYTES_MAX = 4 * 1024 * 1024 - 64 * 1024
+"""An outcome by itself, with room for what surrounds it in a message of 4 MiB."""
+BATCH_BYTES_MAX = 3 * 1024 * 1024
+"""What is put together in one message, unless a single item is larger."""
+ITEMS_PER_MESSAGE_MAX = 1_000
+CONCURRENCY_MAX = 500
+"""Running steps and as many outcomes not acknowledged make at most 1,000 held leases."""
+
+
+def clip(text: str, bytes_max: int, *, keep_end: bool = False) -> str:
+    """Return text that the protocol takes: valid UTF-8 of at most so many bytes.
+
+    Half surrogate pairs, as in names of files, are written as escapes. What is too long loses its
+    beginning (`keep_end`: a traceback says most at its end) or its end.
+    """
+    data = text.encode("utf-8", "backslashreplace")
+    if len(data) > bytes_max:
+        mark = "…".encode()
+        room = bytes_max - len(mark)
+        data = mark + data[-room:] if keep_end else data[:room] + mark
+    return data.decode("utf-8", "ignore")

@@ -1,0 +1,153 @@
+"""Plans as an agent or a caller writes them, and how they go onto the wire."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from google.protobuf import duration_pb2
+
+from stepwell_client._enums import Effect, OnFailure, wire
+from stepwell_client._payloads import encode
+from stepwell_client.v1 import types_pb2
+
+Span = float | datetime.timedelta
+"""A time span: seconds, or a timedelta. Exact to the millisecond."""
+
+
+def duration(span: Span | None) -> duration_pb2.Duration | None:
+    """Return a span as a message; None: none."""
+    if span is None:
+        return None
+    seconds = span.total_seconds() if isinstance(span, datetime.timedelta) else float(span)
+    millis = round(seconds * 1000)
+    made = duration_pb2.Duration()
+    made.FromMilliseconds(millis)
+    return made
+
+
+def seconds_of(span: duration_pb2.Duration) -> float:
+    """Return a message's span in seconds."""
+    return span.seconds + span.nanos / 1e9
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Retry:
+    """How often and how late an attempt is made again. What is None is left to the server."""
+
+    max_attempts: int | None = None
+    """Failed and lost attempts together; 1 means no retry. The server's word: 3."""
+    initial_backoff: Span | None = None
+    """Before the second attempt. The server's word: 1 s."""
+    backoff_multiplier: float | None = None
+    """What each back-off is multiplied by for the next. The server's word: 2."""
+    max_backoff: Span | None = None
+    """No back-off is longer. The server's word: 60 s."""
+    jitter: float | None = None
+    """The part of each back-off that is drawn at random. The server's word: 1, full jitter."""
+    non_retryable_kinds: Sequence[str] = ()
+    """Kinds of failure, such as names of exceptions, that are not retried."""
+
+    def message(self) -> types_pb2.RetryPolicy:
+        return types_pb2.RetryPolicy(
+            max_attempts=self.max_attempts,
+            initial_backoff=duration(self.initial_backoff),
+            backoff_multiplier=self.backoff_multiplier,
+            max_backoff=duration(self.max_backoff),
+            jitter=self.jitter,
+            non_retryable_kinds=self.non_retryable_kinds,
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Budget:
+    """What a run may use up. 0 or None: no limit."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_micros: int = 0
+    """Millionths of the currency unit that you bill in."""
+    tasks: int = 0
+    """Tasks, over all plans."""
+    wall: Span | None = None
+    """Time since the first lease."""
+
+    def message(self) -> types_pb2.Budget:
+        return types_pb2.Budget(
+            input_tokens=self.input_tokens,
+            output_tokens=self.output_tokens,
+            cost_micros=self.cost_micros,
+            tasks=self.tasks,
+            wall=duration(self.wall),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A node of a plan."""
+
+    id: str
+    """Unique within the plan: letters, digits and `. _ : / @ + -`, at most 64."""
+    type: str = ""
+    """Which of the agent's functions does it; empty: the one for its role, else the default one."""
+    input: object = None
+    """What it works on: JSON-like, bytes, a dataclass or a pydantic model."""
+    depends_on: Sequence[str] = ()
+    """Ids of tasks of this plan that must be settled first. Their results are shown to this one."""
+    title: str = ""
+    prompt: str = ""
+    role: str = ""
+    """Only workers of this role get it; empty: any worker of the queue."""
+    retry: Retry | None = None
+    attempt_timeout: Span | None = None
+    """For one attempt, from its lease."""
+    heartbeat_timeout: Span | None = None
+    """The lease's length for this task; None: the server's."""
+    total_timeout: Span | None = None
+    """From the first offer to the end of the last attempt."""
+    on_failure: OnFailure = OnFailure.FAIL_RUN
+    effect: Effect = Effect.IDEMPOTENT
+    idempotency_key: str = ""
+    """For the systems that it calls; empty: `run_id/task_id`."""
+
+    def message(self) -> types_pb2.TaskSpec:
+        return types_pb2.TaskSpec(
+            task_id=self.id,
+            type=self.type,
+            title=self.title,
+            prompt=self.prompt,
+            role=self.role,
+            depends_on=self.depends_on,
+            input=encode(self.input),
+            retry=self.retry.message() if self.retry else None,
+            attempt_timeout=duration(self.attempt_timeout),
+            heartbeat_timeout=duration(self.heartbeat_timeout),
+            total_timeout=duration(self.total_timeout),
+            on_failure=wire(self.on_failure),
+            effect=wire(self.effect),
+            idempotency_key=self.idempotency_key,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A graph of tasks without cycles, and why this one."""
+
+    tasks: Sequence[Task]
+    reason: str = ""
+
+
+Planned = Plan | Iterable[Task] | types_pb2.PlanDraft
+"""What is taken for a plan: a Plan, plain tasks, or the message itself."""
+
+
+def draft(plan: Planned) -> types_pb2.PlanDraft:
+    """Return a plan as a message. Raises TypeError where it is none."""
+    if isinstance(plan, types_pb2.PlanDraft):
+        return plan
+    tasks = list(plan.tasks if isinstance(plan, Plan) else plan)
+    strangers = [type(task).__qualname__ for task in tasks if not isinstance(task, Task)]  # pyright: ignore[reportUnnecessaryIsInstance] - an agent's author may have no type checker
+    if strangers:
+        raise TypeError(f"a plan consists of Task, and {strangers[0]} is none")
+    return types_pb2.PlanDraft(tasks=[task.message() for task in tasks])

@@ -1,0 +1,57 @@
+"""The clock, ids, chance, spawning and sleeping: the one place of this distribution that has them.
+
+Everything else is handed a `Runtime`, so that a simulation or a test can hold all of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+import uuid
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class Runtime:
+    """The operating system and the running event loop."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def monotonic(self) -> float:
+        """Return seconds on the system's monotonic clock. Any thread may ask."""
+        return time.monotonic()
+
+    def new_id(self) -> str:
+        """Return a random UUID, as text."""
+        return str(uuid.uuid4())
+
+    def random(self) -> float:
+        """Return a number in [0, 1)."""
+        return random.random()  # noqa: S311 - jitter, not a secret
+
+    def spawn(self, work: Coroutine[Any, Any, T], *, name: str | None = None) -> asyncio.Task[T]:
+        """Run it as a task of the running event loop, referenced until it ends."""
+        task = asyncio.get_running_loop().create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait on the event loop."""
+        await asyncio.sleep(seconds)
+
+    def block(self, seconds: float) -> None:
+        """Wait in this thread."""
+        time.sleep(seconds)
+
+
+def full_jitter(runtime: Runtime, failures: int, *, base: float, cap: float) -> float:
+    """Return how many seconds to wait after so many failures in a row: anything from 0 to the cap.
+
+    Full jitter: after an outage the callers come back spread over the whole span, not all at once.
+    """
+    return runtime.random() * min(cap, base * 2.0 ** min(max(failures, 1) - 1, 30))

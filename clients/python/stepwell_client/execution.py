@@ -1,0 +1,362 @@
+"""One step of an agent, from its assignment to its outcome, whatever brought the one and takes the other.
+
+This is the seam between agents and transports. A Worker brings assignments over a stream; an
+orchestrator in the caller's own process makes them itself. Both do the same:
+
+    runner = AgentRunner(agent)
+    outcome = await runner.run(assignment, services)
+
+`run` returns for everything that an agent can do: a value, a failure (any exception, with its
+traceback as data), a question, a hand-back. The outcome carries the assignment's run, execution and
+lease token; `delivery_id` is left to the transport. It raises only where nobody waits for an outcome:
+CancelledError when its task was cancelled, LeaseLost when the step turned out to be another's.
+
+To cancel a step, cancel the task that runs it. An async function gets the CancelledError; a
+synchronous one can't be interrupted: `ctx.cancelled` turns true, and `run` ends when the function
+does, or at the second cancellation.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import traceback
+from collections.abc import Awaitable, Mapping, Sequence
+from functools import partial
+from types import TracebackType
+from typing import Any, Protocol, cast
+
+from stepwell_client._agent import Agent, Step
+from stepwell_client._context import (
+    PlanContext,
+    Record,
+    ReflectContext,
+    StepContext,
+    SynthesizeContext,
+    TaskContext,
+)
+from stepwell_client._decisions import Failure, NeedsInput, Release, reflected
+from stepwell_client._enums import StepKind, word
+from stepwell_client._errors import DecodeError, LeaseLost, Misconfigured
+from stepwell_client._limits import (
+    FAILURE_BYTES_MAX,
+    KIND_CHARS_MAX,
+    OUTCOME_BYTES_MAX,
+    PAYLOAD_BYTES_MAX,
+    PLAN_BYTES_MAX,
+    REASON_BYTES_MAX,
+    VIOLATIONS_MAX,
+    clip,
+)
+from stepwell_client._payloads import encode
+from stepwell_client._plans import Plan, draft
+from stepwell_client._threads import Threads
+from stepwell_client.v1 import types_pb2, worker_pb2
+
+UNKNOWN_TASK_TYPE = "UNKNOWN_TASK_TYPE"
+UNKNOWN_STEP_KIND = "UNKNOWN_STEP_KIND"
+INVALID_INPUT = "INVALID_INPUT"
+INVALID_RESULT = "INVALID_RESULT"
+RESULT_TOO_LARGE = "RESULT_TOO_LARGE"
+
+_CONTEXTS: dict[int, type[StepContext]] = {
+    StepKind.PLAN: PlanContext,
+    StepKind.TASK: TaskContext,
+    StepKind.REFLECT: ReflectContext,
+    StepKind.SYNTHESIZE: SynthesizeContext,
+}
+
+
+class StepServices(Protocol):
+    """What a step needs of whoever brought its assignment. All are called on the event loop, but
+    `heartbeat`, which any thread may call.
+    """
+
+    async def begin(self, assignment: worker_pb2.Assignment) -> None:
+        """Make it durable that an AT_MOST_ONCE step starts; return when it is.
+
+        Raises LeaseLost where the step must not start. Called at most once a step by the runner;
+        by functions with `manual_begin` as often as they like, so a second call returns at once.
+        """
+        ...
+
+    def heartbeat(
+        self,
+        assignment: worker_pb2.Assignment,
+        progress: types_pb2.Payload | None,
+        session: types_pb2.Session | None,
+    ) -> None:
+        """Keep what the step says of itself for a later attempt. None: that stays. Never waits."""
+        ...
+
+    async def fetch_results(
+        self, assignment: worker_pb2.Assignment, execution_ids: Sequence[str]
+    ) -> Mapping[str, types_pb2.Payload]:
+        """Return payloads by execution id, for results that came by reference.
+
+        Called before the agent's function, and only where there are any. What it raises fails the
+        attempt.
+        """
+        ...
+
+
+class AgentRunner:
+    """Runs steps of one agent, any number at once, on one event loop."""
+
+    def __init__(self, agent: Agent) -> None:
+        if not agent.kinds:
+            raise Misconfigured(
+                f"agent {agent.name!r} has no functions: decorate some with @agent.task, "
+                "@agent.plan, @agent.reflect or @agent.synthesize"
+            )
+        self.agent = agent
+        self._threads = Threads(f"{agent.name}-step")
+
+    def close(self) -> None:
+        """Let the threads of synchronous functions end, each when its function has."""
+        self._threads.close()
+
+    async def run(
+        self, assignment: worker_pb2.Assignment, services: StepServices
+    ) -> worker_pb2.Outcome:
+        """Do the step and return what came of it."""
+        execution = assignment.execution
+        outcome = worker_pb2.Outcome(
+            run_id=assignment.run.spec.run_id,
+            execution_id=execution.execution_id,
+            lease_token=assignment.lease_token,
+        )
+        record = Record()
+        try:
+            await self._attempt(assignment, services, record, outcome)
+        except asyncio.CancelledError as error:
+            record.cancelled = True
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            _fail(outcome, error)  # The function's own: something that it awaited was cancelled.
+        except LeaseLost as error:
+            if record.cancelled:
+                raise
+            _fail(outcome, error)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever the agent raises is data
+            _fail(outcome, error)
+        _add_record(outcome, record)
+        _fit(outcome)
+        return outcome
+
+    async def _attempt(
+        self,
+        assignment: worker_pb2.Assignment,
+        services: StepServices,
+        record: Record,
+        outcome: worker_pb2.Outcome,
+    ) -> None:
+        kind = assignment.execution.kind
+        task = assignment.task
+        step = self.agent.find(kind, task.type, task.role)
+        if step is None:
+            raise self._unknown(assignment)
+        context = _CONTEXTS[kind](
+            assignment,
+            await _payloads(assignment, services),
+            record=record,
+            loop=asyncio.get_running_loop(),
+            begin=partial(_begin, assignment, services, record),
+            beat=partial(services.heartbeat, assignment),
+        )
+        try:
+            arguments = (
+                (context, context.input(step.annotation)) if step.wants_input else (context,)
+            )
+        except DecodeError as error:
+            failure = _failure(INVALID_INPUT, f"the step's input: {error.message}", retryable=False)
+            for violation in error.violations[:VIOLATIONS_MAX]:
+                failure.violations.add(
+                    field=clip(violation.field, REASON_BYTES_MAX),
+                    description=clip(violation.description, REASON_BYTES_MAX),
+                )
+            outcome.failed.failure.CopyFrom(failure)
+            return
+        if task.effect == types_pb2.EFFECT_AT_MOST_ONCE and not step.manual_begin:
+            await context.begin()
+        value = await self._call(step, arguments, record)
+        try:
+            _set_value(outcome, kind, value)
+        except (TypeError, ValueError, RecursionError) as error:
+            message = f"what {_name(step)} returned can't be used: {error}"
+            outcome.failed.failure.CopyFrom(_failure(INVALID_RESULT, message, retryable=False))
+
+    async def _call(self, step: Step, arguments: tuple[Any, ...], record: Record) -> object:
+        if step.is_async:
+            return await cast("Awaitable[object]", step.function(*arguments))
+        future = self._threads.call(partial(step.function, *arguments))
+        try:
+            value, error = await asyncio.shield(future)
+        except asyncio.CancelledError:
+            record.cancelled = (
+                True  # The function may look at it; until it has ended it has a place.
+            )
+            await asyncio.shield(future)
+            raise
+        if error is not None:
+            raise error
+        return await cast("Awaitable[object]", value) if inspect.isawaitable(value) else value
+
+    def _unknown(self, assignment: worker_pb2.Assignment) -> Failure:
+        if assignment.execution.kind == StepKind.TASK:
+            task = assignment.task
+            return Failure(
+                f"no function for task {task.task_id!r} of type {task.type!r} and role "
+                f"{task.role!r}; this agent knows: {self.agent.known()}",
+                kind=UNKNOWN_TASK_TYPE,
+                retryable=False,
+            )
+        return Failure(
+            f"this agent has no function for {word(StepKind, assignment.execution.kind)}",
+            kind=UNKNOWN_STEP_KIND,
+            retryable=False,
+        )
+
+
+async def _begin(assignment: worker_pb2.Assignment, services: StepServices, record: Record) -> None:
+    try:
+        await services.begin(assignment)
+    except LeaseLost:
+        record.cancelled = True
+        raise
+
+
+async def _payloads(
+    assignment: worker_pb2.Assignment, services: StepServices
+) -> dict[str, types_pb2.Payload | None]:
+    """Return the results that the step is shown, by task, after fetching those by reference."""
+    if not assignment.results:
+        return {}
+    found: dict[str, types_pb2.Payload | None] = {}
+    missing: dict[str, str] = {}
+    for item in assignment.results:
+        if item.HasField("failure") or item.skipped:
+            continue
+        found[item.task_id] = item.payload if item.HasField("payload") else None
+        if item.by_reference:
+            missing[item.task_id] = item.execution_id
+    if missing:
+        fetched = await services.fetch_results(assignment, list(missing.values()))
+        for task_id, execution_id in missing.items():
+            found[task_id] = fetched[execution_id]
+    return found
+
+
+def _set_value(outcome: worker_pb2.Outcome, kind: int, value: Any) -> None:
+    """Put what a function returned into the outcome, as its kind of step wants it."""
+    if kind == StepKind.PLAN:
+        if value is None or isinstance(value, str | bytes | dict):
+            raise TypeError("a plan is a Plan, or an iterable of Task")
+        reason = value.reason if isinstance(value, Plan) else ""
+        planned = worker_pb2.Outcome.Planned(plan=draft(value), reason=reason)
+        outcome.planned.CopyFrom(planned)
+    elif kind == StepKind.REFLECT:
+        outcome.reflected.CopyFrom(reflected(value))
+    else:
+        payload = encode(value)
+        outcome.completed.SetInParent()
+        if payload is not None:
+            outcome.completed.result.CopyFrom(payload)
+
+
+def _fail(outcome: worker_pb2.Outcome, error: BaseException) -> None:
+    """Put what a function raised into the outcome."""
+    if isinstance(error, Release):
+        outcome.released.reason = clip(error.reason, REASON_BYTES_MAX)
+        outcome.released.SetInParent()
+        return
+    if isinstance(error, NeedsInput):
+        try:
+            outcome.needs_input.CopyFrom(error.outcome())
+        except (TypeError, ValueError) as problem:
+            outcome.failed.failure.CopyFrom(
+                _failure(INVALID_RESULT, f"the question can't be asked: {problem}", retryable=False)
+            )
+        return
+    kind = error.kind if isinstance(error, Failure) else type(error).__name__
+    details = error.details if isinstance(error, Failure) else ""
+    retryable = error.retryable if isinstance(error, Failure) else None
+    if not details and kind not in (UNKNOWN_TASK_TYPE, UNKNOWN_STEP_KIND):
+        details = _traceback(error)
+    failure = _failure(kind, _words(error), details=details, retryable=retryable)
+    outcome.failed.failure.CopyFrom(failure)
+
+
+def _failure(
+    kind: str, message: str, *, details: str = "", retryable: bool | None = None
+) -> types_pb2.Failure:
+    failure = types_pb2.Failure(
+        kind=clip(kind, KIND_CHARS_MAX),
+        message=clip(message, FAILURE_BYTES_MAX),
+        details=clip(details, FAILURE_BYTES_MAX, keep_end=True),
+    )
+    if retryable is not None:
+        failure.retryable = retryable
+    return failure
+
+
+def _words(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception as problem:  # noqa: BLE001 - an exception whose own text fails must be reported too
+        return f"(its text can't be had: {type(problem).__name__})"
+
+
+def _traceback(error: BaseException) -> str:
+    """Return the traceback from the agent's own first frame on."""
+    frames: TracebackType | None = error.__traceback__
+    while frames is not None and str(frames.tb_frame.f_globals.get("__name__")).startswith(
+        "stepwell_client."
+    ):
+        frames = frames.tb_next
+    try:
+        return "".join(traceback.format_exception(type(error), error, frames))
+    except Exception:  # noqa: BLE001 - as above: the report goes without it
+        return ""
+
+
+def _add_record(outcome: worker_pb2.Outcome, record: Record) -> None:
+    """Put what the attempt said meanwhile into the outcome."""
+    if record.usage is not None:
+        outcome.usage.CopyFrom(record.usage)
+    if record.session is not None:
+        outcome.session.CopyFrom(record.session)
+    if record.prompt:
+        outcome.prompt = record.prompt
+    if record.response:
+        outcome.response = record.response
+    if record.messages:
+        outcome.messages.extend(record.messages)
+
+
+def _fit(outcome: worker_pb2.Outcome) -> None:
+    """Replace what the server wouldn't take by a failure that says how large it was."""
+    size = outcome.ByteSize()
+    if size <= PAYLOAD_BYTES_MAX:
+        return
+    problem = ""
+    result = len(outcome.completed.result.data) if outcome.HasField("completed") else 0
+    if result > PAYLOAD_BYTES_MAX:
+        problem = f"the result has {result:,} bytes; {PAYLOAD_BYTES_MAX:,} is the most"
+    for plan in (outcome.planned.plan, outcome.reflected.plan):
+        if plan.ByteSize() > PLAN_BYTES_MAX:
+            problem = f"the plan has {plan.ByteSize():,} bytes; {PLAN_BYTES_MAX:,} is the most"
+    if not problem and size > OUTCOME_BYTES_MAX:
+        problem = (
+            f"result, prompt, response and messages have {size:,} bytes together; "
+            f"{OUTCOME_BYTES_MAX:,} is the most"
+        )
+    if problem:
+        outcome.failed.failure.CopyFrom(_failure(RESULT_TOO_LARGE, problem, retryable=False))
+        for field in ("prompt", "response", "messages"):
+            outcome.ClearField(field)
+
+
+def _name(step: Step) -> str:
+    return str(getattr(step.function, "__qualname__", step.function))

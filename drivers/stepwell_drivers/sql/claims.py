@@ -1,0 +1,300 @@
+"""What may be done now: ready steps for those who want some, expired leases, timers, and the holds on them.
+
+Ready steps lie in lanes, one for each (tenant, queue, kind, role), ordered by priority and then by when
+they became available; a claim reads the heads of the lanes that it wants and jumps over what isn't
+available yet. So it costs what it returns, however many runs are parked. A claim writes nothing: the
+holds are the process's, because one process holds the file (in Postgres they are a table).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import merge
+from itertools import islice
+from typing import Any, NamedTuple
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    bindparam,
+    func,
+    literal_column,
+    select,
+    tuple_,
+)
+
+from stepwell.core.ports import ANY_ROLE, Claimed, ClaimRequest, Due, ReadyStep, Want
+from stepwell.core.states import DueKind
+from stepwell_drivers.sql import schema
+from stepwell_drivers.sql.columns import Values
+from stepwell_drivers.sql.statements import Pick, Query
+
+PAGE = 64
+"""Rows read at once from a lane, or of what is due."""
+
+_READY = schema.executions.c.status == literal_column("'READY'")
+"""Written out, not a parameter: else the partial index would not be used."""
+_ARMED = schema.leases.c.armed == literal_column("1")
+_steps = schema.executions.c
+_in_lane: tuple[ColumnElement[bool], ...] = (
+    _READY,
+    _steps.tenant_id == bindparam("tenant_id"),
+    _steps.queue == bindparam("queue"),
+    _steps.kind == bindparam("kind"),
+)
+_in_role = (*_in_lane, _steps.role == bindparam("role"))
+_next_role = Query(select(func.min(_steps.role)).where(*_in_lane, _steps.role > bindparam("after")))
+_next_priority = Query(
+    select(func.max(_steps.priority)).where(*_in_role, _steps.priority < bindparam("below"))
+)
+_available = Query(
+    select(_steps.available_us, _steps.seq, _steps.run_id, _steps.execution_id, _steps.version)
+    .where(
+        *_in_role,
+        _steps.priority == bindparam("priority"),
+        _steps.available_us <= bindparam("now_us"),
+        tuple_(_steps.available_us, _steps.seq) > tuple_(bindparam("us"), bindparam("seq")),
+    )
+    .order_by(_steps.available_us, _steps.seq)
+    .limit(bindparam("many"))
+)
+_lease = schema.leases.c
+_expired = Query(
+    select(
+        *(_lease.deadline_us, _lease.tenant_id, _lease.run_id, _lease.execution_id),
+        *(_lease.version, _lease.token, _lease.limit_us),
+    )
+    .where(
+        _ARMED,
+        _lease.deadline_us <= bindparam("now_us"),
+        tuple_(_lease.deadline_us, _lease.tenant_id, _lease.run_id, _lease.execution_id)
+        > tuple_(bindparam("us"), bindparam("tenant_id"), bindparam("run_id"), bindparam("name")),
+    )
+    .order_by(_lease.deadline_us, _lease.tenant_id, _lease.run_id, _lease.execution_id)
+    .limit(bindparam("many"))
+)
+_timer = schema.timers.c
+_ran_out = Query(
+    select(_timer.due_us, _timer.tenant_id, _timer.run_id, _timer.name, _timer.version)
+    .where(
+        _timer.due_us <= bindparam("now_us"),
+        tuple_(_timer.due_us, _timer.tenant_id, _timer.run_id, _timer.name)
+        > tuple_(bindparam("us"), bindparam("tenant_id"), bindparam("run_id"), bindparam("name")),
+    )
+    .order_by(_timer.due_us, _timer.tenant_id, _timer.run_id, _timer.name)
+    .limit(bindparam("many"))
+)
+_upcoming = [
+    Query(
+        select(func.min(_steps.available_us)).where(
+            _READY, _steps.available_us > bindparam("now_us")
+        )
+    ),
+    Query(
+        select(func.min(_lease.deadline_us)).where(_ARMED, _lease.deadline_us > bindparam("now_us"))
+    ),
+    Query(select(func.min(_timer.due_us)).where(_timer.due_us > bindparam("now_us"))),
+]
+_RUN = ("tenant_id", "run_id")
+_versions = Pick(schema.runs, _RUN, (*_RUN, "version"))
+
+HoldKey = tuple[str, str, str, str]
+
+
+class Holds:
+    """What is held, until when, and in which form: a changed form is held no more."""
+
+    def __init__(self) -> None:
+        self._held: dict[HoldKey, tuple[tuple[int, int], int]] = {}
+        self._clean_at = 1_024
+
+    def until_us(self, key: HoldKey, form: tuple[int, int], now_us: int) -> int:
+        """Return until when it is held; 0: it isn't."""
+        held = self._held.get(key)
+        if held is None or held[0] != form or held[1] <= now_us:
+            return 0
+        return held[1]
+
+    def hold(self, key: HoldKey, form: tuple[int, int], until_us: int, now_us: int) -> None:
+        """Hold it; forget those that are over when there are many."""
+        self._held[key] = (form, until_us)
+        if len(self._held) >= self._clean_at:
+            self._held = {one: held for one, held in self._held.items() if held[1] > now_us}
+            self._clean_at = max(1_024, 2 * len(self._held))
+
+
+class _Found(NamedTuple):
+    """Something that may be returned, with its place in the order."""
+
+    order: tuple[int, int, int]
+    key: HoldKey
+    form: tuple[int, int]
+    """Version and moment."""
+    kind: DueKind = DueKind.TIMER
+    token: str = ""
+
+
+class _Claim:
+    """One look at what is due."""
+
+    def __init__(self, connection: Connection, holds: Holds, now_us: int) -> None:
+        self._connection = connection
+        self._holds = holds
+        self._now_us = now_us
+        self._taken: set[HoldKey] = set()
+        self.next_us: list[int] = []
+
+    def free(self, found: Iterator[_Found]) -> Iterator[_Found]:
+        """Leave away what is held, or was returned already."""
+        for one in found:
+            until_us = self._holds.until_us(one.key, one.form, self._now_us)
+            if until_us:
+                self.next_us.append(until_us)
+            elif one.key not in self._taken:
+                yield one
+
+    def take(self, found: Iterator[_Found], limit: int) -> list[_Found]:
+        """Take so many."""
+        taken = list(islice(self.free(found), max(limit, 0)))
+        self._taken.update(one.key for one in taken)
+        return taken
+
+    def hold(self, found: list[_Found], hold_ms: int) -> None:
+        """Hold what was taken; it comes back by itself."""
+        if hold_ms <= 0:
+            return
+        until_us = self._now_us + hold_ms * 1_000
+        for one in found:
+            self._holds.hold(one.key, one.form, until_us, self._now_us)
+        if found:
+            self.next_us.append(until_us)
+
+    # --- ready steps ---
+
+    def ready(self, want: Want) -> Iterator[_Found]:
+        """Walk the wanted lanes together: higher priority first, then the longest available."""
+        lanes = [
+            self._lane({"tenant_id": want.tenant_id, "queue": queue, "kind": kind, "role": role})
+            for queue in dict.fromkeys(want.queues)
+            for kind in dict.fromkeys(kind.value for kind in want.kinds)
+            for role in self._roles(want, queue, kind)
+        ]
+        return merge(*lanes)
+
+    def _roles(self, want: Want, queue: str, kind: str) -> Iterator[str]:
+        yield ""
+        if ANY_ROLE not in want.roles:
+            yield from (role for role in dict.fromkeys(want.roles) if role)
+            return
+        lane = {"tenant_id": want.tenant_id, "queue": queue, "kind": kind}
+        role = ""
+        while (row := _next_role.first(self._connection, **lane, after=role)) and row[0]:
+            role = str(row[0])
+            yield role
+
+    def _lane(self, lane: dict[str, Any]) -> Iterator[_Found]:
+        below = 2**63 - 1
+        while True:
+            row = _next_priority.first(self._connection, **lane, below=below)
+            if row is None or row[0] is None:
+                return
+            below = row[0]
+            for us, seq, run_id, name, version in self._at_priority(lane, below):
+                key = (lane["tenant_id"], run_id, "step", name)
+                yield _Found((-below, us, seq), key, (version, us))
+
+    def _at_priority(self, lane: dict[str, Any], priority: int) -> Iterator[Values]:
+        us, seq = -1, -1
+        while True:
+            rows = _available.run(
+                self._connection,
+                **lane,
+                priority=priority,
+                now_us=self._now_us,
+                us=us,
+                seq=seq,
+                many=PAGE,
+            )
+            yield from rows
+            if len(rows) < PAGE:
+                return
+            us, seq = rows[-1][0], rows[-1][1]
+
+    # --- what is due ---
+
+    def due(self) -> Iterator[_Found]:
+        """Walk expired leases and timers together, oldest first."""
+        leases = (self._expired(row) for row in self._overdue(_expired))
+        timers = (
+            _Found((row[0], 1, 0), (row[1], row[2], "timer", row[3]), (row[4], row[0]))
+            for row in self._overdue(_ran_out)
+        )
+        return merge(leases, timers, key=lambda one: one.order)
+
+    @staticmethod
+    def _expired(row: Values) -> _Found:
+        deadline_us, tenant_id, run_id, name, version, token, limit_us = row
+        over = 0 < limit_us <= deadline_us
+        kind = DueKind.ATTEMPT_TIMED_OUT if over else DueKind.LEASE_EXPIRED
+        key = (tenant_id, run_id, "lease", name)
+        return _Found((deadline_us, 0, 0), key, (version, deadline_us), kind, token)
+
+    def _overdue(self, query: Query) -> Iterator[Values]:
+        place = {"us": -1, "tenant_id": "", "run_id": "", "name": ""}
+        while True:
+            rows = query.run(self._connection, **place, now_us=self._now_us, many=PAGE)
+            yield from rows
+            if len(rows) < PAGE:
+                return
+            last = rows[-1]
+            place = {"us": last[0], "tenant_id": last[1], "run_id": last[2], "name": last[3]}
+
+
+def claim(connection: Connection, request: ClaimRequest, holds: Holds, now_us: int) -> Claimed:
+    """Return what may be done now, and hold it. One claim at a time."""
+    look = _Claim(connection, holds, now_us)
+    steps = [look.take(look.ready(want), want.limit) for want in request.wants]
+    due = look.take(look.due(), request.due_limit)
+    found = [one for several in (*steps, due) for one in several]
+    look.hold(found, request.hold_ms)
+    runs = dict.fromkeys(one.key[:2] for one in found)
+    versions = {(row[0], row[1]): row[2] for row in _versions.run(connection, list(runs))}
+    return Claimed(
+        ready=tuple(
+            tuple(_step(one, versions.get(one.key[:2], 0), now_us) for one in several)
+            for several in steps
+        ),
+        due=tuple(_due(one, versions.get(one.key[:2], 0)) for one in due),
+        next_due_ms=_next_due_ms(connection, look.next_us, now_us),
+        now_us=now_us,
+    )
+
+
+def _step(one: _Found, version: int, now_us: int) -> ReadyStep:
+    tenant_id, run_id, _, name = one.key
+    return ReadyStep(
+        tenant_id=tenant_id,
+        run_id=run_id,
+        execution_id=name,
+        version=version,
+        waited_ms=(now_us - one.form[1]) // 1_000,
+    )
+
+
+def _due(one: _Found, version: int) -> Due:
+    tenant_id, run_id, _, name = one.key
+    return Due(
+        tenant_id=tenant_id,
+        run_id=run_id,
+        kind=one.kind,
+        name=name,
+        token=one.token,
+        version=version,
+    )
+
+
+def _next_due_ms(connection: Connection, held_us: list[int], now_us: int) -> int:
+    moments = [query.run(connection, now_us=now_us)[0][0] for query in _upcoming]
+    coming = [moment for moment in (*moments, *held_us) if moment is not None]
+    # Rounded up: who comes back then does not come too early.
+    return -((now_us - min(coming)) // 1_000) if coming else -1

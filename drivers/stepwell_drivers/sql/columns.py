@@ -1,0 +1,54 @@
+"""How one value stands in one column: JSON, payloads, sessions, and the empty ones that most rows have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from stepwell.core.model import Failure, Payload, Session, Usage
+
+Values = tuple[Any, ...]
+"""A row as it goes to the driver."""
+
+_encode = msgspec.json.Encoder().encode
+_failure = msgspec.json.Decoder(Failure).decode
+_usage = msgspec.json.Decoder(Usage).decode
+
+_NO_FAILURE = Failure()
+_NO_USAGE = Usage()
+_NO_SESSION = Session()
+
+
+def to_json(value: object) -> str:
+    """Return a value as JSON text."""
+    return _encode(value).decode()
+
+
+def bytes_of(payload: Payload | None) -> tuple[str | None, bytes | None]:
+    """Return media type and bytes; both None: there is no payload."""
+    return (None, None) if payload is None else (payload.media_type, payload.data)
+
+
+def payload_of(media_type: str | None, data: bytes | None) -> Payload | None:
+    """Return the payload that `bytes_of` took apart."""
+    if media_type is None or data is None:
+        return None
+    return Payload(data=data, media_type=media_type)
+
+
+def session_of(backend: str, session_id: str) -> Session:
+    """Return a session; most are empty."""
+    if not backend and not session_id:
+        return _NO_SESSION
+    return Session(backend=backend, session_id=session_id)
+
+
+def failure_of(text: str) -> Failure:
+    """Return a failure; most are none."""
+    return _NO_FAILURE if text == "{}" else _failure(text)
+
+
+def usage_of(text: str) -> Usage:
+    """Return what was used; most rows have none yet."""
+    return _NO_USAGE if text == "{}" else _usage(text)

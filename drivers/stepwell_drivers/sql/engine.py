@@ -1,0 +1,117 @@
+"""Connections to the file: one that writes, some that read, and what is asserted of each.
+
+WAL with `synchronous=FULL` loses no acknowledged commit in a power cut (NORMAL lost some in 47 of 49).
+Checkpoints are ours, not SQLite's automatic ones: those keep a failed fsync to themselves.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.pool import NullPool
+
+from stepwell.core.errors import StoreRefused
+from stepwell_drivers.sql.url import SqliteUrl
+
+STATEMENTS_KEPT = 1_024
+"""Prepared statements a connection keeps: kinds of rows × powers of two, with room."""
+WRITER_CACHE_KIB = 65_536
+READER_CACHE_KIB = 8_192
+LOG_BYTES_KEPT = 64 * 1024 * 1024
+"""The log's file is cut to this when it starts over."""
+
+
+def make_file(path: Path) -> None:
+    """Make the file if it isn't there, readable for its owner alone."""
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+    except OSError as error:
+        raise StoreRefused(f"{str(path)!r} can't be opened: {error.strerror}") from error
+
+
+def writing_engine(url: SqliteUrl) -> Engine:
+    """Return the engine of the one connection that writes; every transaction is IMMEDIATE."""
+
+    def connect() -> sqlite3.Connection:
+        connection = _connect(url, "rw")
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=FULL")
+        connection.execute("PRAGMA fullfsync=ON")
+        connection.execute("PRAGMA checkpoint_fullfsync=ON")
+        connection.execute("PRAGMA wal_autocheckpoint=0")
+        # PRAGMA takes no parameters.
+        connection.execute(_LOG_LIMIT)
+        connection.execute(_WRITER_CACHE)
+        connection.execute("PRAGMA temp_store=MEMORY")
+        _assert_durable(connection)
+        return connection
+
+    return _engine(connect, "BEGIN IMMEDIATE")
+
+
+def reading_engine(url: SqliteUrl) -> Engine:
+    """Return the engine of the connections that read; a transaction is one snapshot."""
+
+    def connect() -> sqlite3.Connection:
+        connection = _connect(url, "ro")
+        connection.execute("PRAGMA query_only=ON")
+        connection.execute(_READER_CACHE)
+        return connection
+
+    return _engine(connect, "BEGIN")
+
+
+_LOG_LIMIT = f"PRAGMA journal_size_limit={LOG_BYTES_KEPT}"
+_WRITER_CACHE = f"PRAGMA cache_size=-{WRITER_CACHE_KIB}"
+_READER_CACHE = f"PRAGMA cache_size=-{READER_CACHE_KIB}"
+
+
+def _connect(url: SqliteUrl, mode: str) -> sqlite3.Connection:
+    return sqlite3.connect(
+        f"file:{quote(str(url.path))}?mode={mode}",
+        uri=True,
+        timeout=url.busy_timeout_ms / 1_000,
+        # None: Python begins and ends no transaction behind our back.
+        isolation_level=None,
+        # A reader is used by one thread at a time, but not always by the same.
+        check_same_thread=False,
+        cached_statements=STATEMENTS_KEPT,
+    )
+
+
+def _engine(connect: Any, begin: str) -> Engine:
+    engine = create_engine("sqlite://", creator=connect, poolclass=NullPool)
+
+    def on_begin(connection: Connection) -> None:
+        connection.exec_driver_sql(begin)
+
+    event.listen(engine, "begin", on_begin)
+    return engine
+
+
+def _assert_durable(connection: sqlite3.Connection) -> None:
+    journal = str(connection.execute("PRAGMA journal_mode").fetchone()[0])
+    synchronous = int(connection.execute("PRAGMA synchronous").fetchone()[0])
+    if journal.lower() != "wal" or synchronous != 2:
+        raise StoreRefused(
+            f"SQLite answers journal_mode={journal}, synchronous={synchronous} instead of WAL and"
+            " FULL (2): this file system can't keep what an acknowledgement promises"
+        )
+
+
+def raw(connection: Connection) -> sqlite3.Connection:
+    """Return the driver's connection, for what is no transaction: checkpoints and the like."""
+    found = connection.connection.driver_connection
+    assert isinstance(found, sqlite3.Connection)
+    return found
+
+
+def checkpoint(connection: Connection, *, truncate: bool = False) -> None:
+    """Bring the log into the file, as far as no reader needs it; to be called by the writer alone."""
+    mode = "PRAGMA wal_checkpoint(TRUNCATE)" if truncate else "PRAGMA wal_checkpoint(PASSIVE)"
+    raw(connection).execute(mode).fetchall()

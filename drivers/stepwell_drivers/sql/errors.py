@@ -1,0 +1,69 @@
+"""SQLite's errors in the port's words, and which of them the store doesn't survive."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import NamedTuple
+
+from sqlalchemy.exc import DBAPIError
+
+from stepwell.core.errors import InvalidArgument, OutcomeUnknown, StepwellError, StoreUnavailable
+
+_BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
+_FATAL = frozenset(
+    {
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_CORRUPT,
+        sqlite3.SQLITE_NOTADB,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_PROTOCOL,
+    }
+)
+_NO_SPACE = sqlite3.SQLITE_IOERR_SHMSIZE
+"""The log's index could not grow; nothing else of SQLite's I/O errors means a full disk."""
+
+
+class Trouble(NamedTuple):
+    """What an error is to the store."""
+
+    error: StepwellError
+    retry: bool = False
+    """Nothing was done and the same may work in a moment."""
+    fatal: bool = False
+    """What is on disk is not known any more: refuse everything until it is opened again."""
+
+
+def trouble_of(error: BaseException, *, committing: bool = False) -> Trouble:
+    """Return what an error means; `committing`: it came from COMMIT, so it may have been done."""
+    if isinstance(error, StepwellError):
+        return Trouble(error)
+    raw = error.orig if isinstance(error, DBAPIError) else error
+    if isinstance(raw, UnicodeEncodeError | OverflowError):
+        return Trouble(
+            InvalidArgument("a value can't be stored: " + type(raw).__name__, reason="NOT_STORABLE")
+        )
+    if not isinstance(raw, sqlite3.Error):
+        return Trouble(StoreUnavailable(f"the store failed: {error!r}"), fatal=committing)
+    extended = int(getattr(raw, "sqlite_errorcode", 0))
+    code = extended & 0xFF
+    if code in _BUSY:
+        return Trouble(
+            StoreUnavailable(f"somebody else writes to the file: {raw}", reason="STORE_BUSY"),
+            retry=True,
+        )
+    if code == sqlite3.SQLITE_FULL or extended == _NO_SPACE:
+        return Trouble(
+            StoreUnavailable(
+                "the disk is full; nothing was done, and work goes on when there is space",
+                reason="STORE_FULL",
+            )
+        )
+    if code == sqlite3.SQLITE_CONSTRAINT:
+        return Trouble(
+            InvalidArgument(f"a row contradicts the stored ones: {raw}", reason="CONTRADICTION")
+        )
+    if committing:
+        words = f"the store failed while it committed ({raw}); open it again to see what was done"
+        return Trouble(OutcomeUnknown(words), fatal=True)
+    return Trouble(StoreUnavailable(f"the store failed: {raw}"), fatal=code in _FATAL)

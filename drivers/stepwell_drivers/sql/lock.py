@@ -1,0 +1,79 @@
+"""One process holds the file: an exclusive lock beside it, with the holder's pid inside.
+
+The system's SQLite may have the WAL-reset bug, which two writing connections can meet: so nobody but
+us may write. The lock is the kind that belongs to a process: the kernel frees it however the process
+ends, and no fork inherits it. Such a lock doesn't stop its own process, hence the list beside it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import threading
+from pathlib import Path
+
+from stepwell.core.errors import StoreRefused
+
+_held: set[Path] = set()
+_guard = threading.Lock()
+
+
+class FileLock:
+    """The lock on one store's file, held from birth to `release`."""
+
+    def __init__(self, path: Path) -> None:
+        """Take it.
+
+        Raises:
+            StoreRefused: another process has it, or this one already does.
+        """
+        self._path = path
+        self._pid = os.getpid()
+        with _guard:
+            if path in _held:
+                raise StoreRefused(
+                    f"{str(path)!r} is open in this very process (pid {self._pid}); share that"
+                    " store, or close it first"
+                )
+            self._file = _lock(path)
+            _held.add(path)
+
+    def release(self) -> None:
+        """Let go. The file stays: removing it would let two openers lock two different files."""
+        with _guard:
+            if self._path not in _held:
+                return
+            _held.discard(self._path)
+            os.close(self._file)
+
+
+def _lock(path: Path) -> int:
+    name = path.with_name(path.name + ".lock")
+    try:
+        file = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise StoreRefused(f"the lock {str(name)!r} can't be opened: {error.strerror}") from error
+    try:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.ftruncate(file, 0)
+        os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
+    except OSError as error:
+        holder = os.pread(file, 32, 0).decode(errors="replace").strip()
+        os.close(file)
+        if not isinstance(error, BlockingIOError | PermissionError):
+            raise StoreRefused(
+                f"the lock {str(name)!r} can't be written: {error.strerror}"
+            ) from error
+        raise StoreRefused(
+            f"{str(path)!r} is held by another process (pid {holder or 'unknown'}); stop it, or"
+            " connect to it: one process holds a SQLite file"
+        ) from None
+    return file
+
+
+def forget_after_fork() -> None:
+    """In a forked child: the locks are the parent's, and so are the stores."""
+    _held.clear()
+
+
+os.register_at_fork(after_in_child=forget_after_fork)

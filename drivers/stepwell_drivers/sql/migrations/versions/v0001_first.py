@@ -1,0 +1,319 @@
+"""0001: the first schema. Frozen: later versions change it by migrations of their own.
+
+The tables are written out again, not imported: what `schema.py` becomes must not change the past.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from alembic import op
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+    UniqueConstraint,
+    text,
+)
+from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.types import TypeEngine
+
+revision = "0001"
+down_revision = None
+
+metadata = MetaData()
+
+_NUMBER = BigInteger()
+_SEQUENCE: TypeEngine[int] = BigInteger().with_variant(Integer(), "sqlite")
+_JSON: TypeEngine[str] = Text().with_variant(JSONB(), "postgresql")
+
+
+def _seq() -> Column[Any]:
+    """A number that counts up as rows are written."""
+    return Column("seq", _SEQUENCE, primary_key=True)
+
+
+def _words(*names: str) -> list[Column[Any]]:
+    return [Column(name, Text(), nullable=False, server_default="") for name in names]
+
+
+def _numbers(*names: str) -> list[Column[Any]]:
+    return [Column(name, _NUMBER, nullable=False, server_default="0") for name in names]
+
+
+def _json(*names: str) -> list[Column[Any]]:
+    return [Column(name, _JSON, nullable=False, server_default="{}") for name in names]
+
+
+def _bytes(name: str) -> list[Column[Any]]:
+    """Bytes with their media type; both NULL: there are none."""
+    return [
+        Column(f"{name}_media_type", Text(), nullable=True),
+        Column(name, LargeBinary(), nullable=True),
+    ]
+
+
+def _where(condition: str) -> dict[str, Any]:
+    return {"sqlite_where": text(condition), "postgresql_where": text(condition)}
+
+
+runs = Table(
+    "runs",
+    metadata,
+    _seq(),
+    *_words("tenant_id", "run_id", "pipeline_id", "queue", "executor_id"),
+    *_words("status", "phase", "blocked_on", "pause_reason", "finish_reason", "reason"),
+    *_numbers("version", "last_event", "iteration", "plan_revision"),
+    *_json("stages"),
+    *_numbers("stages_fixed", "allowance", "step_attempt", "step_spent"),
+    *_json("counts", "usage", "budget", "failure"),
+    *_words("result_id"),
+    *_numbers("blocked_since_us", "created_us", "started_us", "ended_us"),
+    # Written once, at the birth.
+    *_words("goal"),
+    *_json("labels"),
+    Column("input_params", _JSON, nullable=True),
+    *_numbers("max_iterations", "max_parallel", "priority"),
+    *_json("initial_budget", "step_retry"),
+    *_numbers("step_timeout_ms", "start_delay_ms", "parent_version"),
+    *_words("parent_run_id", "request_fingerprint"),
+    UniqueConstraint("tenant_id", "run_id"),
+    Index("runs_by_birth", "tenant_id", "seq"),
+    Index("runs_by_status", "tenant_id", "status", "seq"),
+    Index("runs_by_pipeline", "tenant_id", "pipeline_id", "seq"),
+)
+
+payloads = Table(
+    "payloads",
+    metadata,
+    *_words("tenant_id", "run_id", "key"),
+    *_bytes("data"),
+    PrimaryKeyConstraint("tenant_id", "run_id", "key"),
+)
+
+plans = Table(
+    "plans",
+    metadata,
+    *_words("tenant_id", "run_id"),
+    *_numbers("revision", "version", "parent_revision", "iteration", "task_count", "created_us"),
+    *_words("trigger", "reason", "fingerprint"),
+    Column("specs", LargeBinary(), nullable=False),
+    PrimaryKeyConstraint("tenant_id", "run_id", "revision"),
+)
+
+tasks = Table(
+    "tasks",
+    metadata,
+    *_words("tenant_id", "run_id", "task_id"),
+    *_numbers("revision"),
+    Column("position", _NUMBER, nullable=False, server_default="2147483647"),
+    *_words("status"),
+    *_numbers("version", "attempts", "spent", "allowance"),
+    *_words("result_id", "input_id"),
+    *_json("failure"),
+    *_numbers("started_us", "ended_us"),
+    # For people, written with the plan; the loop reads the plan itself.
+    *_words("type", "title", "role", "idempotency_key", "effect", "on_failure"),
+    *_json("depends_on", "retry"),
+    *_words("prompt"),
+    PrimaryKeyConstraint("tenant_id", "run_id", "task_id"),
+    Index("tasks_in_order", "tenant_id", "run_id", "revision", "position", "task_id"),
+)
+
+executions = Table(
+    "executions",
+    metadata,
+    _seq(),
+    *_words("tenant_id", "run_id", "execution_id", "kind", "task_id"),
+    *_words("status", "queue", "role", "worker_id", "backend", "session_id"),
+    *_numbers("version", "iteration", "attempt", "priority", "delay_ms", "available_us"),
+    *_numbers("begun", "has_result", "offered_us", "leased_us", "ended_us"),
+    *_json("failure", "usage"),
+    UniqueConstraint("tenant_id", "run_id", "execution_id"),
+    Index("executions_in_order", "tenant_id", "run_id", "seq"),
+    Index("executions_of_task", "tenant_id", "run_id", "task_id", "seq"),
+    Index(
+        "executions_open",
+        "tenant_id",
+        "run_id",
+        "seq",
+        **_where("status IN ('READY', 'LEASED', 'UNKNOWN_OUTCOME')"),
+    ),
+    Index(
+        "executions_ready",
+        "tenant_id",
+        "queue",
+        "kind",
+        "role",
+        "priority",
+        "available_us",
+        "seq",
+        **_where("status = 'READY'"),
+    ),
+    Index("executions_delayed", "available_us", **_where("status = 'READY'")),
+)
+
+outcomes = Table(
+    "outcomes",
+    metadata,
+    _seq(),
+    *_words("tenant_id", "run_id", "execution_id", "backend", "session_id", "prompt", "response"),
+    *_bytes("result"),
+    UniqueConstraint("tenant_id", "run_id", "execution_id"),
+)
+
+leases = Table(
+    "leases",
+    metadata,
+    *_words("tenant_id", "run_id", "execution_id", "token", "worker_id", "instance_id"),
+    *_numbers("version", "armed", "deadline_us", "limit_us"),
+    *_words("backend", "session_id"),
+    *_bytes("progress"),
+    PrimaryKeyConstraint("tenant_id", "run_id", "execution_id"),
+    Index("leases_of_worker", "tenant_id", "worker_id", "run_id", "execution_id"),
+    Index(
+        "leases_due",
+        "deadline_us",
+        "tenant_id",
+        "run_id",
+        "execution_id",
+        **_where("armed = 1"),
+    ),
+    sqlite_with_rowid=False,
+)
+
+timers = Table(
+    "timers",
+    metadata,
+    *_words("tenant_id", "run_id", "name"),
+    *_numbers("version", "due_us"),
+    PrimaryKeyConstraint("tenant_id", "run_id", "name"),
+    Index("timers_due", "due_us", "tenant_id", "run_id", "name"),
+    sqlite_with_rowid=False,
+)
+
+events = Table(
+    "events",
+    metadata,
+    *_words("tenant_id", "run_id"),
+    *_numbers("number", "version"),
+    *_words("type"),
+    *_numbers("time_us"),
+    *_words("task_id", "execution_id", "input_id", "message"),
+    *_numbers("plan_revision"),
+    *_json("changes"),
+    PrimaryKeyConstraint("tenant_id", "run_id", "number"),
+    sqlite_with_rowid=False,
+)
+
+commits = Table(
+    "commits",
+    metadata,
+    _seq(),
+    *_words("tenant_id", "run_id"),
+    *_numbers("version"),
+    *_words("commit_id"),
+    *_numbers("committed_us"),
+    # Which rows it changed; NULL: too many to name.
+    Column("changed", _JSON, nullable=True),
+    UniqueConstraint("tenant_id", "run_id", "version"),
+    Index("commits_of_tenant", "tenant_id", "seq"),
+    # A number of a deleted run's commit never comes again: a cursor may stand there.
+    sqlite_autoincrement=True,
+)
+
+inputs = Table(
+    "inputs",
+    metadata,
+    _seq(),
+    *_words("tenant_id", "run_id", "input_id", "task_id", "execution_id", "kind", "status"),
+    *_words("prompt", "schema"),
+    *_json("choices"),
+    *_numbers("version", "expires_ms"),
+    *_words("on_expiry", "answered_by"),
+    *_bytes("answer"),
+    *_numbers("created_us", "ended_us"),
+    UniqueConstraint("tenant_id", "run_id", "input_id"),
+    Index("inputs_open", "tenant_id", "run_id", "seq", **_where("status = 'OPEN'")),
+)
+
+requests = Table(
+    "requests",
+    metadata,
+    *_words("tenant_id", "run_id"),
+    *_numbers("committed_version"),
+    *_words("request_id", "fingerprint"),
+    *_numbers("version"),
+    PrimaryKeyConstraint("tenant_id", "run_id", "committed_version"),
+    sqlite_with_rowid=False,
+)
+
+sessions = Table(
+    "sessions",
+    metadata,
+    *_words("tenant_id", "run_id", "backend", "session_id", "task_id", "execution_id"),
+    *_numbers("version"),
+    PrimaryKeyConstraint("tenant_id", "run_id", "backend", "session_id"),
+    sqlite_with_rowid=False,
+)
+
+messages = Table(
+    "messages",
+    metadata,
+    _seq(),
+    *_words("tenant_id", "run_id", "task_id", "execution_id", "role"),
+    *_words("backend", "session_id", "content"),
+    *_numbers("version"),
+    Index("messages_in_order", "tenant_id", "run_id", "seq"),
+    Index("messages_of_task", "tenant_id", "run_id", "task_id", "seq"),
+)
+
+logs = Table(
+    "logs",
+    metadata,
+    _seq(),
+    *_words("tenant_id", "run_id", "execution_id", "level", "text"),
+    *_numbers("written_us"),
+    Index("logs_in_order", "tenant_id", "run_id", "seq"),
+    Index("logs_of_execution", "tenant_id", "run_id", "execution_id", "seq"),
+)
+
+workers = Table(
+    "workers",
+    metadata,
+    *_words("tenant_id", "worker_id", "instance_id", "replica_id"),
+    *_json("queues", "roles", "kinds"),
+    *_numbers("credits", "expires_us"),
+    PrimaryKeyConstraint("tenant_id", "worker_id", "instance_id"),
+    Index("workers_by_expiry", "expires_us"),
+    sqlite_with_rowid=False,
+)
+
+tombstones = Table(
+    "tombstones",
+    metadata,
+    *_words("tenant_id", "run_id"),
+    *_numbers("version", "expires_us"),
+    PrimaryKeyConstraint("tenant_id", "run_id"),
+    Index("tombstones_by_expiry", "expires_us"),
+    sqlite_with_rowid=False,
+)
+
+meta = Table(
+    "meta",
+    metadata,
+    *_words("key", "value"),
+    PrimaryKeyConstraint("key"),
+    sqlite_with_rowid=False,
+)
+
+
+def upgrade() -> None:
+    """Make every table."""
+    metadata.create_all(op.get_bind(), checkfirst=False)

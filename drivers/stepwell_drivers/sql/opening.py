@@ -1,0 +1,120 @@
+"""Opens a store: the path's rules, the lock, the schema, the clock, then the threads."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from typing import NamedTuple
+
+from sqlalchemy import Connection, func, select
+from sqlalchemy.exc import DBAPIError
+
+from stepwell.core.errors import StoreRefused, StoreUnavailable
+from stepwell.core.ports import Runtime, Store, StoreInfo
+from stepwell.core.states import Durability
+from stepwell_drivers.clock import StoreClock
+from stepwell_drivers.sql import schema
+from stepwell_drivers.sql.engine import make_file, reading_engine, writing_engine
+from stepwell_drivers.sql.lock import FileLock
+from stepwell_drivers.sql.migrate import HEAD, identify, migrate
+from stepwell_drivers.sql.readers import Readers
+from stepwell_drivers.sql.statements import Query
+from stepwell_drivers.sql.store import Hints, SqlStore
+from stepwell_drivers.sql.url import SqliteUrl, parse
+from stepwell_drivers.sql.writer import Writer
+from stepwell_drivers.sql.writes import TOMBSTONE_US
+
+_newest = (
+    Query(select(schema.commits.c.committed_us).order_by(schema.commits.c.seq.desc()).limit(1)),
+    Query(select(func.max(schema.tombstones.c.expires_us) - TOMBSTONE_US)),
+)
+
+
+class _Opened(NamedTuple):
+    """A file whose schema is this program's."""
+
+    connection: Connection
+    store_id: str
+    last_us: int
+
+
+async def open_store(url: str, *, runtime: Runtime) -> Store:
+    """Open the store that the URL names; make it if the file is missing or empty.
+
+    Raises:
+        StoreRefused: it can't be one, another process has it, or a newer program made it.
+    """
+    place = parse(url)
+    lock = FileLock(place.path)
+    try:
+        clock = StoreClock(runtime)
+        opened = await asyncio.get_running_loop().run_in_executor(
+            None, _open, place, runtime.new_id(), clock.now_us()
+        )
+        clock.at_least(opened.last_us + 1)
+        readers = Readers(reading_engine(place))
+    except BaseException:
+        lock.release()
+        raise
+    hints = Hints()
+    writer = Writer(opened.connection, clock=clock, runtime=runtime, after=hints.written)
+    info = StoreInfo(
+        driver="sqlite",
+        durability=Durability.POWER,
+        detail="WAL, synchronous=FULL",
+        schema_version=HEAD,
+        store_id=opened.store_id,
+    )
+    return SqlStore(
+        writer=writer,
+        readers=readers,
+        hints=hints,
+        clock=clock,
+        info=info,
+        release=lock.release,
+    )
+
+
+def _open(place: SqliteUrl, store_id: str, now_us: int) -> _Opened:
+    """Connect, bring the schema up, and read who the store is and when it was last written."""
+    make_file(place.path)
+    engine = writing_engine(place)
+    try:
+        connection = engine.connect()
+        try:
+            with connection.begin():
+                migrate(connection)
+                facts = identify(connection, store_id=store_id, now_us=now_us)
+                last_us = max(_last_us(connection), int(facts["born_us"]))
+        except BaseException:
+            connection.close()
+            raise
+    except (DBAPIError, sqlite3.Error) as error:
+        raise _refusal(place, error) from error
+    return _Opened(connection, facts["store_id"], last_us)
+
+
+def _last_us(connection: Connection) -> int:
+    """Return the newest time that the store has stamped, as far as its rows tell cheaply."""
+    found = [query.first(connection) for query in _newest]
+    return max((row[0] or 0 for row in found if row is not None), default=0)
+
+
+def _refusal(
+    place: SqliteUrl, error: DBAPIError | sqlite3.Error
+) -> StoreRefused | StoreUnavailable:
+    raw = error.orig if isinstance(error, DBAPIError) else error
+    code = int(getattr(raw, "sqlite_errorcode", 0)) & 0xFF
+    name = repr(str(place.path))
+    if code == sqlite3.SQLITE_NOTADB:
+        return StoreRefused(f"{name} is no SQLite database; name another file")
+    if code == sqlite3.SQLITE_CORRUPT:
+        return StoreRefused(
+            f"{name} is damaged ({raw}); restore it from a backup, or save what can be read with"
+            " `sqlite3 FILE .recover`"
+        )
+    if code == sqlite3.SQLITE_FULL:
+        return StoreUnavailable(f"the disk of {name} is full", reason="STORE_FULL")
+    if code == sqlite3.SQLITE_BUSY:
+        return StoreRefused(f"another program writes to {name}; close it there first")
+    return StoreRefused(f"{name} can't be opened: {raw}")

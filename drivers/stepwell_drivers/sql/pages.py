@@ -1,0 +1,276 @@
+"""Lists by page. Each page begins where the cursor says, by index, and costs what it returns.
+
+A cursor is the place of the last row of the page before, as JSON: opaque to the caller, checked here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from heapq import merge
+from itertools import islice
+from typing import Any, TypeVar
+
+import msgspec
+from sqlalchemy import Connection, Select, Table, bindparam, func, select, tuple_
+
+from stepwell.core.errors import InvalidArgument, PageTokenInvalid
+from stepwell.core.model import Run
+from stepwell.core.ports import (
+    ExecutionPage,
+    FeedEntry,
+    FeedPage,
+    LogPage,
+    MessagePage,
+    Presence,
+    RunPage,
+    RunQuery,
+    TaskPage,
+)
+from stepwell_drivers.sql import run_rows, schema, step_rows
+from stepwell_drivers.sql.columns import Values
+from stepwell_drivers.sql.dialect import has_label
+from stepwell_drivers.sql.reads import columns_of
+from stepwell_drivers.sql.statements import Query
+
+RUNS_AT_ONCE = 200
+"""Rows that a list of runs reads at a time while it looks for those that match."""
+
+T = TypeVar("T")
+
+
+def _cursor(place: object) -> str:
+    return msgspec.json.encode(place).decode()
+
+
+def _place(cursor: str, kind: type[T], start: T) -> T:
+    if not cursor:
+        return start
+    try:
+        return msgspec.json.decode(cursor, type=kind)
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        raise PageTokenInvalid("the page cursor is none of this store's") from None
+
+
+# --- the rows of one run -------------------------------------------------------------------------
+
+_in_order = (schema.tasks.c.revision, schema.tasks.c.position, schema.tasks.c.task_id)
+_after = tuple_(bindparam("revision"), bindparam("position"), bindparam("task_id"))
+_tasks = Query(
+    columns_of(schema.tasks, ("position", *run_rows.TASK_READ))
+    .where(tuple_(*_in_order) > _after)
+    .order_by(*_in_order)
+    .limit(bindparam("many"))
+)
+
+
+def _after_seq(table: Table, names: Sequence[str], **also: str) -> Query:
+    """Select one run's rows in the order in which they were written."""
+    statement = columns_of(table, names).where(table.c.seq > bindparam("after"))
+    for column, parameter in also.items():
+        statement = statement.where(table.c[column] == bindparam(parameter))
+    return Query(statement.order_by(table.c.seq).limit(bindparam("many")))
+
+
+_EXECUTION = ("seq", *step_rows.EXECUTION_READ)
+_executions = _after_seq(schema.executions, _EXECUTION)
+_executions_of = _after_seq(schema.executions, _EXECUTION, task_id="only")
+_messages = _after_seq(schema.messages, step_rows.MESSAGE_READ)
+_messages_of = _after_seq(schema.messages, step_rows.MESSAGE_READ, task_id="only")
+_logs = _after_seq(schema.logs, step_rows.LOG_READ)
+_logs_of = _after_seq(schema.logs, step_rows.LOG_READ, execution_id="only")
+
+
+def list_tasks(
+    connection: Connection, tenant_id: str, run_id: str, cursor: str, limit: int
+) -> TaskPage:
+    """Return tasks in the order of revision, then of their plan."""
+    revision, position, task_id = _place(cursor, tuple[int, int, str], (-1, -1, ""))
+    rows = _tasks.run(
+        connection,
+        tenant_id=tenant_id,
+        run_id=run_id,
+        revision=revision,
+        position=position,
+        task_id=task_id,
+        many=max(limit, 1) + 1,
+    )
+    page, more = _cut(rows, limit)
+    last = page[-1] if more else None
+    return TaskPage(
+        tasks=tuple(run_rows.task_of(row[1:]) for row in page),
+        cursor="" if last is None else _cursor((last[2], last[0], last[1])),
+    )
+
+
+def _seq_page(
+    connection: Connection,
+    queries: tuple[Query, Query],
+    run: tuple[str, str],
+    only: str,
+    cursor: str,
+    limit: int,
+) -> tuple[Sequence[Values], bool]:
+    key = {"tenant_id": run[0], "run_id": run[1], "after": _place(cursor, int, 0)}
+    many = max(limit, 1) + 1
+    if only:
+        rows = queries[1].run(connection, **key, only=only, many=many)
+    else:
+        rows = queries[0].run(connection, **key, many=many)
+    return _cut(rows, limit)
+
+
+def _cut(rows: list[Values], limit: int) -> tuple[Sequence[Values], bool]:
+    """Leave away the row that only tells that there are more."""
+    limit = max(limit, 1)
+    return rows[:limit], len(rows) > limit
+
+
+def list_executions(
+    connection: Connection, run: tuple[str, str], task_id: str, cursor: str, limit: int
+) -> ExecutionPage:
+    """Return executions in the order of their birth."""
+    queries = (_executions, _executions_of)
+    rows, more = _seq_page(connection, queries, run, task_id, cursor, limit)
+    found = tuple(step_rows.execution_of(row[1:]) for row in rows)
+    return ExecutionPage(executions=found, cursor=_cursor(rows[-1][0]) if more else "")
+
+
+def read_messages(
+    connection: Connection, run: tuple[str, str], task_id: str, cursor: str, limit: int
+) -> MessagePage:
+    """Return the conversation in the order of its commits."""
+    queries = (_messages, _messages_of)
+    rows, more = _seq_page(connection, queries, run, task_id, cursor, limit)
+    found = tuple(step_rows.message_of(row) for row in rows)
+    return MessagePage(messages=found, cursor=_cursor(rows[-1][0]) if more else "")
+
+
+def read_logs(
+    connection: Connection, run: tuple[str, str], execution_id: str, cursor: str, limit: int
+) -> LogPage:
+    """Return log entries; the cursor is set at the end, too."""
+    queries = (_logs, _logs_of)
+    rows, _ = _seq_page(connection, queries, run, execution_id, cursor, limit)
+    place = rows[-1][0] if rows else _place(cursor, int, 0)
+    return LogPage(entries=tuple(step_rows.log_of(row) for row in rows), cursor=_cursor(place))
+
+
+# --- over all runs -------------------------------------------------------------------------------
+
+_workers = Query(
+    select(*[schema.workers.c[name] for name in step_rows.WORKER_READ])
+    .where(
+        schema.workers.c.tenant_id == bindparam("tenant_id"),
+        schema.workers.c.expires_us > bindparam("now_us"),
+    )
+    .order_by(schema.workers.c.worker_id, schema.workers.c.instance_id)
+)
+
+
+def list_presence(connection: Connection, tenant_id: str, now_us: int) -> list[Presence]:
+    """Return the workers that are connected."""
+    rows = _workers.run(connection, tenant_id=tenant_id, now_us=now_us)
+    return [step_rows.worker_of(row) for row in rows]
+
+
+def list_runs(connection: Connection, query: RunQuery) -> RunPage:
+    """Return runs, newest first: of several statuses, their lists merged."""
+    before = _place(query.cursor, int, 2**63 - 1)
+    limit = max(query.limit, 1)
+    statuses = dict.fromkeys(query.statuses)
+    lists = [_runs(connection, query, status.value, before) for status in statuses]
+    rows = merge(*(lists or [_runs(connection, query, "", before)]), key=lambda row: -row[0])
+    found = list(islice(rows, limit + 1))
+    page = found[:limit]
+    more = len(found) > limit
+    return RunPage(runs=tuple(run for _, run in page), cursor=_cursor(page[-1][0]) if more else "")
+
+
+def _runs(
+    connection: Connection, query: RunQuery, status: str, before: int
+) -> Iterator[tuple[int, Run]]:
+    statement = _matching(query, status)
+    many = min(max(query.limit, 1) + 1, RUNS_AT_ONCE)
+    while True:
+        rows = connection.execute(statement, {"before": before, "many": many}).all()
+        for row in rows:
+            run = run_rows.run_of(row[1:])
+            if query.labels.items() <= run.spec.labels.items():
+                yield row[0], run
+        if len(rows) < many:
+            return
+        before = rows[-1][0]
+
+
+def _matching(query: RunQuery, status: str) -> Select[Any]:
+    runs = schema.runs.c
+    columns = [schema.runs.c[name] for name in ("seq", *run_rows.RUN_READ)]
+    statement = select(*columns).where(
+        runs.tenant_id == query.tenant_id, runs.seq < bindparam("before")
+    )
+    exact: Iterable[tuple[Any, str]] = (
+        (runs.status, status),
+        (runs.pipeline_id, query.pipeline_id),
+        (runs.queue, query.queue),
+        (runs.executor_id, query.executor_id),
+    )
+    for column, value in exact:
+        if value:
+            statement = statement.where(column == value)
+    if query.blocked_on:
+        statement = statement.where(runs.blocked_on.in_([kind.value for kind in query.blocked_on]))
+    for key, value in query.labels.items():
+        # SQL's JSON functions end a text at NUL; what is found is compared again in any case.
+        if "\0" not in key and "\0" not in value:
+            statement = statement.where(has_label(key, value))
+    return statement.order_by(runs.seq.desc()).limit(bindparam("many"))
+
+
+# --- the feed ------------------------------------------------------------------------------------
+
+_entries = select(
+    schema.commits.c.seq,
+    schema.commits.c.tenant_id,
+    schema.commits.c.run_id,
+    schema.commits.c.version,
+).where(schema.commits.c.seq > bindparam("after"))
+_by_seq = (schema.commits.c.seq,)
+_feed = Query(_entries.order_by(*_by_seq).limit(bindparam("many")))
+_feed_of_tenant = Query(
+    _entries.where(schema.commits.c.tenant_id == bindparam("tenant_id"))
+    .order_by(*_by_seq)
+    .limit(bindparam("many"))
+)
+_feed_end = Query(select(func.max(schema.commits.c.seq)))
+
+
+def feed(
+    connection: Connection, store_id: str, tenant_id: str, cursor: str, limit: int
+) -> FeedPage:
+    """Return commits after a cursor, in the order in which they were committed."""
+    limit = max(limit, 1)
+    if cursor == "now":
+        end = _feed_end.run(connection)[0][0] or 0
+        return FeedPage(cursor=f"{store_id}.{end}")
+    after = _feed_place(store_id, cursor)
+    if tenant_id:
+        rows = _feed_of_tenant.run(connection, after=after, tenant_id=tenant_id, many=limit)
+    else:
+        rows = _feed.run(connection, after=after, many=limit)
+    end = rows[-1][0] if rows else after
+    return FeedPage(
+        entries=tuple(
+            FeedEntry(tenant_id=tenant, run_id=run_id, version=version)
+            for _, tenant, run_id, version in rows
+        ),
+        cursor=f"{store_id}.{end}",
+    )
+
+
+def _feed_place(store_id: str, cursor: str) -> int:
+    if not cursor:
+        return 0
+    owner, _, place = cursor.rpartition(".")
+    if owner == store_id and place.isascii() and place.isdecimal() and len(place) < 19:
+        return int(place)
+    raise InvalidArgument("the feed cursor is none of this store's")

@@ -1,0 +1,288 @@
+"""Executions, outcomes, events, questions, messages, logs and workers to rows and back.
+
+The order of a tuple is that of the column names above it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from stepwell.core.model import (
+    Event,
+    Execution,
+    ExecutionChange,
+    InputRequest,
+    LogEntry,
+    Message,
+    Outcome,
+    RunChange,
+    Session,
+    TaskChange,
+)
+from stepwell.core.ports import Presence
+from stepwell.core.states import (
+    EventType,
+    ExecutionStatus,
+    ExpiryAction,
+    InputKind,
+    InputStatus,
+    StepKind,
+)
+from stepwell_drivers.sql.columns import (
+    Values,
+    bytes_of,
+    failure_of,
+    payload_of,
+    session_of,
+    to_json,
+    usage_of,
+)
+
+_texts = msgspec.json.Decoder(tuple[str, ...]).decode
+_kinds = msgspec.json.Decoder(tuple[StepKind, ...]).decode
+
+
+# --- executions ----------------------------------------------------------------------------------
+
+EXECUTION = (
+    *("tenant_id", "run_id", "execution_id", "task_id", "kind", "iteration", "attempt"),
+    *("queue", "role", "priority", "status", "delay_ms", "worker_id", "begun"),
+    *("failure", "usage", "backend", "session_id", "has_result"),
+    *("offered_us", "leased_us", "ended_us", "version", "available_us"),
+)
+EXECUTION_MOVING = EXECUTION[4:]
+EXECUTION_READ = EXECUTION[2:22]
+
+
+def execution_row(key: tuple[str, str], version: int, execution: Execution, now_us: int) -> Values:
+    """Return an execution's row; one that is READY becomes available after its delay."""
+    session, status = execution.session, execution.status
+    ready = status is ExecutionStatus.READY
+    return (
+        *(*key, execution.execution_id, execution.task_id, execution.kind.value),
+        *(execution.iteration, execution.attempt, execution.queue, execution.role),
+        *(execution.priority, status.value, execution.delay_ms),
+        *(execution.worker_id, int(execution.begun)),
+        *(to_json(execution.failure), to_json(execution.usage)),
+        *(session.backend, session.session_id, int(execution.has_result)),
+        *(execution.offered_us, execution.leased_us, execution.ended_us, version),
+        now_us + execution.delay_ms * 1_000 if ready else 0,
+    )
+
+
+def execution_of(row: Sequence[Any]) -> Execution:
+    """Return the execution of a row that begins with EXECUTION_READ."""
+    execution_id, task_id, kind, iteration, attempt, queue, role = row[0:7]
+    priority, status, delay_ms, worker_id, begun, failure, usage = row[7:14]
+    backend, session_id, has_result, offered_us, leased_us, ended_us = row[14:20]
+    return Execution(
+        execution_id=execution_id,
+        kind=StepKind(kind),
+        task_id=task_id,
+        iteration=iteration,
+        attempt=attempt,
+        queue=queue,
+        role=role,
+        priority=priority,
+        status=ExecutionStatus(status),
+        delay_ms=delay_ms,
+        worker_id=worker_id,
+        begun=bool(begun),
+        failure=failure_of(failure),
+        usage=usage_of(usage),
+        session=session_of(backend, session_id),
+        has_result=bool(has_result),
+        offered_us=offered_us,
+        leased_us=leased_us,
+        ended_us=ended_us,
+    )
+
+
+OUTCOME = (
+    *("tenant_id", "run_id", "execution_id", "backend", "session_id"),
+    *("prompt", "response", "result_media_type", "result"),
+)
+OUTCOME_READ = ("execution_id", "prompt", "response", "result_media_type", "result")
+
+
+def outcome_row(key: tuple[str, str], outcome: Outcome, session: Session) -> Values:
+    """Return an outcome's row, with the conversation in which it came about."""
+    return (
+        *(*key, outcome.execution_id, session.backend, session.session_id),
+        *(outcome.prompt, outcome.response, *bytes_of(outcome.result)),
+    )
+
+
+def outcome_of(row: Sequence[Any]) -> Outcome:
+    """Return the outcome of a row of OUTCOME_READ."""
+    execution_id, prompt, response, media_type, data = row
+    result = payload_of(media_type, data)
+    return Outcome(execution_id=execution_id, result=result, prompt=prompt, response=response)
+
+
+# --- events --------------------------------------------------------------------------------------
+
+
+class _Changes(Struct, frozen=True, omit_defaults=True):
+    """What an event says of the rows that it changed."""
+
+    run: RunChange | UnsetType = UNSET
+    tasks: tuple[TaskChange, ...] = ()
+    executions: tuple[ExecutionChange, ...] = ()
+    inputs: tuple[InputRequest, ...] = ()
+
+
+_changes = msgspec.json.Decoder(_Changes).decode
+
+EVENT = (
+    *("tenant_id", "run_id", "number", "version", "type", "time_us", "task_id"),
+    *("execution_id", "input_id", "message", "plan_revision", "changes"),
+)
+EVENT_READ = EVENT[2:]
+
+
+def event_row(key: tuple[str, str], event: Event) -> Values:
+    """Return an event's row."""
+    changes = _Changes(event.run, event.tasks, event.executions, event.inputs)
+    return (
+        *(*key, event.number, event.version, event.type.value, event.time_us, event.task_id),
+        *(event.execution_id, event.input_id, event.message, event.plan_revision),
+        to_json(changes),
+    )
+
+
+def event_of(row: Sequence[Any]) -> Event:
+    """Return the event of a row of EVENT_READ."""
+    number, version, kind, time_us, task_id, execution_id, input_id, message = row[0:8]
+    plan_revision, text = row[8:10]
+    changes = _changes(text)
+    return Event(
+        number=number,
+        version=version,
+        type=EventType(kind),
+        time_us=time_us,
+        task_id=task_id,
+        execution_id=execution_id,
+        input_id=input_id,
+        message=message,
+        run=changes.run,
+        tasks=changes.tasks,
+        executions=changes.executions,
+        inputs=changes.inputs,
+        plan_revision=plan_revision,
+    )
+
+
+# --- the rest --------------------------------------------------------------------------------------
+
+INPUT = (
+    *("tenant_id", "run_id", "input_id", "task_id", "execution_id", "kind", "prompt"),
+    *("schema", "choices", "status", "expires_ms", "on_expiry", "answer_media_type"),
+    *("answer", "answered_by", "created_us", "ended_us", "version"),
+)
+INPUT_READ = INPUT[2:17]
+
+
+def input_row(key: tuple[str, str], version: int, request: InputRequest) -> Values:
+    """Return an input request's row."""
+    return (
+        *(*key, request.input_id, request.task_id, request.execution_id, request.kind.value),
+        *(request.prompt, request.schema, to_json(request.choices), request.status.value),
+        *(request.expires_ms, request.on_expiry.value, *bytes_of(request.answer)),
+        *(request.answered_by, request.created_us, request.ended_us, version),
+    )
+
+
+def input_of(row: Sequence[Any]) -> InputRequest:
+    """Return the input request of a row of INPUT_READ."""
+    input_id, task_id, execution_id, kind, prompt, schema, choices, status = row[0:8]
+    expires_ms, on_expiry, media_type, data, answered_by, created_us, ended_us = row[8:15]
+    return InputRequest(
+        input_id=input_id,
+        task_id=task_id,
+        execution_id=execution_id,
+        kind=InputKind(kind),
+        prompt=prompt,
+        schema=schema,
+        choices=_texts(choices),
+        status=InputStatus(status),
+        expires_ms=expires_ms,
+        on_expiry=ExpiryAction(on_expiry),
+        answer=payload_of(media_type, data),
+        answered_by=answered_by,
+        created_us=created_us,
+        ended_us=ended_us,
+    )
+
+
+MESSAGE = (
+    *("tenant_id", "run_id", "role", "content", "task_id", "execution_id"),
+    *("backend", "session_id", "version"),
+)
+MESSAGE_READ = ("seq", *MESSAGE[2:8])
+
+
+def message_row(key: tuple[str, str], version: int, message: Message) -> Values:
+    """Return a message's row."""
+    session = message.session
+    return (
+        *(*key, message.role, message.content, message.task_id, message.execution_id),
+        *(session.backend, session.session_id, version),
+    )
+
+
+def message_of(row: Sequence[Any]) -> Message:
+    """Return the message of a row of MESSAGE_READ."""
+    _, role, content, task_id, execution_id, backend, session_id = row
+    return Message(
+        role=role,
+        content=content,
+        task_id=task_id,
+        execution_id=execution_id,
+        session=session_of(backend, session_id),
+    )
+
+
+LOG = ("tenant_id", "run_id", "execution_id", "text", "level", "written_us")
+LOG_READ = ("seq", *LOG[2:])
+
+
+def log_of(row: Sequence[Any]) -> LogEntry:
+    """Return the log entry of a row of LOG_READ."""
+    _, execution_id, text, level, written_us = row
+    return LogEntry(execution_id=execution_id, text=text, level=level, written_us=written_us)
+
+
+WORKER = (
+    *("tenant_id", "worker_id", "instance_id", "replica_id", "queues", "roles", "kinds"),
+    *("credits", "expires_us"),
+)
+WORKER_READ = WORKER[:8]
+
+
+def worker_row(presence: Presence, expires_us: int) -> Values:
+    """Return a worker's row."""
+    return (
+        *(presence.tenant_id, presence.worker_id, presence.instance_id, presence.replica_id),
+        *(to_json(presence.queues), to_json(presence.roles), to_json(presence.kinds)),
+        *(presence.credits, expires_us),
+    )
+
+
+def worker_of(row: Sequence[Any]) -> Presence:
+    """Return the presence of a row of WORKER_READ."""
+    tenant_id, worker_id, instance_id, replica_id, queues, roles, kinds, free = row
+    return Presence(
+        tenant_id=tenant_id,
+        worker_id=worker_id,
+        instance_id=instance_id,
+        replica_id=replica_id,
+        queues=_texts(queues),
+        roles=_texts(roles),
+        kinds=_kinds(kinds),
+        credits=free,
+    )

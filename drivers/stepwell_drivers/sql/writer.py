@@ -1,0 +1,227 @@
+"""The one thread that writes. Whatever has queued while a transaction ran goes into the next one.
+
+At low load a commit waits for nobody; at high load one fsync serves hundreds. A group that fails is
+taken back and its members are tried one by one, so that a bad one harms nobody. After an error that
+leaves it unknown what is on disk, nothing is acknowledged any more until the store is opened again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection
+
+from stepwell.core.errors import StepwellError, StoreUnavailable
+from stepwell.core.ports import Runtime
+from stepwell_drivers.clock import StoreClock
+from stepwell_drivers.sql.engine import checkpoint, raw
+from stepwell_drivers.sql.errors import Trouble, trouble_of
+from stepwell_drivers.sql.writes import CommitWork, Work, apply_group, sweep
+
+QUEUED_MAX = 20_000
+"""Writes that may wait; more are refused."""
+GROUP_MAX = 1_024
+"""Commits and other rows to write in one transaction, counted before they are known in full."""
+BUSY_TRIES = 3
+LOG_CHANGES_MAX = 20_000
+"""Rows changed between two checkpoints: some 20 MB of log with small rows."""
+LOG_BYTES_MAX = 32 * 1024 * 1024
+"""Payload bytes between two checkpoints."""
+SWEEP_SECONDS = 60.0
+
+
+class Job(NamedTuple):
+    """A write that somebody waits for."""
+
+    work: Work
+    done: asyncio.Future[Any]
+
+
+Outcome = tuple[Job, Any, StepwellError | None]
+
+
+class Writer:
+    """The queue, the thread, and the connection that only the thread touches."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        clock: StoreClock,
+        runtime: Runtime,
+        after: Callable[[Sequence[Work]], None],
+    ) -> None:
+        self._connection = connection
+        self._clock = clock
+        self._runtime = runtime
+        self._after = after
+        self._loop = asyncio.get_running_loop()
+        self._ended: asyncio.Future[None] = self._loop.create_future()
+        self._jobs: deque[Job] = deque()
+        self._wake = threading.Event()
+        self._closing = False
+        self._failed: StepwellError | None = None
+        self._changes = 0
+        self._log_bytes = 0
+        self._swept = runtime.monotonic()
+        self.groups = 0
+        """Transactions so far: tests count them."""
+        self._thread = threading.Thread(target=self._run, name="stepwell-write", daemon=True)
+        self._thread.start()
+
+    # --- on the event loop ---
+
+    async def do(self, work: Work) -> Any:
+        """Queue a write and wait until it is durable.
+
+        It is done even if who waits is cancelled.
+        """
+        if self._failed is not None:
+            raise StoreUnavailable(f"the store stopped: {self._failed.message}")
+        if self._closing:
+            raise StoreUnavailable("this store was closed")
+        if len(self._jobs) >= QUEUED_MAX:
+            raise StoreUnavailable(f"{QUEUED_MAX} writes are waiting already", reason="STORE_BUSY")
+        done = self._loop.create_future()
+        self._jobs.append(Job(work, done))
+        self._wake.set()
+        return await done
+
+    async def close(self) -> None:
+        """Finish what is queued and end the thread."""
+        self._closing = True
+        self._wake.set()
+        await asyncio.shield(self._ended)
+        self._thread.join()
+
+    def _tell(self, outcomes: list[Outcome]) -> None:
+        for job, answer, error in outcomes:
+            if job.done.done():
+                continue
+            if error is None:
+                job.done.set_result(answer)
+            else:
+                job.done.set_exception(error)
+        self._after([job.work for job, _, error in outcomes if error is None])
+
+    # --- in the thread ---
+
+    def _run(self) -> None:
+        try:
+            while True:
+                self._wake.wait()
+                self._wake.clear()
+                while jobs := self._next_group():
+                    self._post(self._tell, self._write(jobs))
+                    self._keep_house()
+                if self._closing and not self._jobs:
+                    break
+        finally:
+            self._end()
+
+    def _next_group(self) -> list[Job]:
+        jobs: list[Job] = []
+        size = 0
+        while self._jobs and size < GROUP_MAX:
+            job = self._jobs.popleft()
+            size += len(job.work.commits) if isinstance(job.work, CommitWork) else 1
+            jobs.append(job)
+        return jobs
+
+    def _write(self, jobs: list[Job]) -> list[Outcome]:
+        """Write a group; if that fails for a reason that may be one member's, each by itself."""
+        answers, trouble = self._attempt(jobs)
+        if trouble is None:
+            return [(job, answer, None) for job, answer in zip(jobs, answers, strict=True)]
+        if len(jobs) == 1 or trouble.fatal:
+            return [(job, None, trouble.error) for job in jobs]
+        return [outcome for job in jobs for outcome in self._write([job])]
+
+    def _attempt(self, jobs: list[Job]) -> tuple[list[Any], Trouble | None]:
+        trouble: Trouble | None = None
+        for _ in range(BUSY_TRIES):
+            if self._failed is not None:
+                words = f"the store stopped: {self._failed.message}"
+                return [], Trouble(StoreUnavailable(words), fatal=True)
+            answers, trouble = self._transact(jobs)
+            if trouble is None or not trouble.retry:
+                break
+        else:
+            answers = []
+        if trouble is not None and trouble.fatal:
+            self._failed = trouble.error
+        return answers, trouble
+
+    def _transact(self, jobs: list[Job]) -> tuple[list[Any], Trouble | None]:
+        """Write a group in one transaction."""
+        committing = False
+        before = raw(self._connection).total_changes
+        try:
+            with self._connection.begin() as transaction:
+                answers = apply_group(
+                    self._connection, [job.work for job in jobs], self._clock.now_us()
+                )
+                committing = True
+                transaction.commit()
+        except Exception as error:  # noqa: BLE001 - whatever it is, somebody waits for an answer
+            return [], trouble_of(error, committing=committing)
+        self.groups += 1
+        self._changes += raw(self._connection).total_changes - before
+        self._log_bytes += sum(_bytes_in(job.work) for job in jobs)
+        return answers, None
+
+    def _keep_house(self) -> None:
+        """Between two groups: bring the log into the file, forget what expired."""
+        now = self._runtime.monotonic()
+        try:
+            if self._changes >= LOG_CHANGES_MAX or self._log_bytes >= LOG_BYTES_MAX:
+                self._changes = self._log_bytes = 0
+                checkpoint(self._connection)
+            if now - self._swept >= SWEEP_SECONDS:
+                self._swept = now
+                with self._connection.begin():
+                    sweep(self._connection, self._clock.now_us())
+        except Exception as error:  # noqa: BLE001 - a failed fsync here is as bad as in a commit
+            self._fail(trouble_of(error))
+
+    def _fail(self, trouble: Trouble) -> None:
+        if trouble.fatal and self._failed is None:
+            self._failed = trouble.error
+
+    def _end(self) -> None:
+        try:
+            if self._failed is None:
+                checkpoint(self._connection, truncate=True)
+        except Exception as error:  # noqa: BLE001 - the log is whole: the next opener reads it
+            self._fail(trouble_of(error))
+        finally:
+            self._connection.close()
+            self._post(_settle, self._ended)
+
+    def _post(self, function: Callable[..., None], *args: Any) -> None:
+        """Call it on the event loop; a loop that is closed has nobody left who waits."""
+        try:
+            self._loop.call_soon_threadsafe(function, *args)
+        except RuntimeError:
+            self._closing = True
+
+
+def _settle(ended: asyncio.Future[None]) -> None:
+    if not ended.done():
+        ended.set_result(None)
+
+
+def _bytes_in(work: Work) -> int:
+    if not isinstance(work, CommitWork):
+        return 0
+    return sum(
+        len(outcome.response)
+        + len(outcome.prompt)
+        + (len(outcome.result.data) if outcome.result is not None else 0)
+        for commit in work.commits
+        for outcome in commit.outcomes
+    )

@@ -1,0 +1,225 @@
+"""Every write but commits, and the group in which all kinds of writes become durable together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, bindparam, delete, select
+
+from stepwell.core.model import LogEntry, Payload, Session
+from stepwell.core.ports import Commit, Presence, Renewal
+from stepwell_drivers.sql import schema, step_rows
+from stepwell_drivers.sql.batch import RowKey
+from stepwell_drivers.sql.columns import Values, bytes_of
+from stepwell_drivers.sql.commits import apply_commits
+from stepwell_drivers.sql.statements import Delete, Insert, Pick, Query, Update
+
+TOMBSTONE_US = 2 * 3_600 * 1_000_000
+"""How long a deleted run's id is refused: the port asks for an hour at least."""
+
+
+class CommitWork(NamedTuple):
+    """`Store.commit`; answers with a list of CommitResult."""
+
+    commits: Sequence[Commit]
+
+
+class RenewWork(NamedTuple):
+    """`Store.renew`; answers with a list of bool."""
+
+    renewals: Sequence[Renewal]
+
+
+class PresenceWork(NamedTuple):
+    """`Store.put_presence`."""
+
+    presences: Sequence[Presence]
+    ttl_ms: int
+
+
+class LogWork(NamedTuple):
+    """`Store.append_logs`; answers whether there is such a run."""
+
+    tenant_id: str
+    run_id: str
+    entries: Sequence[LogEntry]
+
+
+class DeleteWork(NamedTuple):
+    """`Store.delete_run`; answers whether it was at the version."""
+
+    tenant_id: str
+    run_id: str
+    version: int
+
+
+Work = CommitWork | RenewWork | PresenceWork | LogWork | DeleteWork
+
+_RUN = ("tenant_id", "run_id")
+_LEASE = (*_RUN, "execution_id")
+_WORKER = ("tenant_id", "worker_id", "instance_id")
+
+_pick_leases = Pick(schema.leases, _LEASE, (*_LEASE, "token", "limit_us"))
+_PROGRESS = ("progress_media_type", "progress")
+_SESSION = ("backend", "session_id")
+_renew = {
+    (False, False): Update(schema.leases, _LEASE, ("deadline_us",)),
+    (True, False): Update(schema.leases, _LEASE, ("deadline_us", *_PROGRESS)),
+    (False, True): Update(schema.leases, _LEASE, ("deadline_us", *_SESSION)),
+    (True, True): Update(schema.leases, _LEASE, ("deadline_us", *_PROGRESS, *_SESSION)),
+}
+_put_workers = Insert(schema.workers, step_rows.WORKER, key=_WORKER, replaced=step_rows.WORKER[3:])
+_drop_workers = Delete(schema.workers, _WORKER)
+_insert_logs = Insert(schema.logs, step_rows.LOG)
+_pick_runs = Pick(schema.runs, _RUN, _RUN)
+_version = Query(
+    select(schema.runs.c.version).where(
+        schema.runs.c.tenant_id == bindparam("tenant_id"),
+        schema.runs.c.run_id == bindparam("run_id"),
+    )
+)
+_put_tombstones = Insert(
+    schema.tombstones,
+    (*_RUN, "version", "expires_us"),
+    key=_RUN,
+    replaced=("version", "expires_us"),
+)
+_delete_rows = [
+    Query(
+        delete(table).where(
+            table.c.tenant_id == bindparam("tenant_id"), table.c.run_id == bindparam("run_id")
+        )
+    )
+    for table in schema.OF_A_RUN
+]
+_sweeps = [
+    Query(delete(table).where(table.c.expires_us <= bindparam("now_us")))
+    for table in (schema.workers, schema.tombstones)
+]
+
+
+def apply_group(connection: Connection, works: Sequence[Work], now_us: int) -> list[Any]:
+    """Do everything that was asked for in one transaction, and answer each in its place.
+
+    Who waits for none of the others may be done in any order: kinds go together, so that each is a
+    few statements however many asked.
+    """
+    commits = [work for work in works if isinstance(work, CommitWork)]
+    renewals = [work for work in works if isinstance(work, RenewWork)]
+    answers: dict[int, Any] = {}
+    results = iter(
+        apply_commits(connection, [commit for work in commits for commit in work.commits], now_us)
+    )
+    for work in commits:
+        answers[id(work)] = [next(results) for _ in work.commits]
+    renewed = iter(
+        renew(connection, [renewal for work in renewals for renewal in work.renewals], now_us)
+    )
+    for work in renewals:
+        answers[id(work)] = [next(renewed) for _ in work.renewals]
+    put_presence(connection, [work for work in works if isinstance(work, PresenceWork)], now_us)
+    logs = [work for work in works if isinstance(work, LogWork)]
+    there = append_logs(connection, logs)
+    for work in logs:
+        answers[id(work)] = (work.tenant_id, work.run_id) in there
+    for work in works:
+        if isinstance(work, DeleteWork):
+            answers[id(work)] = delete_run(connection, work, now_us)
+    return [answers.get(id(work)) for work in works]
+
+
+def renew(connection: Connection, renewals: Sequence[Renewal], now_us: int) -> list[bool]:
+    """Move deadlines; of several heartbeats for one lease the last one stands."""
+    if not renewals:
+        return []
+    keys = dict.fromkeys(_lease_key(renewal) for renewal in renewals)
+    stored: dict[RowKey, tuple[str, int]] = {
+        (row[0], row[1], row[2]): (row[3], row[4])
+        for row in _pick_leases.run(connection, list(keys))
+    }
+    answers: list[bool] = []
+    beats: dict[RowKey, _Beat] = {}
+    for renewal in renewals:
+        key = _lease_key(renewal)
+        token, limit_us = stored.get(key, ("", 0))
+        answers.append(bool(token) and token == renewal.token)
+        if answers[-1]:
+            deadline_us = now_us + renewal.lease_ms * 1_000
+            deadline_us = min(deadline_us, limit_us) if limit_us else deadline_us
+            beats[key] = _after(beats.get(key), renewal, deadline_us)
+    rows: dict[tuple[bool, bool], list[Values]] = {}
+    for key, beat in beats.items():
+        progress = () if beat.progress is None else bytes_of(beat.progress)
+        session = () if beat.session is None else (beat.session.backend, beat.session.session_id)
+        kind = (bool(progress), bool(session))
+        rows.setdefault(kind, []).append((*key, beat.deadline_us, *progress, *session))
+    for kind, several in rows.items():
+        _renew[kind].run(connection, several)
+    return answers
+
+
+class _Beat(NamedTuple):
+    """What the heartbeats of one lease in one group come to."""
+
+    deadline_us: int
+    progress: Payload | None
+    session: Session | None
+
+
+def _after(before: _Beat | None, renewal: Renewal, deadline_us: int) -> _Beat:
+    given = renewal.session
+    session = given if given.backend or given.session_id else None
+    if before is None:
+        return _Beat(deadline_us, renewal.progress, session)
+    progress = before.progress if renewal.progress is None else renewal.progress
+    return _Beat(deadline_us, progress, before.session if session is None else session)
+
+
+def _lease_key(renewal: Renewal) -> RowKey:
+    return (renewal.tenant_id, renewal.run_id, renewal.execution_id)
+
+
+def put_presence(connection: Connection, works: Sequence[PresenceWork], now_us: int) -> None:
+    """Remember workers for a while, or forget them now."""
+    rows: dict[RowKey, Values | None] = {}
+    for work in works:
+        expires_us = now_us + work.ttl_ms * 1_000
+        for presence in work.presences:
+            key = (presence.tenant_id, presence.worker_id, presence.instance_id)
+            rows[key] = step_rows.worker_row(presence, expires_us) if work.ttl_ms > 0 else None
+    _drop_workers.run(connection, [key for key, row in rows.items() if row is None])
+    _put_workers.run(connection, [row for row in rows.values() if row is not None])
+
+
+def append_logs(connection: Connection, works: Sequence[LogWork]) -> set[tuple[str, str]]:
+    """Append to the logs of the runs that are there; return which are."""
+    keys = dict.fromkeys((work.tenant_id, work.run_id) for work in works)
+    there = {(row[0], row[1]) for row in _pick_runs.run(connection, list(keys))}
+    rows = [
+        (work.tenant_id, work.run_id, line.execution_id, line.text, line.level, line.written_us)
+        for work in works
+        if (work.tenant_id, work.run_id) in there
+        for line in work.entries
+    ]
+    _insert_logs.run(connection, rows)
+    return there
+
+
+def delete_run(connection: Connection, work: DeleteWork, now_us: int) -> bool:
+    """Remove a run, if it is at the version, and bury its id."""
+    key = {"tenant_id": work.tenant_id, "run_id": work.run_id}
+    row = _version.first(connection, **key)
+    if row is None or row[0] != work.version:
+        return False
+    for query in _delete_rows:
+        query.run(connection, **key)
+    tombstone = (work.tenant_id, work.run_id, work.version, now_us + TOMBSTONE_US)
+    _put_tombstones.run(connection, [tombstone])
+    return True
+
+
+def sweep(connection: Connection, now_us: int) -> None:
+    """Remove what expired and would else stay for ever."""
+    for query in _sweeps:
+        query.run(connection, now_us=now_us)

@@ -1,0 +1,372 @@
+"""Who does the next step: workers and their credits, eager leases, and the claim.
+
+An eager lease is given in the commit that makes its step ready, because a worker is connected here
+with a free credit. Everything else is found by the claim: steps that nobody was free for, steps that
+other replicas made ready, expired leases and timers. There is no other scan.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import structlog
+
+from stepwell.core import limits
+from stepwell.core.errors import StepwellError, StoreError
+from stepwell.core.inputs import (
+    Delivery,
+    Expired,
+    Input,
+    Released,
+    Reply,
+    ReplyStatus,
+    TakeLease,
+    TimerDue,
+    Transition,
+)
+from stepwell.core.model import Execution
+from stepwell.core.ports import (
+    ANY_ROLE,
+    Assignment,
+    ClaimRequest,
+    Due,
+    ReadyStep,
+    Runtime,
+    Store,
+    Want,
+    WorkerPort,
+)
+from stepwell.core.state import RunState
+from stepwell.core.states import DueKind
+from stepwell.executor import assignments
+from stepwell.executor.clock import StoreTime
+from stepwell.executor.payloads import PayloadCache
+from stepwell.executor.runs import RunKey, Runs
+
+log = structlog.get_logger(__name__)
+
+
+class Timing(NamedTuple):
+    """How patient the dispatcher is."""
+
+    poll_ms: int = 1_000
+    """The longest time between two claims; hints and due times make it shorter."""
+    hold_ms: int = 2_000
+    presence_ms: int = 5_000
+    """How often workers are said to be connected; they are forgotten after three times that."""
+    stickiness_ms: int = 100
+    """How long eager leases may overtake older ready steps."""
+
+
+class Session:
+    """A worker that is connected to this replica."""
+
+    __slots__ = ("closed", "credits", "holds", "port")
+
+    def __init__(self, port: WorkerPort) -> None:
+        self.port = port
+        self.credits = 0
+        self.holds: dict[tuple[str, str], str] = {}
+        """(run_id, execution_id) -> token, of what it was handed here."""
+        self.closed = False
+
+    @property
+    def tenant_id(self) -> str:
+        return self.port.presence.tenant_id
+
+    def takes(self, queue: str, execution: Execution) -> bool:
+        """Tell whether it serves this queue, kind and role, and has a credit left."""
+        presence = self.port.presence
+        return (
+            self.credits > 0
+            and not self.closed
+            and queue in presence.queues
+            and execution.kind in presence.kinds
+            and (
+                not execution.role or execution.role in presence.roles or ANY_ROLE in presence.roles
+            )
+        )
+
+
+class Dispatcher:
+    """Gives leases out: the `Hands` of `Runs`."""
+
+    def __init__(
+        self,
+        store: Store,
+        runs: Runs,
+        payloads: PayloadCache,
+        runtime: Runtime,
+        clock: StoreTime,
+        timing: Timing,
+    ) -> None:
+        self._store = store
+        self._runs = runs
+        self._payloads = payloads
+        self._runtime = runtime
+        self._clock = clock
+        self._timing = timing
+        self._sessions: list[Session] = []
+        self._granted: dict[str, Session] = {}
+        self._backlog: dict[tuple[str, str], float] = {}
+        self._wake = asyncio.Event()
+        self._more_ready = True
+        self._stopping = False
+        self._turn = 0
+
+    # --- workers ----------------------------------------------------------------------------------
+
+    @property
+    def sessions(self) -> Sequence[Session]:
+        """The workers connected here."""
+        return self._sessions
+
+    def add(self, session: Session) -> None:
+        """Begin to give leases to a worker."""
+        self._sessions.append(session)
+
+    def remove(self, session: Session) -> None:
+        """Give it no more; what it holds stays its own until the lease ends."""
+        session.closed = True
+        if session in self._sessions:
+            self._sessions.remove(session)
+
+    def credit(self, session: Session, count: int) -> None:
+        """Note that a worker has room for `count` more steps."""
+        session.credits = min(session.credits + count, limits.CREDITS_MAX)
+        if self._more_ready:
+            self._wake.set()
+
+    def stop(self) -> None:
+        """Give out nothing any more."""
+        self._stopping = True
+        self._wake.set()
+
+    def wake(self) -> None:
+        """Look at what is due soon: something may have changed that this replica did not do."""
+        self._more_ready = True
+        self._wake.set()
+
+    def hint(self, tenant_id: str, run_id: str) -> None:
+        """Take a hint of the store; echoes of this replica's own commits are passed over."""
+        own = self._runs.own_hints
+        if own[tenant_id, run_id] > 0:
+            own[tenant_id, run_id] -= 1
+            if not own[tenant_id, run_id]:
+                del own[tenant_id, run_id]
+            return
+        self.wake()
+
+    # --- eager leases: the Hands of Runs ------------------------------------------------------------
+
+    def grant(self, transition: Transition) -> list[TakeLease]:
+        """Return eager leases for what this transition offers."""
+        spec = transition.run.spec
+        queue = (spec.tenant_id, spec.queue)
+        if self._stopping:
+            return []
+        if self._overtakes_too_long(queue):
+            self._more_ready = True
+            self._wake.set()
+            return []
+        offered = {e.execution_id: e for e in transition.executions}
+        takes: list[TakeLease] = []
+        for execution_id in transition.offered:
+            session = self._free_for(spec.tenant_id, spec.queue, offered[execution_id])
+            if session is None:
+                self._more_ready = True
+                self._backlog.setdefault(queue, self._runtime.monotonic())
+                continue
+            takes.append(self._take(session, execution_id))
+        return takes
+
+    def committed(self, key: RunKey, state: RunState, transition: Transition) -> None:
+        """Hand out what was leased; tell workers of what was revoked."""
+        self._payloads.keep(*key, transition.outcomes, transition.input)
+        for lease in transition.leases:
+            session = self._granted.pop(lease.token, None)
+            assignment = assignments.outline(state, lease)
+            if session is None or session.closed:
+                self._give_back(key, assignment)
+                continue
+            session.holds[key[1], lease.execution_id] = lease.token
+            self._runtime.spawn(self._hand_out(key, session, assignment), name="hand out")
+        for execution in transition.executions:
+            if execution.worker_id and execution.ended_us:
+                self._let_go(key[1], execution.execution_id)
+        for revoked in transition.revoked:
+            for session in self._sessions:
+                if session.port.presence.worker_id == revoked.worker_id:
+                    session.port.cancel(revoked.execution_id, key[1], revoked.reason)
+
+    def refused(self, tokens: Sequence[str]) -> None:
+        """Give credits back whose lease was not committed."""
+        for token in tokens:
+            session = self._granted.pop(token, None)
+            if session is not None:
+                session.credits += 1
+
+    async def _hand_out(self, key: RunKey, session: Session, assignment: Assignment) -> None:
+        try:
+            whole = await assignments.fill(assignment, self._payloads)
+        except StoreError as error:
+            log.warning("a lease could not be filled", run_id=key[1], error=error.message)
+            self._give_back(key, assignment)
+            return
+        if session.closed:
+            self._give_back(key, assignment)
+        else:
+            session.port.assign(whole)
+
+    def _give_back(self, key: RunKey, assignment: Assignment) -> None:
+        """Release a lease that its worker never saw; no attempt is spent."""
+        self._runs.post(
+            key,
+            Delivery(
+                execution_id=assignment.execution.execution_id,
+                token=assignment.token,
+                result=Released(reason="it could not be delivered"),
+            ),
+        )
+
+    def _let_go(self, run_id: str, execution_id: str) -> None:
+        for session in self._sessions:
+            session.holds.pop((run_id, execution_id), None)
+
+    def _take(self, session: Session, execution_id: str) -> TakeLease:
+        session.credits -= 1
+        token = self._runtime.new_token()
+        self._granted[token] = session
+        presence = session.port.presence
+        return TakeLease(
+            execution_id=execution_id,
+            token=token,
+            worker_id=presence.worker_id,
+            instance_id=presence.instance_id,
+            stages=session.port.stages,
+        )
+
+    def _free_for(self, tenant_id: str, queue: str, execution: Execution) -> Session | None:
+        """Return a worker with room, each in its turn."""
+        count = len(self._sessions)
+        for step in range(count):
+            session = self._sessions[(self._turn + step) % count]
+            if session.tenant_id == tenant_id and session.takes(queue, execution):
+                self._turn = (self._turn + step + 1) % count
+                return session
+        return None
+
+    def _overtakes_too_long(self, queue: tuple[str, str]) -> bool:
+        since = self._backlog.get(queue)
+        if since is None:
+            return False
+        return (self._runtime.monotonic() - since) * 1_000 >= self._timing.stickiness_ms
+
+    # --- the claim ----------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Claim whenever there is reason to, until stopped."""
+        while not self._stopping:
+            self._wake.clear()
+            wait_ms = self._timing.poll_ms
+            try:
+                wait_ms = await self._claim()
+            except StoreError as error:
+                log.warning("claim failed; it is tried again", error=error.message)
+            try:
+                async with asyncio.timeout(wait_ms / 1_000):
+                    await self._wake.wait()
+            except TimeoutError:
+                self._more_ready = True
+
+    async def _claim(self) -> int:
+        """Claim once; return how long there is nothing to do, in milliseconds."""
+        groups = self._groups() if self._more_ready else []
+        request = ClaimRequest(
+            wants=tuple(want for want, _ in groups), hold_ms=self._timing.hold_ms
+        )
+        claimed = await self._store.claim(request)
+        self._clock.tell(claimed.now_us)
+        if self._stopping:
+            return 0
+        for due in claimed.due:
+            self._post((due.tenant_id, due.run_id), _due_input(due))
+        more = False
+        for (want, sessions), steps in zip(groups, claimed.ready, strict=True):
+            full = len(steps) >= want.limit
+            more = more or full
+            self._note_backlog(want, full=full)
+            for step in steps:
+                self._lease(step, sessions)
+        if groups:
+            self._more_ready = more
+        if len(claimed.due) >= request.due_limit:
+            return 0
+        poll_ms = self._timing.poll_ms
+        return poll_ms if claimed.next_due_ms < 0 else min(poll_ms, max(1, claimed.next_due_ms))
+
+    def _note_backlog(self, want: Want, *, full: bool) -> None:
+        for name in want.queues:
+            queue = (want.tenant_id, name)
+            if full:
+                self._backlog.setdefault(queue, self._runtime.monotonic())
+            else:
+                self._backlog.pop(queue, None)
+
+    def _groups(self) -> list[tuple[Want, list[Session]]]:
+        """Return one want for all workers that take the same."""
+        alike: dict[tuple[object, ...], list[Session]] = {}
+        for session in self._sessions:
+            if session.credits > 0:
+                p = session.port.presence
+                alike.setdefault((p.tenant_id, p.queues, p.kinds, p.roles), []).append(session)
+        groups: list[tuple[Want, list[Session]]] = []
+        for sessions in alike.values():
+            p = sessions[0].port.presence
+            want = Want(
+                tenant_id=p.tenant_id,
+                queues=p.queues,
+                kinds=p.kinds,
+                roles=p.roles,
+                limit=sum(session.credits for session in sessions),
+            )
+            groups.append((want, sessions))
+        return groups
+
+    def _lease(self, step: ReadyStep, sessions: Sequence[Session]) -> None:
+        free = [one for one in sessions if one.credits > 0 and not one.closed]
+        if not free:
+            self._more_ready = True
+            return
+        session = max(free, key=lambda one: one.credits)
+        take = self._take(session, step.execution_id)
+        reply = self._runs.post((step.tenant_id, step.run_id), take)
+
+        def settle(done: asyncio.Future[Reply]) -> None:
+            failed = done.cancelled() or done.exception() is not None
+            if failed or done.result().status is not ReplyStatus.ACCEPTED:
+                self.refused([take.token])
+
+        reply.add_done_callback(settle)
+
+    def _post(self, key: RunKey, one: Input) -> None:
+        reply = self._runs.post(key, one)
+
+        def note(done: asyncio.Future[Reply]) -> None:
+            error = None if done.cancelled() else done.exception()
+            if isinstance(error, StepwellError):
+                log.warning("something due was left", run_id=key[1], error=error.message)
+
+        reply.add_done_callback(note)
+
+
+def _due_input(due: Due) -> Expired | TimerDue:
+    if due.kind is DueKind.TIMER:
+        return TimerDue(name=due.name)
+    return Expired(
+        execution_id=due.name,
+        token=due.token,
+        timed_out=due.kind is DueKind.ATTEMPT_TIMED_OUT,
+    )

@@ -1,0 +1,273 @@
+"""The runs that a replica works on: each takes its inputs in turns, one commit at a time.
+
+A turn is the whole shell of the loop: read, advance, commit, and only then tell anybody. All inputs
+that came while the last turn ran are decided together. There is no recovery in here: a run that isn't
+held is loaded, one that another replica has moved on is brought up to date, and that is all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, OrderedDict, deque
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+import structlog
+
+from stepwell.core import limits
+from stepwell.core.errors import AlreadyExists, RunNotFound, StepwellError, StoreUnavailable
+from stepwell.core.inputs import Command, Context, Input, Reply, Start, TakeLease, Transition
+from stepwell.core.loop import advance
+from stepwell.core.ports import Runtime, Store
+from stepwell.core.state import RunState
+from stepwell.core.states import Verdict
+from stepwell.executor.clock import StoreTime
+from stepwell.executor.committer import Committer
+
+log = structlog.get_logger(__name__)
+
+CONFLICTS_MAX = 50
+"""Reloads of one turn before its inputs are given back; each means that another replica advanced."""
+
+RunKey = tuple[str, str]
+"""(tenant_id, run_id)."""
+
+
+class Hands(Protocol):
+    """Whoever gives leases out: asked before a commit, told after it."""
+
+    def grant(self, transition: Transition) -> list[TakeLease]:
+        """Return leases for steps that this transition offers, as far as workers have room."""
+        ...
+
+    def committed(self, key: RunKey, state: RunState, transition: Transition) -> None:
+        """Hand out what was leased and tell of what was revoked."""
+        ...
+
+    def refused(self, tokens: Sequence[str]) -> None:
+        """Take back what was granted: its commit did not happen."""
+        ...
+
+
+class Waiting(NamedTuple):
+    """An input, and who waits for what becomes of it."""
+
+    input: Input
+    reply: asyncio.Future[Reply]
+
+
+class HotRun:
+    """A run in this replica's memory."""
+
+    __slots__ = ("busy", "inbox", "state")
+
+    def __init__(self) -> None:
+        self.state: RunState | None = None
+        self.inbox: deque[Waiting] = deque()
+        self.busy = False
+
+
+class Runs:
+    """All runs that this replica holds, by key; the least lately used ones are let go."""
+
+    def __init__(
+        self,
+        store: Store,
+        committer: Committer,
+        runtime: Runtime,
+        clock: StoreTime,
+        *,
+        lease_ms: int,
+        hot_max: int,
+    ) -> None:
+        self._store = store
+        self._committer = committer
+        self._runtime = runtime
+        self._clock = clock
+        self._lease_ms = lease_ms
+        self._hot_max = hot_max
+        self._hot: OrderedDict[RunKey, HotRun] = OrderedDict()
+        self._hands: Hands | None = None
+        self._quiet = asyncio.Event()
+        self._quiet.set()
+        self._busy = 0
+        self.stats: Counter[str] = Counter()
+        self.own_hints: Counter[RunKey] = Counter()
+        """Hints of the store that are only echoes of this replica's own commits."""
+
+    def bind(self, hands: Hands) -> None:
+        """Say who gives leases out."""
+        self._hands = hands
+
+    def post(self, key: RunKey, one: Input) -> asyncio.Future[Reply]:
+        """Give a run an input. The reply comes after the commit that carries it.
+
+        The future raises RunNotFound, AlreadyExists (the id is a deleted run's), StoreUnavailable.
+        """
+        hot = self._hot.get(key)
+        if hot is None:
+            hot = self._hot[key] = HotRun()
+            self._let_go()
+        else:
+            self._hot.move_to_end(key)
+        reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        hot.inbox.append(Waiting(one, reply))
+        if not hot.busy:
+            hot.busy = True
+            self._busy += 1
+            self._quiet.clear()
+            self._runtime.spawn(self._work(key, hot), name=f"run {key[1]}")
+        return reply
+
+    def held(self, key: RunKey) -> RunState | None:
+        """Return a run's state if this replica holds it; it may be behind the store's."""
+        hot = self._hot.get(key)
+        return hot.state if hot is not None else None
+
+    def forget(self, key: RunKey) -> None:
+        """Let go of a run that was deleted."""
+        hot = self._hot.get(key)
+        if hot is not None and not hot.busy:
+            del self._hot[key]
+
+    async def quiet(self) -> None:
+        """Wait until no turn is under way."""
+        await self._quiet.wait()
+
+    # --- turns ------------------------------------------------------------------------------------
+
+    async def _work(self, key: RunKey, hot: HotRun) -> None:
+        try:
+            while hot.inbox:
+                batch = _batch(hot.inbox)
+                try:
+                    await self._turn(key, hot, batch)
+                except Exception as error:  # noqa: BLE001 - whoever waits is told, whatever it is
+                    self._fail(key, hot, batch, error)
+        finally:
+            hot.busy = False
+            if hot.state is None:
+                self._hot.pop(key, None)
+            self._busy -= 1
+            if not self._busy:
+                self._quiet.set()
+
+    async def _turn(self, key: RunKey, hot: HotRun, batch: Sequence[Waiting]) -> None:
+        inputs = [one.input for one in batch]
+        for _ in range(CONFLICTS_MAX):
+            if hot.state is None:
+                hot.state = await self._load(key, inputs)
+            state = hot.state
+            transition = advance(state, inputs, self._context())
+            granted: list[TakeLease] = []
+            if transition.offered and self._hands is not None:
+                granted = self._hands.grant(transition)
+                if granted:
+                    transition = advance(state, granted, self._context(), after=transition)
+            if not transition.changes_something:
+                _tell(batch, transition.replies)
+                return
+            if await self._commit(key, hot, transition, granted):
+                _tell(batch, transition.replies)
+                return
+        raise StoreUnavailable("too many replicas work on this run at once; try again")
+
+    async def _commit(
+        self, key: RunKey, hot: HotRun, transition: Transition, granted: Sequence[TakeLease]
+    ) -> bool:
+        state = hot.state
+        assert state is not None
+        self.own_hints[key] += 1
+        try:
+            result = await self._committer.commit(transition.commit(self._runtime.new_id()))
+        except BaseException:
+            self.own_hints[key] -= 1
+            self._take_back(granted)
+            raise
+        self._clock.tell(result.now_us)
+        self.stats[f"commits_{result.verdict.lower()}"] += 1
+        if result.verdict is Verdict.COMMITTED:
+            state.apply(transition)
+            self.stats["events"] += len(transition.events)
+            self.stats["leases"] += len(transition.leases)
+            if self._hands is not None:
+                self._hands.committed(key, state, transition)
+            return True
+        self.own_hints[key] -= 1
+        self._take_back(granted)
+        await self._catch_up(key, hot, result.verdict)
+        return False
+
+    def _take_back(self, granted: Sequence[TakeLease]) -> None:
+        if granted and self._hands is not None:
+            self._hands.refused([one.token for one in granted])
+
+    async def _catch_up(self, key: RunKey, hot: HotRun, verdict: Verdict) -> None:
+        """Another replica has moved the run on: bring what changed since."""
+        state = hot.state
+        assert state is not None
+        since = state.run.version if verdict is Verdict.CONFLICT else 0
+        loaded = await self._store.load(*key, since=since)
+        if loaded is None:
+            hot.state = None
+            if since == 0:
+                raise AlreadyExists("a run of this id was deleted a short while ago")
+            raise RunNotFound(key[1])
+        state.merge(loaded)
+
+    async def _load(self, key: RunKey, inputs: Sequence[Input]) -> RunState:
+        if isinstance(inputs[0], Start):
+            return RunState.unborn(*key)
+        loaded = await self._store.load(*key)
+        if loaded is None:
+            raise RunNotFound(key[1])
+        self._clock.tell(loaded.now_us)
+        return RunState.of(loaded)
+
+    def _context(self) -> Context:
+        return Context(
+            now_us=self._clock.now_us(),
+            seed=int(self._runtime.random() * 2**32),
+            lease_ms=self._lease_ms,
+        )
+
+    def _fail(self, key: RunKey, hot: HotRun, batch: Sequence[Waiting], error: Exception) -> None:
+        """Nothing is known of the run any more but what the store says: the next turn loads it."""
+        hot.state = None
+        if not isinstance(error, StepwellError):
+            log.error("turn failed", run_id=key[1], exc_info=error)
+        for one in batch:
+            if not one.reply.done():
+                one.reply.set_exception(error)
+                one.reply.exception()  # looked at, so that an unwaited one makes no noise
+
+    def _let_go(self) -> None:
+        excess = len(self._hot) - self._hot_max
+        if excess <= 0:
+            return
+        idle = [key for key, hot in self._hot.items() if not hot.busy]
+        for key in idle[:excess]:
+            del self._hot[key]
+
+
+def _batch(inbox: deque[Waiting]) -> list[Waiting]:
+    """Take what can be decided together: a command with a request id goes alone."""
+    batch = [inbox.popleft()]
+    while (
+        inbox
+        and len(batch) < limits.INPUTS_PER_TRANSITION_MAX
+        and not _goes_alone(batch[-1].input)
+        and not _goes_alone(inbox[0].input)
+    ):
+        batch.append(inbox.popleft())
+    return batch
+
+
+def _goes_alone(one: Input) -> bool:
+    return isinstance(one, Command | Start)
+
+
+def _tell(batch: Sequence[Waiting], replies: Sequence[Reply]) -> None:
+    for one, reply in zip(batch, replies, strict=False):
+        if not one.reply.done():
+            one.reply.set_result(reply)

@@ -1,0 +1,1 @@
+"""The gRPC edge: servicers, authentication, validation of requests, errors to statuses."""

@@ -1,0 +1,260 @@
+"""The table: what every field of every request may hold.
+
+A field of a request without an entry stops the server from starting. The Store's callers are
+executors, which hold the `store` scope: of its requests only the frame is looked at, the rows in it
+are records that the loop made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from stepwell.core import limits
+from stepwell.rpc.constraints import (
+    Limit,
+    blob,
+    chars,
+    data,
+    given,
+    many,
+    mapping,
+    message,
+    name,
+    one_of,
+    real,
+    span,
+    text,
+    uuid,
+    whole,
+)
+from stepwell_client.v1 import types_pb2
+
+_NAME = name(limits.NAME_CHARS_MAX)
+_NAME_REQUIRED = name(limits.NAME_CHARS_MAX, required=True)
+_TASK_ID = name(limits.TASK_ID_CHARS_MAX, required=True)
+_RUN_ID = uuid()
+_EXECUTION_ID = chars(limits.EXECUTION_ID_CHARS_MAX, required=True)
+_LABELS = mapping(limits.LABELS_MAX, _NAME_REQUIRED, chars(limits.LABEL_VALUE_CHARS_MAX))
+_REQUEST_ID = chars(limits.REQUEST_ID_CHARS_MAX)
+_REASON = text(limits.REASON_BYTES_MAX)
+_PROMPT = text(limits.PROMPT_BYTES_MAX)
+_PAGE_SIZE = whole(0, limits.PAGE_SIZE_MAX)
+_CURSOR = chars(limits.CURSOR_CHARS_MAX)
+_FILTER = many(limits.FILTER_VALUES_MAX)
+_SPAN = span(0, limits.DURATION_MS_MAX)
+_PROGRESS_INTERVAL = span(limits.PROGRESS_INTERVAL_MS_MIN, limits.PROGRESS_INTERVAL_MS_MAX)
+_TOKEN = chars(limits.TOKEN_CHARS_MAX, required=True)
+_ITEMS = many(limits.ITEMS_PER_MESSAGE_MAX)
+_AMOUNT = whole(0, limits.AMOUNT_MAX)
+_PLAN = message(limits.PLAN_BYTES_MAX)
+_STAGES = many(
+    2,
+    one_of("REFLECT or SYNTHESIZE", types_pb2.STEP_KIND_REFLECT, types_pb2.STEP_KIND_SYNTHESIZE),
+)
+_STORE_TEXT = text(limits.STORE_TEXT_BYTES_MAX)
+_STORE_ITEMS = many(limits.STORE_ITEMS_MAX)
+_STORE_LIMIT = whole(1, limits.STORE_LIMIT_MAX)
+_STORE_RUN = {"tenant_id": _STORE_TEXT, "run_id": _STORE_TEXT}
+_STORE_PAGE = {**_STORE_RUN, "cursor": _STORE_TEXT, "limit": _STORE_LIMIT}
+_PAGE = {"page_size": _PAGE_SIZE, "page_token": _CURSOR}
+_COMMAND = {"run_id": _RUN_ID, "reason": _REASON, "request_id": _REQUEST_ID}
+_LEASE = {"run_id": _RUN_ID, "execution_id": _EXECUTION_ID, "lease_token": _TOKEN}
+_FILTERS = {"pipeline_id": _NAME, "statuses": _FILTER, "labels": _LABELS}
+
+_RECORDS: dict[str, dict[str, Limit]] = {
+    "Payload": {
+        "data": blob(limits.PAYLOAD_BYTES_MAX),
+        "media_type": chars(limits.MEDIA_TYPE_CHARS_MAX),
+    },
+    "Violation": {"field": _REASON, "description": _REASON},
+    "Failure": {
+        "kind": chars(limits.NAME_CHARS_MAX),
+        "message": text(limits.FAILURE_BYTES_MAX),
+        "details": text(limits.FAILURE_BYTES_MAX),
+        "violations": many(limits.VIOLATIONS_MAX),
+    },
+    "Usage": {"input_tokens": _AMOUNT, "output_tokens": _AMOUNT, "cost_micros": _AMOUNT},
+    "Budget": {
+        "input_tokens": _AMOUNT,
+        "output_tokens": _AMOUNT,
+        "cost_micros": _AMOUNT,
+        "tasks": _AMOUNT,
+        "wall": _SPAN,
+    },
+    "RetryPolicy": {
+        "max_attempts": whole(1, limits.ATTEMPTS_MAX),
+        "initial_backoff": _SPAN,
+        "backoff_multiplier": real(1, limits.BACKOFF_MULTIPLIER_MAX),
+        "max_backoff": _SPAN,
+        "jitter": real(0, 1),
+        "non_retryable_kinds": many(
+            limits.RETRY_KINDS_MAX, chars(limits.NAME_CHARS_MAX, required=True)
+        ),
+    },
+    "Session": {
+        "backend": chars(limits.NAME_CHARS_MAX),
+        "session_id": chars(limits.SESSION_ID_CHARS_MAX),
+    },
+    "TaskSpec": {
+        "task_id": _TASK_ID,
+        "type": _NAME,
+        "title": text(limits.TITLE_BYTES_MAX),
+        "prompt": _PROMPT,
+        "role": _NAME,
+        "depends_on": many(limits.DEPENDENCIES_PER_TASK_MAX, _TASK_ID),
+        "attempt_timeout": _SPAN,
+        "heartbeat_timeout": _SPAN,
+        "total_timeout": _SPAN,
+        "idempotency_key": chars(limits.IDEMPOTENCY_KEY_CHARS_MAX),
+    },
+    "PlanDraft": {"tasks": many(limits.PLAN_TASKS_MAX)},
+    "Message": {
+        "role": chars(limits.NAME_CHARS_MAX, required=True),
+        "content": text(limits.RESPONSE_BYTES_MAX),
+        "task_id": chars(limits.TASK_ID_CHARS_MAX),
+        "execution_id": chars(limits.EXECUTION_ID_CHARS_MAX),
+    },
+}
+
+_ORCHESTRATOR: dict[str, dict[str, Limit]] = {
+    "StartRunRequest": {
+        "pipeline_id": _NAME,
+        "queue": _NAME,
+        "goal": text(limits.GOAL_BYTES_MAX),
+        "labels": _LABELS,
+        "executor_id": _NAME,
+        "max_iterations": whole(1, limits.ITERATIONS_MAX),
+        "max_parallel": whole(1, limits.PARALLEL_MAX),
+        "priority": whole(-limits.PRIORITY_MAX, limits.PRIORITY_MAX),
+        "step_timeout": _SPAN,
+        "start_delay": _SPAN,
+        "plan": _PLAN,
+        "stages": _STAGES,
+        "request_id": _REQUEST_ID,
+    },
+    "GetRunRequest": {"run_id": _RUN_ID},
+    "ListRunsRequest": {
+        **_FILTERS,
+        **_PAGE,
+        "queue": _NAME,
+        "executor_id": _NAME,
+        "blocked_on": _FILTER,
+    },
+    "ListTasksRequest": {"run_id": _RUN_ID, **_PAGE},
+    "ListExecutionsRequest": {
+        "run_id": _RUN_ID,
+        "task_id": name(limits.TASK_ID_CHARS_MAX),
+        **_PAGE,
+    },
+    "GetResultsRequest": {
+        "run_id": _RUN_ID,
+        "task_ids": many(limits.PAYLOAD_KEYS_MAX, _TASK_ID),
+        "execution_ids": many(limits.PAYLOAD_KEYS_MAX, _EXECUTION_ID),
+        **_PAGE,
+    },
+    "WaitRunRequest": {"run_id": _RUN_ID, "timeout": span(0, limits.WAIT_MS_MAX)},
+    "WatchRunRequest": {
+        "run_id": _RUN_ID,
+        "after": whole(0),
+        "types": _FILTER,
+        "task_ids": many(limits.PAYLOAD_KEYS_MAX, _TASK_ID),
+        "progress_interval": _PROGRESS_INTERVAL,
+    },
+    "WatchRunsRequest": {
+        **_FILTERS,
+        "cursor": _CURSOR,
+        "progress_interval": _PROGRESS_INTERVAL,
+    },
+    "ResumeRunRequest": _COMMAND,
+    "PauseRunRequest": _COMMAND,
+    "CancelRunRequest": _COMMAND,
+    "DeleteRunRequest": {"run_id": _RUN_ID},
+}
+
+_WORKER: dict[str, dict[str, Limit]] = {
+    "WorkRequest": {"credits": whole(0, limits.CREDITS_MAX), "outcomes": _ITEMS, "begins": _ITEMS},
+    "Hello": {
+        "worker_id": _NAME_REQUIRED,
+        "instance_id": _NAME_REQUIRED,
+        "queues": many(limits.QUEUES_PER_WORKER_MAX, _NAME_REQUIRED),
+        "roles": many(
+            limits.QUEUES_PER_WORKER_MAX, name(limits.NAME_CHARS_MAX, required=True, or_star=True)
+        ),
+        "kinds": many(4),
+        "stages": _STAGES,
+        "held": _ITEMS,
+    },
+    "HeldLease": _LEASE,
+    "Outcome": {
+        **_LEASE,
+        "delivery_id": _TOKEN,
+        "prompt": _PROMPT,
+        "response": text(limits.RESPONSE_BYTES_MAX),
+        "messages": many(limits.MESSAGES_PER_OUTCOME_MAX),
+        "result": given(),
+    },
+    "Outcome.Planned": {"plan": _PLAN, "reason": _REASON},
+    "Outcome.Reflected": {"decision": given(), "plan": _PLAN, "reason": _REASON},
+    "Outcome.Failed": {"failure": given()},
+    "Outcome.NeedsInput": {
+        "prompt": _PROMPT,
+        "schema": text(limits.SCHEMA_BYTES_MAX),
+        "choices": many(limits.CHOICES_MAX, chars(limits.LABEL_VALUE_CHARS_MAX, required=True)),
+        "expires": _SPAN,
+    },
+    "Outcome.Released": {"reason": _REASON},
+    "Begin": {**_LEASE, "delivery_id": _TOKEN},
+    "CompleteRequest": {"outcomes": _ITEMS},
+    "HeartbeatRequest": {"heartbeats": _ITEMS},
+    "LeaseHeartbeat": {**_LEASE, "progress": data(limits.PROGRESS_BYTES_MAX)},
+}
+
+_STORE: dict[str, dict[str, Limit]] = {
+    "StoreCommitRequest": {"commits": _STORE_ITEMS},
+    "StoreRenewRequest": {"renewals": _STORE_ITEMS},
+    "StorePutPresenceRequest": {"presences": _STORE_ITEMS, "ttl": _SPAN},
+    "StoreAppendLogsRequest": {**_STORE_RUN, "entries": _STORE_ITEMS},
+    "StoreDeleteRunRequest": {**_STORE_RUN, "version": whole(0)},
+    "StoreGetRunRequest": _STORE_RUN,
+    "StoreLoadRequest": {**_STORE_RUN, "since": whole(0)},
+    "StoreReadPayloadsRequest": {**_STORE_RUN, "keys": many(limits.STORE_ITEMS_MAX, _STORE_TEXT)},
+    "StoreReadOutcomesRequest": {
+        **_STORE_RUN,
+        "execution_ids": many(limits.STORE_ITEMS_MAX, _STORE_TEXT),
+    },
+    "StoreReadPlanRequest": {**_STORE_RUN, "revision": whole(0)},
+    "StoreReadEventsRequest": {**_STORE_RUN, "after": whole(0), "limit": _STORE_LIMIT},
+    "StoreListTasksRequest": _STORE_PAGE,
+    "StoreListExecutionsRequest": {**_STORE_PAGE, "task_id": _STORE_TEXT},
+    "StoreReadMessagesRequest": {**_STORE_PAGE, "task_id": _STORE_TEXT},
+    "StoreReadLogsRequest": {**_STORE_PAGE, "execution_id": _STORE_TEXT},
+    "StoreListPresenceRequest": {"tenant_id": _STORE_TEXT},
+    "StoreListLeasesRequest": {"tenant_id": _STORE_TEXT, "worker_id": _STORE_TEXT},
+    "StoreFeedRequest": {"tenant_id": _STORE_TEXT, "cursor": _STORE_TEXT, "limit": _STORE_LIMIT},
+}
+
+FIELD_LIMITS: Mapping[str, Limit] = {
+    f"stepwell.v1.{kind}.{field}": limit
+    for table in (_RECORDS, _ORCHESTRATOR, _WORKER, _STORE)
+    for kind, fields in table.items()
+    for field, limit in fields.items()
+}
+"""By the full name of the field, or of the oneof."""
+
+NOT_ENTERED: frozenset[str] = frozenset(
+    f"stepwell.v1.{field}"
+    for field in (
+        # One bad item fails its own execution: the servicer looks at each by itself.
+        "WorkRequest.outcomes",
+        "WorkRequest.begins",
+        "CompleteRequest.outcomes",
+        # Records, which `wire` reads.
+        "StoreCommitRequest.commits",
+        "StoreRenewRequest.renewals",
+        "StorePutPresenceRequest.presences",
+        "StoreAppendLogsRequest.entries",
+        "StoreClaimRequest.request",
+        "StoreListRunsRequest.query",
+    )
+)
+"""Fields whose messages are not walked into, by full name."""

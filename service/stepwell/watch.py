@@ -1,0 +1,202 @@
+"""Watching: events from a number on, first those that are there, then those that come.
+
+A watcher is a cursor and nothing more. It reads the store at its own pace, so there is no queue to
+fill; a hint only wakes it earlier than the next poll would, so a lost hint costs time and no event.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+
+from stepwell.core.errors import CursorOutOfRange, InvalidArgument, RunNotFound
+from stepwell.core.model import Event, Record
+from stepwell.core.ports import EventPage, FeedEntry, Runtime, Store
+
+POLL_MS = 1_000
+"""How long a watcher that gets no hint waits before it looks by itself."""
+PAGE_EVENTS = 512
+
+
+class Batch(Record, frozen=True, kw_only=True):
+    """Whole commits' events, or none: then it only says how far all is known."""
+
+    events: tuple[Event, ...] = ()
+    after: int = 0
+    """The number of the last event that is covered."""
+    ended: bool = False
+    """The run has ended and this covers its last event."""
+
+
+class FeedBatch(Record, frozen=True, kw_only=True):
+    """Commits of any runs, or none: then it only says how far all is known."""
+
+    entries: tuple[FeedEntry, ...] = ()
+    cursor: str = ""
+
+
+class Bells:
+    """One subscription to the store's hints for all watchers of a process."""
+
+    def __init__(self, store: Store, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._bells: dict[tuple[str, str], set[asyncio.Event]] = {}
+        self._closing = asyncio.Event()
+        self._stop: Callable[[], None] = store.subscribe(self._ring)
+
+    @property
+    def closing(self) -> bool:
+        """Whether the watchers have been told to end."""
+        return self._closing.is_set()
+
+    def close(self) -> None:
+        """Wake every watcher for the last time."""
+        self._closing.set()
+        self._stop()
+        for waiting in tuple(self._bells.values()):
+            for bell in waiting:
+                bell.set()
+
+    def _ring(self, tenant_id: str, run_id: str) -> None:
+        keys = [(tenant_id, run_id), ("", "")] if run_id else tuple(self._bells)
+        for key in keys:
+            for bell in self._bells.get(key, ()):
+                bell.set()
+
+    def hang(self, tenant_id: str, run_id: str) -> asyncio.Event:
+        """Return an event that is set when this run may have changed; "" and "": any run."""
+        bell = asyncio.Event()
+        self._bells.setdefault((tenant_id, run_id), set()).add(bell)
+        return bell
+
+    def take_down(self, tenant_id: str, run_id: str, bell: asyncio.Event) -> None:
+        """Let go of it."""
+        waiting = self._bells.get((tenant_id, run_id), set())
+        waiting.discard(bell)
+        if not waiting:
+            self._bells.pop((tenant_id, run_id), None)
+
+    async def wait(self, bell: asyncio.Event, timeout_ms: float) -> None:
+        """Wait for the bell, but no longer than this."""
+        try:
+            async with asyncio.timeout(timeout_ms / 1_000):
+                await bell.wait()
+        except TimeoutError:
+            pass
+        bell.clear()
+
+
+class _Pace:
+    """How long to wait until the next look, and when a sign of life is due."""
+
+    def __init__(self, runtime: Runtime, progress_ms: int) -> None:
+        self._runtime = runtime
+        self._progress_ms = progress_ms
+        self._said = runtime.monotonic()
+
+    def said(self) -> None:
+        self._said = self._runtime.monotonic()
+
+    def silent_ms(self) -> float:
+        return (self._runtime.monotonic() - self._said) * 1_000
+
+    def is_due(self) -> bool:
+        return self.silent_ms() >= self._progress_ms
+
+    def wait_ms(self) -> float:
+        return max(1.0, min(POLL_MS, self._progress_ms - self.silent_ms()))
+
+
+async def watch_run(
+    store: Store,
+    bells: Bells,
+    runtime: Runtime,
+    *,
+    tenant_id: str,
+    run_id: str,
+    after: int,
+    progress_ms: int,
+) -> AsyncIterator[Batch]:
+    """Yield the run's events after `after`, then live ones; an empty batch is a sign of life.
+
+    Ends after the batch that says `ended`, or silently when the process closes: the caller tells.
+
+    Raises:
+        RunNotFound: there is no such run, or it was deleted while it was watched.
+        InvalidArgument: `after` is beyond the run's last event.
+        CursorOutOfRange: events after `after` are not kept any more.
+    """
+    bell = bells.hang(tenant_id, run_id)
+    pace = _Pace(runtime, progress_ms)
+    try:
+        first = await _page(store, tenant_id, run_id, after)
+        if after > first.latest:
+            raise InvalidArgument(
+                f"after is {after}, but the run's last event is {first.latest}; "
+                "start from a number that was seen",
+                reason="CURSOR_IN_FUTURE",
+            )
+        page = first
+        while True:
+            if after + 1 < page.oldest:
+                raise CursorOutOfRange(
+                    f"events up to {page.oldest - 1} are not kept any more; "
+                    f"start after {page.oldest - 1}",
+                    oldest=page.oldest,
+                    latest=page.latest,
+                    reason="CURSOR_OUT_OF_RANGE",
+                )
+            if page.events:
+                after = page.events[-1].number
+                pace.said()
+                yield Batch(events=page.events, after=after, ended=page.ended)
+            elif page.ended or pace.is_due():
+                pace.said()
+                yield Batch(after=after, ended=page.ended)
+            if page.ended or bells.closing:
+                return
+            if after >= page.latest:
+                await bells.wait(bell, pace.wait_ms())
+            if bells.closing:
+                return
+            page = await _page(store, tenant_id, run_id, after)
+    finally:
+        bells.take_down(tenant_id, run_id, bell)
+
+
+async def _page(store: Store, tenant_id: str, run_id: str, after: int) -> EventPage:
+    page = await store.read_events(tenant_id, run_id, after=after, limit=PAGE_EVENTS)
+    if page is None:
+        raise RunNotFound(run_id)
+    return page
+
+
+async def watch_feed(
+    store: Store,
+    bells: Bells,
+    runtime: Runtime,
+    *,
+    tenant_id: str,
+    cursor: str,
+    progress_ms: int,
+) -> AsyncIterator[FeedBatch]:
+    """Yield the tenant's commits after `cursor`, then live ones; an empty batch is a sign of life.
+
+    Ends silently when the process closes.
+
+    Raises:
+        InvalidArgument: the cursor is none of this store's.
+    """
+    bell = bells.hang("", "")
+    pace = _Pace(runtime, progress_ms)
+    try:
+        while not bells.closing:
+            page = await store.feed(tenant_id=tenant_id, cursor=cursor)
+            cursor = page.cursor
+            if page.entries or pace.is_due():
+                pace.said()
+                yield FeedBatch(entries=page.entries, cursor=cursor)
+            if not page.entries:
+                await bells.wait(bell, pace.wait_ms())
+    finally:
+        bells.take_down("", "", bell)

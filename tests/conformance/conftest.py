@@ -1,0 +1,100 @@
+"""The drivers that the suite is run over: one factory class each."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from stepwell.core.ports import Store
+from stepwell.core.states import Durability
+from stepwell.stores import open_store as open_by_url
+from stepwell.testing.conformance.harness import StoreFactory
+from stepwell.testing.conformance.report import pytest_terminal_summary
+from stepwell.testing.runtime import ManualRuntime
+
+__all__ = ["pytest_terminal_summary"]
+
+
+class UrlFactory:
+    """Opens by URL, on a runtime whose clocks are moved by hand."""
+
+    name = ""
+    durability = Durability.VOLATILE
+    excuses: Mapping[str, str] = {}
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.runtime = ManualRuntime(self.name)
+        self.opened: dict[int, tuple[Store, str]] = {}
+        self.births = 0
+
+    def new_url(self) -> str:
+        raise NotImplementedError
+
+    async def at(self, url: str) -> Store:
+        store = await open_by_url(url, runtime=self.runtime)
+        self.opened[id(store)] = (store, url)
+        return store
+
+    async def open(self) -> Store:
+        self.births += 1
+        return await self.at(self.new_url())
+
+    async def reopen(self, store: Store) -> Store:
+        await store.close()
+        return await self.at(self.opened[id(store)][1])
+
+    async def join(self, store: Store) -> Store:
+        return store
+
+    async def advance(self, ms: float) -> None:
+        self.runtime.advance(ms)
+
+    async def step_wall(self, ms: float) -> None:
+        self.runtime.step_wall(ms)
+
+    async def close(self) -> None:
+        for store, _ in self.opened.values():
+            await store.close()
+
+
+class MemoryFactory(UrlFactory):
+    """No excuse: it is the reference."""
+
+    name = "memory"
+    durability = Durability.VOLATILE
+
+    def new_url(self) -> str:
+        return f"memory://{self.folder.as_posix().replace('/', '.')}.{self.births}"
+
+    async def reopen(self, store: Store) -> Store:
+        # Another door first: a memory store lives as long as one is open.
+        again = await self.join(store)
+        await store.close()
+        return again
+
+    async def join(self, store: Store) -> Store:
+        return await self.at(self.opened[id(store)][1])
+
+
+class SqliteFactory(UrlFactory):
+    """A file; one process, and one store object in it, holds it alone."""
+
+    name = "sqlite"
+    durability = Durability.POWER
+
+    def new_url(self) -> str:
+        return f"sqlite:///{self.folder / f'{self.births}.db'}"
+
+
+# A `RemoteFactory` (a Store service in front of either) finds its place here.
+FACTORIES: tuple[type[UrlFactory], ...] = (MemoryFactory, SqliteFactory)
+
+
+@pytest.fixture(params=FACTORIES, ids=lambda factory: factory.name)
+async def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[StoreFactory]:
+    factory = request.param(tmp_path)
+    yield factory
+    await factory.close()

@@ -1,0 +1,76 @@
+"""What the memory driver alone promises: shared names, refused URLs, a flat cost of claims."""
+
+import pytest
+
+from stepwell.core.errors import StoreRefused
+from stepwell.core.ports import Store
+from stepwell.testing.conformance import ask
+from stepwell.testing.conformance import builders as b
+from stepwell.testing.runtime import ManualRuntime
+from stepwell_drivers.memory import agenda as agenda_module
+from stepwell_drivers.memory import open_store
+
+
+async def _open(url: str = "memory://") -> Store:
+    return await open_store(url, runtime=ManualRuntime(url))
+
+
+async def test_each_open_without_a_name_is_a_new_empty_store() -> None:
+    one, two = await _open(), await _open()
+    await ask.must(one, b.born())
+    assert await ask.version_of(two) == 0
+
+
+async def test_a_name_is_one_store_until_the_last_closes_it() -> None:
+    one, two = await _open("memory://shared"), await _open("memory://shared")
+    await ask.must(one, b.born())
+    await one.close()
+    await one.close()
+    assert await ask.version_of(two) == 1
+    three = await _open("memory://shared")
+    await two.close()
+    assert await ask.version_of(three) == 1
+    await three.close()
+    again = await _open("memory://shared")
+    assert await ask.version_of(again) == 0
+    await again.close()
+
+
+@pytest.mark.parametrize(
+    "url", ["memory://?a=b", "memory://x?a=b", "memory://u:p@x", "mem://x", "memory:"]
+)
+async def test_anything_but_a_name_is_refused(url: str) -> None:
+    with pytest.raises(StoreRefused, match="memory://NAME"):
+        await _open(url)
+
+
+async def test_a_claim_costs_the_same_beside_many_parked_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store = await _open()
+    for at in range(20_000):
+        parked = [b.ready("x", delay_ms=10**7), b.ready("y", role="other")]
+        await ask.must(store, b.born(f"p{at}", executions=parked, timers=[b.timer(10**7)]))
+    await ask.must(store, b.born("wanted", executions=[b.ready()]))
+    looked_at = 0
+    real = agenda_module.LazyHeap.first
+
+    def counted(heap: agenda_module.LazyHeap) -> object:
+        nonlocal looked_at
+        looked_at += 1
+        return real(heap)
+
+    monkeypatch.setattr(agenda_module.LazyHeap, "first", counted)
+    assert [step.run_id for step in await ask.ready_steps(store)] == ["wanted"]
+    assert looked_at < 20
+
+
+async def test_dead_entries_do_not_pile_up() -> None:
+    runtime = ManualRuntime()
+    store = await open_store("memory://", runtime=runtime)
+    commit = await ask.must(store, b.born_leased(lease_ms=3_600_000))
+    for at in range(5_000):
+        lease = b.lease(token=str(at), lease_ms=3_600_000)
+        commit = await ask.must(store, b.step(commit, executions=[b.leased()], leases=[lease]))
+    asleep = store._kept.agenda._asleep  # pyright: ignore[reportAttributeAccessIssue] - the driver's own
+    assert len(asleep._entries) < 200
