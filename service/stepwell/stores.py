@@ -46,14 +46,11 @@ def mask_url(url: str) -> str:
     scheme, separator, rest = url.partition("://")
     if not separator:
         return url
-    path, question, query = rest.partition("?")
-    if "@" in query and "@" not in path:
-        # A password with a bare `?` in it: all up to the last `@` is credentials.
-        path, question, query = rest, "", ""
-    credentials, at, place = path.rpartition("@")
+    # Up to the last `@` of all: a password may have a bare `?`, `/` or `@` in it.
+    credentials, at, place = rest.rpartition("@")
     user, colon, _ = credentials.partition(":")
     masked = f"{user}{':***' if colon else ''}{at}{place}"
-    return f"{scheme}://{masked}" + _SECRET.sub(r"\1***", question + query)
+    return f"{scheme}://" + _SECRET.sub(r"\1***", masked)
 
 
 def _load(point: EntryPoint) -> _Opener:

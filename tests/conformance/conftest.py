@@ -23,6 +23,7 @@ class UrlFactory:
     name = ""
     durability = Durability.VOLATILE
     excuses: Mapping[str, str] = {}
+    grain_ms = 1
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

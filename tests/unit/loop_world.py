@@ -11,9 +11,20 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from stepwell.core.fold import fold
-from stepwell.core.inputs import Context, Input, Reply, Start, TakeLease, Transition
+from stepwell.core.inputs import (
+    Completed,
+    Context,
+    Delivery,
+    Failed,
+    Input,
+    Reply,
+    Result,
+    Start,
+    TakeLease,
+    Transition,
+)
 from stepwell.core.loop import advance
-from stepwell.core.model import Event, Execution, Plan, Run, RunSpec, Task, TaskSpec
+from stepwell.core.model import Event, Execution, Failure, Plan, Run, RunSpec, Task, TaskSpec
 from stepwell.core.ports import OpenExecution
 from stepwell.core.state import RunState
 from stepwell.core.states import (
@@ -42,17 +53,21 @@ class World:
         self.tokens: set[str] = set()
         self.timers: dict[str, int] = {}
         self.now_us = 1_000_000
+        self._minted = 0
 
     # --- acting -----------------------------------------------------------------------------------
 
-    def do(self, *inputs: Input) -> tuple[Reply, ...]:
-        """Advance, check, apply."""
+    def do(self, *inputs: Input, eager: bool = False) -> tuple[Reply, ...]:
+        """Advance, check, apply; `eager` leases in the same transition what it offers."""
         self.now_us += 1_000
         context = Context(now_us=self.now_us, seed=self.seed)
         before = _picture(self.state)
         transition = advance(self.state, inputs, context)
         assert _picture(self.state) == before, "advance changed the state that it was given"
         assert advance(self.state, inputs, context) == transition, "advance is not a function"
+        if eager and transition.offered:
+            takes = [self.take(name) for name in transition.offered]
+            transition = advance(self.state, takes, context, after=transition)
         if transition.changes_something:
             self._check(transition)
             self.state.apply(transition)
@@ -71,12 +86,39 @@ class World:
         tasks = None if plan is None else tuple(plan)
         return self.do(Start(spec=whole, plan=tasks, stages=stages))[0]
 
+    def take(self, execution_id: str, *, stages: tuple[StepKind, ...] = BOTH) -> TakeLease:
+        """Return a lease with a fresh token."""
+        self._minted += 1
+        token = f"token-{self._minted}"
+        return TakeLease(execution_id=execution_id, token=token, worker_id="w", stages=stages)
+
     def lease(self, execution_id: str, *, stages: tuple[StepKind, ...] = BOTH) -> str:
         """Lease a ready execution; returns its token."""
-        token = f"token-{len(self.tokens)}"
-        take = TakeLease(execution_id=execution_id, token=token, worker_id="w", stages=stages)
+        take = self.take(execution_id, stages=stages)
         assert self.do(take)[0].status == "ACCEPTED"
-        return token
+        return take.token
+
+    def deliver(self, execution_id: str, result: Result, **fields: object) -> Reply:
+        """Say what became of an execution, leasing it first if it is only ready."""
+        row = self.state.open.get(execution_id)
+        if row is not None and row.execution.status is ExecutionStatus.READY:
+            self.lease(execution_id)
+        token = self.held(execution_id).token
+        delivery = Delivery(execution_id=execution_id, token=token, result=result)
+        return self.do(replace(delivery, **fields))[0]
+
+    def complete(self, *task_ids: str) -> None:
+        """Complete these tasks, one after the other."""
+        for task_id in task_ids:
+            attempt = self.task(task_id).attempts
+            assert self.deliver(f"task:{task_id}#{attempt}", Completed()).status == "ACCEPTED"
+
+    def fail(self, task_id: str, **failure: object) -> None:
+        """Fail an attempt at this task."""
+        attempt = self.task(task_id).attempts
+        kind = str(failure.pop("kind", "Boom"))
+        result = Failed(failure=replace(Failure(kind=kind), **failure))
+        assert self.deliver(f"task:{task_id}#{attempt}", result).status == "ACCEPTED"
 
     # --- looking ------------------------------------------------------------------------------------
 
@@ -120,8 +162,7 @@ class World:
                 e for e in transition.executions if e.execution_id == lease.execution_id
             )
             if execution.task_id:
-                assert self.state.tasks[execution.task_id].status is not TaskStatus.COMPLETED, "S6"
-                self._check_order(execution.task_id)
+                self._check_lease(execution.task_id, transition)
         for execution in transition.executions:
             known = self.executions.get(execution.execution_id)
             assert known is None or known.status in OPEN, "S9: attempts are never reused"
@@ -139,9 +180,15 @@ class World:
                 self.timers[timer.name] = timer.delay_ms
         self.events.extend(transition.events)
 
-    def _check_order(self, task_id: str) -> None:
-        for dependency in self.state.graph.specs[task_id].depends_on:
-            assert self.state.tasks[dependency].status in SETTLED, "S11"
+    def _check_lease(self, task_id: str, transition: Transition) -> None:
+        after = {**self.state.tasks, **{task.task_id: task for task in transition.tasks}}
+        before = self.state.tasks.get(task_id)
+        if before is not None and before.revision == after[task_id].revision:
+            assert before.status is not TaskStatus.COMPLETED, "S6"
+        new = transition.plan.tasks if transition.plan is not None else ()
+        specs = {**self.state.graph.specs, **{spec.task_id: spec for spec in new}}
+        for dependency in specs[task_id].depends_on:
+            assert after[dependency].status in SETTLED, "S11"
 
     def _check_state(self, transition: Transition) -> None:
         state = self.state

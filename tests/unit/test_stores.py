@@ -43,6 +43,8 @@ async def test_a_driver_whose_package_is_missing_says_what_to_install(
         ("postgresql://u:p@ss/w?rd@h/d?sslmode=require", "postgresql://u:***@h/d?sslmode=require"),
         ("redis://:p@h", "redis://:***@h"),
         ("grpc://h:1?token=t&a=b&Api_Key=k", "grpc://h:1?token=***&a=b&Api_Key=***"),
+        ("grpc://h:1?token=a@b", "grpc://h:***@b"),
+        ("grpc://h?token=a@b", "grpc://h?token=***"),
         ("no url", "no url"),
     ],
 )

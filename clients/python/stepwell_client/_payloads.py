@@ -216,8 +216,8 @@ def _convert_generic(value: Any, annotation: Any, origin: Any, path: str) -> Any
             raise _misfit(value, annotation, path)
         listed = enumerate(cast("list[Any]", value))
         items = [_convert(item, arguments[0], f"{path}[{n}]") for n, item in listed]
-        made: Any = origin if issubclass(origin, tuple | set | frozenset) else list
-        return made(items)
+        concrete = issubclass(origin, tuple | set | frozenset)
+        return cast("Callable[[list[Any]], Any]", origin if concrete else list)(items)
     return value
 
 

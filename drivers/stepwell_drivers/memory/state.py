@@ -328,10 +328,14 @@ class State:
         if cursor in {"", "now"}:
             return len(self._feed) if cursor else 0
         store_id, _, place = cursor.rpartition(".")
-        if store_id == self.store_id and place.isdecimal() and int(place) <= len(self._feed):
+        if store_id == self.store_id and _is_number(place) and int(place) <= len(self._feed):
             return int(place)
         raise InvalidArgument("the feed cursor is none of this store's")
 
 
 def _capped(us: int, limit_us: int) -> int:
     return min(us, limit_us) if limit_us else us
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) < 20

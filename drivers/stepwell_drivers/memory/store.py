@@ -248,7 +248,7 @@ class MemoryStore:
 def _place(cursor: str) -> int:
     if not cursor:
         return 0
-    if not cursor.isdecimal():
+    if not (cursor.isascii() and cursor.isdecimal() and len(cursor) < 20):
         raise InvalidArgument("the page cursor is none of this store's")
     return int(cursor)
 

@@ -55,7 +55,7 @@ _pick_plans = Pick(schema.plans, (*_RUN, "revision"), run_rows.PLAN)
 _put_executions = Insert(
     schema.executions,
     step_rows.EXECUTION,
-    key=(*_RUN, "execution_id"),
+    key=(*_RUN, "task_id", "execution_id"),
     replaced=step_rows.EXECUTION_MOVING,
 )
 _put_outcomes = Insert(schema.outcomes, step_rows.OUTCOME, key=(*_RUN, "execution_id"))
@@ -313,7 +313,7 @@ def _changed(commit: Commit) -> str | None:
     if commit.tasks:
         changed["tasks"] = [task.task_id for task in commit.tasks]
     if commit.executions:
-        changed["executions"] = [row.execution_id for row in commit.executions]
+        changed["executions"] = [(row.task_id, row.execution_id) for row in commit.executions]
     if commit.inputs:
         changed["inputs"] = [request.input_id for request in commit.inputs]
     if commit.request is not None:

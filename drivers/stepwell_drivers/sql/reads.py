@@ -45,7 +45,9 @@ _HOLDER = (
     *("progress_media_type", "progress"),
 )
 # Written out, not parameters: else the partial index would not be used.
-_OPEN_ONES = [literal_column(status) for status in ("'READY'", "'LEASED'", "'UNKNOWN_OUTCOME'")]
+_OPEN_ONES: list[ColumnElement[str]] = [
+    literal_column(status) for status in ("'READY'", "'LEASED'", "'UNKNOWN_OUTCOME'")
+]
 _NO_HOLDER = ("", "", "", "", "", None, None)
 
 
@@ -104,7 +106,7 @@ _changes = Query(
 _pick_plans = Pick(schema.plans, (*_RUN, "revision"), run_rows.PLAN)
 _pick_tasks = Pick(schema.tasks, (*_RUN, "task_id"), ("position", *run_rows.TASK_READ))
 _pick_executions = Pick(
-    schema.executions, (*_RUN, "execution_id"), ("seq", *step_rows.EXECUTION_READ)
+    schema.executions, (*_RUN, "task_id", "execution_id"), ("seq", *step_rows.EXECUTION_READ)
 )
 _pick_leases = Pick(schema.leases, (*_RUN, "execution_id"), ("execution_id", *_HOLDER))
 _pick_inputs = Pick(schema.inputs, (*_RUN, "input_id"), ("seq", *step_rows.INPUT_READ))
@@ -143,7 +145,8 @@ class Changed(Struct, omit_defaults=True):
 
     plan: int = 0
     tasks: list[str] = []
-    executions: list[str] = []
+    executions: list[tuple[str, str]] = []
+    """Task and execution."""
     inputs: list[str] = []
     request: bool = False
 
@@ -177,8 +180,9 @@ def load(
         names = (tenant_id, run_id)
         plans = _pick_plans.run(connection, [(*names, each) for each in sorted(delta.plans)])
         tasks = _in_order(connection, names, delta.tasks)
-        wanted = [(*names, name) for name in delta.executions]
+        wanted = [(*names, *pair) for pair in delta.executions]
         executions = _by_seq(_pick_executions.run(connection, wanted))
+        wanted = [(*names, name) for _, name in delta.executions]
         holders = _pick_leases.run(connection, wanted)
         wanted = [(*names, name) for name in delta.inputs]
         inputs = _by_seq(_pick_inputs.run(connection, wanted))
@@ -204,7 +208,7 @@ class _Delta(Struct):
 
     plans: set[int]
     tasks: dict[str, None]
-    executions: dict[str, None]
+    executions: dict[tuple[str, str], None]
     inputs: dict[str, None]
 
 

@@ -27,8 +27,8 @@ QUEUED_MAX = 20_000
 GROUP_MAX = 1_024
 """Commits and other rows to write in one transaction, counted before they are known in full."""
 BUSY_TRIES = 3
-LOG_CHANGES_MAX = 20_000
-"""Rows changed between two checkpoints: some 20 MB of log with small rows."""
+LOG_CHANGES_MAX = 8_000
+"""Rows changed between two checkpoints: some 25 MB of log where 60 runs take turns."""
 LOG_BYTES_MAX = 32 * 1024 * 1024
 """Payload bytes between two checkpoints."""
 SWEEP_SECONDS = 60.0

@@ -169,16 +169,23 @@ def resume(draft: Draft, command: Resume) -> Reply:
 
 
 def _failed_tasks(draft: Draft) -> list[str]:
-    """Return what a resume runs again: failures that stopped something, and what they stopped."""
+    """Return what a resume runs again: failures that stopped something, and what they stopped.
+
+    A failure that was passed over before, so that something was built on it, stays.
+    """
     if draft.run.phase is not Phase.EXECUTING:
         return []
-    again: list[str] = []
-    for task_id, spec in draft.graph.specs.items():
-        status = draft.task(task_id).status
-        stopped = status is TaskStatus.FAILED and spec.on_failure is not OnFailure.CONTINUE
-        if stopped or status is TaskStatus.SKIPPED:
-            again.append(task_id)
-    return again
+    return [task_id for task_id in draft.graph.specs if _runs_again(draft, task_id)]
+
+
+def _runs_again(draft: Draft, task_id: str) -> bool:
+    status = draft.task(task_id).status
+    if status is TaskStatus.FAILED and draft.spec(task_id).on_failure is OnFailure.CONTINUE:
+        return False
+    return status in (TaskStatus.FAILED, TaskStatus.SKIPPED) and all(
+        draft.task(dependent).status in (TaskStatus.PENDING, TaskStatus.SKIPPED)
+        for dependent in draft.graph.dependents.get(task_id, ())
+    )
 
 
 def answer(draft: Draft, command: Answer) -> Reply:

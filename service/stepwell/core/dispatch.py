@@ -42,7 +42,7 @@ def settle(draft: Draft) -> None:
     if not draft.run.ended:
         if draft.run.status is not RunStatus.PAUSED:
             _offer(draft)
-        _say_status(draft)
+        say_status(draft)
 
 
 def enter(draft: Draft, trigger: Trigger, **fields: object) -> None:
@@ -219,7 +219,7 @@ def _offer(draft: Draft) -> None:
         offer_task(draft, task_id, delay_ms=delay_ms)
 
 
-def _say_status(draft: Draft) -> None:
+def say_status(draft: Draft) -> None:
     """Bring `status` and `blocked_on` in line with what is open."""
     leased = ready = False
     delay_ms: int | None = None

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from stepwell.core import attempts, commands, failures, outcomes
-from stepwell.core.dispatch import settle
+from stepwell.core.dispatch import say_status, settle
 from stepwell.core.draft import Draft
 from stepwell.core.inputs import (
     Answer,
@@ -60,15 +60,18 @@ def advance(
     """Decide what these inputs, taken in their order, make of the run.
 
     `after` is a transition of the same state that isn't committed yet: the answer then holds both,
-    so that a lease is taken in the commit that made its step ready. A transition without events
+    so that a lease is taken in the commit that made its step ready; then `inputs` are leases and
+    nothing else. A transition without events
     changes nothing and needs no commit; its replies are true at once.
 
     At most one input of a batch may carry a `request_id`.
     """
     draft = Draft(state, context, after)
     replies = tuple(_reply(draft, one) for one in inputs)
-    if draft.changed:
+    if draft.changed and after is None:
         settle(draft)
+    elif draft.changed:
+        say_status(draft)
     return draft.finish(replies if after is None else after.replies + replies)
 
 

@@ -8,7 +8,8 @@ compares versions and tokens, stamps times, keeps rows and tells what is due.
 tenant is a missing run. Any text is a legal tenant, run or queue name to a store.
 
 **Errors.** Every method may raise `StoreUnavailable` (nothing was done). `commit` may also raise
-`OutcomeUnknown`. Nothing else is raised for a legal call; a driver translates its own errors.
+`OutcomeUnknown`. Nothing else is raised for a legal call; a driver translates its own errors. A
+store that was closed is unavailable. A cursor that no store made raises `InvalidArgument`.
 
 **Time.** A store has one clock. Durations come in, moments go out, and only the store compares
 them. No caller's clock decides what is due.
@@ -62,7 +63,10 @@ class Lease(Record, frozen=True, kw_only=True):
     lease_ms: int
     """It expires this long after the commit, or after the last renewal."""
     limit_ms: int = 0
-    """No renewal moves it beyond this long after the commit; 0: no such end."""
+    """No renewal moves it beyond this long after the commit; 0: no such end.
+
+    A lease that ends there is due as ATTEMPT_TIMED_OUT, one that ends before as LEASE_EXPIRED.
+    """
 
 
 class Fence(Record, frozen=True, kw_only=True):
@@ -411,7 +415,8 @@ class Store(Protocol):
         a commit changed it; a commit that makes something ready or due again is not held up by an
         earlier hold.
 
-        Never early: nothing is returned before its delay is over by the store's clock.
+        Never early: nothing is returned before its delay is over by the store's clock. A restart
+        may forget holds, and nothing else.
         """
         ...
 
@@ -452,7 +457,8 @@ class Store(Protocol):
         """Return the events numbered above `after`; None: there is no such run.
 
         At least one whole commit where there is one; stops before the commit that would take it
-        over `limit` events. Never a part of a commit. `after` beyond the last: an empty page.
+        over `limit` events. Never a part of a commit, but for the rest of one
+        that `after` lies within. `after` beyond the last: an empty page.
         """
         ...
 

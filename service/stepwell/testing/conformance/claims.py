@@ -290,7 +290,7 @@ class TestHolds(Cases):
             assert (len(answer.ready[0]), len(answer.due)) == (1, 1)
             await open_store.advance(1)
 
-    @promises("claim", "What is held comes back when the hold is over")
+    @promises("claim", "A restart may forget holds, and nothing else.")
     async def test_L2_a_claim_whose_answer_was_lost_loses_nothing_over_a_restart(
         self, store: Store, open_store: StoreFactory
     ) -> None:

@@ -58,7 +58,7 @@ class TestEvents(Cases):
             assert await _numbers(store, after) == list(range(after + 1, 5))
 
     @promises("read_events", "stops before the commit that would take it over `limit` events.")
-    @promises("read_events", "Never a part of a commit.")
+    @promises("read_events", "Never a part of a commit")
     @promises("EventPage", "Whole commits' events, in order.")
     async def test_E8_a_page_ends_where_a_commit_ends(self, store: Store) -> None:
         await _sizes(store, 2, 3, 1, 4)
@@ -69,6 +69,13 @@ class TestEvents(Cases):
         assert await _numbers(store, 2, 3) == [3, 4, 5]
         assert await _numbers(store, 2, 7) == [3, 4, 5, 6]
 
+    @promises("read_events", "but for the rest of one that `after` lies within.")
+    async def test_E3_a_read_from_within_a_commit_goes_on_with_its_rest(self, store: Store) -> None:
+        await _sizes(store, 1, 4, 2)
+        assert await _numbers(store, 3, 1) == [4, 5]
+        assert await _numbers(store, 3, 4) == [4, 5, 6, 7]
+        assert await _numbers(store, 3, 3) == [4, 5]
+
     @promises("read_events", "At least one whole commit where there is one")
     async def test_E8_a_commit_larger_than_the_limit_comes_whole(self, store: Store) -> None:
         await _sizes(store, 1, 512, 5)
@@ -77,7 +84,7 @@ class TestEvents(Cases):
         assert await _numbers(store, 513, 1) == list(range(514, 519))
 
     @promises("read_events", "Return the events numbered above `after`")
-    @promises("read_events", "Never a part of a commit.")
+    @promises("read_events", "Never a part of a commit")
     async def test_E3_E8_pages_of_any_size_join_without_gap_or_repeat(self, store: Store) -> None:
         commit = await _sizes(store, 1, 3, 0, 2, 4, 1, 1, 7)
         last = commit.run.last_event

@@ -57,6 +57,11 @@ class StoreFactory(Protocol):
         """
         ...
 
+    @property
+    def grain_ms(self) -> int:
+        """How exactly `advance` moves the clock: 1 where time stands still otherwise."""
+        ...
+
     async def step_wall(self, ms: float) -> None:
         """Set the wall clock of the store's process forth or back, without any time passing."""
         ...

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 
 import pytest
 
@@ -116,32 +116,34 @@ class TestStore(Cases):
 
     @promises("Errors", "Every method may raise `StoreUnavailable` (nothing was done).")
     @promises(
-        "Errors", "Nothing else is raised for a legal call; a driver translates its own errors."
+        "Errors",
+        "A store that was closed is unavailable.",
+        "Nothing else is raised for a legal call; a driver translates its own errors.",
     )
     async def test_a_closed_store_is_unavailable(self, store: Store) -> None:
         await store.close()
-        calls: list[Awaitable[object]] = [
-            store.commit([b.born()]),
-            store.renew([b.renewal()]),
-            store.put_presence([b.presence()], ttl_ms=1),
-            store.append_logs(b.TENANT, b.RUN, [b.line("x")]),
-            store.delete_run(b.TENANT, b.RUN, version=1),
-            store.claim(ClaimRequest(wants=(b.want(),))),
-            store.get_run(b.TENANT, b.RUN),
-            store.load(b.TENANT, b.RUN),
-            store.read_payloads(b.TENANT, b.RUN, [INPUT_KEY]),
-            store.read_outcomes(b.TENANT, b.RUN, ["x"]),
-            store.read_plan(b.TENANT, b.RUN, 1),
-            store.read_events(b.TENANT, b.RUN, after=0, limit=1),
-            store.list_runs(RunQuery(tenant_id=b.TENANT)),
-            store.list_tasks(b.TENANT, b.RUN),
-            store.list_executions(b.TENANT, b.RUN),
-            store.read_messages(b.TENANT, b.RUN),
-            store.read_logs(b.TENANT, b.RUN),
-            store.list_presence(b.TENANT),
-            store.list_leases(b.TENANT, "worker-1"),
-            store.feed(),
+        calls: list[Callable[[], Awaitable[object]]] = [
+            lambda: store.commit([b.born()]),
+            lambda: store.renew([b.renewal()]),
+            lambda: store.put_presence([b.presence()], ttl_ms=1),
+            lambda: store.append_logs(b.TENANT, b.RUN, [b.line("x")]),
+            lambda: store.delete_run(b.TENANT, b.RUN, version=1),
+            lambda: store.claim(ClaimRequest(wants=(b.want(),))),
+            lambda: store.get_run(b.TENANT, b.RUN),
+            lambda: store.load(b.TENANT, b.RUN),
+            lambda: store.read_payloads(b.TENANT, b.RUN, [INPUT_KEY]),
+            lambda: store.read_outcomes(b.TENANT, b.RUN, ["x"]),
+            lambda: store.read_plan(b.TENANT, b.RUN, 1),
+            lambda: store.read_events(b.TENANT, b.RUN, after=0, limit=1),
+            lambda: store.list_runs(RunQuery(tenant_id=b.TENANT)),
+            lambda: store.list_tasks(b.TENANT, b.RUN),
+            lambda: store.list_executions(b.TENANT, b.RUN),
+            lambda: store.read_messages(b.TENANT, b.RUN),
+            lambda: store.read_logs(b.TENANT, b.RUN),
+            lambda: store.list_presence(b.TENANT),
+            lambda: store.list_leases(b.TENANT, "worker-1"),
+            store.feed,
         ]
         for call in calls:
             with pytest.raises(StoreUnavailable):
-                await call
+                await call()

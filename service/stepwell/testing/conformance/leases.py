@@ -152,9 +152,9 @@ class TestLeases(Cases):
         self, store: Store, open_store: StoreFactory
     ) -> None:
         await ask.must(store, b.born_leased(lease_ms=10_000))
-        await open_store.advance(9_000)
+        await open_store.advance(10_000 - open_store.grain_ms)
         assert await ask.due_now(store) == []
-        await open_store.advance(1_000)
+        await open_store.advance(open_store.grain_ms)
         (due,) = await ask.due_now(store)
         assert (due.kind, due.name, due.token) == (DueKind.LEASE_EXPIRED, b.STEP, "t1")
         assert (due.tenant_id, due.run_id, due.version) == (b.TENANT, b.RUN, 1)
@@ -208,9 +208,9 @@ class TestLeases(Cases):
         for _ in range(5):
             await open_store.advance(9_000)
             assert list(await store.renew([b.renewal(lease_ms=10_000)])) == [True]
-        await open_store.advance(9_000)
+        await open_store.advance(10_000 - open_store.grain_ms)
         assert await ask.due_now(store) == []
-        await open_store.advance(1_000)
+        await open_store.advance(open_store.grain_ms)
         assert await ask.due_names(store) == [b.STEP]
 
     @promises("renew", "Move each lease's deadline to `lease_ms` from now")
@@ -230,9 +230,9 @@ class TestLeases(Cases):
         await ask.must(store, b.born_leased(lease_ms=10_000, limit_ms=15_000))
         await open_store.advance(9_000)
         assert list(await store.renew([b.renewal(lease_ms=10_000)])) == [True]
-        await open_store.advance(5_000)
+        await open_store.advance(6_000 - open_store.grain_ms)
         assert await ask.due_now(store) == []
-        await open_store.advance(1_000)
+        await open_store.advance(open_store.grain_ms)
         (due,) = await ask.due_now(store)
         assert (due.kind, due.token) == (DueKind.ATTEMPT_TIMED_OUT, "t1")
 
@@ -244,7 +244,7 @@ class TestLeases(Cases):
         await open_store.advance(5_000)
         assert [due.kind for due in await ask.due_now(store)] == [DueKind.ATTEMPT_TIMED_OUT]
 
-    @promises("Lease.limit_ms", "0: no such end.")
+    @promises("Lease.limit_ms", "0: no such end.", "A lease that ends there is due as")
     async def test_a_lease_that_ends_before_its_limit_expired_for_want_of_heartbeats(
         self, store: Store, open_store: StoreFactory
     ) -> None:

@@ -4,9 +4,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
+import pytest
+
+from stepwell.core.errors import InvalidArgument
 from stepwell.core.model import Outcome, Payload
-from stepwell.core.ports import INPUT_KEY, ExecutionPage, MessagePage, Store, TaskPage
+from stepwell.core.ports import INPUT_KEY, ExecutionPage, MessagePage, RunQuery, Store, TaskPage
 from stepwell.core.states import TaskStatus
 from stepwell.runtime import SystemRuntime
 from stepwell.testing.conformance import ask
@@ -96,6 +100,24 @@ class TestPages(Cases):
         page = await store.list_tasks(b.TENANT, b.RUN)
         assert page.cursor == ""
         assert page.tasks[0] == third.tasks[0]
+
+    @promises("Errors", "A cursor that no store made raises `InvalidArgument`.")
+    @pytest.mark.parametrize("cursor", ["nonsense", "1.5", "\x00", "\u0663", "x" * 10_000])
+    async def test_a_page_cursor_that_no_store_made_is_an_invalid_argument(
+        self, store: Store, cursor: str
+    ) -> None:
+        await ask.must(store, b.born())
+        query = RunQuery(tenant_id=b.TENANT, cursor=cursor)
+        reads: list[Callable[[], Awaitable[object]]] = [
+            lambda: store.list_tasks(b.TENANT, b.RUN, cursor=cursor),
+            lambda: store.list_executions(b.TENANT, b.RUN, cursor=cursor),
+            lambda: store.read_messages(b.TENANT, b.RUN, cursor=cursor),
+            lambda: store.read_logs(b.TENANT, b.RUN, cursor=cursor),
+            lambda: store.list_runs(query),
+        ]
+        for read in reads:
+            with pytest.raises(InvalidArgument):
+                await read()
 
     @promises("list_tasks", "Return a run's tasks")
     async def test_a_missing_run_has_no_pages(self, store: Store) -> None:

@@ -101,6 +101,16 @@ class TestSentAgain(Cases):
         await ask.must(store, b.step(first, commit_id="same"))
         assert await ask.version_of(store) == 2
 
+    @promises("commit", "A commit whose `(run, version, commit_id)` was applied before")
+    async def test_S4_a_commit_id_of_another_version_is_no_excuse_for_a_conflict(
+        self, store: Store
+    ) -> None:
+        first = await ask.must(store, b.born(commit_id="one"))
+        second = await ask.must(store, b.step(first, commit_id="two"))
+        for commit, used in ((first, "two"), (second, "one")):
+            assert await ask.verdicts(store, replace(commit, commit_id=used)) == [CONFLICT]
+        assert await ask.version_of(store) == 2
+
     @promises("commit", "The version is looked at before the fences.")
     async def test_a_commit_that_is_late_and_fenced_out_is_told_of_the_version(
         self, store: Store

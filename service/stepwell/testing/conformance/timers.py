@@ -25,9 +25,9 @@ class TestDue(Cases):
     @promises("Due.name", "The execution's id, or the timer's name.")
     async def test_C2_a_timer_is_never_early(self, store: Store, open_store: StoreFactory) -> None:
         await ask.must(store, b.born(timers=[b.timer(10_000, "wake")]))
-        await open_store.advance(9_000)
+        await open_store.advance(10_000 - open_store.grain_ms)
         assert await ask.due_now(store) == []
-        await open_store.advance(1_000)
+        await open_store.advance(open_store.grain_ms)
         assert await ask.due_now(store) == [
             Due(tenant_id=b.TENANT, run_id=b.RUN, kind=DueKind.TIMER, name="wake", version=1)
         ]
@@ -40,9 +40,9 @@ class TestDue(Cases):
         self, store: Store, open_store: StoreFactory
     ) -> None:
         await ask.must(store, b.born(executions=[b.ready(delay_ms=10_000)]))
-        await open_store.advance(9_000)
+        await open_store.advance(10_000 - open_store.grain_ms)
         assert await ask.ready_ids(store) == []
-        await open_store.advance(1_000)
+        await open_store.advance(open_store.grain_ms)
         assert await ask.ready_ids(store) == [b.STEP]
 
     @promises("Timer.delay_ms", "below 0: the timer is taken away.")

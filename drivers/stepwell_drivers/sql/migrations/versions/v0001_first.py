@@ -135,9 +135,9 @@ executions = Table(
     *_numbers("version", "iteration", "attempt", "priority", "delay_ms", "available_us"),
     *_numbers("begun", "has_result", "offered_us", "leased_us", "ended_us"),
     *_json("failure", "usage"),
-    UniqueConstraint("tenant_id", "run_id", "execution_id"),
+    # An execution is of one task for ever: so its key serves those who ask by task, too.
+    UniqueConstraint("tenant_id", "run_id", "task_id", "execution_id"),
     Index("executions_in_order", "tenant_id", "run_id", "seq"),
-    Index("executions_of_task", "tenant_id", "run_id", "task_id", "seq"),
     Index(
         "executions_open",
         "tenant_id",
@@ -201,6 +201,7 @@ timers = Table(
 events = Table(
     "events",
     metadata,
+    _seq(),
     *_words("tenant_id", "run_id"),
     *_numbers("number", "version"),
     *_words("type"),
@@ -208,8 +209,7 @@ events = Table(
     *_words("task_id", "execution_id", "input_id", "message"),
     *_numbers("plan_revision"),
     *_json("changes"),
-    PrimaryKeyConstraint("tenant_id", "run_id", "number"),
-    sqlite_with_rowid=False,
+    UniqueConstraint("tenant_id", "run_id", "number"),
 )
 
 commits = Table(

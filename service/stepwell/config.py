@@ -1,0 +1,257 @@
+"""The settings of a server: flags over environment over `stepwell.toml`, unknown keys refused.
+
+    STEPWELL_GRPC__PORT=7000 stepwell serve        # the environment; `__` enters a group
+    [grpc]                                         # stepwell.toml
+    port = 7000
+
+`load()` reads all three. Durations are in milliseconds and say so in their names. Secrets are never
+part of a `repr`.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any, Literal, cast
+
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    model_validator,
+)
+from pydantic_settings import BaseSettings, EnvSettingsSource
+from pydantic_settings.exceptions import SettingsError
+
+FILE_NAME = "stepwell.toml"
+ENV_PREFIX = "STEPWELL_"
+ENV_FILE = "STEPWELL_CONFIG"
+"""Names another file than `stepwell.toml` in the working directory."""
+
+_NAME = r"^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}$"
+_Port = Annotated[int, Field(ge=0, le=65_535)]
+_Ms = Annotated[int, Field(ge=1, le=24 * 3600 * 1000)]
+
+
+class SettingsRefused(ValueError):
+    """The server can't start like this; the message says what to do about it."""
+
+
+def state_folder() -> Path:
+    """Return where this user's state lies: `$XDG_STATE_HOME` or `~/.local/state`, then `stepwell`."""
+    # A relative one is to be passed over, says the XDG base directory specification.
+    named = Path(os.environ.get("XDG_STATE_HOME", ""))
+    return (named if named.is_absolute() else Path.home() / ".local" / "state") / "stepwell"
+
+
+def _token_file() -> Path:
+    return state_folder() / "token"
+
+
+class Group(BaseModel):
+    """The base of the groups: a key that isn't known is an error."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class StoreSettings(Group):
+    """Where the state is kept."""
+
+    url: SecretStr = SecretStr("memory://")
+    """The scheme picks the driver. It may hold a password, so it is shown nowhere."""
+
+
+class GrpcSettings(Group):
+    """Where the server listens, and how patient it is with its peers."""
+
+    host: str = "127.0.0.1"
+    port: _Port = 7878
+    """0: a free one. With `socket` and no port named, the socket alone is listened on."""
+    socket: Path | None = None
+    insecure_allow_remote: bool = False
+    """Listen on addresses that other machines reach, although nothing is encrypted."""
+    concurrent_streams_max: Annotated[int, Field(ge=1)] = 1_000
+    """Per connection."""
+    concurrent_rpcs_max: Annotated[int, Field(ge=1)] = 10_000
+    keepalive_ms: _Ms = 10_000
+    keepalive_timeout_ms: _Ms = 5_000
+
+
+class StaticToken(Group):
+    """A credential that was given out: what it may do, for which tenant."""
+
+    name: str = Field(default="", pattern=_NAME + "|^$")
+    """Who bears it, as runs show it; empty: made from the token's hash."""
+    token_sha256: SecretStr | None = None
+    """The hash of the token, in hex."""
+    token_file: Path | None = None
+    """A file with the token, of the server's user and closed to others."""
+    tenant: str = Field(pattern=_NAME)
+    scopes: frozenset[str] = Field(min_length=1)
+    expires: AwareDatetime | None = None
+
+    @model_validator(mode="after")
+    def _one_source(self) -> StaticToken:
+        if (self.token_sha256 is None) == (self.token_file is None):
+            raise ValueError("give either token_sha256 or token_file")
+        return self
+
+    @property
+    def expires_us(self) -> int:
+        """Return the moment in microseconds since 1970; 0: never."""
+        moment: datetime | None = self.expires
+        return int(moment.timestamp() * 1_000_000) if moment is not None else 0
+
+
+class AuthSettings(Group):
+    """Who may call."""
+
+    token_file: Path = Field(default_factory=_token_file)
+    """The minted token's: all scopes, tenant `default`."""
+    mint: bool = True
+    """Make that token at the first start, and accept it."""
+    tokens: tuple[StaticToken, ...] = ()
+
+
+class ExecutorSettings(Group):
+    """How the loop's shell behaves."""
+
+    lease_ms: _Ms = 30_000
+    poll_ms: _Ms = 1_000
+    hold_ms: _Ms = 2_000
+    presence_ms: _Ms = 5_000
+    stickiness_ms: Annotated[int, Field(ge=0)] = 100
+    hot_runs_max: Annotated[int, Field(ge=1)] = 10_000
+    payload_cache_bytes_max: Annotated[int, Field(ge=0)] = 64 * 1024 * 1024
+
+
+class WatchSettings(Group):
+    """How streams treat those who read them."""
+
+    progress_ms: _Ms = 15_000
+    """How often an idle watch gives a sign of life, where the request doesn't say."""
+    stall_ms: _Ms = 60_000
+    """A write that was blocked for so long ends its stream."""
+    message_bytes_max: Annotated[int, Field(ge=1024)] = 1024 * 1024
+    """Above this a message is split, between commits and between items."""
+
+
+class MetricsSettings(Group):
+    """The page for Prometheus, on loopback only."""
+
+    port: _Port | None = None
+    """None: there is none. 0: a free one."""
+
+
+class LogSettings(Group):
+    """What is logged to standard error, and how."""
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    format: Literal["json", "console"] = "console"
+
+
+class Settings(Group):
+    """All settings. Made by `load`, or by hand in tests and in programs that embed a server."""
+
+    store: StoreSettings = StoreSettings()
+    grpc: GrpcSettings = GrpcSettings()
+    auth: AuthSettings = Field(default_factory=AuthSettings)
+    executor: ExecutorSettings = ExecutorSettings()
+    watch: WatchSettings = WatchSettings()
+    metrics: MetricsSettings = MetricsSettings()
+    log: LogSettings = LogSettings()
+    drain_ms: _Ms = 10_000
+    """How long a shutdown may take until what is left is cut off."""
+    health_ms: _Ms = 5_000
+    """How often it is looked whether the store takes commits."""
+
+
+class _Environment(Settings, BaseSettings):
+    """The same, as pydantic-settings needs it to read the environment."""
+
+
+def load(flags: Mapping[str, Any] | None = None) -> Settings:
+    """Return the settings from flags (nested by group), the environment and the file.
+
+    Raises:
+        SettingsRefused: a key is unknown or a value is not fit; all of them are named.
+    """
+    values = _over(flags or {}, _over(read_environment(), read_file()))
+    try:
+        return Settings.model_validate(values)
+    except ValidationError as error:
+        raise SettingsRefused(_explain(error)) from None
+
+
+def read_environment() -> dict[str, Any]:
+    """Return what the environment says.
+
+    Raises:
+        SettingsRefused: a variable is no setting, or can't be read as one.
+    """
+    source = EnvSettingsSource(_Environment, env_prefix=ENV_PREFIX, env_nested_delimiter="__")
+    known = {f"{ENV_PREFIX}{name.upper()}" for name in Settings.model_fields}
+    for variable in source.env_vars:
+        name = variable.upper()
+        # Nobody asks for a misspelt one: pydantic-settings would pass over it in silence.
+        ours = name.startswith(ENV_PREFIX) and not name.startswith(_OTHERS)
+        if ours and name.partition("__")[0] not in known:
+            raise SettingsRefused(
+                f"{name} is no setting; settings are {', '.join(sorted(known))},"
+                " and `__` enters a group, as in STEPWELL_GRPC__PORT"
+            )
+    try:
+        return source()
+    except SettingsError as error:
+        raise SettingsRefused(str(error)) from None
+
+
+def _over(upper: Mapping[str, Any], lower: Mapping[str, Any]) -> dict[str, Any]:
+    """Return both, group by group; the upper one wins."""
+    merged = dict(lower)
+    for key, value in upper.items():
+        below = merged.get(key)
+        if isinstance(value, Mapping) and isinstance(below, Mapping):
+            merged[key] = _over(cast("Mapping[str, Any]", value), cast("Mapping[str, Any]", below))
+        else:
+            merged[key] = value
+    return merged
+
+
+def read_file() -> dict[str, Any]:
+    """Return what `stepwell.toml` says: the one that `STEPWELL_CONFIG` names, or the one here.
+
+    Raises:
+        SettingsRefused: it isn't TOML, or the file that was named is not there.
+    """
+    named = os.environ.get(ENV_FILE, "")
+    path = Path(named or FILE_NAME)
+    try:
+        with path.open("rb") as file:
+            return tomllib.load(file)
+    except FileNotFoundError:
+        if named:
+            raise SettingsRefused(f"{ENV_FILE} names {path}, which is not there") from None
+        return {}
+    except (OSError, tomllib.TOMLDecodeError) as error:
+        raise SettingsRefused(f"{path} can't be read: {error}") from None
+
+
+_OTHERS = (ENV_FILE, "STEPWELL_TARGET", "STEPWELL_TOKEN", "STEPWELL_TEST_")
+"""How variables begin that may stand in the same environment: those of clients and of tests."""
+
+
+def _explain(error: ValidationError) -> str:
+    """Say what is wrong with which setting, without the value: it may be a secret."""
+    lines: list[str] = []
+    for fault in error.errors(include_input=False, include_url=False, include_context=False):
+        path = ".".join(str(part) for part in fault["loc"]) or "settings"
+        unknown = fault["type"] == "extra_forbidden"
+        lines.append(f"{path}: there is no such setting" if unknown else f"{path}: {fault['msg']}")
+    return "; ".join(lines)

@@ -1,0 +1,333 @@
+"""`Orchestrator`: one run, from its start or from where it stopped, in this process."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from typing import Self
+
+import msgspec
+import structlog
+from msgspec.structs import replace
+
+from stepwell.core import limits
+from stepwell.core.errors import (
+    AlreadyExists,
+    FailedPrecondition,
+    InvalidArgument,
+    RunNotFound,
+    StoreUnavailable,
+)
+from stepwell.core.inputs import Cancel, Pause, Reply, ReplyStatus, Resume, Start
+from stepwell.core.model import Payload, Run, RunSpec, TaskSpec
+from stepwell.core.ports import ANY_ROLE, Presence, Runtime, Store
+from stepwell.core.states import RunStatus, StepKind
+from stepwell.embedded.result import RunCancelled, RunFailed, RunResult, read_result
+from stepwell.embedded.worker import InProcessWorker
+from stepwell.executor import Executor, ExecutorConfig
+from stepwell.runtime import SystemRuntime
+from stepwell.stores import open_store
+from stepwell.wire import to_message, to_record
+from stepwell_client._agent import Agent
+from stepwell_client._payloads import encode
+from stepwell_client._plans import Planned, draft
+from stepwell_client._plans import Budget as ClientBudget
+from stepwell_client.execution import AgentRunner
+from stepwell_client.v1 import types_pb2
+
+log = structlog.get_logger(__name__)
+
+TENANT = "default"
+LEASE_MS = 60_000
+"""Long, because nobody else waits for it: `resume` ends the leases of a dead process at once."""
+POLL_MS = 1_000
+_STANDS_STILL = (RunStatus.WAITING, RunStatus.PAUSED)
+_NAME = re.compile(limits.NAME_PATTERN)
+_ENCODER = msgspec.json.Encoder(order="deterministic")
+
+
+class Orchestrator:
+    """A run of an agent's loop in this process.
+
+    `store` is a URL, or an open Store that stays the caller's to close. Without one nothing is kept.
+    With one and no `run_id` an id is made; with both, a second `run()` of the same arguments, in this
+    process or another, finds the run that is there and goes on with it.
+
+    A run with a `plan` begins with its tasks; without, the agent's plan function makes one. `stages`
+    says which of REFLECT and SYNTHESIZE a run with a plan has: None, all that the agent has functions for.
+    """
+
+    def __init__(
+        self,
+        goal: str,
+        agent: Agent,
+        *,
+        max_iterations: int = 10,
+        store: str | Store | None = None,
+        run_id: str | None = None,
+        input: object = None,  # noqa: A002 - the protocol's word for it
+        plan: Planned | None = None,
+        stages: Sequence[StepKind] | None = None,
+        labels: Mapping[str, str] | None = None,
+        budget: ClientBudget | None = None,
+        max_parallel: int = 32,
+        tenant_id: str = TENANT,
+        runtime: Runtime | None = None,
+    ) -> None:
+        """Check the arguments; nothing is opened or started before `run()`.
+
+        Raises:
+            ValueError: a `run_id` without a store, or an argument beyond its limit.
+        """
+        if run_id is not None and store is None:
+            raise ValueError("a run_id means nothing without a store: pass store=, or leave run_id")
+        if run_id is not None and (
+            len(run_id) > limits.RUN_ID_CHARS_MAX or not _NAME.fullmatch(run_id)
+        ):
+            raise ValueError(
+                f"run_id {run_id!r} is no name of at most {limits.RUN_ID_CHARS_MAX} characters; "
+                "a UUID is best: the service knows runs by no other ids"
+            )
+        _check("goal", len(goal.encode("utf-8", "replace")), 0, limits.GOAL_BYTES_MAX)
+        _check("max_iterations", max_iterations, 1, limits.ITERATIONS_MAX)
+        _check("max_parallel", max_parallel, 1, limits.PARALLEL_MAX)
+        if plan is None and StepKind.PLAN.name not in [kind.name for kind in agent.kinds]:
+            raise ValueError("the agent has no plan function: decorate one, or pass plan=")
+        self._agent = agent
+        self._store = store
+        self._runtime = runtime or SystemRuntime()
+        self._tenant_id = tenant_id
+        self._run_id = run_id or self._runtime.new_id()
+        chosen = [kind.name for kind in agent.stages] if stages is None else list(stages)
+        self._start: Start | None = _start(
+            RunSpec(
+                tenant_id=tenant_id,
+                run_id=self._run_id,
+                # Its own: the steps of other runs in the same store are not for this agent.
+                queue=f"embedded:{self._run_id}",
+                goal=goal,
+                labels=dict(labels or {}),
+                executor_id="embedded",
+                max_iterations=max_iterations,
+                max_parallel=max_parallel,
+            ),
+            budget=budget,
+            run_input=encode(input),
+            plan=plan,
+            stages=tuple(StepKind(name) for name in chosen) if plan is not None else (),
+        )
+        self._executor: Executor | None = None
+
+    @classmethod
+    async def resume(
+        cls,
+        run_id: str,
+        agent: Agent,
+        *,
+        store: str | Store,
+        tenant_id: str = TENANT,
+        runtime: Runtime | None = None,
+    ) -> Self:
+        """Return an orchestrator of a run that is there, ready to `run()`.
+
+        One that a crash interrupted goes on with what is not done; PAUSED, WAITING and FAILED ones
+        go on from their last checkpoint, failed tasks with new attempts; one that SUCCEEDED just
+        returns its result. Completed tasks are never run again.
+
+        Raises:
+            RunNotFound: there is no such run in this store (a ValueError too).
+            FailedPrecondition: the run was cancelled, which is final.
+        """
+        self = cls.__new__(cls)
+        self._agent = agent
+        self._store = store
+        self._runtime = runtime or SystemRuntime()
+        self._tenant_id = tenant_id
+        self._run_id = run_id
+        self._start = None
+        self._executor = None
+        opened = await self._open()
+        try:
+            run = await opened.get_run(tenant_id, run_id)
+        finally:
+            await self._shut(opened)
+        if run is None:
+            raise RunNotFound(run_id)
+        if run.status is RunStatus.CANCELLED:
+            raise FailedPrecondition(
+                f"run {run_id} was cancelled, which is final; start another", reason="RUN_CANCELLED"
+            )
+        return self
+
+    @property
+    def run_id(self) -> str:
+        """The run's id: the one given, else the one that was made."""
+        return self._run_id
+
+    async def run(self) -> RunResult:
+        """Run the loop until the run ends, or stands still, and return what it came to.
+
+        A run that is WAITING for a person or PAUSED has not failed: it is returned with that status
+        and goes on by `resume`. Cancelling the call stops the work in hand, leaves the run as it is
+        in the store, and raises CancelledError.
+
+        Raises:
+            RunFailed: the run FAILED; `.result` has its record and the tasks' results.
+            RunCancelled: it was cancelled. A RunFailed too.
+            InvalidArgument: the plan given is not valid; `.violations` says where.
+            AlreadyExists: the run_id is that of a run with other arguments.
+            StoreRefused: the store can't be opened; the message says what to do.
+        """
+        if self._executor is not None:
+            raise RuntimeError("this orchestrator is running already")
+        store = await self._open()
+        try:
+            config = ExecutorConfig(lease_ms=LEASE_MS)
+            self._executor = Executor(store, self._runtime, config)
+            try:
+                run = await self._drive(store, self._executor)
+            finally:
+                executor, self._executor = self._executor, None
+                await executor.drain()
+                await executor.close()
+            result = await read_result(store, run)
+        finally:
+            await self._shut(store)
+        if run.status is RunStatus.CANCELLED:
+            raise RunCancelled(result)
+        if run.status is RunStatus.FAILED:
+            raise RunFailed(result)
+        return result
+
+    async def cancel(self, reason: str = "") -> None:
+        """Cancel the run for good, while `run()` runs it."""
+        await self._command(Cancel(reason=reason))
+
+    async def pause(self, reason: str = "") -> None:
+        """Have `run()` start no more steps, wait for those in hand, and return."""
+        await self._command(Pause(reason=reason))
+
+    # --- inside -------------------------------------------------------------------------------------
+
+    async def _command(self, command: Cancel | Pause) -> None:
+        if self._executor is None:
+            raise RuntimeError("the run is not running here")
+        _expect(await self._executor.send(self._tenant_id, self._run_id, command))
+
+    async def _open(self) -> Store:
+        if self._store is None or isinstance(self._store, str):
+            return await open_store(self._store or "memory://", runtime=self._runtime)
+        return self._store
+
+    async def _shut(self, store: Store) -> None:
+        if store is not self._store:
+            await store.close()
+
+    async def _drive(self, store: Store, executor: Executor) -> Run:
+        """Start or resume the run, do its steps, and return it as it stands in the end."""
+        run = await self._begin(store, executor)
+        if run.ended:
+            return run
+        changed = asyncio.Event()
+
+        def hint(tenant_id: str, run_id: str) -> None:
+            if run_id in ("", self._run_id):
+                changed.set()
+
+        runner = AgentRunner(self._agent)
+        worker = InProcessWorker(
+            executor,
+            self._runtime,
+            runner,
+            presence=Presence(
+                tenant_id=self._tenant_id,
+                # The same in the next process, which so finds the leases that this one leaves.
+                worker_id=f"embedded:{self._run_id}",
+                instance_id=self._runtime.new_id(),
+                replica_id=executor.replica_id,
+                queues=(run.spec.queue,),
+                roles=(ANY_ROLE,),
+                kinds=tuple(StepKind),
+            ),
+            stages=tuple(StepKind(kind.name) for kind in self._agent.stages),
+            on_idle=changed.set,
+        )
+        unsubscribe = store.subscribe(hint)
+        try:
+            executor.start()
+            await worker.open(run.spec.max_parallel)
+            return await self._still(store, worker, changed)
+        finally:
+            unsubscribe()
+            await worker.close()
+            runner.close()
+
+    async def _begin(self, store: Store, executor: Executor) -> Run:
+        if self._start is not None:
+            _expect(await executor.send(self._tenant_id, self._run_id, self._start))
+        run = await self._read(store)
+        if self._start is None and run.status in (RunStatus.FAILED, RunStatus.PAUSED):
+            _expect(await executor.send(self._tenant_id, self._run_id, Resume()))
+            run = await self._read(store)
+        return run
+
+    async def _read(self, store: Store) -> Run:
+        run = await store.get_run(self._tenant_id, self._run_id)
+        if run is None:
+            raise RunNotFound(self._run_id)
+        return run
+
+    async def _still(self, store: Store, worker: InProcessWorker, changed: asyncio.Event) -> Run:
+        """Wait until the run has ended, or stands still with nothing in hand."""
+        while True:
+            changed.clear()
+            try:
+                run = await self._read(store)
+                if run.ended or (run.status in _STANDS_STILL and not worker.busy):
+                    return run
+            except StoreUnavailable as error:
+                log.warning("the store is away; it is asked again", error=error.message)
+            try:
+                async with asyncio.timeout(POLL_MS / 1_000):
+                    await changed.wait()
+            except TimeoutError:
+                pass
+
+
+def _start(
+    spec: RunSpec,
+    *,
+    budget: ClientBudget | None,
+    run_input: types_pb2.Payload | None,
+    plan: Planned | None,
+    stages: tuple[StepKind, ...],
+) -> Start:
+    """Return the command that starts the run, with a fingerprint that tells it from another's."""
+    payload: Payload | None = None if run_input is None else to_record(run_input)
+    _check("input", len(payload.data) if payload else 0, 0, limits.PAYLOAD_BYTES_MAX)
+    tasks: tuple[TaskSpec, ...] | None = None
+    if plan is not None:
+        tasks = tuple(to_record(task) for task in draft(plan).tasks)
+    if budget is not None:
+        spec = replace(spec, budget=to_record(budget.message()))
+    start = Start(spec=spec, input=payload, plan=tasks, stages=stages)
+    fingerprint = hashlib.sha256(_ENCODER.encode(start)).hexdigest()
+    return replace(start, spec=replace(spec, request_fingerprint=fingerprint))
+
+
+def _expect(reply: Reply) -> None:
+    """Raise what a refusal means."""
+    if reply.status in (ReplyStatus.ACCEPTED, ReplyStatus.UNCHANGED):
+        return
+    if reply.violations:
+        raise InvalidArgument(reply.message, reply.violations, reason=reply.reason)
+    if reply.reason == "REQUEST_ID_REUSED":
+        raise AlreadyExists("a run of this run_id was started with other arguments; choose another")
+    raise FailedPrecondition(reply.message, reason=reply.reason)
+
+
+def _check(what: str, value: int, least: int, most: int) -> None:
+    if not least <= value <= most:
+        raise ValueError(f"{what} is {value:,}; it is at least {least:,} and at most {most:,}")

@@ -1,0 +1,130 @@
+"""What a run came to, as a value, and the errors that say that it came to nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, overload
+
+from stepwell.core import limits
+from stepwell.core.model import Failure, Payload, Run, Task
+from stepwell.core.ports import Store
+from stepwell.core.states import RunStatus, TaskStatus
+from stepwell.wire import to_message
+from stepwell_client._errors import RunFailed as ClientRunFailed
+from stepwell_client._payloads import decode
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class TaskResult:
+    """What a task came to."""
+
+    task_id: str
+    status: TaskStatus
+    attempts: int
+    payload: Payload | None = field(default=None, repr=False)
+    """The bytes as the task left them; None: there are none."""
+    failure: Failure | None = None
+    """Why it FAILED, where it did."""
+
+    @property
+    def value(self) -> Any:
+        """What its function returned, decoded; None where there is nothing."""
+        return _decoded(self.payload)
+
+    @overload
+    def decode(self) -> Any: ...
+    @overload
+    def decode(self, kind: type[T]) -> T: ...
+    def decode(self, kind: Any = Any) -> Any:
+        """Return it as the type wants it, such as a dataclass or a pydantic model."""
+        return _decoded(self.payload, kind)
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """How a run stands and what it came to."""
+
+    run: Run
+    """The record, as of the last commit."""
+    tasks: Mapping[str, TaskResult] = field(repr=False)
+    """By task id, in the order of the plan."""
+    payload: Payload | None = field(default=None, repr=False)
+    """What the synthesis left; None: there was none, or it returned nothing."""
+
+    @property
+    def run_id(self) -> str:
+        return self.run.spec.run_id
+
+    @property
+    def status(self) -> RunStatus:
+        """SUCCEEDED; or WAITING or PAUSED, which are no ends: resume goes on from there."""
+        return self.run.status
+
+    @property
+    def value(self) -> Any:
+        """The run's answer: what the synthesis returned; without one, the tasks' values by id."""
+        if self.run.result_id:
+            return _decoded(self.payload)
+        done = TaskStatus.COMPLETED
+        return {key: task.value for key, task in self.tasks.items() if task.status is done}
+
+    @overload
+    def decode(self) -> Any: ...
+    @overload
+    def decode(self, kind: type[T]) -> T: ...
+    def decode(self, kind: Any = Any) -> Any:
+        """Return what the synthesis returned as the type wants it."""
+        return _decoded(self.payload, kind)
+
+
+class RunFailed(ClientRunFailed):
+    """The run FAILED. `result` has its record and what its tasks came to; `resume` tries again."""
+
+    def __init__(self, result: RunResult) -> None:
+        failure = result.run.failure
+        message = failure.message or result.run.reason
+        super().__init__(result.run_id, result.run.status, failure.kind, message)
+        self.result = result
+
+
+class RunCancelled(RunFailed):
+    """The run was CANCELLED, which is final."""
+
+    reason = "RUN_CANCELLED"
+
+
+async def read_result(store: Store, run: Run) -> RunResult:
+    """Read what a run and its tasks came to."""
+    tenant_id, run_id = run.spec.tenant_id, run.spec.run_id
+    tasks: list[Task] = []
+    page = await store.list_tasks(tenant_id, run_id, limit=limits.PAGE_SIZE_MAX)
+    tasks.extend(page.tasks)
+    while page.cursor:
+        page = await store.list_tasks(
+            tenant_id, run_id, cursor=page.cursor, limit=limits.PAGE_SIZE_MAX
+        )
+        tasks.extend(page.tasks)
+    keys = [key for key in (run.result_id, *(task.result_id for task in tasks)) if key]
+    payloads: dict[str, Payload] = {}
+    for start in range(0, len(keys), limits.PAYLOAD_KEYS_MAX):
+        wanted = keys[start : start + limits.PAYLOAD_KEYS_MAX]
+        for stored in await store.read_payloads(tenant_id, run_id, wanted):
+            payloads[stored.key] = stored.payload
+    results = {
+        task.task_id: TaskResult(
+            task_id=task.task_id,
+            status=task.status,
+            attempts=task.attempts,
+            payload=payloads.get(task.result_id),
+            failure=task.failure if task.failure != Failure() else None,
+        )
+        for task in tasks
+    }
+    return RunResult(run=run, tasks=results, payload=payloads.get(run.result_id))
+
+
+def _decoded(payload: Payload | None, kind: Any = Any) -> Any:
+    return decode(None if payload is None else to_message(payload), kind)

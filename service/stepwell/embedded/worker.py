@@ -1,0 +1,303 @@
+"""The worker of an embedded run: a `WorkerPort` that does its steps itself.
+
+What a stream carries between two processes goes through here as a call: assignments to the agent's
+runner, outcomes to the executor, heartbeats to the store. Records become messages at this place, so
+an agent can't tell the difference.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+
+import structlog
+
+from stepwell.core import limits
+from stepwell.core.errors import InvalidArgument, NotFound, StepwellError, StoreError
+from stepwell.core.inputs import Begin, Delivery, Failed, Released, Reply, ReplyStatus
+from stepwell.core.model import Failure, Payload, RetryPolicy, Session
+from stepwell.core.ports import Assignment, Presence, Runtime
+from stepwell.core.retry import backoff_ms
+from stepwell.core.states import StepKind
+from stepwell.executor import Executor, Heartbeat
+from stepwell.executor.dispatcher import Session as WorkerSession
+from stepwell.wire import to_message, to_record
+from stepwell_client._errors import LeaseLost
+from stepwell_client.execution import AgentRunner
+from stepwell_client.v1 import types_pb2, worker_pb2
+
+log = structlog.get_logger(__name__)
+
+STOP_MS = 2_000
+"""How long closing waits for functions that were cancelled; threads can't be made to stop."""
+BEAT_MS_MIN = 200
+"""Progress is written no more often than this."""
+_DELIVER_AGAIN = RetryPolicy(initial_backoff_ms=50, max_backoff_ms=2_000)
+
+
+class _Step:
+    """A step in hand."""
+
+    def __init__(self, assignment: Assignment, now: float, beat_ms: int) -> None:
+        self.assignment = assignment
+        self.message: worker_pb2.Assignment = to_message(assignment)
+        self.task: asyncio.Task[None] | None = None
+        self.begun = False
+        self.delivering = False
+        self.progress: Payload | None = None
+        self.session = Session()
+        self._told_session = Session()
+        self._beat_s = min(beat_ms, assignment.lease_ms // 4) / 1_000
+        self.due_at = now + self._beat_s
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.assignment.run.spec.run_id, self.assignment.execution.execution_id
+
+    def is_due(self, now: float) -> bool:
+        """Whether its lease is to be renewed, or it has said something new."""
+        news = self.progress is not None or self.session != self._told_session
+        return news or now >= self.due_at
+
+    def beat(self) -> Heartbeat:
+        return Heartbeat(
+            run_id=self.key[0],
+            execution_id=self.key[1],
+            token=self.assignment.token,
+            progress=self.progress,
+            session=self.session,
+        )
+
+    def sent(self, beat: Heartbeat, now: float) -> None:
+        """Note what was kept; what was said meanwhile is still news."""
+        self._told_session = beat.session
+        self.due_at = now + self._beat_s
+        if self.progress is beat.progress:
+            self.progress = None
+
+
+class InProcessWorker:
+    """Does the steps that the executor assigns, and keeps their leases alive."""
+
+    def __init__(
+        self,
+        executor: Executor,
+        runtime: Runtime,
+        runner: AgentRunner,
+        *,
+        presence: Presence,
+        stages: tuple[StepKind, ...],
+        on_idle: Callable[[], None],
+    ) -> None:
+        self._executor = executor
+        self._runtime = runtime
+        self._runner = runner
+        self._presence = presence
+        self._stages = stages
+        self._on_idle = on_idle
+        self._steps: dict[tuple[str, str], _Step] = {}
+        self._session: WorkerSession | None = None
+        self._closing = False
+        self._loop = asyncio.get_running_loop()
+        self._beat_now = asyncio.Event()
+        self._beats: asyncio.Task[None] | None = None
+
+    async def open(self, credit: int) -> None:
+        """Connect, and ask for this many steps at once."""
+        self._beats = self._runtime.spawn(self._keep_alive(), name="heartbeats")
+        self._session, _ = await self._executor.attach(self, ())
+        self._executor.credit(self._session, credit)
+
+    @property
+    def busy(self) -> bool:
+        """Whether it has steps in hand."""
+        return bool(self._steps)
+
+    async def close(self) -> None:
+        """Take no more, stop what is under way, and hand back what has stopped."""
+        self._closing = True
+        if self._session is not None:
+            await self._executor.detach(self._session)
+        steps = list(self._steps.values())
+        tasks = [step.task for step in steps if step.task is not None]
+        for step in steps:
+            self._stop(step)
+        if tasks:
+            await asyncio.wait(tasks, timeout=STOP_MS / 1_000)
+        stopped = [step for step in steps if step.task is not None and step.task.cancelled()]
+        stuck = [task for task in tasks if not task.done()]
+        for task in stuck:
+            task.cancel()  # A thread goes on by itself: its step is left to be lost, not handed back.
+        if stuck:
+            await asyncio.wait(stuck, timeout=STOP_MS / 1_000)
+        for step in stopped:
+            if not step.begun:
+                await self._hand_back(step)
+        if self._beats is not None:
+            self._beats.cancel()
+            await asyncio.wait([self._beats])
+
+    async def _hand_back(self, step: _Step) -> None:
+        """Release the lease, so that the next process need not count an attempt as lost."""
+        released = Released(reason="the process that ran it stopped")
+        try:
+            await self._send(step, self._delivery(step, released))
+        except StepwellError as error:
+            log.warning("a step could not be handed back", error=error.message)
+
+    # --- the WorkerPort -----------------------------------------------------------------------------
+
+    @property
+    def presence(self) -> Presence:
+        return self._presence
+
+    @property
+    def stages(self) -> tuple[StepKind, ...]:
+        return self._stages
+
+    def assign(self, assignment: Assignment) -> None:
+        config = self._executor.config
+        step = _Step(assignment, self._runtime.monotonic(), config.heartbeat_ms)
+        self._steps[step.key] = step
+        step.task = self._runtime.spawn(self._do(step), name=f"step {step.key[1]}")
+        self._beat_now.set()  # Its lease may be shorter than the others'.
+
+    def cancel(self, execution_id: str, run_id: str, reason: str) -> None:
+        step = self._steps.get((run_id, execution_id))
+        if step is not None:
+            self._stop(step)
+
+    def replaced(self) -> None:
+        for step in self._steps.values():
+            self._stop(step)
+
+    def _stop(self, step: _Step) -> None:
+        if step.task is not None and not step.delivering:
+            step.task.cancel()
+
+    # --- a step -------------------------------------------------------------------------------------
+
+    async def _do(self, step: _Step) -> None:
+        try:
+            delivery = self._decode(step, await self._runner.run(step.message, self))
+            step.delivering = True
+            await self._deliver(step, delivery)
+        except LeaseLost:
+            pass  # Another has it by now: nobody waits for an outcome.
+        finally:
+            del self._steps[step.key]
+            if self._session is not None:
+                self._executor.credit(self._session, 1)
+            if not self._steps:
+                self._on_idle()
+
+    def _decode(self, step: _Step, outcome: worker_pb2.Outcome) -> Delivery:
+        try:
+            return to_record(outcome)
+        except InvalidArgument as error:
+            failure = Failure(
+                kind="INVALID_OUTCOME", message=error.message, retryable=False
+            )
+            return self._delivery(step, Failed(failure=failure))
+
+    def _delivery(self, step: _Step, result: Failed | Released) -> Delivery:
+        execution_id = step.assignment.execution.execution_id
+        return Delivery(execution_id=execution_id, token=step.assignment.token, result=result)
+
+    async def _deliver(self, step: _Step, delivery: Delivery) -> None:
+        """Deliver until it is committed or refused; a store that is away for a while costs time."""
+        failures = 0
+        while True:
+            try:
+                await self._send(step, delivery)
+                return
+            except NotFound:
+                return  # The run was deleted.
+            except StoreError as error:
+                if self._closing:
+                    log.warning("an outcome was not kept; its step will run again", error=str(error))
+                    return
+                failures += 1
+            except StepwellError as error:
+                log.error("an outcome was refused", error=error.message)
+                return
+            wait_ms = backoff_ms(_DELIVER_AGAIN, failures, self._runtime.random())
+            await self._runtime.sleep(wait_ms / 1_000)
+
+    async def _send(self, step: _Step, delivery: Delivery | Begin) -> Reply:
+        tenant_id = self._presence.tenant_id
+        return await asyncio.shield(self._executor.deliver(tenant_id, step.key[0], delivery))
+
+    # --- the StepServices -----------------------------------------------------------------------------
+
+    async def begin(self, assignment: worker_pb2.Assignment) -> None:
+        step = self._step_of(assignment)
+        if step is None:
+            raise LeaseLost(f"execution {assignment.execution.execution_id} is not wanted any more")
+        if step.begun:
+            return
+        step.begun = True
+        token = step.assignment.token
+        reply = await self._send(step, Begin(execution_id=step.key[1], token=token))
+        if reply.status not in (ReplyStatus.ACCEPTED, ReplyStatus.UNCHANGED):
+            raise LeaseLost(reply.message)
+
+    def heartbeat(
+        self,
+        assignment: worker_pb2.Assignment,
+        progress: types_pb2.Payload | None,
+        session: types_pb2.Session | None,
+    ) -> None:
+        step = self._step_of(assignment)
+        if step is None:
+            return
+        if progress is not None:
+            step.progress = to_record(progress)
+        if session is not None:
+            step.session = to_record(session)
+        self._loop.call_soon_threadsafe(self._beat_now.set)
+
+    async def fetch_results(
+        self, assignment: worker_pb2.Assignment, execution_ids: Sequence[str]
+    ) -> Mapping[str, types_pb2.Payload]:
+        spec = assignment.run.spec
+        found: dict[str, types_pb2.Payload] = {}
+        for start in range(0, len(execution_ids), limits.PAYLOAD_KEYS_MAX):
+            keys = execution_ids[start : start + limits.PAYLOAD_KEYS_MAX]
+            stored = await self._executor.store.read_payloads(spec.tenant_id, spec.run_id, keys)
+            found |= {one.key: to_message(one.payload) for one in stored}
+        return found
+
+    def _step_of(self, assignment: worker_pb2.Assignment) -> _Step | None:
+        return self._steps.get((assignment.run.spec.run_id, assignment.execution.execution_id))
+
+    # --- heartbeats -----------------------------------------------------------------------------------
+
+    async def _keep_alive(self) -> None:
+        """Renew each lease well before it ends, and soon when there is progress to be kept."""
+        while True:
+            self._beat_now.clear()
+            now = self._runtime.monotonic()
+            due = [step for step in self._steps.values() if step.is_due(now)]
+            if due:
+                await self._beat(due, now)
+                await self._runtime.sleep(BEAT_MS_MIN / 1_000)
+                continue
+            ends = [step.due_at for step in self._steps.values()]
+            try:
+                async with asyncio.timeout(max(0.0, min(ends) - now) if ends else None):
+                    await self._beat_now.wait()
+            except TimeoutError:
+                pass
+
+    async def _beat(self, steps: Sequence[_Step], now: float) -> None:
+        beats = [step.beat() for step in steps]
+        try:
+            answers = await self._executor.heartbeat(self._presence.tenant_id, beats)
+        except StoreError as error:
+            log.warning("heartbeats were not taken; they are sent again", error=error.message)
+            return
+        for step, beat, live in zip(steps, beats, answers, strict=True):
+            step.sent(beat, now)
+            if not live:
+                self._stop(step)

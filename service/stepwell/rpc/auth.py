@@ -1,0 +1,188 @@
+"""Who calls: tokens, minted or given out, kept as hashes only.
+
+At the first start a token is made and put into a file that only the server's own user can read, so
+that the service is closed and its clients on the same machine still need no effort.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import re
+import stat
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+import structlog
+
+from stepwell.config import AuthSettings, SettingsRefused, StaticToken
+from stepwell.core.errors import Unauthenticated
+from stepwell.core.ports import Principal, Runtime
+from stepwell.rpc import scopes
+
+log = structlog.get_logger(__name__)
+
+METADATA_KEY = "authorization"
+MINTED_TENANT = "default"
+MINTED_SUBJECT = "local"
+_SCHEME = "bearer"
+_TOKEN_CHARS_MIN = 16
+_TOKEN_CHARS_MAX = 4_096
+_SHA256_HEX = re.compile(r"^[0-9a-fA-F]{64}$")
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+
+
+class Credential(NamedTuple):
+    """A token's hash, and what it stands for."""
+
+    digest: bytes
+    principal: Principal
+    expires_us: int = 0
+    """0: never."""
+
+
+class TokenAuthenticator:
+    """The `Authenticator` port over a few tokens."""
+
+    def __init__(self, credentials: Iterable[Credential], runtime: Runtime) -> None:
+        self._credentials = tuple(credentials)
+        self._runtime = runtime
+
+    def authenticate(self, metadata: Mapping[str, str]) -> Principal:
+        """Return the caller. All hashes are compared, each in constant time.
+
+        Raises:
+            Unauthenticated: no token, or not a valid one; expired ones are no different.
+        """
+        scheme, _, token = metadata.get(METADATA_KEY, "").partition(" ")
+        if scheme.lower() != _SCHEME or not token:
+            raise Unauthenticated(
+                "no token came; send it as metadata `authorization: Bearer TOKEN`"
+            )
+        digest = _digest(token)
+        found: Credential | None = None
+        for credential in self._credentials:
+            if hmac.compare_digest(credential.digest, digest):
+                found = credential
+        if found is None or 0 < found.expires_us <= self._runtime.now_us():
+            raise Unauthenticated("the token is not valid here, or not any more")
+        return found.principal
+
+
+def open_authenticator(settings: AuthSettings, runtime: Runtime) -> TokenAuthenticator:
+    """Return the authenticator that the settings describe; mints the token file if need be.
+
+    Raises:
+        SettingsRefused: a file is open to others, a scope is unknown, or nobody could call.
+    """
+    credentials = [_given_out(one) for one in settings.tokens]
+    if settings.mint:
+        token = mint(settings.token_file, runtime)
+        minted = Principal(MINTED_SUBJECT, MINTED_TENANT, scopes.ALL)
+        credentials.append(Credential(_digest(token), minted))
+    if not credentials:
+        raise SettingsRefused("auth.mint is off and auth.tokens is empty: nobody could call")
+    return TokenAuthenticator(credentials, runtime)
+
+
+def mint(path: Path, runtime: Runtime) -> str:
+    """Return the token in the file; at the first start it is made, with all of it or nothing.
+
+    Raises:
+        SettingsRefused: the file or its folder is another's, or others can reach it.
+    """
+    _make_folder(path.parent)
+    if not path.is_symlink() and not path.exists():
+        draft = path.with_name(f".{path.name}.{runtime.new_id()}")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+        file = os.open(draft, flags, 0o600)
+        try:
+            os.fchmod(file, 0o600)
+            os.write(file, f"stw_{runtime.new_token()}{runtime.new_token()}\n".encode())
+            os.fsync(file)
+            with suppress(FileExistsError):
+                # Of two servers that start at once one links first; both then read the same token.
+                os.link(draft, path)
+                log.info("minted a token", file=str(path))
+        finally:
+            os.close(file)
+            draft.unlink()
+    return read_token(path)
+
+
+def read_token(path: Path) -> str:
+    """Return the token in a file that is closed to others.
+
+    Raises:
+        SettingsRefused: it isn't, isn't there, or holds no token.
+    """
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise SettingsRefused(f"the token file {path} can't be read: {why}") from None
+    try:
+        found = os.fstat(file)
+        _refuse_open(path, found, "600", is_kind=stat.S_ISREG(found.st_mode))
+        text = os.read(file, _TOKEN_CHARS_MAX + 2).decode("ascii", "replace").strip()
+    finally:
+        os.close(file)
+    if not _TOKEN_CHARS_MIN <= len(text) <= _TOKEN_CHARS_MAX or not text.isprintable():
+        raise SettingsRefused(
+            f"the token file {path} holds no token of {_TOKEN_CHARS_MIN} to {_TOKEN_CHARS_MAX}"
+            " characters; remove it, and a new one is made"
+        )
+    return text
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+        found = folder.stat()
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise SettingsRefused(f"the token's folder {folder} can't be made: {why}") from None
+    _refuse_open(folder, found, "700", is_kind=stat.S_ISDIR(found.st_mode))
+
+
+def _refuse_open(path: Path, found: os.stat_result, mode: str, *, is_kind: bool) -> None:
+    """Raise if it is of the wrong kind, another user's, or if others can reach it."""
+    if not is_kind:
+        raise SettingsRefused(f"{path} is not what it should be; move it away")
+    if found.st_uid != os.geteuid():
+        raise SettingsRefused(
+            f"{path} belongs to user {found.st_uid} and this is user {os.geteuid()};"
+            f" chown it, or name another place in auth.token_file"
+        )
+    if found.st_mode & _OTHERS:
+        raise SettingsRefused(
+            f"{path} has mode {stat.S_IMODE(found.st_mode):o}, so others can reach it;"
+            f" run: chmod {mode} {path}"
+        )
+
+
+def _given_out(one: StaticToken) -> Credential:
+    unknown = one.scopes - scopes.ALL
+    if unknown:
+        raise SettingsRefused(
+            f"auth.tokens: no scope {', '.join(sorted(unknown))};"
+            f" there are {', '.join(sorted(scopes.ALL))}"
+        )
+    if one.token_file is not None:
+        digest = _digest(read_token(one.token_file))
+    else:
+        text = one.token_sha256.get_secret_value() if one.token_sha256 is not None else ""
+        if not _SHA256_HEX.match(text):
+            raise SettingsRefused("auth.tokens: token_sha256 is 64 hex digits")
+        digest = bytes.fromhex(text)
+    subject = one.name or f"token-{digest.hex()[:8]}"
+    return Credential(digest, Principal(subject, one.tenant, one.scopes), one.expires_us)
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode("utf-8", "surrogateescape")).digest()

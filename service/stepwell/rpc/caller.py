@@ -1,0 +1,24 @@
+"""Who calls, as the RPC that is being served may ask."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+
+from stepwell.core.ports import Principal
+
+_caller: ContextVar[Principal] = ContextVar("caller")
+
+
+def set_caller(principal: Principal) -> None:
+    """Note who calls; the gate does, before anything else runs in the RPC's task."""
+    _caller.set(principal)
+
+
+def caller() -> Principal:
+    """Return who calls. Only within an RPC that needs a credential."""
+    return _caller.get()
+
+
+def tenant() -> str:
+    """Return the caller's tenant: the only place that a tenant comes from."""
+    return _caller.get().tenant_id

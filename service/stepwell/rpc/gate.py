@@ -1,0 +1,290 @@
+"""The gate that every RPC passes: metadata's size, the credential, its scope, the request's limits.
+
+It is the one place that turns errors into statuses, too. Requests are read here rather than by gRPC,
+so that one that is too large or no message at all gets the same kind of answer as any other bad
+request, and nothing of it is looked at before the caller is known.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, suppress
+from typing import Any, NamedTuple, cast
+
+import grpc
+import structlog
+from google.protobuf.message import DecodeError, Message
+
+from stepwell.core import limits
+from stepwell.core.errors import (
+    InvalidArgument,
+    PermissionDenied,
+    ResourceExhausted,
+    StepwellError,
+    StoreUnavailable,
+)
+from stepwell.core.ports import Authenticator, Runtime
+from stepwell.rpc import scopes, status
+from stepwell.rpc.caller import caller, set_caller
+from stepwell.rpc.metrics import RpcMetrics
+from stepwell.rpc.validate import check
+
+log = structlog.get_logger(__name__)
+
+_METADATA_OVERHEAD_BYTES = 32
+"""What HTTP/2 counts for each entry besides its key and value."""
+_GOES_ON_WHILE_DRAINING = frozenset(
+    {"/stepwell.v1.Worker/Complete", "/stepwell.v1.Worker/Heartbeat"}
+)
+_UNCHECKED = ("grpc.", "stepwell.v1.WorkRequest")
+"""How the names of requests begin that are not ours, or that are looked at item by item."""
+
+Context = grpc.aio.ServicerContext[Any, Any]
+Continuation = Callable[
+    [grpc.HandlerCallDetails], Awaitable[grpc.RpcMethodHandler[Any, Any] | None]
+]
+
+
+class Patience(NamedTuple):
+    """How long, and how much."""
+
+    stall_ms: int = 60_000
+    receive_bytes_max: int = limits.RECEIVE_BYTES_MAX
+
+
+class Gate(grpc.aio.ServerInterceptor):
+    """Interceptor of all services of a server."""
+
+    def __init__(
+        self,
+        authenticator: Authenticator,
+        runtime: Runtime,
+        metrics: RpcMetrics,
+        patience: Patience,
+    ) -> None:
+        self._authenticator = authenticator
+        self._runtime = runtime
+        self._metrics = metrics
+        self._patience = patience
+        self._handlers: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
+        self.draining = False
+
+    async def intercept_service(
+        self, continuation: Continuation, handler_call_details: grpc.HandlerCallDetails
+    ) -> grpc.RpcMethodHandler[Any, Any] | None:
+        """Return the method behind the gate, or one that answers with what is wrong."""
+        method = handler_call_details.method
+        try:
+            self._admit(method, handler_call_details.invocation_metadata)
+        except StepwellError as error:
+            self._metrics.refused(method if method in scopes.SCOPES else "unknown", error)
+            return _refuse(status.answer_of(error))
+        found = self._handlers.get(method)
+        if found is None:
+            handler = await continuation(handler_call_details)
+            if handler is None:
+                return _refuse(status.answer_of(status.MethodUnknown(f"no method {method!r}")))
+            found = self._handlers[method] = self._behind(method, handler)
+        return found
+
+    def _admit(self, method: str, metadata: Any) -> None:
+        """Set the caller, or raise; runs in the RPC's own task, as its handler will."""
+        size = 0
+        texts: dict[str, str] = {}
+        for key, value in metadata or ():
+            size += len(key) + len(value) + _METADATA_OVERHEAD_BYTES
+            if isinstance(value, str):
+                texts[key] = value
+        if size > limits.METADATA_BYTES_MAX:
+            raise ResourceExhausted(
+                f"the metadata has {size:,} bytes; limit: {limits.METADATA_BYTES_MAX:,}",
+                reason="METADATA_TOO_LARGE",
+            )
+        scope = scopes.SCOPES.get(method)
+        if scope == scopes.NONE:
+            return
+        principal = self._authenticator.authenticate(texts)
+        if scope is None:
+            raise status.MethodUnknown("there is no such method")
+        if scope != scopes.ANY and scope not in principal.scopes:
+            raise PermissionDenied(f"this needs a token with the scope {scope}")
+        if self.draining and method not in _GOES_ON_WHILE_DRAINING:
+            raise draining()
+        set_caller(principal)
+
+    # --- handlers ---------------------------------------------------------------------------------
+
+    def _behind(
+        self, method: str, handler: grpc.RpcMethodHandler[Any, Any]
+    ) -> grpc.RpcMethodHandler[Any, Any]:
+        read = self._reader(cast("Callable[[bytes], Any]", handler.request_deserializer))
+        serializer = handler.response_serializer
+        if handler.stream_stream is not None:
+            stream = _streaming(handler.stream_stream)
+            work = self._answers_many(method, lambda raw, ctx: stream(_each(raw, read), ctx))
+            return grpc.stream_stream_rpc_method_handler(cast("Any", work), None, serializer)
+        if handler.unary_stream is not None:
+            stream = _streaming(handler.unary_stream)
+            work = self._answers_many(method, lambda raw, ctx: stream(read(raw), ctx))
+            return grpc.unary_stream_rpc_method_handler(cast("Any", work), None, serializer)
+        if handler.unary_unary is None:
+            raise TypeError(f"{method} is of a kind that no service here has")
+        inner = cast("Callable[[Any, Context], Awaitable[Any]]", handler.unary_unary)
+        return grpc.unary_unary_rpc_method_handler(
+            cast("Any", self._answers_one(method, inner, read)), None, serializer
+        )
+
+    def _answers_one(
+        self,
+        method: str,
+        inner: Callable[[Any, Context], Awaitable[Any]],
+        read: Callable[[bytes], Any],
+    ) -> Callable[[bytes, Context], Awaitable[Any]]:
+        meter = self._metrics.meter(method)
+
+        async def serve(raw: bytes, context: Context) -> Any:
+            since = self._runtime.monotonic()
+            code = grpc.StatusCode.CANCELLED
+            try:
+                answer = await inner(read(raw), context)
+                code = grpc.StatusCode.OK
+                return answer
+            except Exception as error:  # noqa: BLE001 - whatever it is becomes a status
+                answer = self._answer_to(method, error, context)
+                if answer is None:
+                    raise
+                code = answer.code
+                await context.abort(*answer)
+            finally:
+                meter.done(code, self._runtime.monotonic() - since)
+
+        return serve
+
+    def _answers_many(
+        self, method: str, inner: Callable[[Any, Context], AsyncGenerator[Any]]
+    ) -> Callable[[Any, Context], Awaitable[None]]:
+        meter = self._metrics.meter(method, stream=True)
+
+        async def serve(raw: Any, context: Context) -> None:
+            meter.begun()
+            since = self._runtime.monotonic()
+            code = grpc.StatusCode.CANCELLED
+            try:
+                async with aclosing(inner(raw, context)) as messages:
+                    await self._send(messages, context)
+                code = grpc.StatusCode.OK
+            except Exception as error:  # noqa: BLE001 - whatever it is becomes a status
+                answer = self._answer_to(method, error, context)
+                if answer is None:
+                    raise
+                code = answer.code
+                await context.abort(*answer)
+            finally:
+                meter.done(code, self._runtime.monotonic() - since)
+
+        return serve
+
+    async def _send(self, messages: AsyncGenerator[Any], context: Context) -> None:
+        """Write what the method yields; of one that is not read, the method is told by an error."""
+        async for message in messages:
+            writing = self._runtime.spawn(cast("Any", context.write(message)), name="write")
+            try:
+                if await self._within_patience(writing):
+                    continue
+                # Nothing more is read for it; should it wake up, it finds why its stream ended.
+                try:
+                    last = await messages.athrow(status.SlowConsumer("the stream was not read"))
+                except StopAsyncIteration:
+                    return
+                if not await self._within_patience(writing):
+                    raise status.SlowConsumer("the stream was not read")
+                await context.write(last)
+                return
+            finally:
+                if not writing.done():
+                    writing.cancel()
+                    with suppress(asyncio.CancelledError, Exception):
+                        await writing
+
+    async def _within_patience(self, writing: asyncio.Task[Any]) -> bool:
+        done, _ = await asyncio.wait((writing,), timeout=self._patience.stall_ms / 1_000)
+        if done:
+            writing.result()
+        return bool(done)
+
+    def _answer_to(self, method: str, error: Exception, context: Context) -> status.Answer | None:
+        """Return what the call ends with; None: there is nobody to be told."""
+        if isinstance(error, grpc.aio.AbortError):
+            raise error
+        if isinstance(error, StepwellError):
+            answer = status.answer_of(error)
+            if answer.code is not grpc.StatusCode.INTERNAL:
+                return answer
+        elif context.done() or context.cancelled():
+            return None
+        error_id = self._runtime.new_id()
+        log.error("unexpected error", method=method, error_id=error_id, exc_info=error)
+        return status.internal(error_id)
+
+    def _reader(self, parse: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
+        bytes_max = self._patience.receive_bytes_max
+
+        def read(raw: bytes) -> Any:
+            if len(raw) > bytes_max:
+                raise ResourceExhausted(
+                    f"the message has {len(raw):,} bytes; limit: {bytes_max:,}",
+                    reason="MESSAGE_TOO_LARGE",
+                )
+            try:
+                request: Message = parse(raw)
+            except DecodeError:
+                raise InvalidArgument("the request is no message of this method") from None
+            if not request.DESCRIPTOR.full_name.startswith(_UNCHECKED):
+                check(request)
+            return request
+
+        return read
+
+
+def draining() -> StoreUnavailable:
+    """Return the error of a replica that is going down: nothing was done, try another."""
+    return StoreUnavailable("this replica is going down; call again", reason="DRAINING")
+
+
+def identity() -> str:
+    """Return the caller as logs name it."""
+    who = caller()
+    return f"{who.tenant_id}/{who.subject}"
+
+
+async def _each(raw: AsyncIterator[bytes], read: Callable[[bytes], Any]) -> AsyncGenerator[Any]:
+    async for one in raw:
+        yield read(one)
+
+
+def _streaming(inner: Any) -> Callable[[Any, Context], AsyncGenerator[Any]]:
+    """Return the method as a generator, also where it writes by itself as health's Watch does."""
+
+    async def as_generator(request: Any, context: Context) -> AsyncGenerator[Any]:
+        answers = inner(request, context)
+        if hasattr(answers, "__aiter__"):
+            async with aclosing(answers) as messages:
+                try:
+                    async for message in messages:
+                        yield message
+                except status.SlowConsumer as error:
+                    yield await messages.athrow(error)
+        else:
+            await answers
+
+    return as_generator
+
+
+def _refuse(answer: status.Answer) -> grpc.RpcMethodHandler[Any, Any]:
+    """Return a method of any kind that reads nothing and ends the call."""
+
+    async def end(_requests: Any, context: Context) -> None:
+        await context.abort(*answer)
+
+    return grpc.stream_stream_rpc_method_handler(cast("Any", end), None, None)

@@ -1,0 +1,84 @@
+"""Which scope every method of every service needs. A method that isn't here stops the server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from stepwell.config import SettingsRefused
+
+RUN_READ: Final = "run:read"
+RUN_WRITE: Final = "run:write"
+WORKER: Final = "worker"
+STORE: Final = "store"
+ADMIN: Final = "admin"
+ALL: Final = frozenset({RUN_READ, RUN_WRITE, WORKER, STORE, ADMIN})
+ANY: Final = "*"
+"""A valid credential, whatever it may do."""
+NONE: Final = ""
+"""No credential at all: health, and nothing else."""
+
+_ORCHESTRATOR: dict[str, str] = {
+    "StartRun": RUN_WRITE,
+    "GetRun": RUN_READ,
+    "ListRuns": RUN_READ,
+    "ListTasks": RUN_READ,
+    "ListExecutions": RUN_READ,
+    "GetResults": RUN_READ,
+    "WaitRun": RUN_READ,
+    "WatchRun": RUN_READ,
+    "WatchRuns": RUN_READ,
+    "ResumeRun": RUN_WRITE,
+    "PauseRun": RUN_WRITE,
+    "CancelRun": RUN_WRITE,
+    "DeleteRun": RUN_WRITE,
+    "GetServerInfo": ANY,
+}
+_WORKER: dict[str, str] = {"Work": WORKER, "Complete": WORKER, "Heartbeat": WORKER}
+_STORE: tuple[str, ...] = (
+    "Commit",
+    "Renew",
+    "PutPresence",
+    "AppendLogs",
+    "DeleteRun",
+    "Claim",
+    "GetRun",
+    "Load",
+    "ReadPayloads",
+    "ReadOutcomes",
+    "ReadPlan",
+    "ReadEvents",
+    "ListRuns",
+    "ListTasks",
+    "ListExecutions",
+    "ReadMessages",
+    "ReadLogs",
+    "ListPresence",
+    "ListLeases",
+    "Feed",
+    "Subscribe",
+    "Describe",
+)
+
+SCOPES: Mapping[str, str] = {
+    **{f"/stepwell.v1.Orchestrator/{name}": scope for name, scope in _ORCHESTRATOR.items()},
+    **{f"/stepwell.v1.Worker/{name}": scope for name, scope in _WORKER.items()},
+    **{f"/stepwell.v1.Store/{name}": STORE for name in _STORE},
+    "/grpc.health.v1.Health/Check": NONE,
+    "/grpc.health.v1.Health/Watch": NONE,
+    "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo": ANY,
+}
+"""By the full name of the method, compared as a whole."""
+
+
+def refuse_undeclared(methods: Iterable[str]) -> None:
+    """Raise if a method that is served has no scope.
+
+    Raises:
+        SettingsRefused: with the names.
+    """
+    undeclared = sorted(set(methods) - SCOPES.keys())
+    if undeclared:
+        raise SettingsRefused(
+            f"no scope is declared for {', '.join(undeclared)}: add it in stepwell.rpc.scopes"
+        )

@@ -1,0 +1,138 @@
+"""One table maps errors to gRPC statuses; each status carries exactly one ErrorInfo."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import google.rpc.code_pb2 as code_pb2
+import google.rpc.error_details_pb2 as error_details_pb2
+import google.rpc.status_pb2 as status_pb2
+import grpc
+from google.protobuf.any_pb2 import Any as AnyMessage
+from google.protobuf.message import Message
+
+from stepwell.core import errors
+from stepwell.core.inputs import Reply, ReplyStatus
+
+DOMAIN = "stepwell"
+RETRY_AFTER_MS = 200
+"""What an UNAVAILABLE tells a client to wait; clients add jitter and back off from there."""
+DETAILS_KEY = "grpc-status-details-bin"
+_FIELD_BYTES_MAX = 4 * 1024
+"""All field violations together: trailing metadata is limited to some KiB by most peers."""
+
+
+class SlowConsumer(errors.StepwellError):
+    """A write of a stream was blocked for too long."""
+
+    reason = "SLOW_CONSUMER"
+
+
+class MethodUnknown(errors.StepwellError):
+    """There is no such method."""
+
+    reason = "METHOD_UNKNOWN"
+
+
+CODES: dict[type[errors.StepwellError], grpc.StatusCode] = {
+    errors.InvalidArgument: grpc.StatusCode.INVALID_ARGUMENT,
+    errors.NotFound: grpc.StatusCode.NOT_FOUND,
+    errors.AlreadyExists: grpc.StatusCode.ALREADY_EXISTS,
+    errors.FailedPrecondition: grpc.StatusCode.FAILED_PRECONDITION,
+    errors.CursorOutOfRange: grpc.StatusCode.OUT_OF_RANGE,
+    errors.Unauthenticated: grpc.StatusCode.UNAUTHENTICATED,
+    errors.PermissionDenied: grpc.StatusCode.PERMISSION_DENIED,
+    errors.ResourceExhausted: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    errors.StoreRefused: grpc.StatusCode.FAILED_PRECONDITION,
+    errors.StoreUnavailable: grpc.StatusCode.UNAVAILABLE,
+    errors.OutcomeUnknown: grpc.StatusCode.UNAVAILABLE,
+    SlowConsumer: grpc.StatusCode.UNAVAILABLE,
+    MethodUnknown: grpc.StatusCode.UNIMPLEMENTED,
+    errors.StepwellError: grpc.StatusCode.INTERNAL,
+}
+"""A class that isn't here is told by the nearest of its bases that is."""
+
+
+class Answer(NamedTuple):
+    """What the end of a call says."""
+
+    code: grpc.StatusCode
+    message: str
+    metadata: tuple[tuple[str, bytes], ...]
+
+
+def code_of(error: errors.StepwellError) -> grpc.StatusCode:
+    """Return the error's code."""
+    return next(CODES[kind] for kind in type(error).__mro__ if kind in CODES)
+
+
+def answer_of(error: errors.StepwellError) -> Answer:
+    """Return what the call that failed so ends with."""
+    code = code_of(error)
+    return _answer(code, error.message, error.reason, _metadata(error), *_details(error, code))
+
+
+def internal(error_id: str) -> Answer:
+    """Return the answer to an error that nobody expected: an id that the log has, nothing more."""
+    message = f"an internal error; the server's log has it under {error_id}"
+    return _answer(grpc.StatusCode.INTERNAL, message, "INTERNAL", {"error_id": error_id})
+
+
+def _answer(
+    code: grpc.StatusCode, message: str, reason: str, metadata: dict[str, str], *details: Message
+) -> Answer:
+    info = error_details_pb2.ErrorInfo(reason=reason, domain=DOMAIN, metadata=metadata)
+    number = code.value[0]
+    assert number in code_pb2.Code.values()
+    status = status_pb2.Status(code=number, message=message)
+    for detail in (info, *details):
+        packed = AnyMessage()
+        packed.Pack(detail)
+        status.details.append(packed)
+    return Answer(code, message, ((DETAILS_KEY, status.SerializeToString()),))
+
+
+def _metadata(error: errors.StepwellError) -> dict[str, str]:
+    if isinstance(error, errors.CursorOutOfRange):
+        return {"oldest": str(error.oldest), "latest": str(error.latest)}
+    if isinstance(error, errors.RunNotFound):
+        return {"run_id": error.run_id}
+    return {}
+
+
+def _details(error: errors.StepwellError, code: grpc.StatusCode) -> Iterator[Message]:
+    if isinstance(error, errors.InvalidArgument) and error.violations:
+        faults = error_details_pb2.BadRequest()
+        room = _FIELD_BYTES_MAX
+        for one in error.violations:
+            room -= len(one.field) + len(one.description)
+            if faults.field_violations and room < 0:
+                break
+            faults.field_violations.add(field=one.field, description=one.description)
+        yield faults
+    if code is grpc.StatusCode.UNAVAILABLE:
+        retry = error_details_pb2.RetryInfo()
+        retry.retry_delay.FromMilliseconds(RETRY_AFTER_MS)
+        yield retry
+
+
+def raise_refused(reply: Reply) -> None:
+    """Raise what the loop's refusal of a command is to its caller.
+
+    Raises:
+        AlreadyExists: the request id was another request's.
+        InvalidArgument: the plan is not sound.
+        FailedPrecondition: the run is in no state for it.
+    """
+    if reply.status in (ReplyStatus.ACCEPTED, ReplyStatus.UNCHANGED):
+        return
+    if reply.reason == errors.AlreadyExists.reason:
+        raise errors.AlreadyExists(reply.message)
+    if reply.violations:
+        first = reply.violations[0]
+        found = tuple(errors.Violation(one.field, one.description) for one in reply.violations)
+        raise errors.InvalidArgument(
+            f"{reply.message}: {first.field}: {first.description}", found, reason=reply.reason
+        )
+    raise errors.FailedPrecondition(reply.message, reason=reply.reason or None)
