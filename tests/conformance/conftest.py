@@ -6,9 +6,11 @@ from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
 import pytest
+from tests.service.store_server import StoreServer
 
 from stepwell.core.ports import Store
 from stepwell.core.states import Durability
+from stepwell.runtime import SystemRuntime
 from stepwell.stores import open_store as open_by_url
 from stepwell.testing.conformance.harness import StoreFactory
 from stepwell.testing.conformance.report import pytest_terminal_summary
@@ -90,8 +92,74 @@ class SqliteFactory(UrlFactory):
         return f"sqlite:///{self.folder / f'{self.births}.db'}"
 
 
-# A `RemoteFactory` (a Store service in front of either) finds its place here.
-FACTORIES: tuple[type[UrlFactory], ...] = (MemoryFactory, SqliteFactory)
+class RemoteFactory(UrlFactory):
+    """A Store service in front of another driver. The clock is that of the store behind it."""
+
+    inner: type[UrlFactory]
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.behind = self.inner(folder)
+        self.servers: dict[str, tuple[StoreServer, Store]] = {}
+
+    async def at(self, url: str) -> Store:
+        # What the driver itself waits for, between tries, it really waits for.
+        store = await open_by_url(url, runtime=SystemRuntime())
+        self.opened[id(store)] = (store, url)
+        return store
+
+    async def serve(self, store: Store) -> Store:
+        server = await StoreServer(store, self.folder).start()
+        self.servers[server.url] = (server, store)
+        return await self.at(server.url)
+
+    async def open(self) -> Store:
+        return await self.serve(await self.behind.open())
+
+    async def reopen(self, store: Store) -> Store:
+        await store.close()
+        server, behind = self.servers[self.opened[id(store)][1]]
+        await server.close()
+        return await self.serve(await self.behind.reopen(behind))
+
+    async def join(self, store: Store) -> Store:
+        return await self.at(self.opened[id(store)][1])
+
+    async def advance(self, ms: float) -> None:
+        await self.behind.advance(ms)
+
+    async def step_wall(self, ms: float) -> None:
+        await self.behind.step_wall(ms)
+
+    async def close(self) -> None:
+        await super().close()
+        for server, _ in self.servers.values():
+            await server.close()
+        await self.behind.close()
+
+
+class RemoteMemoryFactory(RemoteFactory):
+    """The protocol alone: what the reference keeps, it carries."""
+
+    name = "grpc_memory"
+    durability = Durability.VOLATILE
+    inner = MemoryFactory
+
+
+class RemoteSqliteFactory(RemoteFactory):
+    """As `stepwell store --driver sqlite:///…` serves it."""
+
+    name = "grpc_sqlite"
+    durability = Durability.POWER
+    inner = SqliteFactory
+
+
+FACTORIES: tuple[type[UrlFactory], ...] = (
+    MemoryFactory,
+    SqliteFactory,
+    RemoteMemoryFactory,
+    RemoteSqliteFactory,
+)
 
 
 @pytest.fixture(params=FACTORIES, ids=lambda factory: factory.name)

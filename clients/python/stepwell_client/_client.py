@@ -10,6 +10,7 @@ may be. Errors are those of `stepwell_client._errors`.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -306,10 +307,14 @@ class Watch(Generic[Item, CursorT]):
                         yield item
             except grpc.RpcError as error:
                 loss = from_rpc_error(error)
+            except asyncio.CancelledError:
+                task = asyncio.current_task()
+                if not self._closed or task is None or task.cancelling():
+                    raise
             finally:
                 self._call = None
                 call.cancel()
-            if not cursor.over:
+            if not (cursor.over or self._closed):
                 await client.runtime.sleep(cursor.lost(loss))
 
 

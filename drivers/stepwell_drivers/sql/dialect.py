@@ -5,7 +5,9 @@ Which database it is, the connection says; so the functions above take a connect
 
 from __future__ import annotations
 
-from sqlalchemy import ColumnElement, Table, exists, func, literal, select
+import sqlite3
+
+from sqlalchemy import ColumnElement, Connection, Table, exists, func, literal, select
 from sqlalchemy.dialects.postgresql import Insert as PostgresqlInsert
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.dialects.sqlite import Insert as SqliteInsert
@@ -30,3 +32,12 @@ def has_label(key: str, value: str) -> ColumnElement[bool]:
     label = func.json_each(runs.c.labels).table_valued("key", "value")
     matching = select(literal(1)).select_from(label)
     return exists(matching.where(label.c.key == key, label.c.value == value))
+
+
+def changes_so_far(connection: Connection) -> int | None:
+    """Return how many rows this connection has changed; None: the driver counts each statement's.
+
+    Python's sqlite3 counts nothing for a statement that begins with WITH.
+    """
+    raw = connection.connection.driver_connection
+    return raw.total_changes if isinstance(raw, sqlite3.Connection) else None

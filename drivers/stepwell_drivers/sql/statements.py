@@ -2,7 +2,7 @@
 
 One statement with 64 rows costs a fraction of 64 statements; and SQLite runs it outside Python's lock
 as a whole, so that the event loop goes on meanwhile (row by row, each row would queue for the lock
-behind it). Counts are cut into powers of two: few different texts, each prepared once.
+behind it). Counts above 16 are cut to multiples of 16: few different texts, each prepared once.
 """
 
 from __future__ import annotations
@@ -37,21 +37,24 @@ from stepwell_drivers.sql import dialect as differences
 Values = tuple[Any, ...]
 
 
+_STEP = 16
+
+
 class _Compiled:
     """A statement's text by database and number of rows."""
 
     def __init__(self, width: int, build: Callable[[Dialect, int], ClauseElement]) -> None:
         room = min(differences.PARAMETERS_MAX // width, differences.ROWS_AT_ONCE_MAX)
-        self._most = 1 << (room.bit_length() - 1)
+        self._most = room - room % _STEP
         self._width = width
         self._build = build
         self._forms: dict[tuple[str, int], tuple[str, _Order]] = {}
 
     def each(self, connection: Connection, rows: Sequence[Values]) -> Iterator[CursorResult[Any]]:
-        """Run it over all rows, in pieces whose lengths are powers of two."""
+        """Run it over all rows, in pieces of few different lengths."""
         start, left = 0, len(rows)
         while left:
-            size = min(1 << (left.bit_length() - 1), self._most)
+            size = min(left if left <= _STEP else left - left % _STEP, self._most)
             piece: Iterable[Values] = rows[start : start + size]
             start, left = start + size, left - size
             sql, order = self._form(connection, size)
@@ -61,7 +64,12 @@ class _Compiled:
 
     def run(self, connection: Connection, rows: Sequence[Values]) -> int:
         """Run it over all rows; return how many the database changed."""
-        return sum(result.rowcount for result in self.each(connection, rows))
+        if not rows:
+            return 0
+        before = differences.changes_so_far(connection)
+        counts = [result.rowcount for result in self.each(connection, rows)]
+        after = differences.changes_so_far(connection)
+        return sum(counts) if before is None or after is None else after - before
 
     def _form(self, connection: Connection, size: int) -> tuple[str, _Order]:
         key = (connection.dialect.name, size)

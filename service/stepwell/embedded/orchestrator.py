@@ -19,6 +19,7 @@ from stepwell.core.errors import (
     InvalidArgument,
     RunNotFound,
     StoreUnavailable,
+    Violation,
 )
 from stepwell.core.inputs import Cancel, Pause, Reply, ReplyStatus, Resume, Start
 from stepwell.core.model import Payload, Run, RunSpec, TaskSpec
@@ -29,11 +30,11 @@ from stepwell.embedded.worker import InProcessWorker
 from stepwell.executor import Executor, ExecutorConfig
 from stepwell.runtime import SystemRuntime
 from stepwell.stores import open_store
-from stepwell.wire import to_message, to_record
-from stepwell_client._agent import Agent
-from stepwell_client._payloads import encode
+from stepwell.wire import to_record
+from stepwell_client import Agent, encode
+from stepwell_client import Budget as ClientBudget
+from stepwell_client import StepKind as ClientStepKind
 from stepwell_client._plans import Planned, draft
-from stepwell_client._plans import Budget as ClientBudget
 from stepwell_client.execution import AgentRunner
 from stepwell_client.v1 import types_pb2
 
@@ -69,7 +70,7 @@ class Orchestrator:
         run_id: str | None = None,
         input: object = None,  # noqa: A002 - the protocol's word for it
         plan: Planned | None = None,
-        stages: Sequence[StepKind] | None = None,
+        stages: Sequence[ClientStepKind] | None = None,
         labels: Mapping[str, str] | None = None,
         budget: ClientBudget | None = None,
         max_parallel: int = 32,
@@ -93,14 +94,13 @@ class Orchestrator:
         _check("goal", len(goal.encode("utf-8", "replace")), 0, limits.GOAL_BYTES_MAX)
         _check("max_iterations", max_iterations, 1, limits.ITERATIONS_MAX)
         _check("max_parallel", max_parallel, 1, limits.PARALLEL_MAX)
-        if plan is None and StepKind.PLAN.name not in [kind.name for kind in agent.kinds]:
+        if plan is None and StepKind.PLAN not in _kinds(agent.kinds):
             raise ValueError("the agent has no plan function: decorate one, or pass plan=")
         self._agent = agent
         self._store = store
         self._runtime = runtime or SystemRuntime()
         self._tenant_id = tenant_id
         self._run_id = run_id or self._runtime.new_id()
-        chosen = [kind.name for kind in agent.stages] if stages is None else list(stages)
         self._start: Start | None = _start(
             RunSpec(
                 tenant_id=tenant_id,
@@ -116,7 +116,7 @@ class Orchestrator:
             budget=budget,
             run_input=encode(input),
             plan=plan,
-            stages=tuple(StepKind(name) for name in chosen) if plan is not None else (),
+            stages=_kinds(agent.stages if stages is None else stages) if plan is not None else (),
         )
         self._executor: Executor | None = None
 
@@ -233,7 +233,7 @@ class Orchestrator:
         changed = asyncio.Event()
 
         def hint(tenant_id: str, run_id: str) -> None:
-            if run_id in ("", self._run_id):
+            if (tenant_id, run_id) in (("", ""), (self._tenant_id, self._run_id)):
                 changed.set()
 
         runner = AgentRunner(self._agent)
@@ -251,7 +251,7 @@ class Orchestrator:
                 roles=(ANY_ROLE,),
                 kinds=tuple(StepKind),
             ),
-            stages=tuple(StepKind(kind.name) for kind in self._agent.stages),
+            stages=_kinds(self._agent.stages),
             on_idle=changed.set,
         )
         unsubscribe = store.subscribe(hint)
@@ -317,12 +317,22 @@ def _start(
     return replace(start, spec=replace(spec, request_fingerprint=fingerprint))
 
 
+def _kinds(kinds: Sequence[ClientStepKind]) -> tuple[StepKind, ...]:
+    """Return the core's words for the client's numbers."""
+    return tuple(StepKind(kind.name) for kind in kinds)
+
+
 def _expect(reply: Reply) -> None:
     """Raise what a refusal means."""
     if reply.status in (ReplyStatus.ACCEPTED, ReplyStatus.UNCHANGED):
         return
     if reply.violations:
-        raise InvalidArgument(reply.message, reply.violations, reason=reply.reason)
+        first = reply.violations[0]
+        raise InvalidArgument(
+            f"{reply.message}: {first.field}: {first.description}",
+            tuple(Violation(one.field, one.description) for one in reply.violations),
+            reason=reply.reason,
+        )
     if reply.reason == "REQUEST_ID_REUSED":
         raise AlreadyExists("a run of this run_id was started with other arguments; choose another")
     raise FailedPrecondition(reply.message, reason=reply.reason)

@@ -11,8 +11,8 @@ from stepwell.core.model import Failure, Payload, Run, Task
 from stepwell.core.ports import Store
 from stepwell.core.states import RunStatus, TaskStatus
 from stepwell.wire import to_message
-from stepwell_client._errors import RunFailed as ClientRunFailed
-from stepwell_client._payloads import decode
+from stepwell_client import RunFailed as ClientRunFailed
+from stepwell_client import decode
 
 T = TypeVar("T")
 

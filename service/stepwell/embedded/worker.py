@@ -22,7 +22,7 @@ from stepwell.core.states import StepKind
 from stepwell.executor import Executor, Heartbeat
 from stepwell.executor.dispatcher import Session as WorkerSession
 from stepwell.wire import to_message, to_record
-from stepwell_client._errors import LeaseLost
+from stepwell_client import LeaseLost
 from stepwell_client.execution import AgentRunner
 from stepwell_client.v1 import types_pb2, worker_pb2
 
@@ -165,6 +165,7 @@ class InProcessWorker:
     def cancel(self, execution_id: str, run_id: str, reason: str) -> None:
         step = self._steps.get((run_id, execution_id))
         if step is not None:
+            log.debug("a step is not wanted any more", execution_id=execution_id, reason=reason)
             self._stop(step)
 
     def replaced(self) -> None:
@@ -195,9 +196,7 @@ class InProcessWorker:
         try:
             return to_record(outcome)
         except InvalidArgument as error:
-            failure = Failure(
-                kind="INVALID_OUTCOME", message=error.message, retryable=False
-            )
+            failure = Failure(kind="INVALID_OUTCOME", message=error.message, retryable=False)
             return self._delivery(step, Failed(failure=failure))
 
     def _delivery(self, step: _Step, result: Failed | Released) -> Delivery:
@@ -215,11 +214,13 @@ class InProcessWorker:
                 return  # The run was deleted.
             except StoreError as error:
                 if self._closing:
-                    log.warning("an outcome was not kept; its step will run again", error=str(error))
+                    log.warning(
+                        "an outcome was not kept; its step will run again", error=str(error)
+                    )
                     return
                 failures += 1
             except StepwellError as error:
-                log.error("an outcome was refused", error=error.message)
+                log.exception("an outcome was refused", error=error.message)
                 return
             wait_ms = backoff_ms(_DELIVER_AGAIN, failures, self._runtime.random())
             await self._runtime.sleep(wait_ms / 1_000)

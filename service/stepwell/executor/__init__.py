@@ -172,7 +172,7 @@ class Executor:
                 run_id=beat.run_id,
                 execution_id=beat.execution_id,
                 token=beat.token,
-                lease_ms=self._lease_ms((tenant_id, beat.run_id), beat.execution_id),
+                lease_ms=await self._lease_ms((tenant_id, beat.run_id), beat.execution_id),
                 progress=beat.progress,
                 session=beat.session,
             )
@@ -180,9 +180,9 @@ class Executor:
         ]
         return await self.store.renew(renewals)
 
-    def _lease_ms(self, key: RunKey, execution_id: str) -> int:
+    async def _lease_ms(self, key: RunKey, execution_id: str) -> int:
         """Return how long the lease is, by the task's own heartbeat time-out where it has one."""
-        state = self._runs.held(key)
+        state = await self._runs.state(key)
         row = state.open.get(execution_id) if state is not None else None
         if state is None or row is None or row.execution.kind is not StepKind.TASK:
             return self.config.lease_ms

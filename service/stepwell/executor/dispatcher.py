@@ -184,7 +184,7 @@ class Dispatcher:
 
     def committed(self, key: RunKey, state: RunState, transition: Transition) -> None:
         """Hand out what was leased; tell workers of what was revoked."""
-        self._payloads.keep(*key, transition.outcomes, transition.input)
+        self._payloads.keep(*key, transition)
         for lease in transition.leases:
             session = self._granted.pop(lease.token, None)
             assignment = assignments.outline(state, lease)

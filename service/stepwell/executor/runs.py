@@ -119,10 +119,22 @@ class Runs:
             self._runtime.spawn(self._work(key, hot), name=f"run {key[1]}")
         return reply
 
-    def held(self, key: RunKey) -> RunState | None:
-        """Return a run's state if this replica holds it; it may be behind the store's."""
+    async def state(self, key: RunKey) -> RunState | None:
+        """Return a run's state as this replica holds it, which may be behind the store's.
+
+        One that isn't held is loaded first. None: there is no such run.
+        """
         hot = self._hot.get(key)
-        return hot.state if hot is not None else None
+        if hot is not None and hot.state is not None:
+            return hot.state
+        loaded = await self._store.load(*key)
+        if loaded is None:
+            return None
+        state = RunState.of(loaded)
+        hot = self._hot.setdefault(key, HotRun())
+        if hot.state is None and not hot.busy:
+            hot.state = state
+        return state
 
     def forget(self, key: RunKey) -> None:
         """Let go of a run that was deleted."""

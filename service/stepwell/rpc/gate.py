@@ -150,7 +150,7 @@ class Gate(grpc.aio.ServerInterceptor):
                 answer = await inner(read(raw), context)
                 code = grpc.StatusCode.OK
                 return answer
-            except Exception as error:  # noqa: BLE001 - whatever it is becomes a status
+            except Exception as error:
                 answer = self._answer_to(method, error, context)
                 if answer is None:
                     raise
@@ -174,7 +174,7 @@ class Gate(grpc.aio.ServerInterceptor):
                 async with aclosing(inner(raw, context)) as messages:
                     await self._send(messages, context)
                 code = grpc.StatusCode.OK
-            except Exception as error:  # noqa: BLE001 - whatever it is becomes a status
+            except Exception as error:
                 answer = self._answer_to(method, error, context)
                 if answer is None:
                     raise

@@ -1,0 +1,127 @@
+"""A failed call in the port's words, and whether it is certain that nothing was done."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import google.rpc.error_details_pb2 as error_details_pb2
+import google.rpc.status_pb2 as status_pb2
+from google.protobuf.message import DecodeError
+from grpc import StatusCode
+from grpc.aio import AioRpcError
+
+from stepwell.core.errors import (
+    InvalidArgument,
+    OutcomeUnknown,
+    StepwellError,
+    StoreRefused,
+    StoreUnavailable,
+    Violation,
+)
+
+TOO_LARGE = "RESPONSE_TOO_LARGE"
+"""The service's reason when an answer does not fit into a message: ask for less."""
+
+_DOMAIN = "stepwell"
+_DETAILS_KEY = "grpc-status-details-bin"
+_WORDS_MAX = 500
+_REFUSALS = frozenset(
+    {
+        StatusCode.UNAUTHENTICATED,
+        StatusCode.PERMISSION_DENIED,
+        StatusCode.UNIMPLEMENTED,
+        StatusCode.FAILED_PRECONDITION,
+    }
+)
+_CONNECTION = frozenset({StatusCode.UNAVAILABLE, StatusCode.CANCELLED})
+
+
+class Fault(NamedTuple):
+    """What came instead of an answer."""
+
+    error: StepwellError
+    """To be raised where nothing was done, or where that doesn't matter."""
+    certain: bool = False
+    """Nothing was done."""
+    again: bool = False
+    """The same call may work in a moment."""
+    refused: bool = False
+    """The service wants another credential, or is no Store service: waiting mends nothing."""
+
+    def for_commit(self) -> StepwellError:
+        """Return what this is to a commit."""
+        return self.error if self.certain else OutcomeUnknown(self.error.message)
+
+    @property
+    def too_large(self) -> bool:
+        """The answer doesn't fit into a message: less must be asked for."""
+        return self.error.reason == TOO_LARGE
+
+
+class Details(NamedTuple):
+    """What the service says about an error beyond its code and words."""
+
+    reason: str = ""
+    """Empty: it was not the service that said so, but gRPC or something on the way."""
+    violations: tuple[Violation, ...] = ()
+
+
+def fault_of(error: AioRpcError, *, name: str, token_source: str) -> Fault:
+    """Return what a failed call means; `name` is the service's."""
+    code, words = error.code(), (error.details() or error.code().name)[:_WORDS_MAX]
+    details = details_of(error)
+    told = bool(details.reason)
+    if code in _REFUSALS:
+        return _refusal(code, words, details.reason, name=name, token_source=token_source)
+    if code is StatusCode.INVALID_ARGUMENT and told:
+        wrong = InvalidArgument(words, details.violations, reason=details.reason)
+        return Fault(wrong, certain=True)
+    reason = details.reason or None
+    if told and code in {StatusCode.UNAVAILABLE, StatusCode.RESOURCE_EXHAUSTED}:
+        # The service's own word; only this one reason means that it doesn't know.
+        certain = reason != OutcomeUnknown.reason
+        again = code is StatusCode.UNAVAILABLE
+        return Fault(StoreUnavailable(words, reason=reason), certain=certain, again=again)
+    again = code in _CONNECTION
+    what = "can't be reached" if again else "gave no answer"
+    lost = StoreUnavailable(f"the Store service at {name} {what}: {words}", reason=reason)
+    return Fault(lost, again=again)
+
+
+def details_of(error: AioRpcError) -> Details:
+    """Read the ErrorInfo and BadRequest of an error; never raises."""
+    reason, violations = "", list[Violation]()
+    for key, value in error.trailing_metadata() or ():
+        if key != _DETAILS_KEY:
+            continue
+        status = status_pb2.Status()
+        try:
+            status.ParseFromString(value if isinstance(value, bytes) else value.encode())
+            for packed in status.details:
+                info, faults = error_details_pb2.ErrorInfo(), error_details_pb2.BadRequest()
+                if packed.Unpack(info) and info.domain == _DOMAIN:
+                    reason = info.reason
+                elif packed.Unpack(faults):
+                    found = faults.field_violations
+                    violations += [Violation(one.field, one.description) for one in found]
+        except DecodeError:
+            return Details()  # A peer that isn't ours: code and words must do.
+    return Details(reason, tuple(violations))
+
+
+def _refusal(code: StatusCode, words: str, reason: str, *, name: str, token_source: str) -> Fault:
+    what = f"the Store service at {name} refuses: {words}"
+    if code is StatusCode.UNIMPLEMENTED:
+        what = f"what answers at {name} is no Store service: {words}"
+    elif code is StatusCode.UNAUTHENTICATED:
+        what += f" (the token was looked for in {token_source}; name another with ?token_file=PATH)"
+    elif code is StatusCode.PERMISSION_DENIED:
+        what += f" (the token of {token_source} needs the scope `store`)"
+    error = StoreUnavailable(what, reason=reason or code.name)
+    return Fault(error, certain=True, refused=True)
+
+
+def refusal_at_open(fault: Fault) -> StepwellError:
+    """Return what a fault of the first call is to who opens the store."""
+    error = fault.error
+    return StoreRefused(error.message, reason=error.reason) if fault.refused else error

@@ -1,0 +1,171 @@
+"""The connection to a Store service: calls with a deadline, what became of them, how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from typing import TypeVar
+
+from grpc import ChannelConnectivity
+from grpc.aio import AioRpcError, UnaryStreamCall, UnaryUnaryMultiCallable, insecure_channel
+
+from stepwell.core.errors import StoreUnavailable
+from stepwell.core.limits import STORE_MESSAGE_BYTES_MAX
+from stepwell.core.ports import Runtime
+from stepwell_client.v1 import store_pb2, store_pb2_grpc
+from stepwell_drivers.remote.access import Access
+from stepwell_drivers.remote.errors import Fault, fault_of
+from stepwell_drivers.remote.url import Place
+
+KEEPALIVE_MS = 20_000
+KEEPALIVE_TIMEOUT_MS = 10_000
+CONNECT_SECONDS = 5.0
+CLOSE_SECONDS = 5.0
+"""What was begun may take so long to end when the store is closed; then it is cut off."""
+TRIES = 5
+BACKOFF_SECONDS = 0.1
+BACKOFF_SECONDS_MAX = 1.0
+
+Q = TypeVar("Q")
+A = TypeVar("A")
+
+_OPTIONS: list[tuple[str, int | str]] = [
+    ("grpc.max_send_message_length", STORE_MESSAGE_BYTES_MAX),
+    ("grpc.max_receive_message_length", STORE_MESSAGE_BYTES_MAX),
+    ("grpc.keepalive_time_ms", KEEPALIVE_MS),
+    ("grpc.keepalive_timeout_ms", KEEPALIVE_TIMEOUT_MS),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 2_000),
+    ("grpc.max_reconnect_backoff_ms", 2_000),
+    # Retries are ours: they know which calls may be repeated.
+    ("grpc.enable_retries", 0),
+    ("grpc.service_config_disable_resolution", 1),
+    # Two stores of one process are two connections.
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.enable_http_proxy", 0),
+    ("grpc.primary_user_agent", "stepwell-store"),
+]
+
+
+class Link:
+    """A channel to one service. It is the running event loop's."""
+
+    def __init__(self, place: Place, access: Access, runtime: Runtime) -> None:
+        self.name = place.name
+        self._timeout_s = place.timeout_ms / 1_000
+        self._access = access
+        self._runtime = runtime
+        self._channel = insecure_channel(place.target, options=_OPTIONS)
+        self.stub = store_pb2_grpc.StoreStub(self._channel)
+        self._under_way = 0
+        self._quiet = asyncio.Event()
+        self._quiet.set()
+        self._closing: asyncio.Future[None] | None = None
+
+    @contextmanager
+    def call(self) -> Generator[None]:
+        """Hold off the end of the connection; one that has begun to end refuses.
+
+        Raises:
+            StoreUnavailable: the store was closed.
+        """
+        if self._closing is not None:
+            raise StoreUnavailable("this store was closed")
+        self._under_way += 1
+        self._quiet.clear()
+        try:
+            yield
+        finally:
+            self._under_way -= 1
+            if self._under_way == 0:
+                self._quiet.set()
+
+    async def ask(self, method: UnaryUnaryMultiCallable[Q, A], request: Q) -> A | Fault:
+        """Call what may be called any number of times: again, a little later, if it fails."""
+        for failures in range(1, TRIES):
+            answer = await self._once(method, request)
+            if not isinstance(answer, Fault) or not answer.again or self._closing is not None:
+                return answer
+            await self._runtime.sleep(self.backoff(failures))
+        return await self._once(method, request)
+
+    async def tell(self, method: UnaryUnaryMultiCallable[Q, A], request: Q) -> A | Fault:
+        """Call once. Nothing is sent unless there is a connection: then a fault is certain."""
+        return await self._connect() or await self._once(method, request)
+
+    def subscribe(
+        self,
+    ) -> UnaryStreamCall[store_pb2.StoreSubscribeRequest, store_pb2.StoreSubscribeResponse]:
+        """Open the stream of hints, without a deadline. The caller cancels it."""
+        request = store_pb2.StoreSubscribeRequest()
+        return self.stub.Subscribe(request, metadata=self._access.metadata)
+
+    def fault_of(self, error: AioRpcError) -> Fault:
+        """Return what a failed call means."""
+        return fault_of(error, name=self.name, token_source=self._access.source)
+
+    def new_token(self) -> bool:
+        """Look for another token after a refusal, and say whether there is one."""
+        return self._access.reload()
+
+    def backoff(self, failures: int) -> float:
+        """Return how many seconds to wait after so many failures in a row, with full jitter."""
+        longest = min(BACKOFF_SECONDS_MAX, BACKOFF_SECONDS * 2.0 ** min(failures - 1, 30))
+        return self._runtime.random() * longest
+
+    async def close(self) -> None:
+        """Let what was begun end, for a while; then cut off the rest. Safe to call twice."""
+        if self._closing is not None:
+            await asyncio.shield(self._closing)
+            return
+        self._closing = asyncio.get_running_loop().create_future()
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(CLOSE_SECONDS):
+                    await self._quiet.wait()
+        finally:
+            try:
+                await self._channel.close()
+            finally:
+                self._closing.set_result(None)
+
+    async def _once(self, method: UnaryUnaryMultiCallable[Q, A], request: Q) -> A | Fault:
+        for may_reload in (True, False):
+            try:
+                return await method(
+                    request, timeout=self._timeout_s, metadata=self._access.metadata
+                )
+            except AioRpcError as error:
+                fault = self.fault_of(error)
+            except asyncio.CancelledError:
+                task = asyncio.current_task()
+                if self._closing is None or task is None or task.cancelling():
+                    raise
+                # Not this task was cancelled but the call, by the end of the connection.
+                return Fault(StoreUnavailable("this store was closed"))
+            if not (may_reload and fault.refused and self.new_token()):
+                return fault
+        raise AssertionError("not reached")
+
+    async def _connect(self) -> Fault | None:
+        """Wait for the connection; None: it is there."""
+        state = self._channel.get_state(try_to_connect=True)
+        if state is ChannelConnectivity.READY:
+            return None
+        words = f"no Store service can be reached at {self.name}"
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS):
+                while state is not ChannelConnectivity.READY:
+                    if state in _BROKEN:
+                        return Fault(StoreUnavailable(words), certain=True, again=True)
+                    await self._channel.wait_for_state_change(state)
+                    state = self._channel.get_state(try_to_connect=True)
+        except TimeoutError:
+            return Fault(StoreUnavailable(words), certain=True, again=True)
+        return None
+
+
+_BROKEN = (ChannelConnectivity.TRANSIENT_FAILURE, ChannelConnectivity.SHUTDOWN)

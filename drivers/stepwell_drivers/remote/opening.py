@@ -1,0 +1,32 @@
+"""Opens a store: reads the URL, finds the token, and asks who is there."""
+
+from __future__ import annotations
+
+from stepwell.core.ports import Runtime, Store
+from stepwell_client.v1 import store_pb2
+from stepwell_drivers.remote.access import Access
+from stepwell_drivers.remote.errors import Fault, refusal_at_open
+from stepwell_drivers.remote.link import Link
+from stepwell_drivers.remote.store import RemoteStore
+from stepwell_drivers.remote.url import parse
+
+
+async def open_store(url: str, *, runtime: Runtime) -> Store:
+    """Open the store behind the Store service that the URL names.
+
+    Raises:
+        StoreRefused: the URL names none, the token is not accepted, or what answers is no Store
+            service.
+        StoreUnavailable: nothing answers there.
+    """
+    place = parse(url)
+    link = Link(place, Access(place.token_file), runtime)
+    answer: object = None
+    try:
+        answer = await link.ask(link.stub.Describe, store_pb2.StoreDescribeRequest())
+    finally:
+        if not isinstance(answer, store_pb2.StoreDescribeResponse):
+            await link.close()
+    if isinstance(answer, Fault):
+        raise refusal_at_open(answer)
+    return RemoteStore(link, runtime)

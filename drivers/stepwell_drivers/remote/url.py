@@ -1,0 +1,119 @@
+"""Which Store service a `grpc://` URL names. No refusal repeats the URL: it may hold a secret."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
+
+from stepwell.core.errors import StoreRefused
+
+TIMEOUT_MS = 30_000
+TIMEOUT_MS_MIN = 100
+TIMEOUT_MS_MAX = 600_000
+PARAMETERS = ("insecure_allow_remote", "timeout_ms", "token_file")
+"""All that may stand behind the `?`."""
+SOCKET_PATH_BYTES_MAX = 107
+"""What Linux takes; a longer path would be cut or refused far below us."""
+
+_FORMS = "write grpc://HOST:PORT, or grpc:///PATH for a Unix socket"
+_HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\]")
+
+
+class Place(NamedTuple):
+    """A Store service, and how to talk to it."""
+
+    target: str
+    """As gRPC wants it."""
+    name: str
+    """For people: `HOST:PORT`, or the socket's path."""
+    timeout_ms: int
+    """How long one call may take."""
+    token_file: Path | None
+    """None: it was not named."""
+
+
+def parse(url: str) -> Place:
+    """Return the service that the URL names.
+
+    Raises:
+        StoreRefused: the URL names none, or one on another machine without saying that this is meant.
+    """
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise StoreRefused(f"this is no URL of a Store service; {_FORMS}") from error
+    if parts.scheme != "grpc" or not url.startswith("grpc://") or parts.fragment:
+        raise StoreRefused(f"this is no URL of a Store service; {_FORMS}")
+    if "@" in parts.netloc:
+        raise StoreRefused("a token does not stand in the URL; name its file with ?token_file=PATH")
+    given = _parameters(parts.query)
+    timeout_ms = _timeout_ms(given.get("timeout_ms", str(TIMEOUT_MS)))
+    file = given.get("token_file")
+    token_file = Path(file).expanduser() if file else None
+    if not parts.netloc:
+        path = _socket(parts.path)
+        return Place(f"unix:{quote(path)}", path, timeout_ms, token_file)
+    name = _address(parts, port)
+    allowed = given.get("insecure_allow_remote", "false")
+    if allowed not in {"true", "false"}:
+        raise StoreRefused("insecure_allow_remote must be true or false")
+    if allowed == "false" and not _is_local(name.rpartition(":")[0]):
+        raise StoreRefused(
+            f"{name} is not on this machine, and a token and all rows would travel there in clear"
+            " text; use a tunnel, or a network that you trust with ?insecure_allow_remote=true"
+        )
+    return Place(f"dns:///{name}", name, timeout_ms, token_file)
+
+
+def _address(parts: SplitResult, port: int | None) -> str:
+    host = parts.netloc.rpartition(":")[0]
+    if not _HOST.fullmatch(host) or not port:
+        raise StoreRefused(f"the URL names no host with a port; {_FORMS}")
+    if parts.path not in {"", "/"}:
+        raise StoreRefused(f"behind host and port there is no path; {_FORMS}")
+    return f"{host.lower()}:{port}"
+
+
+def _socket(path: str) -> str:
+    path = unquote(path)
+    if path.strip("/") == "" or "\0" in path:
+        raise StoreRefused(f"the URL names neither a host nor a socket; {_FORMS}")
+    path = "/" + path.lstrip("/")
+    if len(path.encode("utf-8", "surrogateescape")) > SOCKET_PATH_BYTES_MAX:
+        raise StoreRefused(
+            f"the socket's path is longer than {SOCKET_PATH_BYTES_MAX} bytes, more than the"
+            " system takes; use a shorter one"
+        )
+    return path
+
+
+def _parameters(query: str) -> dict[str, str]:
+    try:
+        pairs = parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query))
+    except ValueError as error:
+        raise StoreRefused("what stands behind the ? is not of the form name=value") from error
+    given = dict(pairs)
+    unknown = sorted(given.keys() - set(PARAMETERS))
+    if unknown:
+        allowed = ", ".join(PARAMETERS)
+        raise StoreRefused(f"unknown URL parameter {unknown[0]!r}; allowed: {allowed}")
+    if len(given) != len(pairs):
+        raise StoreRefused("a URL parameter is given twice")
+    return given
+
+
+def _timeout_ms(value: str) -> int:
+    if value.isascii() and value.isdecimal() and len(value) <= 6:
+        timeout_ms = int(value)
+        if TIMEOUT_MS_MIN <= timeout_ms <= TIMEOUT_MS_MAX:
+            return timeout_ms
+    raise StoreRefused(f"timeout_ms must be a number from {TIMEOUT_MS_MIN} to {TIMEOUT_MS_MAX}")
+
+
+def _is_local(host: str) -> bool:
+    octets = host.split(".")
+    loopback = len(octets) == 4 and octets[0] == "127" and all(part.isdecimal() for part in octets)
+    return loopback or host in {"localhost", "[::1]"}

@@ -1,0 +1,73 @@
+"""Health, per service: ready means that the store takes commits.
+
+Whether it does is found by a small write: the word that this replica is here, under a tenant that
+nobody can have.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+import structlog
+from grpc_health.v1 import health, health_pb2
+
+from stepwell.core.errors import StoreError
+from stepwell.core.ports import Presence, Runtime, Store
+
+log = structlog.get_logger(__name__)
+
+_SERVING = health_pb2.HealthCheckResponse.SERVING
+_NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
+
+
+class Health:
+    """Keeps the health service's word true."""
+
+    def __init__(
+        self, store: Store, runtime: Runtime, replica_id: str, *, interval_ms: int
+    ) -> None:
+        self.servicer = health.aio.HealthServicer()
+        self._store = store
+        self._runtime = runtime
+        self._interval_ms = interval_ms
+        self._presence = Presence(
+            tenant_id="", worker_id="replica", instance_id=replica_id, replica_id=replica_id
+        )
+        self._names: tuple[str, ...] = ("",)
+        self._serving: bool | None = None
+
+    def cover(self, services: Iterable[str]) -> None:
+        """Say which services share the store's fate."""
+        self._names = ("", *services)
+
+    async def look(self) -> None:
+        """Look once whether the store takes writes, and tell."""
+        await self._tell(serving=await self._can_write())
+
+    async def watch(self) -> None:
+        """Look again and again."""
+        while True:
+            await self._runtime.sleep(self._interval_ms / 1_000)
+            await self.look()
+
+    async def leave(self) -> None:
+        """Tell that nothing is served any more, whatever the store can."""
+        await self.servicer.enter_graceful_shutdown()
+
+    async def _can_write(self) -> bool:
+        try:
+            async with asyncio.timeout(self._interval_ms / 1_000):
+                await self._store.put_presence([self._presence], ttl_ms=3 * self._interval_ms)
+        except (StoreError, TimeoutError):
+            return False
+        return True
+
+    async def _tell(self, *, serving: bool) -> None:
+        if serving is self._serving:
+            return
+        if self._serving is not None:
+            log.warning("the store takes writes" if serving else "the store takes no writes")
+        self._serving = serving
+        for name in self._names:
+            await self.servicer.set(name, _SERVING if serving else _NOT_SERVING)

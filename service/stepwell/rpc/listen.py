@@ -1,0 +1,114 @@
+"""Where a server listens: loopback or a Unix socket of its own user, and nowhere else by default."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import socket
+import stat
+from contextlib import closing, suppress
+from pathlib import Path
+
+import grpc.aio
+import structlog
+
+from stepwell.config import GrpcSettings, SettingsRefused
+
+log = structlog.get_logger(__name__)
+
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+_SOCKET_PATH_BYTES_MAX = 100
+"""The kernel's own limit is 108; gRPC's error for a longer one says nothing."""
+_PROBE_S = 1.0
+
+
+def bind(server: grpc.aio.Server, settings: GrpcSettings) -> tuple[str, ...]:
+    """Bind the server to what the settings name; returns the addresses as clients dial them.
+
+    Raises:
+        SettingsRefused: an address is open to other machines, taken, or can't be bound.
+    """
+    bound: list[str] = []
+    if settings.socket is not None:
+        bound.append(_bind_socket(server, settings.socket))
+    if settings.socket is None or "port" in settings.model_fields_set:
+        bound.append(_bind_port(server, settings))
+    return tuple(bound)
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether only this machine reaches the host."""
+    if host == "localhost":
+        return True
+    with suppress(ValueError):
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    return False
+
+
+def _bind_port(server: grpc.aio.Server, settings: GrpcSettings) -> str:
+    host = settings.host.strip("[]")
+    if not is_loopback(host):
+        if not settings.insecure_allow_remote:
+            raise SettingsRefused(
+                f"{host} can be reached from other machines and nothing would be encrypted;"
+                " listen on 127.0.0.1 or a Unix socket, or take the risk with"
+                " --insecure-allow-remote"
+            )
+        log.warning(
+            "listening where other machines can reach it, without encryption: tokens and payloads"
+            " can be read on the way",
+            host=host,
+        )
+    shown = f"[{host}]" if ":" in host else host
+    try:
+        port = server.add_insecure_port(f"{shown}:{settings.port}")
+    except RuntimeError:
+        port = 0
+    if not port:
+        raise SettingsRefused(
+            f"{shown}:{settings.port} can't be bound: it is taken, or not this machine's;"
+            " name another with --port or STEPWELL_GRPC__PORT"
+        )
+    return f"{shown}:{port}"
+
+
+def _bind_socket(server: grpc.aio.Server, path: Path) -> str:
+    path = path.absolute()
+    if len(os.fsencode(path)) > _SOCKET_PATH_BYTES_MAX:
+        raise SettingsRefused(f"the socket's path is too long: {path}; name a shorter one")
+    folder = path.parent
+    with suppress(FileExistsError):
+        folder.mkdir(mode=0o700, parents=True)
+    found = folder.stat()
+    if found.st_uid != os.geteuid() or found.st_mode & _OTHERS:
+        raise SettingsRefused(
+            f"the socket's folder {folder} is open to others; run: chmod 700 {folder},"
+            " or name a folder of your own"
+        )
+    _remove_stale(path)
+    try:
+        server.add_insecure_port(f"unix:{path}")
+    except RuntimeError:
+        raise SettingsRefused(f"the socket {path} can't be bound") from None
+    # Until here the folder alone has kept others out.
+    path.chmod(0o600)
+    return f"unix:{path}"
+
+
+def _remove_stale(path: Path) -> None:
+    """Remove a socket that nobody listens on; gRPC itself would take a living one away."""
+    if not path.is_symlink() and not path.exists():
+        return
+    if not path.is_socket() or path.is_symlink():
+        raise SettingsRefused(f"{path} is there and no socket; move it away")
+    with closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as probe:
+        probe.settimeout(_PROBE_S)
+        try:
+            probe.connect(str(path))
+        except ConnectionRefusedError:
+            path.unlink()
+            log.info("removed a socket that nobody listened on", path=str(path))
+            return
+        except OSError as error:
+            raise SettingsRefused(f"the socket {path} can't be looked at: {error}") from None
+    raise SettingsRefused(f"another server listens on {path}; stop it, or name another socket")

@@ -1,0 +1,131 @@
+"""ListRuns, ListTasks, ListExecutions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stepwell.core.model import Execution, Run, Task, TaskSpec
+from stepwell.core.ports import RunQuery
+from stepwell.core.states import BlockedKind, RunStatus
+from stepwell.rpc.caller import tenant
+from stepwell.rpc.orchestrator.pages import cursor_of, read_page, size_of, token_of
+from stepwell.rpc.orchestrator.reads import the_run
+from stepwell.rpc.orchestrator.shown import Shown
+from stepwell.rpc.parts import Parts
+from stepwell.wire import fill, to_message
+from stepwell_client.v1 import orchestrator_pb2 as pb
+from stepwell_client.v1 import types_pb2
+
+_NEEDS_A_LOOK = frozenset({BlockedKind.WORKER, BlockedKind.CAPACITY})
+
+
+def run_statuses(numbers: Sequence[types_pb2.RunStatus]) -> tuple[RunStatus, ...]:
+    """Return the statuses that a filter names."""
+    names = (types_pb2.RunStatus.Name(number) for number in numbers)
+    return tuple(RunStatus(name.removeprefix("RUN_STATUS_")) for name in names)
+
+
+async def list_runs(parts: Parts, shown: Shown, request: pb.ListRunsRequest) -> pb.ListRunsResponse:
+    """Return a page of the tenant's runs, newest first."""
+    tenant_id = tenant()
+    cursor = cursor_of(tenant_id, request)
+    kinds = {
+        BlockedKind(types_pb2.BlockedKind.Name(kind).removeprefix("BLOCKED_KIND_"))
+        for kind in request.blocked_on
+    }
+    # The rows have WORKER for both; which it is, is seen at each run.
+    looked_at = kinds & _NEEDS_A_LOOK
+    asked = kinds - _NEEDS_A_LOOK
+    if looked_at:
+        asked.add(BlockedKind.WORKER)
+    workers = await shown.workers(tenant_id)
+
+    async def read(limit: int) -> tuple[Sequence[Run], str]:
+        query = RunQuery(
+            tenant_id=tenant_id,
+            statuses=run_statuses(request.statuses),
+            pipeline_id=request.pipeline_id,
+            queue=request.queue,
+            executor_id=request.executor_id,
+            labels=dict(request.labels),
+            blocked_on=tuple(sorted(asked)),
+            cursor=cursor,
+            limit=limit,
+        )
+        page = await parts.store.list_runs(query)
+        return page.runs, page.cursor
+
+    async def show(run: Run) -> types_pb2.Run | None:
+        refined = await shown.refine(run, workers)
+        if kinds and refined.blocked_on not in kinds:
+            return None
+        return to_message(refined)
+
+    runs, after = await read_page(read, show, size_of(request))
+    return pb.ListRunsResponse(runs=runs, next_page_token=token_of(tenant_id, request, after))
+
+
+async def list_tasks(parts: Parts, request: pb.ListTasksRequest) -> pb.ListTasksResponse:
+    """Return a page of a run's tasks, each with what it is."""
+    tenant_id, run_id = tenant(), request.run_id
+    await the_run(parts, run_id)
+    cursor = cursor_of(tenant_id, request)
+    specs = Specs(parts, tenant_id, run_id)
+
+    async def read(limit: int) -> tuple[Sequence[Task], str]:
+        page = await parts.store.list_tasks(tenant_id, run_id, cursor=cursor, limit=limit)
+        return page.tasks, page.cursor
+
+    async def show(task: Task) -> pb.TaskEntry:
+        entry = pb.TaskEntry()
+        fill(task, entry.task)
+        spec = await specs.of(task)
+        if spec is not None:
+            fill(spec, entry.spec)
+            if not request.full_specs:
+                entry.spec.ClearField("prompt")
+                entry.spec.ClearField("input")
+        return entry
+
+    tasks, after = await read_page(read, show, size_of(request))
+    return pb.ListTasksResponse(tasks=tasks, next_page_token=token_of(tenant_id, request, after))
+
+
+class Specs:
+    """Task specs by task, from the plans that defined them; each plan is read once."""
+
+    def __init__(self, parts: Parts, tenant_id: str, run_id: str) -> None:
+        self._parts = parts
+        self._run = (tenant_id, run_id)
+        self._plans: dict[int, dict[str, TaskSpec]] = {}
+
+    async def of(self, task: Task) -> TaskSpec | None:
+        """Return what the task is; None where its plan is gone, with the run."""
+        specs = self._plans.get(task.revision)
+        if specs is None:
+            plan = await self._parts.store.read_plan(*self._run, task.revision)
+            specs = {spec.task_id: spec for spec in plan.tasks} if plan is not None else {}
+            self._plans[task.revision] = specs
+        return specs.get(task.task_id)
+
+
+async def list_executions(
+    parts: Parts, request: pb.ListExecutionsRequest
+) -> pb.ListExecutionsResponse:
+    """Return a page of a run's executions, in the order of their offer."""
+    tenant_id, run_id = tenant(), request.run_id
+    await the_run(parts, run_id)
+    cursor = cursor_of(tenant_id, request)
+
+    async def read(limit: int) -> tuple[Sequence[Execution], str]:
+        page = await parts.store.list_executions(
+            tenant_id, run_id, task_id=request.task_id, cursor=cursor, limit=limit
+        )
+        return page.executions, page.cursor
+
+    async def show(execution: Execution) -> types_pb2.Execution:
+        return to_message(execution)
+
+    executions, after = await read_page(read, show, size_of(request))
+    token = token_of(tenant_id, request, after)
+    return pb.ListExecutionsResponse(executions=executions, next_page_token=token)

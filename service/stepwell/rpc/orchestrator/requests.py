@@ -1,0 +1,31 @@
+"""Request ids: what makes two requests the same, and which run a request is."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import uuid
+from typing import Any
+
+_RUNS = uuid.UUID("8f2c5d1e-6b0a-5c41-9f57-7a3d54e0c911")
+"""The namespace of run ids. Never to be changed: repeated requests find their runs by it."""
+
+
+def run_id_of(tenant_id: str, request_id: str) -> str:
+    """Return the id of the run that this request starts, on every replica and driver the same."""
+    return str(uuid.uuid5(_RUNS, json.dumps([tenant_id, request_id])))
+
+
+def fingerprint_of(request: Any) -> str:
+    """Return what two requests have in common that ask for the same: a SHA-256, in hex.
+
+    Its name, and whether it was only a rehearsal, are not part of what a request asks for.
+    """
+    asked = type(request)()
+    asked.CopyFrom(request)
+    asked.ClearField("request_id")
+    if "validate_only" in asked.DESCRIPTOR.fields_by_name:
+        asked.ClearField("validate_only")
+    digest = hashlib.sha256(asked.DESCRIPTOR.full_name.encode())
+    digest.update(asked.SerializeToString(deterministic=True))
+    return digest.hexdigest()

@@ -1,0 +1,157 @@
+"""GetResults: the bytes that a run, its tasks and its executions came to.
+
+A page carries bytes as far as they find room in its message. What doesn't is marked `by_reference`;
+asked for by itself it always does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from stepwell.core import limits
+from stepwell.core.errors import InvalidArgument, Violation
+from stepwell.core.model import Failure, Payload, Task
+from stepwell.core.states import SETTLED
+from stepwell.rpc.caller import tenant
+from stepwell.rpc.orchestrator.pages import (
+    PAGE_BYTES_MAX,
+    cursor_of,
+    read_page,
+    size_of,
+    token_of,
+)
+from stepwell.rpc.orchestrator.reads import the_run
+from stepwell.rpc.parts import Parts
+from stepwell.wire import fill
+from stepwell_client.v1 import orchestrator_pb2 as pb
+
+INLINE_BYTES_MAX = 2 * 1024 * 1024
+"""Payload bytes in one page, the run's own result and failures come on top."""
+_PAYLOADS_AT_ONCE = 16
+
+
+async def get_results(parts: Parts, request: pb.GetResultsRequest) -> pb.GetResultsResponse:
+    """Return a page of results."""
+    if request.task_ids and request.execution_ids:
+        what = "give either task_ids or execution_ids"
+        raise InvalidArgument(f"execution_ids: {what}", (Violation("execution_ids", what),))
+    tenant_id = tenant()
+    run = await the_run(parts, request.run_id)
+    cursor = cursor_of(tenant_id, request)
+    source = _Results(parts, tenant_id, request.run_id)
+
+    async def read(limit: int) -> tuple[Sequence[pb.Result | None], str]:
+        if request.task_ids or request.execution_ids:
+            return await source.named(request, cursor, limit)
+        return await source.settled(cursor, limit)
+
+    async def show(result: pb.Result | None) -> pb.Result | None:
+        return result
+
+    results, after = await read_page(read, show, size_of(request))
+    await _Inline(parts, tenant_id, request.run_id).fill(results)
+    response = pb.GetResultsResponse(
+        results=results, next_page_token=token_of(tenant_id, request, after)
+    )
+    if not cursor and run.result_id:
+        response.run_result.execution_id = run.result_id
+        found = await parts.store.read_payloads(tenant_id, request.run_id, [run.result_id])
+        for one in found:
+            fill(one.payload, response.run_result.payload)
+    return response
+
+
+class _Results:
+    """Results without their bytes; None stands for what has none."""
+
+    def __init__(self, parts: Parts, tenant_id: str, run_id: str) -> None:
+        self._store = parts.store
+        self._run = (tenant_id, run_id)
+
+    async def settled(self, cursor: str, limit: int) -> tuple[Sequence[pb.Result | None], str]:
+        """Return those of settled tasks among the next `limit` tasks."""
+        page = await self._store.list_tasks(*self._run, cursor=cursor, limit=limit)
+        found = [_result_of(task) if task.status in SETTLED else None for task in page.tasks]
+        return found, page.cursor
+
+    async def named(
+        self, request: pb.GetResultsRequest, cursor: str, limit: int
+    ) -> tuple[Sequence[pb.Result | None], str]:
+        """Return the next of those that were asked for; the cursor is a place among them."""
+        ids = tuple(request.task_ids or request.execution_ids)
+        start = int(cursor) if cursor.isdecimal() else 0
+        wanted = ids[start : start + limit]
+        by_task = bool(request.task_ids)
+        tasks = await self._tasks(wanted, by_task=by_task)
+        found: list[pb.Result | None] = []
+        for name in wanted:
+            task = tasks.get(name)
+            otherwise = None if by_task else pb.Result(execution_id=name, by_reference=True)
+            found.append(_result_of(task) if task is not None else otherwise)
+        end = start + len(wanted)
+        return found, str(end) if end < len(ids) else ""
+
+    async def _tasks(self, names: Iterable[str], *, by_task: bool) -> dict[str, Task]:
+        missing = set(names)
+        found: dict[str, Task] = {}
+        cursor = ""
+        while missing:
+            page = await self._store.list_tasks(
+                *self._run, cursor=cursor, limit=limits.PAGE_SIZE_MAX
+            )
+            for task in page.tasks:
+                name = task.task_id if by_task else task.result_id
+                if name in missing and (not by_task or task.status in SETTLED):
+                    # A later plan may define a task anew; the later row is the one in force.
+                    found[name] = task
+            cursor = page.cursor
+            if not cursor:
+                break
+        return found
+
+
+class _Inline:
+    """Puts bytes into results as far as there is room."""
+
+    def __init__(self, parts: Parts, tenant_id: str, run_id: str) -> None:
+        self._store = parts.store
+        self._run = (tenant_id, run_id)
+
+    async def fill(self, results: list[pb.Result]) -> None:
+        """Fill them in their order; those that have no bytes after all lose their reference."""
+        room = min(INLINE_BYTES_MAX, PAGE_BYTES_MAX)
+        waiting = [one for one in results if one.by_reference]
+        while waiting and room > 0:
+            batch, waiting = waiting[:_PAYLOADS_AT_ONCE], waiting[_PAYLOADS_AT_ONCE:]
+            payloads = await self._read(batch)
+            for result in batch:
+                payload = payloads.get(result.execution_id)
+                if payload is None:
+                    result.by_reference = False
+                elif len(payload.data) <= room:
+                    room -= len(payload.data)
+                    fill(payload, result.payload)
+                    result.by_reference = False
+                else:
+                    room = 0  # Nothing more is read: the rest stay references.
+        # An execution that was named, is no task's result and left no bytes, has no result.
+        results[:] = [
+            one for one in results if one.task_id or one.by_reference or one.HasField("payload")
+        ]
+
+    async def _read(self, batch: Sequence[pb.Result]) -> dict[str, Payload]:
+        keys = [one.execution_id for one in batch]
+        found = await self._store.read_payloads(*self._run, keys)
+        return {one.key: one.payload for one in found}
+
+
+def _result_of(task: Task) -> pb.Result:
+    result = pb.Result(
+        task_id=task.task_id,
+        execution_id=task.result_id,
+        status=f"TASK_STATUS_{task.status}",
+        by_reference=bool(task.result_id),
+    )
+    if task.failure != Failure():
+        fill(task.failure, result.failure)
+    return result

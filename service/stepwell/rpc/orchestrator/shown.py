@@ -1,0 +1,88 @@
+"""Runs as callers see them: with what they wait for told as exactly as it is known now.
+
+The rows say WORKER for every ready step. Whether nobody is there who could take it, or all who could
+are busy, changes without a commit, so it is told at the moment of reading, by who is connected.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from stepwell.core.model import Run
+from stepwell.core.ports import ANY_ROLE, Presence, Store
+from stepwell.core.states import BlockedKind, ExecutionStatus, Phase, StepKind
+from stepwell.wire import to_message
+from stepwell_client.v1 import types_pb2
+
+Steps = frozenset[tuple[StepKind, str]]
+"""Kind and role of each step that is ready."""
+
+_REMEMBERED_MAX = 10_000
+_KINDS = {
+    Phase.PLANNING: StepKind.PLAN,
+    Phase.REFLECTING: StepKind.REFLECT,
+    Phase.SYNTHESIZING: StepKind.SYNTHESIZE,
+}
+
+
+class Shown:
+    """Makes messages of runs."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._ready: OrderedDict[tuple[str, str, int], Steps] = OrderedDict()
+
+    async def run(self, run: Run) -> types_pb2.Run:
+        """Return a run as its message."""
+        return to_message(await self.refine(run))
+
+    async def refine(self, run: Run, workers: Sequence[Presence] | None = None) -> Run:
+        """Return the run with CAPACITY for WORKER where a connected worker would take a step of it.
+
+        `workers` are the tenant's that are connected, where they are known already.
+        """
+        if run.blocked_on is not BlockedKind.WORKER:
+            return run
+        if workers is None:
+            workers = await self.workers(run.spec.tenant_id)
+        serving = [one for one in workers if run.spec.queue in one.queues]
+        if serving and await self._is_served(run, serving):
+            return replace(run, blocked_on=BlockedKind.CAPACITY)
+        return run
+
+    async def workers(self, tenant_id: str) -> Sequence[Presence]:
+        """Return the tenant's workers that are connected."""
+        return await self._store.list_presence(tenant_id)
+
+    async def _is_served(self, run: Run, serving: Sequence[Presence]) -> bool:
+        kind = _KINDS.get(run.phase)
+        if kind is not None:
+            return any(kind in one.kinds for one in serving)
+        if any(StepKind.TASK in one.kinds and ANY_ROLE in one.roles for one in serving):
+            return True
+        steps = await self._ready_steps(run)
+        return any(
+            kind in one.kinds and (not role or role in one.roles)
+            for one in serving
+            for kind, role in steps
+        )
+
+    async def _ready_steps(self, run: Run) -> Steps:
+        spec = run.spec
+        key = (spec.tenant_id, spec.run_id, run.version)
+        steps = self._ready.get(key)
+        if steps is None:
+            loaded = await self._store.load(spec.tenant_id, spec.run_id)
+            rows = loaded.executions if loaded is not None else ()
+            steps = frozenset(
+                (row.execution.kind, row.execution.role)
+                for row in rows
+                if row.execution.status is ExecutionStatus.READY
+            )
+            self._ready[key] = steps
+            if len(self._ready) > _REMEMBERED_MAX:
+                self._ready.popitem(last=False)
+        return steps

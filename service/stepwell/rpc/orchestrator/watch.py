@@ -1,0 +1,248 @@
+"""WatchRun and WatchRuns: events and runs from a number on, each once, at the reader's own pace.
+
+Nothing is queued for a watcher. What is yielded here is written before the next page is read, and the
+gate ends the stream of one who doesn't read, by a `SlowConsumer` raised where the message was yielded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import aclosing
+from typing import Any, NamedTuple, cast
+
+from stepwell.core.errors import InvalidArgument, RunNotFound, Violation
+from stepwell.core.model import Event, Run
+from stepwell.core.ports import FeedEntry, Runtime
+from stepwell.rpc.caller import tenant
+from stepwell.rpc.orchestrator.lists import run_statuses
+from stepwell.rpc.orchestrator.reads import the_run
+from stepwell.rpc.orchestrator.shown import Shown
+from stepwell.rpc.parts import Context, Parts
+from stepwell.rpc.status import SlowConsumer
+from stepwell.watch import Batch, FeedBatch, watch_feed, watch_run
+from stepwell.wire import to_message
+from stepwell.wire.codec import get_ms
+from stepwell_client.v1 import orchestrator_pb2 as pb
+from stepwell_client.v1 import types_pb2
+
+NOW = "now"
+FILTERED_PROGRESS_MS = 1_000
+"""What passes no filter is told of by its number at most so often."""
+
+
+class _Said:
+    """When the reader last had a message."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._at = runtime.monotonic()
+
+    def now(self) -> None:
+        self._at = self._runtime.monotonic()
+
+    def is_long_ago(self) -> bool:
+        return (self._runtime.monotonic() - self._at) * 1_000 >= FILTERED_PROGRESS_MS
+
+
+def _progress_ms(parts: Parts, request: Any) -> int:
+    if request.HasField("progress_interval"):
+        return get_ms(request.progress_interval)
+    return parts.settings.watch.progress_ms
+
+
+# --- one run -----------------------------------------------------------------------------------------
+
+
+class EventFilter(NamedTuple):
+    """Which events of a run are sent; what is empty lets all through."""
+
+    types: frozenset[str]
+    task_ids: frozenset[str]
+
+    def lets(self, event: Event) -> bool:
+        """Tell whether it is sent."""
+        return (not self.types or event.type in self.types) and (
+            not self.task_ids or event.task_id in self.task_ids
+        )
+
+
+async def watch_one(
+    parts: Parts, shown: Shown, request: pb.WatchRunRequest, context: Context
+) -> AsyncGenerator[pb.WatchRunResponse]:
+    """Yield a run's events, then why there are no more."""
+    tenant_id, run_id = tenant(), request.run_id
+    await the_run(parts, run_id)
+    # At once: a client knows that its watch stands before anything happens.
+    await context.send_initial_metadata(())
+    wanted = EventFilter(
+        frozenset(types_pb2.EventType.Name(t).removeprefix("EVENT_TYPE_") for t in request.types),
+        frozenset(request.task_ids),
+    )
+    said, after = _Said(parts.runtime), request.after
+    try:
+        while True:
+            batches = watch_run(
+                parts.store,
+                parts.bells,
+                parts.runtime,
+                tenant_id=tenant_id,
+                run_id=run_id,
+                after=after,
+                progress_ms=_progress_ms(parts, request),
+            )
+            ended = False
+            async with aclosing(cast("AsyncGenerator[Batch]", batches)) as seen:
+                async for batch in seen:
+                    after, ended = batch.after, batch.ended
+                    for message in _event_messages(parts, batch, wanted, said):
+                        yield message
+                        said.now()
+            if not ended:
+                yield _end(pb.WATCH_END_REASON_DRAINING)
+                return
+            run = await the_run(parts, run_id)
+            # A failed run may have been resumed in between: then it isn't over.
+            if run.ended and run.last_event == after:
+                yield _end(pb.WATCH_END_REASON_FINISHED, await shown.run(run))
+                return
+    except RunNotFound:
+        yield _end(pb.WATCH_END_REASON_PURGED)
+    except SlowConsumer:
+        yield _end(pb.WATCH_END_REASON_SLOW_CONSUMER)
+
+
+def _end(reason: pb.WatchEndReason, run: types_pb2.Run | None = None) -> pb.WatchRunResponse:
+    return pb.WatchRunResponse(end=pb.WatchEnd(reason=reason, run=run))
+
+
+def _event_messages(
+    parts: Parts, batch: Batch, wanted: EventFilter, said: _Said
+) -> Iterator[pb.WatchRunResponse]:
+    """Yield the messages of a batch: few, not too large, none with a part of a commit."""
+    found: list[types_pb2.Event] = []
+    room = parts.settings.watch.message_bytes_max
+    covered = 0
+    for commit in _by_commit(batch.events):
+        events = [to_message(event) for event in commit if wanted.lets(event)]
+        size = sum(event.ByteSize() for event in events)
+        if found and size > room:
+            yield pb.WatchRunResponse(events=pb.EventBatch(events=found, next_after=covered))
+            found, room = [], parts.settings.watch.message_bytes_max
+        found += events
+        room -= size
+        covered = commit[-1].number
+    if found:
+        yield pb.WatchRunResponse(events=pb.EventBatch(events=found, next_after=batch.after))
+    elif (not batch.events and not batch.ended) or said.is_long_ago():
+        yield pb.WatchRunResponse(progress=pb.WatchProgress(after=batch.after))
+
+
+def _by_commit(events: Sequence[Event]) -> Iterator[Sequence[Event]]:
+    start = 0
+    for index in range(1, len(events) + 1):
+        if index == len(events) or events[index].version != events[start].version:
+            yield events[start:index]
+            start = index
+
+
+# --- all runs ----------------------------------------------------------------------------------------
+
+
+class RunFilter(NamedTuple):
+    """Which snapshots are sent; what is empty lets all through."""
+
+    pipeline_id: str
+    statuses: tuple[str, ...]
+    labels: dict[str, str]
+
+    def lets(self, run: Run) -> bool:
+        """Tell whether it is sent."""
+        spec = run.spec
+        return (
+            (not self.pipeline_id or spec.pipeline_id == self.pipeline_id)
+            and (not self.statuses or run.status in self.statuses)
+            and all(spec.labels.get(key) == value for key, value in self.labels.items())
+        )
+
+
+async def watch_all(
+    parts: Parts, shown: Shown, request: pb.WatchRunsRequest, context: Context
+) -> AsyncGenerator[pb.WatchRunsResponse]:
+    """Yield a snapshot for each commit to a run of the tenant, or for several of one run."""
+    tenant_id = tenant()
+    cursor = await _first_cursor(parts, tenant_id, request.cursor)
+    await context.send_initial_metadata(())
+    wanted = RunFilter(request.pipeline_id, run_statuses(request.statuses), dict(request.labels))
+    said = _Said(parts.runtime)
+    try:
+        if request.cursor == NOW:
+            # From here on a reconnect misses nothing, though nothing may have happened yet.
+            yield pb.WatchRunsResponse(progress=pb.RunsProgress(cursor=cursor))
+        batches = watch_feed(
+            parts.store,
+            parts.bells,
+            parts.runtime,
+            tenant_id=tenant_id,
+            cursor=cursor,
+            progress_ms=_progress_ms(parts, request),
+        )
+        async with aclosing(cast("AsyncGenerator[FeedBatch]", batches)) as seen:
+            async for batch in seen:
+                updates = _updates(parts, shown, wanted, batch.entries, cursor)
+                async with aclosing(updates) as messages:
+                    last: pb.RunUpdateBatch | None = None
+                    async for message in messages:
+                        if last is not None:
+                            yield pb.WatchRunsResponse(updates=last)
+                        last = message
+                cursor = batch.cursor
+                if last is not None:
+                    last.cursor = cursor
+                    yield pb.WatchRunsResponse(updates=last)
+                    said.now()
+                elif not batch.entries or said.is_long_ago():
+                    yield pb.WatchRunsResponse(progress=pb.RunsProgress(cursor=cursor))
+                    said.now()
+        yield pb.WatchRunsResponse(end=pb.WatchEnd(reason=pb.WATCH_END_REASON_DRAINING))
+    except SlowConsumer:
+        yield pb.WatchRunsResponse(end=pb.WatchEnd(reason=pb.WATCH_END_REASON_SLOW_CONSUMER))
+
+
+async def _first_cursor(parts: Parts, tenant_id: str, cursor: str) -> str:
+    """Return where to start; asks the store, so that a wrong cursor is told before all else."""
+    try:
+        page = await parts.store.feed(tenant_id=tenant_id, cursor=cursor, limit=1)
+    except InvalidArgument:
+        what = "is none that this store gave out; start with an empty one"
+        raise InvalidArgument(
+            f"cursor {what}", (Violation("cursor", what),), reason="CURSOR_INVALID"
+        ) from None
+    return page.cursor if cursor == NOW else cursor
+
+
+async def _updates(
+    parts: Parts, shown: Shown, wanted: RunFilter, entries: Sequence[FeedEntry], cursor: str
+) -> AsyncGenerator[pb.RunUpdateBatch]:
+    """Yield snapshots of the runs that a page of the feed names, in messages that are not too large.
+
+    Each carries the cursor before the page, as what follows it in the page is not covered by it.
+    """
+    newest: dict[str, int] = {}
+    for entry in entries:
+        newest[entry.run_id] = max(entry.version, newest.get(entry.run_id, 0))
+    found = pb.RunUpdateBatch(cursor=cursor)
+    room = parts.settings.watch.message_bytes_max
+    for run_id, version in newest.items():
+        run = await parts.store.get_run(tenant(), run_id)
+        if run is None or not wanted.lets(run):
+            continue
+        update = pb.RunUpdate(run=await shown.run(run), version=version)
+        size = update.ByteSize()
+        if found.updates and size > room:
+            yield found
+            found = pb.RunUpdateBatch(cursor=cursor)
+            room = parts.settings.watch.message_bytes_max
+        found.updates.append(update)
+        room -= size
+    if found.updates:
+        yield found

@@ -1,0 +1,53 @@
+"""What the services of a server are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, NamedTuple
+
+import grpc.aio
+
+from stepwell.config import Settings
+from stepwell.core.ports import Runtime, Store, StoreInfo
+from stepwell.executor import Executor
+from stepwell.watch import Bells
+
+
+QUEUE_DEFAULT = "default"
+"""Of a run that names neither queue nor pipeline, and of a worker that names no queue."""
+
+
+class Parts(NamedTuple):
+    """Handed to whoever makes a service."""
+
+    store: Store
+    executor: Executor
+    bells: Bells
+    runtime: Runtime
+    settings: Settings
+    store_info: StoreInfo
+
+
+class Service(NamedTuple):
+    """A service, ready to be added to a server."""
+
+    name: str
+    """In full: `stepwell.v1.Worker`."""
+    add_to: Callable[[grpc.aio.Server], None]
+    """What the generated `add_…Servicer_to_server` does, with the servicer in its place."""
+    end_streams: Callable[[], Awaitable[None]] | None = None
+    """Called when the server drains, after the last commit: ends its streams, each by a message."""
+
+
+ServiceMaker = Callable[[Parts], Service]
+
+Context = grpc.aio.ServicerContext[Any, Any]
+
+
+def server_version() -> str:
+    """Return the version of this distribution."""
+    try:
+        return version("stepwell")
+    except PackageNotFoundError:
+        return "0"

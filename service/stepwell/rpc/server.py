@@ -1,0 +1,286 @@
+"""One server: a store, an executor over it, the services, and the order in which they end.
+
+    async with Server(settings) as server:
+        print(server.addresses)
+
+`Server(settings, services=…)` serves other services than the Orchestrator and the Worker; `extra` adds
+to them. Drivers are found by the URL's scheme: nothing here names one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Self
+
+import grpc
+import grpc.aio
+import structlog
+from grpc_health.v1 import health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from stepwell.config import GrpcSettings, Settings
+from stepwell.core import limits
+from stepwell.core.ports import Authenticator, Runtime, Store
+from stepwell.executor import Executor, ExecutorConfig
+from stepwell.rpc import orchestrator, scopes, worker
+from stepwell.rpc.auth import open_authenticator
+from stepwell.rpc.gate import Gate, Patience
+from stepwell.rpc.health import Health
+from stepwell.rpc.listen import bind
+from stepwell.rpc.metrics import MetricsPage, RpcMetrics
+from stepwell.rpc.parts import Parts, Service, ServiceMaker, server_version
+from stepwell.runtime import SystemRuntime
+from stepwell.stores import mask_url, open_store
+from stepwell.watch import Bells
+
+log = structlog.get_logger(__name__)
+
+SERVICES: tuple[ServiceMaker, ...] = (orchestrator.make_service, worker.make_service)
+_HEALTH = "grpc.health.v1.Health"
+_CORE_SLACK = 4
+"""gRPC's own limit is so many times ours: what lies between is refused with a reason and details."""
+_LAST_WORDS_S = 1.0
+
+
+class _Recorder(grpc.aio.Server):
+    """Passes services on to a server and keeps the names of their methods."""
+
+    def __init__(self, server: grpc.aio.Server) -> None:
+        self._server = server
+        self.methods: list[str] = []
+
+    def add_generic_rpc_handlers(
+        self, generic_rpc_handlers: Iterable[grpc.GenericRpcHandler]
+    ) -> None:
+        self._server.add_generic_rpc_handlers(generic_rpc_handlers)
+
+    def add_registered_method_handlers(
+        self, service_name: str, method_handlers: Mapping[str, grpc.RpcMethodHandler[Any, Any]]
+    ) -> None:
+        self.methods += [f"/{service_name}/{name}" for name in method_handlers]
+        self._server.add_registered_method_handlers(service_name, method_handlers)
+
+    def add_insecure_port(self, address: str) -> int:
+        return self._server.add_insecure_port(address)
+
+    def add_secure_port(self, address: str, server_credentials: grpc.ServerCredentials) -> int:
+        return self._server.add_secure_port(address, server_credentials)
+
+    async def start(self) -> None:
+        await self._server.start()
+
+    async def stop(self, grace: float | None) -> None:
+        await self._server.stop(grace)
+
+    async def wait_for_termination(self, timeout: float | None = None) -> bool:  # noqa: ASYNC109 - grpc's own signature
+        return await self._server.wait_for_termination(timeout)
+
+
+class Server:
+    """A server from its start to its end. Started once, stopped once."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        services: Sequence[ServiceMaker] = SERVICES,
+        extra: Sequence[ServiceMaker] = (),
+        runtime: Runtime | None = None,
+        store: Store | None = None,
+        authenticator: Authenticator | None = None,
+        receive_bytes_max: int = limits.RECEIVE_BYTES_MAX,
+        executes: bool = True,
+    ) -> None:
+        """`store`: used instead of opening the settings' URL, and closed all the same.
+
+        `executes`: claim and lease steps. A server of the Store service alone doesn't.
+        """
+        self.settings = settings
+        self._makers = (*services, *extra)
+        self._runtime = runtime or SystemRuntime()
+        self._given_store = store
+        self._authenticator = authenticator
+        self._receive_bytes_max = receive_bytes_max
+        self._executes = executes
+        self.addresses: tuple[str, ...] = ()
+        """What clients dial, once it is started: `127.0.0.1:7878`, `unix:/path`."""
+        self.metrics_port = 0
+        self._tasks: list[asyncio.Task[None]] = []
+        self._services: list[Service] = []
+        self._page: MetricsPage | None = None
+        self._stopped = False
+
+    # --- the start ----------------------------------------------------------------------------------
+
+    async def start(self) -> tuple[str, ...]:
+        """Open the store, listen, and begin to work; returns the addresses.
+
+        Raises:
+            SettingsRefused: it can't be started like this; the message says what to do.
+            StoreRefused: the store can't be opened.
+        """
+        settings, runtime = self.settings, self._runtime
+        authenticator = self._authenticator or open_authenticator(settings.auth, runtime)
+        url = settings.store.url.get_secret_value()
+        self.store = self._given_store or await open_store(url, runtime=runtime)
+        try:
+            await self._compose(authenticator)
+        except BaseException:
+            await self.store.close()
+            raise
+        log.info(
+            "serving",
+            version=server_version(),
+            addresses=", ".join(self.addresses),
+            store=mask_url(url),
+            durability=str(self.parts.store_info.durability),
+            replica=self.parts.executor.replica_id,
+        )
+        return self.addresses
+
+    async def _compose(self, authenticator: Authenticator) -> None:
+        settings, runtime = self.settings, self._runtime
+        executor = Executor(self.store, runtime, _executor_config(settings))
+        self._bells = Bells(self.store, runtime)
+        self.parts = Parts(
+            store=self.store,
+            executor=executor,
+            bells=self._bells,
+            runtime=runtime,
+            settings=settings,
+            store_info=await self.store.describe(),
+        )
+        self.metrics = RpcMetrics()
+        self.metrics.observe_executor(lambda: executor.stats, lambda: len(executor.connected))
+        patience = Patience(settings.watch.stall_ms, self._receive_bytes_max)
+        self._gate = Gate(authenticator, runtime, self.metrics, patience)
+        self._server = grpc.aio.server(
+            interceptors=(self._gate,),
+            options=_options(settings.grpc, self._receive_bytes_max),
+            maximum_concurrent_rpcs=settings.grpc.concurrent_rpcs_max,
+        )
+        self._health = Health(
+            self.store, runtime, executor.replica_id, interval_ms=settings.health_ms
+        )
+        self._add_services()
+        self.addresses = bind(self._server, settings.grpc)
+        if settings.metrics.port is not None:
+            self._page = MetricsPage(self.metrics.registry, settings.metrics.port)
+            self.metrics_port = self._page.port
+        await self._server.start()
+        if self._executes:
+            executor.start()
+        await self._health.look()
+        self._tasks = [
+            runtime.spawn(self._health.watch(), name="health"),
+            runtime.spawn(self.metrics.watch_lag(runtime), name="loop lag"),
+        ]
+
+    def _add_services(self) -> None:
+        recorder = _Recorder(self._server)
+        self._services = [make(self.parts) for make in self._makers]
+        for service in self._services:
+            service.add_to(recorder)
+        names = [service.name for service in self._services]
+        self._health.cover(names)
+        health_pb2_grpc.add_HealthServicer_to_server(self._health.servicer, recorder)
+        reflection.enable_server_reflection((*names, _HEALTH, reflection.SERVICE_NAME), recorder)
+        scopes.refuse_undeclared(recorder.methods)
+
+    # --- the end ------------------------------------------------------------------------------------
+
+    async def drain(self) -> None:
+        """Let go of all work in order, so that nothing acknowledged is lost and nobody is left to guess.
+
+        Health says no; calls that begin are refused; no more steps are given out; commits that were
+        begun are finished; streams end, each by a message. What isn't done by `drain_ms` is cut off.
+        """
+        if self._gate.draining:
+            return
+        log.info("draining")
+        self._gate.draining = True
+        await self._health.leave()
+        try:
+            async with asyncio.timeout(self.settings.drain_ms / 1_000):
+                await self.parts.executor.drain()
+                self._bells.close()
+                await self._end_streams()
+        except TimeoutError:
+            log.warning("not all work came to its end in time", drain_ms=self.settings.drain_ms)
+        finally:
+            self._bells.close()
+
+    async def _end_streams(self) -> None:
+        ends: list[Awaitable[None]] = [
+            service.end_streams() for service in self._services if service.end_streams is not None
+        ]
+        await asyncio.gather(*ends)
+
+    async def stop(self) -> None:
+        """Drain, then close everything. Safe to call twice."""
+        if self._stopped:
+            return
+        self._stopped = True
+        await self.drain()
+        for task in self._tasks:
+            task.cancel()
+        for task in self._tasks:
+            with suppress(asyncio.CancelledError):
+                await task
+        # What still runs are calls in their last moments: watches that write their end.
+        await self._server.stop(_LAST_WORDS_S)
+        await self.parts.executor.close()
+        await self.store.close()
+        if self._page is not None:
+            await self._page.close()
+        log.info("stopped")
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_exc: object) -> None:
+        await self.stop()
+
+
+async def serve(settings: Settings, **how: Any) -> None:
+    """Serve until SIGTERM or SIGINT, then drain. `how` is `Server`'s."""
+    server = Server(settings, **how)
+    leave = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, leave.set)
+    try:
+        async with server:
+            await leave.wait()
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)
+
+
+def _executor_config(settings: Settings) -> ExecutorConfig:
+    return ExecutorConfig(**settings.executor.model_dump())
+
+
+def _options(settings: GrpcSettings, receive_bytes_max: int) -> list[tuple[str, Any]]:
+    """Return the channel options; what gRPC leaves to chance is said here."""
+    return [
+        # With it, a second server would bind the same port and take half of the calls.
+        ("grpc.so_reuseport", 0),
+        ("grpc.max_receive_message_length", _CORE_SLACK * receive_bytes_max),
+        ("grpc.max_send_message_length", -1),
+        ("grpc.max_concurrent_streams", settings.concurrent_streams_max),
+        ("grpc.max_metadata_size", _CORE_SLACK * limits.METADATA_BYTES_MAX),
+        ("grpc.absolute_max_metadata_size", _CORE_SLACK * limits.METADATA_BYTES_MAX),
+        # Without keepalive a peer that is gone is noticed after minutes, if at all.
+        ("grpc.keepalive_time_ms", settings.keepalive_ms),
+        ("grpc.keepalive_timeout_ms", settings.keepalive_timeout_ms),
+        ("grpc.keepalive_permit_without_calls", 1),
+        ("grpc.http2.max_pings_without_data", 0),
+        # Clients ping as often; the default would cut them off for it.
+        ("grpc.http2.min_ping_interval_without_data_ms", settings.keepalive_ms // 2),
+        ("grpc.http2.min_recv_ping_interval_without_data_ms", settings.keepalive_ms // 2),
+    ]

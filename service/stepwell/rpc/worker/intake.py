@@ -1,0 +1,121 @@
+"""From what a worker sent to the loop and back: outcomes and begins in, acknowledgements out.
+
+An item that breaks a limit fails its own execution, through the loop like any failure; the rest of its
+message, and the stream, go on. This is the hot path: nothing here waits, makes a task or looks twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from stepwell.core import errors
+from stepwell.core.inputs import Begin, Delivery, Failed, Reply, ReplyStatus
+from stepwell.core.model import Failure, Violation
+from stepwell.executor import Executor
+from stepwell.rpc.validate import violations
+from stepwell.wire import fill, to_record
+from stepwell_client.v1 import worker_pb2 as pb
+
+INVALID_OUTCOME = "INVALID_OUTCOME"
+_ECHO_CHARS_MAX = 256
+"""Of ids that are too long: so much is repeated in the answer."""
+_NAMES_ITS_LEASE = frozenset({"run_id", "execution_id", "lease_token"})
+
+Item = pb.Outcome | pb.Begin
+
+
+class Receipt(NamedTuple):
+    """What is to be said of one item; made into a message when it is written."""
+
+    delivery_id: str
+    execution_id: str
+    status: pb.AckStatus
+    failure: Failure | None = None
+
+    def write(self, ack: pb.Ack) -> None:
+        """Fill in the message."""
+        ack.delivery_id = self.delivery_id
+        ack.execution_id = self.execution_id
+        ack.status = self.status
+        if self.failure is not None:
+            fill(self.failure, ack.failure)
+
+
+Answer = Receipt | Exception
+"""An exception: nothing is known of the item's fate; the worker is to send it again."""
+
+
+class Intake:
+    """Takes items of one tenant."""
+
+    def __init__(self, executor: Executor, tenant_id: str) -> None:
+        self._executor = executor
+        self._tenant_id = tenant_id
+
+    def take(self, item: Item, answered: Callable[[Answer], None]) -> None:
+        """Give an item to its run. `answered` is called after the commit, once, never from here."""
+        delivery_id, execution_id = item.delivery_id, item.execution_id
+        delivery, failure = _read(item)
+        if failure is not None:
+            delivery_id = delivery_id[:_ECHO_CHARS_MAX]
+        if delivery is None:
+            # Whose execution it is can't be told, so there is none to fail.
+            execution_id = execution_id[:_ECHO_CHARS_MAX]
+            receipt = Receipt(delivery_id, execution_id, pb.ACK_STATUS_REJECTED, failure)
+            asyncio.get_running_loop().call_soon(answered, receipt)
+            return
+
+        def done(reply: asyncio.Future[Reply]) -> None:
+            answered(_answer_of(reply, delivery_id, execution_id, failure))
+
+        reply = self._executor.deliver(self._tenant_id, item.run_id, delivery)
+        reply.add_done_callback(done)
+
+
+def _read(item: Item) -> tuple[Delivery | Begin | None, Failure | None]:
+    """Return what goes to the loop, and what was wrong with it where it is a failure for that."""
+    found: Sequence[errors.Violation] = violations(item)
+    if not found:
+        try:
+            return to_record(item), None
+        except errors.InvalidArgument as error:
+            found = error.violations
+    failure = _failure_of(found)
+    if any(one.field in _NAMES_ITS_LEASE for one in found):
+        return None, failure
+    result = Failed(failure=failure)
+    return Delivery(execution_id=item.execution_id, token=item.lease_token, result=result), failure
+
+
+def _answer_of(
+    reply: asyncio.Future[Reply], delivery_id: str, execution_id: str, failure: Failure | None
+) -> Answer:
+    if reply.cancelled():
+        return errors.StoreUnavailable("this replica is going down", reason="DRAINING")
+    error = reply.exception()
+    if error is not None:
+        if isinstance(error, errors.NotFound | errors.AlreadyExists):
+            # A run that is gone, or another tenant's: its leases are nobody's.
+            return Receipt(delivery_id, execution_id, pb.ACK_STATUS_LEASE_LOST)
+        return error if isinstance(error, Exception) else RuntimeError(repr(error))
+    answer = reply.result()
+    if answer.status is ReplyStatus.LEASE_LOST:
+        return Receipt(delivery_id, execution_id, pb.ACK_STATUS_LEASE_LOST)
+    if failure is not None:
+        return Receipt(delivery_id, execution_id, pb.ACK_STATUS_REJECTED, failure)
+    if answer.status in (ReplyStatus.ACCEPTED, ReplyStatus.UNCHANGED):
+        return Receipt(delivery_id, execution_id, pb.ACK_STATUS_ACCEPTED)
+    failure = Failure(kind=answer.reason, message=answer.message, violations=answer.violations)
+    return Receipt(delivery_id, execution_id, pb.ACK_STATUS_REJECTED, failure)
+
+
+def _failure_of(found: Sequence[errors.Violation]) -> Failure:
+    first = found[0]
+    more = f" (and {len(found) - 1:,} more)" if len(found) > 1 else ""
+    return Failure(
+        kind=INVALID_OUTCOME,
+        message=f"{first.field}: {first.description}{more}",
+        violations=tuple(Violation(field=f, description=d) for f, d in found),
+    )

@@ -1,0 +1,160 @@
+"""A store that fails as stores do: it refuses, it times out after doing it, it is slow, it does it twice.
+
+Which call meets what is drawn from the runtime's chance, so a seeded runtime repeats every fault. What
+reaches the store inside is always a legal call; what comes back is always what the port allows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from enum import StrEnum
+from typing import NamedTuple, TypeVar
+
+from stepwell.core.errors import OutcomeUnknown, StoreUnavailable
+from stepwell.core.ports import Commit, CommitResult, Runtime, Store
+from stepwell.testing.proxy import StoreProxy
+
+T = TypeVar("T")
+
+
+class Mode(StrEnum):
+    """What may befall a call."""
+
+    REFUSE = "refuse"
+    """StoreUnavailable; nothing was done."""
+    TIME_OUT = "time_out"
+    """Done, or for a commit done in part or not at all, and nobody is told: OutcomeUnknown.
+
+    From the other methods, which may be repeated without harm, StoreUnavailable.
+    """
+    DELAY = "delay"
+    """Slow before it is done, or after."""
+    TWICE = "twice"
+    """Done twice, as a network that repeats messages does; the second answer counts."""
+
+
+class Faults(NamedTuple):
+    """How often each mode befalls a call, each from 0 to 1; together at most 1."""
+
+    refuse: float = 0.0
+    time_out: float = 0.0
+    delay: float = 0.0
+    twice: float = 0.0
+    delay_ms_max: int = 50
+    lost_hints: float = 0.0
+    """Of the hints that this many are never told."""
+    methods: frozenset[str] = frozenset()
+    """Only these methods; empty: all but `describe`."""
+
+
+class FaultyStore(StoreProxy):
+    """Another store, with faults. `faults` may be changed at any time."""
+
+    def __init__(self, inner: Store, runtime: Runtime, faults: Faults | None = None) -> None:
+        super().__init__(inner)
+        self._runtime = runtime
+        self.faults = faults or Faults()
+        self.dead = False
+        self.seen: Counter[str] = Counter()
+        """How often each mode befell each method: `commit:time_out`."""
+        self._awake = asyncio.Event()
+        self._awake.set()
+
+    def kill(self) -> None:
+        """From now on no call reaches the store or comes back: its process is gone."""
+        self.dead = True
+
+    def freeze(self) -> None:
+        """Hold every call until `thaw`, as a stopped process or a stuck connection does."""
+        self._awake.clear()
+
+    def thaw(self) -> None:
+        """Let the held calls go on."""
+        self._awake.set()
+
+    def subscribe(self, hint: Callable[[str, str], None]) -> Callable[[], None]:
+        def told(tenant_id: str, run_id: str) -> None:
+            if self.faults.lost_hints and self._runtime.random() < self.faults.lost_hints:
+                self.seen["hint:lost"] += 1
+            elif not self.dead:
+                hint(tenant_id, run_id)
+
+        return self.inner.subscribe(told)
+
+    async def commit(self, commits: Sequence[Commit]) -> Sequence[CommitResult]:
+        mode = await self._meet("commit")
+        if mode is Mode.TIME_OUT:
+            await self._commit_some(commits)
+            raise OutcomeUnknown("no answer came in time")
+        return await self._do(mode, lambda: self.inner.commit(commits))
+
+    async def _commit_some(self, commits: Sequence[Commit]) -> None:
+        """Each of them may or may not be applied: all, none, or some."""
+        draw = self._runtime.random()
+        if draw < 0.5:
+            self.seen["commit:unknown_applied"] += 1
+            await self.inner.commit(commits)
+        elif draw < 0.75:
+            self.seen["commit:unknown_not_applied"] += 1
+        else:
+            some = [commit for commit in commits if self._runtime.random() < 0.5]
+            if some:
+                await self.inner.commit(some)
+
+    async def _call(self, method: str, call: Callable[[], Awaitable[T]]) -> T:
+        mode = await self._meet(method)
+        if mode is Mode.TIME_OUT:
+            await call()
+            raise StoreUnavailable("no answer came in time")
+        return await self._do(mode, call)
+
+    async def _do(self, mode: Mode | None, call: Callable[[], Awaitable[T]]) -> T:
+        if mode is Mode.TWICE:
+            await call()
+        result = await call()
+        if mode is Mode.DELAY:
+            await self._wait()
+        if self.dead or not self._awake.is_set():
+            await self._held()
+        return result
+
+    async def _meet(self, method: str) -> Mode | None:
+        """Draw what befalls this call, and do what comes before it."""
+        if self.dead or not self._awake.is_set():
+            await self._held()
+        mode = self._drawn(method)
+        if mode is None:
+            return None
+        self.seen[f"{method}:{mode}"] += 1
+        if mode is Mode.REFUSE:
+            raise StoreUnavailable("it refused")
+        if mode is Mode.DELAY:
+            await self._wait()
+        return mode
+
+    async def _held(self) -> None:
+        await self._awake.wait()
+        if self.dead:
+            # Whoever asked is dead too; nothing ever comes back.
+            await asyncio.get_running_loop().create_future()
+
+    def _drawn(self, method: str) -> Mode | None:
+        faults = self.faults
+        if method == "describe" or (faults.methods and method not in faults.methods):
+            return None
+        draw = self._runtime.random()
+        for mode, share in (
+            (Mode.REFUSE, faults.refuse),
+            (Mode.TIME_OUT, faults.time_out),
+            (Mode.DELAY, faults.delay),
+            (Mode.TWICE, faults.twice),
+        ):
+            if draw < share:
+                return mode
+            draw -= share
+        return None
+
+    async def _wait(self) -> None:
+        await self._runtime.sleep(self._runtime.random() * self.faults.delay_ms_max / 1_000)

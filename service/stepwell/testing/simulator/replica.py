@@ -1,0 +1,184 @@
+"""A replica: the real executor and watch over a door to the shared store, and the calls it answers.
+
+A crash takes the process away between two steps of any of its tasks: the store may have what it sent
+last, or not. The next start has a new door, a new executor and another skew of its wall clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from stepwell.core.inputs import AnyCommand, Begin, Delivery, Reply, Start
+from stepwell.core.ports import Assignment, Presence, Store
+from stepwell.core.states import StepKind
+from stepwell.executor import Executor, ExecutorConfig, Heartbeat, Held
+from stepwell.executor.dispatcher import Session
+from stepwell.stores import open_store
+from stepwell.testing.faults import Faults, FaultyStore
+from stepwell.testing.simulator.chance import Chance
+from stepwell.testing.simulator.ledger import Ledger, WitnessedStore
+from stepwell.testing.simulator.network import Network, Stream
+from stepwell.testing.simulator.runtime import SimRuntime
+from stepwell.watch import Bells
+
+CONFIG = ExecutorConfig(
+    lease_ms=3_000, poll_ms=1_000, hold_ms=1_500, presence_ms=10_000, stickiness_ms=100
+)
+
+
+class Place(NamedTuple):
+    """What all replicas share."""
+
+    url: str
+    network: Network
+    ledger: Ledger
+    chance: Chance
+    skew_ms_max: int = 0
+
+
+class WorkerSide(Protocol):
+    """The worker's end of a stream."""
+
+    def take(self, stream: Stream, assignment: Assignment) -> None:
+        """Take a step that was assigned."""
+        ...
+
+    def called_off(self, execution_id: str, run_id: str) -> None:
+        """Learn that a step is not wanted any more."""
+        ...
+
+    def is_replaced(self, stream: Stream) -> None:
+        """Learn that a newer instance is here."""
+        ...
+
+
+class StreamPort:
+    """The executor's view of a worker behind a stream."""
+
+    def __init__(self, presence: Presence, stages: tuple[StepKind, ...], side: WorkerSide) -> None:
+        self._presence = presence
+        self._stages = stages
+        self._side = side
+        self.stream: Stream | None = None
+        self.session: Session | None = None
+        self.over = False
+        """The stream broke, maybe before the session was made."""
+
+    @property
+    def presence(self) -> Presence:
+        return self._presence
+
+    @property
+    def stages(self) -> tuple[StepKind, ...]:
+        return self._stages
+
+    def assign(self, assignment: Assignment) -> None:
+        stream = self.stream
+        if stream is not None:
+            stream.to_worker.send(lambda: self._side.take(stream, assignment), may_repeat=True)
+
+    def cancel(self, execution_id: str, run_id: str, reason: str) -> None:
+        del reason
+        if self.stream is not None:
+            self.stream.to_worker.send(
+                lambda: self._side.called_off(execution_id, run_id), may_repeat=True
+            )
+
+    def replaced(self) -> None:
+        stream = self.stream
+        if stream is not None:
+            stream.to_worker.send(lambda: self._side.is_replaced(stream))
+
+
+class Replica:
+    """One process of the service."""
+
+    runtime: SimRuntime
+    executor: Executor
+    store: FaultyStore
+    bells: Bells
+
+    def __init__(self, name: str, place: Place) -> None:
+        self.name = name
+        self.place = place
+        self.up = False
+        self.births = 0
+        self.faults = Faults()
+        self._inner: Store | None = None
+        self._streams: list[Stream] = []
+
+    async def start(self) -> None:
+        """Start the process."""
+        place = self.place
+        self.births += 1
+        chance = place.chance.of(f"{self.name}.{self.births}")
+        skew_us = chance.between(-place.skew_ms_max, place.skew_ms_max) * 1_000
+        network_runtime = place.network.runtime
+        self.runtime = SimRuntime(place.network.runtime.loop, chance, skew_us=skew_us)
+        # The store outlives the replica, so it is opened with a clock that does too.
+        self._inner = await open_store(place.url, runtime=network_runtime)
+        witnessed = WitnessedStore(self._inner, place.ledger, self.name)
+        self.store = FaultyStore(witnessed, self.runtime, self.faults)
+        name = f"{self.name}.{self.births}"
+        self.executor = Executor(self.store, self.runtime, CONFIG, replica_id=name)
+        self.bells = Bells(self.store, self.runtime)
+        self.executor.start()
+        self.up = True
+
+    def set_faults(self, faults: Faults) -> None:
+        """Have the store behave like this towards this replica, now and after a restart."""
+        self.faults = faults
+        if self.births:
+            self.store.faults = faults
+
+    async def crash(self) -> None:
+        """Be gone at once."""
+        self.up = False
+        self.place.ledger.history.note(f"{self.name} crashes")
+        self.place.ledger.history.seen.update(
+            {f"{key}": count for key, count in self.store.seen.items()}
+        )
+        self.store.kill()
+        self.runtime.kill()
+        for stream in self._streams:
+            stream.tear()
+        self._streams.clear()
+        if self._inner is not None:
+            await self._inner.close()
+
+    # --- what it answers; each runs in this process ---
+
+    async def attach(self, port: StreamPort, held: Sequence[Held]) -> Sequence[bool]:
+        """Connect a worker; its assignments come by the port's stream."""
+        session, live = await self.executor.attach(port, held)
+        port.session = session
+        if port.stream is not None:
+            self._streams.append(port.stream)
+        if port.over:
+            await self.executor.detach(session)
+        return live
+
+    def hang_up(self, port: StreamPort) -> None:
+        """Notice that a worker's stream is gone."""
+        port.over = True
+        if port.stream in self._streams:
+            self._streams.remove(port.stream)
+        if port.session is not None and self.up and not self.runtime.dead:
+            self.runtime.spawn(self.executor.detach(port.session), name="detach")
+
+    async def deliver(self, tenant_id: str, run_id: str, delivery: Delivery | Begin) -> Reply:
+        """Answer an outcome or a begin; the answer comes after the commit."""
+        ledger = self.place.ledger
+        invoked = ledger.history.order
+        reply = await self.executor.deliver(tenant_id, run_id, delivery)
+        ledger.told((tenant_id, run_id), invoked, delivery, reply, self.name)
+        return reply
+
+    async def heartbeat(self, tenant_id: str, beats: Sequence[Heartbeat]) -> Sequence[bool]:
+        """Answer heartbeats."""
+        return await self.executor.heartbeat(tenant_id, beats)
+
+    async def send(self, tenant_id: str, run_id: str, command: Start | AnyCommand) -> Reply:
+        """Answer a command."""
+        return await self.executor.send(tenant_id, run_id, command)

@@ -1,0 +1,18 @@
+"""What a simulation finds: an invariant of RELIABILITY.md, by its name, that did not hold."""
+
+from __future__ import annotations
+
+
+class InvariantViolation(AssertionError):
+    """An invariant did not hold. `name` is its name there; `DEFECT` is an error nobody expected."""
+
+    def __init__(self, name: str, message: str) -> None:
+        super().__init__(f"{name}: {message}")
+        self.name = name
+        self.message = message
+
+
+def holds(condition: object, name: str, message: str) -> None:
+    """Raise the violation of `name` unless `condition` is true."""
+    if not condition:
+        raise InvariantViolation(name, message)

@@ -1,0 +1,320 @@
+"""A worker that speaks the protocol: credits, heartbeats, outcomes kept until they are acknowledged.
+
+It may die, be stopped and go on, be started anew while the old instance still runs, ignore that a
+lease is lost and report all the same. None of that may break a run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import NamedTuple
+
+from stepwell.core.errors import NotFound, StepwellError
+from stepwell.core.inputs import Begin, Completed, Delivery, Released, ReplyStatus
+from stepwell.core.model import Usage
+from stepwell.core.ports import ANY_ROLE, Assignment, Presence
+from stepwell.core.states import Effect, StepKind
+from stepwell.executor import Heartbeat, Held
+from stepwell.testing.simulator.chance import Chance
+from stepwell.testing.simulator.ledger import Ledger
+from stepwell.testing.simulator.network import Network, Stream, Unreachable
+from stepwell.testing.simulator.replica import CONFIG, Replica, StreamPort
+from stepwell.testing.simulator.runtime import SimRuntime
+from stepwell.testing.simulator.violation import holds
+from stepwell.testing.simulator.workloads import Workload
+
+KINDS = tuple(StepKind)
+LEASE_S = CONFIG.lease_ms / 1_000
+
+
+class Job(NamedTuple):
+    """A step under way, until its outcome is acknowledged."""
+
+    assignment: Assignment
+    task: asyncio.Task[None]
+
+
+class Crew(NamedTuple):
+    """What all workers share."""
+
+    network: Network
+    ledger: Ledger
+    replicas: list[Replica]
+    workloads: dict[tuple[str, str], Workload]
+    tenants: tuple[str, ...]
+    died: Callable[[Worker], None]
+    """Told when a step has killed its worker."""
+
+
+class Character(NamedTuple):
+    """Who a worker is; the same over its restarts."""
+
+    tenant_id: str
+    worker_id: str
+    slots: int
+    work_ms_max: int = 600
+    stubborn: float = 0.0
+    """How often it reports an outcome although its lease is lost."""
+
+
+class Worker:
+    """One instance of a worker: one process. It starts in `run`."""
+
+    def __init__(self, character: Character, instance: int, crew: Crew, chance: Chance) -> None:
+        self.character = character
+        self.instance = instance
+        self.instance_id = f"{character.worker_id}-{instance}"
+        self.crew = crew
+        self.chance = chance
+        self.runtime = SimRuntime(crew.network.runtime.loop, chance.of("runtime"))
+        self.jobs: dict[str, Job] = {}
+        """By lease token."""
+        self.stream: Stream | None = None
+        self.port: StreamPort | None = None
+        self.replica: Replica | None = None
+        self._lost = asyncio.Event()
+        self._awake = asyncio.Event()
+        self._awake.set()
+        self.replaced = False
+
+    # --- life ---
+
+    def start(self) -> None:
+        """Start the process."""
+        self.runtime.spawn(self._stay_connected(), name=self.instance_id)
+        self.runtime.spawn(self._beat(), name=f"{self.instance_id} heartbeats")
+
+    def kill(self) -> None:
+        """Be gone at once."""
+        self.crew.ledger.history.note(f"{self.instance_id} dies with {len(self.jobs)}")
+        self.runtime.kill()
+        if self.stream is not None:
+            self.stream.tear()
+
+    def stop(self) -> None:
+        """Stand still, as under SIGSTOP."""
+        self._awake.clear()
+
+    def cont(self) -> None:
+        """Go on where it stood."""
+        self._awake.set()
+
+    # --- the stream ---
+
+    async def _stay_connected(self) -> None:
+        while not self.replaced:
+            await self._awake.wait()
+            up = [replica for replica in self.crew.replicas if replica.up]
+            if not up or not await self._connect(self.chance.pick(up)):
+                await self.runtime.sleep(0.05 + self.chance.random() * 0.4)
+                continue
+            await self._lost.wait()
+            await self.runtime.sleep(self.chance.random() * 0.2)
+
+    async def _connect(self, replica: Replica) -> bool:
+        who = self.character
+        presence = Presence(
+            tenant_id=who.tenant_id,
+            worker_id=who.worker_id,
+            instance_id=self.instance_id,
+            queues=("default",),
+            roles=(ANY_ROLE,),
+            kinds=KINDS,
+        )
+        stages = (StepKind.REFLECT, StepKind.SYNTHESIZE)
+        port = StreamPort(presence, stages, self)
+        lost = asyncio.Event()
+        stream = Stream(
+            self.crew.network,
+            worker_lost_it=lost.set,
+            replica_lost_it=lambda: replica.hang_up(port),
+        )
+        port.stream = stream
+        self._lost, self.stream, self.port, self.replica = lost, stream, port, replica
+        held = [
+            Held(run_id=j.assignment.run.spec.run_id, execution_id=j.assignment.execution.execution_id, token=t)
+            for t, j in self.jobs.items()
+        ]
+        try:
+            live = await self.crew.network.call(
+                replica, "attach", lambda: replica.attach(port, held)
+            )
+        except (Unreachable, StepwellError):
+            stream.tear()
+            return False
+        for one, is_live in zip(held, live, strict=True):
+            if not is_live:
+                self._drop(one.token)
+        self._grant(who.slots - len(self.jobs))
+        return True
+
+    def _grant(self, count: int) -> None:
+        port, replica, stream = self.port, self.replica, self.stream
+        if count <= 0 or port is None or replica is None or stream is None:
+            return
+
+        def credit() -> None:
+            if port.session is not None and replica.up:
+                replica.executor.credit(port.session, count)
+
+        stream.to_replica.send(credit)
+
+    def take(self, stream: Stream, assignment: Assignment) -> None:
+        """Take a step, unless it came by a stream that is gone, or came before."""
+        token = assignment.token
+        if self.runtime.dead or stream is not self.stream or token in self.jobs:
+            return
+        who, ledger = self.character, self.crew.ledger
+        foreign = assignment.run.spec.tenant_id != who.tenant_id
+        ledger.guard(lambda: holds(not foreign, "T3", f"{who.worker_id} got {assignment.run.spec}"))
+        over = len(self.jobs) >= who.slots
+        ledger.guard(lambda: holds(not over, "L4", f"{who.worker_id} got more than its credits"))
+        task = self.runtime.spawn(self._work(assignment), name=f"work {token}")
+        self.jobs[token] = Job(assignment, task)
+
+    def called_off(self, execution_id: str, run_id: str) -> None:
+        """Stop working at what is not wanted any more."""
+        for token, job in tuple(self.jobs.items()):
+            known = job.assignment
+            if known.execution.execution_id == execution_id and known.run.spec.run_id == run_id:
+                self._drop(token)
+
+    def is_replaced(self, stream: Stream) -> None:
+        """Never connect again; what is under way may still be reported."""
+        if stream is self.stream:
+            self.replaced = True
+            stream.tear()
+
+    def _drop(self, token: str) -> None:
+        """A lease is lost. A stubborn worker goes on all the same, for a while."""
+        job = self.jobs.get(token)
+        if job is not None and not self.chance.happens(self.character.stubborn):
+            job.task.cancel()
+            self._done(token)
+
+    def _done(self, token: str) -> None:
+        if self.jobs.pop(token, None) is not None:
+            self._grant(1)
+
+    # --- the work ---
+
+    async def _work(self, assignment: Assignment) -> None:
+        run, execution, token = assignment.run, assignment.execution, assignment.token
+        self._check_inputs(assignment)
+        workload = self.crew.workloads[run.spec.tenant_id, run.spec.run_id]
+        temper = assignment.task.type.partition(":")[0] if assignment.task else ""
+        at_most_once = assignment.task is not None and assignment.task.effect is Effect.AT_MOST_ONCE
+        if at_most_once:
+            begin = Begin(execution_id=execution.execution_id, token=token)
+            if not await self._say(assignment, begin):
+                self._done(token)
+                return
+        await self.runtime.sleep(self.chance.random() * self._longest_s(temper))
+        await self._awake.wait()
+        if temper == "poison":
+            self.crew.died(self)
+            return
+        delivery = Delivery(
+            execution_id=execution.execution_id,
+            token=token,
+            result=workload.perform(assignment),
+            usage=Usage(input_tokens=1),
+            response=token,
+        )
+        if self.chance.happens(0.03) and not at_most_once:
+            delivery = Delivery(execution_id=execution.execution_id, token=token, result=Released())
+        self.crew.ledger.deliveries[token] = delivery
+        await self._trespass(assignment)
+        await self._say(assignment, delivery)
+        self._done(token)
+        if self.chance.happens(0.1):
+            await self.runtime.sleep(self.chance.random() * 2 * LEASE_S)
+            await self._say(assignment, delivery, times=1)
+
+    def _longest_s(self, temper: str) -> float:
+        return 2 * LEASE_S if temper == "slow" else self.character.work_ms_max / 1_000
+
+    def _check_inputs(self, assignment: Assignment) -> None:
+        """The results that a step builds on are those that were accepted, byte for byte."""
+        book = self.crew.ledger.book(
+            (assignment.run.spec.tenant_id, assignment.run.spec.run_id)
+        )
+        for one in assignment.results:
+            kept = book.outcomes.get(one.execution_id)
+            right = kept is not None and kept.result == one.payload
+            told = f"{assignment.execution.execution_id} got other bytes of {one.task_id}"
+            fine = right if one.payload is not None else one.failure is not None or one.skipped
+            self.crew.ledger.guard(lambda fine=fine, told=told: holds(fine, "S7", told))
+
+    async def _say(
+        self, assignment: Assignment, delivery: Delivery | Begin, *, times: int = 1_000
+    ) -> bool:
+        """Say it to any replica until one has answered; True: it was accepted."""
+        spec = assignment.run.spec
+        for _ in range(times):
+            await self._awake.wait()
+            up = [replica for replica in self.crew.replicas if replica.up]
+            if up:
+                replica = self.chance.pick(up)
+                try:
+                    reply = await self.crew.network.call(
+                        replica,
+                        "deliver",
+                        lambda to=replica: to.deliver(spec.tenant_id, spec.run_id, delivery),
+                    )
+                except NotFound:
+                    self.crew.ledger.guard(lambda: holds(False, "S3", f"{spec.run_id} is gone"))
+                    return False
+                except (Unreachable, StepwellError):
+                    pass
+                else:
+                    return reply.status in (ReplyStatus.ACCEPTED, ReplyStatus.UNCHANGED)
+            await self.runtime.sleep(self.chance.random() * 0.5)
+        return False
+
+    async def _beat(self) -> None:
+        while True:
+            await self.runtime.sleep(CONFIG.heartbeat_ms / 1_000)
+            await self._awake.wait()
+            up = [replica for replica in self.crew.replicas if replica.up]
+            if not self.jobs or not up:
+                continue
+            beats = [
+                Heartbeat(
+                    run_id=j.assignment.run.spec.run_id,
+                    execution_id=j.assignment.execution.execution_id,
+                    token=t,
+                )
+                for t, j in self.jobs.items()
+            ]
+            replica, tenant_id = self.chance.pick(up), self.character.tenant_id
+            try:
+                live = await self.crew.network.call(
+                    replica, "heartbeat", lambda to=replica, b=beats: to.heartbeat(tenant_id, b)
+                )
+            except (Unreachable, StepwellError):
+                continue
+            for beat, is_live in zip(beats, live, strict=True):
+                if not is_live:
+                    self._drop(beat.token)
+
+    async def _trespass(self, assignment: Assignment) -> None:
+        """Report the step under another tenant's name, with its exact ids and token."""
+        spec, execution_id = assignment.run.spec, assignment.execution.execution_id
+        others = [one for one in self.crew.tenants if one != spec.tenant_id]
+        up = [replica for replica in self.crew.replicas if replica.up]
+        if not others or not up or not self.chance.happens(0.05):
+            return
+        delivery = Delivery(execution_id=execution_id, token=assignment.token, result=Completed())
+        other, replica = self.chance.pick(others), self.chance.pick(up)
+        try:
+            reply = await self.crew.network.call(
+                replica, "trespass", lambda: replica.deliver(other, spec.run_id, delivery)
+            )
+        except (Unreachable, StepwellError):
+            return
+        refused = reply.status is ReplyStatus.LEASE_LOST
+        self.crew.ledger.history.seen["foreign delivery refused"] += refused
+        told = f"{execution_id} of {spec.tenant_id} was reported by {other}: {reply.status}"
+        self.crew.ledger.guard(lambda: holds(refused, "T3", told))

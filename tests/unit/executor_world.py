@@ -1,0 +1,145 @@
+"""An executor over a memory store whose time is moved by hand, and workers that do as they are told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+
+from stepwell.core.inputs import Completed, Delivery, Reply, Result, Start
+from stepwell.core.model import RunSpec, TaskSpec
+from stepwell.core.ports import Assignment, Presence, Store
+from stepwell.core.states import RunStatus, StepKind
+from stepwell.executor import Executor, ExecutorConfig, Held
+from stepwell.executor.dispatcher import Session
+from stepwell.stores import open_store
+from stepwell.testing.runtime import ManualRuntime
+
+TENANT = "tenant"
+RUN = "00000000-0000-4000-8000-000000000001"
+
+
+class FakeWorker:
+    """A worker that puts what it is handed on a pile."""
+
+    def __init__(
+        self,
+        executor: Executor,
+        *,
+        worker_id: str = "worker",
+        instance_id: str = "one",
+        queue: str = "default",
+        roles: tuple[str, ...] = (),
+        stages: tuple[StepKind, ...] = (),
+    ) -> None:
+        self.executor = executor
+        self.presence = Presence(
+            tenant_id=TENANT,
+            worker_id=worker_id,
+            instance_id=instance_id,
+            queues=(queue,),
+            roles=roles,
+            kinds=tuple(StepKind),
+        )
+        self.stages = stages
+        self.pile: asyncio.Queue[Assignment] = asyncio.Queue()
+        self.cancelled: asyncio.Queue[str] = asyncio.Queue()
+        self.was_replaced = False
+        self.session: Session | None = None
+
+    def assign(self, assignment: Assignment) -> None:
+        self.pile.put_nowait(assignment)
+
+    def cancel(self, execution_id: str, run_id: str, reason: str) -> None:
+        self.cancelled.put_nowait(execution_id)
+
+    def replaced(self) -> None:
+        self.was_replaced = True
+
+    async def attach(
+        self,
+        credits: int = 1,  # noqa: A002 - the protocol's word
+        held: Sequence[Held] = (),
+    ) -> Sequence[bool]:
+        self.session, live = await self.executor.attach(self, held)
+        self.executor.credit(self.session, credits)
+        return live
+
+    async def next(self) -> Assignment:
+        async with asyncio.timeout(5):
+            return await self.pile.get()
+
+    async def deliver(self, assignment: Assignment, result: Result | None = None) -> Reply:
+        run_id = assignment.run.spec.run_id
+        return await self.executor.deliver(TENANT, run_id, delivery(assignment, result))
+
+    async def do_all(self, store: Store, run_id: str = RUN) -> None:
+        """Complete whatever comes until the run has ended."""
+        assert self.session is not None
+        while True:
+            assignment = await self.next()
+            await self.deliver(assignment)
+            self.executor.credit(self.session, 1)
+            run = await store.get_run(TENANT, run_id)
+            if run is not None and run.ended:
+                return
+
+
+def delivery(assignment: Assignment, result: Result | None = None) -> Delivery:
+    return Delivery(
+        execution_id=assignment.execution.execution_id,
+        token=assignment.token,
+        result=result or Completed(),
+    )
+
+
+class ExecutorWorld:
+    """A store, its clock, and the executors over it."""
+
+    def __init__(self, store: Store, runtime: ManualRuntime) -> None:
+        self.store = store
+        self.runtime = runtime
+        self.executors: list[Executor] = []
+
+    def executor(self, store: Store | None = None, **config: int) -> Executor:
+        settings = ExecutorConfig(**{"lease_ms": 10_000, **config})
+        executor = Executor(store or self.store, self.runtime, settings)
+        executor.start()
+        self.executors.append(executor)
+        return executor
+
+    async def start(
+        self, executor: Executor, plan: Sequence[TaskSpec], *, run_id: str = RUN, **spec: object
+    ) -> Reply:
+        whole = RunSpec(tenant_id=TENANT, run_id=run_id, **spec)  # pyright: ignore[reportArgumentType] - a test's shorthand
+        return await executor.send(TENANT, run_id, Start(spec=whole, plan=tuple(plan)))
+
+    async def status(self, run_id: str = RUN) -> RunStatus:
+        run = await self.store.get_run(TENANT, run_id)
+        assert run is not None
+        return run.status
+
+    def pass_time(self, ms: int) -> None:
+        """Move the clock and have every executor look at once."""
+        self.runtime.advance(ms)
+        for executor in self.executors:
+            executor.look()
+
+
+@asynccontextmanager
+async def executor_world() -> AsyncIterator[ExecutorWorld]:
+    runtime = ManualRuntime()
+    world = ExecutorWorld(await open_store("memory://", runtime=runtime), runtime)
+    try:
+        yield world
+    finally:
+        for executor in world.executors:
+            await executor.close()
+        await world.store.close()
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Let other tasks run until this is so."""
+    async with asyncio.timeout(5):
+        while not condition():  # noqa: ASYNC110 - the condition belongs to the code under test
+            await asyncio.sleep(0)

@@ -1,0 +1,411 @@
+"""The embedded orchestrator: the whole loop in the caller's process."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+
+import pytest
+
+from stepwell.core.errors import AlreadyExists, InvalidArgument, StepwellError
+from stepwell.core.ports import Store
+from stepwell.core.states import RunStatus, TaskStatus
+from stepwell.embedded import Orchestrator, RunFailed, RunNotFound
+from stepwell.runtime import SystemRuntime
+from stepwell.stores import open_store
+from stepwell_client import (
+    Agent,
+    Budget,
+    Continue,
+    Finish,
+    ReflectContext,
+    Retry,
+    SynthesizeContext,
+    Task,
+    TaskContext,
+)
+
+ONCE = Retry(max_attempts=1)
+SOON = Retry(max_attempts=3, initial_backoff=0.01)
+
+
+@pytest.fixture(autouse=True)
+async def nothing_is_left() -> AsyncIterator[None]:
+    """Every test ends without a task of its own."""
+    yield
+    await asyncio.sleep(0)
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+@pytest.fixture
+async def store() -> AsyncIterator[Store]:
+    opened = await open_store("memory://", runtime=SystemRuntime())
+    yield opened
+    await opened.close()
+
+
+def doubler() -> Agent:
+    """Doubles numbers; the third task adds up the first two."""
+    agent = Agent("doubler")
+
+    @agent.plan
+    def plan(ctx: object) -> list[Task]:
+        return [
+            Task("a", "double", input=1),
+            Task("b", "double", input=2),
+            Task("sum", "sum", depends_on=["a", "b"]),
+        ]
+
+    @agent.task("double")
+    def double(ctx: TaskContext, number: int) -> int:
+        return 2 * number
+
+    @agent.task("sum")
+    async def add(ctx: TaskContext) -> int:
+        return sum(ctx.results.values())
+
+    return agent
+
+
+async def test_a_run_returns_the_results_of_its_tasks() -> None:
+    result = await Orchestrator("add", doubler()).run()
+
+    assert result.status is RunStatus.SUCCEEDED
+    assert result.value == {"a": 2, "b": 4, "sum": 6}
+    assert result.tasks["sum"].status is TaskStatus.COMPLETED
+    assert result.tasks["sum"].attempts == 1
+    assert result.run.spec.goal == "add"
+
+
+async def test_a_synthesis_is_the_answer() -> None:
+    agent = doubler()
+
+    @agent.synthesize
+    def words(ctx: SynthesizeContext) -> dict[str, str]:
+        return {"text": f"{ctx.goal}: {ctx.results['sum']}"}
+
+    result = await Orchestrator("add", agent).run()
+
+    assert result.value == {"text": "add: 6"}
+    assert result.decode(dict[str, str]) == {"text": "add: 6"}
+    assert result.tasks["a"].value == 2
+
+
+async def test_a_synthesis_that_returns_nothing_is_nothing() -> None:
+    agent = doubler()
+
+    @agent.synthesize
+    def quiet(ctx: SynthesizeContext) -> None:
+        return None
+
+    assert (await Orchestrator("add", agent).run()).value is None
+
+
+async def test_reflection_goes_on_until_max_iterations() -> None:
+    agent = doubler()
+    seen: list[int] = []
+
+    @agent.reflect
+    def reflect(ctx: ReflectContext) -> Continue:
+        seen.append(ctx.iteration)
+        return Continue([Task(f"again{ctx.iteration}", "double", input=ctx.iteration)])
+
+    result = await Orchestrator("add", agent, max_iterations=3).run()
+
+    assert seen == [1, 2, 3]
+    assert result.run.finish_reason == "MAX_ITERATIONS"
+    assert result.tasks["again2"].value == 4
+
+
+async def test_a_plan_of_the_callers_needs_no_plan_function() -> None:
+    agent = Agent()
+    agent.task("double")(lambda ctx: 2 * ctx.input())
+
+    result = await Orchestrator("", agent, plan=[Task("only", "double", input=21)]).run()
+
+    assert result.value == {"only": 42}
+    assert result.run.iteration == 1
+
+
+async def test_a_plan_with_the_agents_stages() -> None:
+    agent = doubler()
+
+    @agent.reflect
+    def reflect(ctx: ReflectContext) -> Finish:
+        return Finish("enough")
+
+    plan = [Task("only", "double", input=21)]
+
+    assert (await Orchestrator("", agent, plan=plan).run()).run.reason == "enough"
+    assert (await Orchestrator("", agent, plan=plan, stages=()).run()).run.reason == ""
+
+
+async def test_input_and_labels_reach_the_steps() -> None:
+    agent = Agent()
+
+    @agent.plan
+    def plan(ctx: object, number: int) -> list[Task]:
+        return [Task("only", input=number)]
+
+    @agent.task
+    def triple(ctx: TaskContext, number: int) -> list[object]:
+        return [3 * number, dict(ctx.labels), ctx.run_input()]
+
+    result = await Orchestrator("", agent, input=5, labels={"a": "b"}).run()
+
+    assert result.value == {"only": [15, {"a": "b"}, 5]}
+
+
+async def test_without_a_store_nothing_is_kept() -> None:
+    orchestrator = Orchestrator("add", doubler())
+    await orchestrator.run()
+
+    with pytest.raises(RunNotFound):
+        await Orchestrator.resume(orchestrator.run_id, doubler(), store="memory://")
+
+
+async def test_a_store_without_a_run_id_makes_one(store: Store) -> None:
+    orchestrator = Orchestrator("add", doubler(), store=store)
+    result = await orchestrator.run()
+
+    assert result.run_id == orchestrator.run_id
+    assert await store.get_run("default", orchestrator.run_id) == result.run
+
+
+def test_a_run_id_without_a_store_is_refused() -> None:
+    with pytest.raises(ValueError, match="without a store"):
+        Orchestrator("add", doubler(), run_id="8b3c0f38-0a1f-4b86-b4a0-0b8f8a3d0b0d")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"max_iterations": 0},
+        {"max_parallel": 257},
+        {"goal": "x" * 65_537},
+        {"run_id": "two words", "store": "memory://"},
+        {"input": "x" * 1_048_576},
+    ],
+)
+def test_an_argument_beyond_its_limit_is_refused(arguments: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match="at most"):
+        Orchestrator(**{"goal": "", "agent": doubler(), **arguments})
+
+
+def test_an_agent_that_cant_plan_needs_a_plan() -> None:
+    agent = Agent()
+    agent.task("x")(lambda ctx: None)
+
+    with pytest.raises(ValueError, match="plan function"):
+        Orchestrator("", agent)
+
+
+async def test_resume_of_an_unknown_run_is_a_value_error(store: Store) -> None:
+    with pytest.raises(ValueError, match="there is no run 'nobody'"):
+        await Orchestrator.resume("nobody", doubler(), store=store)
+    with pytest.raises(RunNotFound):
+        await Orchestrator.resume("nobody", doubler(), store=store)
+
+
+async def test_a_plan_that_is_not_valid_says_where() -> None:
+    plan = [Task("a", "double", depends_on=["b"]), Task("b", "double", depends_on=["a"])]
+
+    with pytest.raises(InvalidArgument) as caught:
+        await Orchestrator("", doubler(), plan=plan).run()
+
+    assert caught.value.violations[0].field.startswith("plan.tasks[")
+
+
+async def test_the_same_run_id_finds_the_same_run(store: Store) -> None:
+    first = await Orchestrator("add", doubler(), store=store, run_id="r1").run()
+    again = await Orchestrator("add", doubler(), store=store, run_id="r1").run()
+
+    assert again.run == first.run
+    with pytest.raises(AlreadyExists):
+        await Orchestrator("another", doubler(), store=store, run_id="r1").run()
+
+
+def flaky() -> tuple[Agent, list[str], set[str]]:
+    """An agent whose tasks fail while they are in the set, and what it was asked to do."""
+    agent, calls, broken = Agent(), list[str](), set[str]()
+
+    @agent.task
+    def work(ctx: TaskContext) -> str:
+        calls.append(ctx.task_id)
+        if ctx.task_id in broken:
+            raise RuntimeError(f"{ctx.task_id} is broken")
+        return ctx.task_id
+
+    return agent, calls, broken
+
+
+async def test_a_failed_run_raises_with_its_result_and_can_be_resumed(store: Store) -> None:
+    agent, calls, broken = flaky()
+    broken.add("two")
+    plan = [Task("one", retry=ONCE), Task("two", depends_on=["one"], retry=ONCE)]
+    orchestrator = Orchestrator("", agent, plan=plan, store=store)
+
+    with pytest.raises(RunFailed, match="two is broken") as caught:
+        await orchestrator.run()
+    tasks = caught.value.result.tasks
+    assert tasks["one"].value == "one"
+    assert tasks["two"].failure is not None
+    assert "RuntimeError" in tasks["two"].failure.details
+
+    broken.clear()
+    resumed = await Orchestrator.resume(orchestrator.run_id, agent, store=store)
+    result = await resumed.run()
+
+    assert result.value == {"one": "one", "two": "two"}
+    assert calls == ["one", "two", "two"]
+
+
+async def test_resume_of_a_run_that_succeeded_returns_its_result(store: Store) -> None:
+    agent, calls, _ = flaky()
+    first = await Orchestrator("", agent, plan=[Task("one")], store=store).run()
+
+    again = await (await Orchestrator.resume(first.run_id, agent, store=store)).run()
+
+    assert again == first
+    assert calls == ["one"]
+
+
+async def test_a_failed_attempt_is_made_again() -> None:
+    agent = Agent()
+
+    @agent.task
+    async def work(ctx: TaskContext) -> int:
+        if ctx.attempt < 3:
+            raise OSError("not yet")
+        return ctx.attempt
+
+    result = await Orchestrator("", agent, plan=[Task("one", retry=SOON)]).run()
+
+    assert result.tasks["one"].value == 3
+
+
+async def test_a_task_that_no_function_fits_fails_the_run() -> None:
+    with pytest.raises(RunFailed, match="no function for task 'x' of type 'unheard'"):
+        await Orchestrator("", doubler(), plan=[Task("x", "unheard")]).run()
+
+
+async def test_a_short_lease_outlives_a_long_task() -> None:
+    agent = Agent()
+
+    @agent.task
+    def slow(ctx: TaskContext) -> int:
+        threading.Event().wait(1.2)
+        return ctx.attempt
+
+    result = await Orchestrator("", agent, plan=[Task("one", heartbeat_timeout=0.4)]).run()
+
+    assert result.value == {"one": 1}
+
+
+async def test_progress_and_session_are_kept_with_the_lease(store: Store) -> None:
+    agent, kept = Agent(), list[bytes]()
+
+    @agent.task
+    async def work(ctx: TaskContext) -> str:
+        ctx.heartbeat({"done": 3})
+        ctx.session("backend", "abc")
+        for _ in range(100):
+            loaded = await store.load("default", ctx.run_id)
+            assert loaded is not None
+            held = loaded.executions[0]
+            if held.progress is not None and held.session.session_id:
+                kept.append(held.progress.data)
+                return held.session.session_id
+            await asyncio.sleep(0.02)
+        raise AssertionError("it never came")
+
+    result = await Orchestrator("", agent, plan=[Task("one", retry=ONCE)], store=store).run()
+
+    assert result.value == {"one": "abc"}
+    assert kept == [b'{"done":3}']
+
+
+async def test_synchronous_functions_run_side_by_side() -> None:
+    agent, barrier = Agent(), threading.Barrier(4, timeout=20)
+
+    @agent.task
+    def meet(ctx: TaskContext) -> bool:
+        barrier.wait()
+        return True
+
+    plan = [Task(f"t{n}") for n in range(4)]
+
+    assert len((await Orchestrator("", agent, plan=plan).run()).value) == 4
+
+
+async def test_max_parallel_is_kept() -> None:
+    agent, now, most = Agent(), list[str](), list[int]()
+
+    @agent.task
+    async def work(ctx: TaskContext) -> None:
+        now.append(ctx.task_id)
+        most.append(len(now))
+        await asyncio.sleep(0.005)
+        now.remove(ctx.task_id)
+
+    plan = [Task(f"t{n}") for n in range(12)]
+    await Orchestrator("", agent, plan=plan, max_parallel=3).run()
+
+    assert max(most) == 3
+
+
+async def test_results_too_large_for_an_assignment_come_all_the_same() -> None:
+    agent = Agent()
+
+    @agent.task("big")
+    def big(ctx: TaskContext) -> bytes:
+        return ctx.task_id.encode() * 300_000
+
+    @agent.task("sum")
+    def total(ctx: TaskContext) -> int:
+        return sum(len(value) for value in ctx.results.values())
+
+    parts = [Task(f"p{n}", "big") for n in range(5)]
+    plan = [*parts, Task("sum", "sum", depends_on=[one.id for one in parts])]
+
+    assert (await Orchestrator("", agent, plan=plan).run()).tasks["sum"].value == 3_000_000
+
+
+async def test_a_budget_is_kept_with_the_run(store: Store) -> None:
+    agent, _, _ = flaky()
+    result = await Orchestrator(
+        "", agent, plan=[Task("one")], store=store, budget=Budget(tasks=3)
+    ).run()
+
+    assert result.run.spec.budget.tasks == 3
+
+
+async def test_runs_in_one_store_keep_to_their_own_agents(store: Store) -> None:
+    first, first_calls, _ = flaky()
+    second, second_calls, _ = flaky()
+    plan = [Task(f"t{n}") for n in range(5)]
+
+    await asyncio.gather(
+        Orchestrator("", first, plan=plan, store=store).run(),
+        Orchestrator("", second, plan=plan, store=store).run(),
+    )
+
+    assert sorted(first_calls) == sorted(second_calls) == [f"t{n}" for n in range(5)]
+
+
+async def test_it_does_one_run_at_a_time() -> None:
+    agent = Agent()
+
+    @agent.task
+    async def work(ctx: TaskContext) -> None:
+        with pytest.raises(RuntimeError, match="running already"):
+            await orchestrator.run()
+
+    orchestrator = Orchestrator("", agent, plan=[Task("one", retry=ONCE)])
+    assert (await orchestrator.run()).status is RunStatus.SUCCEEDED
+
+
+async def test_a_store_that_cant_be_opened_says_so() -> None:
+    with pytest.raises(StepwellError, match="no driver opens"):
+        await Orchestrator("", doubler(), store="unheard://x").run()

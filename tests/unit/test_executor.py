@@ -1,0 +1,428 @@
+"""The shell around the loop: leases, credits, expiry, and what is told when."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+
+import pytest
+from tests.unit.executor_world import (
+    RUN,
+    TENANT,
+    ExecutorWorld,
+    FakeWorker,
+    delivery,
+    executor_world,
+    until,
+)
+from tests.unit.loop_world import chain
+
+from stepwell.core.errors import OutcomeUnknown, RunNotFound, StoreUnavailable
+from stepwell.core.inputs import Begin, Cancel, Completed, Failed, Pause, Resume
+from stepwell.core.model import Payload, RetryPolicy, TaskSpec
+from stepwell.core.ports import Commit, CommitResult
+from stepwell.core.states import Effect, ExecutionStatus, RunStatus
+from stepwell.executor import Heartbeat, Held
+from stepwell.testing.faults import FaultyStore
+
+OTHER = "00000000-0000-4000-8000-000000000002"
+AT_ONCE = RetryPolicy(initial_backoff_ms=0)
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[ExecutorWorld]:
+    async with executor_world() as world:
+        yield world
+
+
+async def test_a_run_goes_from_start_to_end(world: ExecutorWorld) -> None:
+    executor = world.executor()
+    worker = FakeWorker(executor)
+    await worker.attach()
+    await world.start(executor, chain("a", "b", "c"))
+    await worker.do_all(world.store)
+    assert await world.status() is RunStatus.SUCCEEDED
+
+
+async def test_a_step_costs_one_commit_with_the_next_lease_in_it(world: ExecutorWorld) -> None:
+    executor = world.executor()
+    worker = FakeWorker(executor)
+    await worker.attach(credits=2)
+    await world.start(executor, chain("a", "b", "c"))
+    await worker.do_all(world.store)
+    run = await world.store.get_run(TENANT, RUN)
+    assert run is not None
+    assert run.version == 4
+
+
+async def test_no_more_is_assigned_than_credits_were_granted(world: ExecutorWorld) -> None:
+    executor = world.executor()
+    worker = FakeWorker(executor)
+    await worker.attach(credits=2)
+    await world.start(executor, [TaskSpec(task_id=f"t{n}") for n in range(5)])
+    await worker.next()
+    await worker.next()
+    world.pass_time(1)
+    await until(lambda: executor.stats["leases"] == 2)
+    assert worker.pile.empty()
+
+
+async def test_a_worker_with_0_credits_gets_nothing_until_it_grants_some(
+    world: ExecutorWorld,
+) -> None:
+    executor = world.executor()
+    worker = FakeWorker(executor)
+    await worker.attach(credits=0)
+    await world.start(executor, chain("a"))
+    assert worker.pile.empty()
+    assert worker.session is not None
+    executor.credit(worker.session, 1)
+    assert (await worker.next()).execution.task_id == "a"
+
+
+async def test_a_step_goes_to_a_worker_of_its_role(world: ExecutorWorld) -> None:
+    executor = world.executor()
+    plain = FakeWorker(executor, worker_id="plain")
+    cook = FakeWorker(executor, worker_id="cook", roles=("cook",))
+    await plain.attach(credits=5)
+    await cook.attach(credits=1)
+    await world.start(executor, [TaskSpec(task_id="soup", role="cook"), TaskSpec(task_id="x")])
+    assert (await cook.next()).execution.task_id == "soup"
+    assert (await plain.next()).execution.task_id == "x"
+
+
+async def test_an_assignment_brings_the_results_that_it_builds_on(world: ExecutorWorld) -> None:
+    executor = world.executor()
+    worker = FakeWorker(executor)
+    await worker.attach(credits=5)
+    await world.start(executor, chain("a", "b"))
+    first = await worker.next()
+    await worker.deliver(first, Completed(result=Payload(data=b"42")))
+    second = await worker.next()
+    assert [(r.task_id, r.payload) for r in second.results] == [("a", Payload(data=b"42"))]
+    assert second.idempotency_key == f"{RUN}/b"
+
+
+async def test_results_without_room_are_sent_by_reference(world: ExecutorWorld) -> None:
+    executor = world.executor()
+    worker = FakeWorker(executor)
+    await worker.attach(credits=5)
+    both = (TaskSpec(task_id="a"), TaskSpec(task_id="b"))
+    await world.start(executor, [*both, TaskSpec(task_id="c", depends_on=("a", "b"))])
+    for _ in both:
+        large = Completed(result=Payload(data=bytes(900_000)))
+        await worker.deliver(await worker.next(), large)
+    last = await worker.next()
+    assert [r.by_reference for r in last.results] == [True, False]
+
+
+async def test_an_expired_lease_is_found_by_the_claim(world: ExecutorWorld) -> None:
+    executor = world.executor()
+    dead, alive = FakeWorker(executor, worker_id="dead"), FakeWorker(executor, worker_id="alive")
+    await dead.attach()
+    await world.start(executor, chain("a", retry=AT_ONCE))
+    lost = await dead.next()
+    await alive.attach()
+    world.pass_time(10_001)
+    again = await alive.next()
+    assert again.execution.attempt == 2
+    assert await dead.cancelled.get() == "task:a#1"
+    assert (await dead.deliver(lost)).status == "LEASE_LOST"
+    assert (await alive.deliver(again)).status == "ACCEPTED"
+
+
+async def test_a_heartbeat_keeps_the_lease(world: ExecutorWorld) -> None:
+    executor = world.executor()
+    worker = FakeWorker(executor)
+    await worker.attach(credits=2)
+    await world.start(executor, chain("a"))
+    assignment = await worker.next()
+    beat = Heartbeat(
+        run_id=RUN, execution_id=assignment.execution.execution_id, token=assignment.token
+    )
+    for _ in range(3):
+        world.pass_time(8_000)
+        assert list(await executor.heartbeat(TENANT, [beat])) == [True]
+    assert (await worker.deliver(assignment)).status == "ACCEPTED"
+    assert list(await executor.heartbeat(TENANT, [beat])) == [False]
+
+
+async def test_a_heartbeat_is_as_long_as_its_task_s_own_time_out_on_a_fresh_replica(
+    world: ExecutorWorld,
+) -> None:
+    first = world.executor()
+    worker = FakeWorker(first)
+    await worker.attach()
+    await world.start(first, chain("a", heartbeat_timeout_ms=1_000, retry=AT_ONCE))
+    held = await worker.next()
+    beat = Heartbeat(run_id=RUN, execution_id="task:a#1", token=held.token)
+    second = world.executor()
+    assert list(await second.heartbeat(TENANT, [beat])) == [True]
+    other = FakeWorker(second, worker_id="other")
+    await other.attach()
+    world.pass_time(1_001)
+    assert (await other.next()).execution.attempt == 2
+
+
+async def test_cancelling_is_pushed_to_the_worker(world: ExecutorWorld) -> None:
+    executor = world.executor()
+    worker = FakeWorker(executor)
+    await worker.attach()
+    await world.start(executor, chain("a"))
+    assignment = await worker.next()
+    await executor.send(TENANT, RUN, Cancel(reason="enough"))
+    assert await worker.cancelled.get() == "task:a#1"
+    assert (await worker.deliver(assignment)).status == "LEASE_LOST"
+
+
+async def test_a_reconnect_keeps_the_leases_that_it_lists(world: ExecutorWorld) -> None:
+    executor = world.executor()
+    worker = FakeWorker(executor)
+    await worker.attach()
+    await world.start(executor, chain("a"))
+    assignment = await worker.next()
+    assert worker.session is not None
+    await executor.detach(worker.session)
+    held = Held(run_id=RUN, execution_id="task:a#1", token=assignment.token)
+    gone = Held(run_id=RUN, execution_id="task:a#9", token="0")
+    assert list(await worker.attach(held=[held, gone])) == [True, False]
+    assert (await worker.deliver(assignment)).status == "ACCEPTED"
+
+
+async def test_a_lease_that_never_reached_its_worker_is_released_and_spends_nothing(
+    world: ExecutorWorld,
+) -> None:
+    executor = world.executor()
+    worker = FakeWorker(executor)
+    await worker.attach()
+    await world.start(executor, chain("a"))
+    await worker.next()
+    await worker.attach(held=[])
+    again = await worker.next()
+    assert again.execution.attempt == 2
+    page = await world.store.list_tasks(TENANT, RUN)
+    assert page.tasks[0].spent == 0
+
+
+async def test_the_newest_instance_wins_and_the_older_one_s_leases_are_over(
+    world: ExecutorWorld,
+) -> None:
+    executor = world.executor()
+    old, new = FakeWorker(executor), FakeWorker(executor, instance_id="two")
+    await old.attach()
+    await world.start(executor, chain("a", retry=AT_ONCE))
+    lost = await old.next()
+    await new.attach()
+    assert old.was_replaced
+    again = await new.next()
+    assert again.execution.attempt == 2
+    assert (await old.deliver(lost)).status == "LEASE_LOST"
+    page = await world.store.list_tasks(TENANT, RUN)
+    assert page.tasks[0].spent == 1
+
+
+async def test_S13_a_task_that_kills_its_workers_ends_and_others_advance(
+    world: ExecutorWorld,
+) -> None:
+    executor = world.executor()
+    await world.start(executor, chain("poison", retry=AT_ONCE), queue="q")
+    for instance in range(3):
+        worker = FakeWorker(executor, instance_id=f"i{instance}", queue="q")
+        await worker.attach()
+        await worker.next()
+    last = FakeWorker(executor, instance_id="last", queue="q")
+    await last.attach()
+    await world.start(executor, chain("good"), run_id=OTHER, queue="q")
+    assert (await last.next()).execution.task_id == "good"
+    assert await world.status() is RunStatus.FAILED
+
+
+async def test_begin_is_answered_after_its_commit(world: ExecutorWorld) -> None:
+    executor = world.executor()
+    worker = FakeWorker(executor)
+    await worker.attach()
+    await world.start(executor, chain("pay", effect=Effect.AT_MOST_ONCE))
+    assignment = await worker.next()
+    begin = Begin(execution_id="task:pay#1", token=assignment.token)
+    assert (await executor.deliver(TENANT, RUN, begin)).status == "ACCEPTED"
+    page = await world.store.list_executions(TENANT, RUN)
+    assert page.executions[0].begun
+    world.pass_time(10_001)
+    await until(lambda: executor.stats.get("commits_committed", 0) == 3)
+    page = await world.store.list_executions(TENANT, RUN)
+    assert page.executions[0].status is ExecutionStatus.UNKNOWN_OUTCOME
+
+
+async def test_outcomes_of_one_run_that_arrive_together_make_one_commit(
+    world: ExecutorWorld,
+) -> None:
+    executor = world.executor()
+    worker = FakeWorker(executor)
+    await worker.attach(credits=10)
+    await world.start(executor, [TaskSpec(task_id=f"t{n}") for n in range(10)])
+    assignments = [await worker.next() for _ in range(10)]
+    replies = [executor.deliver(TENANT, RUN, delivery(one)) for one in assignments]
+    await asyncio.gather(*replies)
+    run = await world.store.get_run(TENANT, RUN)
+    assert run is not None
+    assert (run.status, run.version) == (RunStatus.SUCCEEDED, 2)
+
+
+class CountingStore(FaultyStore):
+    """Counts the commits of each call."""
+
+    groups: list[int]
+
+    async def commit(self, commits: Sequence[Commit]) -> Sequence[CommitResult]:
+        self.groups.append(len(commits))
+        return await super().commit(commits)
+
+
+async def test_commits_of_many_runs_go_together(world: ExecutorWorld) -> None:
+    store = CountingStore(world.store, world.runtime)
+    store.groups = []
+    executor = world.executor(store)
+    starts = [world.start(executor, chain("a"), run_id=f"run-{n}") for n in range(100)]
+    await asyncio.gather(*starts)
+    assert sum(store.groups) == 100
+    assert len(store.groups) < 10
+
+
+async def test_S4_an_unknown_commit_is_asked_again_with_the_same_id(world: ExecutorWorld) -> None:
+    class OnceUnknown(FaultyStore):
+        asked: list[str]
+
+        async def commit(self, commits: Sequence[Commit]) -> Sequence[CommitResult]:
+            results = await super().commit(commits)
+            self.asked += [commit.commit_id for commit in commits]
+            if len(self.asked) == 1:
+                raise OutcomeUnknown("the reply was lost")
+            return results
+
+    store = OnceUnknown(world.store, world.runtime)
+    store.asked = []
+    executor = world.executor(store)
+    starting = asyncio.ensure_future(world.start(executor, chain("a")))
+    await until(lambda: len(store.asked) == 1)
+    world.pass_time(5_000)
+    assert (await starting).status == "ACCEPTED"
+    assert store.asked[0] == store.asked[1]
+
+
+async def test_a_store_that_did_nothing_is_told_and_the_outcome_can_be_sent_again(
+    world: ExecutorWorld,
+) -> None:
+    class Refusing(FaultyStore):
+        refusing = False
+
+        async def commit(self, commits: Sequence[Commit]) -> Sequence[CommitResult]:
+            if self.refusing:
+                raise StoreUnavailable("not now")
+            return await super().commit(commits)
+
+    store = Refusing(world.store, world.runtime)
+    executor = world.executor(store)
+    worker = FakeWorker(executor)
+    await worker.attach()
+    await world.start(executor, chain("a"))
+    assignment = await worker.next()
+    store.refusing = True
+    with pytest.raises(StoreUnavailable):
+        await worker.deliver(assignment)
+    store.refusing = False
+    assert (await worker.deliver(assignment)).status == "ACCEPTED"
+
+
+async def test_two_replicas_share_a_run_and_the_one_that_lost_a_race_reloads(
+    world: ExecutorWorld,
+) -> None:
+    first, second = world.executor(), world.executor()
+    one, two = FakeWorker(first, worker_id="one"), FakeWorker(second, worker_id="two")
+    await one.attach(credits=10)
+    await world.start(first, [TaskSpec(task_id=f"t{n}") for n in range(4)])
+    held = [await one.next() for _ in range(4)]
+    await two.attach(credits=10)
+    replies = await asyncio.gather(
+        *(first.deliver(TENANT, RUN, delivery(a)) for a in held[:2]),
+        *(second.deliver(TENANT, RUN, delivery(a)) for a in held[2:]),
+    )
+    assert [reply.status for reply in replies] == ["ACCEPTED"] * 4
+    assert await world.status() is RunStatus.SUCCEEDED
+
+
+async def test_what_one_replica_made_ready_a_worker_of_another_takes(
+    world: ExecutorWorld,
+) -> None:
+    first, second = world.executor(), world.executor()
+    worker = FakeWorker(second)
+    await worker.attach()
+    await world.start(first, chain("a"))
+    assert (await worker.next()).execution.task_id == "a"
+
+
+async def test_eager_leases_overtake_older_steps_only_for_a_moment(world: ExecutorWorld) -> None:
+    executor = world.executor(stickiness_ms=50)
+    worker = FakeWorker(executor)
+    await worker.attach(credits=1)
+    await world.start(executor, chain("a", "b", "c", "d"))
+    await world.start(executor, chain("older"), run_id=OTHER)
+    assert worker.session is not None
+    order: list[str] = []
+    for _ in range(3):
+        assignment = await worker.next()
+        order.append(assignment.execution.task_id)
+        world.runtime.advance(30)
+        executor.credit(worker.session, 1)
+        await worker.deliver(assignment)
+    assert order.index("older") <= 2
+
+
+async def test_a_paused_run_dispatches_nothing_and_resumes_where_it_was(
+    world: ExecutorWorld,
+) -> None:
+    executor = world.executor()
+    worker = FakeWorker(executor)
+    await worker.attach(credits=5)
+    await world.start(executor, chain("a", "b"))
+    first = await worker.next()
+    await executor.send(TENANT, RUN, Pause())
+    await worker.deliver(first)
+    assert worker.pile.empty()
+    await executor.send(TENANT, RUN, Resume())
+    assert (await worker.next()).execution.task_id == "b"
+
+
+async def test_an_unknown_run_is_not_found(world: ExecutorWorld) -> None:
+    executor = world.executor()
+    with pytest.raises(RunNotFound):
+        await executor.send(TENANT, RUN, Pause())
+
+
+async def test_a_retry_waits_for_its_back_off(world: ExecutorWorld) -> None:
+    executor = world.executor()
+    worker = FakeWorker(executor)
+    await worker.attach(credits=5)
+    retry = RetryPolicy(initial_backoff_ms=5_000, jitter=0.0)
+    await world.start(executor, chain("a", retry=retry))
+    from stepwell.core.model import Failure
+
+    await worker.deliver(await worker.next(), Failed(failure=Failure(kind="x")))
+    world.pass_time(4_000)
+    await asyncio.sleep(0)
+    assert worker.pile.empty()
+    world.pass_time(1_001)
+    assert (await worker.next()).execution.attempt == 2
+
+
+async def test_a_drain_gives_out_nothing_more_and_finishes_what_it_began(
+    world: ExecutorWorld,
+) -> None:
+    executor = world.executor()
+    worker = FakeWorker(executor)
+    await worker.attach(credits=5)
+    await world.start(executor, chain("a", "b"))
+    assignment = await worker.next()
+    reply = executor.deliver(TENANT, RUN, delivery(assignment))
+    await executor.drain()
+    assert (await reply).status == "ACCEPTED"
+    assert worker.pile.empty()
