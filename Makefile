@@ -39,8 +39,10 @@ $(GENERATE_READY): requirements/generate.txt scripts/bootstrap.py
 	@$(PYTHON) scripts/bootstrap.py $(GENERATE_VENV) requirements/generate.txt
 	@touch $@
 
+# By the environment, which takes any name; the recipe's text would not.
+demo: export DEMO_DIR := $(value DIR)
 demo: $(READY) ## a durable agent run on DIR (default: this tree) that survives kill -9
-	@$(PY) examples/survey/demo.py "$(DIR)"
+	@$(PY) -m examples.survey.demo -- "$$DEMO_DIR"
 
 test: $(READY) ## run every test (ARGS='-k lease' selects some)
 	@$(PY) -m pytest -n $(JOBS) $(ARGS)

@@ -37,6 +37,7 @@ from examples.survey.measure import (
     unimported,
 )
 from examples.survey.report import render
+from examples.survey.text import plain
 from examples.survey.tree import Part, deal, files_of
 
 from stepwell_client import (
@@ -54,7 +55,7 @@ from stepwell_client import (
     TaskContext,
 )
 
-PARTS_WANTED = 12
+PARTS_WANTED = 16
 COMBINED_AT_ONCE = 4
 LOOKS_MAX = {"long": 4, "unparsable": 4, "unimported": 6}
 RETRY = Retry(max_attempts=5, initial_backoff=0.2)
@@ -94,9 +95,9 @@ def plan(ctx: PlanContext, request: Request) -> Plan:
     top = _directory(ctx)
     dealt = deal(top, parts_wanted=PARTS_WANTED, files_max=request.files_max)
     if not dealt.parts:
-        raise NonRetryable(f"there are no files in {_text(request.directory)}")
+        raise NonRetryable(f"there are no files in {plain(request.directory)}")
     measures = [
-        Task(f"measure-{number:02}", "measure", part, title=_text(part.title), retry=RETRY)
+        Task(f"measure-{number:02}", "measure", part, title=plain(part.title), retry=RETRY)
         for number, part in enumerate(dealt.parts, 1)
     ]
     sums: list[Task] = []
@@ -136,7 +137,7 @@ def reflect(ctx: ReflectContext) -> Continue | Finish:
         return Finish("what stood out got its closer look")
     whole = ctx.result("whole", Measures)
     long = [function for function in whole.longest if function.lines > LONG_LINES]
-    alone = unimported(whole)
+    alone = unimported(_directory(ctx), whole)
     looks = [
         *_looks("long", long, [function.name for function in long]),
         *_looks("unparsable", whole.unparsable, [found.path for found in whole.unparsable]),
@@ -188,7 +189,7 @@ def _looks(kind: str, found: Sequence[object], titles: Sequence[str]) -> list[Ta
     """A task for each of the first things of a kind that stood out."""
     pairs = list(zip(found, titles, strict=True))[: LOOKS_MAX[kind]]
     return [
-        Task(f"look-{kind}-{number}", f"look-at-{kind}", item, title=_text(title), retry=RETRY)
+        Task(f"look-{kind}-{number}", f"look-at-{kind}", item, title=plain(title), retry=RETRY)
         for number, (item, title) in enumerate(pairs, 1)
     ]
 
@@ -196,13 +197,8 @@ def _looks(kind: str, found: Sequence[object], titles: Sequence[str]) -> list[Ta
 def _directory(ctx: StepContext) -> Path:
     directory = Path(ctx.run_input(Request).directory)
     if not directory.is_dir():
-        raise NonRetryable(f"{_text(str(directory))} is not a directory here")
+        raise NonRetryable(f"{plain(str(directory))} is not a directory here")
     return directory
-
-
-def _text(name: str) -> str:
-    """Return a file's name as text: not every name is valid Unicode, and a title must be."""
-    return name.encode("utf-8", "backslashreplace").decode()[:200]
 
 
 def _write(path: Path, text: str) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from examples.survey.measure import Function, Unparsable, parse, read
+from examples.survey.text import some
 from examples.survey.tree import all_files
 
 LONG_LINES = 50
@@ -113,8 +114,3 @@ def _depth(node: ast.AST) -> int:
 
 def _lines(node: ast.stmt) -> int:
     return (node.end_lineno or node.lineno) - node.lineno + 1
-
-
-def some(number: int, one: str, many: str = "") -> str:
-    """Return a number with its noun."""
-    return f"{number:,} {one if number == 1 else many or one + 's'}"

@@ -161,15 +161,15 @@ def parse(data: bytes) -> ast.Module:
     return ast.parse(data, SURVEYED)
 
 
-def unimported(measures: Measures) -> list[str]:
+def unimported(top: Path, measures: Measures) -> list[str]:
     """Modules that no file imports by any end of their dotted names: when in doubt, one does."""
     imported = set(measures.imports)
-    return [path for path in measures.modules if not imported.intersection(_names_of(path))]
 
+    def names(path: str) -> Iterator[str]:
+        parts = (top.absolute() / path).with_suffix("").parts[1:]
+        return (".".join(parts[start:]) for start in range(len(parts)))
 
-def _names_of(path: str) -> Iterator[str]:
-    parts = PurePosixPath(path).with_suffix("").parts
-    return (".".join(parts[start:]) for start in range(len(parts)))
+    return [path for path in measures.modules if not imported.intersection(names(path))]
 
 
 def _functions(tree: ast.Module) -> Iterator[tuple[str, int, int]]:
@@ -220,7 +220,7 @@ def _longest(functions: Iterable[Function]) -> list[Function]:
 def _within(names: Iterable[str], bytes_max: int) -> Iterator[str]:
     left = bytes_max
     for name in names:
-        left -= 6 * len(name) + 3  # No character of JSON takes more bytes than 6 … \ud83d.
+        left -= len(json.dumps(name)) + 1
         if left < 0:
             return
         yield name

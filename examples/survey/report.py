@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from examples.survey.closer import Remark, some
+from examples.survey.closer import Remark
 from examples.survey.measure import Measures
+from examples.survey.text import plain, some
 
 LANGUAGES_SHOWN = 15
 
@@ -28,9 +29,9 @@ def render(name: str, whole: Measures, remarks: Sequence[Remark], notes: Sequenc
         f"Skipped as binary, over a megabyte or not to be read: {whole.skipped:,}."
     )
     blocks = [
-        f"# Survey of {_plain(name)}",
+        f"# Survey of {_cell(name)}",
         summary,
-        *(f"*{_plain(note)}*" for note in notes),
+        *(f"*{_cell(note)}*" for note in notes),
         "## Languages",
         _table(("language", "files", "lines", "functions"), languages, right=(1, 2, 3)),
         "## Longest functions",
@@ -43,12 +44,9 @@ def render(name: str, whole: Measures, remarks: Sequence[Remark], notes: Sequenc
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[int] = ()) -> str:
     rule = ["---:" if place in right else "---" for place in range(len(head))]
-    lines = [head, rule, *([_plain(cell) for cell in row] for row in rows)]
+    lines = [head, rule, *([_cell(cell) for cell in row] for row in rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _plain(text: str) -> str:
-    """Return text that fits a cell, whatever the names of files hold."""
-    text = text.encode("utf-8", "backslashreplace").decode()
-    shown = "".join(char if char.isprintable() else "�" for char in text)
-    return shown.replace("|", "\\|").replace("<", "&lt;")
+def _cell(text: str) -> str:
+    return plain(text, 1_000).replace("|", "\\|").replace("<", "&lt;")

@@ -42,9 +42,10 @@ class Part:
     @property
     def title(self) -> str:
         """For people."""
-        only = "" if self.deep else " (files only)"
-        numbers = "" if self.is_whole else f" (files {self.first}–{self.last})"
-        return f"{self.folder or '.'}{only}{numbers}"
+        folder = self.folder or "."
+        if not self.is_whole:
+            return f"{folder} (files {self.first}–{self.last})"
+        return folder if self.deep else f"{folder} (files only)"
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ class SystemRuntime:
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._random_bytes = memoryview(b"")
 
     def now_us(self) -> int:
         """Return the wall clock in microseconds since 1970."""
@@ -29,11 +30,22 @@ class SystemRuntime:
 
     def new_id(self) -> str:
         """Return a random UUID, as text."""
-        return str(uuid.uuid4())
+        return str(uuid.UUID(bytes=self._draw_16(), version=4))
 
     def new_token(self) -> str:
         """Return 128 random bits in hex."""
-        return secrets.token_hex(16)
+        return self._draw_16().hex()
+
+    def _draw_16(self) -> bytes:
+        """Return 16 bytes of the system's randomness, each used once.
+
+        It is asked for a page at a time: each call lets go of the interpreter's lock, and getting it
+        back behind a busy writer thread costs more than a whole commit.
+        """
+        if not self._random_bytes:
+            self._random_bytes = memoryview(secrets.token_bytes(16 * 256))
+        drawn, self._random_bytes = self._random_bytes[:16], self._random_bytes[16:]
+        return bytes(drawn)
 
     def random(self) -> float:
         """Return a number in [0, 1)."""

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 from tests.client.fakes import TOKEN, FakeServer, FastRuntime, fake_server
 
-from stepwell_client import Client
+from stepwell_client import Agent, Client, TaskContext
 
 
 @pytest.fixture
@@ -20,3 +20,14 @@ async def server() -> AsyncIterator[FakeServer]:
 async def client(server: FakeServer) -> AsyncIterator[Client]:
     async with Client(server.target, token=TOKEN, runtime=FastRuntime()) as made:
         yield made
+
+
+@pytest.fixture
+def agent() -> Agent:
+    made = Agent("tester")
+
+    @made.task("double")
+    async def double(ctx: TaskContext, number: int) -> int:
+        return 2 * number
+
+    return made

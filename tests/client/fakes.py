@@ -52,10 +52,13 @@ class FakeOrchestrator(orchestrator_pb2_grpc.OrchestratorServicer):
         self.watches: deque[list[Any]] = deque()
         self.watch_cancelled = asyncio.Event()
         self.open_watches = 0
+        self.override: Callable[[Any, Any], Any] | None = None
 
     async def answer(self, request: Any, context: Any) -> Any:
         self.requests.append(request)
         self.metadata.append(dict(context.invocation_metadata()))
+        if self.override is not None:
+            return await self.override(request, context)
         answer = self.answers[type(request).__name__](request)
         if isinstance(answer, End):
             assert answer.code is not None
@@ -81,7 +84,7 @@ class FakeOrchestrator(orchestrator_pb2_grpc.OrchestratorServicer):
 
     StartRun = GetRun = ListRuns = ListTasks = ListExecutions = GetResults = WaitRun = answer
     ResumeRun = PauseRun = CancelRun = DeleteRun = GetServerInfo = answer
-    WatchRun = WatchRuns = stream
+    WatchRun = WatchRuns = stream  # pyright: ignore[reportAssignmentType] - the stub knows generators only
 
 
 @dataclass
@@ -91,7 +94,7 @@ class Stream:
     context: Any
     hello: worker_pb2.Hello
     _inbox: asyncio.Queue[worker_pb2.WorkRequest] = field(default_factory=asyncio.Queue)
-    _end: asyncio.Future[End] = field(default_factory=lambda: asyncio.Future())
+    _end: asyncio.Future[End] = field(default_factory=asyncio.Future)
     credits: int = 0
     requests: list[worker_pb2.WorkRequest] = field(default_factory=list)
     outcomes: deque[worker_pb2.Outcome] = field(default_factory=deque)
@@ -126,9 +129,9 @@ class Stream:
             await self.read()
         return self.begins.popleft()
 
-    async def granted(self, credits: int) -> None:
+    async def granted(self, count: int) -> None:
         """Until so many credits were granted, all in all."""
-        while self.credits < credits:
+        while self.credits < count:
             await self.read()
 
     async def ack(
@@ -166,7 +169,7 @@ class FakeWorkers(worker_pb2_grpc.WorkerServicer):
     async def stream(self) -> Stream:
         return await asyncio.wait_for(self._streams.get(), 5)
 
-    async def Work(self, request_iterator: Any, context: Any) -> None:  # type: ignore[override] # noqa: N802 - gRPC's name
+    async def Work(self, request_iterator: Any, context: Any) -> None:  # pyright: ignore[reportIncompatibleMethodOverride] - the stub knows generators only
         self.metadata.append(dict(context.invocation_metadata()))
         if self.refusals:
             refusal = self.refusals.popleft()
@@ -191,22 +194,20 @@ class FakeWorkers(worker_pb2_grpc.WorkerServicer):
                 return stream.end()
             stream._inbox.put_nowait(request)
 
-    async def Heartbeat(self, request: Any, context: Any) -> worker_pb2.HeartbeatResponse:  # noqa: N802 - gRPC's name
+    async def Heartbeat(self, request: Any, context: Any) -> worker_pb2.HeartbeatResponse:
         self.heartbeats += request.heartbeats
         self.beat.set()
         states = [
             worker_pb2.LeaseState(
                 run_id=beat.run_id,
                 execution_id=beat.execution_id,
-                **self.lease_state.get(
-                    beat.execution_id, {"status": worker_pb2.LEASE_STATUS_LIVE}
-                ),
+                **self.lease_state.get(beat.execution_id, {"status": worker_pb2.LEASE_STATUS_LIVE}),
             )
             for beat in request.heartbeats
         ]
         return worker_pb2.HeartbeatResponse(leases=states)
 
-    async def Complete(self, request: Any, context: Any) -> worker_pb2.CompleteResponse:  # noqa: N802 - gRPC's name
+    async def Complete(self, request: Any, context: Any) -> worker_pb2.CompleteResponse:
         if not self.completes:
             await context.abort(grpc.StatusCode.UNAVAILABLE, "not now")
         self.completed += request.outcomes
@@ -244,9 +245,9 @@ def assignment(
     execution_id: str = "e1",
     *,
     kind: types_pb2.StepKind = types_pb2.STEP_KIND_TASK,
-    type: str = "",
+    type_: str = "",
     role: str = "",
-    input: Any = None,
+    given: Any = None,
     run_input: Any = None,
     results: Any = (),
     effect: types_pb2.Effect = types_pb2.EFFECT_IDEMPOTENT,
@@ -258,7 +259,7 @@ def assignment(
     task = None
     if kind == types_pb2.STEP_KIND_TASK:
         task = types_pb2.TaskSpec(
-            task_id="t1", type=type, role=role, input=encode(input), effect=effect
+            task_id="t1", type=type_, role=role, input=encode(given), effect=effect
         )
     return worker_pb2.Assignment(
         run=types_pb2.Run(spec=spec, iteration=1),
@@ -285,9 +286,7 @@ def events(*numbers: int, next_after: int | None = None) -> orchestrator_pb2.Wat
 def watch_end(
     reason: orchestrator_pb2.WatchEndReason, run: types_pb2.Run | None = None
 ) -> orchestrator_pb2.WatchRunResponse:
-    return orchestrator_pb2.WatchRunResponse(
-        end=orchestrator_pb2.WatchEnd(reason=reason, run=run)
-    )
+    return orchestrator_pb2.WatchRunResponse(end=orchestrator_pb2.WatchEnd(reason=reason, run=run))
 
 
 def a_run(status: types_pb2.RunStatus, **fields: Any) -> types_pb2.Run:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
-import functools
 import threading
-from dataclasses import dataclass
 from typing import Any
 
-import pydantic
 import pytest
 from tests.client.fakes import FakeServices, assignment
+from tests.client.running import Order, outcome_of, run
 
 from stepwell_client import (
     Agent,
@@ -21,7 +18,6 @@ from stepwell_client import (
     Finish,
     InputKind,
     LeaseLost,
-    Misconfigured,
     NeedsInput,
     NonRetryable,
     OnFailure,
@@ -36,40 +32,11 @@ from stepwell_client import (
     decode,
     encode,
 )
-from stepwell_client.execution import AgentRunner
 from stepwell_client.v1 import types_pb2, worker_pb2
 
 PLAN = types_pb2.STEP_KIND_PLAN
 REFLECT = types_pb2.STEP_KIND_REFLECT
 SYNTHESIZE = types_pb2.STEP_KIND_SYNTHESIZE
-
-
-class Order(pydantic.BaseModel):
-    item: str
-    count: int
-
-
-@dataclass
-class Part:
-    path: str
-    lines: list[int]
-    note: str | None = None
-
-
-async def run(
-    agent: Agent, step: worker_pb2.Assignment | None = None, services: FakeServices | None = None
-) -> worker_pb2.Outcome:
-    runner = AgentRunner(agent)
-    try:
-        return await runner.run(step or assignment(), services or FakeServices())
-    finally:
-        runner.close()
-
-
-async def outcome_of(function: Any, **step: Any) -> worker_pb2.Outcome:
-    agent = Agent()
-    agent.task(function)
-    return await run(agent, assignment(**step))
 
 
 async def test_an_outcome_carries_run_execution_and_lease() -> None:
@@ -85,127 +52,18 @@ async def test_an_outcome_carries_run_execution_and_lease() -> None:
 
 async def test_a_context_knows_the_step() -> None:
     def work(ctx: TaskContext) -> list[Any]:
-        return [ctx.goal, ctx.iteration, ctx.max_iterations, ctx.attempt, ctx.task_id, ctx.task.type]
+        return [
+            ctx.goal,
+            ctx.iteration,
+            ctx.max_iterations,
+            ctx.attempt,
+            ctx.task_id,
+            ctx.task.type,
+        ]
 
-    outcome = await outcome_of(work, type="x")
+    outcome = await outcome_of(work, type_="x")
 
     assert decode(outcome.completed.result) == ["a goal", 1, 10, 1, "t1", "x"]
-
-
-@pytest.mark.parametrize(
-    ("annotation", "given", "seen"),
-    [
-        (Order, {"item": "a", "count": 2}, "Order(item='a', count=2)"),
-        (Part, {"path": "p", "lines": [1]}, "Part(path='p', lines=[1], note=None)"),
-        (dict[str, int], {"a": 1}, "{'a': 1}"),
-        (list[Order], [{"item": "a", "count": 2}], "[Order(item='a', count=2)]"),
-        (str, "text", "'text'"),
-        (bytes, b"\x00\xff", "b'\\x00\\xff'"),
-        (float, 1, "1.0"),
-        (int | None, None, "None"),
-        (Any, [1, None], "[1, None]"),
-        ("Order", {"item": "a", "count": 2}, "Order(item='a', count=2)"),
-    ],
-    ids=str,
-)
-async def test_the_annotation_decides_how_the_input_is_read(
-    annotation: Any, given: Any, seen: str
-) -> None:
-    def work(ctx: TaskContext, it: Any) -> str:
-        return repr(it).replace("test_execution.", "")
-
-    work.__annotations__["it"] = annotation
-
-    outcome = await outcome_of(work, input=given)
-
-    assert decode(outcome.completed.result) == seen
-
-
-async def test_an_input_that_does_not_fit_fails_for_good_with_paths_and_without_values() -> None:
-    def work(ctx: TaskContext, order: Order) -> None:
-        raise AssertionError("not to be called")
-
-    outcome = await outcome_of(work, input={"item": 99_991, "count": "many"})
-
-    failure = outcome.failed.failure
-    assert (failure.kind, failure.retryable) == ("INVALID_INPUT", False)
-    assert [violation.field for violation in failure.violations] == ["$.item", "$.count"]
-    assert "99991" not in str(failure)
-
-
-async def test_a_type_of_a_closure_is_found() -> None:
-    class Local(pydantic.BaseModel):
-        n: int
-
-    async def work(ctx: TaskContext, it: Local) -> Local:
-        return Local(n=it.n + 1)
-
-    outcome = await outcome_of(work, input={"n": 1})
-
-    assert decode(outcome.completed.result, Local) == Local(n=2)
-
-
-def test_a_function_of_the_wrong_shape_is_refused_at_the_decorator() -> None:
-    agent = Agent()
-    with pytest.raises(Misconfigured, match="must take the context"):
-        agent.task(lambda: None)
-    with pytest.raises(Misconfigured, match="must take the context"):
-        agent.task(lambda ctx, it, more: None)
-
-    def unknown(ctx: TaskContext, it: Nowhere) -> None: ...  # type: ignore[name-defined] # noqa: F821 - that is the point
-
-    with pytest.raises(Misconfigured, match="Nowhere"):
-        agent.task(unknown)
-
-
-def test_one_function_a_step() -> None:
-    agent = Agent()
-    agent.plan(lambda ctx: [])
-    agent.task("a")(lambda ctx: None)
-    with pytest.raises(Misconfigured, match="plan already"):
-        agent.plan(lambda ctx: [])
-    with pytest.raises(Misconfigured, match="two functions"):
-        agent.task("a")(lambda ctx: None)
-
-
-async def test_the_closest_function_does_a_task() -> None:
-    agent = Agent()
-    agent.task("a", role="r")(lambda ctx: "type and role")
-    agent.task("a")(lambda ctx: "type")
-    agent.task(role="r")(lambda ctx: "role")
-    agent.task(lambda ctx: "any")
-
-    async def by(type_: str, role: str) -> Any:
-        outcome = await run(agent, assignment(type=type_, role=role))
-        return decode(outcome.completed.result)
-
-    assert await by("a", "r") == "type and role"
-    assert await by("a", "s") == "type"
-    assert await by("b", "r") == "role"
-    assert await by("b", "s") == "any"
-    assert agent.roles == ("r",)
-    assert agent.types == ("a",)
-
-
-async def test_an_unknown_type_of_task_fails_for_good_and_names_the_known_ones() -> None:
-    agent = Agent()
-    agent.task("count")(lambda ctx: None)
-    agent.task("paint", role="painter")(lambda ctx: None)
-
-    failure = (await run(agent, assignment(type="cuont"))).failed.failure
-
-    assert (failure.kind, failure.retryable) == ("UNKNOWN_TASK_TYPE", False)
-    assert "'cuont'" in failure.message
-    assert "count, paint (role painter)" in failure.message
-
-
-async def test_a_step_without_a_function_fails_for_good() -> None:
-    agent = Agent()
-    agent.task(lambda ctx: None)
-
-    failure = (await run(agent, assignment(kind=REFLECT))).failed.failure
-
-    assert (failure.kind, failure.retryable) == ("UNKNOWN_STEP_KIND", False)
 
 
 def fail(ctx: TaskContext) -> None:
@@ -372,7 +230,9 @@ async def test_results_are_decoded_and_failures_stand_apart() -> None:
 
     @agent.synthesize
     async def synthesize(ctx: Any) -> None:
-        seen.append((dict(ctx.results), ctx.result("a", Order), ctx.failures["b"].kind, ctx.skipped))
+        seen.append(
+            (dict(ctx.results), ctx.result("a", Order), ctx.failures["b"].kind, ctx.skipped)
+        )
 
     await run(agent, assignment(kind=SYNTHESIZE, results=results))
 
@@ -462,9 +322,9 @@ async def test_begin_comes_before_the_function_and_after_its_input_was_read() ->
         seen.append(list(services.begun))
 
     once = types_pb2.EFFECT_AT_MOST_ONCE
-    good = assignment("e1", effect=once, input={"item": "a", "count": 1})
+    good = assignment("e1", effect=once, given={"item": "a", "count": 1})
     await run(agent, good, services)
-    await run(agent, assignment("e2", effect=once, input=[]), services)
+    await run(agent, assignment("e2", effect=once, given=[]), services)
 
     assert seen == [["e1"]]
     assert services.begun == ["e1"]
@@ -486,7 +346,7 @@ async def test_with_manual_begin_the_function_says_when() -> None:
         seen.append(len(services.begun))
 
     for type_ in ("async", "sync"):
-        await run(agent, assignment(type=type_, effect=types_pb2.EFFECT_AT_MOST_ONCE), services)
+        await run(agent, assignment(type_=type_, effect=types_pb2.EFFECT_AT_MOST_ONCE), services)
 
     assert seen == [0, 1, 1, 2]
 
@@ -512,44 +372,13 @@ async def test_a_cancelled_sync_function_is_told_and_awaited() -> None:
         ctx.check_cancelled()
 
     task = asyncio.ensure_future(run(agent))
-    while not started.is_set():
+    while not started.is_set():  # noqa: ASYNC110 - it is a thread's event
         await asyncio.sleep(0.002)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
 
     assert told == [True]
-
-
-async def test_context_variables_reach_the_thread() -> None:
-    variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="unset")
-    variable.set("set")
-
-    outcome = await outcome_of(lambda ctx: variable.get())
-
-    assert decode(outcome.completed.result) == "set"
-
-
-async def test_partials_methods_and_callable_objects_are_functions_too() -> None:
-    class Caller:
-        async def __call__(self, ctx: TaskContext, it: int) -> int:
-            return it + 1
-
-        def method(self, ctx: TaskContext, it: int) -> int:
-            return it + 2
-
-    def three(extra: int, ctx: TaskContext, it: int) -> int:
-        return it + extra
-
-    agent = Agent()
-    agent.task("object")(Caller())
-    agent.task("method")(Caller().method)
-    agent.task("partial")(functools.partial(three, 3))
-
-    async def by(type_: str) -> Any:
-        return decode((await run(agent, assignment(type=type_, input=0))).completed.result)
-
-    assert [await by("object"), await by("method"), await by("partial")] == [1, 2, 3]
 
 
 async def test_a_plan_that_is_too_large_says_so() -> None:

@@ -157,7 +157,14 @@ def test_modules_that_nothing_imports_are_found(tmp_path: Path) -> None:
         },
     )
 
-    assert unimported(survey(tmp_path)) == ["src/app/alone.py"]
+    assert unimported(tmp_path, survey(tmp_path)) == ["src/app/alone.py"]
+
+
+def test_modules_of_a_package_are_known_though_the_survey_begins_within_it(tmp_path: Path) -> None:
+    write_tree(tmp_path, {"app/used.py": "", "app/alone.py": "import app.used"})
+    top = tmp_path / "app"
+
+    assert unimported(top, survey(top)) == ["alone.py"]
 
 
 # The tree.

@@ -118,7 +118,9 @@ def _refusal(code: StatusCode, words: str, reason: str, *, name: str, token_sour
     elif code is StatusCode.PERMISSION_DENIED:
         what += f" (the token of {token_source} needs the scope `store`)"
     error = StoreUnavailable(what, reason=reason or code.name)
-    return Fault(error, certain=True, refused=True)
+    # The first three are said before a call reaches its method, whoever says them.
+    certain = bool(reason) or code is not StatusCode.FAILED_PRECONDITION
+    return Fault(error, certain=certain, refused=True)
 
 
 def refusal_at_open(fault: Fault) -> StepwellError:

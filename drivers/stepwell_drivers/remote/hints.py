@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 
 from grpc.aio import AioRpcError
 
@@ -45,8 +44,7 @@ class Hints:
         self._hints.clear()
         if self._following is not None:
             self._following.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._following
+            await asyncio.wait((self._following,))
 
     async def _follow(self) -> None:
         """Read the stream; when it ends, wait a little and open it again. Never ends by itself."""

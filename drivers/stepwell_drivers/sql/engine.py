@@ -39,19 +39,27 @@ def writing_engine(url: SqliteUrl) -> Engine:
 
     def connect() -> sqlite3.Connection:
         connection = _connect(url, "rw")
-        connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("PRAGMA synchronous=FULL")
-        connection.execute("PRAGMA fullfsync=ON")
-        connection.execute("PRAGMA checkpoint_fullfsync=ON")
-        connection.execute("PRAGMA wal_autocheckpoint=0")
-        # PRAGMA takes no parameters.
-        connection.execute(_LOG_LIMIT)
         connection.execute(_WRITER_CACHE)
         connection.execute("PRAGMA temp_store=MEMORY")
-        _assert_durable(connection)
         return connection
 
     return _engine(connect, "BEGIN IMMEDIATE")
+
+
+def make_durable(connection: Connection) -> None:
+    """Switch to WAL with FULL, and read back that it is so. It marks the file: look at it before.
+
+    Raises:
+        StoreRefused: the file system can't.
+    """
+    driver = raw(connection)
+    driver.execute("PRAGMA journal_mode=WAL")
+    driver.execute("PRAGMA synchronous=FULL")
+    driver.execute("PRAGMA fullfsync=ON")
+    driver.execute("PRAGMA checkpoint_fullfsync=ON")
+    driver.execute("PRAGMA wal_autocheckpoint=0")
+    driver.execute(_LOG_LIMIT)
+    _assert_durable(driver)
 
 
 def reading_engine(url: SqliteUrl) -> Engine:
@@ -66,6 +74,7 @@ def reading_engine(url: SqliteUrl) -> Engine:
     return _engine(connect, "BEGIN")
 
 
+# PRAGMA takes no parameters.
 _LOG_LIMIT = f"PRAGMA journal_size_limit={LOG_BYTES_KEPT}"
 _WRITER_CACHE = f"PRAGMA cache_size=-{WRITER_CACHE_KIB}"
 _READER_CACHE = f"PRAGMA cache_size=-{READER_CACHE_KIB}"
@@ -85,7 +94,7 @@ def _connect(url: SqliteUrl, mode: str) -> sqlite3.Connection:
 
 
 def _engine(connect: Any, begin: str) -> Engine:
-    engine = create_engine("sqlite://", creator=connect, poolclass=NullPool)
+    engine = create_engine("sqlite://", creator=connect, poolclass=NullPool, hide_parameters=True)
 
     def on_begin(connection: Connection) -> None:
         connection.exec_driver_sql(begin)
@@ -115,3 +124,10 @@ def checkpoint(connection: Connection, *, truncate: bool = False) -> None:
     """Bring the log into the file, as far as no reader needs it; to be called by the writer alone."""
     mode = "PRAGMA wal_checkpoint(TRUNCATE)" if truncate else "PRAGMA wal_checkpoint(PASSIVE)"
     raw(connection).execute(mode).fetchall()
+
+
+def take_back(connection: Connection) -> None:
+    """End a transaction that failed: SQLAlchemy leaves one open whose COMMIT was refused."""
+    connection.rollback()
+    if raw(connection).in_transaction:
+        raw(connection).rollback()

@@ -17,27 +17,33 @@ from stepwell_drivers.sql import schema
 from stepwell_drivers.sql.statements import Insert, Query
 
 HEAD = schema.REVISIONS[-1]
+MIGRATIONS = Path(__file__).parent / "migrations"
 _alembic_version = table("alembic_version", column("version_num"))
 _meta = Query(select(schema.meta.c.key, schema.meta.c.value))
 _put_meta = Insert(schema.meta, ("key", "value"), key=("key",))
 
 
-def migrate(connection: Connection) -> None:
-    """Bring the schema to this version, within the caller's transaction.
+def check(connection: Connection) -> str | None:
+    """Return the file's schema version, None for an empty file; change nothing.
 
     Raises:
         StoreRefused: a newer program made this store, or it is no store of ours.
     """
     found = _version(connection)
-    if found == HEAD:
-        return
     if found is not None and found not in schema.REVISIONS:
         raise StoreRefused(
             f"the store has schema {found}, and this program knows {HEAD} at the newest; use the"
             " program that made it, or a newer one"
         )
+    return found
+
+
+def migrate(connection: Connection) -> None:
+    """Bring the schema to this version, within the caller's transaction."""
+    if check(connection) == HEAD:
+        return
     config = import_module("alembic.config").Config()
-    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+    config.set_main_option("script_location", str(MIGRATIONS))
     config.attributes["connection"] = connection
     import_module("alembic.command").upgrade(config, "head")
 

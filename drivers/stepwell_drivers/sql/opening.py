@@ -14,9 +14,9 @@ from stepwell.core.ports import Runtime, Store, StoreInfo
 from stepwell.core.states import Durability
 from stepwell_drivers.clock import StoreClock
 from stepwell_drivers.sql import schema
-from stepwell_drivers.sql.engine import make_file, reading_engine, writing_engine
+from stepwell_drivers.sql.engine import make_durable, make_file, reading_engine, writing_engine
 from stepwell_drivers.sql.lock import FileLock
-from stepwell_drivers.sql.migrate import HEAD, identify, migrate
+from stepwell_drivers.sql.migrate import HEAD, check, identify, migrate
 from stepwell_drivers.sql.readers import Readers
 from stepwell_drivers.sql.statements import Query
 from stepwell_drivers.sql.store import Hints, SqlStore
@@ -31,9 +31,10 @@ _newest = (
 
 
 class _Opened(NamedTuple):
-    """A file whose schema is this program's."""
+    """A file whose schema is this program's, with the connections to it."""
 
     connection: Connection
+    readers: Readers
     store_id: str
     last_us: int
 
@@ -51,11 +52,10 @@ async def open_store(url: str, *, runtime: Runtime) -> Store:
         opened = await asyncio.get_running_loop().run_in_executor(
             None, _open, place, runtime.new_id(), clock.now_us()
         )
-        clock.at_least(opened.last_us + 1)
-        readers = Readers(reading_engine(place))
     except BaseException:
         lock.release()
         raise
+    clock.at_least(opened.last_us + 1)
     hints = Hints()
     writer = Writer(opened.connection, clock=clock, runtime=runtime, after=hints.written)
     info = StoreInfo(
@@ -67,9 +67,10 @@ async def open_store(url: str, *, runtime: Runtime) -> Store:
     )
     return SqlStore(
         writer=writer,
-        readers=readers,
+        readers=opened.readers,
         hints=hints,
         clock=clock,
+        runtime=runtime,
         info=info,
         release=lock.release,
     )
@@ -78,20 +79,26 @@ async def open_store(url: str, *, runtime: Runtime) -> Store:
 def _open(place: SqliteUrl, store_id: str, now_us: int) -> _Opened:
     """Connect, bring the schema up, and read who the store is and when it was last written."""
     make_file(place.path)
-    engine = writing_engine(place)
     try:
-        connection = engine.connect()
+        connection = writing_engine(place).connect()
         try:
-            with connection.begin():
-                migrate(connection)
-                facts = identify(connection, store_id=store_id, now_us=now_us)
-                last_us = max(_last_us(connection), int(facts["born_us"]))
+            return _prepare(connection, place, store_id, now_us)
         except BaseException:
             connection.close()
             raise
     except (DBAPIError, sqlite3.Error) as error:
         raise _refusal(place, error) from error
-    return _Opened(connection, facts["store_id"], last_us)
+
+
+def _prepare(connection: Connection, place: SqliteUrl, store_id: str, now_us: int) -> _Opened:
+    with connection.begin():
+        check(connection)
+    make_durable(connection)
+    with connection.begin():
+        migrate(connection)
+        facts = identify(connection, store_id=store_id, now_us=now_us)
+        last_us = max(_last_us(connection), int(facts["born_us"]))
+    return _Opened(connection, Readers(reading_engine(place)), facts["store_id"], last_us)
 
 
 def _last_us(connection: Connection) -> int:

@@ -11,7 +11,17 @@ from itertools import islice
 from typing import Any, TypeVar
 
 import msgspec
-from sqlalchemy import Connection, Select, Table, bindparam, func, select, tuple_
+from sqlalchemy import (
+    BigInteger,
+    Connection,
+    Select,
+    Table,
+    bindparam,
+    func,
+    literal_column,
+    select,
+    tuple_,
+)
 
 from stepwell.core.errors import InvalidArgument, PageTokenInvalid
 from stepwell.core.model import Run
@@ -73,7 +83,14 @@ def _after_seq(table: Table, names: Sequence[str], **also: str) -> Query:
 
 _EXECUTION = ("seq", *step_rows.EXECUTION_READ)
 _executions = _after_seq(schema.executions, _EXECUTION)
-_executions_of = _after_seq(schema.executions, _EXECUTION, task_id="only")
+# A sum is no column: else SQLite walks the run's executions in order and looks for the task's among them.
+_born = schema.executions.c.seq + literal_column("0", BigInteger())
+_executions_of = Query(
+    columns_of(schema.executions, _EXECUTION)
+    .where(schema.executions.c.task_id == bindparam("only"), _born > bindparam("after"))
+    .order_by(_born)
+    .limit(bindparam("many"))
+)
 _messages = _after_seq(schema.messages, step_rows.MESSAGE_READ)
 _messages_of = _after_seq(schema.messages, step_rows.MESSAGE_READ, task_id="only")
 _logs = _after_seq(schema.logs, step_rows.LOG_READ)

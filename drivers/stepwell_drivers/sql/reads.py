@@ -72,23 +72,23 @@ _plan = Query(
 _ORDERED = (schema.tasks.c.revision, schema.tasks.c.position, schema.tasks.c.task_id)
 _tasks = Query(columns_of(schema.tasks, run_rows.TASK_READ).order_by(*_ORDERED))
 _open_executions = Query(
-    columns_of(schema.executions, ("seq", *step_rows.EXECUTION_READ))
-    .where(schema.executions.c.status.in_(_OPEN_ONES))
-    .order_by(schema.executions.c.seq)
+    columns_of(schema.executions, ("seq", *step_rows.EXECUTION_READ)).where(
+        schema.executions.c.status.in_(_OPEN_ONES)
+    )
 )
 _leases = Query(columns_of(schema.leases, ("execution_id", *_HOLDER)))
 _leases_of = Query(
-    select(*[schema.leases.c[name] for name in ("run_id", "execution_id", "token", "instance_id")])
-    .where(
+    select(
+        *[schema.leases.c[name] for name in ("run_id", "execution_id", "token", "instance_id")]
+    ).where(
         schema.leases.c.tenant_id == bindparam("tenant_id"),
         schema.leases.c.worker_id == bindparam("worker_id"),
     )
-    .order_by(schema.leases.c.run_id, schema.leases.c.execution_id)
 )
 _open_inputs = Query(
-    columns_of(schema.inputs, ("seq", *step_rows.INPUT_READ))
-    .where(schema.inputs.c.status == literal_column("'OPEN'"))
-    .order_by(schema.inputs.c.seq)
+    columns_of(schema.inputs, ("seq", *step_rows.INPUT_READ)).where(
+        schema.inputs.c.status == literal_column("'OPEN'")
+    )
 )
 _committed = schema.requests.c.committed_version
 _requests = Query(
@@ -173,8 +173,8 @@ def load(
         since = 0
         plans = _plans.run(connection, **key)
         tasks = _tasks.run(connection, **key)
-        executions = _open_executions.run(connection, **key)
-        inputs = _open_inputs.run(connection, **key)
+        executions = _by_seq(_open_executions.run(connection, **key))
+        inputs = _by_seq(_open_inputs.run(connection, **key))
         holders = _leases.run(connection, **key)
     else:
         names = (tenant_id, run_id)
@@ -286,7 +286,7 @@ def list_leases(connection: Connection, tenant_id: str, worker_id: str) -> list[
     rows = _leases_of.run(connection, tenant_id=tenant_id, worker_id=worker_id)
     return [
         WorkerLease(run_id=run_id, execution_id=name, token=token, instance_id=instance_id)
-        for run_id, name, token, instance_id in rows
+        for run_id, name, token, instance_id in sorted(rows)
     ]
 
 

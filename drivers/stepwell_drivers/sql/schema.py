@@ -146,7 +146,7 @@ executions = Table(
         "executions_open",
         "tenant_id",
         "run_id",
-        "seq",
+        "status",
         **_where("status IN ('READY', 'LEASED', 'UNKNOWN_OUTCOME')"),
     ),
     Index(
@@ -180,7 +180,11 @@ leases = Table(
     *_words("backend", "session_id"),
     *_bytes("progress"),
     PrimaryKeyConstraint("tenant_id", "run_id", "execution_id"),
-    Index("leases_of_worker", "tenant_id", "worker_id", "run_id", "execution_id"),
+    # All that is asked for: else SQLite prefers to walk the tenant's leases by their key.
+    Index(
+        *("leases_of_worker", "tenant_id", "worker_id"),
+        *("run_id", "execution_id", "token", "instance_id"),
+    ),
     Index(
         "leases_due",
         "deadline_us",
@@ -244,7 +248,7 @@ inputs = Table(
     *_bytes("answer"),
     *_numbers("created_us", "ended_us"),
     UniqueConstraint("tenant_id", "run_id", "input_id"),
-    Index("inputs_open", "tenant_id", "run_id", "seq", **_where("status = 'OPEN'")),
+    Index("inputs_open", "tenant_id", "run_id", "status", **_where("status = 'OPEN'")),
 )
 
 requests = Table(

@@ -26,6 +26,7 @@ from stepwell.core.ports import (
     Renewal,
     RunPage,
     RunQuery,
+    Runtime,
     StoredPayload,
     StoreInfo,
     TaskPage,
@@ -95,6 +96,7 @@ class SqlStore:
         readers: Readers,
         hints: Hints,
         clock: StoreClock,
+        runtime: Runtime,
         info: StoreInfo,
         release: Callable[[], None],
     ) -> None:
@@ -102,11 +104,12 @@ class SqlStore:
         self._readers = readers
         self._hints = hints
         self._clock = clock
+        self._runtime = runtime
         self._info = info
         self._release = release
         self._holds = claims.Holds()
         self._claiming = asyncio.Lock()
-        self._closing: asyncio.Future[None] | None = None
+        self._closing: asyncio.Task[None] | None = None
         self._pid = os.getpid()
 
     def _check(self) -> None:
@@ -235,15 +238,15 @@ class SqlStore:
     async def close(self) -> None:
         if os.getpid() != self._pid:
             return
-        if self._closing is not None:
-            await asyncio.shield(self._closing)
-            return
-        loop = asyncio.get_running_loop()
-        self._closing = loop.create_future()
+        if self._closing is None:
+            # A task of its own: who waits for it may be cancelled, and the lock must outlive the thread.
+            self._closing = self._runtime.spawn(self._shut(), name="close the store")
+        await asyncio.shield(self._closing)
+
+    async def _shut(self) -> None:
         try:
             # Readers first: the last one to close is then the writer, which checkpoints.
-            await loop.run_in_executor(None, self._readers.close)
+            await asyncio.get_running_loop().run_in_executor(None, self._readers.close)
             await self._writer.close()
         finally:
             self._release()
-            self._closing.set_result(None)

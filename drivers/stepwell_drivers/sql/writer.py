@@ -18,7 +18,7 @@ from sqlalchemy import Connection
 from stepwell.core.errors import StepwellError, StoreUnavailable
 from stepwell.core.ports import Runtime
 from stepwell_drivers.clock import StoreClock
-from stepwell_drivers.sql.engine import checkpoint, raw
+from stepwell_drivers.sql.engine import checkpoint, raw, take_back
 from stepwell_drivers.sql.errors import Trouble, trouble_of
 from stepwell_drivers.sql.writes import CommitWork, Work, apply_group, sweep
 
@@ -134,7 +134,11 @@ class Writer:
 
     def _write(self, jobs: list[Job]) -> list[Outcome]:
         """Write a group; if that fails for a reason that may be one member's, each by itself."""
-        answers, trouble = self._attempt(jobs)
+        try:
+            answers, trouble = self._attempt(jobs)
+        except Exception as error:  # noqa: BLE001 - a thread that dies would leave all waiting
+            answers, trouble = [], trouble_of(error, committing=True)
+            self._fail(trouble)
         if trouble is None:
             return [(job, answer, None) for job, answer in zip(jobs, answers, strict=True)]
         if len(jobs) == 1 or trouble.fatal:
@@ -168,7 +172,10 @@ class Writer:
                 committing = True
                 transaction.commit()
         except Exception as error:  # noqa: BLE001 - whatever it is, somebody waits for an answer
-            return [], trouble_of(error, committing=committing)
+            trouble = trouble_of(error, committing=committing)
+            if not trouble.fatal:
+                take_back(self._connection)
+            return [], trouble
         self.groups += 1
         self._changes += raw(self._connection).total_changes - before
         self._log_bytes += sum(_bytes_in(job.work) for job in jobs)
@@ -187,6 +194,7 @@ class Writer:
                     sweep(self._connection, self._clock.now_us())
         except Exception as error:  # noqa: BLE001 - a failed fsync here is as bad as in a commit
             self._fail(trouble_of(error))
+            take_back(self._connection)
 
     def _fail(self, trouble: Trouble) -> None:
         if trouble.fatal and self._failed is None:

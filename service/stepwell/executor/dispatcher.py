@@ -213,6 +213,8 @@ class Dispatcher:
             whole = await assignments.fill(assignment, self._payloads)
         except StoreError as error:
             log.warning("a lease could not be filled", run_id=key[1], error=error.message)
+            # The worker never hears of it, so it will not grant this credit again.
+            self.credit(session, 1)
             self._give_back(key, assignment)
             return
         if session.closed:

@@ -166,9 +166,11 @@ class Runs:
 
     async def _turn(self, key: RunKey, hot: HotRun, batch: Sequence[Waiting]) -> None:
         inputs = [one.input for one in batch]
+        looked = False
         for _ in range(CONFLICTS_MAX):
             if hot.state is None:
                 hot.state = await self._load(key, inputs)
+                looked = True
             state = hot.state
             transition = advance(state, inputs, self._context())
             granted: list[TakeLease] = []
@@ -177,11 +179,14 @@ class Runs:
                 if granted:
                     transition = advance(state, granted, self._context(), after=transition)
             if not transition.changes_something:
+                # No commit will say whether another replica has moved the run on: look.
+                if looked or not await self._moved_on(key, hot):
+                    _tell(batch, transition.replies)
+                    return
+            elif await self._commit(key, hot, transition, granted):
                 _tell(batch, transition.replies)
                 return
-            if await self._commit(key, hot, transition, granted):
-                _tell(batch, transition.replies)
-                return
+            looked = True
         raise StoreUnavailable("too many replicas work on this run at once; try again")
 
     async def _commit(
@@ -226,6 +231,12 @@ class Runs:
                 raise AlreadyExists("a run of this id was deleted a short while ago")
             raise RunNotFound(key[1])
         state.merge(loaded)
+
+    async def _moved_on(self, key: RunKey, hot: HotRun) -> bool:
+        """Bring the run up to date; tell whether there was anything to bring."""
+        version = hot.state.run.version if hot.state is not None else 0
+        await self._catch_up(key, hot, Verdict.CONFLICT)
+        return hot.state is None or hot.state.run.version != version
 
     async def _load(self, key: RunKey, inputs: Sequence[Input]) -> RunState:
         if isinstance(inputs[0], Start):

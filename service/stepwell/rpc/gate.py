@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing, suppress
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import grpc
 import structlog
@@ -40,10 +40,10 @@ _GOES_ON_WHILE_DRAINING = frozenset(
 _UNCHECKED = ("grpc.", "stepwell.v1.WorkRequest")
 """How the names of requests begin that are not ours, or that are looked at item by item."""
 
-Context = grpc.aio.ServicerContext[Any, Any]
-Continuation = Callable[
-    [grpc.HandlerCallDetails], Awaitable[grpc.RpcMethodHandler[Any, Any] | None]
-]
+Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
+# In quotes, as what is generic in the stubs isn't at run time.
+Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
+Continuation: TypeAlias = "Callable[[grpc.HandlerCallDetails], Awaitable[Handler | None]]"
 
 
 class Patience(NamedTuple):
@@ -67,12 +67,12 @@ class Gate(grpc.aio.ServerInterceptor):
         self._runtime = runtime
         self._metrics = metrics
         self._patience = patience
-        self._handlers: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
+        self._handlers: dict[str, Handler] = {}
         self.draining = False
 
     async def intercept_service(
         self, continuation: Continuation, handler_call_details: grpc.HandlerCallDetails
-    ) -> grpc.RpcMethodHandler[Any, Any] | None:
+    ) -> Handler | None:
         """Return the method behind the gate, or one that answers with what is wrong."""
         method = handler_call_details.method
         try:
@@ -116,8 +116,8 @@ class Gate(grpc.aio.ServerInterceptor):
     # --- handlers ---------------------------------------------------------------------------------
 
     def _behind(
-        self, method: str, handler: grpc.RpcMethodHandler[Any, Any]
-    ) -> grpc.RpcMethodHandler[Any, Any]:
+        self, method: str, handler: Handler
+    ) -> Handler:
         read = self._reader(cast("Callable[[bytes], Any]", handler.request_deserializer))
         serializer = handler.response_serializer
         if handler.stream_stream is not None:
@@ -179,7 +179,10 @@ class Gate(grpc.aio.ServerInterceptor):
                 if answer is None:
                     raise
                 code = answer.code
-                await context.abort(*answer)
+                # Behind what isn't read the status waits too: the call does, but no task of ours.
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(self._patience.stall_ms / 1_000):
+                        await context.abort(*answer)
             finally:
                 meter.done(code, self._runtime.monotonic() - since)
 
@@ -281,7 +284,7 @@ def _streaming(inner: Any) -> Callable[[Any, Context], AsyncGenerator[Any]]:
     return as_generator
 
 
-def _refuse(answer: status.Answer) -> grpc.RpcMethodHandler[Any, Any]:
+def _refuse(answer: status.Answer) -> Handler:
     """Return a method of any kind that reads nothing and ends the call."""
 
     async def end(_requests: Any, context: Context) -> None:

@@ -66,6 +66,7 @@ SCOPES: Mapping[str, str] = {
     **{f"/stepwell.v1.Store/{name}": STORE for name in _STORE},
     "/grpc.health.v1.Health/Check": NONE,
     "/grpc.health.v1.Health/Watch": NONE,
+    "/grpc.health.v1.Health/List": NONE,
     "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo": ANY,
 }
 """By the full name of the method, compared as a whole."""

@@ -34,7 +34,7 @@ T = TypeVar("T")
 M = TypeVar("M", bound=Message)
 
 
-def store_service(parts: Parts) -> Service:
+def make_service(parts: Parts) -> Service:
     """Return the service over a server's own store."""
     servicer = StoreService(parts.store, parts.runtime)
     return Service(

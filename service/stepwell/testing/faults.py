@@ -61,10 +61,13 @@ class FaultyStore(StoreProxy):
         """How often each mode befell each method: `commit:time_out`."""
         self._awake = asyncio.Event()
         self._awake.set()
+        self._stops: list[Callable[[], None]] = []
 
     def kill(self) -> None:
         """From now on no call reaches the store or comes back: its process is gone."""
         self.dead = True
+        for stop in self._stops:
+            stop()
 
     def freeze(self) -> None:
         """Hold every call until `thaw`, as a stopped process or a stuck connection does."""
@@ -81,7 +84,9 @@ class FaultyStore(StoreProxy):
             elif not self.dead:
                 hint(tenant_id, run_id)
 
-        return self.inner.subscribe(told)
+        stop = self.inner.subscribe(told)
+        self._stops.append(stop)
+        return stop
 
     async def commit(self, commits: Sequence[Commit]) -> Sequence[CommitResult]:
         mode = await self._meet("commit")

@@ -37,8 +37,11 @@ class StoreStub:
     tells what is due; no rule of the loop is here.
 
     Any RPC may answer UNAUTHENTICATED, PERMISSION_DENIED, INVALID_ARGUMENT (a request that is no legal
-    call) and UNAVAILABLE. With the reason STORE_UNAVAILABLE nothing was done; after Commit, UNAVAILABLE
-    with any other reason, or none, means that it may or may not have been done: send the same again.
+    call), UNAVAILABLE and RESOURCE_EXHAUSTED (RESPONSE_TOO_LARGE: the answer would be larger than a
+    message may be; ask for less at once). Where the service gives a reason (STORE_UNAVAILABLE,
+    STORE_FULL, DRAINING and others; not INTERNAL) nothing was done. After Commit, the reason
+    OUTCOME_UNKNOWN or INTERNAL, or an error that carries no reason of the service's, means that it may
+    or may not have been done: send the same again.
     """
 
     @_typing.overload
@@ -105,8 +108,11 @@ class StoreAsyncStub(StoreStub):
     tells what is due; no rule of the loop is here.
 
     Any RPC may answer UNAUTHENTICATED, PERMISSION_DENIED, INVALID_ARGUMENT (a request that is no legal
-    call) and UNAVAILABLE. With the reason STORE_UNAVAILABLE nothing was done; after Commit, UNAVAILABLE
-    with any other reason, or none, means that it may or may not have been done: send the same again.
+    call), UNAVAILABLE and RESOURCE_EXHAUSTED (RESPONSE_TOO_LARGE: the answer would be larger than a
+    message may be; ask for less at once). Where the service gives a reason (STORE_UNAVAILABLE,
+    STORE_FULL, DRAINING and others; not INTERNAL) nothing was done. After Commit, the reason
+    OUTCOME_UNKNOWN or INTERNAL, or an error that carries no reason of the service's, means that it may
+    or may not have been done: send the same again.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -169,8 +175,11 @@ class StoreServicer(metaclass=_abc_1.ABCMeta):
     tells what is due; no rule of the loop is here.
 
     Any RPC may answer UNAUTHENTICATED, PERMISSION_DENIED, INVALID_ARGUMENT (a request that is no legal
-    call) and UNAVAILABLE. With the reason STORE_UNAVAILABLE nothing was done; after Commit, UNAVAILABLE
-    with any other reason, or none, means that it may or may not have been done: send the same again.
+    call), UNAVAILABLE and RESOURCE_EXHAUSTED (RESPONSE_TOO_LARGE: the answer would be larger than a
+    message may be; ask for less at once). Where the service gives a reason (STORE_UNAVAILABLE,
+    STORE_FULL, DRAINING and others; not INTERNAL) nothing was done. After Commit, the reason
+    OUTCOME_UNKNOWN or INTERNAL, or an error that carries no reason of the service's, means that it may
+    or may not have been done: send the same again.
     """
 
     @_abc_1.abstractmethod

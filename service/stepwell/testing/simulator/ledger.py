@@ -183,8 +183,11 @@ class Ledger:
         name = f"{key}: {delivery.execution_id}"
         if reply.status is ReplyStatus.LEASE_LOST:
             self.history.seen["stale result refused"] += 1
-            unknown = execution is not None and isinstance(delivery, Begin) and not own
-            holds(closing is not None or unknown or not own, "S8", f"{name} was lost, and isn't")
+            # Once the outcome is unknown a step may be reported, and not begun again.
+            status = execution.status if execution is not None else None
+            begun = status is ExecutionStatus.UNKNOWN_OUTCOME and isinstance(delivery, Begin)
+            lost = closing is not None or begun or not own
+            holds(lost, "S8", f"{name} was told that its lease is lost, and it isn't")
             return
         holds(own, "S8", f"{name} was accepted from someone who never had the lease")
         if isinstance(delivery, Begin):

@@ -57,7 +57,14 @@ class Network:
         ms = self.chance.random() * weather.delay_ms_max
         return (ms * 20 if self.chance.happens(weather.late) else ms) / 1_000
 
-    async def call(self, host: Host, name: str, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    async def call(
+        self,
+        host: Host,
+        name: str,
+        work: Callable[[], Coroutine[Any, Any, T]],
+        *,
+        may_repeat: bool = True,
+    ) -> T:
         """Have `work` done in the host's process and return what comes of it.
 
         Raises:
@@ -69,7 +76,7 @@ class Network:
         if chance.happens(weather.loss) or host.runtime.dead:
             await self.runtime.sleep(CALL_TIMEOUT_S)
             raise Unreachable
-        if chance.happens(weather.duplication):
+        if may_repeat and chance.happens(weather.duplication):
             host.runtime.spawn(self._once_more(work), name=name)
         task = host.runtime.spawn(_answer(work), name=name)
         await asyncio.wait((task,), timeout=CALL_TIMEOUT_S)

@@ -14,7 +14,6 @@ from stepwell.core.ports import Assignment, Presence, Store
 from stepwell.core.states import StepKind
 from stepwell.executor import Executor, ExecutorConfig, Heartbeat, Held
 from stepwell.executor.dispatcher import Session
-from stepwell.stores import open_store
 from stepwell.testing.faults import Faults, FaultyStore
 from stepwell.testing.simulator.chance import Chance
 from stepwell.testing.simulator.ledger import Ledger, WitnessedStore
@@ -30,7 +29,7 @@ CONFIG = ExecutorConfig(
 class Place(NamedTuple):
     """What all replicas share."""
 
-    url: str
+    store: Store
     network: Network
     ledger: Ledger
     chance: Chance
@@ -105,20 +104,16 @@ class Replica:
         self.up = False
         self.births = 0
         self.faults = Faults()
-        self._inner: Store | None = None
         self._streams: list[Stream] = []
 
-    async def start(self) -> None:
+    def start(self) -> None:
         """Start the process."""
         place = self.place
         self.births += 1
         chance = place.chance.of(f"{self.name}.{self.births}")
         skew_us = chance.between(-place.skew_ms_max, place.skew_ms_max) * 1_000
-        network_runtime = place.network.runtime
         self.runtime = SimRuntime(place.network.runtime.loop, chance, skew_us=skew_us)
-        # The store outlives the replica, so it is opened with a clock that does too.
-        self._inner = await open_store(place.url, runtime=network_runtime)
-        witnessed = WitnessedStore(self._inner, place.ledger, self.name)
+        witnessed = WitnessedStore(place.store, place.ledger, self.name)
         self.store = FaultyStore(witnessed, self.runtime, self.faults)
         name = f"{self.name}.{self.births}"
         self.executor = Executor(self.store, self.runtime, CONFIG, replica_id=name)
@@ -132,7 +127,7 @@ class Replica:
         if self.births:
             self.store.faults = faults
 
-    async def crash(self) -> None:
+    def crash(self) -> None:
         """Be gone at once."""
         self.up = False
         self.place.ledger.history.note(f"{self.name} crashes")
@@ -144,8 +139,6 @@ class Replica:
         for stream in self._streams:
             stream.tear()
         self._streams.clear()
-        if self._inner is not None:
-            await self._inner.close()
 
     # --- what it answers; each runs in this process ---
 

@@ -47,7 +47,9 @@ class Watcher:
                 await asyncio.wait((task,))
                 if not task.cancelled() and (error := task.exception()) is not None:
                     raise error
-            await self._network.runtime.sleep(0.05 + self._chance.random() * 0.5)
+            run = self._ledger.book(self.key).run
+            patience_s = 2.0 if run is None or run.ended else 0.5
+            await self._network.runtime.sleep(0.05 + self._chance.random() * patience_s)
 
     async def _watch(self, replica: Replica) -> None:
         """Watch on one replica, until the watcher leaves, the replica dies or the run has ended."""
@@ -112,9 +114,10 @@ class Watcher:
             return
         store = self._chance.pick(up).store
         try:
-            run = await store.get_run(*self.key)
+            async with asyncio.timeout(1.0):
+                run = await store.get_run(*self.key)
             loaded = await store.inner.load(*self.key)
-        except StoreError:
+        except (StoreError, TimeoutError):
             return
         holds(run is not None and run.version >= version, "E4", f"{self.name}: v{version}")
         book = self._ledger.book(self.key)

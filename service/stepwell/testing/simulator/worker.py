@@ -70,6 +70,7 @@ class Worker:
         self.runtime = SimRuntime(crew.network.runtime.loop, chance.of("runtime"))
         self.jobs: dict[str, Job] = {}
         """By lease token."""
+        self._seen: set[str] = set()
         self.stream: Stream | None = None
         self.port: StreamPort | None = None
         self.replica: Replica | None = None
@@ -77,6 +78,13 @@ class Worker:
         self._awake = asyncio.Event()
         self._awake.set()
         self.replaced = False
+
+    def __repr__(self) -> str:
+        """Say how it stands, for the report."""
+        place = self.replica.name if self.replica is not None and self.port is not None else "none"
+        state = "dead" if self.runtime.dead else "replaced" if self.replaced else "alive"
+        torn = " (torn)" if self.stream is not None and self.stream.torn else ""
+        return f"{self.instance_id} {state} at {place}{torn}, jobs {len(self.jobs)}"
 
     # --- life ---
 
@@ -131,14 +139,16 @@ class Worker:
             replica_lost_it=lambda: replica.hang_up(port),
         )
         port.stream = stream
-        self._lost, self.stream, self.port, self.replica = lost, stream, port, replica
+        # Credits that come free before Welcome are counted with the first grant.
+        self._lost, self.stream, self.port = lost, stream, None
         held = [
             Held(run_id=j.assignment.run.spec.run_id, execution_id=j.assignment.execution.execution_id, token=t)
             for t, j in self.jobs.items()
         ]
         try:
+            # The first message of a stream: it may be lost, and comes never twice.
             live = await self.crew.network.call(
-                replica, "attach", lambda: replica.attach(port, held)
+                replica, "attach", lambda: replica.attach(port, held), may_repeat=False
             )
         except (Unreachable, StepwellError):
             stream.tear()
@@ -146,6 +156,9 @@ class Worker:
         for one, is_live in zip(held, live, strict=True):
             if not is_live:
                 self._drop(one.token)
+        if stream.torn:
+            return False
+        self.port, self.replica = port, replica
         self._grant(who.slots - len(self.jobs))
         return True
 
@@ -163,8 +176,9 @@ class Worker:
     def take(self, stream: Stream, assignment: Assignment) -> None:
         """Take a step, unless it came by a stream that is gone, or came before."""
         token = assignment.token
-        if self.runtime.dead or stream is not self.stream or token in self.jobs:
+        if self.runtime.dead or stream is not self.stream or token in self._seen:
             return
+        self._seen.add(token)
         who, ledger = self.character, self.crew.ledger
         foreign = assignment.run.spec.tenant_id != who.tenant_id
         ledger.guard(lambda: holds(not foreign, "T3", f"{who.worker_id} got {assignment.run.spec}"))

@@ -1,0 +1,1 @@
+"""Speed, measured: a real server, a real worker and a real client, each in its own process."""

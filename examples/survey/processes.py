@@ -1,0 +1,90 @@
+"""The programs that the demo starts, kills and starts again."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from asyncio.subprocess import Process as Running
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+STOP_SECONDS = 15.0
+LOG_LINES_SHOWN = 12
+
+
+class DemoFailed(Exception):
+    """The demo can't go on; the message says why."""
+
+
+class Program:
+    """One `stepwell …` at a time; it never touches a process that it didn't start."""
+
+    def __init__(
+        self,
+        name: str,
+        arguments: Sequence[str],
+        *,
+        folder: Path,
+        log: Path,
+        settings: Mapping[str, str],
+    ) -> None:
+        """Take what to run where. `settings` are STEPWELL_ variables; the caller's own are kept out."""
+        self.name = name
+        self.log = log
+        self.starts = 0
+        self._folder = folder
+        self._arguments = arguments
+        ours = {name: text for name, text in os.environ.items() if not name.startswith("STEPWELL_")}
+        self._environ = ours | dict(settings)
+        self._running: Running | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """Of the living process; None: there is none."""
+        running = self._running
+        return running.pid if running is not None and running.returncode is None else None
+
+    async def start(self) -> None:
+        """Start it; it is not ready yet."""
+        self.starts += 1
+        with self.log.open("ab") as log:
+            self._running = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "stepwell", *self._arguments),
+                cwd=self._folder,
+                env=self._environ,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,  # Ctrl-C is the demo's; it ends the others in order.
+            )
+
+    async def kill(self) -> None:
+        """End it by SIGKILL: nothing of it can save, say or tidy anything. Return when it is dead."""
+        await self._signal(signal.SIGKILL)
+
+    async def stop(self) -> None:
+        """End it by SIGTERM; when that takes too long, by SIGKILL."""
+        try:
+            async with asyncio.timeout(STOP_SECONDS):
+                await self._signal(signal.SIGTERM)
+        except TimeoutError:
+            await self.kill()
+
+    async def _signal(self, number: signal.Signals) -> None:
+        running = self._running
+        if running is not None and running.returncode is None:
+            running.send_signal(number)
+            await running.wait()
+        self._running = None
+
+    def check(self) -> None:
+        """Raise DemoFailed, with the end of its log, if it ended by itself."""
+        running = self._running
+        if running is not None and running.returncode is not None:
+            lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
+            end = "\n".join(f"    {line}" for line in lines[-LOG_LINES_SHOWN:])
+            raise DemoFailed(
+                f"the {self.name} ended by itself with exit code {running.returncode}:\n{end}"
+            )

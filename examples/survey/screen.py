@@ -1,0 +1,116 @@
+"""What people see while the demo runs: a live view on a terminal, plain lines anywhere else."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from examples.survey.history import History
+from examples.survey.processes import Program
+from examples.survey.text import plain
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+from rich.tree import Tree
+
+from stepwell_client import EventType, Phase, word
+from stepwell_client.v1 import types_pb2
+
+QUIET_SECONDS_MAX = 1.5
+SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+TASKS_SHOWN = 10
+
+_TOLD = {
+    EventType.PLAN_ACCEPTED: "plan accepted",
+    EventType.TASK_COMPLETED: "completed",
+    EventType.TASK_FAILED: "FAILED",
+    EventType.TASK_RETRY_SCHEDULED: "will be tried again",
+    EventType.EXECUTION_FAILED: "attempt failed",
+    EventType.EXECUTION_RELEASED: "handed back",
+    EventType.LEASE_LOST: "lease lost",
+    EventType.REFLECTION_ACCEPTED: "decided",
+    EventType.RUN_SUCCEEDED: "run succeeded",
+    EventType.RUN_FAILED: "run failed",
+    EventType.RUN_CANCELLED: "run cancelled",
+}
+_ENDS = {EventType.RUN_SUCCEEDED, EventType.RUN_FAILED, EventType.RUN_CANCELLED}
+_ALWAYS = _TOLD.keys() - {EventType.TASK_COMPLETED}
+
+
+class Screen:
+    """The story as lines that stay, above the run as it is."""
+
+    def __init__(
+        self,
+        console: Console,
+        history: History,
+        titles: Mapping[str, str],
+        programs: Sequence[Program],
+    ) -> None:
+        self._console = console
+        self._history = history
+        self._titles = titles
+        self._programs = programs
+        self._spoke = time.monotonic()
+        self._live = Live(self, console=console, refresh_per_second=10, transient=True)
+
+    def start(self) -> None:
+        """Show the live view, where there is a terminal."""
+        if self._console.is_terminal:
+            self._live.start()
+
+    def stop(self) -> None:
+        """Take it away; the lines stay."""
+        self._live.stop()
+
+    def say(self, message: str, style: str = "") -> None:
+        """Print a line that stays."""
+        self._spoke = time.monotonic()
+        clock = Text(datetime.now().astimezone().strftime("%H:%M:%S "), "dim")
+        line = clock.append(message, style or "default")
+        self._console.print(line, no_wrap=True, overflow="ellipsis")
+
+    def tell(self, event: types_pb2.Event) -> None:
+        """Print a line about an event, if there is something to it."""
+        if event.type not in _ALWAYS and (self._console.is_terminal or event.type not in _TOLD):
+            return
+        attempt = self._history.attempts.get(event.execution_id)
+        about = attempt.step if attempt else event.task_id
+        if event.type in _ENDS:
+            about = ""
+        words = [f"#{event.number:<3} ", about, _TOLD[EventType(event.type)]]
+        if attempt and attempt.number > 1:
+            words.append(f"(attempt {attempt.number})")
+        detail = event.message or self._titles.get(event.task_id, "")
+        self.say(" ".join([*filter(None, words), *([f"· {plain(detail)}"] if detail else [])]))
+
+    def breathe(self) -> None:
+        """Say something where nothing was said for a while and nobody sees the live view."""
+        if not self._console.is_terminal and time.monotonic() - self._spoke > QUIET_SECONDS_MAX:
+            busy = ", ".join(map(str, self._history.in_flight())) or "nothing"
+            state = f"{self._done()}; in flight: {busy}" if self._history.last else "starting"
+            self.say(f"… {state}", "dim")
+
+    def _done(self) -> str:
+        return f"{self._history.done} of {self._history.planned} tasks done"
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        history = self._history
+        head = Table.grid(padding=(0, 1))
+        phase = word(Phase, history.phase).lower()
+        bar = ProgressBar(total=max(history.planned, 1), completed=history.done, width=30)
+        head.add_row(f"iteration {history.iteration}, {phase}", bar, self._done())
+        tree = Tree(head, guide_style="dim")
+        for program in self._programs:
+            alive = program.pid is not None
+            state = f"● pid {program.pid}" if alive else "✗ not running"
+            tree.add(Text(f"{program.name} {state}", "green" if alive else "bold red"))
+        now = time.time()
+        for attempt in history.in_flight()[:TASKS_SHOWN]:
+            title = plain(self._titles.get(attempt.step, ""), 60)
+            waited = f"{max(0.0, now - attempt.since):.1f} s"
+            tree.add(Text(f"{SPINNER[int(now * 10) % 10]} {attempt}  {title}  {waited}", "cyan"))
+        yield tree

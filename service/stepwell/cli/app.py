@@ -1,0 +1,129 @@
+"""The program: its commands by name, imported when asked for, and its errors, in one line each."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import typer
+import typer.core
+import typer.main
+
+from stepwell.cli.exits import CliError, Exit
+from stepwell.cli.options import Target, TokenFile
+
+COMMANDS: dict[str, str] = {
+    "serve": "Run the service: workers and clients connect to it.",
+    "store": "Offer a store to services on other machines.",
+    "worker": "Serve the steps of a Python agent.",
+    "run": "Start a run and follow it.",
+    "ls": "List runs, newest first.",
+    "show": "Show a run, its tasks and its result.",
+    "watch": "Follow a run that is there.",
+    "resume": "Make a run go on from its last checkpoint, and follow it.",
+    "pause": "Pause a run; work in flight may end.",
+    "cancel": "Cancel a run for good.",
+    "rm": "Remove runs that have ended.",
+    "health": "Ask whether the service is ready.",
+}
+"""Each is a module of `stepwell.cli.commands`; the sentence is the first of its docstring."""
+
+_EPILOG = (
+    "Exit codes: 0 done, or the run succeeded; 1 failed; 2 usage; 3 cancelled; 4 the run waits or is"
+    " paused; 5 no server, or no token for it."
+)
+
+
+class _Commands(typer.core.TyperGroup):
+    """Imports a command's module when the command is run, so that others cost nothing."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - the shape is typer's
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - the shape is typer's
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"stepwell.cli.commands.{cmd_name}")
+        single = typer.Typer(rich_markup_mode=None, add_completion=False)
+        single.command(cmd_name, epilog=getattr(module, "EXAMPLE", None))(module.command)
+        return typer.main.get_command(single)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - the shape is typer's
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+app = typer.Typer(
+    name="stepwell",
+    cls=_Commands,
+    help="Durable agent loops: every transition is committed before anything acts on it.",
+    epilog=_EPILOG,
+    rich_markup_mode=None,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version  # noqa: PLC0415 - costs every other command
+
+        typer.echo(f"stepwell {version('stepwell')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    context: typer.Context,
+    target: Target = None,
+    token_file: TokenFile = None,
+    _: bool = typer.Option(
+        False, "--version", callback=_version, is_eager=True, help="Print the version."
+    ),
+) -> None:
+    if target is not None or token_file is not None:
+        from stepwell.cli.connect import Connection  # noqa: PLC0415 - costs `--help` a lot
+
+        context.obj = Connection(target, token_file)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Carry out a command; return its exit code."""
+    try:
+        code = app(list(arguments) or ["--help"], standalone_mode=False, prog_name="stepwell")
+    except KeyboardInterrupt:
+        return Exit.INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read has gone, as `head` does. Python would complain when it closes the pipe.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.DONE
+    except Exception as error:
+        said = _expected(error)
+        if said is None:
+            raise
+        message, code = said
+        print(f"error: {message}", file=sys.stderr)
+        return code
+    return int(code or 0)
+
+
+def _expected(error: Exception) -> tuple[str, int] | None:
+    """Return what to say of an error that is no bug of ours, and the exit code."""
+    if isinstance(error, typer.Abort):
+        return "interrupted", Exit.INTERRUPTED
+    if isinstance(error, CliError):
+        return error.message, error.code
+    # What the parser raises: the vendored click's classes have no public names.
+    formatted = getattr(error, "format_message", None)
+    if formatted is None:
+        return None
+    context = getattr(error, "ctx", None)
+    path = context.command_path if context is not None else "stepwell"
+    said = " ".join(str(formatted()).split()).rstrip(".")
+    return f"{said}; see `{path} --help`", int(getattr(error, "exit_code", Exit.USAGE))
+
+

@@ -1,0 +1,62 @@
+"""`stepwell health`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import grpc
+import typer
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+from stepwell.cli import connect, options
+from stepwell.cli.exits import CliError, Exit
+from stepwell.cli.terminal import put_json
+
+EXAMPLE = "Example: stepwell health --target unix:/run/stepwell/stepwell.sock"
+
+_Response = health_pb2.HealthCheckResponse
+
+
+def command(
+    context: typer.Context,
+    service: Annotated[
+        str, typer.Option("--service", help="One service, such as stepwell.v1.Store.")
+    ] = "",
+    timeout: Annotated[
+        float, typer.Option("--timeout", min=0.1, max=600, help="Seconds to wait for an answer.")
+    ] = 5.0,
+    json: options.Json = False,
+    target: options.Target = None,
+    token_file: options.TokenFile = None,
+) -> int:
+    """Ask whether the service is ready.
+
+    Ready means that its store takes commits. Needs no token. Exits with 0 if it is, 1 if it isn't, 5
+    if nobody answers: fit for a container's health check.
+    """
+    with connect.client(context, target, token_file) as made:
+        where = made.connection.target
+        with made.connection.sync_channel() as channel:
+            stub = health_pb2_grpc.HealthStub(channel)
+            try:
+                answer = stub.Check(health_pb2.HealthCheckRequest(service=service), timeout=timeout)
+            except grpc.RpcError as error:
+                raise _explained(error, where, service) from error
+    status = _Response.ServingStatus.Name(answer.status)
+    ready = answer.status == _Response.SERVING
+    if json:
+        put_json({"status": status, "target": where})
+    else:
+        print(f"{where} is {'ready' if ready else f'not ready: {status}'}")
+    return Exit.DONE if ready else Exit.FAILED
+
+
+def _explained(error: grpc.RpcError, where: str, service: str) -> CliError:
+    code = error.code()  # pyright: ignore[reportAttributeAccessIssue] - every error of a call has it
+    if code is grpc.StatusCode.NOT_FOUND:
+        return CliError(f"{where} serves no {service!r}", Exit.USAGE)
+    return CliError(
+        f"no server answers at {where}; start one with `stepwell serve`, or name another"
+        " with --target",
+        Exit.UNREACHABLE,
+    )

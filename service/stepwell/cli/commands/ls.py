@@ -1,0 +1,113 @@
+"""`stepwell ls`."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from itertools import islice
+from typing import Annotated, TypeVar
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from stepwell.cli import connect, options, words
+from stepwell.cli.exits import CliError, Exit
+from stepwell.cli.terminal import document, note, put, put_json
+from stepwell.cli.text import ago, micros, one_line, span
+from stepwell.cli.view import RunView
+from stepwell.runtime import SystemRuntime
+from stepwell_client import BlockedKind, RunStatus
+from stepwell_client.v1 import types_pb2
+
+E = TypeVar("E", bound=IntEnum)
+
+EXAMPLE = "Example: stepwell ls --status failed --label team=search"
+
+
+def command(
+    context: typer.Context,
+    status: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--status", metavar="STATUS", help="Only runs that are running, failed …; may repeat."
+        ),
+    ] = None,
+    pipeline: Annotated[str, typer.Option("--pipeline", help="Only runs of this pipeline.")] = "",
+    queue: Annotated[str, typer.Option("--queue", help="Only runs in this queue.")] = "",
+    label: options.Label = None,
+    blocked_on: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--blocked-on", metavar="KIND", help="Only runs that wait for a worker, input, timer …"
+        ),
+    ] = None,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", min=1, max=100_000, help="No more runs than this.")
+    ] = 30,
+    json: options.Json = False,
+    target: options.Target = None,
+    token_file: options.TokenFile = None,
+) -> int:
+    """List runs, newest first.
+
+    Ids are shown short; every command takes them as they are shown.
+    """
+    statuses = [_member(RunStatus, "--status", word) for word in status or ()]
+    blocked = [_member(BlockedKind, "--blocked-on", word) for word in blocked_on or ()]
+    with connect.client(context, target, token_file) as made:
+        found = made.list(
+            statuses=statuses,
+            pipeline=pipeline,
+            queue=queue,
+            labels=connect.labels(label),
+            blocked_on=blocked,
+            page_size=min(limit + 1, 1_000),
+        )
+        runs = list(islice(found, limit + 1))
+    more = len(runs) > limit
+    if json:
+        put_json({"runs": [document(run) for run in runs[:limit]], "more": more})
+    elif runs:
+        _print(runs[:limit])
+        if more:
+            note(f"… and older ones: --limit {limit * 10}")
+    else:
+        note("no runs; start one: stepwell run --goal …")
+    return Exit.DONE
+
+
+def _member(kind: type[E], option: str, word: str) -> E:
+    """Return the member of that name, however it is written."""
+    name = word.strip().upper().replace("-", "_")
+    if name == "UNSPECIFIED" or name not in kind.__members__:
+        known = ", ".join(one.name.lower() for one in kind if one.value)
+        raise CliError(f"{option} {word!r} is none of {known}")
+    return kind[name]
+
+
+def _print(runs: list[types_pb2.Run]) -> None:
+    """Print a table whose columns are as wide as what stands in them; the goal takes the rest."""
+    now_us = SystemRuntime().now_us()
+    names = connect.short([run.spec.run_id for run in runs])
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for title in ("RUN", "STATUS", "TASKS", "STARTED", "TOOK", "PIPELINE"):
+        table.add_column(title, no_wrap=True, justify="right" if title == "TOOK" else "left")
+    table.add_column("GOAL", no_wrap=True, overflow="ellipsis")
+    for run in runs:
+        counts = run.counts
+        goal = Text(one_line(run.spec.goal))
+        said = words.blocked(run, exact=True)
+        if said:
+            goal.append(f"  ({said})" if goal.plain else f"({said})", style="yellow")
+        elif run.status == RunStatus.FAILED:
+            goal.append(f"  ({words.failure(run.failure)})", style="red")
+        table.add_row(
+            names[run.spec.run_id],
+            Text(words.status(run), style=words.STATUS_STYLES.get(run.status, "")),
+            f"{counts.completed}/{counts.total}" if counts.total else "-",
+            ago(now_us - micros(run.created_time)),
+            span(RunView(run).took_us(now_us)) if run.started_time.seconds else "-",
+            one_line(run.spec.pipeline_id, 24) or "-",
+            goal,
+        )
+    put(table)

@@ -1,0 +1,124 @@
+"""`stepwell show`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from stepwell.cli import answers, connect, options, tree, words
+from stepwell.cli.exits import CliError, Exit
+from stepwell.cli.terminal import console, document, note, put, put_json
+from stepwell.cli.text import micros, moment, one_line
+from stepwell.cli.view import RunView
+from stepwell.runtime import SystemRuntime
+from stepwell_client import RunStatus, SyncClient
+from stepwell_client.v1 import types_pb2
+
+EXAMPLE = "Example: stepwell show 3f2a9c1e --result > report.md"
+_ROWS_MAX = 100
+
+
+def command(
+    context: typer.Context,
+    run: options.RunId,
+    result: Annotated[
+        bool, typer.Option("--result", help="Print what the run came to and nothing else.")
+    ] = False,
+    whole: Annotated[bool, typer.Option("--all", help="Show every task, however many.")] = False,
+    json: options.Json = False,
+    target: options.Target = None,
+    token_file: options.TokenFile = None,
+) -> int:
+    """Show a run, its tasks and its result."""
+    with connect.client(context, target, token_file) as made:
+        found = made.get(connect.run_id(made, run))
+        if result:
+            return _result(made, found, json=json)
+        tasks = list(made.tasks(found.spec.run_id, full_specs=json))
+        executions = list(made.executions(found.spec.run_id))
+        done = found.status == RunStatus.SUCCEEDED
+        answer = answers.read(made, found) if done else None
+        questions = _questions(made, found) if found.status == RunStatus.WAITING else {}
+    if json:
+        shown = {
+            "run": document(found),
+            "tasks": [document(one) for one in tasks],
+            "executions": [document(one) for one in executions],
+        }
+        if answer is not None:
+            shown["answer"] = answers.plain(answer)
+        put_json(shown)
+        return Exit.DONE
+    view = RunView(found)
+    view.take_tasks(tasks)
+    view.take_executions(executions)
+    view.questions.update(questions)
+    out = console()
+    now_us = SystemRuntime().now_us()
+    rows_max = len(tasks) + len(executions) if whole else _ROWS_MAX
+    put(tree.render(view, out, now_us, rows_max=rows_max, live=False, exact=True), out)
+    print()
+    _print_details(found, out)
+    name = connect.name_of(found)
+    if answer is not None:
+        print()
+        answers.put(answer, out, name)
+    if said := words.advice(found, name):
+        note(said)
+    return Exit.DONE
+
+
+def _questions(made: SyncClient, run: types_pb2.Run) -> dict[str, types_pb2.InputRequest]:
+    """Return what the run asks of people, as its events tell it."""
+    found: dict[str, types_pb2.InputRequest] = {}
+    with made.watch(run.spec.run_id) as watch:
+        for event in watch:
+            found.update({one.input_id: one for one in event.inputs})
+            if event.number >= run.last_event:
+                break
+    return found
+
+
+def _result(made: SyncClient, run: types_pb2.Run, *, json: bool) -> int:
+    if run.status != RunStatus.SUCCEEDED:
+        name = connect.name_of(run)
+        raise CliError(
+            f"run {name} is {words.status(run)}, so it has no result; see: stepwell show {name}",
+            Exit.FAILED,
+        )
+    answer = answers.read(made, run)
+    if json:
+        put_json({"answer": answers.plain(answer)})
+    else:
+        answers.put_raw(answer)
+    return Exit.DONE
+
+
+def _print_details(run: types_pb2.Run, out: Console) -> None:
+    spec, usage = run.spec, run.usage
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column(overflow="fold")
+    tokens = f"{usage.input_tokens:,} in, {usage.output_tokens:,} out"
+    labels = ", ".join(f"{key}={value}" for key, value in sorted(spec.labels.items()))
+    fields = {
+        "id": spec.run_id,
+        "pipeline": spec.pipeline_id,
+        "queue": spec.queue,
+        "labels": labels,
+        "started by": spec.executor_id,
+        "created": moment(micros(run.created_time)),
+        "ended": moment(micros(run.ended_time)) if run.ended_time.seconds else "",
+        "tokens": tokens if usage.input_tokens or usage.output_tokens else "",
+        "cost": f"{usage.cost_micros / 1_000_000:,.6f}" if usage.cost_micros else "",
+        "reason": run.reason,
+        "commits": f"{run.version:,}",
+    }
+    for name, value in fields.items():
+        if value:
+            grid.add_row(name, Text(one_line(value)))
+    put(grid, out)

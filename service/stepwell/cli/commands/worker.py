@@ -1,0 +1,145 @@
+"""`stepwell worker`."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import logging
+import sys
+import traceback
+from pathlib import Path
+from types import ModuleType
+from typing import Annotated
+
+import typer
+
+from stepwell.cli import connect, options, signals
+from stepwell.cli.errors import explain, of_error
+from stepwell.cli.exits import CliError, Exit
+from stepwell.cli.terminal import note
+from stepwell.runtime import SystemRuntime
+from stepwell_client import Agent, Client, StepKind, StepwellClientError, Worker, word
+
+EXAMPLE = "Example: stepwell worker examples.survey.agent:agent --queue survey"
+
+
+def command(
+    context: typer.Context,
+    agent: Annotated[
+        str,
+        typer.Argument(
+            help="Where it is, as module:name; modules are looked for from here.",
+            show_default=False,
+        ),
+    ],
+    queue: Annotated[
+        list[str] | None,
+        typer.Option("--queue", "-q", help="A queue to serve; may be given again. [default]"),
+    ] = None,
+    role: Annotated[
+        list[str] | None,
+        typer.Option("--role", help="A role to fill; may be given again, * is all."),
+    ] = None,
+    concurrency: Annotated[
+        int, typer.Option("--concurrency", "-c", min=1, max=500, help="Steps at once.")
+    ] = 8,
+    worker_id: Annotated[
+        str | None,
+        typer.Option("--id", help="Who it is, also after a restart. Default: agent@host."),
+    ] = None,
+    drain: Annotated[
+        float, typer.Option("--drain", min=0, help="Seconds that steps may take to end.")
+    ] = 30.0,
+    target: options.Target = None,
+    token_file: options.TokenFile = None,
+) -> int:
+    """Serve the steps of a Python agent.
+
+    SIGTERM or Ctrl-C drains: no step is begun, those under way may end. A second one quits at once.
+    Two workers on one machine need two ids.
+    """
+    found = load(agent)
+    named = connect.named(context, target, token_file)
+    logging.basicConfig(
+        stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)-7s %(message)s"
+    )
+    try:
+        return asyncio.run(_serve(found, named, queue or [], role, concurrency, worker_id, drain))
+    except StepwellClientError as error:
+        raise CliError(explain(error, named.target or "the server"), of_error(error)) from error
+
+
+async def _serve(
+    agent: Agent,
+    named: connect.Connection,
+    queues: list[str],
+    roles: list[str] | None,
+    concurrency: int,
+    worker_id: str | None,
+    drain_seconds: float,
+) -> int:
+    async with Client(named.target, token_file=named.token_file) as client:
+        worker = Worker(
+            agent, client, worker_id=worker_id, queues=queues, roles=roles, concurrency=concurrency
+        )
+        where = client.connection.target
+        steps = ", ".join(word(StepKind, kind).lower() for kind in agent.kinds)
+        note(
+            f"{worker.worker_id} serves {steps} of queue {', '.join(queues) or 'default'}"
+            f" at {where}; Ctrl-C drains"
+        )
+        runtime = SystemRuntime()
+        with signals.stopping() as stop:
+            running = runtime.spawn(worker.run(), name="worker")
+            stopped = runtime.spawn(stop.wait(), name="signals")
+            await asyncio.wait((running, stopped), return_when=asyncio.FIRST_COMPLETED)
+            stopped.cancel()
+            if not running.done():
+                note(f"draining, {drain_seconds:g} s at the most; Ctrl-C again quits at once")
+                await worker.drain(drain_seconds)
+            try:
+                await running
+            except StepwellClientError as error:
+                raise CliError(explain(error, where), of_error(error)) from error
+    return Exit.DONE
+
+
+def load(place: str) -> Agent:
+    """Return the agent at `module:name`; modules are looked for in the working directory first."""
+    module_name, colon, name = place.partition(":")
+    if not colon or not module_name or not name:
+        raise CliError(f"{place!r} is no module:agent, such as my_agents.survey:agent")
+    if module_name.endswith(".py"):
+        proposed = module_name.removesuffix(".py").strip("./").replace("/", ".")
+        raise CliError(f"{module_name} is a file; name its module: {proposed}:{name}")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    module = _import(module_name)
+    found = getattr(module, name, None)
+    if isinstance(found, Agent):
+        return found
+    agents = [key for key, value in vars(module).items() if isinstance(value, Agent)]
+    known = f"its agents: {', '.join(agents)}" if agents else "it has no agent: agent = Agent(…)"
+    what = "has no" if found is None else "has no Agent"
+    raise CliError(f"module {module_name} {what} {name!r}; {known}")
+
+
+def _import(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        missing = error.name or ""
+        if missing and (name == missing or name.startswith(f"{missing}.")):
+            raise CliError(
+                f"there is no module {missing!r} in {Path.cwd()} or among the installed ones"
+            ) from None
+        raise CliError(f"module {name} needs {missing!r}, which is not installed") from None
+    except Exception as error:
+        # The author needs the traceback of the module's own frames, and ours tell nothing.
+        frames = traceback.TracebackException.from_exception(error)
+        own = [frame for frame in frames.stack if "importlib" not in frame.filename][1:]
+        shown = "".join(traceback.format_list(own))
+        raise CliError(
+            f"module {name} can't be imported: {type(error).__name__}: {error}\n{shown}".rstrip()
+        ) from error

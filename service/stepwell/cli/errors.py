@@ -1,0 +1,72 @@
+"""Which exit code a run's status or a client's error means, and what to say of the error."""
+
+from __future__ import annotations
+
+from stepwell.cli.exits import Exit
+from stepwell_client import (
+    ENDED,
+    FailedPrecondition,
+    InvalidRequest,
+    Misconfigured,
+    NotFound,
+    PermissionDenied,
+    RequestIdReused,
+    RunStatus,
+    StepwellClientError,
+    Unauthenticated,
+    Unavailable,
+)
+
+_OF_STATUS: dict[int, Exit] = {
+    RunStatus.FAILED: Exit.FAILED,
+    RunStatus.CANCELLED: Exit.CANCELLED,
+    RunStatus.WAITING: Exit.STANDS_STILL,
+    RunStatus.PAUSED: Exit.STANDS_STILL,
+}
+_OF_ERROR: tuple[tuple[type[StepwellClientError], Exit], ...] = (
+    (InvalidRequest, Exit.USAGE),
+    (NotFound, Exit.USAGE),
+    (RequestIdReused, Exit.USAGE),
+    (Misconfigured, Exit.USAGE),
+    (FailedPrecondition, Exit.FAILED),
+    (Unauthenticated, Exit.UNREACHABLE),
+    (PermissionDenied, Exit.UNREACHABLE),
+    (Unavailable, Exit.UNREACHABLE),
+)
+
+
+def of_status(status: int) -> Exit:
+    """Return the code for a run that was followed."""
+    return _OF_STATUS.get(status, Exit.DONE)
+
+
+def stands_still(status: int) -> bool:
+    """Whether a run of this status has ended or won't move by itself."""
+    return status in ENDED or status in (RunStatus.WAITING, RunStatus.PAUSED)
+
+
+def of_error(error: StepwellClientError) -> Exit:
+    """Return the code for an error of the client."""
+    return next((code for kind, code in _OF_ERROR if isinstance(error, kind)), Exit.FAILED)
+
+
+def explain(error: StepwellClientError, target: str) -> str:
+    """Return what went wrong and what to do, in one line."""
+    said = error.message
+    if isinstance(error, InvalidRequest) and error.violations:
+        first = error.violations[0]
+        more = f" (and {len(error.violations) - 1} more)" if len(error.violations) > 1 else ""
+        return f"{first.field}: {first.description}{more}"
+    if isinstance(error, Unauthenticated):
+        return (
+            f"{target} wants a token that it knows ({said}); name its file with --token-file or"
+            " STEPWELL_TOKEN_FILE, as `stepwell serve` prints it"
+        )
+    if isinstance(error, PermissionDenied):
+        return f"the token may not do this at {target} ({said}); use one with that scope"
+    if isinstance(error, Unavailable):
+        return (
+            f"no server answers at {target}; start one with `stepwell serve`, or name another"
+            " with --target"
+        )
+    return said

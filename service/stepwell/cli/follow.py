@@ -1,0 +1,168 @@
+"""Following a run: a live tree in a terminal, lines in a pipe, JSON lines for programs."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from typing import Protocol
+
+from rich.console import Console, RenderableType
+from rich.live import Live
+
+from stepwell.cli import answers, lines, tree, words
+from stepwell.cli.connect import name_of
+from stepwell.cli.errors import of_status, stands_still
+from stepwell.cli.exits import Exit
+from stepwell.cli.terminal import console, document, note, put_json
+from stepwell.cli.view import RunView
+from stepwell.runtime import SystemRuntime
+from stepwell_client import ENDED, RunStatus, SyncClient
+from stepwell_client.v1 import types_pb2
+
+REFRESH_PER_SECOND = 8
+_LAST_TREE_ROWS = 60
+"""The tree that stays on the screen in the end is no longer than this."""
+
+
+class _Screen(Protocol):
+    """Where events go."""
+
+    def during(self) -> AbstractContextManager[object]:
+        """Return what surrounds the watching."""
+        ...
+
+    def show(self, view: RunView, event: types_pb2.Event) -> None:
+        """Show an event that was applied to the view."""
+        ...
+
+    def close(self, made: SyncClient, view: RunView) -> None:
+        """Show how the run stands in the end."""
+        ...
+
+
+def follow(
+    made: SyncClient, run: types_pb2.Run, *, shown_after: int = 0, keep: bool = False, json: bool
+) -> Exit:
+    """Follow a run until it ends or stands still; return the exit code that says how it stands.
+
+    `shown_after`: events up to this one are history, not news. `keep`: only the end is an end.
+    """
+    view = RunView.unborn(run)
+    lock = threading.Lock()
+    screen = _screen(view, lock, json=json)
+    try:
+        with screen.during():
+            for event in _events(made, view, keep=keep):
+                if view.lacks_tasks_of(event):
+                    entries = list(made.tasks(run.spec.run_id))
+                    with lock:
+                        view.take_tasks(entries)
+                with lock:
+                    view.apply(event)
+                if event.number > shown_after:
+                    screen.show(view, event)
+    except KeyboardInterrupt:
+        note(f"the run goes on; follow it again: stepwell watch {name_of(run)}")
+        return Exit.INTERRUPTED
+    screen.close(made, view)
+    return of_status(view.run.status)
+
+
+def _events(made: SyncClient, view: RunView, *, keep: bool) -> Iterator[types_pb2.Event]:
+    """Yield events until the run has ended, or until it stands still and they are all told."""
+    run_id = view.run.spec.run_id
+    with made.watch(run_id) as watch:
+        for event in watch:
+            yield event
+            # What the row says now decides: in the history a run may have stood still before.
+            if view.run.status in ENDED or keep or not stands_still(view.run.status):
+                continue
+            now = made.get(run_id)
+            if stands_still(now.status) and now.last_event <= view.run.last_event:
+                return
+
+
+def _screen(view: RunView, lock: threading.Lock, *, json: bool) -> _Screen:
+    if json:
+        return _JsonLines()
+    out = console()
+    return _Tree(out, view, lock) if out.is_terminal else _Lines(out)
+
+
+class _JsonLines:
+    """`{"event": …}` for each event, and `{"run": …, "answer": …}` as the last line."""
+
+    def during(self) -> AbstractContextManager[object]:
+        return nullcontext()
+
+    def show(self, view: RunView, event: types_pb2.Event) -> None:
+        del view
+        put_json({"event": document(event)}, compact=True)
+
+    def close(self, made: SyncClient, view: RunView) -> None:
+        run = made.get(view.run.spec.run_id)
+        last: dict[str, object] = {"run": document(run)}
+        if run.status == RunStatus.SUCCEEDED:
+            last["answer"] = answers.plain(answers.read(made, run))
+        put_json(last, compact=True)
+
+
+class _Lines:
+    """A line for each event."""
+
+    def __init__(self, out: Console) -> None:
+        self._out = out
+
+    def during(self) -> AbstractContextManager[object]:
+        return nullcontext()
+
+    def show(self, view: RunView, event: types_pb2.Event) -> None:
+        said = lines.line(view, event)
+        if said:
+            print(said, flush=True)
+
+    def close(self, made: SyncClient, view: RunView) -> None:
+        _last_words(made, view, self._out)
+
+
+class _Tree:
+    """The tree, drawn again and again in its place."""
+
+    def __init__(self, out: Console, view: RunView, lock: threading.Lock) -> None:
+        self._out = out
+        self._view = view
+        self._lock = lock
+        self._runtime = SystemRuntime()
+
+    def during(self) -> AbstractContextManager[object]:
+        return Live(
+            console=self._out,
+            get_renderable=self._render,
+            refresh_per_second=REFRESH_PER_SECOND,
+            transient=True,
+        )
+
+    def _render(self) -> RenderableType:
+        rows_max = max(3, self._out.height - 6)
+        now_us = self._runtime.now_us()
+        with self._lock:
+            return tree.render(self._view, self._out, now_us, rows_max=rows_max, live=True)
+
+    def show(self, view: RunView, event: types_pb2.Event) -> None:
+        pass  # The next drawing shows it.
+
+    def close(self, made: SyncClient, view: RunView) -> None:
+        now_us = self._runtime.now_us()
+        self._out.print(tree.render(view, self._out, now_us, rows_max=_LAST_TREE_ROWS, live=False))
+        self._out.print()
+        _last_words(made, view, self._out)
+
+
+def _last_words(made: SyncClient, view: RunView, out: Console) -> None:
+    """Print the answer, and beside the output how to go on."""
+    run, name = view.run, name_of(view.run)
+    if run.status == RunStatus.SUCCEEDED:
+        answers.put(answers.read(made, run), out, name)
+    if said := words.advice(run, name):
+        note(said)

@@ -1,0 +1,99 @@
+"""What people give on the command line or in a file: a run's input, and a plan."""
+
+from __future__ import annotations
+
+import base64
+import json
+import sys
+from pathlib import Path
+from typing import Any, cast
+
+from google.protobuf import json_format
+
+from stepwell.cli.exits import CliError
+from stepwell_client.v1 import types_pb2
+
+_ENUMS = {
+    "effect": "EFFECT_",
+    "onFailure": "ON_FAILURE_",
+    "on_failure": "ON_FAILURE_",
+}
+
+
+def run_input(text: str) -> types_pb2.Payload:
+    """Return the payload for `--input`: JSON as it stands, or `@FILE`, `@-` for standard input."""
+    if text.startswith("@"):
+        return _payload(_read(text[1:]))
+    try:
+        json.loads(text)
+    except ValueError as error:
+        raise CliError(
+            f"--input is no JSON ({error}); quote text as '\"text\"', or name a file with @FILE"
+        ) from None
+    return types_pb2.Payload(data=text.encode(), media_type="application/json")
+
+
+def _read(name: str) -> bytes:
+    if name == "-":
+        return sys.stdin.buffer.read()
+    try:
+        return Path(name).read_bytes()
+    except OSError as error:
+        raise CliError(f"{name} can't be read: {error.strerror}") from None
+
+
+def _payload(data: bytes) -> types_pb2.Payload:
+    """Return JSON as JSON, other text as text, and the rest as bytes."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return types_pb2.Payload(data=data, media_type="application/octet-stream")
+    try:
+        json.loads(text)
+    except ValueError:
+        return types_pb2.Payload(data=data, media_type="text/plain; charset=utf-8")
+    return types_pb2.Payload(data=data, media_type="application/json")
+
+
+def plan(name: str) -> types_pb2.PlanDraft:
+    """Return the plan of a JSON file: a list of tasks, or an object with `tasks`.
+
+    A task has the fields of the protocol's TaskSpec, with `id` for `task_id`, any JSON as `input`, and
+    enums without their prefix: `{"id": "b", "type": "count", "depends_on": ["a"], "input": {"n": 1}}`.
+    """
+    try:
+        given: Any = json.loads(_read(name))
+    except ValueError as error:
+        raise CliError(f"{name} is no JSON: {error}") from None
+    if isinstance(given, dict):
+        given = cast("dict[str, Any]", given).get("tasks")
+    if not isinstance(given, list) or not given:
+        raise CliError(f'{name} holds no tasks; it is {{"tasks": [{{"id": "a"}}, …]}}')
+    made = types_pb2.PlanDraft()
+    for place, task in enumerate(cast("list[Any]", given)):
+        where = f"{name}: tasks[{place}]"
+        if not isinstance(task, dict):
+            raise CliError(f"{where} is no object")
+        try:
+            json_format.ParseDict(_task(cast("dict[str, Any]", task)), made.tasks.add())
+        except json_format.ParseError as error:
+            raise CliError(f"{where}: {' '.join(str(error).split())}") from None
+    return made
+
+
+def _task(given: dict[str, Any]) -> dict[str, Any]:
+    """Return a task as the protocol's JSON has it."""
+    task = dict(given)
+    if "id" in task:
+        task["taskId"] = task.pop("id")
+    if task.get("input") is not None:
+        data = json.dumps(task["input"], ensure_ascii=False).encode()
+        task["input"] = {
+            "data": base64.b64encode(data).decode(),
+            "mediaType": "application/json",
+        }
+    for name, prefix in _ENUMS.items():
+        word = task.get(name)
+        if isinstance(word, str) and not word.startswith(prefix):
+            task[name] = prefix + word.upper()
+    return task

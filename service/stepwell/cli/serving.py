@@ -1,0 +1,82 @@
+"""What `serve` and `store` share: settings from flags, a banner, and the end in order."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from stepwell.cli import signals
+from stepwell.cli.exits import CliError, Exit
+from stepwell.cli.terminal import note
+from stepwell.config import Settings, SettingsRefused, load
+from stepwell.core.errors import StoreError
+from stepwell.rpc import logs
+from stepwell.rpc.server import Server
+from stepwell.stores import mask_url
+
+_SURVIVES = {
+    "VOLATILE": "nothing: it is gone with this process",
+    "PROCESS": "the end of any process",
+    "POWER": "a power cut",
+    "NODE": "the loss of this machine",
+}
+
+
+def settings(flags: Mapping[str, Mapping[str, Any] | Any]) -> Settings:
+    """Return the settings; flags that were not given are left to the environment and the file."""
+    given: dict[str, Any] = {}
+    for name, value in flags.items():
+        if isinstance(value, Mapping):
+            group = {key: one for key, one in value.items() if one is not None}
+            if group:
+                given[name] = group
+        elif value is not None:
+            given[name] = value
+    try:
+        return load(given)
+    except SettingsRefused as error:
+        raise CliError(str(error)) from error
+
+
+def serve(wanted: Settings, make: Callable[[Settings], Server], kind: str) -> int:
+    """Serve until a signal; return the exit code."""
+    logs.configure(wanted.log)
+    try:
+        asyncio.run(_serve(wanted, make, kind))
+    except SettingsRefused as error:
+        raise CliError(str(error)) from error
+    except StoreError as error:
+        raise CliError(error.message, Exit.FAILED) from error
+    return Exit.DONE
+
+
+async def _serve(wanted: Settings, make: Callable[[Settings], Server], kind: str) -> None:
+    with signals.stopping() as stop:
+        server = make(wanted)
+        async with server:
+            for line in banner(server, wanted, kind):
+                print(line, flush=True)
+            await stop.wait()
+            note("draining; Ctrl-C again quits at once")
+            # What isn't done in time is cut off by the server itself.
+            await server.drain()
+    print("stopped", flush=True)
+
+
+def banner(server: Server, wanted: Settings, kind: str) -> Sequence[str]:
+    """Return what people want to know at the start."""
+    info = server.parts.store_info
+    survives = _SURVIVES.get(info.durability, "")
+    lines = [
+        f"{kind} listens on {' and '.join(server.addresses)}",
+        f"  store    {mask_url(wanted.store.url.get_secret_value())}",
+        f"  durable  {info.durability}: what is acknowledged survives {survives}",
+    ]
+    if info.detail:
+        lines[-1] += f" ({info.detail})"
+    if wanted.auth.mint:
+        lines.append(f"  token    {wanted.auth.token_file}")
+    if server.metrics_port:
+        lines.append(f"  metrics  http://127.0.0.1:{server.metrics_port}/metrics")
+    return lines

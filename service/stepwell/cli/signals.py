@@ -1,0 +1,37 @@
+"""SIGTERM and Ctrl-C: the first one asks a process to come to its end, the second one ends it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from stepwell.cli.exits import Exit
+
+_NUMBERS = (signal.SIGTERM, signal.SIGINT)
+
+
+@contextmanager
+def stopping() -> Iterator[asyncio.Event]:
+    """Return an event of the running loop that is set by the first signal.
+
+    At the second one the process is gone at once, as it would be by `kill -9`: nothing that was
+    acknowledged is lost by that.
+    """
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+
+    def on_signal() -> None:
+        if stop.is_set():
+            os._exit(Exit.INTERRUPTED)
+        stop.set()
+
+    for number in _NUMBERS:
+        loop.add_signal_handler(number, on_signal)
+    try:
+        yield stop
+    finally:
+        for number in _NUMBERS:
+            loop.remove_signal_handler(number)

@@ -1,0 +1,77 @@
+"""Words for the terminal: nothing that comes from a run may steer it, and times are for people."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from google.protobuf.timestamp_pb2 import Timestamp
+
+_MARK = "\N{REPLACEMENT CHARACTER}"
+# C0, DEL and C1 controls, and the marks that turn the direction of writing.
+_CONTROLS = [*range(0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
+_HARMLESS = {code: _MARK for code in _CONTROLS}
+_ONE_LINE = _HARMLESS | {ord("\n"): " ", ord("\t"): " ", ord("\r"): " "}
+_LINES = _HARMLESS | {ord("\n"): "\n", ord("\t"): "\t", ord("\r"): ""}
+_IN_JSON = {code: f"\\u{code:04x}" for code in _CONTROLS if code >= 0x7F}
+
+US = 1_000_000
+
+
+def one_line(text: str, chars_max: int = 400) -> str:
+    """Return text as one harmless line."""
+    line = " ".join(text[: 4 * chars_max].translate(_ONE_LINE).split())
+    return line if len(line) <= chars_max else line[: chars_max - 1] + "…"
+
+
+def lines(text: str) -> str:
+    """Return text with its line breaks and without anything that steers a terminal."""
+    return text.translate(_LINES)
+
+
+def json_safe(text: str) -> str:
+    """Return JSON with the controls that `json` leaves in strings written as escapes."""
+    return text.translate(_IN_JSON)
+
+
+def micros(moment: Timestamp) -> int:
+    """Return a moment in microseconds since 1970; 0: there is none."""
+    return moment.seconds * US + moment.nanos // 1_000
+
+
+def span(us: int) -> str:
+    """Return a duration: `0.31s`, `12.3s`, `3m05s`, `2h10m`, `3d04h`."""
+    seconds = max(0, us) / US
+    if seconds < 9.995:
+        return f"{seconds:.2f}s"
+    if seconds < 59.95:
+        return f"{seconds:.1f}s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes}m{rest:02}s"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 24:
+        return f"{hours}h{minutes:02}m"
+    return f"{hours // 24}d{hours % 24:02}h"
+
+
+def ago(us: int) -> str:
+    """Return how long ago something was: `now`, `14s ago`, `3d ago`."""
+    seconds = us // US
+    if seconds < 1:
+        return "now"
+    for size, letter in ((86_400, "d"), (3_600, "h"), (60, "m")):
+        if seconds >= size:
+            return f"{seconds // size}{letter} ago"
+    return f"{seconds}s ago"
+
+
+def moment(us: int) -> str:
+    """Return a moment in local time, to the second."""
+    if not us:
+        return "-"
+    return datetime.fromtimestamp(us / US, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def count(number: int, noun: str) -> str:
+    """Return `1 task`, `2 tasks`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,279 @@
+"""The task tree: a run's steps and tasks as rows that fit the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from stepwell.cli import words
+from stepwell.cli.text import US, count, micros, one_line, span
+from stepwell.cli.view import RunView
+from stepwell.cli.words import Sign
+from stepwell_client import ENDED, ExecutionStatus, StepKind, TaskStatus, word
+from stepwell_client.v1 import types_pb2
+
+_SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+_INDENT_MAX = 5
+_BAR_CELLS = 24
+_LATEST = 5
+"""So many of those that ended last are shown before those that are still to come."""
+_KIND_ORDER = {StepKind.PLAN: 0, StepKind.TASK: 1, StepKind.REFLECT: 2, StepKind.SYNTHESIZE: 3}
+_RANK: dict[int, int] = {
+    TaskStatus.RUNNING: 0,
+    TaskStatus.FAILED: 0,
+    TaskStatus.BLOCKED: 0,
+    TaskStatus.READY: 2,
+    TaskStatus.PENDING: 3,
+    TaskStatus.COMPLETED: 4,
+    TaskStatus.SKIPPED: 5,
+    TaskStatus.CANCELLED: 5,
+}
+"""Which rows are shown first where not all have room."""
+
+
+class Row(NamedTuple):
+    """A line of the tree."""
+
+    order: tuple[int, int, int]
+    rank: int
+    indent: int
+    sign: Sign
+    name: str
+    title: str
+    took_us: int
+    note: str
+    ended_us: int = 0
+    kind: str = ""
+    """What it is counted as where it is left out."""
+
+
+def rows(view: RunView, now_us: int) -> list[Row]:
+    """Return all rows, in order."""
+    made = [_step_row(view, one, now_us) for one in _last_attempts(view)]
+    attempts = {one.task_id: one for one in view.open.values()}
+    for place, (task_id, indent) in enumerate(_nested(view)):
+        task = view.tasks[task_id]
+        iteration = view.iterations.get(task.revision, view.run.iteration)
+        order = (iteration, _KIND_ORDER[StepKind.TASK], place)
+        made.append(_task_row(view, task, attempts.get(task_id), order, indent, now_us))
+    return sorted(made, key=lambda row: row.order)
+
+
+def chosen(all_rows: Sequence[Row], rows_max: int) -> tuple[list[Row], str]:
+    """Return the rows that find room, and a line about those that don't."""
+    if len(all_rows) <= rows_max:
+        return list(all_rows), ""
+    latest = sorted((row.ended_us for row in all_rows), reverse=True)[:_LATEST][-1] or 1
+    ranked = sorted(
+        all_rows,
+        key=lambda row: (min(row.rank, 1) if row.ended_us >= latest else row.rank, row.order),
+    )
+    kept = sorted(ranked[: max(1, rows_max - 1)], key=lambda row: row.order)
+    left: dict[str, int] = {}
+    for row in ranked[max(1, rows_max - 1) :]:
+        left[row.kind] = left.get(row.kind, 0) + 1
+    return kept, "… and " + ", ".join(f"{number:,} {kind}" for kind, number in left.items())
+
+
+def render(
+    view: RunView, console: Console, now_us: int, *, rows_max: int, live: bool, exact: bool = False
+) -> RenderableType:
+    """Return the run's head and its tree."""
+    fancy = console.encoding.lower().startswith("utf")
+    kept, left = chosen(rows(view, now_us), rows_max)
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    titled = any(row.title for row in kept)
+    grid.add_column(no_wrap=True, overflow="ellipsis", max_width=max(24, console.width // 2))
+    if titled:
+        grid.add_column(no_wrap=True, overflow="ellipsis", max_width=max(16, console.width // 4))
+    grid.add_column(no_wrap=True, justify="right", min_width=6)
+    grid.add_column(no_wrap=True, overflow="ellipsis", style="dim")
+    iterations = {row.order[0] for row in kept}
+    iteration = 0
+    for row in kept:
+        if len(iterations) > 1 and row.order[0] != iteration:
+            iteration = row.order[0]
+            grid.add_row(Text(f"  iteration {iteration}", style="dim"))
+        sign = row.sign.sign if fancy else row.sign.plain
+        if live and fancy and row.sign is words.RUNNING:
+            sign = _SPINNER[now_us * 10 // US % len(_SPINNER)]
+        name = Text("  " * (row.indent + 1))
+        name.append(f"{sign} ", style=row.sign.style)
+        name.append(row.name, style="dim" if row.sign.style == "dim" else "")
+        took = Text(span(row.took_us) if row.took_us else "")
+        titles = [Text(row.title)] if titled else []
+        grid.add_row(name, *titles, took, Text(row.note))
+    parts: list[RenderableType] = [*_head(view, now_us, fancy=fancy, exact=exact), grid]
+    if left:
+        parts.append(Text(f"  {left}", style="dim"))
+    return Group(*parts)
+
+
+def _head(view: RunView, now_us: int, *, fancy: bool, exact: bool) -> Iterator[Text]:
+    run = view.run
+    yield Text(one_line(run.spec.goal) or "(no goal)", style="bold", no_wrap=True, overflow="ellipsis")
+    line = Text(no_wrap=True, overflow="ellipsis")
+    line.append(run.spec.run_id[:8], style="bold")
+    line.append("  ")
+    line.append(words.status(run), style=words.STATUS_STYLES.get(run.status, ""))
+    place = words.where(view)
+    rest = [part for part in (place, span(view.took_us(now_us)), words.tasks(run)) if part]
+    line.append("  " + " · ".join(rest))
+    yield line
+    if run.counts.total and run.status not in ENDED:
+        yield _bar(run.counts, fancy=fancy)
+    said = words.blocked(run, exact=exact)
+    waited_us = now_us - micros(run.blocked_since_time)
+    if said and waited_us > US:
+        yield Text(f"{said} ({span(waited_us)})", style="yellow")
+    if run.status not in ENDED:
+        return
+    if why := words.failure(run.failure):
+        yield Text(why, style="red")
+
+
+def _bar(counts: types_pb2.Counts, *, fancy: bool) -> Text:
+    full, empty = ("█", "░") if fancy else ("#", "-")
+    bad = counts.failed + counts.skipped + counts.cancelled
+    done = counts.completed * _BAR_CELLS // counts.total
+    lost = bad * _BAR_CELLS // counts.total
+    bar = Text()
+    bar.append(full * done, style="green")
+    bar.append(full * lost, style="red")
+    bar.append(empty * (_BAR_CELLS - done - lost), style="dim")
+    bar.append(f" {(counts.completed + bad) * 100 // counts.total}%")
+    return bar
+
+
+def _last_attempts(view: RunView) -> list[types_pb2.Execution]:
+    """Return the newest attempt at each PLAN, REFLECT and SYNTHESIZE step."""
+    last: dict[tuple[int, int], types_pb2.Execution] = {}
+    for one in view.steps.values():
+        key = (one.iteration, one.kind)
+        if key not in last or last[key].attempt <= one.attempt:
+            last[key] = one
+    return list(last.values())
+
+
+def _step_row(view: RunView, one: types_pb2.Execution, now_us: int) -> Row:
+    sign, rank, kind = words.FAILED, 0, "failed"
+    if one.status == ExecutionStatus.COMPLETED:
+        sign, rank, kind = words.DONE, 1, "completed"
+    elif one.status == ExecutionStatus.LEASED:
+        sign, rank, kind = words.RUNNING, 0, "running"
+    elif one.status == ExecutionStatus.READY:
+        sign, rank, kind = words.READY, 0, "ready"
+    elif one.status in (ExecutionStatus.RELEASED, ExecutionStatus.CANCELLED):
+        sign, rank, kind = words.SKIPPED, 3, "handed back"
+    began, ended = micros(one.leased_time), micros(one.ended_time)
+    decided = one_line(view.decisions.get(one.execution_id, ""))
+    note = words.failure(one.failure) or decided
+    if sign is words.READY and one.attempt > 1:
+        note = _again(one, now_us)
+    return Row(
+        order=(one.iteration, _KIND_ORDER.get(StepKind(one.kind), 9), 0),
+        rank=rank,
+        indent=0,
+        sign=sign,
+        name=words.STEP_NAMES.get(one.kind, str(one.kind)),
+        title="",
+        took_us=(ended or now_us) - began if began else 0,
+        note=_with_attempt(note, one.attempt),
+        ended_us=ended,
+        kind=kind,
+    )
+
+
+def _task_row(
+    view: RunView,
+    task: types_pb2.Task,
+    attempt: types_pb2.Execution | None,
+    order: tuple[int, int, int],
+    indent: int,
+    now_us: int,
+) -> Row:
+    spec = view.specs.get(task.task_id)
+    title = one_line(spec.title, 80) if spec is not None else ""
+    began, ended = micros(task.started_time), micros(task.ended_time)
+    took = (ended or now_us) - began if began and task.status != TaskStatus.PENDING else 0
+    return Row(
+        order=order,
+        rank=_RANK.get(task.status, 4),
+        indent=indent,
+        sign=words.TASK_SIGNS.get(task.status, words.PENDING),
+        name=one_line(task.task_id),
+        title=title,
+        took_us=took,
+        note=_with_attempt(_task_note(view, task, attempt, now_us), task.attempts),
+        ended_us=ended,
+        kind=word(TaskStatus, task.status).lower(),
+    )
+
+
+def _task_note(
+    view: RunView, task: types_pb2.Task, attempt: types_pb2.Execution | None, now_us: int
+) -> str:
+    if task.status == TaskStatus.PENDING:
+        return _waits_for(view, task.task_id)
+    if task.status == TaskStatus.READY and attempt is not None:
+        return _again(attempt, now_us)
+    if task.status == TaskStatus.BLOCKED:
+        question = view.questions.get(task.input_id)
+        if question is not None:
+            return f"asks: {one_line(question.prompt)}"
+        return "waits for an answer" if task.input_id else "nobody knows what came of it"
+    return words.failure(task.failure)
+
+
+def _again(attempt: types_pb2.Execution, now_us: int) -> str:
+    """Return when a step that was tried before is tried again."""
+    delay_us = attempt.delay.seconds * US + attempt.delay.nanos // 1_000
+    left = micros(attempt.offered_time) + delay_us - now_us
+    return f"again in {span(left)}" if delay_us and left > 0 else "ready for a worker"
+
+
+def _waits_for(view: RunView, task_id: str) -> str:
+    spec = view.specs.get(task_id)
+    settled = (TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.SKIPPED)
+    names = [
+        one
+        for one in (spec.depends_on if spec is not None else ())
+        if one not in view.tasks or view.tasks[one].status not in settled
+    ]
+    if not names:
+        return ""
+    more = f" and {count(len(names) - 2, 'other')}" if len(names) > 2 else ""
+    return f"after {', '.join(one_line(name) for name in names[:2])}{more}"
+
+
+def _with_attempt(note: str, attempt: int) -> str:
+    if attempt <= 1:
+        return note
+    return f"attempt {attempt}: {note}" if note else f"attempt {attempt}"
+
+
+def _nested(view: RunView) -> Iterator[tuple[str, int]]:
+    """Yield task ids with their indents: a task stands below the last one that it depends on."""
+    places = {task_id: place for place, task_id in enumerate(view.tasks)}
+    children: dict[str, list[str]] = {}
+    roots: list[str] = []
+    for task_id, task in view.tasks.items():
+        spec = view.specs.get(task_id)
+        above = [
+            one
+            for one in (spec.depends_on if spec is not None else ())
+            if one in places and view.tasks[one].revision == task.revision and one != task_id
+        ]
+        if above:
+            children.setdefault(max(above, key=places.__getitem__), []).append(task_id)
+        else:
+            roots.append(task_id)
+    stack = [(task_id, 0) for task_id in reversed(roots)]
+    while stack:
+        task_id, depth = stack.pop()
+        yield task_id, min(depth, _INDENT_MAX)
+        stack += [(child, depth + 1) for child in reversed(children.get(task_id, []))]

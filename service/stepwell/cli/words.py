@@ -1,0 +1,155 @@
+"""How a run stands, in words, colours and signs."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from stepwell.cli.text import count, one_line
+from stepwell.cli.view import RunView
+from stepwell_client import (
+    ENDED,
+    BlockedKind,
+    PauseReason,
+    Phase,
+    RunStatus,
+    StepKind,
+    TaskStatus,
+    word,
+)
+from stepwell_client.v1 import types_pb2
+
+STATUS_STYLES: dict[int, str] = {
+    RunStatus.QUEUED: "dim",
+    RunStatus.RUNNING: "cyan",
+    RunStatus.WAITING: "yellow",
+    RunStatus.PAUSED: "yellow",
+    RunStatus.SUCCEEDED: "green",
+    RunStatus.FAILED: "bold red",
+    RunStatus.CANCELLED: "magenta",
+}
+
+
+class Sign(NamedTuple):
+    """What stands before a row."""
+
+    sign: str
+    plain: str
+    """For terminals that can't show the other."""
+    style: str
+
+
+DONE = Sign("✓", "+", "green")
+RUNNING = Sign("●", "*", "cyan")
+READY = Sign("◌", "o", "")
+PENDING = Sign("○", ".", "dim")
+BLOCKED = Sign("?", "?", "yellow")
+FAILED = Sign("✗", "x", "bold red")
+SKIPPED = Sign("⊘", "-", "dim")
+
+TASK_SIGNS: dict[int, Sign] = {
+    TaskStatus.PENDING: PENDING,
+    TaskStatus.READY: READY,
+    TaskStatus.RUNNING: RUNNING,
+    TaskStatus.BLOCKED: BLOCKED,
+    TaskStatus.COMPLETED: DONE,
+    TaskStatus.FAILED: FAILED,
+    TaskStatus.SKIPPED: SKIPPED,
+    TaskStatus.CANCELLED: SKIPPED,
+}
+STEP_NAMES: dict[int, str] = {
+    StepKind.PLAN: "plan",
+    StepKind.REFLECT: "reflect",
+    StepKind.SYNTHESIZE: "synthesize",
+}
+
+
+def status(run: types_pb2.Run) -> str:
+    """Return the run's status as one word."""
+    return word(RunStatus, run.status)
+
+
+def failure(one: types_pb2.Failure) -> str:
+    """Return why something failed, in one line; empty: nothing did."""
+    return one_line(": ".join(part for part in (one.kind, one.message) if part))
+
+
+def where(view: RunView) -> str:
+    """Return the phase and the iteration."""
+    run = view.run
+    phase = "" if run.phase == Phase.DONE else word(Phase, run.phase).lower()
+    iteration = f"iteration {run.iteration} of {run.spec.max_iterations}"
+    parts = [phase, iteration if run.iteration > 1 or StepKind.REFLECT in run.stages else ""]
+    return " · ".join(part for part in parts if part)
+
+
+def tasks(run: types_pb2.Run) -> str:
+    """Return how many tasks are done, and how many ended otherwise."""
+    counts = run.counts
+    if not counts.total:
+        return "no tasks yet" if run.status not in ENDED else "no tasks"
+    parts = [f"{counts.completed:,} of {count(counts.total, 'task')}"]
+    for name in ("failed", "skipped", "cancelled"):
+        number = getattr(counts, name)
+        if number:
+            parts.append(f"{number:,} {name}")
+    return ", ".join(parts)
+
+
+def blocked(run: types_pb2.Run, *, exact: bool) -> str:
+    """Return what the run waits for and who can help; empty: nothing.
+
+    `exact`: as the service told it; events alone don't tell a busy worker from an absent one.
+    """
+    kind, queue = run.blocked_on, run.spec.queue
+    if run.status in ENDED:
+        return ""
+    if kind == BlockedKind.WORKER and exact:
+        return (
+            f"no worker serves queue {queue!r}; start one: "
+            f"stepwell worker MODULE:AGENT --queue {queue}"
+        )
+    if kind in (BlockedKind.WORKER, BlockedKind.CAPACITY):
+        return f"no worker of queue {queue!r} is free"
+    if kind == BlockedKind.INPUT:
+        return "a person is asked for something"
+    if kind == BlockedKind.TIMER:
+        return "a back-off or a start delay has to pass"
+    if kind == BlockedKind.UNKNOWN_OUTCOME:
+        return "a task that may run only once was lost while it ran: nobody knows what came of it"
+    if run.status == RunStatus.PAUSED or kind == BlockedKind.BUDGET:
+        return pause(run)
+    return ""
+
+
+def pause(run: types_pb2.Run) -> str:
+    """Return why a run is paused."""
+    why = {
+        PauseReason.BUDGET_EXHAUSTED: "its budget is used up",
+        PauseReason.NO_PROGRESS: "it made no progress",
+        PauseReason.INPUT_EXPIRED: "nobody answered in time",
+    }.get(PauseReason(run.pause_reason), "paused")
+    said = one_line(run.reason)
+    return f"{why}: {said}" if said else why
+
+
+def ending(view: RunView, took: str) -> str:
+    """Return the sentence with which a command that followed a run ends."""
+    run = view.run
+    said = {
+        RunStatus.SUCCEEDED: f"succeeded in {took}, {tasks(run)}",
+        RunStatus.FAILED: f"failed after {took}: {failure(run.failure) or 'no reason was given'}",
+        RunStatus.CANCELLED: f"was cancelled after {took}",
+        RunStatus.PAUSED: f"stands still after {took}: {pause(run)}",
+        RunStatus.WAITING: f"waits after {took}: {blocked(run, exact=True)}",
+    }.get(RunStatus(run.status), f"is {status(run)}")
+    reason = one_line(run.reason) if run.status == RunStatus.CANCELLED else ""
+    return f"{said}: {reason}" if reason else said
+
+
+def advice(run: types_pb2.Run, name: str) -> str:
+    """Return the command that goes on from here; empty: there is none."""
+    if run.status in (RunStatus.FAILED, RunStatus.PAUSED):
+        return f"go on: stepwell resume {name}"
+    if run.status == RunStatus.WAITING:
+        return f"follow it on: stepwell watch {name} --wait"
+    return ""

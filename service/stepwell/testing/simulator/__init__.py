@@ -1,0 +1,85 @@
+"""The simulator: the real loop, executor, watch and worker protocol in virtual time, by a seed.
+
+Nothing is mocked but the world: the event loop's clock, the network, and a store that can fail. A seed
+draws who takes part, what the runs are and what goes wrong; a witness checks the invariants of
+RELIABILITY.md by their names. The same seed gives the same history, in every process.
+
+    python -m stepwell.testing.simulator --seed 7
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, NamedTuple
+
+import structlog.testing
+
+from stepwell.stores import open_store
+from stepwell.testing.simulator.chance import Chance
+from stepwell.testing.simulator.loop import Spinning, Stalled, VirtualLoop
+from stepwell.testing.simulator.report import Failure, describe
+from stepwell.testing.simulator.runtime import SimRuntime
+from stepwell.testing.simulator.setting import Setting
+from stepwell.testing.simulator.setting import draw as draw_setting
+from stepwell.testing.simulator.violation import InvariantViolation
+from stepwell.testing.simulator.world import World
+
+__all__ = [
+    "Chance",
+    "Failure",
+    "InvariantViolation",
+    "Outcome",
+    "Setting",
+    "VirtualLoop",
+    "simulate",
+]
+
+
+class Outcome(NamedTuple):
+    """What a simulation came to."""
+
+    seed: int
+    hash: str
+    """Of its whole history."""
+    commits: int
+    seen: Counter[str]
+    """How often each rare thing happened."""
+    lines: list[str]
+    """The history."""
+
+
+def simulate(seed: int, *, setting: Setting | None = None) -> Outcome:
+    """Play one seed to its end.
+
+    Raises:
+        Failure: an invariant did not hold; it says which, how to replay it, and dumps the rows.
+    """
+    chance = Chance(f"stepwell {seed}")
+    loop = VirtualLoop()
+    logs: list[Any] = []
+    # The store outlives every replica, so its clock does too.
+    runtime = SimRuntime(loop, chance.of("world"))
+    store = loop.run_until_complete(open_store("memory://", runtime=runtime))
+    world = World(setting or draw_setting(chance.of("setting")), loop, runtime, store, chance)
+    try:
+        with structlog.testing.capture_logs() as logs:
+            loop.run_until_complete(world.play())
+        _no_defect_was_logged(logs)
+    except (InvariantViolation, Stalled, Spinning) as found:
+        raise Failure(seed, *describe(found, world)) from found
+    finally:
+        loop.close()
+    for replica in world.replicas:
+        world.history.seen.update(replica.store.seen)
+    seen = world.history.seen
+    return Outcome(seed, world.history.hash, len(world.ledger.order), seen, world.history.lines)
+
+
+def _no_defect_was_logged(logs: list[Any]) -> None:
+    """A turn that broke by anything but an error of the service is a defect."""
+    for entry in logs:
+        if entry.get("log_level") == "error":
+            error = entry.get("exc_info")
+            raise InvariantViolation("DEFECT", f"{entry.get('event')}: {error!r}") from (
+                error if isinstance(error, BaseException) else None
+            )

@@ -1,0 +1,345 @@
+"""One simulation: everyone in it, the mishaps, and the two phases.
+
+In the safety phase everything goes wrong that may, and only invariants count. Then the faults stop,
+the dead are started again, callers do what runs wait for, and the liveness phase wants every run to
+end or to wait for something that it names.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import Any
+
+from stepwell.core.ports import Store
+from stepwell.core.states import ExecutionStatus, RunStatus, TaskStatus
+from stepwell.testing.faults import Faults
+from stepwell.testing.simulator.audit import audit
+from stepwell.testing.simulator.book import Book
+from stepwell.testing.simulator.chance import Chance
+from stepwell.testing.simulator.client import Client
+from stepwell.testing.simulator.history import History
+from stepwell.testing.simulator.ledger import Ledger
+from stepwell.testing.simulator.loop import VirtualLoop
+from stepwell.testing.simulator.network import Network, Weather
+from stepwell.testing.simulator.replica import CONFIG, Place, Replica
+from stepwell.testing.simulator.rules import FINAL
+from stepwell.testing.simulator.runtime import SimRuntime
+from stepwell.testing.simulator.setting import Setting
+from stepwell.testing.simulator.violation import InvariantViolation, holds
+from stepwell.testing.simulator.watcher import Watcher
+from stepwell.testing.simulator.worker import Character, Crew, Worker
+from stepwell.testing.simulator.workloads import draw as draw_workload
+
+STILL_S = 20.0
+"""So long nothing may happen to a run that could move, once faults have stopped: a lease and a look,
+with the longest work and back-off of the workloads on top."""
+LIVENESS_S = 400.0
+
+
+class World:
+    """Everyone in one simulation."""
+
+    def __init__(
+        self, setting: Setting, loop: VirtualLoop, runtime: SimRuntime, store: Store, chance: Chance
+    ) -> None:
+        self.setting = setting
+        self.loop = loop
+        self.runtime = runtime
+        self.store = store
+        self.chance = chance
+        self.history = History(loop.time)
+        self.ledger = Ledger(self.history, self.runtime.now_us, self.fail)
+        self.network = Network(self.runtime, chance.of("network"))
+        place = Place(
+            store, self.network, self.ledger, chance.of("replicas"), setting.skew_ms_max
+        )
+        self.replicas = [Replica(f"r{n}", place) for n in range(setting.replicas)]
+        self.clients = self._clients()
+        workloads = {client.key: client.workload for client in self.clients}
+        self.crew = Crew(
+            self.network, self.ledger, self.replicas, workloads, setting.tenants, self._died
+        )
+        self.workers: dict[str, Worker] = {}
+        """The newest instance of each."""
+        self.old_workers: list[Worker] = []
+        self.watchers = [
+            Watcher(f"watcher {client.key} {n}", client.key, self.network, self.replicas,
+                    self.ledger, chance.of(f"watcher {client.key} {n}"))
+            for client in self.clients
+            for n in range(setting.watchers)
+        ]
+        self.found: list[Exception] = []
+        self._over = asyncio.Event()
+        self.calm = False
+        self.last_seen: list[str] = []
+        """How the workers stood at the end."""
+
+    def _clients(self) -> list[Client]:
+        clients: list[Client] = []
+        for tenant_id in self.setting.tenants:
+            for number in range(self.setting.runs):
+                key = (tenant_id, f"run-{number}")
+                chance = self.chance.of(f"client {key}")
+                workload = draw_workload(chance)
+                clients.append(
+                    Client(key, workload, self.network, self.replicas, self.ledger, chance)
+                )
+        return clients
+
+    def fail(self, error: Exception) -> None:
+        """Note what was found; the first of it ends the simulation."""
+        self.found.append(error)
+        self._over.set()
+
+    # --- the whole ---
+
+    async def play(self) -> None:
+        """Play both phases and look at everything.
+
+        Raises:
+            InvariantViolation: an invariant did not hold, or something broke that never should.
+        """
+        self.loop.set_exception_handler(self._unhandled)
+        try:
+            phases = self.runtime.spawn(self._phases(), name="phases")
+            over = self.runtime.spawn(self._over.wait(), name="over")
+            await asyncio.wait((phases, over), return_when=asyncio.FIRST_COMPLETED)
+            if phases.done() and not phases.cancelled() and (error := phases.exception()):
+                self.found.append(error if isinstance(error, Exception) else Exception(str(error)))
+        finally:
+            await self._tear_down()
+        for found in self.found:
+            if isinstance(found, InvariantViolation):
+                raise found
+            raise InvariantViolation("DEFECT", f"{type(found).__name__}: {found}") from found
+
+    async def _phases(self) -> None:
+        setting = self.setting
+        self.network.weather = setting.weather
+        for replica in self.replicas:
+            replica.set_faults(setting.faults)
+            replica.start()
+        for number in range(setting.workers):
+            self._hire(self.chance.pick(setting.tenants), number)
+        for watcher in self.watchers:
+            self._spawn(watcher.follow(), watcher.name)
+        for client in self.clients:
+            meddling = setting.safety_s if setting.meddling else 0.0
+            self._spawn(client.meddle(meddling), f"client {client.key}")
+        if setting.mishaps_s:
+            self._spawn(self._mishaps(), "mishaps")
+        while self.loop.time() < setting.safety_s and not self._all_is_final():
+            await self.runtime.sleep(0.5)
+        self._calm_down()
+        await self._settle()
+        await self._watchers_saw_it_all()
+        await audit(self.store, self.ledger)
+
+    def _all_is_final(self) -> bool:
+        runs = [client.book.run for client in self.clients]
+        return all(run is not None and run.status in FINAL for run in runs)
+
+    def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        def ended(task: asyncio.Task[None]) -> None:
+            if not task.cancelled() and (error := task.exception()) is not None:
+                self.fail(error if isinstance(error, Exception) else Exception(str(error)))
+
+        self.runtime.spawn(work, name=name).add_done_callback(ended)
+
+    async def _tear_down(self) -> None:
+        workers = (*self.workers.values(), *self.old_workers)
+        self.last_seen = [repr(worker) for worker in workers]
+        for worker in workers:
+            worker.runtime.kill()
+        for replica in self.replicas:
+            if replica.up:
+                replica.crash()
+        await self.store.close()
+        current = asyncio.current_task()
+        left = [task for task in asyncio.all_tasks() if task is not current]
+        for task in left:
+            task.cancel()
+        if left:
+            await asyncio.wait(left)
+        await self.loop.shutdown_asyncgens()
+
+    def _unhandled(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        told = f"{context.get('message')}: {error!r}"
+        self.fail(error if isinstance(error, Exception) else RuntimeError(told))
+
+    # --- workers ---
+
+    def _hire(self, tenant_id: str, number: int) -> None:
+        name = f"w{number}"
+        chance = self.chance.of(f"{name} of {tenant_id}")
+        character = Character(
+            tenant_id=tenant_id,
+            worker_id=name,
+            slots=chance.between(1, 3),
+            work_ms_max=self.setting.work_ms_max,
+            stubborn=chance.pick([0.0, 0.3]) if not self.calm else 0.0,
+        )
+        self._begin(character, 1)
+
+    def _begin(self, character: Character, instance: int) -> None:
+        name = f"{character.worker_id} of {character.tenant_id}"
+        worker = Worker(character, instance, self.crew, self.chance.of(f"{name} {instance}"))
+        self.workers[name] = worker
+        worker.start()
+
+    def _died(self, worker: Worker) -> None:
+        """A step has killed its worker: it is started again a little later."""
+        self._spawn(self._restart(worker, 0.2), f"restart {worker.instance_id}")
+
+    async def _restart(self, worker: Worker, after_s: float, *, lingers: bool = False) -> None:
+        """Start the next instance; the old one is dead, or `lingers` and goes on."""
+        name = f"{worker.character.worker_id} of {worker.character.tenant_id}"
+        if lingers:
+            self.old_workers.append(worker)
+        else:
+            worker.kill()
+        await self.runtime.sleep(after_s)
+        if self.workers.get(name) is worker:
+            self._begin(worker.character, worker.instance + 1)
+
+    # --- mishaps ---
+
+    async def _mishaps(self) -> None:
+        chance = self.chance.of("mishaps")
+        while not self.calm:
+            await self.runtime.sleep(chance.random() * 2 * self.setting.mishaps_s)
+            if self.calm:
+                return
+            mishap = chance.pick(_MISHAPS)
+            self._spawn(mishap(self, chance), "mishap")
+
+    async def _crash_replica(self, chance: Chance) -> None:
+        replica = chance.pick(self.replicas)
+        if not replica.up:
+            return
+        replica.crash()
+        await self.runtime.sleep(chance.random() * 3)
+        if not replica.up:
+            replica.start()
+
+    async def _freeze_replica(self, chance: Chance) -> None:
+        replica = chance.pick(self.replicas)
+        if not replica.up:
+            return
+        store = replica.store
+        self.history.note(f"{replica.name} freezes")
+        store.freeze()
+        await self.runtime.sleep(chance.random() * 6)
+        store.thaw()
+
+    async def _crash_worker(self, chance: Chance) -> None:
+        if self.workers:
+            worker = chance.pick(list(self.workers.values()))
+            await self._restart(worker, chance.random() * 2, lingers=chance.happens(0.3))
+
+    async def _stop_worker(self, chance: Chance) -> None:
+        if self.workers:
+            worker = chance.pick(list(self.workers.values()))
+            self.history.note(f"{worker.instance_id} stops")
+            worker.stop()
+            await self.runtime.sleep(chance.random() * 2.5 * CONFIG.lease_ms / 1_000)
+            worker.cont()
+
+    async def _break_stream(self, chance: Chance) -> None:
+        if self.workers:
+            worker = chance.pick(list(self.workers.values()))
+            if worker.stream is not None:
+                worker.stream.tear()
+
+    # --- liveness ---
+
+    def _calm_down(self) -> None:
+        self.history.note("faults stop")
+        self.calm = True
+        self.network.weather = Weather(delay_ms_max=2)
+        for replica in self.replicas:
+            replica.set_faults(Faults())
+            replica.store.thaw()
+            if not replica.up:
+                replica.start()
+        for worker in self.old_workers:
+            worker.kill()
+        for worker in tuple(self.workers.values()):
+            worker.cont()
+            if worker.replaced:
+                # It was told that a newer instance is here, which by now is gone.
+                self._spawn(self._restart(worker, 0.1), f"restart {worker.instance_id}")
+        served = {worker.character.tenant_id for worker in self.workers.values()}
+        for tenant_id in self.setting.tenants:
+            if tenant_id not in served:
+                self._hire(tenant_id, len(self.workers))
+
+    async def _settle(self) -> None:
+        """Wait until every run has ended or waits; a run that could move and doesn't is a violation."""
+        since = self.loop.time()
+        while True:
+            for client in self.clients:
+                with suppress(KeyError):
+                    await client.care()
+            books = [client.book for client in self.clients]
+            if all(_rests(book) for book in books):
+                return
+            now = self.loop.time()
+            for client in self.clients:
+                self._check_moves(client, now, since)
+            await self.runtime.sleep(1.0)
+
+    def _check_moves(self, client: Client, now: float, since: float) -> None:
+        book = client.book
+        if _rests(book):
+            return
+        last = book.applied[-1].now_us - self.runtime.now_us() if book.applied else 0
+        still_s = min(-last / 1_000_000, now - since)
+        name = "L3" if not any(_is_taken(book)) else "L2"
+        status = book.run.status if book.run else "unborn"
+        moves = still_s < STILL_S
+        holds(moves, name, f"{book.key}: {status}, and nothing for {still_s:.0f} s: {_open(book)}")
+        late = now - since > LIVENESS_S
+        poisoned = "S13" if client.workload.poison else "L1"
+        holds(not late, poisoned, f"{book.key}: no end after {LIVENESS_S:.0f} s: {_open(book)}")
+
+    async def _watchers_saw_it_all(self) -> None:
+        """With nothing lost any more, no watcher lags longer than a poll and a second (E10)."""
+        for watcher in self.watchers:
+            watcher.steady = True
+        await self.runtime.sleep(3.0)
+        for watcher in self.watchers:
+            events = len(self.ledger.book(watcher.key).events)
+            told = f"{watcher.name} saw {watcher.after} of {events} events"
+            holds(watcher.after == events, "E10", told)
+
+
+def _rests(book: Book) -> bool:
+    """Tell whether a run has ended or waits for something that it names."""
+    run = book.run
+    if run is None or not run.ended:
+        blocked = any(task.status is TaskStatus.BLOCKED for task in book.tasks.values())
+        waits = run is not None and run.status in (RunStatus.PAUSED, RunStatus.WAITING)
+        return waits and (run.status is RunStatus.PAUSED or blocked) and not book.leased()
+    return True
+
+
+def _is_taken(book: Book) -> list[bool]:
+    return [execution.status is ExecutionStatus.LEASED for execution in book.open()]
+
+
+def _open(book: Book) -> list[str]:
+    return [f"{one.execution_id} {one.status}" for one in book.open()]
+
+
+_MISHAPS = (
+    World._crash_replica,
+    World._crash_worker,
+    World._crash_worker,
+    World._stop_worker,
+    World._freeze_replica,
+    World._break_stream,
+)

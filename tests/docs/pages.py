@@ -1,0 +1,41 @@
+"""The documents as their readers use them: what stands in fences, ready to be run."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from types import CodeType
+from typing import NamedTuple
+
+TOP = Path(__file__).resolve().parents[2]
+PAGES = (
+    TOP / "README.md",
+    TOP / "CONTRIBUTING.md",
+    TOP / "CHANGELOG.md",
+    *(TOP / "docs").glob("*.md"),
+)
+
+_FENCE = re.compile(r"^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+class Block(NamedTuple):
+    """A fenced block, and the line of the page that it begins in."""
+
+    language: str
+    text: str
+    line: int
+
+
+def blocks(page: Path, language: str) -> list[Block]:
+    """Return a page's blocks in a language, in their order."""
+    text = page.read_text(encoding="utf-8")
+    return [
+        Block(language, found["text"], text.count("\n", 0, found.start("text")) + 1)
+        for found in _FENCE.finditer(text)
+        if found["language"] == language
+    ]
+
+
+def compiled(page: Path, block: Block) -> CodeType:
+    """Return a Python block as code whose tracebacks name the page and its lines."""
+    return compile("\n" * (block.line - 1) + block.text, str(page), "exec")

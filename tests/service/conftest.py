@@ -1,0 +1,275 @@
+"""A real server on a free port, and raw stubs for clients: what a stranger's code would use."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import google.rpc.error_details_pb2 as error_details_pb2
+import google.rpc.status_pb2 as status_pb2
+import grpc
+import grpc.aio
+import pytest
+from google.protobuf.message import Message
+from stepwell.config import (
+    AuthSettings,
+    ExecutorSettings,
+    GrpcSettings,
+    Settings,
+    StaticToken,
+    StoreSettings,
+    WatchSettings,
+)
+from stepwell.core.ports import Store
+from stepwell.rpc.server import Server
+from stepwell_client.v1 import orchestrator_pb2 as opb
+from stepwell_client.v1 import orchestrator_pb2_grpc, types_pb2, worker_pb2_grpc
+from stepwell_client.v1 import worker_pb2 as wpb
+
+TOKENS = {
+    "all": ("tenant-a", {"run:read", "run:write", "worker"}),
+    "reader": ("tenant-a", {"run:read"}),
+    "writer": ("tenant-a", {"run:write"}),
+    "worker": ("tenant-a", {"worker"}),
+    "store": ("tenant-a", {"store"}),
+    "foreign": ("tenant-b", {"run:read", "run:write", "worker", "store", "admin"}),
+}
+NO_RUN = "00000000-0000-4000-8000-000000000000"
+
+
+def token(name: str) -> str:
+    return f"test-token-of-{name}"
+
+
+def bearer(name: str) -> tuple[tuple[str, str], ...]:
+    return (("authorization", f"Bearer {token(name)}"),)
+
+
+ME = bearer("all")
+
+
+class Client:
+    """Stubs over one channel."""
+
+    def __init__(self, target: str) -> None:
+        # Messages as large as a stranger may send; each test's channel is its own connection.
+        options = [
+            ("grpc.max_send_message_length", -1),
+            ("grpc.max_receive_message_length", 64 * 1024 * 1024),
+            ("grpc.use_local_subchannel_pool", 1),
+        ]
+        self.channel = grpc.aio.insecure_channel(target, options=options)
+        self.runs = orchestrator_pb2_grpc.OrchestratorStub(self.channel)
+        self.work = worker_pb2_grpc.WorkerStub(self.channel)
+
+    async def start(self, **fields: Any) -> types_pb2.Run:
+        reply = await self.runs.StartRun(opb.StartRunRequest(**fields), metadata=ME)
+        return reply.run
+
+    async def start_tasks(self, *task_ids: str, **fields: Any) -> types_pb2.Run:
+        """Start a run with a plan of independent tasks."""
+        plan = types_pb2.PlanDraft(tasks=[types_pb2.TaskSpec(task_id=one) for one in task_ids])
+        return await self.start(plan=plan, **fields)
+
+    async def get(self, run_id: str) -> types_pb2.Run:
+        return (await self.runs.GetRun(opb.GetRunRequest(run_id=run_id), metadata=ME)).run
+
+    async def wait(self, run_id: str) -> types_pb2.Run:
+        return (await self.runs.WaitRun(opb.WaitRunRequest(run_id=run_id), metadata=ME)).run
+
+    def watch(self, run_id: str, **fields: Any) -> Any:
+        return self.runs.WatchRun(opb.WatchRunRequest(run_id=run_id, **fields), metadata=ME)
+
+    @asynccontextmanager
+    async def worker(
+        self, worker_id: str = "w1", instance_id: str = "i1", *, credits: int = 10, **hello: Any
+    ) -> AsyncIterator[RawWorker]:
+        call = self.work.Work(metadata=ME)
+        worker = RawWorker(call)
+        request = wpb.WorkRequest(
+            hello=wpb.Hello(worker_id=worker_id, instance_id=instance_id, **hello),
+            credits=credits,
+        )
+        await call.write(request)
+        first = await call.read()
+        assert first.HasField("welcome"), first
+        worker.welcome = first.welcome
+        try:
+            yield worker
+        finally:
+            call.cancel()
+
+
+class RawWorker:
+    """The worker's end of a Work stream."""
+
+    def __init__(self, call: Any) -> None:
+        self.call = call
+        self.welcome = wpb.Welcome()
+        self._assignments: list[wpb.Assignment] = []
+        self._acks: list[wpb.Ack] = []
+        self.cancellations: list[wpb.Cancellation] = []
+        self.end: wpb.WorkEnd | None = None
+
+    async def _more(self) -> bool:
+        message = await self.call.read()
+        if message is grpc.aio.EOF:
+            return False
+        self._assignments += message.assignments
+        self._acks += message.acks
+        self.cancellations += message.cancellations
+        if message.HasField("end"):
+            self.end = message.end
+        return True
+
+    async def assignment(self) -> wpb.Assignment:
+        while not self._assignments:
+            assert await self._more(), "the stream ended"
+        return self._assignments.pop(0)
+
+    async def ack(self) -> wpb.Ack:
+        while not self._acks:
+            assert await self._more(), "the stream ended"
+        return self._acks.pop(0)
+
+    async def cancellation(self) -> wpb.Cancellation:
+        while not self.cancellations:
+            assert await self._more(), "the stream ended"
+        return self.cancellations.pop(0)
+
+    async def until_end(self) -> wpb.WorkEnd | None:
+        while await self._more():
+            pass
+        return self.end
+
+    async def send(self, *outcomes: wpb.Outcome, credits: int = 0) -> None:
+        await self.call.write(wpb.WorkRequest(outcomes=outcomes, credits=credits))
+
+    async def report(self, outcome: wpb.Outcome) -> wpb.Ack:
+        await self.send(outcome)
+        return await self.ack()
+
+    async def complete(self, assignment: wpb.Assignment, data: bytes = b"{}") -> wpb.Ack:
+        return await self.report(completed(assignment, data))
+
+
+def completed(assignment: wpb.Assignment, data: bytes = b"{}", **fields: Any) -> wpb.Outcome:
+    result = wpb.Outcome.Completed(result=types_pb2.Payload(data=data))
+    return outcome(assignment, completed=result, **fields)
+
+
+def outcome(assignment: wpb.Assignment, **fields: Any) -> wpb.Outcome:
+    fields.setdefault("delivery_id", f"d/{assignment.execution.execution_id}")
+    fields.setdefault("run_id", assignment.run.spec.run_id)
+    fields.setdefault("execution_id", assignment.execution.execution_id)
+    fields.setdefault("lease_token", assignment.lease_token)
+    return wpb.Outcome(**fields)
+
+
+class Refusal:
+    """An error as a client sees it, with its details taken apart."""
+
+    def __init__(self, error: grpc.aio.AioRpcError) -> None:
+        self.code = error.code()
+        self.message = error.details() or ""
+        trailing = {key: value for key, value in error.trailing_metadata() or ()}
+        raw = trailing.get("grpc-status-details-bin", b"")
+        status = status_pb2.Status.FromString(raw if isinstance(raw, bytes) else b"")
+        infos = self._of(status, error_details_pb2.ErrorInfo)
+        assert len(infos) == 1, f"{self.code} {self.message}: {len(infos)} ErrorInfo"
+        assert status.code == self.code.value[0]
+        self.reason = infos[0].reason
+        assert infos[0].domain == "stepwell"
+        self.metadata = dict(infos[0].metadata)
+        faults = self._of(status, error_details_pb2.BadRequest)
+        self.fields = [one.field for fault in faults for one in fault.field_violations]
+        self.retry = self._of(status, error_details_pb2.RetryInfo)
+
+    @staticmethod
+    def _of(status: status_pb2.Status, kind: type[Any]) -> list[Any]:
+        found: list[Message] = []
+        for detail in status.details:
+            message = kind()
+            if detail.Is(kind.DESCRIPTOR):
+                detail.Unpack(message)
+                found.append(message)
+        return found
+
+
+async def refusal(call: Any) -> Refusal:
+    """Await a call (or read a stream) that must fail."""
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        if hasattr(call, "__aiter__"):
+            async for _ in call:
+                pass
+        else:
+            await call
+    return Refusal(caught.value)
+
+
+def settings_for(url: str, folder: Path, **groups: Any) -> Settings:
+    tokens = tuple(
+        StaticToken(
+            name=name,
+            token_sha256=hashlib.sha256(token(name).encode()).hexdigest(),
+            tenant=tenant,
+            scopes=frozenset(given),
+        )
+        for name, (tenant, given) in TOKENS.items()
+    )
+    groups.setdefault("auth", AuthSettings(token_file=folder / "auth" / "token", tokens=tokens))
+    groups.setdefault("grpc", GrpcSettings(port=0))
+    groups.setdefault("executor", ExecutorSettings(poll_ms=200))
+    groups.setdefault("watch", WatchSettings(stall_ms=500))
+    groups.setdefault("drain_ms", 5_000)
+    return Settings(store=StoreSettings(url=url), **groups)
+
+
+URLS: dict[str, Callable[[Path], str]] = {
+    "memory": lambda folder: "memory://",
+    "sqlite": lambda folder: f"sqlite:///{folder / 'stepwell.db'}",
+}
+
+
+class World:
+    """Makes servers and clients, and ends them all."""
+
+    def __init__(self, stack: AsyncExitStack, folder: Path, url: str) -> None:
+        self._stack = stack
+        self.folder = folder
+        self.url = url
+
+    async def server(self, *, store: Store | None = None, **groups: Any) -> Server:
+        server = Server(settings_for(self.url, self.folder, **groups), store=store)
+        return await self._stack.enter_async_context(server)
+
+    async def client(self, server: Server) -> Client:
+        client = Client(server.addresses[0])
+        self._stack.push_async_callback(client.channel.close)
+        return client
+
+
+@pytest.fixture(params=sorted(URLS))
+async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
+    async with AsyncExitStack() as stack:
+        yield World(stack, tmp_path, URLS[request.param](tmp_path))
+
+
+@pytest.fixture
+async def memory(tmp_path: Path) -> AsyncIterator[World]:
+    """A world on the memory store alone, for what has nothing to do with drivers."""
+    async with AsyncExitStack() as stack:
+        yield World(stack, tmp_path, "memory://")
+
+
+@pytest.fixture
+async def server(world: World) -> Server:
+    return await world.server()
+
+
+@pytest.fixture
+async def client(world: World, server: Server) -> Client:
+    return await world.client(server)

@@ -1,0 +1,331 @@
+"""Who may call what: every RPC of every service, and the files that tokens lie in."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+from typing import Any
+
+import grpc
+import grpc.aio
+import pytest
+from google.protobuf.descriptor import FileDescriptor, MethodDescriptor
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+from stepwell.config import AuthSettings, SettingsRefused, StaticToken
+from stepwell.core.errors import Unauthenticated
+from stepwell.rpc import scopes
+from stepwell.rpc.auth import mint, open_authenticator, read_token
+from stepwell.rpc.server import Server
+from stepwell.runtime import SystemRuntime
+from stepwell.testing.runtime import ManualRuntime
+from stepwell_client.v1 import orchestrator_pb2, store_pb2, worker_pb2
+from stepwell_client.v1 import orchestrator_pb2 as opb
+
+from tests.service.conftest import (
+    ME,
+    NO_RUN,
+    TOKENS,
+    Client,
+    Refusal,
+    World,
+    bearer,
+    refusal,
+    settings_for,
+)
+
+pytestmark = pytest.mark.timeout(30)
+
+
+def _methods(*modules: Any) -> list[MethodDescriptor]:
+    found: list[MethodDescriptor] = []
+    for module in modules:
+        file: FileDescriptor = module.DESCRIPTOR
+        for service in file.services_by_name.values():
+            found += service.methods
+    return found
+
+
+SERVED = _methods(orchestrator_pb2, worker_pb2)
+
+
+def _path(method: MethodDescriptor) -> str:
+    service, _, name = method.full_name.rpartition(".")
+    return f"/{service}/{name}"
+
+
+async def _call(client: Client, path: str, metadata: Any) -> Refusal | None:
+    """Make a call of any method with an empty message; None: it was let in."""
+    call = client.channel.unary_stream(path)(b"", metadata=metadata, timeout=1)
+    try:
+        await call.read()
+    except grpc.aio.AioRpcError as error:
+        # A watch that is let in has nothing to say for longer than that.
+        return Refusal(error) if error.code() is not grpc.StatusCode.DEADLINE_EXCEEDED else None
+    call.cancel()
+    return None
+
+
+def test_every_method_of_the_protocol_has_a_scope() -> None:
+    declared = {_path(method) for method in _methods(orchestrator_pb2, worker_pb2, store_pb2)}
+
+    assert declared <= scopes.SCOPES.keys()
+    assert {name for name, scope in scopes.SCOPES.items() if scope == scopes.NONE} == {
+        "/grpc.health.v1.Health/Check",
+        "/grpc.health.v1.Health/Watch",
+        "/grpc.health.v1.Health/List",
+    }
+
+
+async def test_a_method_without_a_scope_stops_the_server(memory: World, monkeypatch: Any) -> None:
+    path = "/stepwell.v1.Orchestrator/StartRun"
+    monkeypatch.delitem(scopes.SCOPES, path)
+
+    with pytest.raises(SettingsRefused, match=r"Orchestrator/StartRun"):
+        await memory.server()
+
+
+@pytest.fixture
+async def stranger(memory: World) -> Client:
+    return await memory.client(await memory.server())
+
+
+@pytest.mark.parametrize("method", SERVED, ids=lambda method: method.name)
+async def test_no_token_wrong_token_and_wrong_scope(
+    stranger: Client, method: MethodDescriptor
+) -> None:
+    path = _path(method)
+    needed = scopes.SCOPES[path]
+
+    for metadata in (
+        (),
+        (("authorization", "Bearer not-a-token-of-ours"),),
+        (("authorization", "Basic dXNlcjpwYXNz"),),
+        (("authorization", "Bearer "),),
+        (("x-tenant-id", "tenant-a"),),
+    ):
+        error = await _call(stranger, path, metadata)
+        assert error is not None
+        assert error.code is grpc.StatusCode.UNAUTHENTICATED, metadata
+    for name, (_, given) in TOKENS.items():
+        error = await _call(stranger, path, bearer(name))
+        denied = error is not None and error.code is grpc.StatusCode.PERMISSION_DENIED
+        assert denied == (needed != scopes.ANY and needed not in given), name
+
+
+async def test_no_token(client: Client) -> None:
+    error = await refusal(client.runs.GetRun(opb.GetRunRequest(run_id=NO_RUN)))
+
+    assert (error.code, error.reason) == (grpc.StatusCode.UNAUTHENTICATED, "UNAUTHENTICATED")
+
+
+async def test_wrong_scope(client: Client) -> None:
+    error = await refusal(
+        client.runs.StartRun(opb.StartRunRequest(goal="g"), metadata=bearer("reader"))
+    )
+
+    assert (error.code, error.reason) == (grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_DENIED")
+    assert "run:write" in error.message
+
+
+async def test_foreign_tenant_is_answered_like_a_missing_run(client: Client) -> None:
+    theirs = await client.start(goal="g", request_id="r")
+    foreign = bearer("foreign")
+
+    for run_id in (theirs.spec.run_id, NO_RUN):
+        calls = {
+            "GetRun": opb.GetRunRequest(run_id=run_id),
+            "ListTasks": opb.ListTasksRequest(run_id=run_id),
+            "ListExecutions": opb.ListExecutionsRequest(run_id=run_id),
+            "GetResults": opb.GetResultsRequest(run_id=run_id),
+            "WaitRun": opb.WaitRunRequest(run_id=run_id),
+            "WatchRun": opb.WatchRunRequest(run_id=run_id),
+            "ResumeRun": opb.ResumeRunRequest(run_id=run_id),
+            "PauseRun": opb.PauseRunRequest(run_id=run_id),
+            "CancelRun": opb.CancelRunRequest(run_id=run_id),
+            "DeleteRun": opb.DeleteRunRequest(run_id=run_id),
+        }
+        for name, request in calls.items():
+            error = await refusal(getattr(client.runs, name)(request, metadata=foreign))
+            assert (error.code, error.reason) == (grpc.StatusCode.NOT_FOUND, "RUN_NOT_FOUND"), name
+            assert error.message == f"there is no run {run_id!r}"
+    listed = await client.runs.ListRuns(opb.ListRunsRequest(), metadata=foreign)
+    assert not listed.runs
+    # The same request id is another request of another tenant.
+    other = await client.runs.StartRun(
+        opb.StartRunRequest(goal="other", request_id="r"), metadata=foreign
+    )
+    assert other.created
+    assert other.run.spec.run_id != theirs.spec.run_id
+    assert (await client.get(theirs.spec.run_id)).status == theirs.status
+
+
+async def test_reflection_needs_a_token_and_then_names_the_services(stranger: Client) -> None:
+    stub = reflection_pb2_grpc.ServerReflectionStub(stranger.channel)
+    request = reflection_pb2.ServerReflectionRequest(list_services="")
+
+    refused = stub.ServerReflectionInfo(iter([request]))
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await refused.read()
+    assert caught.value.code() is grpc.StatusCode.UNAUTHENTICATED
+
+    answered = stub.ServerReflectionInfo(iter([request]), metadata=bearer("worker"))
+    answer = await answered.read()
+    names = {service.name for service in answer.list_services_response.service}
+    assert {"stepwell.v1.Orchestrator", "stepwell.v1.Worker", "grpc.health.v1.Health"} <= names
+
+
+async def test_health_needs_none(stranger: Client) -> None:
+    stub = health_pb2_grpc.HealthStub(stranger.channel)
+
+    for name in ("", "stepwell.v1.Orchestrator", "stepwell.v1.Worker"):
+        answer = await stub.Check(health_pb2.HealthCheckRequest(service=name))
+        assert answer.status == health_pb2.HealthCheckResponse.SERVING
+
+
+async def test_an_unknown_method_tells_nothing_without_a_token(stranger: Client) -> None:
+    path = "/stepwell.v1.Orchestrator/StartRunX"
+    health_like = "/x.grpc.health.v1.Health/Check"
+
+    assert (await _call(stranger, path, ())).code is grpc.StatusCode.UNAUTHENTICATED  # type: ignore[union-attr] - a None fails the test
+    assert (await _call(stranger, health_like, ())).code is grpc.StatusCode.UNAUTHENTICATED  # type: ignore[union-attr] - a None fails the test
+    error = await _call(stranger, path, ME)
+    assert error is not None
+    assert (error.code, error.reason) == (grpc.StatusCode.UNIMPLEMENTED, "METHOD_UNKNOWN")
+
+
+async def test_metadata_that_is_too_large_is_refused(stranger: Client) -> None:
+    metadata = (*ME, ("x-much", "m" * 20_000))
+
+    error = await refusal(
+        stranger.runs.GetServerInfo(opb.GetServerInfoRequest(), metadata=metadata)
+    )
+
+    assert error.code is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert error.reason == "METADATA_TOO_LARGE"
+
+
+# --- tokens ------------------------------------------------------------------------------------------
+
+
+async def test_the_minted_token_opens_everything_and_lies_in_a_closed_file(memory: World) -> None:
+    server = await memory.server()
+    client = await memory.client(server)
+    path = server.settings.auth.token_file
+
+    metadata = (("authorization", f"Bearer {path.read_text().strip()}"),)
+    info = await client.runs.GetServerInfo(opb.GetServerInfoRequest(), metadata=metadata)
+
+    assert (info.tenant_id, info.subject) == ("default", "local")
+    assert set(info.scopes) == scopes.ALL
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_token_is_minted_once(tmp_path: Path) -> None:
+    path = tmp_path / "state" / "stepwell" / "token"
+
+    first = mint(path, SystemRuntime())
+
+    assert mint(path, SystemRuntime()) == first
+    assert len(first) > 64
+    assert [one.name for one in path.parent.iterdir()] == ["token"]
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o640, 0o660, 0o606])
+def test_a_token_file_that_others_can_read_is_refused_with_the_fix(
+    tmp_path: Path, mode: int
+) -> None:
+    path = tmp_path / "stepwell" / "token"
+    mint(path, SystemRuntime())
+    path.chmod(mode)
+
+    with pytest.raises(SettingsRefused, match=rf"chmod 600 {path}"):
+        mint(path, SystemRuntime())
+
+
+def test_a_folder_that_others_can_enter_is_refused_with_the_fix(tmp_path: Path) -> None:
+    folder = tmp_path / "stepwell"
+    folder.mkdir(mode=0o755)
+
+    with pytest.raises(SettingsRefused, match=rf"chmod 700 {folder}"):
+        mint(folder / "token", SystemRuntime())
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_a_token_file_of_another_user_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "stepwell" / "token"
+    mint(path, SystemRuntime())
+    os.chown(path, 65_534, -1)
+
+    with pytest.raises(SettingsRefused, match="belongs to user 65534"):
+        mint(path, SystemRuntime())
+
+
+def test_a_link_in_the_place_of_the_token_is_not_followed(tmp_path: Path) -> None:
+    folder = tmp_path / "stepwell"
+    folder.mkdir(mode=0o700)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.write_text("x" * 40)
+    elsewhere.chmod(0o600)
+    (folder / "token").symlink_to(elsewhere)
+
+    with pytest.raises(SettingsRefused, match="can't be read"):
+        read_token(folder / "token")
+
+
+def test_an_empty_token_file_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    path.touch(mode=0o600)
+
+    with pytest.raises(SettingsRefused, match="holds no token"):
+        read_token(path)
+
+
+def test_a_token_expires(tmp_path: Path) -> None:
+    runtime = ManualRuntime(start_us=1_800_000_000_000_000)
+    given = StaticToken(
+        token_sha256=hashlib.sha256(b"secret-of-a-client").hexdigest(),
+        tenant="t",
+        scopes=frozenset({"run:read"}),
+        expires="2027-01-15T08:00:01Z",
+    )
+    settings = AuthSettings(token_file=tmp_path / "s" / "token", tokens=(given,))
+    authenticator = open_authenticator(settings, runtime)
+    metadata = {"authorization": "Bearer secret-of-a-client"}
+
+    assert authenticator.authenticate(metadata).tenant_id == "t"
+    runtime.advance(1_001)
+    with pytest.raises(Unauthenticated):
+        authenticator.authenticate(metadata)
+
+
+def test_a_token_in_a_file_is_given_out_by_its_scopes(tmp_path: Path) -> None:
+    path = tmp_path / "token"
+    path.write_text("a-token-in-a-file\n")
+    path.chmod(0o600)
+    given = StaticToken(token_file=path, tenant="t", scopes=frozenset({"worker"}), name="gpu-1")
+    settings = AuthSettings(mint=False, tokens=(given,))
+
+    who = open_authenticator(settings, SystemRuntime()).authenticate(
+        {"authorization": "bearer a-token-in-a-file"}
+    )
+
+    assert (who.subject, who.tenant_id, who.scopes) == ("gpu-1", "t", frozenset({"worker"}))
+
+
+def test_an_unknown_scope_and_an_empty_list_are_refused(tmp_path: Path) -> None:
+    given = StaticToken(token_sha256="0" * 64, tenant="t", scopes=frozenset({"root"}))
+    with pytest.raises(SettingsRefused, match="no scope root"):
+        open_authenticator(AuthSettings(mint=False, tokens=(given,)), SystemRuntime())
+    with pytest.raises(SettingsRefused, match="nobody could call"):
+        open_authenticator(AuthSettings(mint=False), SystemRuntime())
+
+
+def test_no_secret_is_shown(tmp_path: Path) -> None:
+    settings = settings_for("postgresql://user:hunter2@host/db", tmp_path)
+    shown = repr(settings) + str(settings) + repr(Server(settings))
+
+    assert "hunter2" not in shown
+    assert hashlib.sha256(b"test-token-of-all").hexdigest() not in shown

@@ -1,0 +1,379 @@
+"""Starting, steering and reading runs, as clients do."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import grpc
+import pytest
+from google.protobuf.duration_pb2 import Duration
+from stepwell_client.v1 import orchestrator_pb2 as opb
+from stepwell_client.v1 import types_pb2
+
+from tests.service.conftest import ME, NO_RUN, Client, bearer, completed, outcome, refusal
+
+pytestmark = pytest.mark.timeout(30)
+
+QUEUED, RUNNING = types_pb2.RUN_STATUS_QUEUED, types_pb2.RUN_STATUS_RUNNING
+PAUSED, CANCELLED = types_pb2.RUN_STATUS_PAUSED, types_pb2.RUN_STATUS_CANCELLED
+SUCCEEDED, FAILED = types_pb2.RUN_STATUS_SUCCEEDED, types_pb2.RUN_STATUS_FAILED
+
+
+async def start(client: Client, **fields: Any) -> opb.StartRunResponse:
+    return await client.runs.StartRun(opb.StartRunRequest(**fields), metadata=ME)
+
+
+def plan(*tasks: types_pb2.TaskSpec) -> types_pb2.PlanDraft:
+    return types_pb2.PlanDraft(tasks=tasks)
+
+
+# --- start -------------------------------------------------------------------------------------------
+
+
+async def test_a_run_starts_with_defaults(client: Client) -> None:
+    reply = await start(client, goal="find out", labels={"team": "x"})
+
+    run = await client.get(reply.run.spec.run_id)
+    assert reply.created
+    assert run.status == QUEUED
+    assert (run.spec.queue, run.spec.executor_id, run.spec.tenant_id) == (
+        "default",
+        "all",
+        "tenant-a",
+    )
+    assert (run.spec.max_iterations, run.spec.max_parallel) == (10, 32)
+    assert run.phase == types_pb2.PHASE_PLANNING
+    assert dict(run.spec.labels) == {"team": "x"}
+
+
+async def test_the_queue_is_the_pipeline_unless_it_is_named(client: Client) -> None:
+    one = await start(client, pipeline_id="survey")
+    two = await start(client, pipeline_id="survey", queue="gpu", executor_id="cron")
+
+    assert one.run.spec.queue == "survey"
+    assert (two.run.spec.queue, two.run.spec.executor_id) == ("gpu", "cron")
+
+
+async def test_S16_a_start_sent_again_finds_its_run(client: Client) -> None:
+    fields = {"goal": "g", "request_id": "r-1", "labels": {"a": "1", "b": "2", "c": "3"}}
+    first = await start(client, **fields)
+    again = await start(client, **fields)
+    both = await asyncio.gather(*(start(client, goal="h", request_id="r-2") for _ in range(8)))
+
+    assert first.created
+    assert not again.created
+    assert again.run.spec.run_id == first.run.spec.run_id
+    assert len({reply.run.spec.run_id for reply in both}) == 1
+    assert sum(reply.created for reply in both) == 1
+
+
+async def test_S16_the_same_request_id_with_another_request_is_refused(client: Client) -> None:
+    await start(client, goal="g", request_id="r-1")
+
+    error = await refusal(start(client, goal="another", request_id="r-1"))
+
+    assert error.code is grpc.StatusCode.ALREADY_EXISTS
+    assert error.reason == "REQUEST_ID_REUSED"
+
+
+async def test_validate_only_starts_nothing(client: Client) -> None:
+    reply = await start(client, goal="g", plan=plan(types_pb2.TaskSpec(task_id="a")), validate_only=True)
+
+    assert not reply.created
+    assert reply.run.phase == types_pb2.PHASE_EXECUTING
+    assert not (await client.runs.ListRuns(opb.ListRunsRequest(), metadata=ME)).runs
+    bad = plan(types_pb2.TaskSpec(task_id="a", depends_on=["b"]))
+    error = await refusal(start(client, plan=bad, validate_only=True))
+    assert error.fields == ["plan.tasks[0].depends_on[0]"]
+    first = await start(client, goal="g", request_id="r")
+    rehearsed = await start(client, goal="g", request_id="r", validate_only=True)
+    assert rehearsed.run.spec.run_id == first.run.spec.run_id
+    error = await refusal(start(client, goal="x", request_id="r", validate_only=True))
+    assert error.reason == "REQUEST_ID_REUSED"
+
+
+async def test_stages_without_a_plan_are_refused(client: Client) -> None:
+    error = await refusal(start(client, stages=[types_pb2.STEP_KIND_REFLECT]))
+
+    assert (error.reason, error.fields) == ("INVALID_ARGUMENT", ["stages"])
+
+
+# --- commands ----------------------------------------------------------------------------------------
+
+
+async def test_pause_resume_and_cancel(client: Client) -> None:
+    run_id = (await start(client, goal="g")).run.spec.run_id
+
+    paused = await client.runs.PauseRun(opb.PauseRunRequest(run_id=run_id), metadata=ME)
+    again = await client.runs.PauseRun(opb.PauseRunRequest(run_id=run_id), metadata=ME)
+    rehearsed = await client.runs.ResumeRun(
+        opb.ResumeRunRequest(run_id=run_id, validate_only=True), metadata=ME
+    )
+    resumed = await client.runs.ResumeRun(opb.ResumeRunRequest(run_id=run_id), metadata=ME)
+    cancelled = await client.runs.CancelRun(opb.CancelRunRequest(run_id=run_id), metadata=ME)
+    twice = await client.runs.CancelRun(opb.CancelRunRequest(run_id=run_id), metadata=ME)
+
+    assert (paused.changed, paused.run.status) == (True, PAUSED)
+    assert (again.changed, again.run.version) == (False, paused.run.version)
+    assert (rehearsed.changed, rehearsed.run.status) == (False, PAUSED)
+    assert (resumed.changed, resumed.run.status) == (True, QUEUED)
+    assert (cancelled.changed, cancelled.run.status) == (True, CANCELLED)
+    assert (twice.changed, twice.run.version) == (False, cancelled.run.version)
+    for call, reason in (
+        (client.runs.ResumeRun(opb.ResumeRunRequest(run_id=run_id), metadata=ME), "RUN_CANCELLED"),
+        (
+            client.runs.ResumeRun(
+                opb.ResumeRunRequest(run_id=run_id, validate_only=True), metadata=ME
+            ),
+            "RUN_CANCELLED",
+        ),
+        (client.runs.PauseRun(opb.PauseRunRequest(run_id=run_id), metadata=ME), "RUN_ENDED"),
+    ):
+        error = await refusal(call)
+        assert (error.code, error.reason) == (grpc.StatusCode.FAILED_PRECONDITION, reason)
+
+
+async def test_S16_commands_are_idempotent_by_their_request_id(client: Client) -> None:
+    run_id = (await start(client, goal="g")).run.spec.run_id
+    pause = opb.PauseRunRequest(run_id=run_id, request_id="p", reason="lunch")
+
+    first = await client.runs.PauseRun(pause, metadata=ME)
+    await client.runs.ResumeRun(opb.ResumeRunRequest(run_id=run_id), metadata=ME)
+    again = await client.runs.PauseRun(pause, metadata=ME)
+
+    assert first.changed
+    assert not again.changed
+    assert again.run.status == QUEUED
+    pause.reason = "dinner"
+    error = await refusal(client.runs.PauseRun(pause, metadata=ME))
+    assert (error.code, error.reason) == (grpc.StatusCode.ALREADY_EXISTS, "REQUEST_ID_REUSED")
+    cancel = opb.CancelRunRequest(run_id=run_id, request_id="p", reason="lunch")
+    assert (await refusal(client.runs.CancelRun(cancel, metadata=ME))).reason == "REQUEST_ID_REUSED"
+
+
+async def test_only_a_run_that_has_ended_is_deleted(client: Client) -> None:
+    run_id = (await start(client, goal="g", request_id="r")).run.spec.run_id
+    delete = opb.DeleteRunRequest(run_id=run_id)
+
+    error = await refusal(client.runs.DeleteRun(delete, metadata=ME))
+    assert (error.code, error.reason) == (grpc.StatusCode.FAILED_PRECONDITION, "RUN_NOT_ENDED")
+    await client.runs.CancelRun(opb.CancelRunRequest(run_id=run_id), metadata=ME)
+    await client.runs.DeleteRun(delete, metadata=ME)
+
+    assert (await refusal(client.runs.DeleteRun(delete, metadata=ME))).reason == "RUN_NOT_FOUND"
+    assert (await refusal(client.get(run_id))).reason == "RUN_NOT_FOUND"
+    # A late retry of its start does not raise it.
+    error = await refusal(start(client, goal="g", request_id="r"))
+    assert error.code is grpc.StatusCode.ALREADY_EXISTS
+
+
+async def test_waiting_ends_with_the_run_or_with_the_time(client: Client) -> None:
+    run = await client.start_tasks("a", queue="q")
+    request = opb.WaitRunRequest(run_id=run.spec.run_id, timeout=Duration(nanos=50_000_000))
+    early = await client.runs.WaitRun(request, metadata=ME)
+    waiting = asyncio.ensure_future(client.wait(run.spec.run_id))
+    async with client.worker(queues=["q"]) as worker:
+        await worker.complete(await worker.assignment())
+
+    assert not early.ended
+    assert (await waiting).status == SUCCEEDED
+
+
+# --- lists -------------------------------------------------------------------------------------------
+
+
+async def _pages(call: Any, request: Any, field: str) -> list[Any]:
+    found: list[Any] = []
+    while True:
+        page = await call(request, metadata=ME)
+        found += getattr(page, field)
+        if not page.next_page_token:
+            return found
+        request.page_token = page.next_page_token
+
+
+async def test_runs_are_listed_newest_first_by_pages_and_filters(client: Client) -> None:
+    made = [
+        (await start(client, goal=str(i), pipeline_id=f"p{i % 2}", labels={"n": str(i)})).run
+        for i in range(7)
+    ]
+    await client.runs.CancelRun(opb.CancelRunRequest(run_id=made[3].spec.run_id), metadata=ME)
+    list_runs = client.runs.ListRuns
+
+    async def goals(**fields: Any) -> list[str]:
+        runs = await _pages(list_runs, opb.ListRunsRequest(page_size=2, **fields), "runs")
+        return [run.spec.goal for run in runs]
+
+    assert await goals() == ["6", "5", "4", "3", "2", "1", "0"]
+    assert await goals(pipeline_id="p1") == ["5", "3", "1"]
+    assert await goals(statuses=[CANCELLED]) == ["3"]
+    assert await goals(labels={"n": "4"}) == ["4"]
+    assert await goals(queue="p0") == ["6", "4", "2", "0"]
+    assert await goals(executor_id="nobody") == []
+
+
+async def test_blocked_on_tells_missing_workers_from_busy_ones(client: Client) -> None:
+    one = await client.start_tasks("a", queue="q")
+    tasks = [types_pb2.TaskSpec(task_id=f"t{i}", role="cook") for i in range(2)]
+    two = await start(client, plan=plan(*tasks), queue="kitchen")
+    worker_kind, capacity = types_pb2.BLOCKED_KIND_WORKER, types_pb2.BLOCKED_KIND_CAPACITY
+
+    async def listed(*kinds: types_pb2.BlockedKind) -> set[str]:
+        request = opb.ListRunsRequest(blocked_on=kinds)
+        page = await client.runs.ListRuns(request, metadata=ME)
+        return {run.spec.run_id for run in page.runs}
+
+    ids = (one.spec.run_id, two.run.spec.run_id)
+    assert (await client.get(ids[0])).blocked_on == worker_kind
+    assert (await client.get(ids[0])).HasField("blocked_since_time")
+    async with client.worker(queues=["q", "kitchen"], credits=0):
+        assert (await client.get(ids[0])).blocked_on == capacity
+        # Nobody here is a cook.
+        assert (await client.get(ids[1])).blocked_on == worker_kind
+        assert await listed(capacity) == {ids[0]}
+        assert await listed(worker_kind) == {ids[1]}
+        assert await listed(worker_kind, capacity) == set(ids)
+        async with client.worker("w2", queues=["kitchen"], roles=["cook"], credits=0):
+            assert (await client.get(ids[1])).blocked_on == capacity
+
+
+async def test_tasks_and_executions_are_listed_by_pages(client: Client) -> None:
+    tasks = [
+        types_pb2.TaskSpec(task_id=f"t{i}", title=f"T{i}", prompt="do it", depends_on=[f"t{i - 1}"] * (i > 0))
+        for i in range(5)
+    ]
+    run = (await start(client, plan=plan(*tasks), queue="q")).run
+    async with client.worker(queues=["q"], credits=5) as worker:
+        for _ in range(3):
+            await worker.complete(await worker.assignment())
+    run_id = run.spec.run_id
+
+    listed = await _pages(
+        client.runs.ListTasks, opb.ListTasksRequest(run_id=run_id, page_size=2), "tasks"
+    )
+    full = await client.runs.ListTasks(
+        opb.ListTasksRequest(run_id=run_id, full_specs=True), metadata=ME
+    )
+    executions = await _pages(
+        client.runs.ListExecutions, opb.ListExecutionsRequest(run_id=run_id, page_size=2), "executions"
+    )
+    of_one = await client.runs.ListExecutions(
+        opb.ListExecutionsRequest(run_id=run_id, task_id="t1"), metadata=ME
+    )
+
+    assert [entry.task.task_id for entry in listed] == [f"t{i}" for i in range(5)]
+    assert [entry.spec.title for entry in listed] == [f"T{i}" for i in range(5)]
+    assert {entry.spec.prompt for entry in listed} == {""}
+    assert {entry.spec.prompt for entry in full.tasks} == {"do it"}
+    assert [one.task_id for one in executions] == ["t0", "t1", "t2", "t3"]
+    assert [one.task_id for one in of_one.executions] == ["t1"]
+
+
+async def test_a_page_is_cut_before_it_outgrows_a_message(client: Client) -> None:
+    for _ in range(60):
+        await start(client, goal="g" * 60_000)
+    request = opb.ListRunsRequest(page_size=1_000)
+
+    first = await client.runs.ListRuns(request, metadata=ME)
+    found = await _pages(client.runs.ListRuns, request, "runs")
+
+    assert first.ByteSize() < 4 * 1024 * 1024
+    assert first.next_page_token
+    assert len({run.spec.run_id for run in found}) == len(found) == 60
+
+
+# --- results -----------------------------------------------------------------------------------------
+
+
+async def _with_results(client: Client, sizes: list[int]) -> str:
+    run = await client.start_tasks(*(f"t{i}" for i in range(len(sizes))), queue="q")
+    async with client.worker(queues=["q"], credits=1) as worker:
+        for size in sizes:
+            assignment = await worker.assignment()
+            await worker.send(completed(assignment, bytes(size)), credits=1)
+            await worker.ack()
+    return run.spec.run_id
+
+
+async def test_results_come_with_their_bytes_or_by_reference(client: Client) -> None:
+    sizes = [1_000_000, 0, 1_000_000, 1_000_000, 1_000_000, 5]
+    run_id = await _with_results(client, sizes)
+    get = client.runs.GetResults
+
+    page = await get(opb.GetResultsRequest(run_id=run_id), metadata=ME)
+    assert [result.task_id for result in page.results] == [f"t{i}" for i in range(6)]
+    assert page.ByteSize() < 4 * 1024 * 1024
+    assert page.results[1].HasField("payload")
+    late = [result for result in page.results if result.by_reference]
+    assert late
+    for result in late:
+        request = opb.GetResultsRequest(run_id=run_id, execution_ids=[result.execution_id])
+        found = (await get(request, metadata=ME)).results
+        assert [len(one.payload.data) for one in found] == [sizes[int(result.task_id[1:])]]
+        assert found[0].task_id == result.task_id
+    named = opb.GetResultsRequest(run_id=run_id, task_ids=["t5", "nothing", "t1"])
+    found = (await get(named, metadata=ME)).results
+    assert [one.task_id for one in found] == ["t5", "t1"]
+    both = opb.GetResultsRequest(run_id=run_id, task_ids=["t5"], execution_ids=["x"])
+    assert (await refusal(get(both, metadata=ME))).fields == ["execution_ids"]
+    unknown = opb.GetResultsRequest(run_id=run_id, execution_ids=["x"])
+    assert not (await get(unknown, metadata=ME)).results
+
+
+async def test_results_come_by_pages(client: Client) -> None:
+    run_id = await _with_results(client, [1] * 5)
+    get = client.runs.GetResults
+
+    every = await _pages(get, opb.GetResultsRequest(run_id=run_id, page_size=2), "results")
+    named = await _pages(
+        get, opb.GetResultsRequest(run_id=run_id, page_size=2, task_ids=["t4", "t0", "t2"]), "results"
+    )
+
+    assert [one.task_id for one in every] == [f"t{i}" for i in range(5)]
+    assert [one.task_id for one in named] == ["t4", "t0", "t2"]
+
+
+async def test_a_failed_task_shows_why(client: Client) -> None:
+    run = await start(
+        client,
+        plan=plan(
+            types_pb2.TaskSpec(
+                task_id="a", on_failure=types_pb2.ON_FAILURE_SKIP_DEPENDENTS,
+                retry=types_pb2.RetryPolicy(max_attempts=1),
+            ),
+            types_pb2.TaskSpec(task_id="b", depends_on=["a"]),
+        ),
+        queue="q",
+    )
+    async with client.worker(queues=["q"]) as worker:
+        got = await worker.assignment()
+        failed = type(outcome(got).failed)(failure=types_pb2.Failure(kind="Boom", message="no"))
+        await worker.report(outcome(got, failed=failed))
+    page = await client.runs.GetResults(
+        opb.GetResultsRequest(run_id=run.run.spec.run_id), metadata=ME
+    )
+
+    assert [one.status for one in page.results] == [
+        types_pb2.TASK_STATUS_FAILED,
+        types_pb2.TASK_STATUS_SKIPPED,
+    ]
+    assert page.results[0].failure.kind == "Boom"
+
+
+async def test_server_info_says_who_calls_and_what_is_promised(client: Client) -> None:
+    info = await client.runs.GetServerInfo(opb.GetServerInfoRequest(), metadata=bearer("reader"))
+
+    assert (info.tenant_id, info.subject, list(info.scopes)) == ("tenant-a", "reader", ["run:read"])
+    assert info.store.driver in {"memory", "sqlite"}
+    assert info.store.durability
+    assert info.limits["payload_bytes_max"] == 1024 * 1024
+    assert info.version
+    assert info.HasField("server_time")
+    assert info.replica_id
+
+
+async def test_an_unknown_run_is_no_run(client: Client) -> None:
+    error = await refusal(client.get(NO_RUN))
+
+    assert (error.code, error.reason) == (grpc.StatusCode.NOT_FOUND, "RUN_NOT_FOUND")

@@ -1,0 +1,215 @@
+"""The `grpc://` driver when replies are lost, servers die and messages are too large."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import cast
+
+import pytest
+from tests.service.store_world import Proxy, World, raises, until_there, verdicts
+
+from stepwell.core.errors import (
+    InvalidArgument,
+    OutcomeUnknown,
+    StepwellError,
+    StoreUnavailable,
+)
+from stepwell.core.model import Payload
+from stepwell.core.states import Verdict
+from stepwell.rpc import store as store_rpc
+from stepwell.runtime import SystemRuntime
+from stepwell.testing.conformance import builders as b
+from stepwell.testing.conformance.harness import soon
+from stepwell_drivers.remote import packing
+
+COMMITTED = Verdict.COMMITTED
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    async with World(tmp_path) as world:
+        yield world
+
+
+# --- what is lost is said to be lost ----------------------------------------------------------------
+
+
+async def test_S4_a_reply_that_is_lost_leaves_it_unknown_and_the_same_commit_tells(
+    world: World,
+) -> None:
+    proxy = Proxy(world.server.address)
+    store = await world.open(port=await proxy.start())
+
+    async def cut() -> None:
+        proxy.cuts = True
+
+    world.store.after = cut
+    with pytest.raises(OutcomeUnknown):
+        await store.commit([b.born()])
+    assert await world.behind.get_run(b.TENANT, b.RUN) is not None
+    proxy.cuts = False
+    again = await until_there(store, b.born())
+    assert again == [COMMITTED]
+    assert len((await world.behind.feed()).entries) == 1
+    await proxy.close()
+
+
+async def test_S4_a_server_that_dies_after_the_commit_leaves_it_unknown(world: World) -> None:
+    store = await world.open()
+    world.store.after = world.server.kill
+    with pytest.raises(OutcomeUnknown):
+        await store.commit([b.born()])
+    await world.restart()
+    assert await until_there(store, b.born()) == [COMMITTED]
+    assert len((await world.behind.feed()).entries) == 1
+
+
+async def test_S4_a_commit_that_takes_too_long_is_unknown_and_goes_on(world: World) -> None:
+    store = await world.open("&timeout_ms=150")
+    slow = asyncio.Event()
+
+    async def wait() -> None:
+        await slow.wait()
+
+    world.store.before = wait
+    with pytest.raises(OutcomeUnknown, match=world.server.address):
+        await store.commit([b.born()])
+    assert await world.behind.get_run(b.TENANT, b.RUN) is None
+    slow.set()
+    await world.server.service.close()
+    assert await world.behind.get_run(b.TENANT, b.RUN) is not None
+    assert await verdicts(store, b.born()) == [COMMITTED]
+
+
+async def test_a_commit_whose_caller_has_gone_is_finished(world: World) -> None:
+    store = await world.open()
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    async def wait() -> None:
+        begun.set()
+        await go_on.wait()
+
+    world.store.before = wait
+    asked = SystemRuntime().spawn(store.commit([b.born()]), name="asked")
+    await begun.wait()
+    asked.cancel()
+    await asyncio.gather(asked, return_exceptions=True)
+    await SystemRuntime().sleep(0.05)
+    go_on.set()
+    await world.server.service.close()
+    assert await world.behind.get_run(b.TENANT, b.RUN) is not None
+
+
+@pytest.mark.parametrize(
+    ("raised", "heard"),
+    [
+        (StoreUnavailable("the disk is full", reason="STORE_FULL"), StoreUnavailable),
+        (OutcomeUnknown("the store failed while it committed"), OutcomeUnknown),
+        (InvalidArgument("a row contradicts", reason="CONTRADICTION"), InvalidArgument),
+        (cast("StepwellError", ZeroDivisionError("a driver's own fault")), OutcomeUnknown),
+    ],
+)
+async def test_what_the_store_says_of_a_commit_is_what_is_heard(
+    world: World, raised: StepwellError, heard: type[StepwellError]
+) -> None:
+    store = await world.open()
+    world.store.before = raises(raised)
+    with pytest.raises(heard) as caught:
+        await store.commit([b.born()])
+    if isinstance(raised, StepwellError):
+        assert (caught.value.reason, caught.value.message) == (raised.reason, raised.message)
+
+
+async def test_a_server_that_is_down_is_unavailable_and_named(world: World) -> None:
+    store = await world.open()
+    await world.server.close()
+    with pytest.raises(StoreUnavailable, match=world.server.address):
+        await store.get_run(b.TENANT, b.RUN)
+    with pytest.raises(StoreUnavailable, match=world.server.address):
+        await store.commit([b.born()])
+    with pytest.raises(StoreUnavailable, match=world.server.address):
+        await world.open()
+    await world.restart()
+    assert await until_there(store, b.born()) == [COMMITTED]
+
+
+async def test_reads_come_through_a_restart_of_the_service(world: World) -> None:
+    store = await world.open()
+    await store.commit([b.born()])
+    for _ in range(3):
+        await world.server.kill()
+        reading = SystemRuntime().spawn(store.get_run(b.TENANT, b.RUN), name="reading")
+        await world.restart()
+        assert await reading is not None
+
+
+async def test_a_delete_whose_answer_was_lost_is_looked_up(world: World) -> None:
+    store = await world.open()
+    await store.commit([b.born()])
+    delete = world.behind.delete_run
+
+    async def dying(tenant_id: str, run_id: str, *, version: int) -> bool:
+        answer = await delete(tenant_id, run_id, version=version)
+        await world.server.kill()
+        return answer
+
+    world.store.delete_run = dying  # type: ignore[attr-defined] - stands before the inner store's
+    deleting = SystemRuntime().spawn(store.delete_run(b.TENANT, b.RUN, version=1), name="delete")
+    assert await soon(lambda: len(world.behind._kept.runs) == 0)  # type: ignore[attr-defined] - memory's
+    await world.restart()
+    assert await deleting is True
+
+
+# --- too large for one message ----------------------------------------------------------------------
+
+
+async def test_a_group_too_large_for_a_message_goes_in_several(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(packing, "BYTES_MAX", 4_096)
+    store = await world.open()
+    many = [b.born(f"r{at}", input=Payload(data=bytes(1_000))) for at in range(50)]
+    assert await verdicts(store, *many) == [COMMITTED] * 50
+    with pytest.raises(InvalidArgument, match="more than a message"):
+        await store.commit([b.born("big", input=Payload(data=bytes(5_000)))])
+
+
+async def test_S4_a_group_that_fails_half_way_is_unknown(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(packing, "ITEMS_MAX", 1)
+    store = await world.open()
+
+    async def full_from_now_on() -> None:
+        world.store.before = raises(StoreUnavailable("the disk is full", reason="STORE_FULL"))
+
+    world.store.after = full_from_now_on
+    with pytest.raises(OutcomeUnknown, match="full"):
+        await store.commit([b.born("one"), b.born("two")])
+    assert await verdicts(store, b.born("one"), b.born("two")) == [COMMITTED] * 2
+
+
+async def test_answers_too_large_for_a_message_come_in_several(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_rpc, "ANSWER_BYTES_MAX", 4_096)
+    store = await world.open()
+    steps = [f"task:{at}#1" for at in range(20)]
+    first = b.born(executions=[b.ended(step) for step in steps])
+    born = await store.commit([first])
+    assert born[0].verdict is COMMITTED
+    outcomes = [b.outcome(bytes(1_000), step) for step in steps]
+    messages = [b.message("x" * 1_000) for _ in range(20)]
+    await store.commit([b.step(first, outcomes=outcomes, messages=messages)])
+    assert [it.key for it in await store.read_payloads(b.TENANT, b.RUN, steps)] == steps
+    found = await store.read_outcomes(b.TENANT, b.RUN, steps)
+    assert [it.execution_id for it in found] == steps
+    seen, cursor = 0, ""
+    while True:
+        page = await store.read_messages(b.TENANT, b.RUN, cursor=cursor, limit=100)
+        seen, cursor = seen + len(page.messages), page.cursor
+        if not cursor:
+            break
+    assert seen == 20

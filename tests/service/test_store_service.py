@@ -1,0 +1,242 @@
+"""The Store service: what is sent arrives, and only from who may send it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any, cast
+
+import grpc.aio
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from pydantic import SecretStr
+from tests.service.store_server import FOREIGN_TOKEN, TOKEN, StoreServer
+from tests.service.store_world import World, verdicts
+from tests.unit.test_wire import records
+
+from stepwell.config import AuthSettings, GrpcSettings, Settings, StoreSettings
+from stepwell.core.errors import (
+    InvalidArgument,
+    StoreUnavailable,
+)
+from stepwell.core.limits import STORE_MESSAGE_BYTES_MAX
+from stepwell.core.model import Record
+from stepwell.core.ports import Claimed, ClaimRequest, Commit, CommitResult, Loaded, Store
+from stepwell.core.states import Durability, RunStatus, Verdict
+from stepwell.rpc import store as store_rpc
+from stepwell.rpc.server import Server
+from stepwell.runtime import SystemRuntime
+from stepwell.stores import open_store
+from stepwell.testing.conformance import builders as b
+from stepwell.testing.conformance.harness import soon
+from stepwell_client.v1 import (
+    orchestrator_pb2,
+    orchestrator_pb2_grpc,
+    store_pb2,
+    store_pb2_grpc,
+    types_pb2,
+)
+
+COMMITTED = Verdict.COMMITTED
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    async with World(tmp_path) as world:
+        yield world
+
+
+# --- what is sent arrives ---------------------------------------------------------------------------
+
+
+class Recorder:
+    """A store that keeps the records it was given, and answers with a test's."""
+
+    def __init__(self) -> None:
+        self.given: list[Record] = []
+        self.loaded: Loaded | None = None
+        self.claimed = Claimed()
+
+    async def commit(self, commits: list[Commit]) -> list[CommitResult]:
+        self.given += commits
+        return [CommitResult(verdict=COMMITTED, now_us=7) for _ in commits]
+
+    async def load(self, _tenant: str, _run: str, *, since: int) -> Loaded | None:
+        return self.loaded
+
+    async def claim(self, request: ClaimRequest) -> Claimed:
+        self.given.append(request)
+        return self.claimed
+
+    async def describe(self) -> Any:
+        memory = await open_store("memory://", runtime=SystemRuntime())
+        return await memory.describe()
+
+
+def full(kind: type[Record], *, must: Callable[[Any], bool]) -> list[Any]:
+    """Records of a kind with any values, and one with all that `must` asks for."""
+    found: list[Any] = []
+
+    @settings(
+        max_examples=60,
+        deadline=None,
+        database=None,
+        derandomize=True,
+        phases=[Phase.generate],
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    )
+    @given(records(kind))
+    def collect(record: Record) -> None:
+        found.append(record)
+
+    collect()
+    merged = found[0]
+    for name in kind.__struct_fields__:
+        value = next((getattr(each, name) for each in found if getattr(each, name)), None)
+        if value is not None:
+            merged = _with(merged, name, value)
+    assert must(merged), merged
+    return [*found, merged]
+
+
+def _with(record: Any, name: str, value: Any) -> Any:
+    return type(record)(
+        **{**{n: getattr(record, n) for n in record.__struct_fields__}, name: value}
+    )
+
+
+async def test_records_with_everything_set_arrive_as_they_were_sent(tmp_path: Path) -> None:
+    recorder = Recorder()
+    server = await StoreServer(cast("Store", recorder), tmp_path).start()
+    store = await open_store(server.url, runtime=SystemRuntime())
+    everything = full(Commit, must=lambda it: all(getattr(it, n) for n in it.__struct_fields__))
+    for commit in everything:
+        assert await store.commit([commit]) == [CommitResult(verdict=COMMITTED, now_us=7)]
+    assert recorder.given == everything
+    for loaded in full(Loaded, must=lambda it: bool(it.run and it.executions and it.plans)):
+        recorder.loaded = loaded
+        assert await store.load("acme", "run") == loaded
+    for claimed in full(Claimed, must=lambda it: bool(it.ready and it.due)):
+        recorder.claimed = claimed
+        assert await store.claim(ClaimRequest()) == claimed
+    await store.close()
+    await server.close()
+
+
+# --- who may call, and with what --------------------------------------------------------------------
+
+METHODS = list(store_pb2.DESCRIPTOR.services_by_name["Store"].methods)
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
+async def test_T3_no_method_takes_a_worker_s_token_or_none(world: World, method: Any) -> None:
+    async with grpc.aio.insecure_channel(world.server.address) as channel:
+        stub = cast("Any", store_pb2_grpc.StoreStub(channel))
+        request = getattr(store_pb2, method.input_type.name)()
+        for token, code in (
+            (FOREIGN_TOKEN, grpc.StatusCode.PERMISSION_DENIED),
+            ("", grpc.StatusCode.UNAUTHENTICATED),
+        ):
+            metadata = (("authorization", f"Bearer {token}"),) if token else ()
+            call = getattr(stub, method.name)(request, metadata=metadata)
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                await (call.read() if method.name == "Subscribe" else call)
+            assert caught.value.code() is code
+
+
+async def test_a_request_that_is_no_legal_call_is_refused_with_the_field(world: World) -> None:
+    store = await world.open()
+    async with grpc.aio.insecure_channel(world.server.address) as channel:
+        stub = store_pb2_grpc.StoreStub(channel)
+        metadata = grpc.aio.Metadata(("authorization", f"Bearer {TOKEN}"))
+        bad = store_pb2.StoreCommitRequest()
+        bad.commits.add(commit_id="c", version=1)
+        for request, field in ((bad, "run"), (store_pb2.StoreCommitRequest(), "")):
+            if field:
+                with pytest.raises(grpc.aio.AioRpcError, match="must be given") as caught:
+                    await stub.Commit(request, metadata=metadata)
+                assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+            else:
+                assert not (await stub.Commit(request, metadata=metadata)).results
+        claim = store_pb2.StoreClaimRequest()
+        claim.request.wants.add(kinds=[99])
+        with pytest.raises(grpc.aio.AioRpcError, match="99") as caught:
+            await stub.Claim(claim, metadata=metadata)
+        assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    with pytest.raises(InvalidArgument) as wrong:
+        await store.get_run("t" * 20_000, "r")
+    assert [violation.field for violation in wrong.value.violations] == ["tenant_id"]
+    with pytest.raises(InvalidArgument):
+        await store.get_run("\ud800", "r")
+    with pytest.raises(InvalidArgument):
+        await store.feed(cursor="none of yours")
+
+
+# --- the server around it ---------------------------------------------------------------------------
+
+
+def server_settings(folder: Path, url: str) -> Settings:
+    folder.mkdir(mode=0o700)
+    return Settings(
+        store=StoreSettings(url=SecretStr(url)),
+        grpc=GrpcSettings(port=0),
+        auth=AuthSettings(token_file=folder / "token"),
+        drain_ms=5_000,
+    )
+
+
+def store_server(folder: Path, url: str) -> Server:
+    """As `stepwell store --driver URL` makes it."""
+    return Server(
+        server_settings(folder, url),
+        services=(store_rpc.make_service,),
+        receive_bytes_max=STORE_MESSAGE_BYTES_MAX,
+        executes=False,
+    )
+
+
+async def test_executor_and_store_apart(tmp_path: Path) -> None:
+    async with store_server(tmp_path / "store", f"sqlite:///{tmp_path / 'x.db'}") as apart:
+        url = f"grpc://{apart.addresses[0]}?token_file={tmp_path / 'store' / 'token'}"
+        async with Server(server_settings(tmp_path / "executor", url)) as executor:
+            token = (tmp_path / "executor" / "token").read_text(encoding="ascii").strip()
+            metadata = grpc.aio.Metadata(("authorization", f"Bearer {token}"))
+            plan = types_pb2.PlanDraft(tasks=[types_pb2.TaskSpec(task_id="a")])
+            async with grpc.aio.insecure_channel(executor.addresses[0]) as channel:
+                stub = orchestrator_pb2_grpc.OrchestratorStub(channel)
+                started = await stub.StartRun(
+                    orchestrator_pb2.StartRunRequest(goal="apart", plan=plan), metadata=metadata
+                )
+                cancel = orchestrator_pb2.CancelRunRequest(run_id=started.run.spec.run_id)
+                await stub.CancelRun(cancel, metadata=metadata)
+                wait = orchestrator_pb2.WaitRunRequest(run_id=started.run.spec.run_id)
+                ended = await stub.WaitRun(wait, metadata=metadata)
+            assert ended.run.status == types_pb2.RUN_STATUS_CANCELLED
+            info = await executor.store.describe()
+        assert info.durability is Durability.POWER
+        kept = await apart.store.get_run("default", started.run.spec.run_id)
+        assert kept is not None
+        assert kept.status is RunStatus.CANCELLED
+
+
+async def test_a_store_server_takes_large_commits_and_refuses_for_certain_while_it_drains(
+    tmp_path: Path,
+) -> None:
+    async with store_server(tmp_path / "store", "memory://") as apart:
+        url = f"grpc://{apart.addresses[0]}?token_file={tmp_path / 'store' / 'token'}"
+        store = await open_store(url, runtime=SystemRuntime())
+        heard: list[tuple[str, str]] = []
+        store.subscribe(lambda tenant, run: heard.append((tenant, run)))
+        outcomes = [b.outcome(bytes(1_000_000), f"task:{at}#1") for at in range(20)]
+        first = b.born(executions=[b.ended(it.execution_id) for it in outcomes])
+        assert await verdicts(store, first) == [COMMITTED]
+        assert await verdicts(store, b.step(first, outcomes=outcomes)) == [COMMITTED]
+        keys = [outcome.execution_id for outcome in outcomes]
+        assert len(await store.read_outcomes(b.TENANT, b.RUN, keys)) == 20
+        assert await soon(lambda: (b.TENANT, b.RUN) in heard)
+        await apart.drain()
+        with pytest.raises(StoreUnavailable) as caught:
+            await store.commit([b.born("late")])
+        assert caught.value.reason == "DRAINING"
+        assert await apart.store.get_run(b.TENANT, "late") is None
+        await store.close()

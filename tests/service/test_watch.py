@@ -1,0 +1,332 @@
+"""Watching: each event once and in order, commits whole, an end that is a message."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import grpc
+import grpc.aio
+import pytest
+from stepwell.config import WatchSettings
+from stepwell.rpc.server import Server
+from stepwell_client.v1 import orchestrator_pb2 as opb
+from stepwell_client.v1 import types_pb2
+
+from tests.service.conftest import ME, NO_RUN, Client, Refusal, World, completed, refusal
+
+pytestmark = pytest.mark.timeout(30)
+
+
+async def finished(client: Client, *task_ids: str, **fields: Any) -> types_pb2.Run:
+    """Run a plan to its end, one commit a task."""
+    run = await client.start_tasks(*task_ids, queue="q", **fields)
+    async with client.worker(queues=["q"], credits=1) as worker:
+        for _ in task_ids:
+            assignment = await worker.assignment()
+            await worker.send(completed(assignment), credits=1)
+            await worker.ack()
+    return await client.wait(run.spec.run_id)
+
+
+async def read_all(call: Any) -> tuple[list[types_pb2.Event], opb.WatchEnd]:
+    events: list[types_pb2.Event] = []
+    while True:
+        message = await call.read()
+        assert message is not grpc.aio.EOF, "the watch ended without a word"
+        events += message.events.events
+        if message.HasField("end"):
+            return events, message.end
+
+
+async def test_E1_events_are_gap_free_and_each_comes_once(client: Client) -> None:
+    run = await finished(client, "a", "b", "c")
+
+    events, end = await read_all(client.watch(run.spec.run_id))
+
+    assert [event.number for event in events] == list(range(1, run.last_event + 1))
+    assert end.reason == opb.WATCH_END_REASON_FINISHED
+    assert end.run == run
+
+
+async def test_E3_a_watch_after_a_number_goes_on_behind_it(client: Client) -> None:
+    run = await finished(client, "a", "b", "c")
+    whole, _ = await read_all(client.watch(run.spec.run_id))
+
+    for after in range(run.last_event + 1):
+        rest, end = await read_all(client.watch(run.spec.run_id, after=after))
+        assert rest == whole[after:]
+        assert end.reason == opb.WATCH_END_REASON_FINISHED
+
+
+async def test_events_that_happen_while_it_is_watched_come_live(client: Client) -> None:
+    run = await client.start_tasks("a", "b", queue="q")
+    watching = asyncio.ensure_future(read_all(client.watch(run.spec.run_id)))
+    async with client.worker(queues=["q"], credits=2) as worker:
+        for _ in range(2):
+            await worker.complete(await worker.assignment())
+
+    events, end = await watching
+
+    assert [event.number for event in events] == list(range(1, end.run.last_event + 1))
+
+
+async def test_the_watch_stands_before_anything_happens(client: Client) -> None:
+    run = await client.start_tasks("a", queue="q")
+    call = client.watch(run.spec.run_id, after=run.last_event)
+
+    await call.initial_metadata()
+
+    call.cancel()
+
+
+async def test_E5_a_cursor_from_the_future_is_refused(client: Client) -> None:
+    run = await client.start_tasks("a", queue="q")
+
+    error = await refusal(client.watch(run.spec.run_id, after=run.last_event + 1))
+
+    assert (error.code, error.reason) == (grpc.StatusCode.INVALID_ARGUMENT, "CURSOR_IN_FUTURE")
+
+
+async def test_E7_progress_never_overtakes_events(memory: World) -> None:
+    client = await memory.client(await memory.server(watch=WatchSettings(progress_ms=20)))
+    run = await client.start_tasks("a", "b", "c", queue="q")
+    seen = 0
+    progress = 0
+    call = client.watch(run.spec.run_id)
+
+    async def watch() -> None:
+        nonlocal seen, progress
+        async for message in call:
+            for event in message.events.events:
+                assert event.number == seen + 1
+                seen = event.number
+            if message.HasField("progress"):
+                progress += 1
+                assert message.progress.after == seen
+
+    watching = asyncio.ensure_future(watch())
+    async with client.worker(queues=["q"], credits=1) as worker:
+        for _ in range(3):
+            before = progress
+            assignment = await worker.assignment()
+            while progress == before:
+                await asyncio.sleep(0.01)
+            await worker.send(completed(assignment), credits=1)
+            await worker.ack()
+    await watching
+    assert progress >= 3
+
+
+async def test_E8_the_events_of_a_commit_are_not_split(memory: World) -> None:
+    settings = WatchSettings(message_bytes_max=1_024)
+    client = await memory.client(await memory.server(watch=settings))
+    run = await finished(client, *(f"task-{number}" for number in range(20)))
+    messages = 0
+    ends: list[int] = []
+
+    async for message in client.watch(run.spec.run_id):
+        if message.HasField("events"):
+            messages += 1
+            versions = {event.version for event in message.events.events}
+            assert not versions & set(ends)
+            ends += versions
+            assert message.events.next_after == message.events.events[-1].number
+
+    assert messages > 3
+    assert len(ends) == run.version
+
+
+async def test_filters_leave_out_events_and_nothing_else(client: Client) -> None:
+    run = await finished(client, "a", "b")
+
+    one, _ = await read_all(client.watch(run.spec.run_id, task_ids=["b"]))
+    typed, _ = await read_all(
+        client.watch(run.spec.run_id, types=[types_pb2.EVENT_TYPE_TASK_COMPLETED])
+    )
+    none, end = await read_all(
+        client.watch(run.spec.run_id, types=[types_pb2.EVENT_TYPE_RUN_CANCELLED])
+    )
+
+    assert {event.task_id for event in one} == {"b"}
+    assert {event.task_id for event in typed} == {"a", "b"}
+    assert none == []
+    assert end.reason == opb.WATCH_END_REASON_FINISHED
+
+
+async def test_a_run_that_is_deleted_ends_its_watch_as_purged(client: Client) -> None:
+    run = await client.start_tasks("a", queue="q")
+    call = client.watch(run.spec.run_id, types=[types_pb2.EVENT_TYPE_INPUT_EXPIRED])
+    await call.initial_metadata()
+    run_id = run.spec.run_id
+    purged = opb.WATCH_END_REASON_PURGED
+
+    await client.runs.CancelRun(opb.CancelRunRequest(run_id=run_id), metadata=ME)
+    await client.runs.DeleteRun(opb.DeleteRunRequest(run_id=run_id), metadata=ME)
+    _, end = await read_all(call)
+
+    # The watcher may have seen the end of the run before its removal.
+    assert end.reason in {purged, opb.WATCH_END_REASON_FINISHED}
+    assert (await refusal(client.watch(run_id))).reason == "RUN_NOT_FOUND"
+
+
+async def test_a_missing_run_can_not_be_watched(client: Client) -> None:
+    error = await refusal(client.watch(NO_RUN))
+
+    assert (error.code, error.reason) == (grpc.StatusCode.NOT_FOUND, "RUN_NOT_FOUND")
+
+
+async def _long_history(client: Client, count: int) -> types_pb2.Run:
+    """Return a run with much to be watched: each pause tells a long reason."""
+    run = await client.start_tasks("a", queue="q")
+    run_id = run.spec.run_id
+    for number in range(count):
+        reason = f"{number:04}" + "x" * 4_000
+        await client.runs.PauseRun(opb.PauseRunRequest(run_id=run_id, reason=reason), metadata=ME)
+        await client.runs.ResumeRun(opb.ResumeRunRequest(run_id=run_id), metadata=ME)
+    return await client.get(run_id)
+
+
+def reads_by_hand(client_of: str) -> grpc.aio.Channel:
+    """Return a channel that takes from the network only what is read."""
+    options = [("grpc.http2.lookahead_bytes", 1_024), ("grpc.http2.bdp_probe", 0)]
+    return grpc.aio.insecure_channel(client_of, options=options)
+
+
+async def test_E9_a_stalled_watcher_is_ended_and_delays_nobody(memory: World) -> None:
+    server = await memory.server(watch=WatchSettings(stall_ms=300, message_bytes_max=32_768))
+    client = await memory.client(server)
+    run = await _long_history(client, 500)
+    channel = reads_by_hand(server.addresses[0])
+    stalled = client.runs.__class__(channel).WatchRun(
+        opb.WatchRunRequest(run_id=run.spec.run_id), metadata=ME
+    )
+    await stalled.read()
+
+    # Meanwhile another one reads all.
+    watching = client.watch(run.spec.run_id)
+    seen = 0
+    while seen < run.last_event:
+        seen = (await watching.read()).events.next_after
+    watching.cancel()
+    # It ends although nobody reads: nothing of it is left on the server.
+    while _open_watches(server):
+        await asyncio.sleep(0.02)
+    received = 0
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        while True:
+            received += (await stalled.read()).ByteSize()
+    assert received < 1024 * 1024
+    told = Refusal(caught.value)
+    assert (told.code, told.reason) == (grpc.StatusCode.UNAVAILABLE, "SLOW_CONSUMER")
+    await channel.close()
+
+
+async def test_a_watcher_that_wakes_up_is_told_that_it_was_slow(memory: World) -> None:
+    server = await memory.server(watch=WatchSettings(stall_ms=400, message_bytes_max=32_768))
+    client = await memory.client(server)
+    run = await _long_history(client, 500)
+    channel = reads_by_hand(server.addresses[0])
+    slow = client.runs.__class__(channel).WatchRun(
+        opb.WatchRunRequest(run_id=run.spec.run_id), metadata=ME
+    )
+    await slow.read()
+    await asyncio.sleep(0.6)  # Between once and twice the patience: the end can still be told.
+
+    events, end = await read_all(slow)
+
+    assert end.reason == opb.WATCH_END_REASON_SLOW_CONSUMER
+    assert events[-1].number < run.last_event
+    await channel.close()
+
+
+def _open_watches(server: Server) -> float:
+    found = server.metrics.registry.get_sample_value(
+        "stepwell_rpc_streams", {"method": "/stepwell.v1.Orchestrator/WatchRun"}
+    )
+    return found or 0
+
+
+# --- all runs --------------------------------------------------------------------------------------
+
+
+async def _updates(call: Any, count: int) -> tuple[list[opb.RunUpdate], str]:
+    found: list[opb.RunUpdate] = []
+    cursor = ""
+    while len(found) < count:
+        message = await call.read()
+        assert message is not grpc.aio.EOF
+        found += message.updates.updates
+        cursor = message.updates.cursor or message.progress.cursor or cursor
+    return found, cursor
+
+
+async def test_watching_all_runs_tells_of_every_run_and_goes_on_from_a_cursor(
+    client: Client,
+) -> None:
+    first = await client.start_tasks("a", queue="q")
+    call = client.runs.WatchRuns(opb.WatchRunsRequest(), metadata=ME)
+    updates, cursor = await _updates(call, 1)
+    assert updates[0].run.spec.run_id == first.spec.run_id
+    call.cancel()
+
+    second = await client.start_tasks("a", queue="q")
+    call = client.runs.WatchRuns(opb.WatchRunsRequest(cursor=cursor), metadata=ME)
+    updates, _ = await _updates(call, 1)
+
+    assert [update.run.spec.run_id for update in updates] == [second.spec.run_id]
+    assert updates[0].version <= updates[0].run.version
+    call.cancel()
+
+
+async def test_watching_from_now_on_tells_first_where_that_is(client: Client) -> None:
+    await client.start_tasks("a", queue="q")
+    call = client.runs.WatchRuns(opb.WatchRunsRequest(cursor="now"), metadata=ME)
+    first = await call.read()
+    assert first.progress.cursor
+
+    later = await client.start_tasks("a", queue="q")
+    updates, _ = await _updates(call, 1)
+
+    assert [update.run.spec.run_id for update in updates] == [later.spec.run_id]
+    call.cancel()
+
+
+async def test_watching_all_runs_filters_by_pipeline_and_label(client: Client) -> None:
+    await client.start_tasks("a", queue="q", pipeline_id="other")
+    wanted = await client.start_tasks("a", queue="q", pipeline_id="mine", labels={"k": "v"})
+    await client.start_tasks("a", queue="q", pipeline_id="mine")
+    request = opb.WatchRunsRequest(pipeline_id="mine", labels={"k": "v"})
+
+    call = client.runs.WatchRuns(request, metadata=ME)
+    updates, _ = await _updates(call, 1)
+
+    assert [update.run.spec.run_id for update in updates] == [wanted.spec.run_id]
+    call.cancel()
+
+
+async def test_many_runs_come_in_messages_that_are_not_too_large(memory: World) -> None:
+    client = await memory.client(await memory.server(watch=WatchSettings(message_bytes_max=4096)))
+    runs = [await client.start(goal="g" * 1_000, queue="q") for _ in range(20)]
+    call = client.runs.WatchRuns(opb.WatchRunsRequest(), metadata=ME)
+    found: set[str] = set()
+    cursors: list[str] = []
+
+    while len(found) < len(runs):
+        message = await call.read()
+        assert message.ByteSize() < 6_000
+        found |= {update.run.spec.run_id for update in message.updates.updates}
+        cursors.append(message.updates.cursor)
+
+    # Only behind the last part is all before it covered.
+    assert set(cursors[:-1]) == {""}
+    assert cursors[-1]
+    call.cancel()
+
+
+async def test_a_cursor_that_no_store_gave_out_is_refused(client: Client) -> None:
+    call = client.runs.WatchRuns(opb.WatchRunsRequest(cursor="nonsense"), metadata=ME)
+
+    error = await refusal(call)
+
+    assert (error.reason, error.fields) == ("CURSOR_INVALID", ["cursor"])

@@ -1,0 +1,451 @@
+"""Workers: leases, acknowledgements after the commit, bad items, instances, credits."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import grpc
+import grpc.aio
+import pytest
+from stepwell.config import ExecutorSettings
+from stepwell.core.errors import StoreUnavailable
+from stepwell_client.v1 import orchestrator_pb2 as opb
+from stepwell_client.v1 import types_pb2
+from stepwell_client.v1 import worker_pb2 as wpb
+
+from tests.service.conftest import (
+    ME,
+    NO_RUN,
+    Client,
+    RawWorker,
+    World,
+    bearer,
+    completed,
+    outcome,
+    refusal,
+)
+
+pytestmark = pytest.mark.timeout(30)
+
+ACCEPTED, LOST = wpb.ACK_STATUS_ACCEPTED, wpb.ACK_STATUS_LEASE_LOST
+REJECTED = wpb.ACK_STATUS_REJECTED
+
+
+async def test_the_whole_loop_goes_over_one_stream(client: Client) -> None:
+    run = await client.start(goal="g", queue="q")
+    stages = [types_pb2.STEP_KIND_REFLECT, types_pb2.STEP_KIND_SYNTHESIZE]
+    async with client.worker(queues=["q"], stages=stages, roles=["*"]) as worker:
+        got = await worker.assignment()
+        assert got.execution.kind == types_pb2.STEP_KIND_PLAN
+        tasks = [
+            types_pb2.TaskSpec(task_id="a"),
+            types_pb2.TaskSpec(task_id="b", depends_on=["a"], role="r"),
+        ]
+        planned = wpb.Outcome.Planned(plan=types_pb2.PlanDraft(tasks=tasks))
+        assert (await worker.report(outcome(got, planned=planned))).status == ACCEPTED
+        await worker.complete(await worker.assignment(), b"from a")
+        got = await worker.assignment()
+        assert [one.payload.data for one in got.results] == [b"from a"]
+        await worker.complete(got, b"from b")
+        got = await worker.assignment()
+        assert got.execution.kind == types_pb2.STEP_KIND_REFLECT
+        decided = wpb.Outcome.Reflected(decision=types_pb2.DECISION_FINISH)
+        assert (await worker.report(outcome(got, reflected=decided))).status == ACCEPTED
+        got = await worker.assignment()
+        assert got.execution.kind == types_pb2.STEP_KIND_SYNTHESIZE
+        assert [one.payload.data for one in got.results] == [b"from a", b"from b"]
+        await worker.complete(got, b"all")
+
+    done = await client.wait(run.spec.run_id)
+    results = await client.runs.GetResults(
+        opb.GetResultsRequest(run_id=run.spec.run_id), metadata=ME
+    )
+    assert done.status == types_pb2.RUN_STATUS_SUCCEEDED
+    assert results.run_result.payload.data == b"all"
+
+
+async def test_welcome_dictates_the_terms(memory: World) -> None:
+    server = await memory.server(executor=ExecutorSettings(lease_ms=8_000))
+    client = await memory.client(server)
+
+    async with client.worker() as worker:
+        assert worker.welcome.lease.ToMilliseconds() == 8_000
+        assert worker.welcome.heartbeat_interval.ToMilliseconds() == 2_000
+        assert worker.welcome.replica_id == server.parts.executor.replica_id
+
+
+async def test_many_outcomes_in_a_message_are_each_acknowledged(client: Client) -> None:
+    await client.start_tasks(*(f"t{i}" for i in range(30)), queue="q", max_parallel=30)
+    async with client.worker(queues=["q"], credits=30) as worker:
+        got = [await worker.assignment() for _ in range(30)]
+        await worker.send(*(completed(one) for one in got))
+        acks = [await worker.ack() for _ in got]
+
+    assert {ack.status for ack in acks} == {ACCEPTED}
+    assert {ack.delivery_id for ack in acks} == {completed(one).delivery_id for one in got}
+
+
+async def test_released_work_spends_no_attempt(client: Client) -> None:
+    await client.start_tasks("a", queue="q")
+    async with client.worker(queues=["q"]) as worker:
+        got = await worker.assignment()
+        ack = await worker.report(outcome(got, released=wpb.Outcome.Released(reason="busy")))
+        again = await worker.assignment()
+
+    assert ack.status == ACCEPTED
+    assert again.execution.task_id == "a"
+    assert again.lease_token != got.lease_token
+
+
+async def test_begin_is_acknowledged(client: Client) -> None:
+    task = types_pb2.TaskSpec(task_id="a", effect=types_pb2.EFFECT_AT_MOST_ONCE)
+    await client.start(plan=types_pb2.PlanDraft(tasks=[task]), queue="q")
+    async with client.worker(queues=["q"]) as worker:
+        got = await worker.assignment()
+        begin = wpb.Begin(
+            delivery_id="b",
+            run_id=got.run.spec.run_id,
+            execution_id=got.execution.execution_id,
+            lease_token=got.lease_token,
+        )
+        for _ in range(2):
+            await worker.call.write(wpb.WorkRequest(begins=[begin]))
+            ack = await worker.ack()
+            assert (ack.delivery_id, ack.status) == ("b", ACCEPTED)
+        assert (await worker.complete(got)).status == ACCEPTED
+
+
+async def test_a_cancelled_run_is_told_to_its_workers(client: Client) -> None:
+    run = await client.start_tasks("a", queue="q")
+    run_id = run.spec.run_id
+    async with client.worker(queues=["q"]) as worker:
+        got = await worker.assignment()
+        await client.runs.CancelRun(opb.CancelRunRequest(run_id=run_id), metadata=ME)
+        told = await worker.cancellation()
+        ack = await worker.complete(got)
+        beat = await client.work.Heartbeat(_heartbeat(got), metadata=ME)
+
+    assert (told.run_id, told.execution_id) == (run_id, got.execution.execution_id)
+    assert ack.status == LOST
+    assert beat.leases[0].status == wpb.LEASE_STATUS_LOST
+    assert beat.leases[0].cancel_requested
+
+
+async def test_the_remaining_budget_comes_with_an_assignment(client: Client) -> None:
+    run = await client.start_tasks("a", "b", queue="q", budget=types_pb2.Budget(output_tokens=100))
+    async with client.worker(queues=["q"], credits=1) as worker:
+        got = await worker.assignment()
+        await worker.send(completed(got, usage=types_pb2.Usage(output_tokens=30)), credits=1)
+        got = await worker.assignment()
+
+    assert got.run.spec.run_id == run.spec.run_id
+    assert got.remaining_budget.output_tokens == 70
+    assert not got.remaining_budget.input_tokens
+
+
+# --- bad input ---------------------------------------------------------------------------------------
+
+
+async def test_an_outcome_for_a_finished_task(client: Client) -> None:
+    await client.start_tasks("a", "b", queue="q")
+    async with client.worker(queues=["q"]) as worker:
+        got = await worker.assignment()
+        assert (await worker.complete(got, b"first")).status == ACCEPTED
+        late = await worker.complete(got, b"second")
+
+    results = await client.runs.GetResults(
+        opb.GetResultsRequest(run_id=got.run.spec.run_id), metadata=ME
+    )
+    assert late.status == LOST
+    assert [one.payload.data for one in results.results] == [b"first"]
+
+
+async def test_a_heartbeat_for_a_lost_lease(client: Client) -> None:
+    await client.start_tasks("a", queue="q")
+    async with client.worker(queues=["q"]) as worker:
+        got = await worker.assignment()
+        live = await client.work.Heartbeat(_heartbeat(got), metadata=ME)
+        wrong = _heartbeat(got)
+        wrong.heartbeats[0].lease_token = "0" * 32
+        lost = await client.work.Heartbeat(wrong, metadata=ME)
+        foreign = await client.work.Heartbeat(_heartbeat(got), metadata=bearer("foreign"))
+
+    assert live.leases[0].status == wpb.LEASE_STATUS_LIVE
+    assert lost.leases[0].status == wpb.LEASE_STATUS_LOST
+    assert foreign.leases[0].status == wpb.LEASE_STATUS_LOST
+    assert not foreign.leases[0].cancel_requested
+
+
+def _heartbeat(got: wpb.Assignment) -> wpb.HeartbeatRequest:
+    beat = wpb.LeaseHeartbeat(
+        run_id=got.run.spec.run_id,
+        execution_id=got.execution.execution_id,
+        lease_token=got.lease_token,
+        progress=types_pb2.Payload(data=b"half"),
+    )
+    return wpb.HeartbeatRequest(heartbeats=[beat])
+
+
+async def test_two_workers_with_one_id(client: Client) -> None:
+    await client.start_tasks("a", "b", queue="q")
+    async with client.worker("w", "old", queues=["q"], credits=1) as old:
+        first = await old.assignment()
+        held = wpb.HeldLease(
+            run_id=first.run.spec.run_id,
+            execution_id=first.execution.execution_id,
+            lease_token=first.lease_token,
+        )
+        lost = wpb.HeldLease(
+            run_id=NO_RUN, execution_id="task:x#1", lease_token=first.lease_token
+        )
+        async with client.worker("w", "new", queues=["q"], held=[held, lost]) as new:
+            ended = await old.until_end()
+            ack = await new.complete(first)
+
+            assert ended is not None
+            assert ended.reason == wpb.WORK_END_REASON_REPLACED
+            assert await old.call.code() is grpc.StatusCode.OK
+            statuses = [state.status for state in new.welcome.held]
+            assert statuses == [wpb.LEASE_STATUS_LIVE, wpb.LEASE_STATUS_LOST]
+            assert ack.status == ACCEPTED
+            assert (await new.complete(await new.assignment())).status == ACCEPTED
+
+
+async def test_a_worker_that_grants_0_credits(client: Client) -> None:
+    await client.start_tasks("a", queue="q")
+    async with client.worker(queues=["q"], credits=0) as worker:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.5):
+                await worker.assignment()
+    # It kept nobody from the work.
+    async with client.worker("w2", queues=["q"], credits=1) as other:
+        assert (await other.complete(await other.assignment())).status == ACCEPTED
+
+
+async def test_a_worker_that_never_answers(memory: World) -> None:
+    server = await memory.server(executor=ExecutorSettings(lease_ms=300, poll_ms=100))
+    client = await memory.client(server)
+    await client.start(
+        plan=types_pb2.PlanDraft(
+            tasks=[
+                types_pb2.TaskSpec(
+                    task_id="a", retry=types_pb2.RetryPolicy(initial_backoff={"nanos": 1_000_000})
+                )
+            ]
+        ),
+        queue="q",
+    )
+    async with client.worker("silent", queues=["q"], credits=1) as silent:
+        first = await silent.assignment()
+        async with client.worker("w2", queues=["q"], credits=1) as other:
+            second = await other.assignment()
+            assert second.execution.attempt == 2
+            assert (await silent.complete(first)).status == LOST
+            assert (await other.complete(second)).status == ACCEPTED
+
+
+async def test_credits_over_1000_are_refused(client: Client) -> None:
+    call = client.work.Work(metadata=ME)
+    hello = wpb.Hello(worker_id="w", instance_id="i")
+    await call.write(wpb.WorkRequest(hello=hello, credits=1_001))
+
+    error = await refusal(call.read())
+
+    assert (error.code, error.fields) == (grpc.StatusCode.INVALID_ARGUMENT, ["credits"])
+
+
+@pytest.mark.parametrize(
+    ("request_", "field"),
+    [
+        (wpb.WorkRequest(credits=1), "hello"),
+        (wpb.WorkRequest(hello=wpb.Hello(instance_id="i")), "hello.worker_id"),
+        (
+            wpb.WorkRequest(hello=wpb.Hello(worker_id="{w}", instance_id="i")),
+            "hello.worker_id",
+        ),
+    ],
+)
+async def test_a_stream_that_does_not_begin_with_a_good_hello(
+    client: Client, request_: wpb.WorkRequest, field: str
+) -> None:
+    call = client.work.Work(metadata=ME)
+    await call.write(request_)
+
+    error = await refusal(call.read())
+
+    assert (error.code, error.fields) == (grpc.StatusCode.INVALID_ARGUMENT, [field])
+
+
+async def test_a_second_hello_ends_the_stream(client: Client) -> None:
+    async with client.worker() as worker:
+        await worker.call.write(
+            wpb.WorkRequest(hello=wpb.Hello(worker_id="w", instance_id="i"))
+        )
+        error = await refusal(worker.until_end())
+
+    assert (error.code, error.fields) == (grpc.StatusCode.INVALID_ARGUMENT, ["hello"])
+
+
+async def test_one_bad_outcome_fails_its_own_execution_and_nothing_else(client: Client) -> None:
+    policy = types_pb2.RetryPolicy(max_attempts=1)
+    tasks = [types_pb2.TaskSpec(task_id=name, retry=policy) for name in ("bad", "good")]
+    tasks[0].on_failure = types_pb2.ON_FAILURE_CONTINUE
+    run = await client.start(plan=types_pb2.PlanDraft(tasks=tasks), queue="q")
+    async with client.worker(queues=["q"]) as worker:
+        got = {one.execution.task_id: one for one in [await worker.assignment() for _ in range(2)]}
+        oversize = completed(got["bad"], bytes(1024 * 1024 + 1))
+        await worker.send(oversize, completed(got["good"]))
+        acks = {ack.delivery_id: ack for ack in [await worker.ack() for _ in range(2)]}
+
+    bad, good = acks["d/task:bad#1"], acks["d/task:good#1"]
+    assert good.status == ACCEPTED
+    assert bad.status == REJECTED
+    assert bad.failure.kind == "INVALID_OUTCOME"
+    assert [one.field for one in bad.failure.violations] == ["completed.result.data"]
+    done = await client.wait(run.spec.run_id)
+    assert done.status == types_pb2.RUN_STATUS_SUCCEEDED
+    assert (done.counts.completed, done.counts.failed) == (1, 1)
+
+
+async def test_an_outcome_that_names_no_lease_is_rejected_alone(client: Client) -> None:
+    await client.start_tasks("a", queue="q")
+    async with client.worker(queues=["q"]) as worker:
+        got = await worker.assignment()
+        await worker.send(
+            outcome(got, delivery_id="1", run_id="nonsense"),
+            outcome(got, delivery_id="2", lease_token=""),
+            outcome(got, delivery_id="", execution_id=""),
+        )
+        acks = [await worker.ack() for _ in range(3)]
+        assert {ack.status for ack in acks} == {REJECTED}
+        assert all(ack.failure.violations for ack in acks)
+        assert (await worker.complete(got)).status == ACCEPTED
+
+
+async def test_an_outcome_of_a_missing_run_is_lost(client: Client) -> None:
+    async with client.worker() as worker:
+        ack = await worker.report(
+            wpb.Outcome(
+                delivery_id="d",
+                run_id=NO_RUN,
+                execution_id="task:a#1",
+                lease_token="t" * 32,
+                completed=wpb.Outcome.Completed(),
+            )
+        )
+
+    assert ack.status == LOST
+
+
+async def test_an_outcome_of_the_wrong_kind_is_rejected(client: Client) -> None:
+    await client.start_tasks("a", queue="q")
+    async with client.worker(queues=["q"]) as worker:
+        got = await worker.assignment()
+        decided = wpb.Outcome.Reflected(decision=types_pb2.DECISION_FINISH)
+        ack = await worker.report(outcome(got, reflected=decided))
+
+    assert (ack.status, ack.failure.kind) == (REJECTED, "INVALID_OUTCOME")
+
+
+async def test_a_plan_that_is_not_sound_is_rejected_with_its_fields(client: Client) -> None:
+    await client.start(goal="g", queue="q")
+    async with client.worker(queues=["q"]) as worker:
+        got = await worker.assignment()
+        tasks = [types_pb2.TaskSpec(task_id="a", depends_on=["b"])]
+        planned = wpb.Outcome.Planned(plan=types_pb2.PlanDraft(tasks=tasks))
+        ack = await worker.report(outcome(got, planned=planned))
+
+    assert (ack.status, ack.failure.kind) == (REJECTED, "PLAN_INVALID")
+    assert [one.field for one in ack.failure.violations] == ["plan.tasks[0].depends_on[0]"]
+
+
+async def test_a_message_over_4_mib_ends_the_stream(client: Client) -> None:
+    await client.start_tasks("a", queue="q")
+    async with client.worker(queues=["q"]) as worker:
+        got = await worker.assignment()
+        large = [completed(got, bytes(1024 * 1024), delivery_id=str(i)) for i in range(5)]
+        await worker.call.write(wpb.WorkRequest(outcomes=large))
+        error = await refusal(worker.until_end())
+
+    assert (error.code, error.reason) == (
+        grpc.StatusCode.RESOURCE_EXHAUSTED,
+        "MESSAGE_TOO_LARGE",
+    )
+
+
+async def test_a_foreign_worker_gets_and_touches_nothing(client: Client) -> None:
+    await client.start_tasks("a", queue="q")
+    call = client.work.Work(metadata=bearer("foreign"))
+    foreign = RawWorker(call)
+    hello = wpb.Hello(worker_id="w1", instance_id="i", queues=["q"])
+    await call.write(wpb.WorkRequest(hello=hello, credits=5))
+    await call.read()
+    async with client.worker(queues=["q"]) as worker:
+        got = await worker.assignment()
+        stolen = await foreign.complete(got)
+        mine = await worker.complete(got)
+
+    assert stolen.status == LOST
+    assert mine.status == ACCEPTED
+    call.cancel()
+
+
+# --- ends --------------------------------------------------------------------------------------------
+
+
+async def test_a_worker_that_closes_its_side_still_gets_its_acknowledgements(
+    client: Client,
+) -> None:
+    await client.start_tasks("a", "b", queue="q")
+    async with client.worker(queues=["q"], credits=2) as worker:
+        got = [await worker.assignment() for _ in range(2)]
+        await worker.send(*(completed(one) for one in got))
+        await worker.call.done_writing()
+        acks = [await worker.ack() for _ in got]
+        await worker.until_end()
+
+        assert {ack.status for ack in acks} == {ACCEPTED}
+        assert await worker.call.code() is grpc.StatusCode.OK
+
+
+async def test_outcomes_are_taken_without_a_stream(client: Client) -> None:
+    await client.start_tasks("a", "b", queue="q")
+    async with client.worker(queues=["q"], credits=2) as worker:
+        got = [await worker.assignment() for _ in range(2)]
+    bad = completed(got[0], bytes(1024 * 1024 + 1))
+    request = wpb.CompleteRequest(outcomes=[completed(got[1]), bad, completed(got[1])])
+
+    reply = await client.work.Complete(request, metadata=ME)
+
+    statuses = [ack.status for ack in reply.acks]
+    assert statuses == [ACCEPTED, REJECTED, LOST]
+    assert [ack.execution_id for ack in reply.acks] == [
+        one.execution.execution_id for one in (got[1], got[0], got[1])
+    ]
+
+
+async def test_an_outcome_that_the_store_can_not_take_is_not_acknowledged(memory: World) -> None:
+    server = await memory.server()
+    client = await memory.client(server)
+    await client.start_tasks("a", queue="q")
+    commit = server.store.commit
+
+    async def refuse(_commits: Any) -> Any:
+        raise StoreUnavailable("the disk is full")
+
+    async with client.worker(queues=["q"]) as worker:
+        got = await worker.assignment()
+        server.store.commit = refuse
+        await worker.send(completed(got))
+        error = await refusal(worker.until_end())
+    assert (error.code, error.reason) == (grpc.StatusCode.UNAVAILABLE, "STORE_UNAVAILABLE")
+    assert error.retry
+    error = await refusal(
+        client.work.Complete(wpb.CompleteRequest(outcomes=[completed(got)]), metadata=ME)
+    )
+    assert error.code is grpc.StatusCode.UNAVAILABLE
+
+    server.store.commit = commit
+    reply = await client.work.Complete(wpb.CompleteRequest(outcomes=[completed(got)]), metadata=ME)
+    assert reply.acks[0].status == ACCEPTED

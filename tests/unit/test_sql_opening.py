@@ -1,0 +1,369 @@
+"""Opening a SQLite store: which files are taken, who may hold one, which schema it may have."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import textwrap
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from alembic.config import Config
+from alembic.script import ScriptDirectory
+from sqlalchemy import create_engine
+
+from stepwell.core.errors import StoreRefused, StoreUnavailable
+from stepwell.core.ports import Store
+from stepwell.core.states import Durability
+from stepwell.runtime import SystemRuntime
+from stepwell.testing.conformance import ask
+from stepwell.testing.conformance import builders as b
+from stepwell.testing.runtime import ManualRuntime
+from stepwell_drivers.sql import migrate, open_store, schema, url
+from stepwell_drivers.sql.engine import raw
+from stepwell_drivers.sql.store import SqlStore
+
+
+async def opened(path: Path, parameters: str = "") -> SqlStore:
+    store: Store = await open_store(f"sqlite:///{path}{parameters}", runtime=SystemRuntime())
+    assert isinstance(store, SqlStore)
+    return store
+
+
+async def refusal(url: str) -> str:
+    with pytest.raises(StoreRefused) as caught:
+        await open_store(url, runtime=SystemRuntime())
+    return caught.value.message
+
+
+# --- the path ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("sqlite://", "needs a file"),
+        ("sqlite:///", "needs a file"),
+        ("sqlite:///:memory:", "memory://"),
+        ("sqlite:///file:x?mode=memory", "unknown URL parameter 'mode'"),
+        ("sqlite:///file:x", "needs a file"),
+        ("sqlite://host/x.db", "no host"),
+        ("sqlite://me:secret@/x.db", "no host"),
+        ("sqlite+aiosqlite:///x.db", "sqlite:///PATH"),
+        ("sqlite:///x%00.db", "NUL"),
+        ("sqlite:///x\0.db", "NUL"),
+        ("sqlite:///{folder}", "is a directory"),
+        ("sqlite:///{folder}/missing/x.db", "make it first"),
+        ("sqlite:///{folder}/x.db?synchronous=OFF", "unknown URL parameter 'synchronous'"),
+        ("sqlite:///{folder}/x.db?nolock=1", "unknown URL parameter 'nolock'"),
+        ("sqlite:///{folder}/x.db?busy_timeout_ms=-1", "busy_timeout_ms"),
+        ("sqlite:///{folder}/x.db?busy_timeout_ms=1&busy_timeout_ms=2", "busy_timeout_ms"),
+        ("sqlite:///{folder}/" + "x" * 300, "can't be used"),
+        ("sqlite:////dev/null", "no regular file"),
+        ("not a url", "no URL"),
+    ],
+)
+async def test_what_can_be_no_store_is_refused_with_a_reason(
+    tmp_path: Path, given: str, words: str
+) -> None:
+    message = await refusal(given.replace("{folder}", str(tmp_path)))
+    assert words in message
+    assert "secret" not in message
+    assert [entry.name for entry in os.scandir(tmp_path)] == []
+
+
+async def test_a_hard_link_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.db").touch()
+    os.link(tmp_path / "a.db", tmp_path / "b.db")
+    assert "hard links" in await refusal(f"sqlite:///{tmp_path / 'a.db'}")
+
+
+@pytest.mark.parametrize("kind", ["nfs4", "cifs", "smb3", "fuse.sshfs", "9p", "ceph"])
+def test_a_network_file_system_is_told_by_the_mounts(tmp_path: Path, kind: str) -> None:
+    mounts = tmp_path / "mounts"
+    mounts.write_text(f"/dev/sda / ext4 rw 0 0\nserver:/x /mnt/a\\040b {kind} rw 0 0\n")
+    assert url.is_network(url.file_system_of(Path("/mnt/a b/c.db"), mounts))
+    assert not url.is_network(url.file_system_of(Path("/mnt/a/c.db"), mounts))
+
+
+async def test_a_network_file_system_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(url, "file_system_of", lambda path: "nfs4")
+    assert "network file system (nfs4)" in await refusal(f"sqlite:///{tmp_path / 'a.db'}")
+
+
+async def test_the_file_is_made_for_its_owner_alone(tmp_path: Path) -> None:
+    store = await opened(tmp_path / "a b.db", "?busy_timeout_ms=100")
+    await ask.must(store, b.born())
+    modes = {entry.name: entry.stat().st_mode & 0o777 for entry in os.scandir(tmp_path)}
+    assert set(modes) == {"a b.db", "a b.db-wal", "a b.db-shm", "a b.db.lock"}
+    assert set(modes.values()) == {0o600}
+    await store.close()
+
+
+async def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "text.db").write_text("no database at all, but long enough to look like one" * 99)
+    assert "no SQLite database" in await refusal(f"sqlite:///{tmp_path / 'text.db'}")
+    store = await opened(tmp_path / "a.db")
+    await store.close()
+    torn = bytearray((tmp_path / "a.db").read_bytes())
+    torn[100:4096] = b"\xff" * 3996
+    (tmp_path / "a.db").write_bytes(torn)
+    assert "damaged" in await refusal(f"sqlite:///{tmp_path / 'a.db'}")
+
+
+async def test_a_foreign_database_is_refused_and_left_as_it_was(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "a.db")) as foreign:
+        foreign.execute("CREATE TABLE mine (x)")
+    before = (tmp_path / "a.db").read_bytes()
+    assert "no store of this program" in await refusal(f"sqlite:///{tmp_path / 'a.db'}")
+    assert (tmp_path / "a.db").read_bytes() == before
+
+
+# --- who holds it --------------------------------------------------------------------------------
+
+
+async def test_the_same_process_can_not_open_a_file_twice(tmp_path: Path) -> None:
+    store = await opened(tmp_path / "a.db")
+    (tmp_path / "link.db").symlink_to(tmp_path / "a.db")
+    for name in ("a.db", "link.db"):
+        assert f"(pid {os.getpid()})" in await refusal(f"sqlite:///{tmp_path / name}")
+    await store.close()
+    again = await opened(tmp_path / "link.db")
+    await again.close()
+
+
+async def test_a_second_process_is_refused_and_told_the_pid(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    holder = program(
+        """
+        store = await open_store(URL, runtime=SystemRuntime())
+        print("open", flush=True)
+        sys.stdin.readline()
+        """,
+        path,
+    )
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "open\n"
+    message = await refusal(f"sqlite:///{path}")
+    assert f"(pid {holder.pid})" in message
+    assert "stop it" in message
+    holder.kill()
+    holder.communicate()
+    store = await opened(path)  # The system has let go of it.
+    await store.close()
+
+
+async def test_a_fork_can_not_use_the_store(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    done = program(
+        """
+        store = await open_store(URL, runtime=SystemRuntime())
+        child = os.fork()
+        if child == 0:
+            for call in (store.get_run("a", "b"), store.commit([]), store.describe()):
+                try:
+                    call.send(None)
+                except StoreUnavailable as error:
+                    assert "fork" in error.message
+                else:
+                    os._exit(1)
+            try:
+                FileLock(Path(URL.removeprefix("sqlite:///")))
+            except StoreRefused as error:
+                os._exit(0 if str(os.getppid()) in error.message else 2)
+            os._exit(3)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert await store.get_run("a", "b") is None
+        await store.close()
+        print("fine")
+        """,
+        path,
+    )
+    out, err = done.communicate(timeout=30)
+    assert (out, done.returncode) == ("fine\n", 0), err
+
+
+def program(body: str, path: Path) -> subprocess.Popen[str]:
+    """Start a program of its own that has the store's URL."""
+    head = """
+        import asyncio, os, sys
+        from pathlib import Path
+        from stepwell.core.errors import StoreRefused, StoreUnavailable
+        from stepwell.runtime import SystemRuntime
+        from stepwell.testing.conformance import ask
+        from stepwell.testing.conformance import builders as b
+        from stepwell_drivers.sql import open_store
+        from stepwell_drivers.sql.lock import FileLock
+        URL = "sqlite:///" + sys.argv[1]
+        async def main():
+    """
+    text = textwrap.dedent(head).rstrip() + "\n" + textwrap.indent(textwrap.dedent(body), "    ")
+    return subprocess.Popen(
+        [sys.executable, "-c", text + "\nasyncio.run(main())", str(path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+# --- durability ----------------------------------------------------------------------------------
+
+
+async def test_wal_and_full_are_what_sqlite_answers(tmp_path: Path) -> None:
+    store = await opened(tmp_path / "a.db")
+    driver = raw(store._writer._connection)
+    assert driver.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    assert driver.execute("PRAGMA synchronous").fetchone() == (2,)
+    info = await store.describe()
+    assert (info.driver, info.durability) == ("sqlite", Durability.POWER)
+    assert info.detail == "WAL, synchronous=FULL"
+    assert info.schema_version == schema.REVISIONS[-1]
+    await store.close()
+
+
+async def test_a_file_system_without_wal_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from stepwell_drivers.sql import engine, opening
+
+    def weaker(connection: object) -> None:
+        driver = engine.raw(connection)  # pyright: ignore[reportArgumentType] - the real one
+        driver.execute("PRAGMA journal_mode=WAL")
+        driver.execute("PRAGMA synchronous=NORMAL")
+        engine._assert_durable(driver)
+
+    monkeypatch.setattr(opening, "make_durable", weaker)
+    assert "synchronous=1" in await refusal(f"sqlite:///{tmp_path / 'a.db'}")
+    monkeypatch.undo()
+    store = await opened(tmp_path / "a.db")  # The refused one has let go of the file.
+    await store.close()
+
+
+async def test_acknowledged_commits_survive_kill_9(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    for _ in range(3):
+        writer = program(
+            """
+            store = await open_store(URL, runtime=SystemRuntime())
+            async def chain(run_id):
+                run = await store.get_run(b.TENANT, run_id)
+                if run is None:
+                    commit = await ask.must(store, b.born(run_id))
+                else:
+                    commit = b.step(b.born(run_id), run=run, version=run.version + 1, events=0)
+                    await ask.must(store, commit)
+                while True:
+                    print(run_id, commit.version, flush=True)
+                    commit = await ask.must(store, b.step(commit, events=0))
+            await asyncio.gather(*[chain(f"run-{at}") for at in range(8)])
+            """,
+            path,
+        )
+        assert writer.stdout is not None
+        lines = [writer.stdout.readline() for _ in range(200)]
+        writer.kill()
+        rest, err = writer.communicate()
+        lines += [line for line in rest.splitlines(keepends=True) if line.endswith("\n")]
+        told = {name: int(version) for name, version in (line.split() for line in lines if line)}
+        assert len(told) == 8, err
+        store = await opened(path)
+        for run_id, version in told.items():
+            run = await store.get_run(b.TENANT, run_id)
+            assert run is not None
+            assert run.version >= version
+        await store.close()
+
+
+async def test_the_store_keeps_its_identity_and_its_time_over_a_restart(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    runtime = ManualRuntime()
+    store = await open_store(f"sqlite:///{path}", runtime=runtime)
+    first = await store.describe()
+    runtime.advance(60_000)
+    (born,) = await store.commit([b.born()])
+    await store.close()
+    runtime.step_wall(-3_600_000)
+    store = await open_store(f"sqlite:///{path}", runtime=runtime)
+    assert (await store.describe()).store_id == first.store_id
+    (step,) = await store.commit([b.step(b.born())])
+    assert step.now_us > born.now_us
+    await store.close()
+
+
+# --- the schema ----------------------------------------------------------------------------------
+
+
+async def test_a_newer_schema_is_refused_with_both_versions(tmp_path: Path) -> None:
+    store = await opened(tmp_path / "a.db")
+    await store.close()
+    with closing(sqlite3.connect(tmp_path / "a.db")) as file:
+        file.execute("UPDATE alembic_version SET version_num = '7777'")
+        file.commit()
+    message = await refusal(f"sqlite:///{tmp_path / 'a.db'}")
+    assert "7777" in message
+    assert schema.REVISIONS[-1] in message
+
+
+async def test_an_older_schema_is_migrated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.db"
+    store = await opened(path)
+    await ask.must(store, b.born())
+    await store.close()
+
+    folder = tmp_path / "migrations"
+    shutil.copytree(migrate.MIGRATIONS, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    (folder / "versions" / "v0002_colour.py").write_text(
+        "from alembic import op\nimport sqlalchemy as sa\n"
+        "revision = '0002'\ndown_revision = '0001'\n"
+        "def upgrade():\n    op.add_column('runs', sa.Column('colour', sa.Text()))\n"
+    )
+    monkeypatch.setattr(migrate, "MIGRATIONS", folder)
+    monkeypatch.setattr(migrate, "HEAD", "0002")
+    monkeypatch.setattr(schema, "REVISIONS", ("0001", "0002"))
+    store = await opened(path)
+    assert await ask.version_of(store) == 1
+    await store.close()
+    with closing(sqlite3.connect(path)) as file:
+        assert file.execute("SELECT version_num FROM alembic_version").fetchall() == [("0002",)]
+        assert file.execute("SELECT colour FROM runs").fetchall() == [(None,)]
+
+
+def test_the_migrations_make_the_schema_that_the_code_has(tmp_path: Path) -> None:
+    def shape(make: str) -> list[tuple[str, ...]]:
+        engine = create_engine(f"sqlite:///{tmp_path / make}.db")
+        with engine.begin() as connection:
+            if make == "migrated":
+                migrate.migrate(connection)
+            else:
+                schema.metadata.create_all(connection)
+            sql = "SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'alembic%'"
+            rows = connection.exec_driver_sql(sql + " AND name NOT LIKE '%alembic_version%'").all()
+        engine.dispose()
+        return sorted(tuple(str(value) for value in row) for row in rows)
+
+    assert shape("migrated") == shape("made")
+
+
+def test_the_known_versions_are_the_migrations() -> None:
+    config = Config()
+    config.set_main_option("script_location", str(migrate.MIGRATIONS))
+    steps = ScriptDirectory.from_config(config).walk_revisions()
+    assert [step.revision for step in steps][::-1] == list(schema.REVISIONS)
+
+
+async def test_a_closed_store_refuses_and_closing_twice_is_safe(tmp_path: Path) -> None:
+    store = await opened(tmp_path / "a.db")
+    await store.close()
+    await store.close()
+    with pytest.raises(StoreUnavailable, match="closed"):
+        await store.get_run("a", "b")
+    with pytest.raises(StoreUnavailable, match="closed"):
+        await store.commit([b.born()])
+    assert not (tmp_path / "a.db-wal").exists()
