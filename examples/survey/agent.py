@@ -9,8 +9,9 @@
 
 Copy it, and let a model do the planning, the looking and the writing: the frame stays as it is.
 
-    stepwell worker examples.survey.agent:agent
-    stepwell run --input '{"directory": "/some/tree", "report": "/tmp/survey.md"}' "survey it"
+    stepwell serve
+    stepwell worker examples.survey.agent:agent --queue survey
+    stepwell run --pipeline survey --input '{"directory": ".", "report": "survey.md"}'
 """
 
 from __future__ import annotations
@@ -66,10 +67,10 @@ agent = Agent("survey")
 
 @dataclass(frozen=True)
 class Request:
-    """What a run is started with."""
+    """What a run is started with. Paths are the worker's."""
 
-    directory: str
-    report: str
+    directory: str = "."
+    report: str = "survey.md"
     """The file to write."""
     files_max: int = 3_000
     """No more files are measured, so that a survey of a whole disk ends too."""

@@ -35,10 +35,12 @@ from stepwell_client import Client, RunStatus, StepwellClientError, word
 
 TOP = Path(__file__).resolve().parents[2]
 AGENT = "examples.survey.agent:agent"
+PIPELINE = "survey"
 WORKER_ID = "survey-worker"
 CONCURRENCY = 4
-LEASE_MS = 5_000
-"""Short, so that what a dead worker held would be free soon even if no successor told of it."""
+LEASE_MS = 10_000
+"""Short, so that what a dead worker held would soon be free even if no successor told of it; long
+enough for a living one to outlast the server's absence on a busy machine."""
 READY_SECONDS_MAX = 30.0
 DEMO_SECONDS_MAX = 600.0
 PIPE_COLUMNS = 120
@@ -100,7 +102,10 @@ class Demo:
         )
         self.worker = Program(
             "worker",
-            ["worker", AGENT, "--id", WORKER_ID, "--concurrency", str(CONCURRENCY)],
+            [
+                *("worker", AGENT, "--id", WORKER_ID, "--queue", PIPELINE),
+                *("--concurrency", str(CONCURRENCY), "--drain", "1"),
+            ],
             folder=TOP,
             log=self.state / "worker.log",
             settings={"STEPWELL_TARGET": target, "STEPWELL_TOKEN_FILE": str(token_file)},
@@ -111,7 +116,7 @@ class Demo:
         handle = await self.client.start(
             f"Survey {plain(self.directory.name)}",
             input=Request(str(self.directory), str(self.report), pace_seconds=self.pace_seconds),
-            labels={"example": "survey"},
+            pipeline=PIPELINE,
         )
         self.run_id = handle.id
         self.screen.say(f"run {handle.id} started", "bold")
@@ -249,8 +254,8 @@ class Demo:
             status = word(RunStatus, run.status)
             put(f"The run {status}: {plain(run.failure.message)}", style="bold red")
         else:
-            results = await self.client.results(self.run_id)
-            show_report(self.console, self.report, results.answer(Survey).markdown)
+            survey: Survey = await self.client.run(self.run_id).result(Survey)
+            show_report(self.console, self.report, survey.markdown)
         show_ways_on(self.console, self.store, self.run_id)
         return run.status == RunStatus.SUCCEEDED and not violations
 
@@ -278,7 +283,7 @@ def look_at(directory: str, console: Console) -> Path:
         raise DemoFailed(f"{plain(directory)} {what}; try: make demo DIR=/some/directory")
     if not os.access(top, os.R_OK | os.X_OK):
         raise DemoFailed(f"{plain(directory)} can't be read by this user")
-    files_max = Request("", "").files_max
+    files_max = Request().files_max
     dealt = deal(top, parts_wanted=PARTS_WANTED, files_max=files_max)
     if not dealt.parts:
         raise DemoFailed(f"there are no files to survey in {plain(directory)}")
@@ -299,15 +304,24 @@ async def tell(demo: Demo) -> int:
         return 130
 
 
+def pace(text: str) -> float:
+    """Read a pace. Raises ValueError where it is none."""
+    seconds = float(text)
+    if not 0 <= seconds <= 60:
+        raise ValueError(text)
+    return seconds
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="demo", description="A survey that survives kill -9.")
     parser.add_argument("directory", nargs="?", default=".", help="what to survey (default: here)")
     parser.add_argument("--state", type=Path, help="where to keep the store and the logs")
     parser.add_argument(
         "--pace",
-        type=float,
-        default=float(os.environ.get("SURVEY_PACE", "0.7")),
-        help="seconds that a task takes at least, so that there is something to kill (default: 0.7)",
+        type=pace,
+        default=os.environ.get("SURVEY_PACE", "0.7"),
+        help="seconds that a task takes at least, so that there is something in flight to be killed "
+        "(default: $SURVEY_PACE, else 0.7)",
     )
     options = parser.parse_args(arguments)
     console = Console(highlight=False, markup=False, emoji=False)

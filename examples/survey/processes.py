@@ -71,6 +71,9 @@ class Program:
                 await self._signal(signal.SIGTERM)
         except TimeoutError:
             await self.kill()
+        finally:
+            if self._running is not None and self._running.returncode is None:
+                self._running.kill()  # Whoever stops it is being stopped too.
 
     async def _signal(self, number: signal.Signals) -> None:
         running = self._running

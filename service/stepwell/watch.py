@@ -7,7 +7,7 @@ fill; a hint only wakes it earlier than the next poll would, so a lost hint cost
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 
 from stepwell.core.errors import CursorOutOfRange, InvalidArgument, RunNotFound
 from stepwell.core.model import Event, Record
@@ -40,7 +40,8 @@ class Bells:
 
     def __init__(self, store: Store, runtime: Runtime) -> None:
         self._runtime = runtime
-        self._bells: dict[tuple[str, str], set[asyncio.Event]] = {}
+        self._bells: dict[tuple[str, str], dict[asyncio.Event, None]] = {}
+        # Dictionaries rather than sets: bells ring in the order in which they were hung.
         self._closing = asyncio.Event()
         self._stop: Callable[[], None] = store.subscribe(self._ring)
 
@@ -66,13 +67,13 @@ class Bells:
     def hang(self, tenant_id: str, run_id: str) -> asyncio.Event:
         """Return an event that is set when this run may have changed; "" and "": any run."""
         bell = asyncio.Event()
-        self._bells.setdefault((tenant_id, run_id), set()).add(bell)
+        self._bells.setdefault((tenant_id, run_id), {})[bell] = None
         return bell
 
     def take_down(self, tenant_id: str, run_id: str, bell: asyncio.Event) -> None:
         """Let go of it."""
-        waiting = self._bells.get((tenant_id, run_id), set())
-        waiting.discard(bell)
+        waiting = self._bells.get((tenant_id, run_id), {})
+        waiting.pop(bell, None)
         if not waiting:
             self._bells.pop((tenant_id, run_id), None)
 
@@ -116,7 +117,7 @@ async def watch_run(
     run_id: str,
     after: int,
     progress_ms: int,
-) -> AsyncIterator[Batch]:
+) -> AsyncGenerator[Batch, None]:
     """Yield the run's events after `after`, then live ones; an empty batch is a sign of life.
 
     Ends after the batch that says `ended`, or silently when the process closes: the caller tells.
@@ -179,7 +180,7 @@ async def watch_feed(
     tenant_id: str,
     cursor: str,
     progress_ms: int,
-) -> AsyncIterator[FeedBatch]:
+) -> AsyncGenerator[FeedBatch, None]:
     """Yield the tenant's commits after `cursor`, then live ones; an empty batch is a sign of life.
 
     Ends silently when the process closes.

@@ -53,6 +53,30 @@ async def test_a_pushed_cancellation_cancels_the_step_and_nothing_is_reported(
     assert not stream.outcomes
 
 
+async def test_a_function_that_swallows_its_cancellation_is_not_reported_either(
+    server: FakeServer, client: Client
+) -> None:
+    agent = Agent()
+
+    @agent.task
+    async def stubborn(ctx: TaskContext) -> str:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            return "all the same"
+        return ""
+
+    async with serving(agent, client, concurrency=1) as worker:
+        stream = await welcomed(server)
+        await stream.granted(1)
+        await stream.send(assignments=[assignment()])
+        await until(lambda: worker.in_flight == 1)
+        await stream.send(cancellations=[worker_pb2.Cancellation(run_id=RUN_ID, execution_id="e1")])
+        await stream.granted(2)
+
+    assert not stream.outcomes
+
+
 async def test_a_heartbeat_answered_lost_cancels_the_step(
     server: FakeServer, client: Client
 ) -> None:

@@ -17,7 +17,8 @@ from tests.docs.pages import TOP
 
 from stepwell_client import SyncClient
 
-WAIT_S = 20.0
+WAIT_S = 60.0
+"""Long, because a machine may be busy with other things; nothing waits for it to pass."""
 
 
 class Shell:

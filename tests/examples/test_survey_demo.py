@@ -18,7 +18,8 @@ from examples.survey.history import History
 from tests.house.source import TOP, write_tree
 
 from stepwell.embedded import Orchestrator
-from stepwell_client import EventType, ExecutionStatus, StepKind, wire
+from stepwell_client import EventType, ExecutionStatus, StepKind
+from stepwell_client._enums import wire
 from stepwell_client.v1 import types_pb2
 
 QUIET_SECONDS_MAX = 8.0
@@ -27,7 +28,7 @@ QUIET_SECONDS_MAX = 8.0
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    files = {f"part{n}/m{n}.py": f"def f{n}():\n    return {n}\n" for n in range(9)}
+    files = {f"part{n}/m{n}.py": f"def f{n}():\n    return {n}\n" for n in range(5)}
     long = "def long():\n" + "    x = 1\n" * 80
     return write_tree(tmp_path / "a tree, 'odd'", files | {"long.py": long, "bad.py": "def f(:"})
 
@@ -59,6 +60,7 @@ def read_all(demo: subprocess.Popen[str]) -> tuple[str, float]:
     for line in demo.stdout:
         now = time.monotonic()
         said, spoke, silence = said + line, now, max(silence, now - spoke)
+    demo.stdout.close()
     demo.wait(timeout=30)
     return said, silence
 
@@ -99,10 +101,7 @@ def test_the_demo_survives_both_kills(tree: Path, tmp_path: Path) -> None:
     assert statuses == {"COMPLETED"}
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_all_that_the_demo_started(
-    tree: Path, tmp_path: Path, number: signal.Signals
-) -> None:
+def test_ctrl_c_ends_all_that_the_demo_started(tree: Path, tmp_path: Path) -> None:
     demo = start_demo(tree, tmp_path / "state", "--pace=5")
     assert demo.stdout is not None
     said = ""
@@ -111,7 +110,7 @@ def test_a_signal_ends_all_that_the_demo_started(
         assert line, said
         said += line
 
-    demo.send_signal(number)
+    demo.send_signal(signal.SIGINT)
     rest, _ = read_all(demo)
 
     assert demo.returncode == 130, said + rest
@@ -147,31 +146,32 @@ async def test_the_agent_takes_a_closer_look_in_a_second_iteration(
     result = await Orchestrator("survey", agent, input=request).run()
 
     assert result.run.iteration == 2
-    survey = result.answer(Survey)
-    assert (survey.files, survey.functions) == (11, 10)
-    assert Path(survey.report).read_text(encoding="utf-8") == survey.markdown
+    survey = result.decode(Survey)
+    assert (survey.files, survey.functions) == (7, 6)
+    page = Path(survey.report).read_text(encoding="utf-8")  # noqa: ASYNC240 - nothing else runs
+    assert page == survey.markdown
 
 
 # The proof.
 
 
-def event(number: int, kind: EventType, execution_id: str, **change: int | str) -> types_pb2.Event:
-    made = types_pb2.ExecutionChange(
-        execution_id=execution_id, kind=wire(StepKind.TASK), task_id="a", worker_id="w", **change
+def event(number: int, execution_id: str, kind: EventType, status: int) -> types_pb2.Event:
+    change = types_pb2.ExecutionChange(
+        execution_id=execution_id,
+        kind=wire(StepKind.TASK),
+        task_id="a",
+        status=wire(status),
+        worker_id="w",
     )
-    return types_pb2.Event(number=number, type=wire(kind), task_id="a", executions=[made])
+    return types_pb2.Event(number=number, type=wire(kind), task_id="a", executions=[change])
 
 
 def leased(number: int, execution_id: str) -> types_pb2.Event:
-    return event(
-        number, EventType.EXECUTION_LEASED, execution_id, status=wire(ExecutionStatus.LEASED)
-    )
+    return event(number, execution_id, EventType.EXECUTION_LEASED, ExecutionStatus.LEASED)
 
 
 def completed(number: int, execution_id: str) -> types_pb2.Event:
-    return event(
-        number, EventType.TASK_COMPLETED, execution_id, status=wire(ExecutionStatus.COMPLETED)
-    )
+    return event(number, execution_id, EventType.TASK_COMPLETED, ExecutionStatus.COMPLETED)
 
 
 def history_of(*events: types_pb2.Event) -> History:

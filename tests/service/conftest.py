@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ import grpc
 import grpc.aio
 import pytest
 from google.protobuf.message import Message
+from pydantic import SecretStr
+
 from stepwell.config import (
     AuthSettings,
     ExecutorSettings,
@@ -85,16 +88,16 @@ class Client:
 
     @asynccontextmanager
     async def worker(
-        self, worker_id: str = "w1", instance_id: str = "i1", *, credits: int = 10, **hello: Any
+        self, worker_id: str = "w1", instance_id: str = "i1", *, grant: int = 10, **hello: Any
     ) -> AsyncIterator[RawWorker]:
         call = self.work.Work(metadata=ME)
         worker = RawWorker(call)
         request = wpb.WorkRequest(
             hello=wpb.Hello(worker_id=worker_id, instance_id=instance_id, **hello),
-            credits=credits,
+            credits=grant,
         )
         await call.write(request)
-        first = await call.read()
+        first: Any = await call.read()
         assert first.HasField("welcome"), first
         worker.welcome = first.welcome
         try:
@@ -145,8 +148,8 @@ class RawWorker:
             pass
         return self.end
 
-    async def send(self, *outcomes: wpb.Outcome, credits: int = 0) -> None:
-        await self.call.write(wpb.WorkRequest(outcomes=outcomes, credits=credits))
+    async def send(self, *outcomes: wpb.Outcome, grant: int = 0) -> None:
+        await self.call.write(wpb.WorkRequest(outcomes=outcomes, credits=grant))
 
     async def report(self, outcome: wpb.Outcome) -> wpb.Ack:
         await self.send(outcome)
@@ -175,7 +178,7 @@ class Refusal:
     def __init__(self, error: grpc.aio.AioRpcError) -> None:
         self.code = error.code()
         self.message = error.details() or ""
-        trailing = {key: value for key, value in error.trailing_metadata() or ()}
+        trailing = dict(error.trailing_metadata() or ())
         raw = trailing.get("grpc-status-details-bin", b"")
         status = status_pb2.Status.FromString(raw if isinstance(raw, bytes) else b"")
         infos = self._of(status, error_details_pb2.ErrorInfo)
@@ -202,19 +205,33 @@ class Refusal:
 async def refusal(call: Any) -> Refusal:
     """Await a call (or read a stream) that must fail."""
     with pytest.raises(grpc.aio.AioRpcError) as caught:
-        if hasattr(call, "__aiter__"):
-            async for _ in call:
-                pass
-        else:
-            await call
+        await _to_its_end(call)
     return Refusal(caught.value)
+
+
+async def _to_its_end(call: Any) -> None:
+    if hasattr(call, "__aiter__"):
+        async for _ in call:
+            pass
+    else:
+        await call
+
+
+async def until(condition: Callable[[], Awaitable[bool] | bool]) -> None:
+    """Wait until it is so."""
+    async with asyncio.timeout(10):
+        while True:
+            now = condition()
+            if now if isinstance(now, bool) else await now:
+                return
+            await asyncio.sleep(0.02)
 
 
 def settings_for(url: str, folder: Path, **groups: Any) -> Settings:
     tokens = tuple(
         StaticToken(
             name=name,
-            token_sha256=hashlib.sha256(token(name).encode()).hexdigest(),
+            token_sha256=SecretStr(hashlib.sha256(token(name).encode()).hexdigest()),
             tenant=tenant,
             scopes=frozenset(given),
         )
@@ -225,7 +242,7 @@ def settings_for(url: str, folder: Path, **groups: Any) -> Settings:
     groups.setdefault("executor", ExecutorSettings(poll_ms=200))
     groups.setdefault("watch", WatchSettings(stall_ms=500))
     groups.setdefault("drain_ms", 5_000)
-    return Settings(store=StoreSettings(url=url), **groups)
+    return Settings(store=StoreSettings(url=SecretStr(url)), **groups)
 
 
 URLS: dict[str, Callable[[Path], str]] = {

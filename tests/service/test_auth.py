@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import grpc
 import grpc.aio
@@ -13,16 +14,7 @@ import pytest
 from google.protobuf.descriptor import FileDescriptor, MethodDescriptor
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
-from stepwell.config import AuthSettings, SettingsRefused, StaticToken
-from stepwell.core.errors import Unauthenticated
-from stepwell.rpc import scopes
-from stepwell.rpc.auth import mint, open_authenticator, read_token
-from stepwell.rpc.server import Server
-from stepwell.runtime import SystemRuntime
-from stepwell.testing.runtime import ManualRuntime
-from stepwell_client.v1 import orchestrator_pb2, store_pb2, worker_pb2
-from stepwell_client.v1 import orchestrator_pb2 as opb
-
+from pydantic import SecretStr
 from tests.service.conftest import (
     ME,
     NO_RUN,
@@ -34,6 +26,16 @@ from tests.service.conftest import (
     refusal,
     settings_for,
 )
+
+from stepwell.config import AuthSettings, SettingsRefused, StaticToken
+from stepwell.core.errors import Unauthenticated
+from stepwell.rpc import scopes
+from stepwell.rpc.auth import mint, open_authenticator, read_token
+from stepwell.rpc.server import Server
+from stepwell.runtime import SystemRuntime
+from stepwell.testing.runtime import ManualRuntime
+from stepwell_client.v1 import orchestrator_pb2, store_pb2, worker_pb2
+from stepwell_client.v1 import orchestrator_pb2 as opb
 
 pytestmark = pytest.mark.timeout(30)
 
@@ -162,7 +164,7 @@ async def test_foreign_tenant_is_answered_like_a_missing_run(client: Client) -> 
 
 
 async def test_reflection_needs_a_token_and_then_names_the_services(stranger: Client) -> None:
-    stub = reflection_pb2_grpc.ServerReflectionStub(stranger.channel)
+    stub: Any = reflection_pb2_grpc.ServerReflectionStub(cast("Any", stranger.channel))
     request = reflection_pb2.ServerReflectionRequest(list_services="")
 
     refused = stub.ServerReflectionInfo(iter([request]))
@@ -177,7 +179,7 @@ async def test_reflection_needs_a_token_and_then_names_the_services(stranger: Cl
 
 
 async def test_health_needs_none(stranger: Client) -> None:
-    stub = health_pb2_grpc.HealthStub(stranger.channel)
+    stub: Any = health_pb2_grpc.HealthStub(stranger.channel)
 
     for name in ("", "stepwell.v1.Orchestrator", "stepwell.v1.Worker"):
         answer = await stub.Check(health_pb2.HealthCheckRequest(service=name))
@@ -286,10 +288,10 @@ def test_an_empty_token_file_is_refused(tmp_path: Path) -> None:
 def test_a_token_expires(tmp_path: Path) -> None:
     runtime = ManualRuntime(start_us=1_800_000_000_000_000)
     given = StaticToken(
-        token_sha256=hashlib.sha256(b"secret-of-a-client").hexdigest(),
+        token_sha256=SecretStr(hashlib.sha256(b"secret-of-a-client").hexdigest()),
         tenant="t",
         scopes=frozenset({"run:read"}),
-        expires="2027-01-15T08:00:01Z",
+        expires=datetime(2027, 1, 15, 8, 0, 1, tzinfo=UTC),
     )
     settings = AuthSettings(token_file=tmp_path / "s" / "token", tokens=(given,))
     authenticator = open_authenticator(settings, runtime)
@@ -316,7 +318,7 @@ def test_a_token_in_a_file_is_given_out_by_its_scopes(tmp_path: Path) -> None:
 
 
 def test_an_unknown_scope_and_an_empty_list_are_refused(tmp_path: Path) -> None:
-    given = StaticToken(token_sha256="0" * 64, tenant="t", scopes=frozenset({"root"}))
+    given = StaticToken(token_sha256=SecretStr("0" * 64), tenant="t", scopes=frozenset({"root"}))
     with pytest.raises(SettingsRefused, match="no scope root"):
         open_authenticator(AuthSettings(mint=False, tokens=(given,)), SystemRuntime())
     with pytest.raises(SettingsRefused, match="nobody could call"):

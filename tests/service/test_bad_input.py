@@ -8,11 +8,11 @@ from typing import Any
 
 import grpc
 import pytest
+from tests.service.conftest import ME, NO_RUN, Client, World, bearer, refusal, until
+
 from stepwell.core.errors import StoreRefused
 from stepwell_client.v1 import orchestrator_pb2 as opb
 from stepwell_client.v1 import types_pb2
-
-from tests.service.conftest import ME, NO_RUN, Client, World, bearer, refusal
 
 pytestmark = pytest.mark.timeout(30)
 
@@ -182,9 +182,7 @@ async def test_a_client_that_goes_away_leaves_nothing_behind(client: Client) -> 
     for call in calls:
         call.cancel()
 
-    async with asyncio.timeout(5):
-        while len(asyncio.all_tasks()) > before + 3:
-            await asyncio.sleep(0.02)
+    await until(lambda: len(asyncio.all_tasks()) <= before + 3)
 
 
 async def test_a_second_server_on_the_file(tmp_path: Path, world: World) -> None:

@@ -8,10 +8,10 @@ from typing import Any
 import grpc
 import pytest
 from google.protobuf.duration_pb2 import Duration
+from tests.service.conftest import ME, NO_RUN, Client, bearer, completed, outcome, refusal
+
 from stepwell_client.v1 import orchestrator_pb2 as opb
 from stepwell_client.v1 import types_pb2
-
-from tests.service.conftest import ME, NO_RUN, Client, bearer, completed, outcome, refusal
 
 pytestmark = pytest.mark.timeout(30)
 
@@ -78,7 +78,9 @@ async def test_S16_the_same_request_id_with_another_request_is_refused(client: C
 
 
 async def test_validate_only_starts_nothing(client: Client) -> None:
-    reply = await start(client, goal="g", plan=plan(types_pb2.TaskSpec(task_id="a")), validate_only=True)
+    reply = await start(
+        client, goal="g", plan=plan(types_pb2.TaskSpec(task_id="a")), validate_only=True
+    )
 
     assert not reply.created
     assert reply.run.phase == types_pb2.PHASE_EXECUTING
@@ -227,24 +229,26 @@ async def test_blocked_on_tells_missing_workers_from_busy_ones(client: Client) -
     ids = (one.spec.run_id, two.run.spec.run_id)
     assert (await client.get(ids[0])).blocked_on == worker_kind
     assert (await client.get(ids[0])).HasField("blocked_since_time")
-    async with client.worker(queues=["q", "kitchen"], credits=0):
+    async with client.worker(queues=["q", "kitchen"], grant=0):
         assert (await client.get(ids[0])).blocked_on == capacity
         # Nobody here is a cook.
         assert (await client.get(ids[1])).blocked_on == worker_kind
         assert await listed(capacity) == {ids[0]}
         assert await listed(worker_kind) == {ids[1]}
         assert await listed(worker_kind, capacity) == set(ids)
-        async with client.worker("w2", queues=["kitchen"], roles=["cook"], credits=0):
+        async with client.worker("w2", queues=["kitchen"], roles=["cook"], grant=0):
             assert (await client.get(ids[1])).blocked_on == capacity
 
 
 async def test_tasks_and_executions_are_listed_by_pages(client: Client) -> None:
     tasks = [
-        types_pb2.TaskSpec(task_id=f"t{i}", title=f"T{i}", prompt="do it", depends_on=[f"t{i - 1}"] * (i > 0))
+        types_pb2.TaskSpec(
+            task_id=f"t{i}", title=f"T{i}", prompt="do it", depends_on=[f"t{i - 1}"] * (i > 0)
+        )
         for i in range(5)
     ]
     run = (await start(client, plan=plan(*tasks), queue="q")).run
-    async with client.worker(queues=["q"], credits=5) as worker:
+    async with client.worker(queues=["q"], grant=5) as worker:
         for _ in range(3):
             await worker.complete(await worker.assignment())
     run_id = run.spec.run_id
@@ -256,7 +260,9 @@ async def test_tasks_and_executions_are_listed_by_pages(client: Client) -> None:
         opb.ListTasksRequest(run_id=run_id, full_specs=True), metadata=ME
     )
     executions = await _pages(
-        client.runs.ListExecutions, opb.ListExecutionsRequest(run_id=run_id, page_size=2), "executions"
+        client.runs.ListExecutions,
+        opb.ListExecutionsRequest(run_id=run_id, page_size=2),
+        "executions",
     )
     of_one = await client.runs.ListExecutions(
         opb.ListExecutionsRequest(run_id=run_id, task_id="t1"), metadata=ME
@@ -288,10 +294,10 @@ async def test_a_page_is_cut_before_it_outgrows_a_message(client: Client) -> Non
 
 async def _with_results(client: Client, sizes: list[int]) -> str:
     run = await client.start_tasks(*(f"t{i}" for i in range(len(sizes))), queue="q")
-    async with client.worker(queues=["q"], credits=1) as worker:
+    async with client.worker(queues=["q"], grant=1) as worker:
         for size in sizes:
             assignment = await worker.assignment()
-            await worker.send(completed(assignment, bytes(size)), credits=1)
+            await worker.send(completed(assignment, bytes(size)), grant=1)
             await worker.ack()
     return run.spec.run_id
 
@@ -327,7 +333,9 @@ async def test_results_come_by_pages(client: Client) -> None:
 
     every = await _pages(get, opb.GetResultsRequest(run_id=run_id, page_size=2), "results")
     named = await _pages(
-        get, opb.GetResultsRequest(run_id=run_id, page_size=2, task_ids=["t4", "t0", "t2"]), "results"
+        get,
+        opb.GetResultsRequest(run_id=run_id, page_size=2, task_ids=["t4", "t0", "t2"]),
+        "results",
     )
 
     assert [one.task_id for one in every] == [f"t{i}" for i in range(5)]
@@ -339,7 +347,8 @@ async def test_a_failed_task_shows_why(client: Client) -> None:
         client,
         plan=plan(
             types_pb2.TaskSpec(
-                task_id="a", on_failure=types_pb2.ON_FAILURE_SKIP_DEPENDENTS,
+                task_id="a",
+                on_failure=types_pb2.ON_FAILURE_SKIP_DEPENDENTS,
                 retry=types_pb2.RetryPolicy(max_attempts=1),
             ),
             types_pb2.TaskSpec(task_id="b", depends_on=["a"]),

@@ -12,6 +12,8 @@ import grpc
 import grpc.aio
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
+from tests.service.conftest import ME, Client, World, completed, refusal, until
+
 from stepwell.config import (
     GrpcSettings,
     LogSettings,
@@ -25,8 +27,6 @@ from stepwell_client.v1 import orchestrator_pb2 as opb
 from stepwell_client.v1 import types_pb2
 from stepwell_client.v1 import worker_pb2 as wpb
 
-from tests.service.conftest import ME, Client, World, completed, refusal
-
 pytestmark = pytest.mark.timeout(30)
 
 SERVING = health_pb2.HealthCheckResponse.SERVING
@@ -34,7 +34,7 @@ NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 
 
 async def _health(client: Client, name: str = "") -> int:
-    stub = health_pb2_grpc.HealthStub(client.channel)
+    stub: Any = health_pb2_grpc.HealthStub(client.channel)
     return (await stub.Check(health_pb2.HealthCheckRequest(service=name))).status
 
 
@@ -115,7 +115,7 @@ async def test_a_drain_ends_every_stream_with_a_message(world: World) -> None:
     every = client.runs.WatchRuns(opb.WatchRunsRequest(cursor="now"), metadata=ME)
     await every.read()
     waiting = asyncio.ensure_future(client.wait(run.spec.run_id))
-    async with client.worker(queues=["q"], credits=3) as worker:
+    async with client.worker(queues=["q"], grant=3) as worker:
         got = await worker.assignment()
         await worker.send(completed(got))
         await worker.ack()
@@ -185,9 +185,7 @@ async def test_stopping_twice_is_safe_and_leaves_no_task(memory: World) -> None:
     await server.stop()
     await server.stop()
 
-    async with asyncio.timeout(5):
-        while {task for task in asyncio.all_tasks() - before if _is_ours(task)}:
-            await asyncio.sleep(0.02)
+    await until(lambda: not any(_is_ours(task) for task in asyncio.all_tasks() - before))
 
 
 def _is_ours(task: asyncio.Task[Any]) -> bool:
@@ -199,17 +197,16 @@ async def test_health_follows_the_store(memory: World, monkeypatch: pytest.Monke
     client = await memory.client(server)
     assert await _health(client) == SERVING
 
+    async def is_health(expected: int) -> bool:
+        return await _health(client, "stepwell.v1.Orchestrator") == expected
+
     async def refuse(*_args: object, **_fields: object) -> None:
         raise StoreUnavailable("the disk is full")
 
     with monkeypatch.context() as patch:
         patch.setattr(server.store, "put_presence", refuse)
-        async with asyncio.timeout(5):
-            while await _health(client, "stepwell.v1.Orchestrator") == SERVING:
-                await asyncio.sleep(0.02)
-    async with asyncio.timeout(5):
-        while await _health(client, "stepwell.v1.Orchestrator") == NOT_SERVING:
-            await asyncio.sleep(0.02)
+        await until(lambda: is_health(NOT_SERVING))
+    await until(lambda: is_health(SERVING))
 
 
 # --- what it shows -----------------------------------------------------------------------------------
@@ -337,5 +334,3 @@ async def test_a_store_that_can_not_be_opened_says_why(memory: World) -> None:
 
     with pytest.raises(Exception, match="no driver opens"):
         await memory.server()
-
-

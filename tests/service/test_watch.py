@@ -8,12 +8,13 @@ from typing import Any
 import grpc
 import grpc.aio
 import pytest
+from tests.service.conftest import ME, NO_RUN, Client, Refusal, World, completed, refusal, until
+
 from stepwell.config import WatchSettings
+from stepwell.core.ports import EventPage
 from stepwell.rpc.server import Server
 from stepwell_client.v1 import orchestrator_pb2 as opb
 from stepwell_client.v1 import types_pb2
-
-from tests.service.conftest import ME, NO_RUN, Client, Refusal, World, completed, refusal
 
 pytestmark = pytest.mark.timeout(30)
 
@@ -21,10 +22,10 @@ pytestmark = pytest.mark.timeout(30)
 async def finished(client: Client, *task_ids: str, **fields: Any) -> types_pb2.Run:
     """Run a plan to its end, one commit a task."""
     run = await client.start_tasks(*task_ids, queue="q", **fields)
-    async with client.worker(queues=["q"], credits=1) as worker:
+    async with client.worker(queues=["q"], grant=1) as worker:
         for _ in task_ids:
             assignment = await worker.assignment()
-            await worker.send(completed(assignment), credits=1)
+            await worker.send(completed(assignment), grant=1)
             await worker.ack()
     return await client.wait(run.spec.run_id)
 
@@ -62,7 +63,7 @@ async def test_E3_a_watch_after_a_number_goes_on_behind_it(client: Client) -> No
 async def test_events_that_happen_while_it_is_watched_come_live(client: Client) -> None:
     run = await client.start_tasks("a", "b", queue="q")
     watching = asyncio.ensure_future(read_all(client.watch(run.spec.run_id)))
-    async with client.worker(queues=["q"], credits=2) as worker:
+    async with client.worker(queues=["q"], grant=2) as worker:
         for _ in range(2):
             await worker.complete(await worker.assignment())
 
@@ -106,13 +107,12 @@ async def test_E7_progress_never_overtakes_events(memory: World) -> None:
                 assert message.progress.after == seen
 
     watching = asyncio.ensure_future(watch())
-    async with client.worker(queues=["q"], credits=1) as worker:
+    async with client.worker(queues=["q"], grant=1) as worker:
         for _ in range(3):
             before = progress
             assignment = await worker.assignment()
-            while progress == before:
-                await asyncio.sleep(0.01)
-            await worker.send(completed(assignment), credits=1)
+            await until(lambda: progress > before)  # noqa: B023 - awaited before `before` changes
+            await worker.send(completed(assignment), grant=1)
             await worker.ack()
     await watching
     assert progress >= 3
@@ -170,6 +170,41 @@ async def test_a_run_that_is_deleted_ends_its_watch_as_purged(client: Client) ->
     assert (await refusal(client.watch(run_id))).reason == "RUN_NOT_FOUND"
 
 
+async def test_a_run_that_vanishes_while_it_is_watched_is_purged(
+    memory: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = await memory.server()
+    client = await memory.client(server)
+    run = await client.start_tasks("a", queue="q")
+    call = client.watch(run.spec.run_id)
+    await call.read()
+
+    async def gone(*_names: str, **_page: int) -> None:
+        return None
+
+    monkeypatch.setattr(server.store, "read_events", gone)
+    _, end = await read_all(call)
+
+    assert end.reason == opb.WATCH_END_REASON_PURGED
+
+
+async def test_E6_a_cursor_below_retention_is_told_the_oldest_number(
+    memory: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = await memory.server()
+    client = await memory.client(server)
+    run = await client.start_tasks("a", queue="q")
+
+    async def pruned(*_names: str, **_page: int) -> EventPage:
+        return EventPage(oldest=5, latest=9)
+
+    monkeypatch.setattr(server.store, "read_events", pruned)
+    error = await refusal(client.watch(run.spec.run_id, after=2))
+
+    assert (error.code, error.reason) == (grpc.StatusCode.OUT_OF_RANGE, "CURSOR_OUT_OF_RANGE")
+    assert error.metadata == {"oldest": "5", "latest": "9"}
+
+
 async def test_a_missing_run_can_not_be_watched(client: Client) -> None:
     error = await refusal(client.watch(NO_RUN))
 
@@ -198,7 +233,7 @@ async def test_E9_a_stalled_watcher_is_ended_and_delays_nobody(memory: World) ->
     client = await memory.client(server)
     run = await _long_history(client, 500)
     channel = reads_by_hand(server.addresses[0])
-    stalled = client.runs.__class__(channel).WatchRun(
+    stalled: Any = client.runs.__class__(channel).WatchRun(
         opb.WatchRunRequest(run_id=run.spec.run_id), metadata=ME
     )
     await stalled.read()
@@ -210,14 +245,15 @@ async def test_E9_a_stalled_watcher_is_ended_and_delays_nobody(memory: World) ->
         seen = (await watching.read()).events.next_after
     watching.cancel()
     # It ends although nobody reads: nothing of it is left on the server.
-    while _open_watches(server):
-        await asyncio.sleep(0.02)
+    await until(lambda: not _open_watches(server))
     received = 0
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        while True:
+    told: Refusal | None = None
+    while told is None:
+        try:
             received += (await stalled.read()).ByteSize()
+        except grpc.aio.AioRpcError as error:
+            told = Refusal(error)
     assert received < 1024 * 1024
-    told = Refusal(caught.value)
     assert (told.code, told.reason) == (grpc.StatusCode.UNAVAILABLE, "SLOW_CONSUMER")
     await channel.close()
 
@@ -227,7 +263,7 @@ async def test_a_watcher_that_wakes_up_is_told_that_it_was_slow(memory: World) -
     client = await memory.client(server)
     run = await _long_history(client, 500)
     channel = reads_by_hand(server.addresses[0])
-    slow = client.runs.__class__(channel).WatchRun(
+    slow: Any = client.runs.__class__(channel).WatchRun(
         opb.WatchRunRequest(run_id=run.spec.run_id), metadata=ME
     )
     await slow.read()
@@ -265,7 +301,7 @@ async def test_watching_all_runs_tells_of_every_run_and_goes_on_from_a_cursor(
     client: Client,
 ) -> None:
     first = await client.start_tasks("a", queue="q")
-    call = client.runs.WatchRuns(opb.WatchRunsRequest(), metadata=ME)
+    call: Any = client.runs.WatchRuns(opb.WatchRunsRequest(), metadata=ME)
     updates, cursor = await _updates(call, 1)
     assert updates[0].run.spec.run_id == first.spec.run_id
     call.cancel()
@@ -281,7 +317,7 @@ async def test_watching_all_runs_tells_of_every_run_and_goes_on_from_a_cursor(
 
 async def test_watching_from_now_on_tells_first_where_that_is(client: Client) -> None:
     await client.start_tasks("a", queue="q")
-    call = client.runs.WatchRuns(opb.WatchRunsRequest(cursor="now"), metadata=ME)
+    call: Any = client.runs.WatchRuns(opb.WatchRunsRequest(cursor="now"), metadata=ME)
     first = await call.read()
     assert first.progress.cursor
 
@@ -298,7 +334,7 @@ async def test_watching_all_runs_filters_by_pipeline_and_label(client: Client) -
     await client.start_tasks("a", queue="q", pipeline_id="mine")
     request = opb.WatchRunsRequest(pipeline_id="mine", labels={"k": "v"})
 
-    call = client.runs.WatchRuns(request, metadata=ME)
+    call: Any = client.runs.WatchRuns(request, metadata=ME)
     updates, _ = await _updates(call, 1)
 
     assert [update.run.spec.run_id for update in updates] == [wanted.spec.run_id]
@@ -308,7 +344,7 @@ async def test_watching_all_runs_filters_by_pipeline_and_label(client: Client) -
 async def test_many_runs_come_in_messages_that_are_not_too_large(memory: World) -> None:
     client = await memory.client(await memory.server(watch=WatchSettings(message_bytes_max=4096)))
     runs = [await client.start(goal="g" * 1_000, queue="q") for _ in range(20)]
-    call = client.runs.WatchRuns(opb.WatchRunsRequest(), metadata=ME)
+    call: Any = client.runs.WatchRuns(opb.WatchRunsRequest(), metadata=ME)
     found: set[str] = set()
     cursors: list[str] = []
 
@@ -325,7 +361,7 @@ async def test_many_runs_come_in_messages_that_are_not_too_large(memory: World) 
 
 
 async def test_a_cursor_that_no_store_gave_out_is_refused(client: Client) -> None:
-    call = client.runs.WatchRuns(opb.WatchRunsRequest(cursor="nonsense"), metadata=ME)
+    call: Any = client.runs.WatchRuns(opb.WatchRunsRequest(cursor="nonsense"), metadata=ME)
 
     error = await refusal(call)
 

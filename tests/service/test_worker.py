@@ -8,12 +8,6 @@ from typing import Any
 import grpc
 import grpc.aio
 import pytest
-from stepwell.config import ExecutorSettings
-from stepwell.core.errors import StoreUnavailable
-from stepwell_client.v1 import orchestrator_pb2 as opb
-from stepwell_client.v1 import types_pb2
-from stepwell_client.v1 import worker_pb2 as wpb
-
 from tests.service.conftest import (
     ME,
     NO_RUN,
@@ -24,7 +18,14 @@ from tests.service.conftest import (
     completed,
     outcome,
     refusal,
+    until,
 )
+
+from stepwell.config import ExecutorSettings, WatchSettings
+from stepwell.core.errors import StoreUnavailable
+from stepwell_client.v1 import orchestrator_pb2 as opb
+from stepwell_client.v1 import types_pb2
+from stepwell_client.v1 import worker_pb2 as wpb
 
 pytestmark = pytest.mark.timeout(30)
 
@@ -77,7 +78,7 @@ async def test_welcome_dictates_the_terms(memory: World) -> None:
 
 async def test_many_outcomes_in_a_message_are_each_acknowledged(client: Client) -> None:
     await client.start_tasks(*(f"t{i}" for i in range(30)), queue="q", max_parallel=30)
-    async with client.worker(queues=["q"], credits=30) as worker:
+    async with client.worker(queues=["q"], grant=30) as worker:
         got = [await worker.assignment() for _ in range(30)]
         await worker.send(*(completed(one) for one in got))
         acks = [await worker.ack() for _ in got]
@@ -134,9 +135,9 @@ async def test_a_cancelled_run_is_told_to_its_workers(client: Client) -> None:
 
 async def test_the_remaining_budget_comes_with_an_assignment(client: Client) -> None:
     run = await client.start_tasks("a", "b", queue="q", budget=types_pb2.Budget(output_tokens=100))
-    async with client.worker(queues=["q"], credits=1) as worker:
+    async with client.worker(queues=["q"], grant=1) as worker:
         got = await worker.assignment()
-        await worker.send(completed(got, usage=types_pb2.Usage(output_tokens=30)), credits=1)
+        await worker.send(completed(got, usage=types_pb2.Usage(output_tokens=30)), grant=1)
         got = await worker.assignment()
 
     assert got.run.spec.run_id == run.spec.run_id
@@ -189,16 +190,14 @@ def _heartbeat(got: wpb.Assignment) -> wpb.HeartbeatRequest:
 
 async def test_two_workers_with_one_id(client: Client) -> None:
     await client.start_tasks("a", "b", queue="q")
-    async with client.worker("w", "old", queues=["q"], credits=1) as old:
+    async with client.worker("w", "old", queues=["q"], grant=1) as old:
         first = await old.assignment()
         held = wpb.HeldLease(
             run_id=first.run.spec.run_id,
             execution_id=first.execution.execution_id,
             lease_token=first.lease_token,
         )
-        lost = wpb.HeldLease(
-            run_id=NO_RUN, execution_id="task:x#1", lease_token=first.lease_token
-        )
+        lost = wpb.HeldLease(run_id=NO_RUN, execution_id="task:x#1", lease_token=first.lease_token)
         async with client.worker("w", "new", queues=["q"], held=[held, lost]) as new:
             ended = await old.until_end()
             ack = await new.complete(first)
@@ -214,12 +213,12 @@ async def test_two_workers_with_one_id(client: Client) -> None:
 
 async def test_a_worker_that_grants_0_credits(client: Client) -> None:
     await client.start_tasks("a", queue="q")
-    async with client.worker(queues=["q"], credits=0) as worker:
+    async with client.worker(queues=["q"], grant=0) as worker:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.5):
                 await worker.assignment()
     # It kept nobody from the work.
-    async with client.worker("w2", queues=["q"], credits=1) as other:
+    async with client.worker("w2", queues=["q"], grant=1) as other:
         assert (await other.complete(await other.assignment())).status == ACCEPTED
 
 
@@ -236,9 +235,9 @@ async def test_a_worker_that_never_answers(memory: World) -> None:
         ),
         queue="q",
     )
-    async with client.worker("silent", queues=["q"], credits=1) as silent:
+    async with client.worker("silent", queues=["q"], grant=1) as silent:
         first = await silent.assignment()
-        async with client.worker("w2", queues=["q"], credits=1) as other:
+        async with client.worker("w2", queues=["q"], grant=1) as other:
             second = await other.assignment()
             assert second.execution.attempt == 2
             assert (await silent.complete(first)).status == LOST
@@ -265,6 +264,7 @@ async def test_credits_over_1000_are_refused(client: Client) -> None:
             "hello.worker_id",
         ),
     ],
+    ids=["no hello", "no name", "odd name"],
 )
 async def test_a_stream_that_does_not_begin_with_a_good_hello(
     client: Client, request_: wpb.WorkRequest, field: str
@@ -279,9 +279,7 @@ async def test_a_stream_that_does_not_begin_with_a_good_hello(
 
 async def test_a_second_hello_ends_the_stream(client: Client) -> None:
     async with client.worker() as worker:
-        await worker.call.write(
-            wpb.WorkRequest(hello=wpb.Hello(worker_id="w", instance_id="i"))
-        )
+        await worker.call.write(wpb.WorkRequest(hello=wpb.Hello(worker_id="w", instance_id="i")))
         error = await refusal(worker.until_end())
 
     assert (error.code, error.fields) == (grpc.StatusCode.INVALID_ARGUMENT, ["hello"])
@@ -398,7 +396,7 @@ async def test_a_worker_that_closes_its_side_still_gets_its_acknowledgements(
     client: Client,
 ) -> None:
     await client.start_tasks("a", "b", queue="q")
-    async with client.worker(queues=["q"], credits=2) as worker:
+    async with client.worker(queues=["q"], grant=2) as worker:
         got = [await worker.assignment() for _ in range(2)]
         await worker.send(*(completed(one) for one in got))
         await worker.call.done_writing()
@@ -411,7 +409,7 @@ async def test_a_worker_that_closes_its_side_still_gets_its_acknowledgements(
 
 async def test_outcomes_are_taken_without_a_stream(client: Client) -> None:
     await client.start_tasks("a", "b", queue="q")
-    async with client.worker(queues=["q"], credits=2) as worker:
+    async with client.worker(queues=["q"], grant=2) as worker:
         got = [await worker.assignment() for _ in range(2)]
     bad = completed(got[0], bytes(1024 * 1024 + 1))
     request = wpb.CompleteRequest(outcomes=[completed(got[1]), bad, completed(got[1])])
@@ -429,14 +427,15 @@ async def test_an_outcome_that_the_store_can_not_take_is_not_acknowledged(memory
     server = await memory.server()
     client = await memory.client(server)
     await client.start_tasks("a", queue="q")
-    commit = server.store.commit
+    store: Any = server.store
+    commit = store.commit
 
     async def refuse(_commits: Any) -> Any:
         raise StoreUnavailable("the disk is full")
 
     async with client.worker(queues=["q"]) as worker:
         got = await worker.assignment()
-        server.store.commit = refuse
+        store.commit = refuse
         await worker.send(completed(got))
         error = await refusal(worker.until_end())
     assert (error.code, error.reason) == (grpc.StatusCode.UNAVAILABLE, "STORE_UNAVAILABLE")
@@ -446,6 +445,20 @@ async def test_an_outcome_that_the_store_can_not_take_is_not_acknowledged(memory
     )
     assert error.code is grpc.StatusCode.UNAVAILABLE
 
-    server.store.commit = commit
+    store.commit = commit
     reply = await client.work.Complete(wpb.CompleteRequest(outcomes=[completed(got)]), metadata=ME)
     assert reply.acks[0].status == ACCEPTED
+
+
+async def test_a_worker_that_stops_reading_is_cut_off(memory: World) -> None:
+    server = await memory.server(watch=WatchSettings(stall_ms=200))
+    client = await memory.client(server)
+    await client.start_tasks(*(f"t{i}" for i in range(64)), queue="q", input={"data": bytes(10**6)})
+    options = [("grpc.http2.lookahead_bytes", 1_024), ("grpc.http2.bdp_probe", 0)]
+    async with grpc.aio.insecure_channel(server.addresses[0], options=options) as channel:
+        call: Any = type(client.work)(channel).Work(metadata=ME)
+        hello = wpb.Hello(worker_id="deaf", instance_id="i", queues=["q"])
+        await call.write(wpb.WorkRequest(hello=hello, credits=64))
+        await call.read()
+
+        await until(lambda: len(server.parts.executor.connected) == 0)

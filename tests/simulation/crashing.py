@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from stepwell.core.errors import StepwellError
 from stepwell.core.inputs import Cancel, Delivery, ReplyStatus
 from stepwell.core.model import RetryPolicy
 from stepwell.core.ports import ANY_ROLE, Assignment, Commit, CommitResult, Presence, Store
@@ -24,6 +23,7 @@ from stepwell.testing.simulator.runtime import SimRuntime
 from stepwell.testing.simulator.workloads import Workload
 
 KEY = ("tenant", "run")
+AT_ONCE = RetryPolicy(max_attempts=6, initial_backoff_ms=0)
 CONFIG = ExecutorConfig(lease_ms=3_000, poll_ms=20, hold_ms=1)
 LIVES_MAX = 4
 
@@ -98,8 +98,11 @@ class Hand:
 
     async def work(self, executor: Executor) -> None:
         session, live = await executor.attach(
-            self, [Held(run_id=KEY[1], execution_id=a.execution.execution_id, token=t)
-                   for t, a in self.kept.items()]
+            self,
+            [
+                Held(run_id=KEY[1], execution_id=a.execution.execution_id, token=t)
+                for t, a in self.kept.items()
+            ],
         )
         self.todo = asyncio.Queue()
         for assignment, is_live in zip(tuple(self.kept.values()), live, strict=True):
@@ -189,7 +192,7 @@ class CrashWorld:
                 command = Cancel(request_id="cancel", fingerprint="cancel", reason="no more")
                 reply = await executor.send(*KEY, command)
                 assert reply.status in (ReplyStatus.ACCEPTED, ReplyStatus.UNCHANGED), reply
-            await asyncio.sleep(0.001)
+            await asyncio.sleep(0.005)
 
 
 class Canonical(NamedTuple):
@@ -228,9 +231,3 @@ async def canonical(store: Store) -> Canonical:
     answer = payloads[0].payload.data if payloads else None
     facts = (run.status, run.phase, run.iteration, run.finish_reason, run.counts, run.failure.kind)
     return Canonical(facts, tasks, tuple(plans), answer)
-
-
-AT_ONCE = RetryPolicy(max_attempts=6, initial_backoff_ms=0)
-
-
-__all__ = ["AT_ONCE", "KEY", "Canonical", "Crash", "CrashWorld", "Fate", "Side", "StepwellError"]

@@ -97,6 +97,13 @@ class Heartbeats:
             self._wake.notify()
 
     def _work(self) -> None:
+        try:
+            self._run()
+        finally:
+            if self._channel is not None:
+                self._channel.close()
+
+    def _run(self) -> None:
         while True:
             self._beat()
             with self._wake:

@@ -61,14 +61,18 @@ def put(answer: Answer, out: Console, name: str) -> None:
             text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
             print(f"{one_line(task_id)}: {one_line(text, _PREVIEW_CHARS)}")
     if len(answer) > _PREVIEW_TASKS:
-        print(f"… and {count(len(answer) - _PREVIEW_TASKS, 'other')}: stepwell show {name} --result")
+        print(
+            f"… and {count(len(answer) - _PREVIEW_TASKS, 'other')}: stepwell show {name} --result"
+        )
 
 
 def _put_whole(payload: types_pb2.Payload, out: Console, name: str) -> None:
     text = _text(payload)
     if text is None:
         size = len(payload.data)
-        print(f"{size:,} bytes of {one_line(payload.media_type)}: stepwell show {name} --result > FILE")
+        print(
+            f"{size:,} bytes of {one_line(payload.media_type)}: stepwell show {name} --result > FILE"
+        )
         return
     shown = lines(text).splitlines()
     kept = shown[:_PREVIEW_LINES] if out.is_terminal else shown

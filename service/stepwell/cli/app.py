@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -97,10 +96,6 @@ def run(arguments: Sequence[str]) -> int:
         code = app(list(arguments) or ["--help"], standalone_mode=False, prog_name="stepwell")
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
-    except BrokenPipeError:
-        # Whoever read has gone, as `head` does. Python would complain when it closes the pipe.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return Exit.DONE
     except Exception as error:
         said = _expected(error)
         if said is None:
@@ -125,5 +120,3 @@ def _expected(error: Exception) -> tuple[str, int] | None:
     path = context.command_path if context is not None else "stepwell"
     said = " ".join(str(formatted()).split()).rstrip(".")
     return f"{said}; see `{path} --help`", int(getattr(error, "exit_code", Exit.USAGE))
-
-

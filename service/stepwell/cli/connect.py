@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -35,7 +35,7 @@ def named(context: typer.Context, target: str | None, token_file: Path | None) -
     """Return what was named, after the command or before it."""
     above = context.find_object(Connection) or Connection()
     # The client would say so itself, but as a wrong argument: to a script it is a closed door.
-    variable = "" if os.environ.get(TOKEN_VARIABLE) else os.environ.get(TOKEN_FILE_VARIABLE, "")
+    variable = "" if "STEPWELL_TOKEN" in os.environ else os.environ.get("STEPWELL_TOKEN_FILE", "")
     path = token_file or above.token_file or (Path(variable) if variable else None)
     if path is not None and not path.expanduser().is_file():
         raise CliError(f"the token file {path} is not there", Exit.UNREACHABLE)
@@ -45,7 +45,7 @@ def named(context: typer.Context, target: str | None, token_file: Path | None) -
 @contextmanager
 def client(
     context: typer.Context, target: str | None, token_file: Path | None
-) -> Iterator[SyncClient]:
+) -> Generator[SyncClient]:
     """Connect; errors of the client become one line and a code."""
     where = named(context, target, token_file)
     address = where.target or "the server"

@@ -1,12 +1,12 @@
 """How a command ends: the one table of exit codes.
 
-    0    it was done; of a run that was followed: it SUCCEEDED
-    1    it was not done; of a run: it FAILED
-    2    usage: an argument, an option or a setting is wrong, or names nothing
-    3    the run was CANCELLED
-    4    the run is WAITING for something or PAUSED
-    5    the server can't be reached, or lets us do nothing: no token, or one that it doesn't know
-    130  interrupted; a run that was followed goes on
+0    it was done; of a run that was followed: it SUCCEEDED
+1    it was not done; of a run: it FAILED
+2    usage: an argument, an option or a setting is wrong, or names nothing
+3    the run was CANCELLED
+4    the run is WAITING for something or PAUSED
+5    the server can't be reached, or lets us do nothing: no token, or one that it doesn't know
+130  interrupted; a run that was followed goes on
 """
 
 from __future__ import annotations

@@ -17,12 +17,15 @@ from stepwell.cli.exits import Exit
 from stepwell.cli.terminal import console, document, note, put_json
 from stepwell.cli.view import RunView
 from stepwell.runtime import SystemRuntime
-from stepwell_client import ENDED, RunStatus, SyncClient
+from stepwell_client import ENDED, RunStatus, SyncClient, Unavailable
 from stepwell_client.v1 import types_pb2
 
 REFRESH_PER_SECOND = 8
 _LAST_TREE_ROWS = 60
 """The tree that stays on the screen in the end is no longer than this."""
+
+
+_GOES_ON = "the run goes on; follow it again: stepwell watch "
 
 
 class _Screen(Protocol):
@@ -63,8 +66,11 @@ def follow(
                 if event.number > shown_after:
                     screen.show(view, event)
     except KeyboardInterrupt:
-        note(f"the run goes on; follow it again: stepwell watch {name_of(run)}")
+        note(_GOES_ON + name_of(run))
         return Exit.INTERRUPTED
+    except Unavailable:
+        note(_GOES_ON + name_of(run))
+        raise
     screen.close(made, view)
     return of_status(view.run.status)
 

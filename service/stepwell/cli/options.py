@@ -29,11 +29,10 @@ TokenFile = Annotated[
 Json = Annotated[
     bool, typer.Option("--json", help="Print JSON, by the field names of the protocol.")
 ]
-RunId = Annotated[
-    str, typer.Argument(help="The run's id, or its beginning.", show_default=False)
-]
+RunId = Annotated[str, typer.Argument(help="The run's id, or its beginning.", show_default=False)]
 Reason = Annotated[
-    str, typer.Option("--reason", metavar="TEXT", help="Why, for those who look.", show_default=False)
+    str,
+    typer.Option("--reason", metavar="TEXT", help="Why, for those who look.", show_default=False),
 ]
 Label = Annotated[
     list[str] | None,

@@ -10,7 +10,7 @@ from stepwell.cli import signals
 from stepwell.cli.exits import CliError, Exit
 from stepwell.cli.terminal import note
 from stepwell.config import Settings, SettingsRefused, load
-from stepwell.core.errors import StoreError
+from stepwell.core.errors import StoreError, StoreRefused
 from stepwell.rpc import logs
 from stepwell.rpc.server import Server
 from stepwell.stores import mask_url
@@ -23,16 +23,13 @@ _SURVIVES = {
 }
 
 
-def settings(flags: Mapping[str, Mapping[str, Any] | Any]) -> Settings:
+def settings(flags: Mapping[str, Mapping[str, Any]]) -> Settings:
     """Return the settings; flags that were not given are left to the environment and the file."""
-    given: dict[str, Any] = {}
-    for name, value in flags.items():
-        if isinstance(value, Mapping):
-            group = {key: one for key, one in value.items() if one is not None}
-            if group:
-                given[name] = group
-        elif value is not None:
-            given[name] = value
+    groups = {
+        name: {key: value for key, value in group.items() if value is not None}
+        for name, group in flags.items()
+    }
+    given = {name: group for name, group in groups.items() if group}
     try:
         return load(given)
     except SettingsRefused as error:
@@ -47,7 +44,8 @@ def serve(wanted: Settings, make: Callable[[Settings], Server], kind: str) -> in
     except SettingsRefused as error:
         raise CliError(str(error)) from error
     except StoreError as error:
-        raise CliError(error.message, Exit.FAILED) from error
+        refused = isinstance(error, StoreRefused)
+        raise CliError(error.message, Exit.USAGE if refused else Exit.FAILED) from error
     return Exit.DONE
 
 

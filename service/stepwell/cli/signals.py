@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 from stepwell.cli.exits import Exit
@@ -14,7 +14,7 @@ _NUMBERS = (signal.SIGTERM, signal.SIGINT)
 
 
 @contextmanager
-def stopping() -> Iterator[asyncio.Event]:
+def stopping() -> Generator[asyncio.Event]:
     """Return an event of the running loop that is set by the first signal.
 
     At the second one the process is gone at once, as it would be by `kill -9`: nothing that was

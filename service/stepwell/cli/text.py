@@ -9,7 +9,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 _MARK = "\N{REPLACEMENT CHARACTER}"
 # C0, DEL and C1 controls, and the marks that turn the direction of writing.
 _CONTROLS = [*range(0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
-_HARMLESS = {code: _MARK for code in _CONTROLS}
+_HARMLESS = dict.fromkeys(_CONTROLS, _MARK)
 _ONE_LINE = _HARMLESS | {ord("\n"): " ", ord("\t"): " ", ord("\r"): " "}
 _LINES = _HARMLESS | {ord("\n"): "\n", ord("\t"): "\t", ord("\r"): ""}
 _IN_JSON = {code: f"\\u{code:04x}" for code in _CONTROLS if code >= 0x7F}

@@ -115,7 +115,9 @@ def render(
 
 def _head(view: RunView, now_us: int, *, fancy: bool, exact: bool) -> Iterator[Text]:
     run = view.run
-    yield Text(one_line(run.spec.goal) or "(no goal)", style="bold", no_wrap=True, overflow="ellipsis")
+    yield Text(
+        one_line(run.spec.goal) or "(no goal)", style="bold", no_wrap=True, overflow="ellipsis"
+    )
     line = Text(no_wrap=True, overflow="ellipsis")
     line.append(run.spec.run_id[:8], style="bold")
     line.append("  ")

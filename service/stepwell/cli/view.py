@@ -75,9 +75,7 @@ class RunView:
         for change in event.tasks:
             task = self.tasks.get(change.task_id)
             if task is None:
-                task = types_pb2.Task(
-                    task_id=change.task_id, status=types_pb2.TASK_STATUS_PENDING
-                )
+                task = types_pb2.Task(task_id=change.task_id, status=types_pb2.TASK_STATUS_PENDING)
                 self.tasks[change.task_id] = task
             _merge(change, task)
         for change in event.executions:

@@ -115,9 +115,7 @@ class Gate(grpc.aio.ServerInterceptor):
 
     # --- handlers ---------------------------------------------------------------------------------
 
-    def _behind(
-        self, method: str, handler: Handler
-    ) -> Handler:
+    def _behind(self, method: str, handler: Handler) -> Handler:
         read = self._reader(cast("Callable[[bytes], Any]", handler.request_deserializer))
         serializer = handler.response_serializer
         if handler.stream_stream is not None:

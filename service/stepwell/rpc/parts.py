@@ -13,7 +13,6 @@ from stepwell.core.ports import Runtime, Store, StoreInfo
 from stepwell.executor import Executor
 from stepwell.watch import Bells
 
-
 QUEUE_DEFAULT = "default"
 """Of a run that names neither queue nor pipeline, and of a worker that names no queue."""
 

@@ -6,11 +6,12 @@ from typing import Annotated
 
 import grpc
 import typer
-from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_health.v1 import health_pb2
 
 from stepwell.cli import connect, options
 from stepwell.cli.exits import CliError, Exit
 from stepwell.cli.terminal import put_json
+from stepwell_client._status import from_rpc_error
 
 EXAMPLE = "Example: stepwell health --target unix:/run/stepwell/stepwell.sock"
 
@@ -37,9 +38,13 @@ def command(
     with connect.client(context, target, token_file) as made:
         where = made.connection.target
         with made.connection.sync_channel() as channel:
-            stub = health_pb2_grpc.HealthStub(channel)
+            ask = channel.unary_unary(
+                "/grpc.health.v1.Health/Check",
+                request_serializer=health_pb2.HealthCheckRequest.SerializeToString,
+                response_deserializer=_Response.FromString,
+            )
             try:
-                answer = stub.Check(health_pb2.HealthCheckRequest(service=service), timeout=timeout)
+                answer = ask(health_pb2.HealthCheckRequest(service=service), timeout=timeout)
             except grpc.RpcError as error:
                 raise _explained(error, where, service) from error
     status = _Response.ServingStatus.Name(answer.status)
@@ -52,8 +57,7 @@ def command(
 
 
 def _explained(error: grpc.RpcError, where: str, service: str) -> CliError:
-    code = error.code()  # pyright: ignore[reportAttributeAccessIssue] - every error of a call has it
-    if code is grpc.StatusCode.NOT_FOUND:
+    if from_rpc_error(error).status is grpc.StatusCode.NOT_FOUND:
         return CliError(f"{where} serves no {service!r}", Exit.USAGE)
     return CliError(
         f"no server answers at {where}; start one with `stepwell serve`, or name another"

@@ -21,9 +21,7 @@ def command(
         typer.Option("--retry-failed/--keep-failed", help="Whether failed tasks are run again."),
     ] = True,
     reason: options.Reason = "",
-    detach: Annotated[
-        bool, typer.Option("--detach", "-d", help="Don't follow it.")
-    ] = False,
+    detach: Annotated[bool, typer.Option("--detach", "-d", help="Don't follow it.")] = False,
     keep: options.Keep = False,
     json: options.Json = False,
     target: options.Target = None,

@@ -12,7 +12,9 @@ from stepwell.cli.terminal import note, put_json
 from stepwell_client import StepKind
 from stepwell_client._procedures import StartOptions
 
-EXAMPLE = "Example: stepwell run --pipeline survey --goal 'survey the tree' --input '{\"dir\": \".\"}'"
+EXAMPLE = (
+    "Example: stepwell run --pipeline survey --goal 'survey the tree' --input '{\"dir\": \".\"}'"
+)
 
 _STAGES = {"reflect": StepKind.REFLECT, "synthesize": StepKind.SYNTHESIZE}
 

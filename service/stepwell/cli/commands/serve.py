@@ -23,9 +23,7 @@ def command(
             help="Where the state is kept: sqlite:///file, memory://, grpc://host:port …",
         ),
     ] = None,
-    host: Annotated[
-        str | None, typer.Option("--host", help="Where to listen. [127.0.0.1]")
-    ] = None,
+    host: Annotated[str | None, typer.Option("--host", help="Where to listen. [127.0.0.1]")] = None,
     port: Annotated[
         int | None, typer.Option("--port", min=0, max=65535, help="0: a free one. [7878]")
     ] = None,
@@ -42,7 +40,9 @@ def command(
     ] = False,
     metrics_port: Annotated[
         int | None,
-        typer.Option("--metrics-port", min=0, max=65535, help="Metrics for Prometheus, on loopback."),
+        typer.Option(
+            "--metrics-port", min=0, max=65535, help="Metrics for Prometheus, on loopback."
+        ),
     ] = None,
     token_file: Annotated[
         Path | None,

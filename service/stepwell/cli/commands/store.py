@@ -11,7 +11,7 @@ import typer
 from stepwell.cli import serving
 from stepwell.core.limits import STORE_MESSAGE_BYTES_MAX
 from stepwell.rpc.server import Server
-from stepwell.rpc.store import store_service
+from stepwell.rpc.store import make_service
 
 EXAMPLE = (
     "Example: stepwell store --driver sqlite:///stepwell.db --port 7879, and beside it: "
@@ -22,11 +22,11 @@ EXAMPLE = (
 def command(
     driver: Annotated[
         str | None,
-        typer.Option("--driver", "-d", metavar="URL", help="The store: sqlite:///file, memory:// …"),
+        typer.Option(
+            "--driver", "-d", metavar="URL", help="The store: sqlite:///file, memory:// …"
+        ),
     ] = None,
-    host: Annotated[
-        str | None, typer.Option("--host", help="Where to listen. [127.0.0.1]")
-    ] = None,
+    host: Annotated[str | None, typer.Option("--host", help="Where to listen. [127.0.0.1]")] = None,
     port: Annotated[
         int | None, typer.Option("--port", min=0, max=65535, help="0: a free one. [7878]")
     ] = None,
@@ -72,7 +72,7 @@ def command(
     )
     make = partial(
         Server,
-        services=(store_service,),
+        services=(make_service,),
         receive_bytes_max=STORE_MESSAGE_BYTES_MAX,
         executes=False,
     )

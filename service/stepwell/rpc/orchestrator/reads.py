@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import cast
 
@@ -14,7 +13,7 @@ from stepwell.rpc.caller import caller, tenant
 from stepwell.rpc.gate import draining
 from stepwell.rpc.orchestrator.shown import Shown
 from stepwell.rpc.parts import Parts, server_version
-from stepwell.watch import Batch, watch_run
+from stepwell.watch import watch_run
 from stepwell.wire import fill
 from stepwell.wire.codec import get_ms
 from stepwell_client.v1 import orchestrator_pb2 as pb
@@ -63,7 +62,7 @@ async def _its_end(parts: Parts, run: Run) -> None:
         after=run.last_event,
         progress_ms=parts.settings.watch.progress_ms,
     )
-    async with aclosing(cast("AsyncGenerator[Batch]", batches)) as seen:
+    async with aclosing(batches) as seen:
         async for batch in seen:
             if batch.ended:
                 return

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 from stepwell.core.errors import InvalidArgument, RunNotFound, Violation
 from stepwell.core.model import Event, Run
@@ -19,7 +19,7 @@ from stepwell.rpc.orchestrator.reads import the_run
 from stepwell.rpc.orchestrator.shown import Shown
 from stepwell.rpc.parts import Context, Parts
 from stepwell.rpc.status import SlowConsumer
-from stepwell.watch import Batch, FeedBatch, watch_feed, watch_run
+from stepwell.watch import Batch, watch_feed, watch_run
 from stepwell.wire import to_message
 from stepwell.wire.codec import get_ms
 from stepwell_client.v1 import orchestrator_pb2 as pb
@@ -91,7 +91,7 @@ async def watch_one(
                 progress_ms=_progress_ms(parts, request),
             )
             ended = False
-            async with aclosing(cast("AsyncGenerator[Batch]", batches)) as seen:
+            async with aclosing(batches) as seen:
                 async for batch in seen:
                     after, ended = batch.after, batch.ended
                     for message in _event_messages(parts, batch, wanted, said):
@@ -186,7 +186,7 @@ async def watch_all(
             cursor=cursor,
             progress_ms=_progress_ms(parts, request),
         )
-        async with aclosing(cast("AsyncGenerator[FeedBatch]", batches)) as seen:
+        async with aclosing(batches) as seen:
             async for batch in seen:
                 updates = _updates(parts, shown, wanted, batch.entries, cursor)
                 async with aclosing(updates) as messages:

@@ -122,9 +122,7 @@ class Book:
         if execution.status not in OPEN and name not in self.closed:
             lease = self.leases.get(name)
             token = lease.token if lease is not None else ""
-            fenced = any(
-                f.execution_id == name and f.token == token for f in applied.commit.fences
-            )
+            fenced = any(f.execution_id == name and f.token == token for f in applied.commit.fences)
             version = applied.commit.version
             self.closed[name] = Closing(applied.order, version, execution.status, fenced)
             self.deadlines.pop(name, None)

@@ -5,6 +5,8 @@ Every command carries a request id, so that what was carried out is told from wh
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from stepwell.core.errors import RunNotFound, StepwellError
 from stepwell.core.inputs import (
     Answer,
@@ -23,6 +25,7 @@ from stepwell.testing.simulator.chance import Chance
 from stepwell.testing.simulator.ledger import Ledger
 from stepwell.testing.simulator.network import Network, Unreachable
 from stepwell.testing.simulator.replica import Replica
+from stepwell.testing.simulator.rules import FINAL
 from stepwell.testing.simulator.violation import holds
 from stepwell.testing.simulator.workloads import Workload
 
@@ -49,6 +52,8 @@ class Client:
         self.leaves_paused = chance.happens(0.1)
         """It never resumes its run: then PAUSED is what the run waits in."""
         self.started = False
+        self.idle = False
+        """Nothing that it said is under way."""
 
     @property
     def book(self) -> Book:
@@ -62,9 +67,13 @@ class Client:
         await sleep(chance.random() * 2)
         await self.start()
         eager = chance.happens(0.5)
-        while self._network.runtime.monotonic() < until:
+        while self._network.runtime.monotonic() < until and not self._is_final():
             await sleep(0.3 + chance.random() * (3 if eager else 12))
             await self._one_thing()
+        self.idle = True
+
+    def _is_final(self) -> bool:
+        return self.book.run is not None and self.book.run.status in FINAL
 
     async def start(self) -> None:
         """Start the run, again and again until an answer comes."""
@@ -107,9 +116,7 @@ class Client:
         """Carry out a command under a new request id; sometimes say it twice."""
         self._requests += 1
         request_id = f"{self.key[1]}-{self._requests}"
-        fields = {name: getattr(command, name) for name in command.__struct_fields__}
-        fields |= {"request_id": request_id, "fingerprint": request_id}
-        command = type(command)(**fields)
+        command = replace(command, request_id=request_id, fingerprint=request_id)
         reply = await self._say(command)
         if reply.status is ReplyStatus.ACCEPTED:
             self._check_carried_out(command)
@@ -121,9 +128,7 @@ class Client:
         if carried_out:
             told = f"{type(command).__name__} again: {again.status} {again.reason}"
             self._check(again.status is ReplyStatus.UNCHANGED, "S16", told)
-            fields = {name: getattr(command, name) for name in command.__struct_fields__}
-            other = type(command)(**{**fields, "fingerprint": "another"})
-            refused = await self._say(other)
+            refused = await self._say(replace(command, fingerprint="another"))
             self._check(refused.reason == "REQUEST_ID_REUSED", "S16", f"reused: {refused.status}")
 
     def _check_carried_out(self, command: AnyCommand) -> None:

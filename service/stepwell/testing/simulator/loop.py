@@ -40,6 +40,7 @@ class _Idle:
         else:
             self._spins += 1
             if self._spins > SPINS_MAX:
+                self._spins = 0
                 raise Spinning(f"{SPINS_MAX} turns at {self.now:.6f} s")
         return ()
 
@@ -60,7 +61,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def run_in_executor(self, executor: Any, func: Any, *args: Any) -> Any:
         """Refuse: a thread has no place in virtual time."""
-        raise RuntimeError("a simulation has no threads")
+        del executor, args
+        raise RuntimeError(f"a simulation has no threads: {func!r}")
 
     def _process_events(self, event_list: Sequence[object]) -> None:
         """There are none."""

@@ -5,23 +5,23 @@ Production code has no switch for any of them: names in its modules are replaced
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any
 
 from msgspec.structs import replace
 
+from stepwell import watch
 from stepwell.core import attempts, failures, outcomes
 from stepwell.core.errors import OutcomeUnknown, StoreUnavailable
 from stepwell.core.states import EventType, ExecutionStatus
 from stepwell.executor import committer, runs
-from stepwell import watch
 
 Swap = tuple[Any, str, Any]
 
 
 @contextmanager
-def planted(name: str | None) -> Iterator[None]:
+def planted(name: str | None) -> Generator[None]:
     """Have the defect of this name in the code until the end of the block; None: no defect."""
     swaps = BUGS[name]() if name is not None else []
     kept = [(owner, attribute, getattr(owner, attribute)) for owner, attribute, _ in swaps]
@@ -32,6 +32,11 @@ def planted(name: str | None) -> Iterator[None]:
     finally:
         for owner, attribute, value in kept:
             setattr(owner, attribute, value)
+
+
+def _part(owner: object, name: str) -> Any:
+    """Return a private part: defects sit where nobody else should reach."""
+    return getattr(owner, name)
 
 
 def _fence_dropped() -> list[Swap]:
@@ -55,13 +60,14 @@ def _fence_dropped() -> list[Swap]:
 def _acknowledged_before_commit() -> list[Swap]:
     """The worker is told as soon as it is decided, before the store has it."""
     advance = runs.advance
-    tell: Callable[..., None] = getattr(runs, "_tell")
-    turn: Callable[..., Any] = getattr(runs.Runs, "_turn")
+    tell: Callable[..., None] = _part(runs, "_tell")
+    turn: Callable[..., Any] = _part(runs.Runs, "_turn")
 
     async def hasty(self: Any, key: Any, hot: Any, batch: Any) -> None:
         if hot.state is not None:
             transition = advance(hot.state, [one.input for one in batch], self._context())
-            tell(batch, transition.replies)
+            if transition.changes_something:
+                tell(batch, transition.replies)
         await turn(self, key, hot, batch)
 
     return [(runs.Runs, "_turn", hasty)]
@@ -69,10 +75,10 @@ def _acknowledged_before_commit() -> list[Swap]:
 
 def _attempt_counted_late() -> list[Swap]:
     """An attempt is counted when it is reported, so that one that is lost never is."""
-    spend: Callable[..., Any] = getattr(failures, "_spend")
+    spend: Callable[..., Any] = _part(failures, "_spend")
 
     def late(draft: Any, execution: Any) -> Any:
-        if draft._events[-1].fields["type"] is not EventType.LEASE_LOST:
+        if _part(draft, "_events")[-1].fields["type"] is not EventType.LEASE_LOST:
             return spend(draft, execution)
         if execution.task_id:
             task = draft.task(execution.task_id)
@@ -85,7 +91,7 @@ def _attempt_counted_late() -> list[Swap]:
 
 def _cursor_skips() -> list[Swap]:
     """A watcher that is woken reads what is newest, and not what comes after its cursor."""
-    page: Callable[..., Any] = getattr(watch, "_page")
+    page: Callable[..., Any] = _part(watch, "_page")
 
     async def newest(store: Any, tenant_id: str, run_id: str, after: int) -> Any:
         found = await page(store, tenant_id, run_id, after)
@@ -116,11 +122,24 @@ def _another_commit_id() -> list[Swap]:
     return [(committer.Committer, "_ask", ask)]
 
 
+def _answers_without_looking() -> list[Swap]:
+    """A replica that another one has left behind answers by what it remembers.
+
+    Not one of the classics: the simulator found it here, in its first seed.
+    """
+
+    async def never(_self: Any, _key: Any, _hot: Any) -> bool:
+        return False
+
+    return [(runs.Runs, "_moved_on", never)]
+
+
 BUGS: dict[str, Callable[[], list[Swap]]] = {
     "fence-dropped": _fence_dropped,
     "acknowledged-before-commit": _acknowledged_before_commit,
     "attempt-counted-late": _attempt_counted_late,
     "cursor-skips": _cursor_skips,
     "another-commit-id": _another_commit_id,
+    "answers-without-looking": _answers_without_looking,
 }
 """By name; what each is caught by stands in the tests."""

@@ -34,8 +34,22 @@ def describe(found: Exception, world: World) -> tuple[str, str, str]:
     tail = world.history.lines[-LINES_MAX:]
     setting = [f"  {key}: {value}" for key, value in world.setting._asdict().items()]
     loads = [f"  {client.key}: {client.workload.name}" for client in world.clients]
-    return name, message, "\n".join(
-        ["setting:", *setting, "runs:", *loads, *runs, "workers:", *crew, "history (its end):", *tail]
+    return (
+        name,
+        message,
+        "\n".join(
+            [
+                "setting:",
+                *setting,
+                "runs:",
+                *loads,
+                *runs,
+                "workers:",
+                *crew,
+                "history (its end):",
+                *tail,
+            ]
+        ),
     )
 
 
@@ -43,10 +57,8 @@ def _dump(book: Book) -> list[str]:
     run = book.run
     if run is None:
         return [f"{book.key}: not born"]
-    lines = [
-        f"{book.key} v{run.version} {run.status} {run.phase} iteration {run.iteration} "
-        f"blocked on {run.blocked_on} {run.counts}"
-    ]
+    state = f"{run.status} {run.phase} iteration {run.iteration} blocked on {run.blocked_on}"
+    lines = [f"{book.key} v{run.version} {state} {run.counts}"]
     lines += [
         f"    task {t.task_id} {t.status} attempts {t.attempts} spent {t.spent} {t.result_id}"
         for t in book.tasks.values()

@@ -142,7 +142,11 @@ class Worker:
         # Credits that come free before Welcome are counted with the first grant.
         self._lost, self.stream, self.port = lost, stream, None
         held = [
-            Held(run_id=j.assignment.run.spec.run_id, execution_id=j.assignment.execution.execution_id, token=t)
+            Held(
+                run_id=j.assignment.run.spec.run_id,
+                execution_id=j.assignment.execution.execution_id,
+                token=t,
+            )
             for t, j in self.jobs.items()
         ]
         try:
@@ -251,9 +255,7 @@ class Worker:
 
     def _check_inputs(self, assignment: Assignment) -> None:
         """The results that a step builds on are those that were accepted, byte for byte."""
-        book = self.crew.ledger.book(
-            (assignment.run.spec.tenant_id, assignment.run.spec.run_id)
-        )
+        book = self.crew.ledger.book((assignment.run.spec.tenant_id, assignment.run.spec.run_id))
         for one in assignment.results:
             kept = book.outcomes.get(one.execution_id)
             right = kept is not None and kept.result == one.payload
@@ -292,26 +294,27 @@ class Worker:
             await self.runtime.sleep(CONFIG.heartbeat_ms / 1_000)
             await self._awake.wait()
             up = [replica for replica in self.crew.replicas if replica.up]
-            if not self.jobs or not up:
-                continue
-            beats = [
-                Heartbeat(
-                    run_id=j.assignment.run.spec.run_id,
-                    execution_id=j.assignment.execution.execution_id,
-                    token=t,
-                )
-                for t, j in self.jobs.items()
-            ]
-            replica, tenant_id = self.chance.pick(up), self.character.tenant_id
-            try:
-                live = await self.crew.network.call(
-                    replica, "heartbeat", lambda to=replica, b=beats: to.heartbeat(tenant_id, b)
-                )
-            except (Unreachable, StepwellError):
-                continue
-            for beat, is_live in zip(beats, live, strict=True):
-                if not is_live:
-                    self._drop(beat.token)
+            if self.jobs and up:
+                await self._beat_once(self.chance.pick(up))
+
+    async def _beat_once(self, replica: Replica) -> None:
+        beats = [
+            Heartbeat(
+                run_id=job.assignment.run.spec.run_id,
+                execution_id=job.assignment.execution.execution_id,
+                token=token,
+            )
+            for token, job in self.jobs.items()
+        ]
+        try:
+            live = await self.crew.network.call(
+                replica, "heartbeat", lambda: replica.heartbeat(self.character.tenant_id, beats)
+            )
+        except (Unreachable, StepwellError):
+            return
+        for beat, is_live in zip(beats, live, strict=True):
+            if not is_live:
+                self._drop(beat.token)
 
     async def _trespass(self, assignment: Assignment) -> None:
         """Report the step under another tenant's name, with its exact ids and token."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from contextlib import suppress
 from typing import Any
 
 from stepwell.core.ports import Store
@@ -22,8 +21,9 @@ from stepwell.testing.simulator.client import Client
 from stepwell.testing.simulator.history import History
 from stepwell.testing.simulator.ledger import Ledger
 from stepwell.testing.simulator.loop import VirtualLoop
+from stepwell.testing.simulator.mishaps import go_wrong
 from stepwell.testing.simulator.network import Network, Weather
-from stepwell.testing.simulator.replica import CONFIG, Place, Replica
+from stepwell.testing.simulator.replica import Place, Replica
 from stepwell.testing.simulator.rules import FINAL
 from stepwell.testing.simulator.runtime import SimRuntime
 from stepwell.testing.simulator.setting import Setting
@@ -52,9 +52,7 @@ class World:
         self.history = History(loop.time)
         self.ledger = Ledger(self.history, self.runtime.now_us, self.fail)
         self.network = Network(self.runtime, chance.of("network"))
-        place = Place(
-            store, self.network, self.ledger, chance.of("replicas"), setting.skew_ms_max
-        )
+        place = Place(store, self.network, self.ledger, chance.of("replicas"), setting.skew_ms_max)
         self.replicas = [Replica(f"r{n}", place) for n in range(setting.replicas)]
         self.clients = self._clients()
         workloads = {client.key: client.workload for client in self.clients}
@@ -65,8 +63,14 @@ class World:
         """The newest instance of each."""
         self.old_workers: list[Worker] = []
         self.watchers = [
-            Watcher(f"watcher {client.key} {n}", client.key, self.network, self.replicas,
-                    self.ledger, chance.of(f"watcher {client.key} {n}"))
+            Watcher(
+                f"watcher {client.key} {n}",
+                client.key,
+                self.network,
+                self.replicas,
+                self.ledger,
+                chance.of(f"watcher {client.key} {n}"),
+            )
             for client in self.clients
             for n in range(setting.watchers)
         ]
@@ -124,12 +128,12 @@ class World:
         for number in range(setting.workers):
             self._hire(self.chance.pick(setting.tenants), number)
         for watcher in self.watchers:
-            self._spawn(watcher.follow(), watcher.name)
+            self.spawn(watcher.follow(), watcher.name)
         for client in self.clients:
             meddling = setting.safety_s if setting.meddling else 0.0
-            self._spawn(client.meddle(meddling), f"client {client.key}")
+            self.spawn(client.meddle(meddling), f"client {client.key}")
         if setting.mishaps_s:
-            self._spawn(self._mishaps(), "mishaps")
+            self.spawn(go_wrong(self), "mishaps")
         while self.loop.time() < setting.safety_s and not self._all_is_final():
             await self.runtime.sleep(0.5)
         self._calm_down()
@@ -141,7 +145,9 @@ class World:
         runs = [client.book.run for client in self.clients]
         return all(run is not None and run.status in FINAL for run in runs)
 
-    def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
+    def spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        """Run it for as long as the simulation lasts; an error of it ends the simulation."""
+
         def ended(task: asyncio.Task[None]) -> None:
             if not task.cancelled() and (error := task.exception()) is not None:
                 self.fail(error if isinstance(error, Exception) else Exception(str(error)))
@@ -192,9 +198,9 @@ class World:
 
     def _died(self, worker: Worker) -> None:
         """A step has killed its worker: it is started again a little later."""
-        self._spawn(self._restart(worker, 0.2), f"restart {worker.instance_id}")
+        self.spawn(self.restart(worker, 0.2), f"restart {worker.instance_id}")
 
-    async def _restart(self, worker: Worker, after_s: float, *, lingers: bool = False) -> None:
+    async def restart(self, worker: Worker, after_s: float, *, lingers: bool = False) -> None:
         """Start the next instance; the old one is dead, or `lingers` and goes on."""
         name = f"{worker.character.worker_id} of {worker.character.tenant_id}"
         if lingers:
@@ -204,55 +210,6 @@ class World:
         await self.runtime.sleep(after_s)
         if self.workers.get(name) is worker:
             self._begin(worker.character, worker.instance + 1)
-
-    # --- mishaps ---
-
-    async def _mishaps(self) -> None:
-        chance = self.chance.of("mishaps")
-        while not self.calm:
-            await self.runtime.sleep(chance.random() * 2 * self.setting.mishaps_s)
-            if self.calm:
-                return
-            mishap = chance.pick(_MISHAPS)
-            self._spawn(mishap(self, chance), "mishap")
-
-    async def _crash_replica(self, chance: Chance) -> None:
-        replica = chance.pick(self.replicas)
-        if not replica.up:
-            return
-        replica.crash()
-        await self.runtime.sleep(chance.random() * 3)
-        if not replica.up:
-            replica.start()
-
-    async def _freeze_replica(self, chance: Chance) -> None:
-        replica = chance.pick(self.replicas)
-        if not replica.up:
-            return
-        store = replica.store
-        self.history.note(f"{replica.name} freezes")
-        store.freeze()
-        await self.runtime.sleep(chance.random() * 6)
-        store.thaw()
-
-    async def _crash_worker(self, chance: Chance) -> None:
-        if self.workers:
-            worker = chance.pick(list(self.workers.values()))
-            await self._restart(worker, chance.random() * 2, lingers=chance.happens(0.3))
-
-    async def _stop_worker(self, chance: Chance) -> None:
-        if self.workers:
-            worker = chance.pick(list(self.workers.values()))
-            self.history.note(f"{worker.instance_id} stops")
-            worker.stop()
-            await self.runtime.sleep(chance.random() * 2.5 * CONFIG.lease_ms / 1_000)
-            worker.cont()
-
-    async def _break_stream(self, chance: Chance) -> None:
-        if self.workers:
-            worker = chance.pick(list(self.workers.values()))
-            if worker.stream is not None:
-                worker.stream.tear()
 
     # --- liveness ---
 
@@ -271,7 +228,7 @@ class World:
             worker.cont()
             if worker.replaced:
                 # It was told that a newer instance is here, which by now is gone.
-                self._spawn(self._restart(worker, 0.1), f"restart {worker.instance_id}")
+                self.spawn(self.restart(worker, 0.1), f"restart {worker.instance_id}")
         served = {worker.character.tenant_id for worker in self.workers.values()}
         for tenant_id in self.setting.tenants:
             if tenant_id not in served:
@@ -282,10 +239,8 @@ class World:
         since = self.loop.time()
         while True:
             for client in self.clients:
-                with suppress(KeyError):
-                    await client.care()
-            books = [client.book for client in self.clients]
-            if all(_rests(book) for book in books):
+                await client.care()
+            if all(client.idle and _rests(client.book) for client in self.clients):
                 return
             now = self.loop.time()
             for client in self.clients:
@@ -320,11 +275,12 @@ class World:
 def _rests(book: Book) -> bool:
     """Tell whether a run has ended or waits for something that it names."""
     run = book.run
-    if run is None or not run.ended:
-        blocked = any(task.status is TaskStatus.BLOCKED for task in book.tasks.values())
-        waits = run is not None and run.status in (RunStatus.PAUSED, RunStatus.WAITING)
-        return waits and (run.status is RunStatus.PAUSED or blocked) and not book.leased()
-    return True
+    if run is None or run.ended:
+        return run is not None
+    if run.status is RunStatus.PAUSED:
+        return not book.leased()
+    blocked = any(task.status is TaskStatus.BLOCKED for task in book.tasks.values())
+    return run.status is RunStatus.WAITING and blocked
 
 
 def _is_taken(book: Book) -> list[bool]:
@@ -333,13 +289,3 @@ def _is_taken(book: Book) -> list[bool]:
 
 def _open(book: Book) -> list[str]:
     return [f"{one.execution_id} {one.status}" for one in book.open()]
-
-
-_MISHAPS = (
-    World._crash_replica,
-    World._crash_worker,
-    World._crash_worker,
-    World._stop_worker,
-    World._freeze_replica,
-    World._break_stream,
-)

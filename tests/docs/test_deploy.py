@@ -1,0 +1,236 @@
+"""Dockerfile and compose file name what is there, and the wheels that they build are whole.
+
+No image is built here: that needs a container engine. What the build does is done without one.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from tests.docs.pages import TOP, blocks
+from tests.docs.shell import Shell, stop
+
+from stepwell import config
+from stepwell.cli import app
+
+DEPLOY = TOP / "deploy"
+COMPOSE = DEPLOY / "compose.yaml"
+
+
+class Instruction(NamedTuple):
+    """A line of the Dockerfile, continued ones put together."""
+
+    name: str
+    text: str
+    stage: int
+
+
+def _instructions() -> Iterator[Instruction]:
+    text = (TOP / "Dockerfile").read_text(encoding="utf-8")
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    stage = -1
+    for line in "\n".join(lines).replace("\\\n", " ").splitlines():
+        name, _, rest = line.partition(" ")
+        stage += name == "FROM"
+        yield Instruction(name, " ".join(rest.split()), stage)
+
+
+DOCKERFILE = tuple(_instructions())
+
+
+def _of(name: str, stage: int | None = None) -> list[str]:
+    return [one.text for one in DOCKERFILE if one.name == name and stage in (None, one.stage)]
+
+
+def _environment() -> dict[str, str]:
+    """Return what the image's last stage sets."""
+    pairs = [word.partition("=") for text in _of("ENV", 1) for word in shlex.split(text)]
+    return {name: value for name, _, value in pairs}
+
+
+# --- the Dockerfile --------------------------------------------------------------------------------
+
+
+def test_both_stages_have_one_base_of_a_pinned_tag() -> None:
+    bases = [text.partition(" AS ")[0] for text in _of("FROM")]
+    assert len(bases) == 2
+    assert bases[0] == bases[1]
+    assert re.fullmatch(r"python:3\.\d+-slim-\w+", bases[0])
+
+
+def test_what_is_copied_is_there_and_not_kept_out_of_the_build() -> None:
+    allowed = [
+        line[1:]
+        for line in (TOP / ".dockerignore").read_text(encoding="utf-8").splitlines()
+        if line.startswith("!")
+    ]
+    sources = [text.split()[:-1] for text in _of("COPY") if not text.startswith("--from")]
+    copied = {source for group in sources for source in group}
+    assert copied
+    for source in copied:
+        assert (TOP / source).exists(), source
+        assert source in allowed, f"{source} is not in .dockerignore"
+    assert copied == set(allowed), ".dockerignore lets in what nobody copies"
+
+
+def test_the_last_stage_installs_nothing_and_runs_as_a_user_by_number() -> None:
+    assert not [text for text in _of("RUN", 1) if "pip" in text or "apt" in text]
+    (user,) = _of("USER", 1)
+    assert re.fullmatch(r"[1-9]\d*:[1-9]\d*", user)
+    (folders,) = _of("RUN", 1)
+    made = json.loads(folders)
+    uid, gid = user.split(":")
+    assert made[made.index("-o") + 1] == uid
+    assert made[made.index("-g") + 1] == gid
+    assert made[made.index("-m") + 1] == "0700"
+    assert made[-2:] == ["/data", "/run/stepwell"]
+
+
+def test_it_is_started_stopped_and_asked_by_commands_that_there_are() -> None:
+    (entry,) = _of("ENTRYPOINT")
+    (command,) = _of("CMD")
+    (check,) = _of("HEALTHCHECK")
+    assert json.loads(entry) == ["stepwell"]
+    assert set(json.loads(command)) <= set(app.COMMANDS)
+    asked = json.loads(check.partition("CMD ")[2])
+    assert asked[0] == "stepwell"
+    assert asked[1] in app.COMMANDS
+    assert _of("STOPSIGNAL") == ["SIGTERM"]
+    assert [json.loads(text) for text in _of("VOLUME")] == [["/data"]]
+
+
+def test_the_settings_of_the_image_are_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    environment = _environment()
+    for name, value in environment.items():
+        if name.startswith("STEPWELL_"):
+            monkeypatch.setenv(name, value)
+    settings = config.load()
+    assert settings.store.url.get_secret_value() == "sqlite:////data/stepwell.db"
+    assert str(settings.grpc.socket) == "/run/stepwell/stepwell.sock"
+    assert "port" not in settings.grpc.model_fields_set
+    assert environment["STEPWELL_TARGET"] == f"unix:{settings.grpc.socket}"
+    assert environment["STEPWELL_TOKEN_FILE"] == str(settings.auth.token_file)
+    page = (TOP / "docs" / "operating.md").read_text(encoding="utf-8")
+    for name in environment:
+        assert not name.startswith("STEPWELL_") or f"`{name}`" in page
+
+
+# --- compose -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def compose() -> dict[str, Any]:
+    yaml: Any = pytest.importorskip("yaml", reason="PyYAML is not installed")
+    return yaml.safe_load(COMPOSE.read_text(encoding="utf-8"))
+
+
+def test_compose_builds_from_this_tree_and_both_containers_are_that_image(
+    compose: dict[str, Any],
+) -> None:
+    service, agent = compose["services"]["stepwell"], compose["services"]["agent"]
+    assert (DEPLOY / service["build"]["context"] / "Dockerfile").resolve() == TOP / "Dockerfile"
+    assert service["image"] == agent["image"] == f"stepwell:{metadata.version('stepwell')}"
+    assert agent["depends_on"]["stepwell"]["condition"] == "service_healthy"
+
+
+def test_compose_shares_socket_and_token_between_containers_of_one_user(
+    compose: dict[str, Any],
+) -> None:
+    service, agent = compose["services"]["stepwell"], compose["services"]["agent"]
+    assert agent["user"] == _of("USER", 1)[0]
+    assert "user" not in service
+    assert "socket:/run/stepwell" in service["volumes"]
+    assert "socket:/run/stepwell" in agent["volumes"]
+    assert "data:/data" in service["volumes"]
+    assert not [one for one in agent["volumes"] if one.startswith("data:")]
+    named = {one.partition(":")[0] for s in (service, agent) for one in s["volumes"]}
+    assert {one for one in named if not one.startswith(".")} == set(compose["volumes"])
+    for name, value in agent["environment"].items():
+        assert _environment()[name] == value
+    assert "ports" not in service
+
+
+def test_compose_runs_an_agent_that_is_there(compose: dict[str, Any]) -> None:
+    agent = compose["services"]["agent"]
+    command, where = agent["command"]
+    module, _, name = where.partition(":")
+    assert command in app.COMMANDS
+    mounted = [one.split(":") for one in agent["volumes"] if one.startswith(".")]
+    assert [(DEPLOY / one[0]).is_file() for one in mounted] == [True]
+    assert mounted[0][1] == f"{agent['working_dir']}/{module}.py"
+    assert re.search(rf"^{name} = Agent\(", (DEPLOY / mounted[0][0]).read_text(), re.MULTILINE)
+
+
+def test_the_agent_is_the_one_of_the_readme() -> None:
+    readme = blocks(TOP / "README.md", "python")[0].text
+    assert (DEPLOY / "agent.py").read_text(encoding="utf-8") == readme
+
+
+# --- what is installed -------------------------------------------------------------------------------
+
+
+def _pins(path: Path) -> dict[str, str]:
+    """Return each package's lines in a requirements file, by its name."""
+    found: dict[str, str] = {}
+    name = ""
+    for line in path.read_text(encoding="utf-8").splitlines(keepends=True):
+        if line.startswith("#") or not line.strip():
+            continue
+        if not line.startswith(" "):
+            name = _canonical(re.split(r"[=;\[ ]", line)[0])
+        found[name] = found.get(name, "") + line
+    return found
+
+
+def _canonical(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _needed() -> set[str]:
+    """Return what `stepwell` needs here, as the installed packages say."""
+    found: set[str] = set()
+    waiting = ["stepwell"]
+    while waiting:
+        for one in metadata.requires(waiting.pop()) or ():
+            name = _canonical(re.split(r"[^A-Za-z0-9._-]", one)[0])
+            _, _, marker = one.partition(";")
+            if name not in found and not re.search(r"extra|platform|python|implementation", marker):
+                found.add(name)
+                waiting.append(name)
+    return found - {"stepwell-client"}
+
+
+def test_the_image_gets_what_was_tested_and_no_more() -> None:
+    tested, deployed = _pins(TOP / "requirements/dev.txt"), _pins(DEPLOY / "requirements.txt")
+    assert set(deployed) == _needed(), "deploy/requirements.txt: other packages are needed now"
+    stale = [name for name in deployed if deployed[name] != tested[name]]
+    assert not stale, "deploy/requirements.txt: copy their lines from requirements/dev.txt"
+
+
+def test_the_wheels_serve_by_themselves(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    for project in (TOP, TOP / "clients" / "python"):
+        build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+        subprocess.run(build, cwd=project, check=True, capture_output=True)
+    for wheel in tmp_path.glob("*.whl"):
+        zipfile.ZipFile(wheel).extractall(site)
+    with Shell(tmp_path) as shell:
+        # Before this tree, which the environment has as editable.
+        shell.environment["PYTHONPATH"] = str(site)
+        shell.environment["STEPWELL_STORE__URL"] = "sqlite:///wheel.db"
+        where = shell.run(f"{sys.executable} -c 'import stepwell; print(stepwell.__file__)'")
+        assert where.stdout.startswith(str(site))
+        server = shell.serve("stepwell serve")
+        assert shell.run("stepwell health").returncode == 0
+        assert stop(server, signal.SIGTERM) == 0

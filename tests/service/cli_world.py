@@ -1,0 +1,176 @@
+"""What the tests of the command line share: a real server, a real worker, and how to type."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+from stepwell.cli import app
+
+WAIT_S = 30.0
+AGENT = """
+    import threading
+    from stepwell_client import Agent, Continue, Finish, NeedsInput, Task
+
+    agent = Agent("cli")
+    other = object()
+
+    @agent.plan
+    def plan(ctx):
+        return [Task(name, "echo", input=name) for name in ("a", "b")]
+
+    @agent.task("echo")
+    def echo(ctx, value):
+        return value
+
+    @agent.task("sum")
+    def add(ctx):
+        return sum(ctx.results.values())
+
+    @agent.task("fail")
+    def fail(ctx):
+        raise RuntimeError("it is\\nbroken \\x1b[31m")
+
+    @agent.task("ask")
+    def ask(ctx):
+        raise NeedsInput("may I?")
+
+    @agent.task("slow")
+    async def slow(ctx):
+        import asyncio
+        await asyncio.sleep(60)
+
+    @agent.reflect
+    def reflect(ctx):
+        if ctx.iteration == 1 and ctx.goal == "twice":
+            return Continue([Task("c", "echo", input="c", title="once more")])
+        return Finish("enough")
+
+    @agent.synthesize
+    def report(ctx):
+        if ctx.goal == "bytes":
+            return bytes([0, 255])
+        return f"# Report\\n\\n{ctx.goal}: {', '.join(sorted(ctx.results))}"
+"""
+
+
+class Answer(NamedTuple):
+    """What a command printed, and its exit code."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+    @property
+    def json_lines(self) -> list[Any]:
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+class Terminal:
+    """Runs commands as a user of the command line does, in a folder of its own."""
+
+    def __init__(self, folder: Path, **variables: str) -> None:
+        self.folder = folder
+        self.variables = {
+            **{key: value for key, value in os.environ.items() if "STEPWELL" not in key},
+            "XDG_STATE_HOME": str(folder / "state"),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            **variables,
+        }
+
+    def __call__(self, *arguments: str, stdin: str = "", **variables: str) -> Answer:
+        """Run a command in this process, which is a hundred times faster than in another."""
+        out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", newline="") for _ in range(2))
+        given = io.TextIOWrapper(io.BytesIO(stdin.encode()), "utf-8")
+        with (
+            contextlib.chdir(self.folder),
+            patch.dict(os.environ, {**self.variables, **variables}, clear=True),
+            patch.object(sys, "path", [*sys.path]),
+            patch.object(sys, "stdin", given),
+            contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(err),
+        ):
+            code = app.run(arguments)
+            out.flush()
+            err.flush()
+            said = [stream.buffer.getvalue() for stream in (out, err)]  # pyright: ignore[reportAttributeAccessIssue] - a BytesIO
+        return Answer(code, said[0].decode("utf-8", "surrogateescape"), said[1].decode())
+
+    def apart(self, *arguments: str, **variables: str) -> Answer:
+        """Run a command in a process of its own."""
+        process = self.spawn(*arguments, **variables)
+        out, err = process.communicate(timeout=WAIT_S)
+        return Answer(process.returncode, out, err)
+
+    def spawn(self, *arguments: str, **variables: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "stepwell", *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=self.folder,
+            env={**self.variables, **variables},
+        )
+
+
+def read_until(stream: Any, pattern: str) -> re.Match[str]:
+    """Read lines until one matches; the test's own time-out is the limit."""
+    seen: list[str] = []
+    while line := stream.readline():
+        seen.append(line)
+        if found := re.search(pattern, line):
+            return found
+    raise AssertionError(f"{pattern!r} never came: {''.join(seen)}")
+
+
+def end(process: subprocess.Popen[str], number: int = signal.SIGTERM) -> Answer:
+    """Send a signal and return what was still said."""
+    process.send_signal(number)
+    out, err = process.communicate(timeout=WAIT_S)
+    return Answer(process.returncode, out, err)
+
+
+@contextmanager
+def serving(terminal: Terminal, *arguments: str, store: str = "") -> Iterator[str]:
+    """Run a server; yields where it listens."""
+    url = store or f"sqlite:///{terminal.folder}/runs.db"
+    server = terminal.spawn("serve", "--port", "0", "--store", url, *arguments)
+    try:
+        yield read_until(server.stdout, r"listens on (\S+)")[1]
+    finally:
+        end(server)
+
+
+@contextmanager
+def working(terminal: Terminal, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """Run a worker of the test's agent; yields when a server has welcomed it."""
+    (terminal.folder / "cli_agent.py").write_text(textwrap.dedent(AGENT))
+    worker = terminal.spawn("worker", "cli_agent:agent", *arguments)
+    try:
+        read_until(worker.stderr, "serves replica")
+        yield worker
+    finally:
+        if worker.poll() is None:
+            end(worker)
+
+
+def plan_file(folder: Path, tasks: list[Mapping[str, Any]], name: str = "plan.json") -> str:
+    """Write a plan; returns the name of its file."""
+    (folder / name).write_text(json.dumps({"tasks": tasks}))
+    return name

@@ -1,0 +1,400 @@
+"""The command line against a real server and a real worker: every command, every exit code."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.service.cli_world import Terminal, end, plan_file, read_until, serving, working
+
+pytestmark = pytest.mark.timeout(110)
+
+
+@pytest.fixture(scope="module")
+def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
+    """A terminal whose server is there and has a worker on its default queue."""
+    made = Terminal(tmp_path_factory.mktemp("cli"))
+    with serving(made) as address:
+        made.variables["STEPWELL_TARGET"] = address
+        with working(made):
+            yield made
+
+
+def start(terminal: Terminal, *arguments: str) -> str:
+    """Start a run that nobody serves, unless a queue is named; returns its id."""
+    answer = terminal("run", "--detach", "--queue", "nobody", *arguments)
+    assert answer.code == 0, answer.err
+    return answer.out.strip()
+
+
+# --- following ---------------------------------------------------------------------------------------
+
+
+def test_a_run_is_followed_to_its_result(terminal: Terminal) -> None:
+    answer = terminal("run", "--goal", "twice")
+
+    assert answer.code == 0, answer.err
+    lines = answer.out.splitlines()
+    assert "started: twice" in lines[0]
+    assert any("plan 1: 2 tasks" in line for line in lines)
+    assert any("task c" in line and "completed in" in line for line in lines)
+    assert any("decided: finish: enough" in line for line in lines)
+    assert any("succeeded in" in line and "3 of 3 tasks" in line for line in lines)
+    assert answer.out.endswith("# Report\n\ntwice: a, b, c\n")
+
+
+def test_a_run_in_json_is_lines_of_events_and_the_run_last(terminal: Terminal) -> None:
+    answer = terminal("run", "--goal", "once", "--json")
+
+    *events, last = answer.json_lines
+    assert [one["event"]["number"] for one in events] == [str(n + 1) for n in range(len(events))]
+    assert events[0]["event"]["type"] == "EVENT_TYPE_RUN_STARTED"
+    assert last["run"]["status"] == "RUN_STATUS_SUCCEEDED"
+    assert last["run"]["spec"]["goal"] == "once"
+    assert last["answer"] == "# Report\n\nonce: a, b"
+    assert answer.code == 0
+
+
+def test_a_plan_file_is_run_and_its_tasks_are_the_answer(terminal: Terminal) -> None:
+    plan = plan_file(
+        terminal.folder,
+        [
+            {"id": "one", "type": "echo", "input": 20},
+            {"id": "two", "type": "echo", "input": 22, "onFailure": "continue"},
+            {"id": "all", "type": "sum", "depends_on": ["one", "two"]},
+        ],
+    )
+    answer = terminal("run", "--plan", plan)
+
+    assert answer.code == 0, answer.err
+    assert answer.out.splitlines()[-3:] == ["one: 20", "two: 22", "all: 42"]
+
+
+def test_a_failed_run_is_1_and_a_resume_goes_on_with_it(terminal: Terminal) -> None:
+    once = {"maxAttempts": "1"}
+    tasks = [{"id": "bad", "type": "fail", "retry": once}]
+    answer = terminal("run", "--plan", plan_file(terminal.folder, tasks))
+
+    assert answer.code == 1
+    assert "RuntimeError: it is broken �[31m" in answer.out
+    assert "\x1b" not in answer.out + answer.err
+    assert "go on: stepwell resume " in answer.err
+    again = terminal("resume", answer.err.split()[-1])
+    assert again.code == 1
+    assert "goes on" in again.out
+    assert "started by" in again.out
+    assert "attempt 2" in again.out
+    assert "started:" not in again.out  # What was before the resume is no news.
+
+
+def test_a_run_that_waits_is_4(terminal: Terminal) -> None:
+    plan = plan_file(terminal.folder, [{"id": "ask", "type": "ask"}])
+    answer = terminal("run", "--plan", plan, "--goal", "asks")
+
+    assert answer.code == 4
+    assert "asks: may I?" in answer.out
+    run_id = terminal("ls", "--status", "waiting", "--json").json["runs"][0]["spec"]["runId"]
+    shown = terminal("show", run_id)
+    assert "a person is asked for something" in shown.out
+    assert "asks: may I?" in shown.out
+
+
+def test_a_cancelled_run_is_3_to_who_follows_it(terminal: Terminal) -> None:
+    run_id = start(terminal, "--goal", "no")
+
+    assert terminal("cancel", run_id, "--reason", "wrong").out == f"run {run_id[:8]} is cancelled\n"
+    assert "was cancelled already" in terminal("cancel", run_id).out
+    answer = terminal("watch", run_id)
+    assert answer.code == 3
+    assert "was cancelled" in answer.out
+    refused = terminal("resume", run_id)
+    assert refused.code == 1
+    assert refused.err.startswith("error: ")
+    assert "fork" in refused.err
+
+
+def test_a_paused_run_is_4_until_it_is_resumed(terminal: Terminal) -> None:
+    run_id = start(terminal)
+
+    assert terminal("pause", run_id, "--reason", "lunch").out == f"run {run_id[:8]} is paused\n"
+    assert "was paused already" in terminal("pause", run_id).out
+    answer = terminal("watch", run_id[:8])
+    assert answer.code == 4
+    assert "paused: lunch" in answer.out
+    assert f"go on: stepwell resume {run_id[:8]}" in answer.err
+    assert "goes on" in terminal("resume", run_id, "--detach").err
+    assert terminal("pause", run_id, "--json").json["changed"] is True
+    terminal("cancel", run_id)
+
+
+def test_ctrl_c_leaves_the_run_going_and_says_how_to_follow_it(terminal: Terminal) -> None:
+    plan = plan_file(terminal.folder, [{"id": "long", "type": "slow"}], "slow.json")
+    following = terminal.spawn("run", "--plan", plan)
+    run = read_until(following.stdout, r"run (\w{8}) +started")[1]
+    read_until(following.stdout, "task long +started")
+    answer = end(following, signal.SIGINT)
+
+    assert answer.code == 130
+    assert answer.err == f"the run goes on; follow it again: stepwell watch {run}\n"
+    assert terminal("show", run, "--json").json["run"]["status"] == "RUN_STATUS_RUNNING"
+    assert terminal("cancel", run).code == 0
+
+
+def test_a_run_is_found_again_by_its_request_id(terminal: Terminal) -> None:
+    first = start(terminal, "--request-id", "nightly", "--goal", "x")
+
+    assert start(terminal, "--request-id", "nightly", "--goal", "x") == first
+    other = terminal("run", "-d", "--request-id", "nightly", "--goal", "y")
+    assert other.code == 2
+    assert "request_id" in other.err
+
+
+# --- reading -----------------------------------------------------------------------------------------
+
+
+def test_ls_shows_columns_and_takes_filters(terminal: Terminal) -> None:
+    run_id = start(
+        terminal, "--goal", "a goal\nof two lines", "--label", "team=search", "-p", "pipe"
+    )
+    answer = terminal("ls", "--label", "team=search")
+
+    head, line = answer.out.splitlines()
+    assert head.split() == ["RUN", "STATUS", "TASKS", "STARTED", "TOOK", "PIPELINE", "GOAL"]
+    assert line.split()[:3] == [run_id[:8], "QUEUED", "-"]
+    assert line.index("a goal of two lines") == head.index("GOAL")
+    assert "no worker serves queue 'nobody'" in line
+    found = terminal("ls", "--status", "queued", "--blocked-on", "worker", "--json", "-n", "1")
+    assert found.json["runs"][0]["spec"]["runId"] == run_id
+    assert terminal("ls", "--label", "team=nobody", "--json").json == {"runs": [], "more": False}
+    assert "no runs" in terminal("ls", "--label", "team=nobody").err
+
+
+def test_show_shows_the_tree_the_details_and_the_answer(terminal: Terminal) -> None:
+    run_id = terminal("run", "--json", "--goal", "twice", "--label", "a=b").json_lines[-1]["run"][
+        "spec"
+    ]["runId"]
+    shown = terminal("show", run_id[:8]).out
+
+    assert shown.startswith("twice\n" + run_id[:8] + "  SUCCEEDED  iteration 2 of 10 · ")
+    assert "✓ plan" in shown
+    assert "✓ c" in shown
+    assert "once more" in shown
+    assert "iteration 2\n" in shown
+    assert f"id          {run_id}" in shown
+    assert "labels      a=b" in shown
+    assert shown.endswith("twice: a, b, c\n")
+
+
+def test_show_in_json_is_one_document(terminal: Terminal) -> None:
+    run_id = terminal("run", "--json", "--goal", "once").json_lines[-1]["run"]["spec"]["runId"]
+    shown = terminal("show", run_id, "--json").json
+
+    assert shown["run"]["counts"]["completed"] == "2"
+    assert [one["spec"]["taskId"] for one in shown["tasks"]] == ["a", "b"]
+    assert [one["kind"] for one in shown["executions"]].count("STEP_KIND_TASK") == 2
+    assert shown["answer"] == "# Report\n\nonce: a, b"
+    assert terminal("show", run_id, "--result").out == "# Report\n\nonce: a, b\n"
+
+
+def test_a_result_of_bytes_is_printed_as_bytes(terminal: Terminal) -> None:
+    run_id = terminal("run", "--json", "--goal", "bytes").json_lines[-1]["run"]["spec"]["runId"]
+    raw = terminal("show", run_id, "--result").out.encode("utf-8", "surrogateescape")
+
+    assert raw == b"\x00\xff"
+    assert "2 bytes of application/octet-stream" in terminal("show", run_id).out
+    assert terminal("show", run_id, "--result", "--json").json == {"answer": "AP8="}
+
+
+def test_a_run_without_a_result_says_so(terminal: Terminal) -> None:
+    answer = terminal("show", start(terminal), "--result")
+
+    assert answer.code == 1
+    assert "is QUEUED, so it has no result" in answer.err
+
+
+def test_rm_removes_runs_that_have_ended_and_no_others(terminal: Terminal) -> None:
+    ended, goes_on = start(terminal), start(terminal)
+    terminal("cancel", ended)
+
+    assert terminal("rm", ended, "zzzz").code == 2
+    assert terminal("rm", ended, "--json").json == {"removed": [ended]}
+    refused = terminal("rm", goes_on)
+    assert refused.code == 1
+    assert "cancel it first" in refused.err
+    assert terminal("show", ended).code == 2
+
+
+def test_input_comes_from_the_line_a_file_or_a_pipe(terminal: Terminal) -> None:
+    (terminal.folder / "input.txt").write_text("some words")
+
+    def of(*arguments: str, stdin: str = "") -> object:
+        answer = terminal("run", "-d", "-q", "nobody", *arguments, "--json", stdin=stdin)
+        assert answer.code == 0, answer.err
+        return answer.json["created"]
+
+    assert of("--input", '{"n": 1}')
+    assert of("--input", "@input.txt")
+    assert of("--input", "@-", stdin="[1, 2]")
+
+
+# --- errors -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["nonsense"], "No such command"),
+        (["ls", "--nonsense"], "No such option"),
+        (["show"], "Missing argument"),
+        (["show", "../etc"], "is no run id"),
+        (["show", "abcdef01"], "no run's id begins with abcdef01"),
+        (["show", "00000000-0000-4000-8000-000000000000"], "no run"),
+        (["ls", "--status", "odd"], "is none of queued"),
+        (["run", "--input", "word"], "is no JSON"),
+        (["run", "--input", "@nowhere"], "can't be read"),
+        (["run", "--plan", "nowhere"], "can't be read"),
+        (["run", "--label", "x"], "is no KEY=VALUE"),
+        (["run", "--stage", "odd"], "neither reflect nor synthesize"),
+        (["run", "--max-iterations", "10001"], "max_iterations: "),
+        (["run", "--goal", "x", "--queue", "two words"], "queue: "),
+        (["worker", "cli_agent"], "is no module:agent"),
+        (["worker", "cli_agent.py:agent"], "name its module: cli_agent:agent"),
+        (["worker", "nowhere:agent"], "there is no module 'nowhere'"),
+        (["worker", "cli_agent:agnet"], "has no 'agnet'; its agents: agent"),
+        (["worker", "cli_agent:other"], "has no Agent 'other'"),
+        (["health", "--service", "odd"], "serves no 'odd'"),
+    ],
+)
+def test_a_wrong_word_is_2_and_one_line(
+    terminal: Terminal, arguments: list[str], said: str
+) -> None:
+    answer = terminal(*arguments)
+
+    assert answer.code == 2, answer.err
+    errors = [line for line in answer.err.splitlines() if line.startswith("error: ")]
+    assert len(errors) == 1
+    assert said in errors[0]
+    assert "Traceback" not in answer.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["serve", "--store", "odd://x"], "no driver opens"),
+        (["serve", "--port", "0", "--host", "0.0.0.0"], "--insecure-allow-remote"),
+        (["serve", "--log-level", "loud"], "log.level"),
+        (["store", "--port", "0", "--driver", "sqlite:///nowhere/at/all.db"], "nowhere"),
+    ],
+)
+def test_a_setting_that_can_not_be_is_2_and_one_line(
+    terminal: Terminal, arguments: list[str], said: str
+) -> None:
+    answer = terminal.apart(*arguments)
+
+    assert answer.code == 2, answer.err
+    last = answer.err.splitlines()[-1]
+    assert last.startswith("error: ")
+    assert said in last
+    assert "Traceback" not in answer.err
+
+
+@pytest.mark.parametrize(
+    ("tasks", "said"),
+    [
+        ([{"id": "a", "nonsense": 1}], "tasks[0]"),
+        ([{"id": "a"}, {"id": "b", "depends_on": ["c"]}], "plan.tasks[1].depends_on[0]"),
+        ([{"id": "a", "depends_on": ["b"]}, {"id": "b", "depends_on": ["a"]}], "cycle"),
+        ([], "holds no tasks"),
+    ],
+)
+def test_a_plan_that_is_wrong_says_where(
+    terminal: Terminal, tasks: list[dict[str, object]], said: str
+) -> None:
+    answer = terminal("run", "--plan", plan_file(terminal.folder, [*tasks], "wrong.json"))
+
+    assert answer.code == 2
+    assert said.lower() in answer.err.lower()
+
+
+def test_an_import_that_fails_shows_where(terminal: Terminal) -> None:
+    (terminal.folder / "breaks.py").write_text("import json\njson.loads('{')\n")
+    answer = terminal("worker", "breaks:agent")
+
+    assert answer.code == 2
+    assert "module breaks can't be imported: JSONDecodeError" in answer.err
+    assert "breaks.py" in answer.err
+    assert "stepwell/cli" not in answer.err
+
+
+def test_no_server_is_5(terminal: Terminal) -> None:
+    answer = terminal("ls", STEPWELL_TARGET="127.0.0.1:1")
+
+    assert answer.code == 5
+    assert answer.err.startswith("error: no server answers at 127.0.0.1:1; start one with")
+    assert terminal("health", "--target", "127.0.0.1:1").code == 5
+
+
+def test_no_token_or_a_wrong_one_is_5(terminal: Terminal) -> None:
+    (terminal.folder / "wrong").write_text("0123456789abcdef0123456789abcdef")
+
+    assert terminal("ls", "--token-file", "nowhere").code == 5
+    assert terminal("ls", STEPWELL_TOKEN_FILE="nowhere").code == 5
+    wrong = terminal("ls", "--token-file", "wrong")
+    assert wrong.code == 5
+    assert "wants a token" in wrong.err
+    assert terminal("ls", XDG_STATE_HOME=str(terminal.folder / "elsewhere")).code == 5
+    assert terminal("health", "--token-file", "wrong").code == 0
+
+
+def test_an_option_before_the_command_goes_over_the_environment(terminal: Terminal) -> None:
+    assert terminal("--target", "127.0.0.1:1", "ls").code == 5
+    address = terminal.variables["STEPWELL_TARGET"]
+    assert terminal("--target", address, "ls", STEPWELL_TARGET="127.0.0.1:1").code == 0
+    assert terminal("--target", "127.0.0.1:1", "ls", "--target", address).code == 0
+
+
+def test_a_reader_that_goes_away_hears_no_complaint(terminal: Terminal) -> None:
+    done = subprocess.run(
+        f"{sys.executable} -m stepwell ls | true; exit ${{PIPESTATUS[0]}}",
+        shell=True,
+        executable="/bin/bash",
+        env=terminal.variables,
+        capture_output=True,
+        check=False,
+    )
+
+    assert done.stderr == b""
+
+
+def test_health_says_ready(terminal: Terminal) -> None:
+    assert terminal("health").out.endswith(" is ready\n")
+    assert terminal("health", "--json").json["status"] == "SERVING"
+    assert terminal("health", "--service", "stepwell.v1.Worker").code == 0
+
+
+def test_help_is_plain_and_every_command_has_an_example(tmp_path: Path) -> None:
+    from stepwell.cli import app
+
+    type_in = Terminal(tmp_path)
+    top = type_in("--help").out
+    assert type_in().out == top
+    for name, sentence in app.COMMANDS.items():
+        assert f"{name:<8}{sentence}" in top
+        text = " ".join(type_in(name, "--help").out.split())
+        assert sentence in text
+        assert f"Example: stepwell {name}" in text
+    assert type_in("--version").out.startswith("stepwell ")
+
+
+def test_json_that_is_printed_is_safe_to_look_at() -> None:
+    from stepwell.cli import text
+
+    said = json.dumps({"a": "\x9b31m\u202e"}, ensure_ascii=False)
+
+    assert text.json_safe(said) == '{"a": "\\u009b31m\\u202e"}'
+    assert json.loads(text.json_safe(said)) == {"a": "\x9b31m\u202e"}

@@ -1,0 +1,133 @@
+"""What the simulator has found, each as small as it can be told. Two replicas, one store, no chance."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from stepwell.core.inputs import Begin, Completed, Delivery, Reply, ReplyStatus, Start
+from stepwell.core.model import RunSpec, TaskSpec
+from stepwell.core.ports import Assignment, Presence, Store
+from stepwell.core.states import Effect, RunStatus, StepKind
+from stepwell.executor import Executor, ExecutorConfig
+from stepwell.stores import open_store
+from stepwell.testing.faults import Faults, FaultyStore
+from stepwell.testing.runtime import ManualRuntime
+
+KEY = ("tenant", "run")
+
+
+class Port:
+    """A connected worker that only remembers what it is given."""
+
+    presence = Presence(
+        tenant_id="tenant",
+        worker_id="worker",
+        instance_id="worker-1",
+        queues=("default",),
+        kinds=tuple(StepKind),
+    )
+    stages = ()
+
+    def __init__(self) -> None:
+        self.given: asyncio.Queue[Assignment] = asyncio.Queue()
+
+    def assign(self, assignment: Assignment) -> None:
+        self.given.put_nowait(assignment)
+
+    def cancel(self, execution_id: str, run_id: str, reason: str) -> None: ...
+
+    def replaced(self) -> None: ...
+
+
+@pytest.fixture
+def runtime() -> ManualRuntime:
+    return ManualRuntime("found")
+
+
+@pytest.fixture
+async def store(runtime: ManualRuntime) -> AsyncIterator[Store]:
+    opened = await open_store("memory://", runtime=runtime)
+    yield opened
+    await opened.close()
+
+
+def start(*tasks: TaskSpec) -> Start:
+    return Start(spec=RunSpec(tenant_id="tenant", run_id="run"), plan=tasks)
+
+
+async def say(executor: Executor, delivery: Delivery | Begin) -> Reply:
+    async with asyncio.timeout(5):
+        return await executor.deliver(*KEY, delivery)
+
+
+async def test_S8_a_replica_that_is_behind_looks_before_it_says_that_a_lease_is_lost(
+    store: Store, runtime: ManualRuntime
+) -> None:
+    behind, ahead, port = Executor(store, runtime), Executor(store, runtime), Port()
+    await behind.send(*KEY, start(TaskSpec(task_id="t", effect=Effect.AT_MOST_ONCE)))
+    session, _ = await ahead.attach(port, [])
+    ahead.credit(session, 1)
+    ahead.start()
+    assignment = await asyncio.wait_for(port.given.get(), 5)
+    execution_id, token = assignment.execution.execution_id, assignment.token
+
+    begun = await say(behind, Begin(execution_id=execution_id, token=token))
+    again = await say(ahead, Begin(execution_id=execution_id, token=token))
+    done = await say(behind, Delivery(execution_id=execution_id, token=token, result=Completed()))
+
+    assert [begun.status, again.status, done.status] == [
+        ReplyStatus.ACCEPTED,
+        ReplyStatus.UNCHANGED,
+        ReplyStatus.ACCEPTED,
+    ]
+    await ahead.close()
+
+
+async def test_L3_a_replica_that_is_behind_takes_up_what_another_has_made_ready(
+    store: Store, runtime: ManualRuntime
+) -> None:
+    behind, ahead, port = Executor(store, runtime), Executor(store, runtime), Port()
+    await behind.send(*KEY, start(TaskSpec(task_id="a"), TaskSpec(task_id="b", depends_on=("a",))))
+    session, _ = await ahead.attach(port, [])
+    ahead.credit(session, 1)
+    ahead.start()
+    first = await asyncio.wait_for(port.given.get(), 5)
+    name = first.execution.execution_id
+    await say(ahead, Delivery(execution_id=name, token=first.token, result=Completed()))
+    await ahead.close()
+
+    session, _ = await behind.attach(port, [])
+    behind.credit(session, 1)
+    behind.start()
+    second = await asyncio.wait_for(port.given.get(), 5)
+
+    assert second.execution.task_id == "b"
+    await behind.close()
+
+
+async def test_L3_a_lease_that_cannot_be_filled_keeps_its_workers_credit(
+    store: Store, runtime: ManualRuntime
+) -> None:
+    refuses = Faults(refuse=1.0, methods=frozenset({"read_payloads"}))
+    faulty = FaultyStore(store, runtime, refuses)
+    config = ExecutorConfig(payload_cache_bytes_max=0, poll_ms=10, hold_ms=0)
+    executor, port = Executor(faulty, runtime, config), Port()
+    await executor.send(*KEY, start(TaskSpec(task_id="a")))
+    session, _ = await executor.attach(port, [])
+    executor.credit(session, 1)
+    executor.start()
+    while not faulty.seen["read_payloads:refuse"]:
+        await asyncio.sleep(0.001)
+
+    faulty.faults = Faults()
+    assignment = await asyncio.wait_for(port.given.get(), 5)
+    name, token = assignment.execution.execution_id, assignment.token
+    await say(executor, Delivery(execution_id=name, token=token, result=Completed()))
+
+    run = await store.get_run(*KEY)
+    assert run is not None
+    assert run.status is RunStatus.SUCCEEDED
+    await executor.close()
