@@ -10,6 +10,9 @@ DIR ?= .
 # Test processes. JOBS=0 runs in one process, for a debugger; ARGS goes to pytest as it is.
 JOBS ?= 2
 ARGS ?=
+# For `make simulate`: how many seeds, and which is the first.
+SEEDS ?= 1000
+FROM ?= 0
 
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -22,7 +25,7 @@ SOURCES := service drivers clients/python tests scripts $(wildcard bench example
 READY := $(VENV)/.ready
 GENERATE_READY := $(GENERATE_VENV)/.ready
 
-.PHONY: help setup demo test check format generate release-proto bench lock clean
+.PHONY: help setup demo test simulate check format generate release-proto bench lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -46,6 +49,9 @@ demo: $(READY) ## a durable agent run on DIR (default: this tree) that survives 
 
 test: $(READY) ## run every test (ARGS='-k lease' selects some)
 	@$(PY) -m pytest -n $(JOBS) $(ARGS)
+
+simulate: $(READY) ## play SEEDS seeds of the simulator, FROM one on (a soak is SEEDS=1000000)
+	@$(PY) -m stepwell.testing.simulator --from $(FROM) --seeds $(SEEDS)
 
 check: $(READY) $(GENERATE_READY) ## lint, formats, types, protocol, generated code, floors
 	@echo "==> ruff"; $(PY) -m ruff check $(SOURCES)

@@ -10,12 +10,13 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 
 from stepwell.core.errors import CursorOutOfRange, InvalidArgument, RunNotFound
-from stepwell.core.model import Event, Record
+from stepwell.core.model import Event, Record, Run
 from stepwell.core.ports import EventPage, FeedEntry, Runtime, Store
 
 POLL_MS = 1_000
 """How long a watcher that gets no hint waits before it looks by itself."""
 PAGE_EVENTS = 512
+END_LOOK_MS = 20
 
 
 class Batch(Record, frozen=True, kw_only=True):
@@ -85,6 +86,14 @@ class Bells:
         except TimeoutError:
             pass
         bell.clear()
+
+    async def rest(self, ms: float) -> None:
+        """Wait, but not beyond the end of the process."""
+        try:
+            async with asyncio.timeout(ms / 1_000):
+                await self._closing.wait()
+        except TimeoutError:
+            pass
 
 
 class _Pace:
@@ -170,6 +179,30 @@ async def _page(store: Store, tenant_id: str, run_id: str, after: int) -> EventP
     if page is None:
         raise RunNotFound(run_id)
     return page
+
+
+async def wait_end(store: Store, bells: Bells, *, tenant_id: str, run_id: str) -> Run | None:
+    """Return the run once it has ended; None: the process closes first.
+
+    A run that makes thousands of steps gives as many hints, and only the last one matters here: so it
+    is looked at no more often than every `END_LOOK_MS`.
+
+    Raises:
+        RunNotFound: there is no such run, or it was deleted in the meantime.
+    """
+    bell = bells.hang(tenant_id, run_id)
+    try:
+        while True:
+            run = await store.get_run(tenant_id, run_id)
+            if run is None:
+                raise RunNotFound(run_id)
+            if run.ended or bells.closing:
+                return run if run.ended else None
+            await bells.wait(bell, POLL_MS)
+            if not bells.closing:
+                await bells.rest(END_LOOK_MS)
+    finally:
+        bells.take_down(tenant_id, run_id, bell)
 
 
 async def watch_feed(

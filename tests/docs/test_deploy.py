@@ -13,11 +13,13 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator
+from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from packaging.requirements import Requirement
 from tests.docs.pages import TOP, blocks
 from tests.docs.shell import Shell, stop
 
@@ -197,17 +199,28 @@ def _canonical(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
+# The image's, whichever Python runs the tests.
+_IMAGE = {
+    "extra": "",
+    "python_version": "3.11",
+    "python_full_version": "3.11.2",
+    "sys_platform": "linux",
+    "platform_system": "Linux",
+}
+
+
 def _needed() -> set[str]:
-    """Return what `stepwell` needs here, as the installed packages say."""
+    """Return what `stepwell` needs in the image, as the installed packages say."""
     found: set[str] = set()
     waiting = ["stepwell"]
     while waiting:
-        for one in metadata.requires(waiting.pop()) or ():
-            name = _canonical(re.split(r"[^A-Za-z0-9._-]", one)[0])
-            _, _, marker = one.partition(";")
-            if name not in found and not re.search(r"extra|platform|python|implementation", marker):
-                found.add(name)
-                waiting.append(name)
+        with suppress(metadata.PackageNotFoundError):
+            for text in metadata.requires(waiting.pop()) or ():
+                one = Requirement(text)
+                name = _canonical(one.name)
+                if name not in found and (one.marker is None or one.marker.evaluate(_IMAGE)):
+                    found.add(name)
+                    waiting.append(name)
     return found - {"stepwell-client"}
 
 

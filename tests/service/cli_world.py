@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -109,7 +109,7 @@ class Terminal:
             code = app.run(arguments)
             out.flush()
             err.flush()
-            said = [stream.buffer.getvalue() for stream in (out, err)]  # pyright: ignore[reportAttributeAccessIssue] - a BytesIO
+            said = [stream.buffer.getvalue() for stream in (out, err)]
         return Answer(code, said[0].decode("utf-8", "surrogateescape"), said[1].decode())
 
     def apart(self, *arguments: str, **variables: str) -> Answer:
@@ -170,7 +170,7 @@ def working(terminal: Terminal, *arguments: str) -> Iterator[subprocess.Popen[st
             end(worker)
 
 
-def plan_file(folder: Path, tasks: list[Mapping[str, Any]], name: str = "plan.json") -> str:
+def plan_file(folder: Path, tasks: Sequence[Mapping[str, Any]], name: str = "plan.json") -> str:
     """Write a plan; returns the name of its file."""
-    (folder / name).write_text(json.dumps({"tasks": tasks}))
+    (folder / name).write_text(json.dumps({"tasks": list(tasks)}))
     return name

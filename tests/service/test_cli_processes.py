@@ -22,14 +22,14 @@ def test_a_signal_drains_the_server_and_it_exits_with_0(tmp_path: Path, number: 
     type_in = Terminal(tmp_path)
     server = type_in.spawn("serve", "--port", "0", "--store", f"sqlite:///{tmp_path}/a.db")
     read_until(server.stdout, "listens on 127.0.0.1:")
+    read_until(server.stdout, f"store    sqlite:///{tmp_path}/a.db")
+    read_until(server.stdout, "durable  POWER: what is acknowledged survives a power cut")
+    read_until(server.stdout, f"token    {tmp_path}/state/stepwell/token")
     answer = end(server, number)
 
     assert answer.code == 0
     assert "draining" in answer.err
     assert "stopped" in answer.out
-    assert f"store    sqlite:///{tmp_path}/a.db" in answer.out
-    assert "durable  POWER: what is acknowledged survives a power cut" in answer.out
-    assert f"token    {tmp_path}/state/stepwell/token" in answer.out
 
 
 def test_a_second_signal_quits_at_once(tmp_path: Path) -> None:
@@ -50,11 +50,11 @@ def test_logs_are_json_where_that_is_asked_for(tmp_path: Path) -> None:
     type_in = Terminal(tmp_path)
     server = type_in.spawn("serve", "--port", "0", "--log-format", "json")
     read_until(server.stdout, "listens on")
+    read_until(server.stdout, "durable  VOLATILE")
     answer = end(server)
 
     entries = [json.loads(line) for line in answer.err.splitlines() if line.startswith("{")]
     assert {"minted a token", "serving", "draining", "stopped"} <= {one["event"] for one in entries}
-    assert "durable  VOLATILE" in answer.out
 
 
 def test_a_socket_serves_as_a_port_does(tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def test_a_run_survives_kill_9_of_the_server_while_it_is_followed(tmp_path: Path
         end(again)
 
     assert following.returncode == 0, err
-    assert out.count("started: survives") == 1
+    assert "started: survives" not in out  # It was told before, and nothing is told twice.
     assert out.endswith("survives: a, b\n")
 
 

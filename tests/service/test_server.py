@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
@@ -11,6 +13,7 @@ from urllib.request import urlopen
 import grpc
 import grpc.aio
 import pytest
+import structlog
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from tests.service.conftest import ME, Client, World, completed, refusal, until
 
@@ -249,8 +252,6 @@ def test_logs_hold_no_secret_and_no_control_characters() -> None:
 
 
 def test_logs_are_structured(capsys: pytest.CaptureFixture[str]) -> None:
-    import structlog
-
     before = structlog.get_config()
     try:
         logs.configure(LogSettings(format="json", level="info"))
@@ -262,6 +263,21 @@ def test_logs_are_structured(capsys: pytest.CaptureFixture[str]) -> None:
     assert '"event": "hello"' in line
     assert '"run_id": "r"' in line
     assert "secret" not in line.replace("[secret]", "")
+
+
+def test_a_log_whose_reader_has_left_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = structlog.get_config()
+    reader, writer = os.pipe()
+    os.close(reader)
+    broken = os.fdopen(writer, "w")
+    try:
+        monkeypatch.setattr("sys.stderr", broken)
+        logs.configure(LogSettings())
+        structlog.get_logger("x").info("is anybody there?")
+    finally:
+        structlog.configure(**before)
+        with suppress(BrokenPipeError):
+            broken.close()
 
 
 # --- settings ----------------------------------------------------------------------------------------

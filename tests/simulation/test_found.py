@@ -13,6 +13,7 @@ from stepwell.core.ports import Assignment, Presence, Store
 from stepwell.core.states import Effect, RunStatus, StepKind
 from stepwell.executor import Executor, ExecutorConfig
 from stepwell.stores import open_store
+from stepwell.testing.conformance.harness import soon
 from stepwell.testing.faults import Faults, FaultyStore
 from stepwell.testing.runtime import ManualRuntime
 
@@ -119,8 +120,7 @@ async def test_L3_a_lease_that_cannot_be_filled_keeps_its_workers_credit(
     session, _ = await executor.attach(port, [])
     executor.credit(session, 1)
     executor.start()
-    while not faulty.seen["read_payloads:refuse"]:
-        await asyncio.sleep(0.001)
+    assert await soon(lambda: faulty.seen["read_payloads:refuse"] > 0)
 
     faulty.faults = Faults()
     assignment = await asyncio.wait_for(port.given.get(), 5)

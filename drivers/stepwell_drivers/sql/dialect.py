@@ -6,6 +6,7 @@ Which database it is, the connection says; so the functions above take a connect
 from __future__ import annotations
 
 import sqlite3
+from typing import cast
 
 from sqlalchemy import ColumnElement, Connection, Table, exists, func, literal, select
 from sqlalchemy.dialects.postgresql import Insert as PostgresqlInsert
@@ -14,6 +15,7 @@ from sqlalchemy.dialects.sqlite import Insert as SqliteInsert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from sqlalchemy.engine import Dialect
 
+from stepwell_drivers.sql.columns import Values
 from stepwell_drivers.sql.schema import runs
 
 ROWS_AT_ONCE_MAX = 256
@@ -34,10 +36,17 @@ def has_label(key: str, value: str) -> ColumnElement[bool]:
     return exists(matching.where(label.c.key == key, label.c.value == value))
 
 
-def changes_so_far(connection: Connection) -> int | None:
-    """Return how many rows this connection has changed; None: the driver counts each statement's.
+def execute(connection: Connection, sql: str, values: Values) -> tuple[list[Values], int]:
+    """Run a compiled statement within the connection's transaction; return rows and rows changed.
 
-    Python's sqlite3 counts nothing for a statement that begins with WITH.
+    SQLite's goes straight to the driver: SQLAlchemy's care for each statement costs several times
+    what SQLite does, and Python's sqlite3 counts nothing for a statement that begins with WITH.
     """
-    raw = connection.connection.driver_connection
-    return raw.total_changes if isinstance(raw, sqlite3.Connection) else None
+    driver = connection.connection.driver_connection
+    if isinstance(driver, sqlite3.Connection):
+        before = driver.total_changes
+        found = driver.execute(sql, values).fetchall()
+        return found, driver.total_changes - before
+    result = connection.exec_driver_sql(sql, values)
+    rows = cast("list[Values]", result.all()) if result.returns_rows else []
+    return rows, result.rowcount

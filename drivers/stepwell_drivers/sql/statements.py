@@ -7,10 +7,10 @@ behind it). Counts above 16 are cut to multiples of 16: few different texts, eac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from operator import itemgetter
-from typing import Any, cast
+from typing import Any
 
 from sqlalchemy import (
     CTE,
@@ -18,7 +18,6 @@ from sqlalchemy import (
     ClauseElement,
     ColumnElement,
     Connection,
-    CursorResult,
     Table,
     bindparam,
     column,
@@ -33,9 +32,7 @@ from sqlalchemy.engine import Dialect
 from sqlalchemy.sql.compiler import SQLCompiler
 
 from stepwell_drivers.sql import dialect as differences
-
-Values = tuple[Any, ...]
-
+from stepwell_drivers.sql.columns import Values
 
 _STEP = 16
 
@@ -50,9 +47,13 @@ class _Compiled:
         self._build = build
         self._forms: dict[tuple[str, int], tuple[str, _Order]] = {}
 
-    def each(self, connection: Connection, rows: Sequence[Values]) -> Iterator[CursorResult[Any]]:
-        """Run it over all rows, in pieces of few different lengths."""
-        start, left = 0, len(rows)
+    def run(self, connection: Connection, rows: Sequence[Values]) -> tuple[list[Values], int]:
+        """Run it over all rows, in pieces of few different lengths.
+
+        Returns what the database answered, and how many rows it changed.
+        """
+        found: list[Values] = []
+        changed, start, left = 0, 0, len(rows)
         while left:
             size = min(left if left <= _STEP else left - left % _STEP, self._most)
             piece: Iterable[Values] = rows[start : start + size]
@@ -60,16 +61,11 @@ class _Compiled:
             sql, order = self._form(connection, size)
             if order is not None:
                 piece = map(order, piece)
-            yield connection.exec_driver_sql(sql, tuple(chain.from_iterable(piece)))
-
-    def run(self, connection: Connection, rows: Sequence[Values]) -> int:
-        """Run it over all rows; return how many the database changed."""
-        if not rows:
-            return 0
-        before = differences.changes_so_far(connection)
-        counts = [result.rowcount for result in self.each(connection, rows)]
-        after = differences.changes_so_far(connection)
-        return sum(counts) if before is None or after is None else after - before
+            values = tuple(chain.from_iterable(piece))
+            several, count = differences.execute(connection, sql, values)
+            found += several
+            changed += count
+        return found, changed
 
     def _form(self, connection: Connection, size: int) -> tuple[str, _Order]:
         key = (connection.dialect.name, size)
@@ -164,7 +160,7 @@ class Update:
 
     def run(self, connection: Connection, rows: Sequence[Values]) -> int:
         """Take rows of key and moving columns; return how many of them were there."""
-        return self._compiled.run(connection, rows)
+        return self._compiled.run(connection, rows)[1]
 
     def _build(self, dialect: Dialect, size: int) -> ClauseElement:
         del dialect
@@ -183,10 +179,7 @@ class Pick:
 
     def run(self, connection: Connection, keys: Sequence[Values]) -> list[Values]:
         """Return the rows that are there."""
-        found: list[Values] = []
-        for result in self._compiled.each(connection, keys):
-            found += cast("Sequence[Values]", result.all())
-        return found
+        return self._compiled.run(connection, keys)[0]
 
     def _build(self, dialect: Dialect, size: int) -> ClauseElement:
         del dialect
@@ -227,8 +220,7 @@ class Query:
             self._texts[connection.dialect.name] = known
         sql, names, preset = known
         given = {**preset, **parameters} if preset else parameters
-        result = connection.exec_driver_sql(sql, tuple(given[name] for name in names))
-        return cast("list[Values]", result.all()) if result.returns_rows else []
+        return differences.execute(connection, sql, tuple(given[name] for name in names))[0]
 
     def first(self, connection: Connection, **parameters: Any) -> Values | None:
         """Return its first row, or None."""

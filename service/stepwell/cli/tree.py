@@ -107,13 +107,13 @@ def render(
         took = Text(span(row.took_us) if row.took_us else "")
         titles = [Text(row.title)] if titled else []
         grid.add_row(name, *titles, took, Text(row.note))
-    parts: list[RenderableType] = [*_head(view, now_us, fancy=fancy, exact=exact), grid]
+    parts: list[RenderableType] = [*_head(view, now_us, fancy=fancy, live=live, exact=exact), grid]
     if left:
         parts.append(Text(f"  {left}", style="dim"))
     return Group(*parts)
 
 
-def _head(view: RunView, now_us: int, *, fancy: bool, exact: bool) -> Iterator[Text]:
+def _head(view: RunView, now_us: int, *, fancy: bool, live: bool, exact: bool) -> Iterator[Text]:
     run = view.run
     yield Text(
         one_line(run.spec.goal) or "(no goal)", style="bold", no_wrap=True, overflow="ellipsis"
@@ -130,7 +130,7 @@ def _head(view: RunView, now_us: int, *, fancy: bool, exact: bool) -> Iterator[T
         yield _bar(run.counts, fancy=fancy)
     said = words.blocked(run, exact=exact)
     waited_us = now_us - micros(run.blocked_since_time)
-    if said and waited_us > US:
+    if said and (not live or waited_us > US):
         yield Text(f"{said} ({span(waited_us)})", style="yellow")
     if run.status not in ENDED:
         return

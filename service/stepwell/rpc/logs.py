@@ -6,7 +6,8 @@ import logging
 import re
 import sys
 from collections.abc import Mapping, MutableMapping
-from typing import Any, cast
+from contextlib import suppress
+from typing import Any, TextIO, cast
 
 import structlog
 
@@ -36,7 +37,7 @@ def configure(settings: LogSettings) -> None:
             _renderer(settings),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=structlog.PrintLoggerFactory(cast("TextIO", _Stderr())),
         cache_logger_on_first_use=False,
     )
     for name in _LIBRARIES:
@@ -44,6 +45,19 @@ def configure(settings: LogSettings) -> None:
         library.handlers = [_ToStructlog()]
         library.propagate = False
         library.setLevel(max(level, logging.WARNING))
+
+
+class _Stderr:
+    """Standard error, whose end must not be the server's: a drain goes on when its reader has left."""
+
+    def write(self, text: str) -> int:
+        with suppress(OSError, ValueError):
+            sys.stderr.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with suppress(OSError, ValueError):
+            sys.stderr.flush()
 
 
 def clean(_logger: Any, _method: str, entry: Entry) -> Entry:

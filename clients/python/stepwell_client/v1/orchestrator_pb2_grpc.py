@@ -26,14 +26,15 @@ if _version_not_supported:
 
 
 class OrchestratorStub(object):
-    """For clients. Reading needs the scope `read`, changing `write`. The tenant comes from the credential;
-    a run of another tenant is answered exactly as a missing one.
+    """For clients. Reading needs the scope `run:read`, changing `run:write`. The tenant comes from the
+    credential; a run of another tenant is answered exactly as a missing one.
 
     Every error carries one google.rpc.ErrorInfo with a stable reason, and INVALID_ARGUMENT a
     google.rpc.BadRequest with the paths of the fields at fault. Any RPC may answer UNAUTHENTICATED (no
     valid credential), PERMISSION_DENIED (it lacks the scope), INVALID_ARGUMENT (a field breaks its
-    limit; reason INVALID_ARGUMENT), RESOURCE_EXHAUSTED (a message over 4 MiB, metadata over 16 KiB or a
-    quota) and UNAVAILABLE (nothing was done, or it is not known; call again, with the same request_id).
+    limit; reason INVALID_ARGUMENT), RESOURCE_EXHAUSTED (MESSAGE_TOO_LARGE: over 4 MiB;
+    METADATA_TOO_LARGE: over 16 KiB) and UNAVAILABLE (STORE_UNAVAILABLE, DRAINING: nothing was done;
+    OUTCOME_UNKNOWN: it is not known; call again, with the same request_id).
     """
 
     def __init__(self, channel):
@@ -115,20 +116,21 @@ class OrchestratorStub(object):
 
 
 class OrchestratorServicer(object):
-    """For clients. Reading needs the scope `read`, changing `write`. The tenant comes from the credential;
-    a run of another tenant is answered exactly as a missing one.
+    """For clients. Reading needs the scope `run:read`, changing `run:write`. The tenant comes from the
+    credential; a run of another tenant is answered exactly as a missing one.
 
     Every error carries one google.rpc.ErrorInfo with a stable reason, and INVALID_ARGUMENT a
     google.rpc.BadRequest with the paths of the fields at fault. Any RPC may answer UNAUTHENTICATED (no
     valid credential), PERMISSION_DENIED (it lacks the scope), INVALID_ARGUMENT (a field breaks its
-    limit; reason INVALID_ARGUMENT), RESOURCE_EXHAUSTED (a message over 4 MiB, metadata over 16 KiB or a
-    quota) and UNAVAILABLE (nothing was done, or it is not known; call again, with the same request_id).
+    limit; reason INVALID_ARGUMENT), RESOURCE_EXHAUSTED (MESSAGE_TOO_LARGE: over 4 MiB;
+    METADATA_TOO_LARGE: over 16 KiB) and UNAVAILABLE (STORE_UNAVAILABLE, DRAINING: nothing was done;
+    OUTCOME_UNKNOWN: it is not known; call again, with the same request_id).
     """
 
     def StartRun(self, request, context):
         """Starts a run. Answers after its first commit.
 
-        Errors: INVALID_ARGUMENT (a limit; or the plan has an unknown dependency, a cycle, a duplicate
+        Errors: INVALID_ARGUMENT (a limit; or PLAN_INVALID: an unknown dependency, a cycle, a duplicate
         id), ALREADY_EXISTS (REQUEST_ID_REUSED: the request_id came before with another request).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -348,14 +350,15 @@ def add_OrchestratorServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class Orchestrator(object):
-    """For clients. Reading needs the scope `read`, changing `write`. The tenant comes from the credential;
-    a run of another tenant is answered exactly as a missing one.
+    """For clients. Reading needs the scope `run:read`, changing `run:write`. The tenant comes from the
+    credential; a run of another tenant is answered exactly as a missing one.
 
     Every error carries one google.rpc.ErrorInfo with a stable reason, and INVALID_ARGUMENT a
     google.rpc.BadRequest with the paths of the fields at fault. Any RPC may answer UNAUTHENTICATED (no
     valid credential), PERMISSION_DENIED (it lacks the scope), INVALID_ARGUMENT (a field breaks its
-    limit; reason INVALID_ARGUMENT), RESOURCE_EXHAUSTED (a message over 4 MiB, metadata over 16 KiB or a
-    quota) and UNAVAILABLE (nothing was done, or it is not known; call again, with the same request_id).
+    limit; reason INVALID_ARGUMENT), RESOURCE_EXHAUSTED (MESSAGE_TOO_LARGE: over 4 MiB;
+    METADATA_TOO_LARGE: over 16 KiB) and UNAVAILABLE (STORE_UNAVAILABLE, DRAINING: nothing was done;
+    OUTCOME_UNKNOWN: it is not known; call again, with the same request_id).
     """
 
     @staticmethod

@@ -27,14 +27,15 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class OrchestratorStub:
-    """For clients. Reading needs the scope `read`, changing `write`. The tenant comes from the credential;
-    a run of another tenant is answered exactly as a missing one.
+    """For clients. Reading needs the scope `run:read`, changing `run:write`. The tenant comes from the
+    credential; a run of another tenant is answered exactly as a missing one.
 
     Every error carries one google.rpc.ErrorInfo with a stable reason, and INVALID_ARGUMENT a
     google.rpc.BadRequest with the paths of the fields at fault. Any RPC may answer UNAUTHENTICATED (no
     valid credential), PERMISSION_DENIED (it lacks the scope), INVALID_ARGUMENT (a field breaks its
-    limit; reason INVALID_ARGUMENT), RESOURCE_EXHAUSTED (a message over 4 MiB, metadata over 16 KiB or a
-    quota) and UNAVAILABLE (nothing was done, or it is not known; call again, with the same request_id).
+    limit; reason INVALID_ARGUMENT), RESOURCE_EXHAUSTED (MESSAGE_TOO_LARGE: over 4 MiB;
+    METADATA_TOO_LARGE: over 16 KiB) and UNAVAILABLE (STORE_UNAVAILABLE, DRAINING: nothing was done;
+    OUTCOME_UNKNOWN: it is not known; call again, with the same request_id).
     """
 
     @_typing.overload
@@ -44,7 +45,7 @@ class OrchestratorStub:
     StartRun: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.StartRunRequest, _orchestrator_pb2.StartRunResponse]
     """Starts a run. Answers after its first commit.
 
-    Errors: INVALID_ARGUMENT (a limit; or the plan has an unknown dependency, a cycle, a duplicate
+    Errors: INVALID_ARGUMENT (a limit; or PLAN_INVALID: an unknown dependency, a cycle, a duplicate
     id), ALREADY_EXISTS (REQUEST_ID_REUSED: the request_id came before with another request).
     """
     GetRun: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.GetRunRequest, _orchestrator_pb2.GetRunResponse]
@@ -128,21 +129,22 @@ class OrchestratorStub:
 
 @_typing.type_check_only
 class OrchestratorAsyncStub(OrchestratorStub):
-    """For clients. Reading needs the scope `read`, changing `write`. The tenant comes from the credential;
-    a run of another tenant is answered exactly as a missing one.
+    """For clients. Reading needs the scope `run:read`, changing `run:write`. The tenant comes from the
+    credential; a run of another tenant is answered exactly as a missing one.
 
     Every error carries one google.rpc.ErrorInfo with a stable reason, and INVALID_ARGUMENT a
     google.rpc.BadRequest with the paths of the fields at fault. Any RPC may answer UNAUTHENTICATED (no
     valid credential), PERMISSION_DENIED (it lacks the scope), INVALID_ARGUMENT (a field breaks its
-    limit; reason INVALID_ARGUMENT), RESOURCE_EXHAUSTED (a message over 4 MiB, metadata over 16 KiB or a
-    quota) and UNAVAILABLE (nothing was done, or it is not known; call again, with the same request_id).
+    limit; reason INVALID_ARGUMENT), RESOURCE_EXHAUSTED (MESSAGE_TOO_LARGE: over 4 MiB;
+    METADATA_TOO_LARGE: over 16 KiB) and UNAVAILABLE (STORE_UNAVAILABLE, DRAINING: nothing was done;
+    OUTCOME_UNKNOWN: it is not known; call again, with the same request_id).
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     StartRun: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.StartRunRequest, _orchestrator_pb2.StartRunResponse]  # type: ignore[assignment]
     """Starts a run. Answers after its first commit.
 
-    Errors: INVALID_ARGUMENT (a limit; or the plan has an unknown dependency, a cycle, a duplicate
+    Errors: INVALID_ARGUMENT (a limit; or PLAN_INVALID: an unknown dependency, a cycle, a duplicate
     id), ALREADY_EXISTS (REQUEST_ID_REUSED: the request_id came before with another request).
     """
     GetRun: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.GetRunRequest, _orchestrator_pb2.GetRunResponse]  # type: ignore[assignment]
@@ -225,14 +227,15 @@ class OrchestratorAsyncStub(OrchestratorStub):
     """Says what this server is, what it promises, what its limits are and who calls."""
 
 class OrchestratorServicer(metaclass=_abc_1.ABCMeta):
-    """For clients. Reading needs the scope `read`, changing `write`. The tenant comes from the credential;
-    a run of another tenant is answered exactly as a missing one.
+    """For clients. Reading needs the scope `run:read`, changing `run:write`. The tenant comes from the
+    credential; a run of another tenant is answered exactly as a missing one.
 
     Every error carries one google.rpc.ErrorInfo with a stable reason, and INVALID_ARGUMENT a
     google.rpc.BadRequest with the paths of the fields at fault. Any RPC may answer UNAUTHENTICATED (no
     valid credential), PERMISSION_DENIED (it lacks the scope), INVALID_ARGUMENT (a field breaks its
-    limit; reason INVALID_ARGUMENT), RESOURCE_EXHAUSTED (a message over 4 MiB, metadata over 16 KiB or a
-    quota) and UNAVAILABLE (nothing was done, or it is not known; call again, with the same request_id).
+    limit; reason INVALID_ARGUMENT), RESOURCE_EXHAUSTED (MESSAGE_TOO_LARGE: over 4 MiB;
+    METADATA_TOO_LARGE: over 16 KiB) and UNAVAILABLE (STORE_UNAVAILABLE, DRAINING: nothing was done;
+    OUTCOME_UNKNOWN: it is not known; call again, with the same request_id).
     """
 
     @_abc_1.abstractmethod
@@ -243,7 +246,7 @@ class OrchestratorServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_orchestrator_pb2.StartRunResponse, _abc.Awaitable[_orchestrator_pb2.StartRunResponse]]:
         """Starts a run. Answers after its first commit.
 
-        Errors: INVALID_ARGUMENT (a limit; or the plan has an unknown dependency, a cycle, a duplicate
+        Errors: INVALID_ARGUMENT (a limit; or PLAN_INVALID: an unknown dependency, a cycle, a duplicate
         id), ALREADY_EXISTS (REQUEST_ID_REUSED: the request_id came before with another request).
         """
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import aclosing
 from typing import cast
 
 from stepwell.core import limits
@@ -13,7 +12,7 @@ from stepwell.rpc.caller import caller, tenant
 from stepwell.rpc.gate import draining
 from stepwell.rpc.orchestrator.shown import Shown
 from stepwell.rpc.parts import Parts, server_version
-from stepwell.watch import watch_run
+from stepwell.watch import wait_end
 from stepwell.wire import fill
 from stepwell.wire.codec import get_ms
 from stepwell_client.v1 import orchestrator_pb2 as pb
@@ -45,28 +44,16 @@ async def wait_run(parts: Parts, shown: Shown, request: pb.WaitRunRequest) -> pb
     if not run.ended and timeout_ms > 0:
         try:
             async with asyncio.timeout(timeout_ms / 1_000):
-                await _its_end(parts, run)
+                ended = await wait_end(
+                    parts.store, parts.bells, tenant_id=tenant(), run_id=request.run_id
+                )
         except TimeoutError:
-            pass
-        run = await the_run(parts, request.run_id)
+            run = await the_run(parts, request.run_id)
+        else:
+            if ended is None:
+                raise draining()
+            run = ended
     return pb.WaitRunResponse(run=await shown.run(run), ended=run.ended)
-
-
-async def _its_end(parts: Parts, run: Run) -> None:
-    batches = watch_run(
-        parts.store,
-        parts.bells,
-        parts.runtime,
-        tenant_id=run.spec.tenant_id,
-        run_id=run.spec.run_id,
-        after=run.last_event,
-        progress_ms=parts.settings.watch.progress_ms,
-    )
-    async with aclosing(batches) as seen:
-        async for batch in seen:
-            if batch.ended:
-                return
-    raise draining()
 
 
 def get_server_info(parts: Parts) -> pb.GetServerInfoResponse:

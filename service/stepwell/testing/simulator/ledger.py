@@ -130,7 +130,9 @@ class Ledger:
 
     def _check_claim(self, request: ClaimRequest, claimed: Claimed) -> None:
         for want, steps in zip(request.wants, claimed.ready, strict=True):
-            holds(len(steps) <= want.limit, "L4", f"{len(steps)} steps for {want.limit} credits")
+            holds(
+                len(steps) <= want.limit, "CREDITS", f"{len(steps)} steps for {want.limit} credits"
+            )
             for step in steps:
                 holds(step.tenant_id == want.tenant_id, "T3", f"{step} for {want}")
                 book = self.book((step.tenant_id, step.run_id))

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 
 class InvariantViolation(AssertionError):
-    """An invariant did not hold. `name` is its name there; `DEFECT` is an error nobody expected."""
+    """An invariant did not hold. `name` is its name there.
+
+    Two names are not there: `CREDITS` is more steps than a worker granted, and `DEFECT` an error that
+    nobody expected.
+    """
 
     def __init__(self, name: str, message: str) -> None:
         super().__init__(f"{name}: {message}")

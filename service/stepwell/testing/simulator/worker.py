@@ -187,7 +187,9 @@ class Worker:
         foreign = assignment.run.spec.tenant_id != who.tenant_id
         ledger.guard(lambda: holds(not foreign, "T3", f"{who.worker_id} got {assignment.run.spec}"))
         over = len(self.jobs) >= who.slots
-        ledger.guard(lambda: holds(not over, "L4", f"{who.worker_id} got more than its credits"))
+        ledger.guard(
+            lambda: holds(not over, "CREDITS", f"{who.worker_id} got more than its credits")
+        )
         task = self.runtime.spawn(self._work(assignment), name=f"work {token}")
         self.jobs[token] = Job(assignment, task)
 

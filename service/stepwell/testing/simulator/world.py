@@ -134,16 +134,19 @@ class World:
             self.spawn(client.meddle(meddling), f"client {client.key}")
         if setting.mishaps_s:
             self.spawn(go_wrong(self), "mishaps")
-        while self.loop.time() < setting.safety_s and not self._all_is_final():
+        while self.loop.time() < setting.safety_s and not self._all_is_over():
             await self.runtime.sleep(0.5)
         self._calm_down()
         await self._settle()
         await self._watchers_saw_it_all()
         await audit(self.store, self.ledger)
 
-    def _all_is_final(self) -> bool:
+    def _all_is_over(self) -> bool:
+        """Tell whether nothing more is to be learnt from waiting: no run will move again."""
         runs = [client.book.run for client in self.clients]
-        return all(run is not None and run.status in FINAL for run in runs)
+        if self.setting.meddling:
+            return all(run is not None and run.status in FINAL for run in runs)
+        return all(run is not None and run.ended for run in runs)
 
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
         """Run it for as long as the simulation lasts; an error of it ends the simulation."""
