@@ -139,6 +139,7 @@ def expire(draft: Draft, one: Expired) -> Reply:
         if one.timed_out
         else f"worker {execution.worker_id!r} was not heard of for the length of the lease"
     )
+    words = one.reason or words
     revoke(draft, execution, words)
     if execution.begun:
         draft.event(

@@ -149,12 +149,14 @@ class Begin(Record, frozen=True, kw_only=True):
 
 
 class Expired(Record, frozen=True, kw_only=True):
-    """The store says that this lease is over."""
+    """This lease is over: the store's clock says so, or a newer instance of its worker is here."""
 
     execution_id: str
     token: str
     timed_out: bool = False
     """The attempt's own time is over; otherwise no heartbeat came."""
+    reason: str = ""
+    """Why it is over, where that is neither."""
 
 
 class TimerDue(Record, frozen=True, kw_only=True):

@@ -238,7 +238,11 @@ class Executor:
                 Delivery(execution_id=lease.execution_id, token=lease.token, result=released),
             )
         else:
-            self._runs.post(key, Expired(execution_id=lease.execution_id, token=lease.token))
+            words = f"worker {presence.worker_id!r} was restarted and does not hold it any more"
+            self._runs.post(
+                key,
+                Expired(execution_id=lease.execution_id, token=lease.token, reason=words),
+            )
 
     def credit(self, session: WorkerSession, count: int) -> None:
         """Note that a worker has room for `count` more steps."""

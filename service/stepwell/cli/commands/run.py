@@ -16,26 +16,28 @@ EXAMPLE = (
     "Example: stepwell run --pipeline survey --goal 'survey the tree' --input '{\"dir\": \".\"}'"
 )
 
+_Input = Annotated[
+    str | None,
+    typer.Option(
+        "--input", "-i", metavar="JSON|@FILE", help="What it works on; @- is standard input."
+    ),
+]
+_Plan = Annotated[
+    str | None, typer.Option("--plan", metavar="FILE", help="Tasks in JSON: no plan is asked for.")
+]
+_Stage = Annotated[
+    list[str] | None,
+    typer.Option("--stage", help="With --plan: reflect, synthesize; may be given again."),
+]
 _STAGES = {"reflect": StepKind.REFLECT, "synthesize": StepKind.SYNTHESIZE}
 
 
 def command(
     context: typer.Context,
     goal: Annotated[str, typer.Option("--goal", "-g", help="What it is to reach.")] = "",
-    given_input: Annotated[
-        str | None,
-        typer.Option(
-            "--input", "-i", metavar="JSON|@FILE", help="What it works on; @- is standard input."
-        ),
-    ] = None,
-    plan: Annotated[
-        str | None,
-        typer.Option("--plan", metavar="FILE", help="Tasks in JSON: no plan is asked for."),
-    ] = None,
-    stage: Annotated[
-        list[str] | None,
-        typer.Option("--stage", help="With --plan: reflect, synthesize; may be given again."),
-    ] = None,
+    given_input: _Input = None,
+    plan: _Plan = None,
+    stage: _Stage = None,
     pipeline: Annotated[
         str, typer.Option("--pipeline", "-p", help="What it is an instance of.")
     ] = "",
