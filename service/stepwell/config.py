@@ -243,7 +243,7 @@ def read_file() -> dict[str, Any]:
         raise SettingsRefused(f"{path} can't be read: {error}") from None
 
 
-_OTHERS = (ENV_FILE, "STEPWELL_TARGET", "STEPWELL_TOKEN", "STEPWELL_TEST_")
+_OTHERS = (ENV_FILE, "STEPWELL_TARGET", "STEPWELL_TOKEN", "STEPWELL_STORE_TOKEN", "STEPWELL_TEST_")
 """How variables begin that may stand in the same environment: those of clients and of tests."""
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +70,10 @@ class StoreServer:
         return self
 
     async def close(self) -> None:
-        await self.service.close()
+        # A write that a failed test left waiting must not hold up those after it.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(5):
+                await self.service.close()
         await self.kill()
 
     async def kill(self) -> None:

@@ -391,6 +391,60 @@ def test_help_is_plain_and_every_command_has_an_example(tmp_path: Path) -> None:
     assert type_in("--version").out.startswith("stepwell ")
 
 
+def test_what_is_followed_is_what_the_server_has(terminal: Terminal) -> None:
+    """The tree is folded from events alone, so it must come to the rows."""
+    from stepwell.cli.view import RunView
+    from stepwell_client import SyncClient
+
+    run_id = terminal("run", "--json", "--goal", "twice").json_lines[-1]["run"]["spec"]["runId"]
+    token = terminal.folder / "state" / "stepwell" / "token"
+    with SyncClient(terminal.variables["STEPWELL_TARGET"], token_file=token) as client:
+        run = client.get(run_id)
+        view = RunView.unborn(run)
+        for event in client.watch(run_id):
+            if view.lacks_tasks_of(event):
+                view.take_tasks(client.tasks(run_id))
+            view.apply(event)
+        rows = {entry.task.task_id: entry.task for entry in client.tasks(run_id)}
+        steps = [one for one in client.executions(run_id) if not one.task_id]
+
+    for name in ("status", "phase", "iteration", "counts", "result_id", "started_time", "version"):
+        assert getattr(view.run, name) == getattr(run, name), name
+    for task_id, task in view.tasks.items():
+        for name in ("status", "attempts", "started_time", "ended_time", "revision"):
+            assert getattr(task, name) == getattr(rows[task_id], name), (task_id, name)
+    assert [one.execution_id for one in steps] == list(view.steps)
+    assert [one.status for one in steps] == [one.status for one in view.steps.values()]
+    assert view.open == {}
+
+
+def test_a_tree_of_thousands_shows_what_moves_and_counts_the_rest() -> None:
+    from stepwell.cli import tree
+    from stepwell.cli.view import RunView
+    from stepwell_client.v1 import orchestrator_pb2, types_pb2
+
+    view = RunView(types_pb2.Run(iteration=1))
+    states = [
+        *(types_pb2.TASK_STATUS_COMPLETED for _ in range(4_000)),
+        *(types_pb2.TASK_STATUS_RUNNING for _ in range(3)),
+        *(types_pb2.TASK_STATUS_PENDING for _ in range(6_000)),
+    ]
+    view.take_tasks(
+        orchestrator_pb2.TaskEntry(
+            task=types_pb2.Task(task_id=f"t{n}", revision=1, status=status),
+            spec=types_pb2.TaskSpec(task_id=f"t{n}", depends_on=[f"t{n - 1}"] if n else []),
+        )
+        for n, status in enumerate(states)
+    )
+    view.tasks["t7"].ended_time.seconds = 5
+    rows, left = tree.chosen(tree.rows(view, 10_000_000), 10)
+
+    assert [row.name for row in rows][:4] == ["t7", "t4000", "t4001", "t4002"]
+    assert len(rows) == 9
+    assert left == "… and 5,995 pending, 3,999 completed"
+    assert max(row.indent for row in rows) <= 5
+
+
 def test_json_that_is_printed_is_safe_to_look_at() -> None:
     from stepwell.cli import text
 

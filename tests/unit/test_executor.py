@@ -17,7 +17,12 @@ from tests.unit.executor_world import (
 )
 from tests.unit.loop_world import chain
 
-from stepwell.core.errors import OutcomeUnknown, RunNotFound, StoreUnavailable
+from stepwell.core.errors import (
+    InvalidArgument,
+    OutcomeUnknown,
+    RunNotFound,
+    StoreUnavailable,
+)
 from stepwell.core.inputs import Begin, Cancel, Completed, Failed, Pause, Resume
 from stepwell.core.model import Payload, RetryPolicy, TaskSpec
 from stepwell.core.ports import Commit, CommitResult
@@ -426,3 +431,21 @@ async def test_a_drain_gives_out_nothing_more_and_finishes_what_it_began(
     await executor.drain()
     assert (await reply).status == "ACCEPTED"
     assert worker.pile.empty()
+
+
+async def test_a_commit_that_can_not_be_stored_harms_no_other(world: ExecutorWorld) -> None:
+    class Picky(FaultyStore):
+        async def commit(self, commits: Sequence[Commit]) -> Sequence[CommitResult]:
+            if any(commit.run_id == "bad" for commit in commits):
+                raise InvalidArgument("a lone surrogate can't be stored")
+            return await super().commit(commits)
+
+    executor = world.executor(Picky(world.store, world.runtime))
+    bad = asyncio.ensure_future(world.start(executor, chain("a"), run_id="bad"))
+    good = [
+        asyncio.ensure_future(world.start(executor, chain("a"), run_id=f"good-{n}"))
+        for n in range(5)
+    ]
+    assert [(await one).status for one in good] == ["ACCEPTED"] * 5
+    with pytest.raises(InvalidArgument):
+        await bad

@@ -14,6 +14,7 @@ from stepwell.core.errors import (
     InvalidArgument,
     OutcomeUnknown,
     StepwellError,
+    StoreFull,
     StoreRefused,
     StoreUnavailable,
     Violation,
@@ -81,7 +82,8 @@ def fault_of(error: AioRpcError, *, name: str, token_source: str) -> Fault:
         # The service's own word; only this one reason means that it doesn't know.
         certain = reason != OutcomeUnknown.reason
         again = code is StatusCode.UNAVAILABLE
-        return Fault(StoreUnavailable(words, reason=reason), certain=certain, again=again)
+        kind = StoreFull if reason == StoreFull.reason else StoreUnavailable
+        return Fault(kind(words, reason=reason), certain=certain, again=again)
     again = code in _CONNECTION
     what = "can't be reached" if again else "gave no answer"
     lost = StoreUnavailable(f"the Store service at {name} {what}: {words}", reason=reason)

@@ -7,7 +7,13 @@ from typing import NamedTuple
 
 from sqlalchemy.exc import DBAPIError
 
-from stepwell.core.errors import InvalidArgument, OutcomeUnknown, StepwellError, StoreUnavailable
+from stepwell.core.errors import (
+    InvalidArgument,
+    OutcomeUnknown,
+    StepwellError,
+    StoreFull,
+    StoreUnavailable,
+)
 
 _BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 _FATAL = frozenset(
@@ -54,10 +60,7 @@ def trouble_of(error: BaseException, *, committing: bool = False) -> Trouble:
         )
     if code == sqlite3.SQLITE_FULL or extended == _NO_SPACE:
         return Trouble(
-            StoreUnavailable(
-                "the disk is full; nothing was done, and work goes on when there is space",
-                reason="STORE_FULL",
-            )
+            StoreFull("the disk is full; nothing was done, and work goes on when there is space")
         )
     if code == sqlite3.SQLITE_CONSTRAINT:
         return Trouble(

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from sqlalchemy import Connection, func, select
 from sqlalchemy.exc import DBAPIError
 
-from stepwell.core.errors import StoreRefused, StoreUnavailable
+from stepwell.core.errors import StoreFull, StoreRefused, StoreUnavailable
 from stepwell.core.ports import Runtime, Store, StoreInfo
 from stepwell.core.states import Durability
 from stepwell_drivers.clock import StoreClock
@@ -121,7 +121,7 @@ def _refusal(
             " `sqlite3 FILE .recover`"
         )
     if code == sqlite3.SQLITE_FULL:
-        return StoreUnavailable(f"the disk of {name} is full", reason="STORE_FULL")
+        return StoreFull(f"the disk of {name} is full")
     if code == sqlite3.SQLITE_BUSY:
         return StoreRefused(f"another program writes to {name}; close it there first")
     return StoreRefused(f"{name} can't be opened: {raw}")

@@ -87,8 +87,9 @@ class RunView:
 
     def lacks_tasks_of(self, event: types_pb2.Event) -> bool:
         """Whether the event brings a plan whose tasks have not been taken."""
-        known = max((task.revision for task in self.tasks.values()), default=0)
-        return event.plan_revision > known
+        if not event.plan_revision:
+            return False
+        return event.plan_revision > max((one.revision for one in self.tasks.values()), default=0)
 
     def took_us(self, now_us: int) -> int:
         """Return how long the run has been going, or took."""

@@ -14,6 +14,7 @@ StepwellError
 └── StoreError
     ├── StoreRefused           the store can't be opened or used as configured; says what to do
     ├── StoreUnavailable       nothing was done; try again
+    │   └── StoreFull          … once there is room
     └── OutcomeUnknown         it may or may not have been done; send the same commit again
 
 Each carries a stable `reason` (UPPER_SNAKE_CASE): the one that `google.rpc.ErrorInfo` shows.
@@ -136,6 +137,12 @@ class StoreUnavailable(StoreError):
     """The store did nothing, and says so; the call may be made again."""
 
     reason = "STORE_UNAVAILABLE"
+
+
+class StoreFull(StoreUnavailable):
+    """There is no room left. Nothing was done; it goes on by itself once there is."""
+
+    reason = "STORE_FULL"
 
 
 class OutcomeUnknown(StoreError):

@@ -60,13 +60,17 @@ class Committer:
         try:
             results = await self._ask(commits)
         except (StoreUnavailable, OutcomeUnknown) as error:
-            for _, verdict in group:
+            _tell_all(group, error)
+        except Exception as error:  # noqa: BLE001 - one that can't be stored must not harm the others
+            if len(group) == 1:
+                _tell_all(group, error)
+                return
+            for one in group:
+                await self._send([one])
+        else:
+            for (_, verdict), result in zip(group, results, strict=True):
                 if not verdict.done():
-                    verdict.set_exception(error)
-            return
-        for (_, verdict), result in zip(group, results, strict=True):
-            if not verdict.done():
-                verdict.set_result(result)
+                    verdict.set_result(result)
 
     async def _ask(self, commits: Sequence[Commit]) -> Sequence[CommitResult]:
         """Ask until the store has answered. Only a first "did nothing" may be passed on as such."""
@@ -89,3 +93,11 @@ class Committer:
     def close(self) -> None:
         """Ask no more; what is in flight ends as it ends."""
         self._closed = True
+
+
+def _tell_all(
+    group: Sequence[tuple[Commit, asyncio.Future[CommitResult]]], error: Exception
+) -> None:
+    for _, verdict in group:
+        if not verdict.done():
+            verdict.set_exception(error)

@@ -45,6 +45,7 @@ CODES: dict[type[errors.StepwellError], grpc.StatusCode] = {
     errors.PermissionDenied: grpc.StatusCode.PERMISSION_DENIED,
     errors.ResourceExhausted: grpc.StatusCode.RESOURCE_EXHAUSTED,
     errors.StoreRefused: grpc.StatusCode.FAILED_PRECONDITION,
+    errors.StoreFull: grpc.StatusCode.RESOURCE_EXHAUSTED,
     errors.StoreUnavailable: grpc.StatusCode.UNAVAILABLE,
     errors.OutcomeUnknown: grpc.StatusCode.UNAVAILABLE,
     SlowConsumer: grpc.StatusCode.UNAVAILABLE,

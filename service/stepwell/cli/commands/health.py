@@ -21,10 +21,14 @@ _Response = health_pb2.HealthCheckResponse
 def command(
     context: typer.Context,
     service: Annotated[
-        str, typer.Option("--service", help="One service, such as stepwell.v1.Store.")
+        str,
+        typer.Option("--service", metavar="NAME", help="One service, such as stepwell.v1.Store."),
     ] = "",
     timeout: Annotated[
-        float, typer.Option("--timeout", min=0.1, max=600, help="Seconds to wait for an answer.")
+        float,
+        typer.Option(
+            "--timeout", metavar="SECONDS", min=0.1, max=600, help="Seconds to wait for an answer."
+        ),
     ] = 5.0,
     json: options.Json = False,
     target: options.Target = None,

@@ -32,8 +32,12 @@ def command(
             "--status", metavar="STATUS", help="Only runs that are running, failed …; may repeat."
         ),
     ] = None,
-    pipeline: Annotated[str, typer.Option("--pipeline", help="Only runs of this pipeline.")] = "",
-    queue: Annotated[str, typer.Option("--queue", help="Only runs in this queue.")] = "",
+    pipeline: Annotated[
+        str, typer.Option("--pipeline", metavar="NAME", help="Only runs of this pipeline.")
+    ] = "",
+    queue: Annotated[
+        str, typer.Option("--queue", metavar="NAME", help="Only runs in this queue.")
+    ] = "",
     label: options.Label = None,
     blocked_on: Annotated[
         list[str] | None,
@@ -42,7 +46,10 @@ def command(
         ),
     ] = None,
     limit: Annotated[
-        int, typer.Option("--limit", "-n", min=1, max=100_000, help="No more runs than this.")
+        int,
+        typer.Option(
+            "--limit", "-n", metavar="N", min=1, max=100_000, help="No more runs than this."
+        ),
     ] = 30,
     json: options.Json = False,
     target: options.Target = None,

@@ -27,38 +27,52 @@ _Plan = Annotated[
 ]
 _Stage = Annotated[
     list[str] | None,
-    typer.Option("--stage", help="With --plan: reflect, synthesize; may be given again."),
+    typer.Option(
+        "--stage", metavar="STAGE", help="With --plan: reflect, synthesize; may be given again."
+    ),
 ]
 _STAGES = {"reflect": StepKind.REFLECT, "synthesize": StepKind.SYNTHESIZE}
 
 
 def command(
     context: typer.Context,
-    goal: Annotated[str, typer.Option("--goal", "-g", help="What it is to reach.")] = "",
+    goal: Annotated[
+        str, typer.Option("--goal", "-g", metavar="TEXT", help="What it is to reach.")
+    ] = "",
     given_input: _Input = None,
     plan: _Plan = None,
     stage: _Stage = None,
     pipeline: Annotated[
-        str, typer.Option("--pipeline", "-p", help="What it is an instance of.")
+        str, typer.Option("--pipeline", "-p", metavar="NAME", help="What it is an instance of.")
     ] = "",
     queue: Annotated[
         str,
         typer.Option(
-            "--queue", "-q", help="Where its steps wait for workers. Default: the pipeline's name."
+            "--queue",
+            "-q",
+            metavar="NAME",
+            help="Where its steps wait for workers. Default: the pipeline's name.",
         ),
     ] = "",
     label: options.Label = None,
     max_iterations: Annotated[
-        int | None, typer.Option("--max-iterations", min=1, help="It ends after so many.")
+        int | None,
+        typer.Option("--max-iterations", metavar="N", min=1, help="It ends after so many."),
     ] = None,
     max_parallel: Annotated[
-        int | None, typer.Option("--max-parallel", min=1, help="Tasks at once.")
+        int | None, typer.Option("--max-parallel", metavar="N", min=1, help="Tasks at once.")
     ] = None,
     priority: Annotated[
-        int, typer.Option("--priority", min=-100, max=100, help="Higher goes first in its queue.")
+        int,
+        typer.Option(
+            "--priority", metavar="N", min=-100, max=100, help="Higher goes first in its queue."
+        ),
     ] = 0,
     request_id: Annotated[
-        str, typer.Option("--request-id", help="The same id and request find the same run again.")
+        str,
+        typer.Option(
+            "--request-id", metavar="ID", help="The same id and request find the same run again."
+        ),
     ] = "",
     detach: Annotated[
         bool, typer.Option("--detach", "-d", help="Print its id and don't follow it.")
@@ -72,6 +86,9 @@ def command(
 
     Ends when the run has ended, waits for something or is paused, with the exit code that says which.
     Ctrl-C ends the watching; the run goes on.
+
+    A plan is a list of tasks, or an object with `tasks`: {"id": "b", "type": "count", "depends_on":
+    ["a"], "input": {"n": 1}}. The other fields are those of TaskSpec in the protocol.
     """
     wanted = StartOptions(
         pipeline=pipeline,

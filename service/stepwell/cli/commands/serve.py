@@ -23,9 +23,12 @@ def command(
             help="Where the state is kept: sqlite:///file, memory://, grpc://host:port …",
         ),
     ] = None,
-    host: Annotated[str | None, typer.Option("--host", help="Where to listen. [127.0.0.1]")] = None,
+    host: Annotated[
+        str | None, typer.Option("--host", metavar="HOST", help="Where to listen. [127.0.0.1]")
+    ] = None,
     port: Annotated[
-        int | None, typer.Option("--port", min=0, max=65535, help="0: a free one. [7878]")
+        int | None,
+        typer.Option("--port", metavar="PORT", min=0, max=65535, help="0: a free one. [7878]"),
     ] = None,
     socket: Annotated[
         Path | None,
@@ -41,7 +44,11 @@ def command(
     metrics_port: Annotated[
         int | None,
         typer.Option(
-            "--metrics-port", min=0, max=65535, help="Metrics for Prometheus, on loopback."
+            "--metrics-port",
+            metavar="PORT",
+            min=0,
+            max=65535,
+            help="Metrics for Prometheus, on loopback.",
         ),
     ] = None,
     token_file: Annotated[
@@ -49,10 +56,12 @@ def command(
         typer.Option("--token-file", metavar="FILE", help="Where the token is made at first."),
     ] = None,
     log_level: Annotated[
-        str | None, typer.Option("--log-level", help="debug, info, warning or error. [info]")
+        str | None,
+        typer.Option("--log-level", metavar="LEVEL", help="debug, info, warning or error. [info]"),
     ] = None,
     log_format: Annotated[
-        str | None, typer.Option("--log-format", help="console or json. [console]")
+        str | None,
+        typer.Option("--log-format", metavar="FORMAT", help="console or json. [console]"),
     ] = None,
 ) -> int:
     """Run the service: workers and clients connect to it.

@@ -15,7 +15,10 @@ def command(
     context: typer.Context,
     run: options.RunId,
     after: Annotated[
-        int, typer.Option("--after", min=0, help="Print events after this number only.")
+        int,
+        typer.Option(
+            "--after", metavar="NUMBER", min=0, help="Print events after this number only."
+        ),
     ] = 0,
     keep: options.Keep = False,
     json: options.Json = False,

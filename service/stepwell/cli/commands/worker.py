@@ -34,21 +34,30 @@ def command(
     ],
     queue: Annotated[
         list[str] | None,
-        typer.Option("--queue", "-q", help="A queue to serve; may be given again. [default]"),
+        typer.Option(
+            "--queue", "-q", metavar="NAME", help="A queue to serve; may be given again. [default]"
+        ),
     ] = None,
     role: Annotated[
         list[str] | None,
-        typer.Option("--role", help="A role to fill; may be given again, * is all."),
+        typer.Option(
+            "--role", metavar="NAME", help="A role to fill; may be given again, * is all."
+        ),
     ] = None,
     concurrency: Annotated[
-        int, typer.Option("--concurrency", "-c", min=1, max=500, help="Steps at once.")
+        int, typer.Option("--concurrency", "-c", metavar="N", min=1, max=500, help="Steps at once.")
     ] = 8,
     worker_id: Annotated[
         str | None,
-        typer.Option("--id", help="Who it is, also after a restart. Default: agent@host."),
+        typer.Option(
+            "--id", metavar="ID", help="Who it is, also after a restart. Default: agent@host."
+        ),
     ] = None,
     drain: Annotated[
-        float, typer.Option("--drain", min=0, help="Seconds that steps may take to end.")
+        float,
+        typer.Option(
+            "--drain", metavar="SECONDS", min=0, help="Seconds that steps may take to end."
+        ),
     ] = 30.0,
     target: options.Target = None,
     token_file: options.TokenFile = None,
