@@ -216,8 +216,8 @@ def default_of(name: str, field: FieldInfo) -> str:
     value: Any = field.get_default(call_default_factory=True)
     if isinstance(value, SecretStr):
         value = value.get_secret_value()
-    if isinstance(value, Path):
-        value = f"~/{value.relative_to(Path.home())}"
+    if isinstance(value, str | Path):
+        value = str(value).replace(str(Path.home()), "~")
     if value is None or value in ((), ""):
         return "none"
     if isinstance(value, int) and not isinstance(value, bool):

@@ -54,6 +54,10 @@ def _token_file() -> Path:
     return state_folder() / "token"
 
 
+def _default_store() -> SecretStr:
+    return SecretStr(f"sqlite:///{state_folder() / 'stepwell.db'}")
+
+
 class Group(BaseModel):
     """The base of the groups: a key that isn't known is an error."""
 
@@ -63,7 +67,7 @@ class Group(BaseModel):
 class StoreSettings(Group):
     """Where the state is kept."""
 
-    url: SecretStr = SecretStr("memory://")
+    url: SecretStr = Field(default_factory=_default_store)
     """The scheme picks the driver. It may hold a password, so it is shown nowhere."""
 
 

@@ -16,7 +16,7 @@ from stepwell.core.ports import EventPage, FeedEntry, Runtime, Store
 POLL_MS = 1_000
 """How long a watcher that gets no hint waits before it looks by itself."""
 PAGE_EVENTS = 512
-END_LOOK_MS = 20
+END_LOOK_MS = 250
 
 
 class Batch(Record, frozen=True, kw_only=True):
@@ -36,13 +36,17 @@ class FeedBatch(Record, frozen=True, kw_only=True):
     cursor: str = ""
 
 
+_Hung = dict[tuple[str, str], dict[asyncio.Event, None]]
+"""Dictionaries rather than sets: bells ring in the order in which they were hung."""
+
+
 class Bells:
     """One subscription to the store's hints for all watchers of a process."""
 
     def __init__(self, store: Store, runtime: Runtime) -> None:
         self._runtime = runtime
-        self._bells: dict[tuple[str, str], dict[asyncio.Event, None]] = {}
-        # Dictionaries rather than sets: bells ring in the order in which they were hung.
+        self._bells: _Hung = {}
+        self._ends: _Hung = {}
         self._closing = asyncio.Event()
         self._stop: Callable[[], None] = store.subscribe(self._ring)
 
@@ -55,7 +59,7 @@ class Bells:
         """Wake every watcher for the last time."""
         self._closing.set()
         self._stop()
-        for waiting in tuple(self._bells.values()):
+        for waiting in (*self._bells.values(), *self._ends.values()):
             for bell in waiting:
                 bell.set()
 
@@ -67,33 +71,47 @@ class Bells:
 
     def hang(self, tenant_id: str, run_id: str) -> asyncio.Event:
         """Return an event that is set when this run may have changed; "" and "": any run."""
-        bell = asyncio.Event()
-        self._bells.setdefault((tenant_id, run_id), {})[bell] = None
-        return bell
+        return _hang(self._bells, (tenant_id, run_id))
 
     def take_down(self, tenant_id: str, run_id: str, bell: asyncio.Event) -> None:
         """Let go of it."""
-        waiting = self._bells.get((tenant_id, run_id), {})
-        waiting.pop(bell, None)
-        if not waiting:
-            self._bells.pop((tenant_id, run_id), None)
+        _take_down(self._bells, (tenant_id, run_id), bell)
 
-    async def wait(self, bell: asyncio.Event, timeout_ms: float) -> None:
-        """Wait for the bell, but no longer than this."""
+    def hang_end(self, tenant_id: str, run_id: str) -> asyncio.Event:
+        """Return an event that is set when this replica commits the run's end."""
+        return _hang(self._ends, (tenant_id, run_id))
+
+    def take_down_end(self, tenant_id: str, run_id: str, bell: asyncio.Event) -> None:
+        """Let go of it."""
+        _take_down(self._ends, (tenant_id, run_id), bell)
+
+    def ring_end(self, tenant_id: str, run_id: str) -> None:
+        """Tell that this replica has committed the run's end."""
+        for bell in self._ends.get((tenant_id, run_id), ()):
+            bell.set()
+
+    async def wait(self, bell: asyncio.Event, timeout_ms: float) -> bool:
+        """Wait for the bell, but no longer than this; tell whether it rang."""
         try:
             async with asyncio.timeout(timeout_ms / 1_000):
                 await bell.wait()
         except TimeoutError:
-            pass
+            return False
         bell.clear()
+        return True
 
-    async def rest(self, ms: float) -> None:
-        """Wait, but not beyond the end of the process."""
-        try:
-            async with asyncio.timeout(ms / 1_000):
-                await self._closing.wait()
-        except TimeoutError:
-            pass
+
+def _hang(hung: _Hung, key: tuple[str, str]) -> asyncio.Event:
+    bell = asyncio.Event()
+    hung.setdefault(key, {})[bell] = None
+    return bell
+
+
+def _take_down(hung: _Hung, key: tuple[str, str], bell: asyncio.Event) -> None:
+    waiting = hung.get(key, {})
+    waiting.pop(bell, None)
+    if not waiting:
+        hung.pop(key, None)
 
 
 class _Pace:
@@ -184,13 +202,15 @@ async def _page(store: Store, tenant_id: str, run_id: str, after: int) -> EventP
 async def wait_end(store: Store, bells: Bells, *, tenant_id: str, run_id: str) -> Run | None:
     """Return the run once it has ended; None: the process closes first.
 
-    A run that makes thousands of steps gives as many hints, and only the last one matters here: so it
-    is looked at no more often than every `END_LOOK_MS`.
+    An end that this replica committed rings at once. For those of other replicas there are hints, but
+    a run that makes thousands of steps gives as many, and only the last one matters: so hints are
+    looked into no more often than every `END_LOOK_MS`.
 
     Raises:
         RunNotFound: there is no such run, or it was deleted in the meantime.
     """
-    bell = bells.hang(tenant_id, run_id)
+    hinted = bells.hang(tenant_id, run_id)
+    ended = bells.hang_end(tenant_id, run_id)
     try:
         while True:
             run = await store.get_run(tenant_id, run_id)
@@ -198,11 +218,13 @@ async def wait_end(store: Store, bells: Bells, *, tenant_id: str, run_id: str) -
                 raise RunNotFound(run_id)
             if run.ended or bells.closing:
                 return run if run.ended else None
-            await bells.wait(bell, POLL_MS)
-            if not bells.closing:
-                await bells.rest(END_LOOK_MS)
+            for _ in range(POLL_MS // END_LOOK_MS):
+                if await bells.wait(ended, END_LOOK_MS) or hinted.is_set() or bells.closing:
+                    break
+            hinted.clear()
     finally:
-        bells.take_down(tenant_id, run_id, bell)
+        bells.take_down(tenant_id, run_id, hinted)
+        bells.take_down_end(tenant_id, run_id, ended)
 
 
 async def watch_feed(

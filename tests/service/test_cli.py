@@ -360,7 +360,7 @@ def test_an_option_before_the_command_goes_over_the_environment(terminal: Termin
 
 def test_a_reader_that_goes_away_hears_no_complaint(terminal: Terminal) -> None:
     done = subprocess.run(
-        f"{sys.executable} -m stepwell ls | true; exit ${{PIPESTATUS[0]}}",
+        f"{sys.executable} -m stepwell ls --json | true; exit ${{PIPESTATUS[0]}}",
         shell=True,
         executable="/bin/bash",
         env=terminal.variables,

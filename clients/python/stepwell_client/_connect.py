@@ -35,8 +35,10 @@ Metadata = tuple[tuple[str, str], ...]
 def default_token_file(environ: Mapping[str, str] | None = None) -> Path:
     """Return where a server of the same user mints its token: `~/.local/state/stepwell/token`."""
     environ = os.environ if environ is None else environ
-    state = environ.get("XDG_STATE_HOME") or str(Path("~/.local/state").expanduser())
-    return Path(state) / "stepwell" / "token"
+    named = Path(environ.get("XDG_STATE_HOME", ""))
+    # A relative one is to be passed over, says the XDG base directory specification.
+    state = named if named.is_absolute() else Path("~/.local/state").expanduser()
+    return state / "stepwell" / "token"
 
 
 def is_local(target: str) -> bool:

@@ -114,6 +114,10 @@ class Executor:
             self._runtime.spawn(self._say_presence(), name="presence"),
         ]
 
+    def tell_ends(self, ended: Callable[[str, str], None]) -> None:
+        """Call `ended(tenant_id, run_id)` whenever this replica has committed a run's end."""
+        self._runs.on_ended = ended
+
     async def drain(self) -> None:
         """Give out no more leases and finish every commit that was begun."""
         self._dispatcher.stop()

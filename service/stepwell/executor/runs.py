@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, OrderedDict, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 import structlog
@@ -88,6 +88,7 @@ class Runs:
         self._hot_max = hot_max
         self._hot: OrderedDict[RunKey, HotRun] = OrderedDict()
         self._hands: Hands | None = None
+        self.on_ended: Callable[[str, str], None] | None = None
         self._quiet = asyncio.Event()
         self._quiet.set()
         self._busy = 0
@@ -209,6 +210,8 @@ class Runs:
             self.stats["leases"] += len(transition.leases)
             if self._hands is not None:
                 self._hands.committed(key, state, transition)
+            if state.run.ended and self.on_ended is not None:
+                self.on_ended(*key)
             return True
         self.own_hints[key] -= 1
         self._take_back(granted)

@@ -82,8 +82,8 @@ def _bind_socket(server: grpc.aio.Server, path: Path) -> str:
     found = folder.stat()
     if found.st_uid != os.geteuid() or found.st_mode & _OTHERS:
         raise SettingsRefused(
-            f"the socket's folder {folder} is open to others; run: chmod 700 {folder},"
-            " or name a folder of your own"
+            f"the socket's folder {folder} is open to others; name a path in a folder that only you"
+            f" can enter, such as {folder / 'stepwell' / path.name} (it is made)"
         )
     _remove_stale(path)
     try:

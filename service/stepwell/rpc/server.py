@@ -21,7 +21,7 @@ import structlog
 from grpc_health.v1 import health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
-from stepwell.config import GrpcSettings, Settings
+from stepwell.config import GrpcSettings, Settings, state_folder
 from stepwell.core import limits
 from stepwell.core.ports import Authenticator, Runtime, Store
 from stepwell.executor import Executor, ExecutorConfig
@@ -125,6 +125,7 @@ class Server:
         settings, runtime = self.settings, self._runtime
         authenticator = self._authenticator or open_authenticator(settings.auth, runtime)
         url = settings.store.url.get_secret_value()
+        state_folder().mkdir(mode=0o700, parents=True, exist_ok=True)
         self.store = self._given_store or await open_store(url, runtime=runtime)
         try:
             await self._compose(authenticator)
@@ -145,6 +146,7 @@ class Server:
         settings, runtime = self.settings, self._runtime
         executor = Executor(self.store, runtime, _executor_config(settings))
         self._bells = Bells(self.store, runtime)
+        executor.tell_ends(self._bells.ring_end)
         self.parts = Parts(
             store=self.store,
             executor=executor,

@@ -31,6 +31,34 @@ _Stage = Annotated[
         "--stage", metavar="STAGE", help="With --plan: reflect, synthesize; may be given again."
     ),
 ]
+_Queue = Annotated[
+    str,
+    typer.Option(
+        "--queue",
+        "-q",
+        metavar="NAME",
+        help="Where its steps wait for workers. Default: the pipeline's name.",
+    ),
+]
+_Iterations = Annotated[
+    int | None,
+    typer.Option("--max-iterations", metavar="N", min=1, help="It ends after so many."),
+]
+_Parallel = Annotated[
+    int | None, typer.Option("--max-parallel", metavar="N", min=1, help="Tasks at once.")
+]
+_Priority = Annotated[
+    int,
+    typer.Option(
+        "--priority", metavar="N", min=-100, max=100, help="Higher goes first in its queue."
+    ),
+]
+_RequestId = Annotated[
+    str,
+    typer.Option(
+        "--request-id", metavar="ID", help="The same id and request find the same run again."
+    ),
+]
 _STAGES = {"reflect": StepKind.REFLECT, "synthesize": StepKind.SYNTHESIZE}
 
 
@@ -45,35 +73,12 @@ def command(
     pipeline: Annotated[
         str, typer.Option("--pipeline", "-p", metavar="NAME", help="What it is an instance of.")
     ] = "",
-    queue: Annotated[
-        str,
-        typer.Option(
-            "--queue",
-            "-q",
-            metavar="NAME",
-            help="Where its steps wait for workers. Default: the pipeline's name.",
-        ),
-    ] = "",
+    queue: _Queue = "",
     label: options.Label = None,
-    max_iterations: Annotated[
-        int | None,
-        typer.Option("--max-iterations", metavar="N", min=1, help="It ends after so many."),
-    ] = None,
-    max_parallel: Annotated[
-        int | None, typer.Option("--max-parallel", metavar="N", min=1, help="Tasks at once.")
-    ] = None,
-    priority: Annotated[
-        int,
-        typer.Option(
-            "--priority", metavar="N", min=-100, max=100, help="Higher goes first in its queue."
-        ),
-    ] = 0,
-    request_id: Annotated[
-        str,
-        typer.Option(
-            "--request-id", metavar="ID", help="The same id and request find the same run again."
-        ),
-    ] = "",
+    max_iterations: _Iterations = None,
+    max_parallel: _Parallel = None,
+    priority: _Priority = 0,
+    request_id: _RequestId = "",
     detach: Annotated[
         bool, typer.Option("--detach", "-d", help="Print its id and don't follow it.")
     ] = False,
