@@ -1,7 +1,7 @@
 import asyncio
 from collections import Counter
 
-from stepwell_client import Agent, PlanContext, SynthesizeContext, Task, TaskContext, Worker
+from stepwell_client import Agent, PlanContext, SynthesizeContext, Task, TaskContext, Worker, serve
 
 agent = Agent("words")
 
@@ -23,4 +23,4 @@ def synthesize(ctx: SynthesizeContext) -> str:
 
 
 if __name__ == "__main__":
-    asyncio.run(Worker(agent).run())
+    asyncio.run(serve(Worker(agent)))

@@ -40,7 +40,6 @@ from examples.survey.measure import (
 from examples.survey.report import render
 from examples.survey.text import plain
 from examples.survey.tree import Part, deal, files_of
-
 from stepwell_client import (
     Agent,
     Continue,

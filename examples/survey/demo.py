@@ -21,6 +21,8 @@ from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
+from rich.console import Console
+
 from examples.survey.agent import PARTS_WANTED, Request, Survey
 from examples.survey.ending import show_report, show_ways_on, shown
 from examples.survey.history import History
@@ -29,8 +31,6 @@ from examples.survey.proof import Kill, kills_table, last_event_in, read_history
 from examples.survey.screen import Screen
 from examples.survey.text import plain, some
 from examples.survey.tree import deal
-from rich.console import Console
-
 from stepwell_client import Client, RunStatus, StepwellClientError, word
 
 TOP = Path(__file__).resolve().parents[2]

@@ -7,8 +7,9 @@ import shutil
 import sys
 from pathlib import Path
 
-from examples.survey.text import plain, some
 from rich.console import Console
+
+from examples.survey.text import plain, some
 
 REPORT_LINES_SHOWN = 16
 

@@ -8,10 +8,10 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from examples.survey.history import Attempt, History
 from rich import box
 from rich.table import Table
 
+from examples.survey.history import Attempt, History
 from stepwell_client import Client, ExecutionStatus, word
 
 

@@ -6,9 +6,6 @@ import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from examples.survey.history import History
-from examples.survey.processes import Program
-from examples.survey.text import plain
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.live import Live
 from rich.progress_bar import ProgressBar
@@ -16,6 +13,9 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
+from examples.survey.history import History
+from examples.survey.processes import Program
+from examples.survey.text import plain
 from stepwell_client import EventType, Phase, word
 from stepwell_client.v1 import types_pb2
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import pytest
-from tests.client.fakes import TOKEN, FakeServer, FastRuntime, fake_server
 
 from stepwell_client import Agent, Client, TaskContext
+from tests.client.fakes import TOKEN, FakeServer, FastRuntime, fake_server
 
 
 @pytest.fixture

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pydantic
-from tests.client.fakes import FakeServices, assignment
 
 from stepwell_client import Agent
 from stepwell_client.execution import AgentRunner
 from stepwell_client.v1 import worker_pb2
+from tests.client.fakes import FakeServices, assignment
 
 
 class Order(pydantic.BaseModel):

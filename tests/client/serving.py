@@ -7,9 +7,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from tests.client.fakes import FakeServer, Stream
-
 from stepwell_client import Agent, Client, Worker
+from tests.client.fakes import FakeServer, Stream
 
 
 @asynccontextmanager

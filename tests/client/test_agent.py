@@ -9,8 +9,6 @@ from typing import Any
 
 import pydantic
 import pytest
-from tests.client.fakes import assignment
-from tests.client.running import Order, outcome_of, run
 
 from stepwell_client import (
     Agent,
@@ -19,6 +17,8 @@ from stepwell_client import (
     decode,
 )
 from stepwell_client.v1 import types_pb2
+from tests.client.fakes import assignment
+from tests.client.running import Order, outcome_of, run
 
 PLAN = types_pb2.STEP_KIND_PLAN
 REFLECT = types_pb2.STEP_KIND_REFLECT

@@ -11,16 +11,6 @@ import grpc.aio
 import pytest
 from google.rpc import error_details_pb2, status_pb2
 from grpc_status import rpc_status
-from tests.client.fakes import (
-    RUN_ID,
-    TOKEN,
-    End,
-    FakeServer,
-    FastRuntime,
-    a_run,
-    events,
-    watch_end,
-)
 
 from stepwell_client import (
     Budget,
@@ -41,6 +31,16 @@ from stepwell_client import (
     encode,
 )
 from stepwell_client.v1 import orchestrator_pb2, types_pb2
+from tests.client.fakes import (
+    RUN_ID,
+    TOKEN,
+    End,
+    FakeServer,
+    FastRuntime,
+    a_run,
+    events,
+    watch_end,
+)
 
 FINISHED = orchestrator_pb2.WATCH_END_REASON_FINISHED
 DRAINING = orchestrator_pb2.WATCH_END_REASON_DRAINING

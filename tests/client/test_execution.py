@@ -7,8 +7,6 @@ import threading
 from typing import Any
 
 import pytest
-from tests.client.fakes import FakeServices, assignment
-from tests.client.running import Order, outcome_of, run
 
 from stepwell_client import (
     Agent,
@@ -33,6 +31,8 @@ from stepwell_client import (
     encode,
 )
 from stepwell_client.v1 import types_pb2, worker_pb2
+from tests.client.fakes import FakeServices, assignment
+from tests.client.running import Order, outcome_of, run
 
 PLAN = types_pb2.STEP_KIND_PLAN
 REFLECT = types_pb2.STEP_KIND_REFLECT

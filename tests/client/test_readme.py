@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.client.fakes import FakeServer, FakeServices, a_run, assignment
 
 from stepwell_client import decode, encode
 from stepwell_client.execution import AgentRunner
 from stepwell_client.v1 import orchestrator_pb2, types_pb2, worker_pb2
+from tests.client.fakes import FakeServer, FakeServices, a_run, assignment
 
 README = Path(__file__).resolve().parents[2] / "clients" / "python" / "README.md"
 BLOCKS = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)

@@ -9,7 +9,6 @@ from typing import Any
 import grpc
 import grpc_testing
 import pytest
-from tests.client.fakes import RUN_ID, FastRuntime, a_run, events, watch_end
 
 from stepwell_client import (
     FailedPrecondition,
@@ -21,6 +20,7 @@ from stepwell_client import (
     encode,
 )
 from stepwell_client.v1 import orchestrator_pb2, types_pb2
+from tests.client.fakes import RUN_ID, FastRuntime, a_run, events, watch_end
 
 SERVICE = orchestrator_pb2.DESCRIPTOR.services_by_name["Orchestrator"]
 FINISHED = orchestrator_pb2.WATCH_END_REASON_FINISHED

@@ -9,15 +9,6 @@ from typing import Any
 
 import grpc
 import pytest
-from tests.client.fakes import (
-    TOKEN,
-    End,
-    FakeServer,
-    FastRuntime,
-    Stream,
-    assignment,
-)
-from tests.client.serving import serving, until, welcomed
 
 from stepwell_client import (
     Agent,
@@ -31,6 +22,15 @@ from stepwell_client import (
     decode,
 )
 from stepwell_client.v1 import orchestrator_pb2, types_pb2, worker_pb2
+from tests.client.fakes import (
+    TOKEN,
+    End,
+    FakeServer,
+    FastRuntime,
+    Stream,
+    assignment,
+)
+from tests.client.serving import serving, until, welcomed
 
 
 async def test_it_says_who_it_is_and_what_it_does(

@@ -9,15 +9,6 @@ from concurrent import futures
 from typing import Any
 
 import grpc
-from tests.client.fakes import (
-    RUN_ID,
-    FakeServer,
-    FastRuntime,
-    ack_of,
-    assignment,
-    span,
-)
-from tests.client.serving import serving, until, welcomed
 
 from stepwell_client import (
     Agent,
@@ -27,6 +18,15 @@ from stepwell_client import (
     decode,
 )
 from stepwell_client.v1 import types_pb2, worker_pb2, worker_pb2_grpc
+from tests.client.fakes import (
+    RUN_ID,
+    FakeServer,
+    FastRuntime,
+    ack_of,
+    assignment,
+    span,
+)
+from tests.client.serving import serving, until, welcomed
 
 
 async def test_a_pushed_cancellation_cancels_the_step_and_nothing_is_reported(

@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
 import pytest
-from tests.service.store_server import StoreServer
 
 from stepwell.core.ports import Store
 from stepwell.core.states import Durability
@@ -15,6 +14,7 @@ from stepwell.stores import open_store as open_by_url
 from stepwell.testing.conformance.harness import StoreFactory
 from stepwell.testing.conformance.report import pytest_terminal_summary
 from stepwell.testing.runtime import ManualRuntime
+from tests.service.store_server import StoreServer
 
 __all__ = ["pytest_terminal_summary"]
 

@@ -6,12 +6,12 @@ import inspect
 from collections import Counter
 
 import pytest
-from tests.conformance.conftest import FACTORIES, UrlFactory
 
 from stepwell.core.states import Durability
 from stepwell.testing import conformance
 from stepwell.testing.conformance import catalog, report
 from stepwell.testing.conformance.harness import Cases
+from tests.conformance.conftest import FACTORIES, UrlFactory
 
 
 def _cases() -> list[str]:

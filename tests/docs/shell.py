@@ -13,9 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tests.docs.pages import TOP
-
 from stepwell_client import SyncClient
+from tests.docs.pages import TOP
 
 WAIT_S = 60.0
 """Long, because a machine may be busy with other things; nothing waits for it to pass."""

@@ -20,11 +20,11 @@ from typing import Any, NamedTuple
 
 import pytest
 from packaging.requirements import Requirement
-from tests.docs.pages import TOP, blocks
-from tests.docs.shell import Shell, stop
 
 from stepwell import config
 from stepwell.cli import app
+from tests.docs.pages import TOP, blocks
+from tests.docs.shell import Shell, stop
 
 DEPLOY = TOP / "deploy"
 COMPOSE = DEPLOY / "compose.yaml"

@@ -12,13 +12,13 @@ from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
-from tests.docs.pages import TOP, blocks
-from tests.docs.shell import Shell, stepwell_commands, stop
 
 from stepwell.cli.app import COMMANDS
 from stepwell.cli.exits import Exit
 from stepwell_client import PermissionDenied, SyncClient, Task
 from stepwell_client.v1 import types_pb2
+from tests.docs.pages import TOP, blocks
+from tests.docs.shell import Shell, stepwell_commands, stop
 
 PAGE = TOP / "docs" / "operating.md"
 TEXT = PAGE.read_text(encoding="utf-8")

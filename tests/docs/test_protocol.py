@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from tests.docs.pages import TOP
 
 from stepwell.rpc import scopes, status
+from tests.docs.pages import TOP
 
 PAGE = (TOP / "docs" / "protocol.md").read_text(encoding="utf-8")
 _SERVED = ("service/stepwell/core", "service/stepwell/rpc", "drivers/stepwell_drivers")

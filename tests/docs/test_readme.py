@@ -10,11 +10,11 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tests.docs.pages import PAGES, TOP, blocks
-from tests.docs.shell import WAIT_S, Shell, stepwell_commands, stop
 
 from stepwell_client import NotFound, SyncClient, Task
 from stepwell_client.v1 import types_pb2
+from tests.docs.pages import PAGES, TOP, blocks
+from tests.docs.shell import WAIT_S, Shell, stepwell_commands, stop
 
 README = TOP / "README.md"
 AGENT, CLIENT = (block.text for block in blocks(README, "python"))
@@ -148,15 +148,26 @@ def test_a_killed_workers_steps_are_done_again_at_once_and_a_watch_misses_nothin
         assert seen == list(range(1, client.get(run_id).last_event + 1))
 
 
-def test_memory_is_what_serve_takes_by_itself_and_it_keeps_nothing(shell: Shell) -> None:
-    server = shell.serve("stepwell serve")
+def test_memory_keeps_nothing(shell: Shell) -> None:
+    server = shell.serve("stepwell serve --store memory://")
     assert "VOLATILE" in shell.said(server)
     with shell.client() as client:
         run_id = client.start("soon gone", plan=[Task("one", "quick")]).run.spec.run_id
     stop(server, signal.SIGKILL)
-    shell.serve("stepwell serve")
+    shell.serve("stepwell serve --store memory://")
     with shell.client() as client, pytest.raises(NotFound):
         client.get(run_id)
+
+
+def test_serve_keeps_its_state_by_itself(shell: Shell) -> None:
+    server = shell.serve("stepwell serve")
+    assert "POWER" in shell.said(server)
+    with shell.client() as client:
+        run_id = client.start("kept", plan=[Task("one", "quick")]).run.spec.run_id
+    stop(server, signal.SIGKILL)
+    shell.serve("stepwell serve")
+    with shell.client() as client:
+        assert client.get(run_id).spec.goal == "kept"
 
 
 # --- all pages -------------------------------------------------------------------------------------

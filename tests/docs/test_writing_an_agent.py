@@ -8,10 +8,9 @@ from contextlib import AsyncExitStack
 from types import ModuleType
 from typing import Any
 
-from tests.docs.pages import TOP, Block, blocks, compiled
-
 from stepwell.rpc.server import Server
 from stepwell_client import Agent, Worker
+from tests.docs.pages import TOP, Block, blocks, compiled
 
 PAGE = TOP / "docs" / "writing-an-agent.md"
 

@@ -13,14 +13,14 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+
 from examples.survey.agent import Request, Survey, agent
 from examples.survey.history import History
-from tests.house.source import TOP, write_tree
-
 from stepwell.embedded import Orchestrator
 from stepwell_client import EventType, ExecutionStatus, StepKind
 from stepwell_client._enums import wire
 from stepwell_client.v1 import types_pb2
+from tests.house.source import TOP, write_tree
 
 QUIET_SECONDS_MAX = 8.0
 """It says something every two seconds; a loaded machine may be late."""

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+
 from examples.survey.closer import look_at_long, look_at_unparsable, look_for_mentions
 from examples.survey.measure import (
     FILE_BYTES_MAX,
@@ -21,9 +22,8 @@ from examples.survey.measure import (
 )
 from examples.survey.report import render
 from examples.survey.tree import Part, all_files, deal, files_of
-from tests.house.source import write_tree
-
 from stepwell_client import decode, encode
+from tests.house.source import write_tree
 
 EVERYTHING = 10_000
 

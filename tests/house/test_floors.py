@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+
 from tests.house.source import SOURCE_ROOTS, Module, longest_prefix, read_modules, write_tree
 
 

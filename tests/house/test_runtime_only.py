@@ -10,6 +10,7 @@ import ast
 from pathlib import Path
 
 import pytest
+
 from tests.house.source import SOURCE_ROOTS, Module, read_modules, write_tree
 
 IMPLEMENTATIONS = {"stepwell.runtime", "stepwell_client._runtime"}

@@ -7,8 +7,6 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, Self, cast
 
-from tests.service.store_server import StoreServer
-
 from stepwell.core.errors import OutcomeUnknown, StepwellError, StoreUnavailable
 from stepwell.core.ports import Commit, Store
 from stepwell.core.states import Verdict
@@ -16,6 +14,7 @@ from stepwell.runtime import SystemRuntime
 from stepwell.stores import open_store
 from stepwell_drivers.memory.state import State
 from stepwell_drivers.memory.store import MemoryStore
+from tests.service.store_server import StoreServer
 
 COMMITTED = Verdict.COMMITTED
 Step = Callable[[], Coroutine[Any, Any, None]]

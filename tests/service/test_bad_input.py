@@ -8,11 +8,11 @@ from typing import Any
 
 import grpc
 import pytest
-from tests.service.conftest import ME, NO_RUN, Client, World, bearer, refusal, until
 
 from stepwell.core.errors import StoreRefused
 from stepwell_client.v1 import orchestrator_pb2 as opb
 from stepwell_client.v1 import types_pb2
+from tests.service.conftest import ME, NO_RUN, Client, World, bearer, refusal, until
 
 pytestmark = pytest.mark.timeout(30)
 

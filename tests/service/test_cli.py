@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from tests.service.cli_world import Terminal, end, plan_file, read_until, serving, working
 
 pytestmark = pytest.mark.timeout(110)

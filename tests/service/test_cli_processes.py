@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from tests.service.cli_world import Terminal, end, plan_file, read_until, serving, working
 
 pytestmark = pytest.mark.timeout(110)

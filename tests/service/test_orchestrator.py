@@ -8,10 +8,10 @@ from typing import Any
 import grpc
 import pytest
 from google.protobuf.duration_pb2 import Duration
-from tests.service.conftest import ME, NO_RUN, Client, bearer, completed, outcome, refusal
 
 from stepwell_client.v1 import orchestrator_pb2 as opb
 from stepwell_client.v1 import types_pb2
+from tests.service.conftest import ME, NO_RUN, Client, bearer, completed, outcome, refusal
 
 pytestmark = pytest.mark.timeout(30)
 

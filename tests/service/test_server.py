@@ -15,7 +15,6 @@ import grpc.aio
 import pytest
 import structlog
 from grpc_health.v1 import health_pb2, health_pb2_grpc
-from tests.service.conftest import ME, Client, World, completed, refusal, until
 
 from stepwell.config import (
     GrpcSettings,
@@ -29,6 +28,7 @@ from stepwell.rpc import logs
 from stepwell_client.v1 import orchestrator_pb2 as opb
 from stepwell_client.v1 import types_pb2
 from stepwell_client.v1 import worker_pb2 as wpb
+from tests.service.conftest import ME, Client, World, completed, refusal, until
 
 pytestmark = pytest.mark.timeout(30)
 

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import grpc.aio
 import pytest
-from tests.service.store_server import FOREIGN_TOKEN, TOKEN, StoreServer
-from tests.service.store_world import World, verdicts
 
 from stepwell.core.errors import (
     StoreRefused,
@@ -28,6 +26,8 @@ from stepwell_drivers.remote.access import Access
 from stepwell_drivers.remote.errors import Fault
 from stepwell_drivers.remote.link import Link
 from stepwell_drivers.remote.url import parse
+from tests.service.store_server import FOREIGN_TOKEN, TOKEN, StoreServer
+from tests.service.store_world import World, verdicts
 
 COMMITTED = Verdict.COMMITTED
 

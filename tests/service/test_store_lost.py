@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from tests.service.store_world import Proxy, World, raises, until_there, verdicts
 
 from stepwell.core.errors import (
     InvalidArgument,
@@ -23,6 +22,7 @@ from stepwell.runtime import SystemRuntime
 from stepwell.testing.conformance import builders as b
 from stepwell.testing.conformance.harness import soon
 from stepwell_drivers.remote import packing
+from tests.service.store_world import Proxy, World, raises, until_there, verdicts
 
 COMMITTED = Verdict.COMMITTED
 

@@ -10,9 +10,6 @@ import grpc.aio
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from pydantic import SecretStr
-from tests.service.store_server import FOREIGN_TOKEN, TOKEN, StoreServer
-from tests.service.store_world import World, verdicts
-from tests.unit.test_wire import records
 
 from stepwell.config import AuthSettings, GrpcSettings, Settings, StoreSettings
 from stepwell.core.errors import (
@@ -36,6 +33,9 @@ from stepwell_client.v1 import (
     store_pb2_grpc,
     types_pb2,
 )
+from tests.service.store_server import FOREIGN_TOKEN, TOKEN, StoreServer
+from tests.service.store_world import World, verdicts
+from tests.unit.test_wire import records
 
 COMMITTED = Verdict.COMMITTED
 

@@ -8,13 +8,13 @@ from typing import Any
 import grpc
 import grpc.aio
 import pytest
-from tests.service.conftest import ME, NO_RUN, Client, Refusal, World, completed, refusal, until
 
 from stepwell.config import WatchSettings
 from stepwell.core.ports import EventPage
 from stepwell.rpc.server import Server
 from stepwell_client.v1 import orchestrator_pb2 as opb
 from stepwell_client.v1 import types_pb2
+from tests.service.conftest import ME, NO_RUN, Client, Refusal, World, completed, refusal, until
 
 pytestmark = pytest.mark.timeout(30)
 

@@ -8,6 +8,12 @@ from typing import Any
 import grpc
 import grpc.aio
 import pytest
+
+from stepwell.config import ExecutorSettings, WatchSettings
+from stepwell.core.errors import StoreUnavailable
+from stepwell_client.v1 import orchestrator_pb2 as opb
+from stepwell_client.v1 import types_pb2
+from stepwell_client.v1 import worker_pb2 as wpb
 from tests.service.conftest import (
     ME,
     NO_RUN,
@@ -20,12 +26,6 @@ from tests.service.conftest import (
     refusal,
     until,
 )
-
-from stepwell.config import ExecutorSettings, WatchSettings
-from stepwell.core.errors import StoreUnavailable
-from stepwell_client.v1 import orchestrator_pb2 as opb
-from stepwell_client.v1 import types_pb2
-from stepwell_client.v1 import worker_pb2 as wpb
 
 pytestmark = pytest.mark.timeout(30)
 

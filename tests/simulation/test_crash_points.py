@@ -15,7 +15,6 @@ from typing import TypeVar
 
 import pytest
 from msgspec.structs import replace
-from tests.simulation.crashing import AT_ONCE, Canonical, Crash, CrashWorld, Fate, Side
 
 from stepwell.core.model import TaskSpec
 from stepwell.core.ports import Store
@@ -24,6 +23,7 @@ from stepwell.stores import open_store
 from stepwell.testing.simulator import Chance, VirtualLoop
 from stepwell.testing.simulator.runtime import SimRuntime
 from stepwell.testing.simulator.workloads import BOTH, Workload, chain, diamond, fan, task, tempered
+from tests.simulation.crashing import AT_ONCE, Canonical, Crash, CrashWorld, Fate, Side
 
 T = TypeVar("T")
 

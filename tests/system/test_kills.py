@@ -14,10 +14,10 @@ from random import Random
 import grpc
 import grpc.aio
 import pytest
-from tests.system.processes import Place
-from tests.system.witness import Witness
 
 from stepwell_client import Client, Plan, Retry, RunStatus, Task, Unavailable
+from tests.system.processes import Place
+from tests.system.witness import Witness
 
 SEED = int(os.environ.get("STEPWELL_KILL_SEED", "20261121"))
 KILLS_EACH = 50

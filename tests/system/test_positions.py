@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.system.processes import Place
 
 from stepwell_client import Client, Phase, RunHandle, RunStatus, TaskStatus
 from stepwell_client.v1 import types_pb2
+from tests.system.processes import Place
 
 GATES = ("plan", "task-left", "task-right", "task-more", "reflect-1", "reflect-2", "synthesize")
 

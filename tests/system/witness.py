@@ -8,10 +8,10 @@ from typing import Any
 
 import grpc
 import grpc.aio
-from tests.system.processes import Place
 
 from stepwell_client import Client, EventType
 from stepwell_client.v1 import types_pb2, worker_pb2, worker_pb2_grpc
+from tests.system.processes import Place
 
 
 class Witness:

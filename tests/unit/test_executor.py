@@ -6,16 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 
 import pytest
-from tests.unit.executor_world import (
-    RUN,
-    TENANT,
-    ExecutorWorld,
-    FakeWorker,
-    delivery,
-    executor_world,
-    until,
-)
-from tests.unit.loop_world import chain
 
 from stepwell.core.errors import (
     InvalidArgument,
@@ -29,6 +19,16 @@ from stepwell.core.ports import Commit, CommitResult
 from stepwell.core.states import Effect, ExecutionStatus, RunStatus
 from stepwell.executor import Heartbeat, Held
 from stepwell.testing.faults import FaultyStore
+from tests.unit.executor_world import (
+    RUN,
+    TENANT,
+    ExecutorWorld,
+    FakeWorker,
+    delivery,
+    executor_world,
+    until,
+)
+from tests.unit.loop_world import chain
 
 OTHER = "00000000-0000-4000-8000-000000000002"
 AT_ONCE = RetryPolicy(initial_backoff_ms=0)

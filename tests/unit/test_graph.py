@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.loop_world import chain
 
 from stepwell.core import limits
 from stepwell.core.graph import Graph, fingerprint, violations_of
 from stepwell.core.model import TaskSpec
+from tests.unit.loop_world import chain
 
 
 def fields(*tasks: TaskSpec, settled: tuple[str, ...] = ()) -> list[str]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from tests.unit.loop_world import World, chain
-
 from stepwell.core.inputs import Cancel, Completed, Delivery, Pause, Resume
 from stepwell.core.model import RetryPolicy, TaskSpec
 from stepwell.core.states import ExecutionStatus, OnFailure, Phase, RunStatus, TaskStatus
+from tests.unit.loop_world import World, chain
 
 ONCE = RetryPolicy(max_attempts=1)
 

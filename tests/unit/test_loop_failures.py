@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.loop_world import World, chain
 
 from stepwell.core.inputs import (
     Answer,
@@ -25,6 +24,7 @@ from stepwell.core.states import (
     RunStatus,
     TaskStatus,
 )
+from tests.unit.loop_world import World, chain
 
 ONCE = RetryPolicy(max_attempts=1)
 

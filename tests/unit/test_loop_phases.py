@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.loop_world import BOTH, World, chain
 
 from stepwell.core.inputs import Completed, Failed, Planned, Reflected
 from stepwell.core.model import Failure, Payload, RetryPolicy, TaskSpec, Usage
 from stepwell.core.states import Decision, FinishReason, Phase, RunStatus, StepKind, TaskStatus
 from stepwell.core.table import PHASE_MOVES, IllegalMove, Trigger, next_phase
+from tests.unit.loop_world import BOTH, World, chain
 
 
 def planned(*ids: str) -> Planned:

@@ -10,7 +10,6 @@ from random import Random
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.loop_world import World
 
 from stepwell.core.inputs import (
     Answer,
@@ -33,6 +32,7 @@ from stepwell.core.inputs import (
 )
 from stepwell.core.model import Failure, Payload, RetryPolicy, TaskSpec, Usage
 from stepwell.core.states import Decision, Effect, ExpiryAction, OnFailure, RunStatus, StepKind
+from tests.unit.loop_world import World
 
 
 def plans(rnd: Random, prefix: str = "t") -> tuple[TaskSpec, ...]:

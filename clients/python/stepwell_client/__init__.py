@@ -70,6 +70,7 @@ from stepwell_client._errors import (
 from stepwell_client._payloads import decode, encode
 from stepwell_client._plans import Budget, Plan, Retry, Task
 from stepwell_client._procedures import RunResults
+from stepwell_client._serving import serve
 from stepwell_client._sync import SyncClient, SyncWatch
 from stepwell_client._worker import Worker
 
@@ -138,5 +139,6 @@ __all__ = [
     "decode",
     "default_token_file",
     "encode",
+    "serve",
     "word",
 ]
