@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from stepwell.core.inputs import Begin, Completed, Delivery, Reply, ReplyStatus, Start
-from stepwell.core.model import RunSpec, TaskSpec
+from stepwell.core.inputs import Begin, Completed, Delivery, Failed, Reply, ReplyStatus, Start
+from stepwell.core.model import Failure, RetryPolicy, RunSpec, TaskSpec
 from stepwell.core.ports import Assignment, Presence, Store
 from stepwell.core.states import Effect, RunStatus, StepKind
 from stepwell.executor import Executor, ExecutorConfig
 from stepwell.stores import open_store
-from stepwell.testing.conformance.harness import soon
+from stepwell.testing.conformance.harness import soon, turns
 from stepwell.testing.faults import Faults, FaultyStore
 from stepwell.testing.runtime import ManualRuntime
 
@@ -131,3 +131,29 @@ async def test_L3_a_lease_that_cannot_be_filled_keeps_its_workers_credit(
     assert run is not None
     assert run.status is RunStatus.SUCCEEDED
     await executor.close()
+
+
+async def test_a_lease_that_ends_in_the_commit_that_takes_it_keeps_its_workers_credit(
+    store: Store, runtime: ManualRuntime
+) -> None:
+    executor, port = Executor(store, runtime), Port()
+    session, _ = await executor.attach(port, [])
+    executor.credit(session, 1)
+    once = RetryPolicy(max_attempts=1)
+    await executor.send(*KEY, start(TaskSpec(task_id="a", retry=once), TaskSpec(task_id="b")))
+    first = await asyncio.wait_for(port.given.get(), 5)
+
+    # A lease for `b` and the failure of `a`, which fails the run, are decided together.
+    executor.credit(session, 1)
+    await executor._dispatcher._claim()
+    failed = Failed(failure=Failure(kind="x"))
+    name, token = first.execution.execution_id, first.token
+    reply = await say(executor, Delivery(execution_id=name, token=token, result=failed))
+
+    run = await store.get_run(*KEY)
+    assert run is not None
+    assert reply.status is ReplyStatus.ACCEPTED
+    assert run.status is RunStatus.FAILED
+    await turns()
+    assert session.credits == 1
+    assert port.given.empty()

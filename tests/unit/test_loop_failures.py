@@ -8,13 +8,16 @@ from stepwell.core.inputs import (
     Answer,
     Begin,
     Completed,
+    Context,
     Delivery,
     Expired,
     Failed,
     NeedsInput,
     Released,
+    TakeLease,
     TimerDue,
 )
+from stepwell.core.loop import advance
 from stepwell.core.model import Failure, Message, Payload, RetryPolicy, Session, TaskSpec
 from stepwell.core.states import (
     Effect,
@@ -67,6 +70,18 @@ def test_a_failed_task_fails_the_run_and_revokes_what_is_in_flight() -> None:
     assert world.executions["task:b#1"].status is ExecutionStatus.CANCELLED
     late = Delivery(execution_id="task:b#1", token=token, result=Completed())
     assert world.do(late)[0].status == "LEASE_LOST"
+
+
+def test_a_lease_that_ends_in_the_transition_that_takes_it_is_none() -> None:
+    world = World()
+    world.start(plan=[*chain("a", retry=ONCE), *chain("b")])
+    token = world.lease("task:a#1")
+    take = TakeLease(execution_id="task:b#1", token="t", worker_id="w")
+    inputs = (take, Expired(execution_id="task:a#1", token=token))
+    assert advance(world.state, inputs, Context()).leases == ()
+    world.do(*inputs)
+    assert world.run.status is RunStatus.FAILED
+    assert world.executions["task:b#1"].status is ExecutionStatus.CANCELLED
 
 
 def test_skip_dependents_skips_all_that_build_on_it() -> None:

@@ -318,7 +318,12 @@ class Draft:
             tasks=tuple(self.tasks.values()),
             executions=tuple(self.executions.values()),
             outcomes=tuple(self.outcomes),
-            leases=tuple(self.leases),
+            # One that was taken and ended in the same transition is no lease.
+            leases=tuple(
+                lease
+                for lease in self.leases
+                if self.executions[lease.execution_id].status is ExecutionStatus.LEASED
+            ),
             fences=tuple(self.fences),
             timers=tuple(self.timers.values()),
             inputs=tuple(self.changed_inputs.values()),

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from msgspec.structs import replace
 
 from stepwell.core import limits
-from stepwell.core.model import Failure, TaskSpec
+from stepwell.core.model import Failure, Payload, TaskSpec
 from stepwell.core.ports import INPUT_KEY, Assignment, DependencyResult, Lease
 from stepwell.core.state import RunState
 from stepwell.core.states import SETTLED, StepKind, TaskStatus
-from stepwell.executor.payloads import PayloadCache
 
 
 def outline(state: RunState, lease: Lease) -> Assignment:
@@ -32,15 +31,16 @@ def outline(state: RunState, lease: Lease) -> Assignment:
     )
 
 
-async def fill(assignment: Assignment, payloads: PayloadCache) -> Assignment:
+def keys_of(assignment: Assignment) -> list[str]:
+    """Return the keys of the bytes that it lacks."""
+    return [*(one.execution_id for one in assignment.results if one.by_reference), INPUT_KEY]
+
+
+def fill(assignment: Assignment, found: Mapping[str, Payload]) -> Assignment:
     """Return the assignment with its bytes; results that find no room stay references.
 
     Later results are the nearer ones, so they find room first.
     """
-    spec = assignment.run.spec
-    keys = [one.execution_id for one in assignment.results if one.by_reference]
-    found = await payloads.get(spec.tenant_id, spec.run_id, [*keys, INPUT_KEY])
-    run_input = found.get(INPUT_KEY)
     room = limits.INLINE_RESULTS_BYTES_MAX
     results: list[DependencyResult] = []
     for one in reversed(assignment.results):
@@ -51,7 +51,7 @@ async def fill(assignment: Assignment, payloads: PayloadCache) -> Assignment:
         else:
             results.append(one if payload is not None else replace(one, by_reference=False))
     results.reverse()
-    return replace(assignment, results=tuple(results), run_input=run_input)
+    return replace(assignment, results=tuple(results), run_input=found.get(INPUT_KEY))
 
 
 def _built_on(state: RunState, task: TaskSpec | None) -> Iterable[str]:

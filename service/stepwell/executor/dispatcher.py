@@ -21,7 +21,6 @@ from stepwell.core.inputs import (
     Input,
     Released,
     Reply,
-    ReplyStatus,
     TakeLease,
     TimerDue,
     Transition,
@@ -192,7 +191,11 @@ class Dispatcher:
                 self._give_back(key, assignment)
                 continue
             session.holds[key[1], lease.execution_id] = lease.token
-            self._runtime.spawn(self._hand_out(key, session, assignment), name="hand out")
+            found = self._payloads.at_hand(*key, assignments.keys_of(assignment))
+            if found is not None:
+                session.port.assign(assignments.fill(assignment, found))
+            else:
+                self._runtime.spawn(self._fetch(key, session, assignment), name="hand out")
         for execution in transition.executions:
             if execution.worker_id and execution.ended_us:
                 self._let_go(key[1], execution.execution_id)
@@ -208,9 +211,9 @@ class Dispatcher:
             if session is not None:
                 session.credits += 1
 
-    async def _hand_out(self, key: RunKey, session: Session, assignment: Assignment) -> None:
+    async def _fetch(self, key: RunKey, session: Session, assignment: Assignment) -> None:
         try:
-            whole = await assignments.fill(assignment, self._payloads)
+            found = await self._payloads.get(*key, assignments.keys_of(assignment))
         except StoreError as error:
             log.warning("a lease could not be filled", run_id=key[1], error=error.message)
             # The worker never hears of it, so it will not grant this credit again.
@@ -220,7 +223,7 @@ class Dispatcher:
         if session.closed:
             self._give_back(key, assignment)
         else:
-            session.port.assign(whole)
+            session.port.assign(assignments.fill(assignment, found))
 
     def _give_back(self, key: RunKey, assignment: Assignment) -> None:
         """Release a lease that its worker never saw; no attempt is spent."""
@@ -346,10 +349,10 @@ class Dispatcher:
         take = self._take(session, step.execution_id)
         reply = self._runs.post((step.tenant_id, step.run_id), take)
 
-        def settle(done: asyncio.Future[Reply]) -> None:
-            failed = done.cancelled() or done.exception() is not None
-            if failed or done.result().status is not ReplyStatus.ACCEPTED:
-                self.refused([take.token])
+        def settle(_: asyncio.Future[Reply]) -> None:
+            # What was handed out is granted no more; all else, whatever the reply, gives its
+            # credit back: the lease may have ended in the very commit that took it.
+            self.refused([take.token])
 
         reply.add_done_callback(settle)
 

@@ -30,6 +30,19 @@ class PayloadCache:
         if transition.run.version == 1:
             self._put((tenant_id, run_id, INPUT_KEY), transition.input)
 
+    def at_hand(
+        self, tenant_id: str, run_id: str, keys: Sequence[str]
+    ) -> dict[str, Payload] | None:
+        """Return what is kept under these keys; None: the store must be asked for some of it."""
+        found: dict[str, Payload] = {}
+        for key in keys:
+            whole_key = (tenant_id, run_id, key)
+            if whole_key not in self._kept:
+                return None
+            if (payload := self._kept[whole_key]) is not None:
+                found[key] = payload
+        return found
+
     async def get(self, tenant_id: str, run_id: str, keys: Sequence[str]) -> dict[str, Payload]:
         """Return what is kept under these keys; a key without bytes is left out."""
         found: dict[str, Payload] = {}
