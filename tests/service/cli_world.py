@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +21,8 @@ from unittest.mock import patch
 from stepwell.cli import app
 
 WAIT_S = 30.0
+LIVES_S = 90.0
+"""Of a process in the background: a test that waits for its words sees their end."""
 AGENT = """
     import threading
     from stepwell_client import Agent, Continue, Finish, NeedsInput, Task
@@ -119,7 +122,8 @@ class Terminal:
         return Answer(process.returncode, out, err)
 
     def spawn(self, *arguments: str, **variables: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
+        """Run a command in the background. It doesn't outlive its test by much, whatever happens."""
+        process = subprocess.Popen(
             [sys.executable, "-m", "stepwell", *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -127,10 +131,14 @@ class Terminal:
             cwd=self.folder,
             env={**self.variables, **variables},
         )
+        last = threading.Timer(LIVES_S, process.kill)
+        last.daemon = True
+        last.start()
+        return process
 
 
 def read_until(stream: Any, pattern: str) -> re.Match[str]:
-    """Read lines until one matches; the test's own time-out is the limit."""
+    """Read lines until one matches; a process that never says it is killed in the end."""
     seen: list[str] = []
     while line := stream.readline():
         seen.append(line)

@@ -49,7 +49,7 @@ def test_a_second_signal_quits_at_once(tmp_path: Path) -> None:
 
 def test_logs_are_json_where_that_is_asked_for(tmp_path: Path) -> None:
     type_in = Terminal(tmp_path)
-    server = type_in.spawn("serve", "--port", "0", "--log-format", "json")
+    server = type_in.spawn("serve", "--port", "0", "--store", "memory://", "--log-format", "json")
     read_until(server.stdout, "listens on")
     read_until(server.stdout, "durable  VOLATILE")
     answer = end(server)

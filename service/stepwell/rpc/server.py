@@ -125,7 +125,8 @@ class Server:
         settings, runtime = self.settings, self._runtime
         authenticator = self._authenticator or open_authenticator(settings.auth, runtime)
         url = settings.store.url.get_secret_value()
-        state_folder().mkdir(mode=0o700, parents=True, exist_ok=True)
+        if "url" not in settings.store.model_fields_set:
+            state_folder().mkdir(mode=0o700, parents=True, exist_ok=True)
         self.store = self._given_store or await open_store(url, runtime=runtime)
         try:
             await self._compose(authenticator)
