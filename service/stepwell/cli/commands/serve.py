@@ -20,7 +20,8 @@ def command(
             "--store",
             "-s",
             metavar="URL",
-            help="Where the state is kept: sqlite:///file, memory://, grpc://host:port …",
+            help="Where the state is kept: sqlite:///file, memory://, grpc://host:port … Default: a "
+            "SQLite file in ~/.local/state/stepwell.",
         ),
     ] = None,
     host: Annotated[

@@ -104,7 +104,9 @@ class Ledger:
         )
         self.refused_ids.add(commit.commit_id)
         book = self.book((commit.tenant_id, commit.run_id))
-        if 0 < commit.version <= book.version:
+        # Tokens make a commit unique. Without one, two equal commands may come in one instant.
+        unique = bool(commit.leases or commit.fences)
+        if unique and 0 < commit.version <= book.version:
             other = book.applied[commit.version - 1]
             twin = replace(other.commit, commit_id=commit.commit_id) == commit
             holds(
