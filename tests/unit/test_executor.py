@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 
 import pytest
+from msgspec.structs import replace
 
 from stepwell.core.errors import (
     InvalidArgument,
@@ -449,3 +450,29 @@ async def test_a_commit_that_can_not_be_stored_harms_no_other(world: ExecutorWor
     assert [(await one).status for one in good] == ["ACCEPTED"] * 5
     with pytest.raises(InvalidArgument):
         await bad
+
+
+async def test_T3_a_revoked_lease_is_told_to_its_own_tenant_s_worker_only(
+    world: ExecutorWorld,
+) -> None:
+    executor = world.executor()
+    mine, foreign = FakeWorker(executor), FakeWorker(executor)
+    foreign.presence = replace(foreign.presence, tenant_id="another")
+    await foreign.attach()
+    await mine.attach()
+    await world.start(executor, chain("a"))
+    await mine.next()
+    await executor.send(TENANT, RUN, Cancel())
+    assert await mine.cancelled.get() == "task:a#1"
+    assert foreign.cancelled.empty()
+    assert not foreign.was_replaced
+
+
+async def test_a_run_that_has_ended_is_held_no_longer(world: ExecutorWorld) -> None:
+    executor = world.executor()
+    worker = FakeWorker(executor)
+    await worker.attach()
+    await world.start(executor, chain("a"))
+    await worker.do_all(world.store)
+    await until(lambda: not executor._runs._hot)
+    await until(lambda: not executor._runs._echoes)

@@ -9,6 +9,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
+from msgspec.structs import replace
+
 from stepwell.core.errors import StoreError
 from stepwell.core.inputs import AnyCommand, Begin, Delivery, Expired, Released, Reply, Start
 from stepwell.core.model import Payload, Session
@@ -145,7 +147,10 @@ class Executor:
     @property
     def connected(self) -> Sequence[Presence]:
         """The workers connected to this replica."""
-        return [session.port.presence for session in self._dispatcher.sessions]
+        return [
+            replace(session.port.presence, credits=session.credits)
+            for session in self._dispatcher.sessions
+        ]
 
     # --- commands and deliveries ------------------------------------------------------------------
 

@@ -150,13 +150,8 @@ class Dispatcher:
 
     def hint(self, tenant_id: str, run_id: str) -> None:
         """Take a hint of the store; echoes of this replica's own commits are passed over."""
-        own = self._runs.own_hints
-        if own[tenant_id, run_id] > 0:
-            own[tenant_id, run_id] -= 1
-            if not own[tenant_id, run_id]:
-                del own[tenant_id, run_id]
-            return
-        self.wake()
+        if not self._runs.is_echo((tenant_id, run_id)):
+            self.wake()
 
     # --- eager leases: the Hands of Runs ------------------------------------------------------------
 
@@ -198,11 +193,11 @@ class Dispatcher:
                 self._runtime.spawn(self._fetch(key, session, assignment), name="hand out")
         for execution in transition.executions:
             if execution.worker_id and execution.ended_us:
-                self._let_go(key[1], execution.execution_id)
+                self._let_go(key, execution)
         for revoked in transition.revoked:
-            for session in self._sessions:
-                if session.port.presence.worker_id == revoked.worker_id:
-                    session.port.cancel(revoked.execution_id, key[1], revoked.reason)
+            session = self._session_of(key[0], revoked.worker_id)
+            if session is not None:
+                session.port.cancel(revoked.execution_id, key[1], revoked.reason)
 
     def refused(self, tokens: Sequence[str]) -> None:
         """Give credits back whose lease was not committed."""
@@ -236,9 +231,17 @@ class Dispatcher:
             ),
         )
 
-    def _let_go(self, run_id: str, execution_id: str) -> None:
+    def _let_go(self, key: RunKey, execution: Execution) -> None:
+        session = self._session_of(key[0], execution.worker_id)
+        if session is not None:
+            session.holds.pop((key[1], execution.execution_id), None)
+
+    def _session_of(self, tenant_id: str, worker_id: str) -> Session | None:
+        """Return the session of a tenant's worker; two tenants may use the same name."""
         for session in self._sessions:
-            session.holds.pop((run_id, execution_id), None)
+            if session.tenant_id == tenant_id and session.port.presence.worker_id == worker_id:
+                return session
+        return None
 
     def _take(self, session: Session, execution_id: str) -> TakeLease:
         session.credits -= 1

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import NamedTuple, Protocol
 
 import structlog
@@ -93,8 +94,7 @@ class Runs:
         self._quiet.set()
         self._busy = 0
         self.stats: Counter[str] = Counter()
-        self.own_hints: Counter[RunKey] = Counter()
-        """Hints of the store that are only echoes of this replica's own commits."""
+        self._echoes: Counter[RunKey] = Counter()
 
     def bind(self, hands: Hands) -> None:
         """Say who gives leases out."""
@@ -143,6 +143,20 @@ class Runs:
         if hot is not None and not hot.busy:
             del self._hot[key]
 
+    def is_echo(self, key: RunKey) -> bool:
+        """Tell whether a hint is only the echo of a commit of this replica; each is passed once.
+
+        The hint of no run in particular says that hints were lost: none is waited for any more.
+        """
+        if not key[1]:
+            self._echoes.clear()
+        if key not in self._echoes:
+            return False
+        self._echoes[key] -= 1
+        if not self._echoes[key]:
+            del self._echoes[key]
+        return True
+
     async def quiet(self) -> None:
         """Wait until no turn is under way."""
         await self._quiet.wait()
@@ -159,7 +173,7 @@ class Runs:
                     self._fail(key, hot, batch, error)
         finally:
             hot.busy = False
-            if hot.state is None:
+            if hot.state is None or hot.state.run.ended:
                 self._hot.pop(key, None)
             self._busy -= 1
             if not self._busy:
@@ -195,11 +209,11 @@ class Runs:
     ) -> bool:
         state = hot.state
         assert state is not None
-        self.own_hints[key] += 1
+        self._echoes[key] += 1
         try:
             result = await self._committer.commit(transition.commit(self._runtime.new_id()))
         except BaseException:
-            self.own_hints[key] -= 1
+            self.is_echo(key)
             self._take_back(granted)
             raise
         self._clock.tell(result.now_us)
@@ -213,7 +227,7 @@ class Runs:
             if state.run.ended and self.on_ended is not None:
                 self.on_ended(*key)
             return True
-        self.own_hints[key] -= 1
+        self.is_echo(key)
         self._take_back(granted)
         await self._catch_up(key, hot, result.verdict)
         return False
@@ -268,12 +282,12 @@ class Runs:
                 one.reply.exception()  # looked at, so that an unwaited one makes no noise
 
     def _let_go(self) -> None:
+        """Make room: the least lately used runs that have nothing under way."""
         excess = len(self._hot) - self._hot_max
-        if excess <= 0:
-            return
-        idle = [key for key, hot in self._hot.items() if not hot.busy]
-        for key in idle[:excess]:
-            del self._hot[key]
+        if excess > 0:
+            idle = (key for key, hot in self._hot.items() if not hot.busy)
+            for key in tuple(islice(idle, excess)):
+                del self._hot[key]
 
 
 def _batch(inbox: deque[Waiting]) -> list[Waiting]:
