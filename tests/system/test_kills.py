@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections import Counter
 from pathlib import Path
 from random import Random
 
-import grpc
-import grpc.aio
 import pytest
 
-from stepwell_client import Client, Plan, Retry, RunStatus, Task, Unavailable
+from stepwell_client import Plan, Retry, RunStatus, Task
 from tests.system.processes import Place
 from tests.system.witness import Witness
 
@@ -35,34 +34,16 @@ def plan(rnd: Random) -> Plan:
     return Plan(tasks)
 
 
-async def killer(place: Place, rnd: Random, kills: int) -> dict[str, int]:
-    """Kill the server or the worker, and start it again, so many times."""
-    killed = {"server": 0, "worker": 0}
-    for _ in range(kills):
-        await asyncio.sleep(rnd.uniform(0.0, 0.4))
-        if rnd.random() < 0.6:
-            place.kill_server()
-            killed["server"] += 1
-            await place.start_server()
-        else:
-            place.kill_worker()
-            killed["worker"] += 1
-            place.start_worker("tests.system.quick:agent")
-    return killed
-
-
-async def starter(client: Client, rnd: Random, stop: asyncio.Event) -> list[str]:
-    """Start runs until told to stop; only those whose start was acknowledged are returned."""
-    acknowledged: list[str] = []
-    while not stop.is_set():
-        try:
-            handle = await client.start("endure", plan=plan(rnd))
-        except (Unavailable, grpc.RpcError):
-            await asyncio.sleep(0.05)
-            continue
-        acknowledged.append(handle.id)
-        await asyncio.sleep(rnd.uniform(0.05, 0.3))
-    return acknowledged
+async def kill(place: Place, rnd: Random) -> str:
+    """Kill the server or the worker at a random moment, start it again, and say which it was."""
+    await asyncio.sleep(rnd.uniform(0.0, 0.4))
+    if rnd.random() < 0.6:
+        place.kill_server()
+        await place.start_server()
+        return "server"
+    place.kill_worker()
+    place.start_worker("tests.system.quick:agent")
+    return "worker"
 
 
 @pytest.mark.timeout(400)
@@ -73,17 +54,18 @@ async def test_S3_nothing_acknowledged_is_lost_over_a_hundred_kills(
     print(f"seed {SEED}, half {half}")
     rnd = Random(SEED * 2 + half)
     place = Place(tmp_path)
-    stop = asyncio.Event()
+    started: list[str] = []
+    killed: Counter[str] = Counter()
     try:
         await place.start_server()
         place.start_worker("tests.system.quick:agent")
         async with place.client() as client:
             witness = Witness(place)
             witnessing = asyncio.create_task(witness.work())
-            starting = asyncio.create_task(starter(client, rnd, stop))
-            killed = await killer(place, rnd, KILLS_EACH)
-            stop.set()
-            started = await starting
+            for _ in range(KILLS_EACH):
+                # Acknowledged, so from here on it may not be lost.
+                started.append((await client.start("endure", plan=plan(rnd))).id)
+                killed[await kill(place, rnd)] += 1
             for run_id in started:
                 async with asyncio.timeout(60):
                     run = await client.wait(run_id)
@@ -93,8 +75,7 @@ async def test_S3_nothing_acknowledged_is_lost_over_a_hundred_kills(
             checked = await witness.check(client, started)
     finally:
         place.close()
-    print(f"{killed}, {len(started)} runs, {checked} acknowledged outcomes checked")
+    print(f"{dict(killed)}, {len(started)} runs, {checked} acknowledged outcomes checked")
     assert sum(killed.values()) == KILLS_EACH
     assert min(killed.values()) >= 10
-    assert len(started) >= 20
     assert checked >= 20

@@ -49,11 +49,13 @@ class Witness:
             worker_id="witness", instance_id="only", kinds=[types_pb2.STEP_KIND_TASK], held=held
         )
         await call.write(
-            worker_pb2.WorkRequest(hello=hello, credits=2, outcomes=self._sent.values())
+            worker_pb2.WorkRequest(hello=hello, credits=1, outcomes=self._sent.values())
         )
         while isinstance(response := await call.read(), worker_pb2.WorkResponse):
             outcomes = self._take(response)
             if outcomes:
+                # Slow enough for the other worker to have its share, and to be killed over it.
+                await asyncio.sleep(0.1)
                 await call.write(worker_pb2.WorkRequest(outcomes=outcomes, credits=len(outcomes)))
 
     def _take(self, response: worker_pb2.WorkResponse) -> list[worker_pb2.Outcome]:

@@ -9,7 +9,10 @@ RELIABILITY.md by their names. The same seed gives the same history, in every pr
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
+from collections.abc import Collection
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import structlog.testing
@@ -68,11 +71,26 @@ def simulate(seed: int, *, setting: Setting | None = None) -> Outcome:
     except (InvariantViolation, Stalled, Spinning) as found:
         raise Failure(seed, *describe(found, world)) from found
     finally:
+        _abandon(loop)
         loop.close()
     for replica in world.replicas:
         world.history.seen.update(replica.store.seen)
     seen = world.history.seen
     return Outcome(seed, world.history.hash, len(world.ledger.order), seen, world.history.lines)
+
+
+def _abandon(loop: VirtualLoop) -> None:
+    """Cancel what a stalled or spinning simulation has left, so that nothing of it outlives its loop."""
+    left = asyncio.all_tasks(loop)
+    for task in left:
+        task.cancel()
+    with suppress(Stalled, Spinning):
+        loop.run_until_complete(_gone(left))
+
+
+async def _gone(tasks: Collection[asyncio.Task[Any]]) -> None:
+    if tasks:
+        await asyncio.wait(tasks)
 
 
 def _no_defect_was_logged(logs: list[Any]) -> None:
