@@ -88,7 +88,7 @@ def _times(worker: WorkerProcess) -> list[float]:
 async def growth(store: str, folder: Path, say: Say, database: Path) -> None:
     """One run of 6,400 steps: what its last 50 cost, at four lengths."""
     marks = [100, 400, 1_600, 6_400]
-    say(f"{'completed steps':<20}{'last 50: ms/step':>18}{'server µs CPU':>16}{'bytes/step':>12}")
+    say(f"{'completed steps':<20}{'last 50: ms/step':>18}{'server µs CPU':>16}{'stored, MB':>12}")
     first: float | None = None
     with running(store, folder) as (server, _):
         async with Client(server.target, token_file=folder / "state/stepwell/token") as client:
@@ -106,11 +106,12 @@ async def growth(store: str, folder: Path, say: Say, database: Path) -> None:
                         ms = (time.perf_counter() - begun[0]) / 50 * 1e3
                         cpu = (cpu_seconds(server.pid) - begun[1]) / 50 * 1e6
                         first = first or ms
-                        size = _stored(database) / seen
-                        say(f"{seen:<20,}{ms:>18.2f}{cpu:>16.0f}{size:>12.0f}  {ms / first:.2f} ×")
+                        size = _stored(database) / 1e6
+                        say(f"{seen:<20,}{ms:>18.2f}{cpu:>16.0f}{size:>12.1f}  {ms / first:.2f} ×")
 
 
 def _stored(database: Path) -> int:
+    """Bytes of the database and its log; the plan of 6,400 tasks is in them from the start."""
     return sum(
         part.stat().st_size for part in database.parent.glob(database.name + "*") if part.is_file()
     )

@@ -122,7 +122,12 @@ async def test_L3_a_lease_that_cannot_be_filled_keeps_its_workers_credit(
     executor.start()
     assert await soon(lambda: faulty.seen["read_payloads:refuse"] > 0)
 
+    refused = faulty.seen["read_payloads:refuse"]
+    await turns(20)
+    assert faulty.seen["read_payloads:refuse"] == refused, "it tries again without a pause"
+
     faulty.faults = Faults()
+    runtime.advance(20)
     assignment = await asyncio.wait_for(port.given.get(), 5)
     name, token = assignment.execution.execution_id, assignment.token
     await say(executor, Delivery(execution_id=name, token=token, result=Completed()))

@@ -120,9 +120,9 @@ class Connection:
             ("grpc.keepalive_permit_without_calls", 1),
             ("grpc.http2.max_pings_without_data", 0),
             # A server that comes back is found soon; how often it is asked is jittered by us.
-            ("grpc.initial_reconnect_backoff_ms", 100),
+            ("grpc.initial_reconnect_backoff_ms", 50),
             ("grpc.min_reconnect_backoff_ms", 1_000),
-            ("grpc.max_reconnect_backoff_ms", 2_000),
+            ("grpc.max_reconnect_backoff_ms", 400),
             # Retries are ours: they know which calls may be repeated.
             ("grpc.enable_retries", 0),
             ("grpc.service_config_disable_resolution", 1),

@@ -45,8 +45,8 @@ from stepwell_client._status import from_rpc_error
 from stepwell_client.execution import AgentRunner
 from stepwell_client.v1 import types_pb2, worker_pb2, worker_pb2_grpc
 
-BACKOFF_SECONDS = 0.1
-BACKOFF_SECONDS_MAX = 1.5
+BACKOFF_SECONDS = 0.05
+BACKOFF_SECONDS_MAX = 1.0
 WELCOME_SECONDS = 10.0
 ACK_SECONDS = 5.0
 """How long a drain waits for the last acknowledgements, and how long Complete may take."""

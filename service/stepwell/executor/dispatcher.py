@@ -211,6 +211,8 @@ class Dispatcher:
             found = await self._payloads.get(*key, assignments.keys_of(assignment))
         except StoreError as error:
             log.warning("a lease could not be filled", run_id=key[1], error=error.message)
+            # Released at once it would be leased again at once, and the store is in trouble already.
+            await self._runtime.sleep(self._timing.poll_ms / 1_000)
             # The worker never hears of it, so it will not grant this credit again.
             self.credit(session, 1)
             self._give_back(key, assignment)

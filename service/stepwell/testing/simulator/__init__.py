@@ -81,11 +81,13 @@ def simulate(seed: int, *, setting: Setting | None = None) -> Outcome:
 
 def _abandon(loop: VirtualLoop) -> None:
     """Cancel what a stalled or spinning simulation has left, so that nothing of it outlives its loop."""
-    left = asyncio.all_tasks(loop)
-    for task in left:
-        task.cancel()
-    with suppress(Stalled, Spinning):
-        loop.run_until_complete(_gone(left))
+    for _ in range(3):
+        left = asyncio.all_tasks(loop)
+        for task in left:
+            task.cancel()
+        # The world tears itself down meanwhile, and cancels whoever waits for that too.
+        with suppress(Stalled, Spinning, asyncio.CancelledError):
+            loop.run_until_complete(_gone(left))
 
 
 async def _gone(tasks: Collection[asyncio.Task[Any]]) -> None:

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-SPINS_MAX = 100_000
+SPINS_MAX = 20_000
 """Turns of the loop in one instant; more than any honest instant needs."""
 
 

@@ -6,6 +6,8 @@ from stepwell.testing.simulator.book import Book
 from stepwell.testing.simulator.violation import InvariantViolation
 from stepwell.testing.simulator.world import World
 
+ROWS_MAX = 40
+"""Of a run's newest executions and events."""
 LINES_MAX = 60
 """Of the history's end; the replay shows all of it with --trace."""
 
@@ -63,13 +65,13 @@ def _dump(book: Book) -> list[str]:
         f"    task {t.task_id} {t.status} attempts {t.attempts} spent {t.spent} {t.result_id}"
         for t in book.tasks.values()
     ]
-    for one in book.executions.values():
+    for one in tuple(book.executions.values())[-ROWS_MAX:]:
         lease, deadline = book.leases.get(one.execution_id), book.deadlines.get(one.execution_id)
         held = f" lease of {lease.worker_id}" if lease is not None else ""
         until = f" until {deadline.from_us}" if deadline is not None else ""
         lines.append(f"    execution {one.execution_id} {one.status}{held}{until}")
     lines += [
         f"    event {e.number} v{e.version} {e.type} {e.execution_id or e.task_id}"
-        for e in book.events[-30:]
+        for e in book.events[-ROWS_MAX:]
     ]
     return lines
