@@ -127,7 +127,7 @@ async def test_progress_and_session_travel_with_the_next_heartbeat_once(
 
     @agent.task
     async def work(ctx: TaskContext) -> None:
-        ctx.session("claude", "s-1")
+        ctx.session("cli-agent", "s-1")
         ctx.heartbeat({"done": 3})
         await asyncio.Event().wait()
 

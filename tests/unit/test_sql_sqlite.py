@@ -288,7 +288,7 @@ async def test_a_person_reads_it_with_sqlite3(tmp_path: Path, store: SqlStore) -
     plan = replace(
         b.plan(), tasks=(TaskSpec(task_id="a", title="Count", role="coder", prompt="count all"),)
     )
-    session = Session(backend="claude", session_id="s-1")
+    session = Session(backend="cli-agent", session_id="s-1")
     first = b.born(
         spec=spec,
         input=Payload(data=b'{"dir": "/src"}'),
@@ -320,8 +320,8 @@ async def test_a_person_reads_it_with_sqlite3(tmp_path: Path, store: SqlStore) -
         assert row(
             "SELECT e.status, e.worker_id, o.prompt, o.response, o.session_id, o.backend"
             " FROM executions e JOIN outcomes o USING (tenant_id, run_id, execution_id)"
-        ) == ("COMPLETED", "worker-1", "how many?", "42", "s-1", "claude")
-        assert row("SELECT backend, session_id, task_id FROM sessions") == ("claude", "s-1", "a")
+        ) == ("COMPLETED", "worker-1", "how many?", "42", "s-1", "cli-agent")
+        assert row("SELECT backend, session_id, task_id FROM sessions") == ("cli-agent", "s-1", "a")
         assert row("SELECT role, content FROM messages") == ("assistant", "hello")
         assert row("SELECT number, type FROM events ORDER BY number DESC") == (
             *(2, "EXECUTION_LEASED"),
