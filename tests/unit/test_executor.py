@@ -476,3 +476,16 @@ async def test_a_run_that_has_ended_is_held_no_longer(world: ExecutorWorld) -> N
     await worker.do_all(world.store)
     await until(lambda: not executor._runs._hot)
     await until(lambda: not executor._runs._echoes)
+
+
+async def test_two_streams_of_one_worker_at_once_leave_one_session(world: ExecutorWorld) -> None:
+    store = FaultyStore(world.store, world.runtime)
+    executor = world.executor(store)
+    first, second = FakeWorker(executor), FakeWorker(executor)
+    store.freeze()
+    attaching = [asyncio.ensure_future(one.attach()) for one in (first, second)]
+    await asyncio.sleep(0)
+    store.thaw()
+    await asyncio.gather(*attaching)
+    assert len(executor.connected) == 1
+    assert first.was_replaced is not second.was_replaced

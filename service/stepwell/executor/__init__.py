@@ -218,13 +218,7 @@ class Executor:
         this very instance that isn't listed never reached it and is released.
         """
         presence = port.presence
-        for session in tuple(self._dispatcher.sessions):
-            if (
-                session.tenant_id == presence.tenant_id
-                and session.port.presence.worker_id == presence.worker_id
-            ):
-                self._dispatcher.remove(session)
-                session.port.replaced()
+        self._evict(presence)
         session = WorkerSession(port)
         leases = await self.store.list_leases(presence.tenant_id, presence.worker_id)
         tokens = {one.token for one in held}
@@ -233,10 +227,21 @@ class Executor:
                 session.holds[lease.run_id, lease.execution_id] = lease.token
             else:
                 self._end_lease(presence, lease)
+        # Another stream of this worker may have come while the store was asked.
+        self._evict(presence)
         self._dispatcher.add(session)
         await self._tell_presence([presence], ttl_ms=self._presence_ttl_ms)
         live = {(lease.run_id, lease.execution_id, lease.token) for lease in leases}
         return session, [(h.run_id, h.execution_id, h.token) in live for h in held]
+
+    def _evict(self, presence: Presence) -> None:
+        for session in tuple(self._dispatcher.sessions):
+            if (
+                session.tenant_id == presence.tenant_id
+                and session.port.presence.worker_id == presence.worker_id
+            ):
+                self._dispatcher.remove(session)
+                session.port.replaced()
 
     def _end_lease(self, presence: Presence, lease: WorkerLease) -> None:
         key = (presence.tenant_id, lease.run_id)
