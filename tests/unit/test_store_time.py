@@ -1,0 +1,29 @@
+"""The store's time as a replica knows it."""
+
+from __future__ import annotations
+
+from stepwell.executor.clock import StoreTime
+from stepwell.testing.runtime import ManualRuntime
+
+HOUR_US = 3_600_000_000
+
+
+def test_a_replica_whose_clock_is_ahead_takes_the_store_s_word() -> None:
+    time = StoreTime(ManualRuntime(start_us=5 * HOUR_US))
+    time.tell(4 * HOUR_US)
+    assert time.now_us() == 4 * HOUR_US
+
+
+def test_once_told_it_never_goes_back() -> None:
+    runtime = ManualRuntime(start_us=HOUR_US)
+    time = StoreTime(runtime)
+    time.tell(2 * HOUR_US)
+    runtime.advance(1_000)
+    time.tell(2 * HOUR_US)
+    assert time.now_us() == 2 * HOUR_US + 1_000_000
+
+
+def test_a_store_that_says_nothing_changes_nothing() -> None:
+    time = StoreTime(ManualRuntime(start_us=HOUR_US))
+    time.tell(0)
+    assert time.now_us() == HOUR_US
