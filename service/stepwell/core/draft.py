@@ -15,11 +15,9 @@ from msgspec.structs import replace
 from stepwell.core.graph import Graph
 from stepwell.core.inputs import Context, Reply, Revoked, Transition
 from stepwell.core.model import (
-    Counts,
     Event,
     Execution,
     ExecutionChange,
-    Failure,
     InputRequest,
     Message,
     Outcome,
@@ -27,11 +25,9 @@ from stepwell.core.model import (
     Plan,
     RequestRecord,
     RunChange,
-    Session,
     Task,
     TaskChange,
     TaskSpec,
-    Usage,
 )
 from stepwell.core.ports import Fence, Lease, OpenExecution, Timer
 from stepwell.core.state import RunState
@@ -46,8 +42,11 @@ _COUNTED = {
 }
 
 
-_EMPTY: tuple[object, ...] = ("", 0, Failure(), Usage(), Session())
-"""What an execution is born with and its event need not say."""
+_BORN_WITH = (
+    *("kind", "task_id", "iteration", "attempt", "queue", "role", "priority"),
+    *("status", "delay_ms", "offered_us"),
+)
+"""What an execution may have at its birth; the rest comes to it later."""
 
 
 class _EventInTheMaking:
@@ -106,6 +105,7 @@ class Draft:
         )
         self._done_events: tuple[Event, ...] = base.events if base else ()
         self._events: list[_EventInTheMaking] = []
+        self._last_event = self.run.last_event
         self._waiting: dict[str, int] = {}
         self._fresh: deque[str] = deque()
         self._runnable: Iterator[str] = iter(state.runnable)
@@ -120,12 +120,12 @@ class Draft:
 
     def event(self, kind: EventType, **fields: Any) -> None:
         """Say that something happened; the changes that follow are its delta."""
-        fields["number"] = self.run.last_event + 1
+        self._last_event += 1
+        fields["number"] = self._last_event
         fields["version"] = self.version
         fields["type"] = kind
         fields["time_us"] = self.context.now_us
         self._events.append(_EventInTheMaking(fields))
-        self.run = replace(self.run, last_event=self.run.last_event + 1)
 
     def change_run(self, **fields: Any) -> None:
         """Change fields of the run's row."""
@@ -154,13 +154,9 @@ class Draft:
             self._fresh.append(task_id)
 
     def add_execution(self, execution: Execution) -> None:
-        """Give birth to an execution; all that isn't empty goes into the event."""
+        """Give birth to an execution; what it is born with goes into the event, but for what is empty."""
         self.executions[execution.execution_id] = execution
-        fields = {
-            name: value
-            for name in ExecutionChange.__struct_fields__
-            if name != "execution_id" and (value := getattr(execution, name)) not in _EMPTY
-        }
+        fields = {name: value for name in _BORN_WITH if (value := getattr(execution, name))}
         self._events[-1].executions[execution.execution_id] = fields
 
     def change_execution(self, execution: Execution, **fields: Any) -> None:
@@ -289,12 +285,12 @@ class Draft:
 
     def _count(self, before: TaskStatus, after: TaskStatus) -> None:
         counts = self.run.counts
-        fields = {name: getattr(counts, name) for name in Counts.__struct_fields__}
-        if before in _COUNTED:
-            fields[_COUNTED[before]] -= 1
-        if after in _COUNTED:
-            fields[_COUNTED[after]] += 1
-        self.change_run(counts=Counts(**fields))
+        fields: dict[str, int] = {}
+        for status, step in ((before, -1), (after, 1)):
+            name = _COUNTED.get(status)
+            if name is not None:
+                fields[name] = getattr(counts, name) + step
+        self.change_run(counts=replace(counts, **fields))
 
     def _tell_dependents(self, task_id: str, step: int) -> None:
         for dependent in self.graph.dependents.get(task_id, ()):
@@ -309,7 +305,7 @@ class Draft:
         """Return what has become of it."""
         if not self.changed:
             return Transition(run=self.state.run, replies=replies)
-        self.run = replace(self.run, version=self.version)
+        self.run = replace(self.run, version=self.version, last_event=self._last_event)
         return Transition(
             run=self.run,
             replies=replies,
