@@ -16,7 +16,7 @@ from stepwell.core.ports import EventPage, FeedEntry, Runtime, Store
 POLL_MS = 1_000
 """How long a watcher that gets no hint waits before it looks by itself."""
 PAGE_EVENTS = 512
-END_LOOK_MS = 250
+END_LOOK_MS = 500
 
 
 class Batch(Record, frozen=True, kw_only=True):
