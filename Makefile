@@ -48,7 +48,7 @@ demo: $(READY) ## a durable agent run on DIR (default: this tree) that survives 
 	@$(PY) -m examples.survey.demo -- "$$DEMO_DIR"
 
 test: $(READY) ## run every test (ARGS='-k lease' selects some)
-	@$(PY) -m pytest -n $(JOBS) $(ARGS)
+	@$(PY) -m pytest -n $(JOBS) --dist worksteal $(ARGS)
 
 simulate: $(READY) ## play SEEDS seeds of the simulator, FROM one on (a soak is SEEDS=1000000)
 	@$(PY) -m stepwell.testing.simulator --from $(FROM) --seeds $(SEEDS)
