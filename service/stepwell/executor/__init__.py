@@ -96,7 +96,6 @@ class Executor:
         timing = Timing(
             poll_ms=self.config.poll_ms,
             hold_ms=self.config.hold_ms,
-            presence_ms=self.config.presence_ms,
             stickiness_ms=self.config.stickiness_ms,
         )
         self._dispatcher = Dispatcher(

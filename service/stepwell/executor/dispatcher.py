@@ -53,8 +53,6 @@ class Timing(NamedTuple):
     poll_ms: int = 1_000
     """The longest time between two claims; hints and due times make it shorter."""
     hold_ms: int = 2_000
-    presence_ms: int = 5_000
-    """How often workers are said to be connected; they are forgotten after three times that."""
     stickiness_ms: int = 100
     """How long eager leases may overtake older ready steps."""
 
