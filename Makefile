@@ -82,7 +82,7 @@ lock: ## pin newer packages in requirements/ (needs uv)
 	@command -v uv >/dev/null || { echo "error: 'make lock' needs uv on the PATH." >&2; exit 1; }
 	@uv pip compile -q --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate \
 	    --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
-	    --no-emit-package stepwell-client --extra uvloop --group dev pyproject.toml \
+	    --no-emit-package stepwell-client --all-extras --group dev pyproject.toml \
 	    -o requirements/dev.txt
 	@uv pip compile -q --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate \
 	    --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \

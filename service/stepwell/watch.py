@@ -63,7 +63,7 @@ class Bells:
             for bell in waiting:
                 bell.set()
 
-    def _ring(self, tenant_id: str, run_id: str) -> None:
+    def _ring(self, tenant_id: str, run_id: str, _version: int) -> None:
         keys = [(tenant_id, run_id), ("", "")] if run_id else tuple(self._bells)
         for key in keys:
             for bell in self._bells.get(key, ()):

@@ -56,7 +56,9 @@ GROUPS: dict[str, Group] = {
     # Floor 4: the two edges, which don't know each other.
     "stepwell.rpc": Group(4, (*SHELL, PROTOCOL)),
     "stepwell_drivers": Group(4, (CORE,)),
-    "stepwell_drivers.remote": Group(4, (CORE, "stepwell.wire", PROTOCOL)),
+    "stepwell_drivers.remote": Group(
+        4, (CORE, "stepwell.wire", "stepwell_drivers.hints", PROTOCOL)
+    ),
     # Floor 5: composition.
     "stepwell.embedded": Group(5, (*SHELL, "stepwell_client")),
     "stepwell.testing": Group(5, (*SHELL, "stepwell.rpc", "stepwell_client")),

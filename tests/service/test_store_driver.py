@@ -151,32 +151,36 @@ async def test_a_token_that_was_changed_is_read_again(world: World) -> None:
 
 async def test_hints_go_on_after_a_restart_and_say_that_some_may_be_missing(world: World) -> None:
     store = await world.open()
-    heard: list[tuple[str, str]] = []
-    store.subscribe(lambda tenant, run: heard.append((tenant, run)))
-    assert await soon(lambda: heard == [("", "")])
+    heard: list[tuple[str, str, int]] = []
+    store.subscribe(lambda *hint: heard.append(hint))
+    assert await soon(lambda: heard == [("", "", 0)])
     first = b.born()
     await world.behind.commit([first])
-    assert await soon(lambda: heard[1:] == [(b.TENANT, b.RUN)])
+    assert await soon(lambda: heard[1:] == [(b.TENANT, b.RUN, 1)])
     heard.clear()
     await world.server.kill()
     await world.behind.commit([b.step(first)])
     await world.restart()
-    assert await soon(lambda: heard == [("", "")])
+    assert await soon(lambda: heard == [("", "", 0)])
 
 
 async def test_E9_hints_that_are_not_read_cost_a_bounded_number_of_names(world: World) -> None:
     subscriber = store_rpc._Subscriber()
     for at in range(3):
-        for _ in range(5):
-            subscriber.hint(b.TENANT, f"r{at}")
+        for version in (1, 3, 2):
+            subscriber.hint(b.TENANT, f"r{at}", version)
     message = await subscriber.next()
     assert message is not None
-    assert [hint.run_id for hint in message.hints] == ["r0", "r1", "r2"]
+    assert [(hint.run_id, hint.version) for hint in message.hints] == [
+        ("r0", 3),
+        ("r1", 3),
+        ("r2", 3),
+    ]
     for at in range(3 * store_rpc.HINTS_MAX):
-        subscriber.hint(b.TENANT, f"r{at}")
+        subscriber.hint(b.TENANT, f"r{at}", at)
     message = await subscriber.next()
     assert message is not None
-    assert [(hint.tenant_id, hint.run_id) for hint in message.hints] == [("", "")]
+    assert [(hint.tenant_id, hint.run_id, hint.version) for hint in message.hints] == [("", "", 0)]
 
 
 async def test_R1_a_closed_door_leaves_no_stream_and_no_task_behind(world: World) -> None:
@@ -186,7 +190,7 @@ async def test_R1_a_closed_door_leaves_no_stream_and_no_task_behind(world: World
     for _ in range(5):
         store = await world.open()
         for _ in range(3):
-            store.subscribe(lambda _tenant, _run: None)
+            store.subscribe(lambda *_hint: None)
         assert await soon(lambda: len(subscribers) == 1)
         await asyncio.gather(store.close(), store.close())
         assert await soon(lambda: not subscribers)

@@ -226,7 +226,7 @@ async def test_a_store_server_takes_large_commits_and_refuses_for_certain_while_
         url = f"grpc://{apart.addresses[0]}?token_file={tmp_path / 'store' / 'token'}"
         store = await open_store(url, runtime=SystemRuntime())
         heard: list[tuple[str, str]] = []
-        store.subscribe(lambda tenant, run: heard.append((tenant, run)))
+        store.subscribe(lambda tenant, run, _version: heard.append((tenant, run)))
         outcomes = [b.outcome(bytes(1_000_000), f"task:{at}#1") for at in range(20)]
         first = b.born(executions=[b.ended(it.execution_id) for it in outcomes])
         assert await verdicts(store, first) == [COMMITTED]

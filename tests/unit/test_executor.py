@@ -475,7 +475,6 @@ async def test_a_run_that_has_ended_is_held_no_longer(world: ExecutorWorld) -> N
     await world.start(executor, chain("a"))
     await worker.do_all(world.store)
     await until(lambda: not executor._runs._hot)
-    await until(lambda: not executor._runs._echoes)
 
 
 async def test_two_streams_of_one_worker_at_once_leave_one_session(world: ExecutorWorld) -> None:

@@ -23,8 +23,9 @@ from stepwell.runtime import SystemRuntime
 from stepwell.testing.conformance import ask
 from stepwell.testing.conformance import builders as b
 from stepwell.testing.runtime import ManualRuntime
-from stepwell_drivers.sql import migrate, open_store, schema, url
-from stepwell_drivers.sql.engine import raw
+from stepwell_drivers.sql import migrate, schema
+from stepwell_drivers.sql.sqlite import open_store, url
+from stepwell_drivers.sql.sqlite.engine import raw
 from stepwell_drivers.sql.store import SqlStore
 
 
@@ -198,8 +199,8 @@ def program(body: str, path: Path) -> subprocess.Popen[str]:
         from stepwell.runtime import SystemRuntime
         from stepwell.testing.conformance import ask
         from stepwell.testing.conformance import builders as b
-        from stepwell_drivers.sql import open_store
-        from stepwell_drivers.sql.lock import FileLock
+        from stepwell_drivers.sql.sqlite import open_store
+        from stepwell_drivers.sql.sqlite.lock import FileLock
         URL = "sqlite:///" + sys.argv[1]
         async def main():
     """
@@ -231,7 +232,7 @@ async def test_wal_and_full_are_what_sqlite_answers(tmp_path: Path) -> None:
 async def test_a_file_system_without_wal_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from stepwell_drivers.sql import engine, opening
+    from stepwell_drivers.sql.sqlite import engine, opening
 
     def weaker(connection: object) -> None:
         driver = engine.raw(connection)  # pyright: ignore[reportArgumentType] - the real one

@@ -26,17 +26,16 @@ from stepwell_drivers.sql import (
     batch,
     claims,
     commits,
-    open_store,
     pages,
     reads,
     step_rows,
-    writer,
     writes,
 )
-from stepwell_drivers.sql.engine import raw, reading_engine
+from stepwell_drivers.sql.sqlite import open_store, writer
+from stepwell_drivers.sql.sqlite.engine import raw, reading_engine
+from stepwell_drivers.sql.sqlite.url import parse
 from stepwell_drivers.sql.statements import Delete, Pick, Query, Update, compiled
 from stepwell_drivers.sql.store import SqlStore
-from stepwell_drivers.sql.url import parse
 
 
 async def opened(path: Path) -> SqlStore:

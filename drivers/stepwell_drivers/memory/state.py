@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from stepwell.core.errors import InvalidArgument
 from stepwell.core.model import Execution, LogEntry
@@ -26,6 +26,7 @@ from stepwell.core.ports import (
 )
 from stepwell.core.states import OPEN, ExecutionStatus, Verdict
 from stepwell_drivers.clock import StoreClock
+from stepwell_drivers.hints import Hints
 from stepwell_drivers.memory.agenda import Agenda, Deadline, Ready
 from stepwell_drivers.memory.rows import ExecutionRow, RunRows, newest_before
 from stepwell_drivers.memory.rows import Lease as LeaseRow
@@ -58,7 +59,7 @@ class State:
         self.clock = StoreClock(runtime)
         self.store_id = runtime.new_id()
         self.doors = 0
-        self.subscribers: list[Callable[[str, str], None]] = []
+        self.hints = Hints()
         self.agenda = Agenda()
         self.runs: dict[tuple[str, str], RunRows] = {}
         self.tenants: dict[str, Tenant] = {}

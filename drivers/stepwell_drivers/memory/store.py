@@ -6,8 +6,7 @@ runs inside the call that caused it.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 from stepwell.core.errors import InvalidArgument, StoreUnavailable
 from stepwell.core.model import LogEntry, Outcome, Plan, Run
@@ -20,6 +19,7 @@ from stepwell.core.ports import (
     EventPage,
     ExecutionPage,
     FeedPage,
+    Hint,
     Loaded,
     LogPage,
     MessagePage,
@@ -33,10 +33,9 @@ from stepwell.core.ports import (
     WorkerLease,
 )
 from stepwell.core.states import Durability, Verdict
+from stepwell_drivers.hints import newest
 from stepwell_drivers.memory.rows import newest_before, page_of
 from stepwell_drivers.memory.state import State
-
-Hint = Callable[[str, str], None]
 
 
 class MemoryStore:
@@ -46,7 +45,7 @@ class MemoryStore:
         self._kept = state
         self._on_last_close = on_last_close
         self._closed = False
-        self._hints: list[Hint] = []
+        self._stops: list[Callable[[], None]] = []
         state.doors += 1
 
     @property
@@ -60,10 +59,12 @@ class MemoryStore:
     async def commit(self, commits: Sequence[Commit]) -> Sequence[CommitResult]:
         state = self._state
         results = [state.commit(commit) for commit in commits]
-        self._tell(
-            (commit.tenant_id, commit.run_id)
-            for commit, result in zip(commits, results, strict=True)
-            if result.verdict is Verdict.COMMITTED
+        state.hints.tell(
+            newest(
+                (commit.tenant_id, commit.run_id, commit.version)
+                for commit, result in zip(commits, results, strict=True)
+                if result.verdict is Verdict.COMMITTED
+            )
         )
         return results
 
@@ -76,13 +77,15 @@ class MemoryStore:
             self._state.put_presence(presence, ttl_ms)
 
     async def append_logs(self, tenant_id: str, run_id: str, entries: Sequence[LogEntry]) -> None:
-        if self._state.append_logs(tenant_id, run_id, entries):
-            self._tell([(tenant_id, run_id)])
+        state = self._state
+        if state.append_logs(tenant_id, run_id, entries):
+            state.hints.tell({(tenant_id, run_id): 0})
 
     async def delete_run(self, tenant_id: str, run_id: str, *, version: int) -> bool:
-        deleted = self._state.delete(tenant_id, run_id, version)
+        state = self._state
+        deleted = state.delete(tenant_id, run_id, version)
         if deleted:
-            self._tell([(tenant_id, run_id)])
+            state.hints.tell({(tenant_id, run_id): 0})
         return deleted
 
     async def claim(self, request: ClaimRequest) -> Claimed:
@@ -204,14 +207,8 @@ class MemoryStore:
     # --- the store itself ---
 
     def subscribe(self, hint: Hint) -> Callable[[], None]:
-        self._hints.append(hint)
-        self._kept.subscribers.append(hint)
-
-        def stop() -> None:
-            if hint in self._hints:
-                self._hints.remove(hint)
-                self._kept.subscribers.remove(hint)
-
+        stop = self._kept.hints.subscribe(hint)
+        self._stops.append(stop)
         return stop
 
     async def describe(self) -> StoreInfo:
@@ -226,23 +223,12 @@ class MemoryStore:
         if self._closed:
             return
         self._closed = True
-        for hint in self._hints:
-            self._kept.subscribers.remove(hint)
-        self._hints.clear()
+        for stop in self._stops:
+            stop()
+        self._stops.clear()
         self._kept.doors -= 1
         if self._kept.doors == 0 and self._on_last_close is not None:
             self._on_last_close()
-
-    def _tell(self, runs: Iterable[tuple[str, str]]) -> None:
-        changed = tuple(dict.fromkeys(runs))
-        for hint in self._kept.subscribers if changed else ():
-            # One call each: a hint that raises keeps nothing from the others.
-            asyncio.get_running_loop().call_soon(self._hint, hint, changed)
-
-    def _hint(self, hint: Hint, changed: Sequence[tuple[str, str]]) -> None:
-        for tenant_id, run_id in changed:
-            if hint in self._kept.subscribers:
-                hint(tenant_id, run_id)
 
 
 def _place(cursor: str) -> int:

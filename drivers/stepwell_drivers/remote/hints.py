@@ -3,39 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from grpc.aio import AioRpcError
 
-from stepwell.core.ports import Runtime
+from stepwell.core.ports import Hint, Runtime
+from stepwell_drivers.hints import ANYTHING, Hints, newest
 from stepwell_drivers.remote.link import Link
 
-Hint = Callable[[str, str], None]
 
-ANYTHING = ("", "")
-"""Any run may have changed."""
-
-
-class Hints:
-    """Who wants to know when a run may have changed. Used on the event loop alone."""
+class RemoteHints:
+    """Those who subscribed, and the stream that is open while there is anyone."""
 
     def __init__(self, link: Link, runtime: Runtime) -> None:
         self._link = link
         self._runtime = runtime
-        self._hints: list[Hint] = []
+        self._hints = Hints()
         self._following: asyncio.Task[None] | None = None
         self._closed = False
 
     def subscribe(self, hint: Hint) -> Callable[[], None]:
         """Call it from now on; returns how to stop."""
-        self._hints.append(hint)
+        stop = self._hints.subscribe(hint)
         if self._following is None and not self._closed:
             self._following = self._runtime.spawn(self._follow(), name="stepwell-store-hints")
-
-        def stop() -> None:
-            if hint in self._hints:
-                self._hints.remove(hint)
-
         return stop
 
     async def close(self) -> None:
@@ -55,8 +46,8 @@ class Hints:
                 async for message in call:
                     failures = 0
                     # Without a run: hints are sent from now on, so some may have been missed.
-                    runs = [(hint.tenant_id, hint.run_id) for hint in message.hints] or [ANYTHING]
-                    self._tell(runs)
+                    told = [(one.tenant_id, one.run_id, one.version) for one in message.hints]
+                    self._hints.tell(newest(told) or ANYTHING)
             except AioRpcError as error:
                 if self._link.fault_of(error).refused:
                     self._link.new_token()
@@ -65,14 +56,3 @@ class Hints:
                 call.cancel()
             failures += 1
             await self._runtime.sleep(self._link.backoff(failures))
-
-    def _tell(self, runs: Sequence[tuple[str, str]]) -> None:
-        loop = asyncio.get_running_loop()
-        for hint in self._hints:
-            # One call each: a hint that raises keeps nothing from the others.
-            loop.call_soon(self._call, hint, runs)
-
-    def _call(self, hint: Hint, runs: Sequence[tuple[str, str]]) -> None:
-        for tenant_id, run_id in runs:
-            if hint in self._hints:
-                hint(tenant_id, run_id)

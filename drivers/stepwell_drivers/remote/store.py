@@ -20,6 +20,7 @@ from stepwell.core.ports import (
     EventPage,
     ExecutionPage,
     FeedPage,
+    Hint,
     Loaded,
     LogPage,
     MessagePage,
@@ -36,7 +37,7 @@ from stepwell.core.ports import (
 from stepwell.wire import fill, to_record
 from stepwell_client.v1 import store_pb2 as pb
 from stepwell_drivers.remote.errors import Fault
-from stepwell_drivers.remote.hints import Hint, Hints
+from stepwell_drivers.remote.hints import RemoteHints
 from stepwell_drivers.remote.link import Link
 from stepwell_drivers.remote.packing import ITEMS_MAX, packed, storable, within
 
@@ -51,7 +52,7 @@ class RemoteStore:
     def __init__(self, link: Link, runtime: Runtime) -> None:
         self._link = link
         self._stub = link.stub
-        self._hints = Hints(link, runtime)
+        self._hints = RemoteHints(link, runtime)
 
     async def _ask(self, method: UnaryUnaryMultiCallable[Q, A], request: Q) -> A:
         """Call what may be called any number of times."""

@@ -1,11 +1,6 @@
-"""The SQL store: `sqlite:///PATH` now; Postgres comes as the same module over another dialect.
+"""The SQL store: one store over two databases, `sqlite:///PATH` and `postgresql://…`.
 
 All SQL is plain functions over a SQLAlchemy connection (`commits`, `writes`, `reads`, `pages`,
-`claims`); `writer`, `readers` and `engine` are how SQLite runs them.
+`claims`), and `dialect` is where the databases differ. How each is connected to and run, and what its
+errors mean, stands in `sqlite` and `postgres`.
 """
-
-from __future__ import annotations
-
-from stepwell_drivers.sql.opening import open_store
-
-__all__ = ["open_store"]

@@ -19,6 +19,7 @@ from stepwell.core.ports import (
     EventPage,
     ExecutionPage,
     FeedPage,
+    Hint,
     Loaded,
     LogPage,
     MessagePage,
@@ -33,9 +34,10 @@ from stepwell.core.ports import (
     WorkerLease,
 )
 from stepwell_drivers.clock import StoreClock
+from stepwell_drivers.hints import Hints, RunKey, newest
 from stepwell_drivers.sql import claims, pages, reads
-from stepwell_drivers.sql.readers import Readers
-from stepwell_drivers.sql.writer import Writer
+from stepwell_drivers.sql.sqlite.readers import Readers
+from stepwell_drivers.sql.sqlite.writer import Writer
 from stepwell_drivers.sql.writes import (
     CommitWork,
     DeleteWork,
@@ -45,45 +47,19 @@ from stepwell_drivers.sql.writes import (
     Work,
 )
 
-Hint = Callable[[str, str], None]
-
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Hints:
-    """Who wants to know when a run may have changed. Used on the event loop alone."""
-
-    def __init__(self) -> None:
-        self._hints: list[Hint] = []
-
-    def subscribe(self, hint: Hint) -> Callable[[], None]:
-        """Call it from now on; returns how to stop."""
-        self._hints.append(hint)
-
-        def stop() -> None:
-            if hint in self._hints:
-                self._hints.remove(hint)
-
-        return stop
-
-    def written(self, works: Sequence[Work]) -> None:
-        """Tell of the runs that these writes changed."""
-        runs: dict[tuple[str, str], None] = {}
-        for work in works:
-            if isinstance(work, CommitWork):
-                runs.update(((one.tenant_id, one.run_id), None) for one in work.commits)
-            elif isinstance(work, LogWork | DeleteWork):
-                runs[work.tenant_id, work.run_id] = None
-        loop = asyncio.get_running_loop()
-        for hint in self._hints if runs else ():
-            # One call each: a hint that raises keeps nothing from the others.
-            loop.call_soon(self._tell, hint, tuple(runs))
-
-    def _tell(self, hint: Hint, runs: Sequence[tuple[str, str]]) -> None:
-        for tenant_id, run_id in runs:
-            if hint in self._hints:
-                hint(tenant_id, run_id)
+def changed_by(works: Sequence[Work]) -> dict[RunKey, int]:
+    """Return the runs that these writes changed, as hints tell of them."""
+    changes: list[tuple[str, str, int]] = []
+    for work in works:
+        if isinstance(work, CommitWork):
+            changes += [(one.tenant_id, one.run_id, one.version) for one in work.commits]
+        elif isinstance(work, LogWork | DeleteWork):
+            changes.append((work.tenant_id, work.run_id, 0))
+    return newest(changes)
 
 
 class SqlStore:

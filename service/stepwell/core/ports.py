@@ -48,6 +48,9 @@ ANY_ROLE = "*"
 
 T = TypeVar("T")
 
+Hint = Callable[[str, str, int], None]
+"""Called with a tenant, a run and the version that it has reached; see `Store.subscribe`."""
+
 
 # --- writing -----------------------------------------------------------------------------------
 
@@ -521,11 +524,12 @@ class Store(Protocol):
         """
         ...
 
-    def subscribe(self, hint: Callable[[str, str], None]) -> Callable[[], None]:
-        """Call `hint(tenant_id, run_id)` when that run may have changed; returns how to stop.
+    def subscribe(self, hint: Hint) -> Callable[[], None]:
+        """Call `hint(tenant_id, run_id, version)` when a run may have changed; returns how to stop.
 
-        Hints may be lost, repeated or late, are never the only source of anything, and are called
-        on the event loop. Empty names: anything may have changed.
+        The version is one that the run has reached; 0: not known, or something beside its commits
+        has changed. Empty names: anything may have changed. Hints may be lost, repeated or late,
+        are never the only source of anything, and are called on the event loop.
         """
         ...
 

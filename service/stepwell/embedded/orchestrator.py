@@ -232,7 +232,7 @@ class Orchestrator:
             return run
         changed = asyncio.Event()
 
-        def hint(tenant_id: str, run_id: str) -> None:
+        def hint(tenant_id: str, run_id: str, _version: int) -> None:
             if (tenant_id, run_id) in (("", ""), (self._tenant_id, self._run_id)):
                 changed.set()
 

@@ -146,9 +146,9 @@ class Dispatcher:
         self._more_ready = True
         self._wake.set()
 
-    def hint(self, tenant_id: str, run_id: str) -> None:
-        """Take a hint of the store; echoes of this replica's own commits are passed over."""
-        if not self._runs.is_echo((tenant_id, run_id)):
+    def hint(self, tenant_id: str, run_id: str, version: int) -> None:
+        """Take a hint of the store; what this replica did itself is no reason to look."""
+        if self._runs.is_news((tenant_id, run_id), version):
             self.wake()
 
     # --- eager leases: the Hands of Runs ------------------------------------------------------------

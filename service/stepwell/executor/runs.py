@@ -60,12 +60,15 @@ class Waiting(NamedTuple):
 class HotRun:
     """A run in this replica's memory."""
 
-    __slots__ = ("busy", "inbox", "state")
+    __slots__ = ("busy", "committing", "inbox", "reached", "state")
 
     def __init__(self) -> None:
         self.state: RunState | None = None
         self.inbox: deque[Waiting] = deque()
         self.busy = False
+        self.committing = False
+        self.reached = 0
+        """The newest version that a hint has told of: known to be stored before it is known here."""
 
 
 class Runs:
@@ -94,7 +97,6 @@ class Runs:
         self._quiet.set()
         self._busy = 0
         self.stats: Counter[str] = Counter()
-        self._echoes: Counter[RunKey] = Counter()
 
     def bind(self, hands: Hands) -> None:
         """Say who gives leases out."""
@@ -143,18 +145,18 @@ class Runs:
         if hot is not None and not hot.busy:
             del self._hot[key]
 
-    def is_echo(self, key: RunKey) -> bool:
-        """Tell whether a hint is only the echo of a commit of this replica; each is passed once.
+    def is_news(self, key: RunKey, version: int) -> bool:
+        """Take a hint; tell whether it may speak of something that this replica did not do itself.
 
-        The hint of no run in particular says that hints were lost: none is waited for any more.
+        A version that is being committed here is no news: if it turns out to be another replica's,
+        the verdict says so.
         """
-        if not key[1]:
-            self._echoes.clear()
-        if key not in self._echoes:
+        hot = self._hot.get(key)
+        if hot is None or hot.state is None or not version:
+            return True
+        if version <= hot.state.run.version + hot.committing:
             return False
-        self._echoes[key] -= 1
-        if not self._echoes[key]:
-            del self._echoes[key]
+        hot.reached = max(hot.reached, version)
         return True
 
     async def quiet(self) -> None:
@@ -186,6 +188,13 @@ class Runs:
             if hot.state is None:
                 hot.state = await self._load(key, inputs)
                 looked = True
+            elif hot.reached > hot.state.run.version:
+                # What would be decided on the older state could not be committed.
+                self.stats["caught_up"] += 1
+                hot.reached = 0
+                await self._moved_on(key, hot)
+                looked = True
+                continue
             state = hot.state
             transition = advance(state, inputs, self._context())
             granted: list[TakeLease] = []
@@ -209,13 +218,14 @@ class Runs:
     ) -> bool:
         state = hot.state
         assert state is not None
-        self._echoes[key] += 1
+        hot.committing = True
         try:
             result = await self._committer.commit(transition.commit(self._runtime.new_id()))
         except BaseException:
-            self.is_echo(key)
             self._take_back(granted)
             raise
+        finally:
+            hot.committing = False
         self._clock.tell(result.now_us)
         self.stats[f"commits_{result.verdict.lower()}"] += 1
         if result.verdict is Verdict.COMMITTED:
@@ -227,7 +237,6 @@ class Runs:
             if state.run.ended and self.on_ended is not None:
                 self.on_ended(*key)
             return True
-        self.is_echo(key)
         self._take_back(granted)
         await self._catch_up(key, hot, result.verdict)
         return False

@@ -292,16 +292,17 @@ class _Subscriber:
     """What one stream has yet to be told: while a message is written, hints are put together."""
 
     def __init__(self) -> None:
-        self._runs: dict[tuple[str, str], None] = {}
+        self._runs: dict[tuple[str, str], int] = {}
         self._wake = asyncio.Event()
         self._ended = False
 
-    def hint(self, tenant_id: str, run_id: str) -> None:
+    def hint(self, tenant_id: str, run_id: str, version: int) -> None:
         """Note that a run may have changed."""
         if len(self._runs) >= HINTS_MAX:
-            self._runs = {("", ""): None}
+            self._runs = {("", ""): 0}
         elif ("", "") not in self._runs:
-            self._runs[tenant_id, run_id] = None
+            key = (tenant_id, run_id)
+            self._runs[key] = max(self._runs.get(key, 0), version)
         self._wake.set()
 
     def end(self) -> None:
@@ -316,8 +317,8 @@ class _Subscriber:
             return None
         self._wake.clear()
         response = pb.StoreSubscribeResponse()
-        for tenant_id, run_id in self._runs:
-            response.hints.add(tenant_id=tenant_id, run_id=run_id)
+        for (tenant_id, run_id), version in self._runs.items():
+            response.hints.add(tenant_id=tenant_id, run_id=run_id, version=version)
         self._runs.clear()
         return response
 

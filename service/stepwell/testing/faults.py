@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import NamedTuple, TypeVar
 
 from stepwell.core.errors import OutcomeUnknown, StoreUnavailable
-from stepwell.core.ports import Commit, CommitResult, Runtime, Store
+from stepwell.core.ports import Commit, CommitResult, Hint, Runtime, Store
 from stepwell.testing.proxy import StoreProxy
 
 T = TypeVar("T")
@@ -77,12 +77,12 @@ class FaultyStore(StoreProxy):
         """Let the held calls go on."""
         self._awake.set()
 
-    def subscribe(self, hint: Callable[[str, str], None]) -> Callable[[], None]:
-        def told(tenant_id: str, run_id: str) -> None:
+    def subscribe(self, hint: Hint) -> Callable[[], None]:
+        def told(tenant_id: str, run_id: str, version: int) -> None:
             if self.faults.lost_hints and self._runtime.random() < self.faults.lost_hints:
                 self.seen["hint:lost"] += 1
             elif not self.dead:
-                hint(tenant_id, run_id)
+                hint(tenant_id, run_id, version)
 
         stop = self.inner.subscribe(told)
         self._stops.append(stop)

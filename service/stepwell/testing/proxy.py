@@ -14,6 +14,7 @@ from stepwell.core.ports import (
     EventPage,
     ExecutionPage,
     FeedPage,
+    Hint,
     Loaded,
     LogPage,
     MessagePage,
@@ -157,7 +158,7 @@ class StoreProxy:
 
     # --- the store itself ---
 
-    def subscribe(self, hint: Callable[[str, str], None]) -> Callable[[], None]:
+    def subscribe(self, hint: Hint) -> Callable[[], None]:
         return self.inner.subscribe(hint)
 
     async def describe(self) -> StoreInfo:

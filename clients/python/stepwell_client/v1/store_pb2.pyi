@@ -400,12 +400,14 @@ class WorkerLease(_message.Message):
     def __init__(self, run_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., token: _Optional[str] = ..., instance_id: _Optional[str] = ...) -> None: ...
 
 class Hint(_message.Message):
-    __slots__ = ("tenant_id", "run_id")
+    __slots__ = ("tenant_id", "run_id", "version")
     TENANT_ID_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
     tenant_id: str
     run_id: str
-    def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ...) -> None: ...
+    version: int
+    def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., version: _Optional[int] = ...) -> None: ...
 
 class StoreCommitRequest(_message.Message):
     __slots__ = ("commits",)

@@ -21,24 +21,30 @@ from stepwell.testing.conformance.harness import Cases, StoreFactory, soon, turn
 class TestHints(Cases):
     """Hints shorten a wait; nothing rests on them."""
 
-    @promises("subscribe", "Call `hint(tenant_id, run_id)` when that run may have changed")
+    @promises("subscribe", "Call `hint(tenant_id, run_id, version)` when a run may have changed")
     @promises("subscribe", "Empty names: anything may have changed.")
+    @promises("subscribe", "The version is one that the run has reached; 0: not known")
     async def test_a_commit_is_hinted_at_on_every_door(
         self, store: Store, open_store: StoreFactory
     ) -> None:
-        heard: dict[str, list[tuple[str, str]]] = {"own": [], "other": []}
-        store.subscribe(lambda tenant, run: heard["own"].append((tenant, run)))
+        heard: dict[str, list[tuple[str, str, int]]] = {"own": [], "other": []}
+        store.subscribe(lambda tenant, run, version: heard["own"].append((tenant, run, version)))
         door = await open_store.join(store)
-        door.subscribe(lambda tenant, run: heard["other"].append((tenant, run)))
-        await ask.must(store, b.born())
-        for names in heard.values():
-            assert await soon(lambda names=names: bool(names))
-            assert set(names) <= {(b.TENANT, b.RUN), ("", "")}
+        door.subscribe(lambda tenant, run, version: heard["other"].append((tenant, run, version)))
+        first = await ask.must(store, b.born())
+        for hints in heard.values():
+            assert await soon(lambda hints=hints: bool(hints))
+            hints.clear()
+        await ask.must(store, b.step(first))
+        for hints in heard.values():
+            assert await soon(lambda hints=hints: bool(hints))
+            # A late one of the first commit may still come.
+            assert set(hints) <= {(b.TENANT, b.RUN, at) for at in (0, 1, 2)} | {("", "", 0)}
 
     @promises("subscribe", "and are called on the event loop.")
     async def test_a_hint_is_called_on_the_event_loop_after_the_commit(self, store: Store) -> None:
         loops: list[asyncio.AbstractEventLoop] = []
-        store.subscribe(lambda _tenant, _run: loops.append(asyncio.get_running_loop()))
+        store.subscribe(lambda _tenant, _run, _version: loops.append(asyncio.get_running_loop()))
         await ask.must(store, b.born())
         assert await soon(lambda: bool(loops))
         assert set(loops) == {asyncio.get_running_loop()}
@@ -46,8 +52,8 @@ class TestHints(Cases):
     @promises("subscribe", "returns how to stop.")
     async def test_a_hint_that_was_stopped_is_silent(self, store: Store) -> None:
         heard: list[str] = []
-        stop = store.subscribe(lambda _tenant, _run: heard.append("stopped"))
-        store.subscribe(lambda _tenant, _run: heard.append("other"))
+        stop = store.subscribe(lambda _tenant, _run, _version: heard.append("stopped"))
+        store.subscribe(lambda _tenant, _run, _version: heard.append("other"))
         commit = await ask.must(store, b.born())
         assert await soon(lambda: len(heard) >= 2)
         await turns()
@@ -61,7 +67,7 @@ class TestHints(Cases):
     @promises("subscribe", "Hints may be lost, repeated or late, are never the only source")
     async def test_S2_a_refused_commit_hides_no_later_hint(self, store: Store) -> None:
         heard: list[tuple[str, str]] = []
-        store.subscribe(lambda tenant, run: heard.append((tenant, run)))
+        store.subscribe(lambda tenant, run, _version: heard.append((tenant, run)))
         first = await ask.must(store, b.born("one"))
         assert await ask.verdicts(store, b.step(first, version=9)) == [Verdict.CONFLICT]
         await ask.must(store, b.born("two"))

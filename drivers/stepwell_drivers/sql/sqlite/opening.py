@@ -13,15 +13,21 @@ from stepwell.core.errors import StoreFull, StoreRefused, StoreUnavailable
 from stepwell.core.ports import Runtime, Store, StoreInfo
 from stepwell.core.states import Durability
 from stepwell_drivers.clock import StoreClock
+from stepwell_drivers.hints import Hints
 from stepwell_drivers.sql import schema
-from stepwell_drivers.sql.engine import make_durable, make_file, reading_engine, writing_engine
-from stepwell_drivers.sql.lock import FileLock
 from stepwell_drivers.sql.migrate import HEAD, check, identify, migrate
-from stepwell_drivers.sql.readers import Readers
+from stepwell_drivers.sql.sqlite.engine import (
+    make_durable,
+    make_file,
+    reading_engine,
+    writing_engine,
+)
+from stepwell_drivers.sql.sqlite.lock import FileLock
+from stepwell_drivers.sql.sqlite.readers import Readers
+from stepwell_drivers.sql.sqlite.url import SqliteUrl, parse
+from stepwell_drivers.sql.sqlite.writer import Writer
 from stepwell_drivers.sql.statements import Query
-from stepwell_drivers.sql.store import Hints, SqlStore
-from stepwell_drivers.sql.url import SqliteUrl, parse
-from stepwell_drivers.sql.writer import Writer
+from stepwell_drivers.sql.store import SqlStore, changed_by
 from stepwell_drivers.sql.writes import TOMBSTONE_US
 
 _newest = (
@@ -57,7 +63,12 @@ async def open_store(url: str, *, runtime: Runtime) -> Store:
         raise
     clock.at_least(opened.last_us + 1)
     hints = Hints()
-    writer = Writer(opened.connection, clock=clock, runtime=runtime, after=hints.written)
+    writer = Writer(
+        opened.connection,
+        clock=clock,
+        runtime=runtime,
+        after=lambda works: hints.tell(changed_by(works)),
+    )
     info = StoreInfo(
         driver="sqlite",
         durability=Durability.POWER,

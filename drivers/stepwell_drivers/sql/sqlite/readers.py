@@ -10,7 +10,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import Connection, Engine
 
-from stepwell_drivers.sql.errors import trouble_of
+from stepwell_drivers.sql.sqlite.errors import trouble_of
 
 READERS = 3
 

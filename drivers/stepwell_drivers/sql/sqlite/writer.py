@@ -18,8 +18,8 @@ from sqlalchemy import Connection
 from stepwell.core.errors import StepwellError, StoreUnavailable
 from stepwell.core.ports import Runtime
 from stepwell_drivers.clock import StoreClock
-from stepwell_drivers.sql.engine import checkpoint, raw, take_back
-from stepwell_drivers.sql.errors import Trouble, trouble_of
+from stepwell_drivers.sql.sqlite.engine import checkpoint, raw, take_back
+from stepwell_drivers.sql.sqlite.errors import Trouble, trouble_of
 from stepwell_drivers.sql.writes import CommitWork, Work, apply_group, sweep
 
 QUEUED_MAX = 20_000

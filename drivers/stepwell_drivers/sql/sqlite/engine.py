@@ -16,7 +16,7 @@ from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.pool import NullPool
 
 from stepwell.core.errors import StoreRefused
-from stepwell_drivers.sql.url import SqliteUrl
+from stepwell_drivers.sql.sqlite.url import SqliteUrl
 
 STATEMENTS_KEPT = 1_024
 """Prepared statements a connection keeps: kinds of rows × powers of two, with room."""

@@ -1,0 +1,353 @@
+"""Which database a `postgresql://` URL names, and how to talk to it: all refusals say what to do.
+
+No refusal repeats a part of the URL that could be a piece of a password that was not percent-encoded.
+The password itself is a callable from here on (asyncpg takes one), so that no `repr` shows it.
+
+Without a host the usual sockets of this machine are tried. On other machines TLS is the default:
+`?sslmode=disable` says that the network between is trusted.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+from urllib.parse import quote, unquote
+
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError
+
+from stepwell.core.errors import StoreRefused
+from stepwell_drivers.sql.postgres.tls import Tls, context_of
+
+SCHEMA = "stepwell"
+"""Of its own: `events` and `tasks` are names that others' tables have too."""
+SCHEMA_CHARS_MAX = 63
+PORT = 5_432
+SOCKETS = ("/run/postgresql", "/var/run/postgresql", "/tmp")  # noqa: S108 - where servers have them
+HOSTS_MAX = 16
+APPLICATION = "stepwell"
+
+_FORMS = (
+    "write postgresql://USER:PASSWORD@HOST:PORT/DATABASE, and percent-encode what isn't a letter or"
+    " a digit in the user and the password"
+)
+_AUTHORITY = re.compile(r"(postgresql://(?:[^/?#]*@)?)([^/?#]*)(.*)", re.DOTALL)
+_HOST = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9._-]{0,251}[A-Za-z0-9_])?")
+_IPV6 = re.compile(r"[0-9A-Fa-f:.]+(%[A-Za-z0-9._-]+)?")
+_PLACE = re.compile(r"(?P<host>\[[^\]]*\]|[^:]*)(?::(?P<port>[0-9]{1,5}))?")
+_SCHEMA = re.compile(r"[a-z_][a-z0-9_]*")
+
+
+class _Number(NamedTuple):
+    """A parameter that is a number."""
+
+    default: int
+    least: int
+    most: int
+
+
+_NUMBERS: dict[str, _Number] = {
+    "connect_timeout_ms": _Number(10_000, 100, 120_000),
+    "idle_in_transaction_timeout_ms": _Number(10_000, 1_000, 600_000),
+    "lock_timeout_ms": _Number(2_000, 10, 60_000),
+    # Two: heartbeats have one of their own.
+    "pool_size": _Number(8, 2, 100),
+    "statement_timeout_ms": _Number(15_000, 100, 600_000),
+}
+_CONNECTION = (
+    "connect_timeout_ms",
+    "host",
+    "passfile",
+    "sslcert",
+    "sslkey",
+    "sslmode",
+    "sslrootcert",
+)
+"""Those that a `listen_url` may have too."""
+_STORE = (
+    "idle_in_transaction_timeout_ms",
+    "listen_url",
+    "lock_timeout_ms",
+    "migrate",
+    "pool_size",
+    "pooler",
+    "schema",
+    "statement_timeout_ms",
+)
+PARAMETERS = tuple(sorted(_CONNECTION + _STORE))
+"""All that may stand behind the `?`. Postgres' own settings could switch off what we promise."""
+
+
+class Secret:
+    """A password that asyncpg may call for, and that shows itself to nobody else."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __call__(self) -> str:
+        return self._text
+
+    def __repr__(self) -> str:
+        return "Secret('***')"
+
+    def __reduce__(self) -> str:
+        raise TypeError("a password is not to be pickled or copied")
+
+
+class PostgresUrl(NamedTuple):
+    """A database that may hold a store, and how it is talked to."""
+
+    connect: dict[str, Any]
+    """Keyword arguments of `asyncpg.connect`."""
+    schema: str
+    pool_size: int
+    """Connections at the most, those for heartbeats and for listening not counted."""
+    pooler: bool
+    """Behind PgBouncer in transaction mode: nothing lasts longer than a transaction."""
+    listen_connect: dict[str, Any] | None
+    """The same for the connection that listens; None: there is none, look at the rows instead."""
+    migrate: bool
+    """False: the schema is looked at and not touched."""
+    statement_timeout_ms: int
+    lock_timeout_ms: int
+    idle_in_transaction_timeout_ms: int
+    shown: str
+    """The URL for people: user, hosts and database, and nothing that could be a secret."""
+
+    def __repr__(self) -> str:
+        return f"PostgresUrl({self.shown!r})"
+
+
+class _Server(NamedTuple):
+    """A host, or the folder of a socket, and a port."""
+
+    host: str
+    port: int
+
+    @property
+    def is_local(self) -> bool:
+        octets = self.host.split(".")
+        loopback = len(octets) == 4 and octets[0] == "127" and all(map(str.isdecimal, octets))
+        return self.host.startswith("/") or loopback or self.host in {"localhost", "::1"}
+
+    @property
+    def shown(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else quote(self.host, safe="/")
+        return f"{host}:{self.port}"
+
+
+class _Parts(NamedTuple):
+    """A URL taken apart, each parameter once."""
+
+    url: URL
+    servers: tuple[_Server, ...]
+    given: dict[str, str]
+
+
+def parse(url: str) -> PostgresUrl:
+    """Return the database that the URL names.
+
+    Raises:
+        StoreRefused: the URL names none, or says something that the store can't do.
+    """
+    parts = _take_apart(url, PARAMETERS)
+    given = parts.given
+    pooler = _choice(given, "pooler", ("", "transaction")) == "transaction"
+    statement_ms = _number(given, "statement_timeout_ms")
+    lock_ms = _number(given, "lock_timeout_ms")
+    idle_ms = _number(given, "idle_in_transaction_timeout_ms")
+    if lock_ms >= statement_ms:
+        raise StoreRefused("lock_timeout_ms must be less than statement_timeout_ms")
+    schema = _schema(given.get("schema", SCHEMA))
+    connect = _connect_arguments(parts)
+    listen: dict[str, Any] | None = None
+    if "listen_url" in given:
+        listen = _connect_arguments(_listen_parts(given["listen_url"]))
+    elif not pooler:
+        listen = dict(connect)
+    if pooler:
+        # A statement that was prepared on one server connection is unknown on the next.
+        connect["statement_cache_size"] = 0
+    else:
+        connect["server_settings"] = connect["server_settings"] | {
+            "statement_timeout": str(statement_ms),
+            "lock_timeout": str(lock_ms),
+            "idle_in_transaction_session_timeout": str(idle_ms),
+        }
+    return PostgresUrl(
+        connect=connect,
+        schema=schema,
+        pool_size=_number(given, "pool_size"),
+        pooler=pooler,
+        listen_connect=listen,
+        migrate=_choice(given, "migrate", ("true", "false")) == "true",
+        statement_timeout_ms=statement_ms,
+        lock_timeout_ms=lock_ms,
+        idle_in_transaction_timeout_ms=idle_ms,
+        shown=_shown(parts, schema),
+    )
+
+
+# --- taking a URL apart ---
+
+
+def _take_apart(url: str, allowed: tuple[str, ...], what: str = "") -> _Parts:
+    """Return the URL's parts; `what` says in messages which URL it is, if not the store's own."""
+    found = _AUTHORITY.fullmatch(url)
+    if found is None:
+        raise StoreRefused(f"{what}this is no URL of a Postgres database; {_FORMS}")
+    before, places, behind = found.groups()
+    if "#" in behind:
+        raise StoreRefused(f"{what}a # has no meaning in this URL; {_FORMS}")
+    path = behind.partition("?")[0]
+    if "@" in path or path.count("/") > 1:
+        raise StoreRefused(f"{what}there is an @ or a / where the database's name is; {_FORMS}")
+    try:
+        # The hosts are read here: make_url knows one of them.
+        parts = make_url(before + behind)
+        encoded = [part or "" for part in (parts.username, parts.password, parts.database)]
+        "".join(encoded).encode()
+    except (ArgumentError, ValueError):
+        raise StoreRefused(f"{what}this is no URL of a Postgres database; {_FORMS}") from None
+    if any("\0" in part for part in encoded):
+        raise StoreRefused(f"{what}user, password and database have no NUL character")
+    if not parts.database:
+        raise StoreRefused(f"{what}the URL names no database; {_FORMS}")
+    given, hosts = _parameters(dict(parts.query), allowed, what)
+    named = [unquote(one) for one in places.split(",")] if places else []
+    servers = tuple(_server(one, what) for one in (*named, *hosts))
+    if len(servers) > HOSTS_MAX:
+        raise StoreRefused(f"{what}more than {HOSTS_MAX} hosts are named")
+    return _Parts(parts, servers or tuple(_Server(one, PORT) for one in SOCKETS), given)
+
+
+def _listen_parts(url: str) -> _Parts:
+    if not url.startswith("postgresql://"):
+        raise StoreRefused(
+            "listen_url must be a postgresql:// URL of its own, percent-encoded as a whole, that"
+            " leads to the server past the pooler"
+        )
+    return _take_apart(url, _CONNECTION, "listen_url: ")
+
+
+def _parameters(
+    found: dict[str, tuple[str, ...] | str], allowed: tuple[str, ...], what: str
+) -> tuple[dict[str, str], list[str]]:
+    """Return the parameters by name, and the hosts among them: only those may come more than once."""
+    unknown = sorted(found.keys() - set(allowed))
+    if unknown:
+        raise StoreRefused(f"{what}{_why_not(unknown[0])}; allowed: {', '.join(allowed)}")
+    hosts = found.pop("host", ())
+    given: dict[str, str] = {}
+    for name, value in found.items():
+        if not isinstance(value, str):
+            raise StoreRefused(f"{what}the URL parameter {name} is given twice")
+        if "\0" in value:
+            raise StoreRefused(f"{what}the URL parameter {name} holds a NUL character")
+        given[name] = value
+    several = (hosts,) if isinstance(hosts, str) else hosts
+    return given, [one for host in several for one in host.split(",")]
+
+
+def _why_not(name: str) -> str:
+    """Return why a parameter isn't taken; the name may be the rest of a password, if it is odd."""
+    if not re.fullmatch(r"[A-Za-z_]{1,40}", name):
+        return "the URL has a parameter that isn't known"
+    if name == "password":
+        return (
+            "a password doesn't stand behind the ?; write it before the @, in a passfile, or in"
+            " PGPASSWORD"
+        )
+    return f"unknown URL parameter {name!r}"
+
+
+def _server(text: str, what: str) -> _Server:
+    """Return the host and port that a piece of the URL names: `HOST`, `HOST:PORT`, `/FOLDER`."""
+    if text.startswith("/"):
+        folder, colon, port = text.rpartition(":")
+        if not colon or not port.isdecimal():
+            folder, port = text, str(PORT)
+        if ".s.PGSQL." not in folder and "\0" not in folder and _is_port(port):
+            return _Server(folder, int(port))
+        raise StoreRefused(f"{what}a Unix socket is named by its folder: ?host=/FOLDER:PORT")
+    found = _PLACE.fullmatch(text)
+    if found is not None:
+        host, port = found["host"], found["port"] or str(PORT)
+        if host.startswith("[") and _IPV6.fullmatch(host[1:-1]) and _is_port(port):
+            return _Server(host[1:-1].lower(), int(port))
+        if _HOST.fullmatch(host) and _is_port(port):
+            return _Server(host.lower(), int(port))
+    raise StoreRefused(f"{what}a host or its port is malformed; {_FORMS}")
+
+
+def _is_port(text: str) -> bool:
+    return len(text) <= 5 and text.isascii() and 0 < int(text) <= 65_535
+
+
+# --- what they mean ---
+
+
+def _connect_arguments(parts: _Parts) -> dict[str, Any]:
+    given, servers = parts.given, parts.servers
+    mode = given.get("sslmode")
+    if mode is None:
+        if "sslrootcert" in given or "sslcert" in given:
+            raise StoreRefused("sslrootcert and sslcert need an sslmode; write sslmode=verify-full")
+        mode = "prefer" if all(one.is_local for one in servers) else "require"
+    files = (given.get(name, "") for name in ("sslrootcert", "sslcert", "sslkey"))
+    arguments: dict[str, Any] = {
+        "host": [one.host for one in servers],
+        "port": [one.port for one in servers],
+        "database": parts.url.database,
+        "ssl": context_of(Tls(mode, *files)),
+        "timeout": _number(given, "connect_timeout_ms") / 1_000,
+        "server_settings": {"application_name": APPLICATION},
+        # Of several, the one that takes writes; of one, a better word than asyncpg's is said later.
+        "target_session_attrs": "any" if len(servers) == 1 else "read-write",
+    }
+    if parts.url.username:
+        arguments["user"] = parts.url.username
+    if parts.url.password:
+        if "passfile" in given:
+            raise StoreRefused("the URL has a password and a passfile; leave one of them out")
+        arguments["password"] = Secret(str(parts.url.password))
+    elif "passfile" in given:
+        arguments["passfile"] = given["passfile"]
+    return arguments
+
+
+def _number(given: dict[str, str], name: str) -> int:
+    number = _NUMBERS[name]
+    value = given.get(name, str(number.default))
+    if value.isascii() and value.isdecimal() and len(value) <= 6:
+        found = int(value)
+        if number.least <= found <= number.most:
+            return found
+    raise StoreRefused(f"{name} must be a number from {number.least} to {number.most}")
+
+
+def _choice(given: dict[str, str], name: str, allowed: tuple[str, str]) -> str:
+    """Return one of two words, the first where nothing was given."""
+    value = given.get(name, allowed[0])
+    if name in given and (value not in allowed or not value):
+        raise StoreRefused(f"{name} must be {' or '.join(one for one in allowed if one)}")
+    return value
+
+
+def _schema(name: str) -> str:
+    reserved = name.startswith("pg_") or name == "information_schema"
+    if _SCHEMA.fullmatch(name) and len(name) <= SCHEMA_CHARS_MAX and not reserved:
+        return name
+    raise StoreRefused(
+        f"schema must be a name of small letters, digits and _, of at most {SCHEMA_CHARS_MAX}"
+        " characters, that doesn't begin with a digit or pg_"
+    )
+
+
+def _shown(parts: _Parts, schema: str) -> str:
+    user = f"{quote(parts.url.username, safe='')}@" if parts.url.username else ""
+    places = ",".join(one.shown for one in parts.servers)
+    query = f"?schema={schema}" if schema != SCHEMA else ""
+    return f"postgresql://{user}{places}/{quote(parts.url.database or '', safe='')}{query}"

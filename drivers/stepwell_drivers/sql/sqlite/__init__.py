@@ -1,0 +1,7 @@
+"""SQLite: one file, one process, one connection that writes in a thread of its own, some that read."""
+
+from __future__ import annotations
+
+from stepwell_drivers.sql.sqlite.opening import open_store
+
+__all__ = ["open_store"]
