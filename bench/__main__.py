@@ -8,8 +8,13 @@ import os
 import tempfile
 from pathlib import Path
 
-from bench import scenarios
+from bench import parked, scenarios
+from bench.backends import NAMES, Backend, opened
+from bench.limits import fsync_per_second
 from stepwell_client import Task
+
+SCENARIOS = ("steps", "growth", "resume", "parked")
+WIDE = "64 runs of 50 steps each"
 
 
 def say(text: str) -> None:
@@ -18,47 +23,71 @@ def say(text: str) -> None:
 
 
 async def main() -> None:
-    """Run the scenarios that were asked for."""
+    """Run the scenarios that were asked for, on one store after the other."""
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
-    parser.add_argument("--store", default="sqlite", help="sqlite or memory")
-    parser.add_argument(
-        "--only", default="steps,growth,resume", help="some of: steps, growth, resume"
-    )
+    known = ", ".join(NAMES)
+    parser.add_argument("--store", default="sqlite", help=f"some of: {known}; grpc:NAME; all")
+    parser.add_argument("--only", default="steps,growth,resume", help=", ".join(SCENARIOS))
+    parser.add_argument("--parked", type=int, default=100_000, help="how many runs wait at most")
     options = parser.parse_args()
     only = set(options.only.split(","))
+    unknown = only - set(SCENARIOS)
+    if unknown:
+        parser.error(f"no scenario {', '.join(sorted(unknown))}; known: {', '.join(SCENARIOS)}")
+    stores = NAMES if options.store == "all" else options.store.split(",")
+    speeds: dict[str, float] = {}
     with tempfile.TemporaryDirectory(prefix="stepwell-bench-") as top:
         folder = Path(top)
         load = os.getloadavg()[0]
-        say(
-            f"{os.cpu_count()} cores, load {load:.1f}; {scenarios.fsync_per_second(folder):.0f} fsyncs/s"
-        )
-        say(f"store: {options.store}; results of 1 KiB that don't compress")
+        say(f"{os.cpu_count()} cores, load {load:.1f}; {fsync_per_second(folder):.0f} fsyncs/s")
+        for name in stores:
+            with opened(name, folder) as backend:
+                say(f"\n=== {name}; results of 1 KiB that don't compress")
+                for limit in backend.limits:
+                    say(f"    {limit}")
+                if "steps" in only:
+                    speeds[name] = await _steps(backend)
+                if "growth" in only:
+                    say("\nDoes a step cost more as its run grows?")
+                    with backend.fresh() as (place, own):
+                        await scenarios.growth(place, own, say)
+                if "resume" in only and backend.keeps:
+                    say("\nkill -9 of the server at step 800 of 1,000")
+                    with backend.fresh() as (place, own):
+                        await scenarios.resume(place.url, own, say)
+                if "parked" in only and backend.keeps:
+                    say("\nDo parked runs cost those that move?")
+                    with backend.fresh() as (place, own):
+                        await parked.parked(place, own, say, most=options.parked)
+    _compare(speeds)
 
-        def fresh(name: str) -> tuple[str, Path, Path]:
-            own = folder / name
-            own.mkdir()
-            path = own / "bench.db"
-            url = "memory://" if options.store == "memory" else f"sqlite:///{path}"
-            return url, own, path
 
-        if "steps" in only:
-            say("\n" + scenarios.HEADER)
-            wide = [Task(f"t{n}") for n in range(500)]
-            for name, runs, plan in (
-                ("one run of 200 steps in a row", 1, scenarios.chain(200)),
-                ("64 runs of 50 steps each", 64, scenarios.chain(50)),
-                ("one run of 500 tasks, 32 at once", 1, wide),
-            ):
-                url, own, _ = fresh(f"steps-{runs}-{len(plan)}")
-                say((await scenarios.measure(url, own, runs, plan)).line(name))
-        if "growth" in only:
-            say("\nDoes a step cost more as its run grows?")
-            url, own, path = fresh("growth")
-            await scenarios.growth(url, own, say, path)
-        if "resume" in only and options.store != "memory":
-            say("\nkill -9 of the server at step 800 of 1,000")
-            url, own, _ = fresh("resume")
-            await scenarios.resume(url, own, say)
+async def _steps(backend: Backend) -> float:
+    say("\n" + scenarios.HEADER)
+    speed = 0.0
+    for name, runs, plan in (
+        ("one run of 200 steps in a row", 1, scenarios.chain(200)),
+        (WIDE, 64, scenarios.chain(50)),
+        ("one run of 500 tasks, 32 at once", 1, [Task(f"t{n}") for n in range(500)]),
+    ):
+        with backend.fresh() as (place, own):
+            figures = await scenarios.measure(place.url, own, runs, plan)
+        say(figures.line(name))
+        if name == WIDE:
+            speed = figures.steps / figures.seconds
+    return speed
+
+
+def _compare(speeds: dict[str, float]) -> None:
+    """Say what a Store service between costs, and how the stores compare."""
+    if len(speeds) < 2:
+        return
+    base = next(iter(speeds))
+    say(f"\n{WIDE}, beside {base}")
+    for name, speed in speeds.items():
+        behind = speeds.get(name.removeprefix("grpc:"), 0.0) if name.startswith("grpc:") else 0.0
+        share = f"   {speed / behind:.0%} of its backend" if behind else ""
+        say(f"  {name:<20}{speed:>9.0f} steps/s{speed / speeds[base]:>8.2f} ×{share}")
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 _TICKS = os.sysconf("SC_CLK_TCK")
-_ADDRESS = re.compile(r"(127\.0\.0\.1:\d+)")
+_ADDRESS = re.compile(r"listens on (127\.0\.0\.1:\d+)")
 
 
 def cpu_seconds(pid: int) -> float:
@@ -57,6 +57,17 @@ class Process:
             except subprocess.TimeoutExpired:
                 self.kill()
 
+    def _wait_for_address(self, seen: int) -> str:
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            found = _ADDRESS.search(self.log.read_text()[seen:])
+            if found:
+                return found[1]
+            if not self.alive():
+                break
+            time.sleep(0.005)
+        raise SystemExit(f"it did not start:\n{self.log.read_text()[seen:][-2000:]}")
+
 
 class ServerProcess(Process):
     """A server on a store; `target` is where it listens."""
@@ -68,16 +79,21 @@ class ServerProcess(Process):
         )
         self.target = self._wait_for_address(seen)
 
-    def _wait_for_address(self, seen: int) -> str:
-        deadline = time.monotonic() + 30
-        while time.monotonic() < deadline:
-            found = _ADDRESS.search(self.log.read_text()[seen:])
-            if found:
-                return found[1]
-            if not self.alive():
-                break
-            time.sleep(0.005)
-        raise SystemExit(f"the server did not start:\n{self.log.read_text()[seen:][-2000:]}")
+
+class StoreProcess(Process):
+    """`stepwell store` on another store; `target` is where it listens, `token` how to get in."""
+
+    def __init__(self, driver: str, folder: Path) -> None:
+        self.token = folder / "token"
+        super().__init__(
+            [
+                *("-m", "stepwell", "store", "--driver", driver, "--port", "0"),
+                *("--token-file", str(self.token)),
+            ],
+            folder,
+            "store",
+        )
+        self.target = self._wait_for_address(0)
 
 
 class WorkerProcess(Process):

@@ -6,12 +6,12 @@ import asyncio
 import json
 import os
 import signal
-import statistics
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from bench.backends import Place
 from bench.processes import ServerProcess, WorkerProcess, cpu_seconds, running
 from stepwell_client import Client, EventType, RunStatus, Task
 
@@ -85,12 +85,12 @@ def _times(worker: WorkerProcess) -> list[float]:
     raise SystemExit("the worker did not say its times")
 
 
-async def growth(store: str, folder: Path, say: Say, database: Path) -> None:
+async def growth(place: Place, folder: Path, say: Say) -> None:
     """One run of 6,400 steps: what its last 50 cost, at four lengths."""
     marks = [100, 400, 1_600, 6_400]
     say(f"{'completed steps':<20}{'last 50: ms/step':>18}{'server µs CPU':>16}{'stored, MB':>12}")
     first: float | None = None
-    with running(store, folder) as (server, _):
+    with running(place.url, folder) as (server, _):
         async with Client(server.target, token_file=folder / "state/stepwell/token") as client:
             handle = await client.start(plan=chain(marks[-1]))
             seen = 0
@@ -106,8 +106,8 @@ async def growth(store: str, folder: Path, say: Say, database: Path) -> None:
                         ms = (time.perf_counter() - begun[0]) / 50 * 1e3
                         cpu = (cpu_seconds(server.pid) - begun[1]) / 50 * 1e6
                         first = first or ms
-                        size = _stored(database) / 1e6
-                        say(f"{seen:<20,}{ms:>18.2f}{cpu:>16.0f}{size:>12.1f}  {ms / first:.2f} ×")
+                        size = f"{_stored(place.database) / 1e6:.1f}" if place.database else "–"
+                        say(f"{seen:<20,}{ms:>18.2f}{cpu:>16.0f}{size:>12}  {ms / first:.2f} ×")
 
 
 def _stored(database: Path) -> int:
@@ -148,17 +148,3 @@ async def resume(store: str, folder: Path, say: Say) -> None:
     finally:
         worker.stop()
         server.stop()
-
-
-def fsync_per_second(folder: Path) -> float:
-    """Return how many appends of 4 KiB this machine can make durable in a second, one by one."""
-    path = folder / "fsync"
-    times: list[float] = []
-    with path.open("wb", buffering=0) as file:
-        for _ in range(200):
-            begun = time.perf_counter()
-            file.write(os.urandom(4096))
-            os.fsync(file.fileno())
-            times.append(time.perf_counter() - begun)
-    path.unlink()
-    return 1 / statistics.median(times)
