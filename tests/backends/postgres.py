@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import pwd
-import shutil
 import signal
 import subprocess
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self
-from urllib.parse import quote
 
-import asyncpg
-
-from tests.backends import ports
-from tests.backends.apart import apart
 from tests.backends.binaries import postgres_bin, postgres_user
-from tests.backends.child import Child, NotStarted, drop_folder, new_folder
+from tests.backends.child import Child, NotStarted, becoming, drop_folder, memory_folder, new_folder
+from tests.backends.postgres_client import ROLE, PostgresClient
+from tests.backends.server import Server
 from tests.backends.tls import Certificates
-
-ROLE = "stepwell"
-START_TRIES_MAX = 5
 
 # What a test server can do without: little memory, no work that nobody asked for.
 QUIET: dict[str, str] = {
@@ -32,16 +23,16 @@ QUIET: dict[str, str] = {
     # In the data folder instead of /dev/shm: it goes with the folder, and containers have little.
     "dynamic_shared_memory_type": "mmap",
     "max_wal_size": "1GB",
-    "wal_init_zero": "off",
     "log_min_messages": "warning",
     "logging_collector": "off",
+    # Nobody is asked for a password there, so nobody else may come in.
+    "unix_socket_permissions": "0700",
 }
 
 _initialised: dict[int, Path] = {}
-_numbers = itertools.count(1)
 
 
-def own(path: Path) -> None:
+def hand_over(path: Path) -> None:
     """Gives a file or folder to whom Postgres runs as."""
     user = postgres_user()
     if user is not None:
@@ -51,18 +42,15 @@ def own(path: Path) -> None:
 
 def run_tool(version: int, name: str, *arguments: str | Path) -> None:
     """Runs one of Postgres' programs as its user; what it said is in the error."""
-    user = postgres_user()
     done = subprocess.run(
         [postgres_bin(version) / name, *arguments],
-        user=user,
-        group=None if user is None else pwd.getpwnam(user).pw_gid,
-        extra_groups=None if user is None else [],
         cwd="/",
         env={"PATH": "/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC"},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         check=False,
+        **becoming(postgres_user()),
     )
     if done.returncode != 0:
         raise NotStarted(f"{name} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
@@ -71,8 +59,8 @@ def run_tool(version: int, name: str, *arguments: str | Path) -> None:
 def _initialised_data(version: int) -> Path:
     """A data folder just made, to be copied: a tenth of the time of another `initdb`."""
     if version not in _initialised:
-        folder = new_folder(f"pg{version}-init")
-        own(folder)
+        folder = new_folder(f"pg{version}-init", memory_folder())
+        hand_over(folder)
         run_tool(
             version,
             "initdb",
@@ -83,17 +71,27 @@ def _initialised_data(version: int) -> Path:
     return _initialised[version]
 
 
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
 def _copy(source: Path, target: Path) -> None:
-    """`cp -a` keeps owners and modes, and shares blocks where the file system can."""
-    subprocess.run(["cp", "-a", "--reflink=auto", source, target], check=True)
+    """`cp -a` keeps owners and modes; what is only zeros takes no room, nor time."""
+    subprocess.run(["cp", "-a", "--reflink=auto", "--sparse=always", source, target], check=True)
 
 
-class Postgres:
+class Postgres(PostgresClient, Server):
     """One server in a folder of its own, on a private socket and a loopback port.
 
     `password` is asked for over TCP (scram-sha-256); without one anybody is let in. Over the
-    private socket nobody is asked. With `tls` (17 only) TCP is refused without it.
+    private socket nobody is asked. With `tls` (17 only) TCP is refused without it. `settings` are
+    the server's own; `inside` is the folder for its folder, on another disk maybe. Without
+    `fsync` it needs none, and lives in memory where there is room.
     """
+
+    # A fast shutdown: open transactions are rolled back.
+    stop_signal = signal.SIGINT
+    port_taken = "could not bind"
 
     def __init__(
         self,
@@ -105,26 +103,31 @@ class Postgres:
         password: str | None = None,
         tls: bool = False,
         settings: Mapping[str, str] | None = None,
-        folder: Path | None = None,
+        inside: Path | None = None,
         standby_of: Postgres | None = None,
     ) -> None:
+        Server.__init__(
+            self,
+            f"pg{version}",
+            inside=inside or (None if fsync else memory_folder()),
+            settings={
+                **QUIET,
+                "fsync": "on" if fsync else "off",
+                "synchronous_commit": synchronous_commit,
+                "max_connections": str(max_connections),
+                **(settings or {}),
+            },
+        )
         self.version = version
         self.password = password
-        self.folder = new_folder(f"pg{version}") if folder is None else folder
         self.data = self.folder / "data"
-        self.log = self.folder / "postgres.log"
         self.certificates: Certificates | None = None
-        self.settings: dict[str, str] = {
-            **QUIET,
-            "fsync": "on" if fsync else "off",
-            "synchronous_commit": synchronous_commit,
-            "max_connections": str(max_connections),
-            **(settings or {}),
-        }
-        self.port = ports.reserve()
+        self.host = "127.0.0.1"
+        self.admin_host = str(self.folder)
         self.proof = ""
-        self._child: Child | None = None
-        own(self.folder)
+        # A standby has its roles from the server that it follows.
+        self._password_set = standby_of is not None
+        hand_over(self.folder)
         if standby_of is None:
             _copy(_initialised_data(version), self.data)
         else:
@@ -140,7 +143,8 @@ class Postgres:
 
     def _set_up_tls(self) -> None:
         self.certificates = Certificates(self.folder / "tls")
-        own(self.certificates.key)
+        self.tls = self.certificates.client_context()
+        hand_over(self.certificates.key)
         self.settings |= {
             "ssl": "on",
             "ssl_cert_file": str(self.certificates.certificate),
@@ -156,48 +160,15 @@ class Postgres:
         )
 
     def _write_settings(self) -> None:
-        lines = [f"{key} = '{value}'\n" for key, value in self.settings.items()]
+        lines = [f"{key} = {_literal(value)}\n" for key, value in self.settings.items()]
         (self.data / "postgresql.conf").write_text("".join(lines))
 
-    # Its life
-
-    @property
-    def pid(self) -> int:
-        return self._alive.pid
-
-    @property
-    def _alive(self) -> Child:
-        assert self._child is not None, "not started"
-        return self._child
-
-    @property
-    def running(self) -> bool:
-        return self._child is not None and self._child.running
-
-    def start(self) -> Self:
-        """Starts it and proves that it is this one that answers; a second call does nothing."""
-        if self.running:
-            return self
-        first = self._child is None
-        for left in reversed(range(START_TRIES_MAX)):
-            try:
-                self._start_once()
-                break
-            except NotStarted as error:
-                # Before anybody was told the port, another one is as good.
-                if not first or not left or "could not bind" not in str(error):
-                    raise
-                ports.release(self.port)
-                self.port = ports.reserve()
-        if first and self.password is not None and not self.is_standby():
-            self.execute(f"ALTER ROLE {ROLE} PASSWORD '{self.password}'")
-        return self
-
-    def _start_once(self) -> None:
+    def _launch(self) -> Child:
         self._write_settings()
+        # What a killed one left says that it is ready, and the pid may be somebody else's by now.
         (self.data / "postmaster.pid").unlink(missing_ok=True)
         self.proof = f"stepwell-{uuid.uuid4().hex}"
-        self._child = Child(
+        return Child(
             [
                 str(postgres_bin(self.version) / "postgres"),
                 *("-D", str(self.data), "-p", str(self.port), "-k", str(self.folder)),
@@ -207,10 +178,8 @@ class Postgres:
             log=self.log,
             user=postgres_user(),
         )
-        self._child.wait_until(self._says_ready, f"Postgres {self.version}")
-        self.prove()
 
-    def _says_ready(self) -> bool:
+    def _ready(self) -> bool:
         """The eighth line of the pid file is the postmaster's own word on its state."""
         try:
             lines = (self.data / "postmaster.pid").read_text().splitlines()
@@ -219,10 +188,11 @@ class Postgres:
         return len(lines) > 7 and lines[7].strip() in ("ready", "standby")
 
     def prove(self) -> None:
-        """Both ways in lead to this very process: it knows its folder and today's password."""
-        for host in (str(self.folder), "127.0.0.1"):
-            if host == "127.0.0.1" and (self.password is not None or self.certificates):
-                continue
+        """Both ways in lead to this very process: it knows its folder and this start's word."""
+        if not self._password_set and self.password is not None:
+            self.execute(f"ALTER ROLE {ROLE} PASSWORD {_literal(self.password)}")
+            self._password_set = True
+        for host in (self.admin_host, self.host):
             rows = self.fetch(
                 "SELECT current_setting('data_directory'), current_setting('cluster_name')",
                 host=host,
@@ -230,103 +200,6 @@ class Postgres:
             found = tuple(rows[0])
             if found != (str(self.data), self.proof):
                 raise NotStarted(f"another Postgres answers at {host}:{self.port}: {found}")
-
-    def stop(self) -> None:
-        """A fast shutdown: open transactions are rolled back, and all is flushed."""
-        if self._child is not None:
-            self._child.stop(signal.SIGINT)
-
-    def kill(self) -> None:
-        """SIGKILL to all of it at once; what was flushed is there after the next start."""
-        self._alive.kill()
-
-    def restart(self, *, kill: bool = False, settings: Mapping[str, str] | None = None) -> None:
-        """Down and up again at the same place, with its data, and changed settings if given."""
-        if kill:
-            self.kill()
-        else:
-            self.stop()
-        self.settings |= settings or {}
-        self.start()
-
-    def freeze(self) -> None:
-        """SIGSTOP: connections stay open, new ones are taken by the kernel, nobody answers."""
-        self._alive.freeze()
-
-    def thaw(self) -> None:
-        self._alive.thaw()
-
-    def close(self) -> None:
-        """Its end, with its folder and its port."""
-        if self._child is not None:
-            self._child.kill()
-        drop_folder(self.folder)
-        ports.release(self.port)
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    # What is in it
-
-    def url(
-        self,
-        database: str = "postgres",
-        *,
-        user: str = ROLE,
-        password: str | None = None,
-        socket: bool = False,
-        port: int | None = None,
-        scheme: str = "postgresql",
-        **options: str,
-    ) -> str:
-        """How to reach a database: over TCP, or its private socket; `port` may be a proxy's."""
-        secret = self.password if password is None else password
-        who = quote(user, safe="") + ("" if secret is None else f":{quote(secret, safe='')}")
-        if socket:
-            options = {"host": str(self.folder), "port": str(port or self.port), **options}
-        query = "&".join(f"{key}={quote(value)}" for key, value in options.items())
-        where = "" if socket else f"127.0.0.1:{port or self.port}"
-        return f"{scheme}://{who}@{where}/{quote(database)}" + (query and f"?{query}")
-
-    def fetch(
-        self, sql: str, *arguments: object, database: str = "postgres", host: str | None = None
-    ) -> list[asyncpg.Record]:
-        """Rows of one statement, over a connection of its own."""
-
-        async def ask() -> list[asyncpg.Record]:
-            connection: Any = await asyncpg.connect(
-                host=host or str(self.folder),
-                port=self.port,
-                user=ROLE,
-                database=database,
-                ssl=False,
-                timeout=30,
-            )
-            try:
-                return await connection.fetch(sql, *arguments)
-            finally:
-                await connection.close()
-
-        return apart(ask)
-
-    def execute(self, sql: str, *arguments: object, database: str = "postgres") -> None:
-        self.fetch(sql, *arguments, database=database)
-
-    def new_database(self, *, template: str = "template0") -> str:
-        """The name of a database just made; a template of one's own must have no connections."""
-        name = f"test_{os.getpid()}_{next(_numbers)}"
-        self.execute(f'CREATE DATABASE "{name}" TEMPLATE "{template}"')
-        return name
-
-    def drop_database(self, name: str) -> None:
-        """Connections that are left are cut."""
-        self.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
-
-    def is_standby(self) -> bool:
-        return (self.data / "standby.signal").exists()
 
     def standby(self, **settings: str) -> Postgres:
         """A second server that follows this one and takes no writes; not started yet."""
@@ -349,4 +222,4 @@ class Postgres:
 def forget_initialised() -> None:
     """Drops what was kept to be copied."""
     while _initialised:
-        shutil.rmtree(_initialised.popitem()[1].parent, ignore_errors=True)
+        drop_folder(_initialised.popitem()[1].parent)

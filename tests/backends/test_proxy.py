@@ -1,0 +1,251 @@
+"""The proxy: what it loses, cuts and holds back is known to the byte."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+from redis.asyncio import Redis as Client
+from redis.exceptions import ConnectionError as Cut
+
+from tests.backends.child import until
+from tests.backends.postgres import Postgres
+from tests.backends.proxy import Proxy
+from tests.backends.redis import Redis
+from tests.backends.tls import Certificates
+
+LONG_S = 30
+
+
+@pytest.fixture
+async def client(redis: Redis, redis_proxy: Proxy) -> AsyncIterator[Client]:
+    """One connection, and no second try."""
+    # What the library says of itself at first is not what the tests count.
+    options: dict[str, Any] = {"retry": None, "driver_info": None, "protocol": 2}
+    client = Client(port=redis_proxy.port, single_connection_client=True, **options)
+    await client.ping()
+    yield client
+    await client.aclose()
+
+
+async def closed(writer: asyncio.StreamWriter) -> None:
+    writer.close()
+    with contextlib.suppress(OSError):
+        await writer.wait_closed()
+
+
+async def test_it_passes_on_what_it_gets(redis_proxy: Proxy, client: Client) -> None:
+    long = b"x" * 1_000_000
+
+    await client.set("key", long)
+
+    assert await client.get("key") == long
+    assert min(redis_proxy.passed_up, redis_proxy.passed_down) > len(long)
+    assert (redis_proxy.accepted, redis_proxy.open_lines, redis_proxy.fired) == (1, 1, 0)
+
+
+async def test_a_reply_is_lost_and_what_was_asked_is_done(
+    redis: Redis, redis_proxy: Proxy, client: Client
+) -> None:
+    redis_proxy.lose_reply_to(b"the-second")
+    await client.set("key", "the-first")
+
+    with pytest.raises(Cut):
+        await client.set("key", "the-second")
+    await redis_proxy.settled()
+
+    assert redis.execute("GET", "key") == "the-second"
+    # Once only.
+    await client.set("key", "the-second")
+    assert redis_proxy.fired == 1
+
+
+async def test_a_request_is_cut_before_it_is_sent_on(
+    redis: Redis, redis_proxy: Proxy, client: Client
+) -> None:
+    redis_proxy.cut_before(b"the-second")
+    await client.set("key", "the-first")
+
+    with pytest.raises(Cut):
+        await client.set("key", "the-second")
+
+    assert redis.execute("GET", "key") == "the-first"
+
+
+async def test_a_commit_is_done_and_its_answer_lost(
+    postgres: Postgres, postgres_database: str, postgres_proxy: Proxy
+) -> None:
+    url = postgres.url(postgres_database, port=postgres_proxy.port)
+    connection: Any = await asyncpg.connect(url, ssl=False)
+    await connection.execute("CREATE TABLE done (n int)")
+    postgres_proxy.lose_reply_to(b"COMMIT")
+
+    with pytest.raises((asyncpg.PostgresConnectionError, asyncpg.InterfaceError, OSError)):
+        async with connection.transaction():
+            await connection.execute("INSERT INTO done VALUES (1)")
+    await postgres_proxy.settled()
+
+    assert postgres.fetch("SELECT n FROM done", database=postgres_database)[0][0] == 1
+
+
+async def test_a_commit_is_cut_before_it_is_sent_on(
+    postgres: Postgres, postgres_database: str, postgres_proxy: Proxy
+) -> None:
+    url = postgres.url(postgres_database, port=postgres_proxy.port)
+    connection: Any = await asyncpg.connect(url, ssl=False)
+    await connection.execute("CREATE TABLE done (n int)")
+    postgres_proxy.cut_before(b"COMMIT")
+
+    with pytest.raises((asyncpg.PostgresConnectionError, asyncpg.InterfaceError, OSError)):
+        async with connection.transaction():
+            await connection.execute("INSERT INTO done VALUES (1)")
+
+    assert postgres.fetch("SELECT n FROM done", database=postgres_database) == []
+
+
+async def test_a_pattern_may_come_in_two_pieces(redis: Redis, redis_proxy: Proxy) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", redis_proxy.port)
+    redis_proxy.lose_reply_to(b"key value")
+    writer.write(b"SET key")
+    await writer.drain()
+    await redis_proxy.until_sent(len(b"SET key"))
+    writer.write(b" value\r\n")
+
+    assert await reader.read() == b""
+    await redis_proxy.settled()
+
+    assert redis.execute("GET", "key") == "value"
+    await closed(writer)
+
+
+async def test_so_many_bytes_are_sent_and_not_one_more(redis: Redis, redis_proxy: Proxy) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", redis_proxy.port)
+    redis_proxy.cut_after_sent(len(b"SET a 1\r\n"))
+
+    writer.write(b"SET a 1\r\nSET b 2\r\n")
+    assert await reader.read() == b""
+    await redis_proxy.settled()
+
+    assert redis.execute("MGET", "a", "b") == ["1", None]
+    assert (redis_proxy.passed_up, redis_proxy.fired) == (9, 1)
+    await closed(writer)
+
+
+async def test_so_many_bytes_are_received_and_not_one_more(
+    redis: Redis, redis_proxy: Proxy
+) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", redis_proxy.port)
+    redis_proxy.cut_after_received(7)
+
+    writer.write(b"SET a 1\r\nSET b 2\r\n")
+    assert await reader.read() == b"+OK\r\n+O"
+    await redis_proxy.settled()
+
+    assert redis.execute("MGET", "a", "b") == ["1", "2"]
+    await closed(writer)
+
+
+async def test_replies_vanish_until_the_line_is_lost(
+    redis: Redis, redis_proxy: Proxy, client: Client
+) -> None:
+    redis_proxy.swallow_replies()
+    asked = asyncio.ensure_future(client.set("key", "value"))
+    await redis_proxy.until_sent(redis_proxy.passed_up + 1)
+    await asyncio.to_thread(until, lambda: redis.execute("EXISTS", "key") == 1, LONG_S)
+    assert not asked.done()
+
+    redis_proxy.lose_lines()
+
+    with pytest.raises(Cut):
+        await asked
+    await redis_proxy.settled()
+    assert await client.get("key") == b"value"
+
+
+async def test_open_connections_are_cut_and_new_ones_are_taken(
+    redis_proxy: Proxy, client: Client
+) -> None:
+    assert redis_proxy.cut() == 1
+
+    with pytest.raises(Cut):
+        await client.ping()
+    assert await client.ping()
+    assert redis_proxy.accepted == 2
+
+
+async def test_a_cut_may_be_a_reset(redis_proxy: Proxy) -> None:
+    redis_proxy.reset = True
+    reader, writer = await asyncio.open_connection("127.0.0.1", redis_proxy.port)
+    writer.write(b"PING\r\n")
+    assert await reader.readline() == b"+PONG\r\n"
+
+    redis_proxy.cut()
+
+    with pytest.raises(ConnectionResetError):
+        await reader.read()
+    await closed(writer)
+
+
+async def test_new_connections_are_refused_and_open_ones_go_on(
+    redis_proxy: Proxy, client: Client
+) -> None:
+    await redis_proxy.refuse()
+    assert await client.ping()
+    with pytest.raises(ConnectionRefusedError):
+        await asyncio.open_connection("127.0.0.1", redis_proxy.port)
+
+    await redis_proxy.accept()
+
+    _, writer = await asyncio.open_connection("127.0.0.1", redis_proxy.port)
+    await closed(writer)
+
+
+async def test_nothing_moves_while_it_is_frozen(
+    redis: Redis, redis_proxy: Proxy, client: Client
+) -> None:
+    redis_proxy.freeze()
+    asked = asyncio.ensure_future(client.set("key", "value"))
+    await asyncio.wait([asked], timeout=0.05)
+    assert not asked.done()
+    assert redis.execute("GET", "key") is None
+
+    redis_proxy.thaw()
+
+    assert await asked
+
+
+async def test_each_chunk_waits_its_delay(redis_proxy: Proxy, client: Client) -> None:
+    loop = asyncio.get_running_loop()
+    redis_proxy.delay_s = 0.05
+    start = loop.time()
+
+    await client.ping()
+
+    # There, and back.
+    assert loop.time() - start >= 0.1
+    redis_proxy.heal()
+    assert redis_proxy.delay_s == 0
+
+
+async def test_it_speaks_tls_for_a_server_that_does_not(redis: Redis, tmp_path: Path) -> None:
+    certificates = Certificates(tmp_path / "tls")
+    async with Proxy(redis.port, certificates=certificates) as proxy:
+        authority = str(certificates.authority)
+        url = redis.url(port=proxy.port, scheme="rediss", ssl_ca_certs=authority)
+        async with Client.from_url(url) as client:
+            assert await client.ping()
+        async with Client.from_url(url.replace("rediss", "redis").partition("/?")[0]) as plain:
+            with pytest.raises(Cut):
+                await plain.ping()
+
+
+async def test_a_server_that_is_down_looks_like_a_cut(redis: Redis) -> None:
+    async with Proxy(Path("/nonexistent/s")) as proxy:
+        reader, writer = await asyncio.open_connection("127.0.0.1", proxy.port)
+        assert await reader.read() == b""
+        await closed(writer)
