@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from bench.limits import pgbench_commits, redis_writes
 from bench.processes import StoreProcess
-from tests.backends.cluster import Cluster
+from tests.backends.cluster import RedisCluster
 from tests.backends.postgres import Postgres
 from tests.backends.redis import Redis
 
@@ -83,7 +83,7 @@ def opened(name: str, folder: Path) -> Iterator[Backend]:
             backend.limits = redis_writes(single, pipelined=(1, 64))
             yield backend
         elif kind == "cluster":
-            cluster = stack.enter_context(Cluster())
+            cluster = stack.enter_context(RedisCluster())
             yield Backend(name, own, lambda: _flushed(cluster))
         else:
             raise SystemExit(f"no store {name!r}; known: {', '.join(NAMES)}, and grpc:NAME")
@@ -93,6 +93,6 @@ def _in_file(path: Path) -> Place:
     return Place(f"sqlite:///{path}", path)
 
 
-def _flushed(server: Redis | Cluster) -> Place:
+def _flushed(server: Redis | RedisCluster) -> Place:
     server.flush()
     return Place(server.url())

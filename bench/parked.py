@@ -46,9 +46,13 @@ async def parked(place: Place, folder: Path, say: Say, *, most: int) -> None:
         finally:
             await store.close()
         there = mark
-        figures = [claim, *await _starts(place, folder / str(mark))]
+        own = folder / str(mark)
+        await asyncio.to_thread(own.mkdir)
+        figures = [claim, *await _starts(place, own)]
         first = first or figures
-        cells = [f"{ms:>14.2f} {ms / base:>5.2f} ×" for ms, base in zip(figures, first, strict=True)]
+        cells = [
+            f"{ms:>14.2f} {ms / base:>5.2f} ×" for ms, base in zip(figures, first, strict=True)
+        ]
         say(f"{mark:<16,}" + " ".join(cells))
 
 
@@ -99,7 +103,6 @@ async def _claims(store: Store) -> float:
 
 async def _starts(place: Place, folder: Path) -> tuple[float, float]:
     """Return the medians of StartRun, and of a run of one step from its start to its end."""
-    folder.mkdir()
     starts: list[float] = []
     wholes: list[float] = []
     with running(place.url, folder) as (server, _):

@@ -20,6 +20,10 @@ Shared by a test process, one of each kind, up again if a test left it down, sto
     postgres_server(18, fsync=True).new_database()
     redis_server("redis", appendfsync="always").flush()
 
+Also: `cluster.RedisCluster`, `pgbouncer.PgBouncer`, `proxy.Proxy` (faults between client and server),
+and `fixtures` for pytest. What a test shares lives in memory where there is room; for figures make
+a server of your own.
+
 All calls are plain ones that block for as long as they take (`asyncio.to_thread` where a loop must
 go on). Nothing outlives the process that started it, however that ends. A server proves that it is
 the one that answers before `start` returns.

@@ -1,5 +1,9 @@
 """The servers themselves are what is tested here."""
 
+from __future__ import annotations
+
+import pytest
+
 from tests.backends.fixtures import (
     backends,
     bouncer,
@@ -11,6 +15,7 @@ from tests.backends.fixtures import (
     redis_proxy,
     valkey,
 )
+from tests.backends.shared import POSTGRES_URL, REDIS_URL
 
 __all__ = [
     "backends",
@@ -23,3 +28,10 @@ __all__ = [
     "redis_proxy",
     "valkey",
 ]
+
+
+@pytest.fixture(autouse=True)
+def ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Servers of ours, also where one's own are named."""
+    monkeypatch.delenv(POSTGRES_URL, raising=False)
+    monkeypatch.delenv(REDIS_URL, raising=False)

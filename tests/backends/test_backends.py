@@ -48,13 +48,6 @@ if "close" in sys.argv:
 """
 
 
-@pytest.fixture
-def ours(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where one's own servers are named."""
-    monkeypatch.delenv(POSTGRES_URL, raising=False)
-    monkeypatch.delenv(REDIS_URL, raising=False)
-
-
 class Owner:
     """Another process that starts servers."""
 
@@ -91,7 +84,7 @@ class Owner:
 # Identity
 
 
-def test_postgres_is_the_one_that_was_started(ours: None) -> None:
+def test_postgres_is_the_one_that_was_started() -> None:
     server = postgres_server()
     assert isinstance(server, Postgres)
 
@@ -109,7 +102,7 @@ def test_postgres_is_the_one_that_was_started(ours: None) -> None:
 @pytest.mark.parametrize(
     ("kind", "name", "version"), [("redis", "redis", 8), ("valkey", "valkey", 9)]
 )
-def test_redis_is_the_one_that_was_started(ours: None, kind: str, name: str, version: int) -> None:
+def test_redis_is_the_one_that_was_started(kind: str, name: str, version: int) -> None:
     server = redis_server(kind)
     assert isinstance(server, Redis)
 
@@ -121,7 +114,7 @@ def test_redis_is_the_one_that_was_started(ours: None, kind: str, name: str, ver
     assert str(info[f"{name}_version"]).startswith(f"{version}.")
 
 
-def test_another_server_at_the_address_is_not_taken_for_ours(ours: None) -> None:
+def test_another_server_at_the_address_is_not_taken_for_ours() -> None:
     postgres, redis = postgres_server(), redis_server()
     with Redis() as other:
         other.port, kept = redis.port, other.port
@@ -135,7 +128,7 @@ def test_another_server_at_the_address_is_not_taken_for_ours(ours: None) -> None
     postgres.proof = kept_proof
 
 
-def test_two_at_once_do_not_meet(ours: None) -> None:
+def test_two_at_once_do_not_meet() -> None:
     first = postgres_server()
     with Postgres(fsync=False) as second, Redis() as redis, Redis() as other:
         assert isinstance(first, Postgres)
@@ -166,7 +159,7 @@ def test_ports_are_not_given_out_twice() -> None:
 # Its life
 
 
-def test_postgres_keeps_what_was_committed_when_it_is_killed(ours: None) -> None:
+def test_postgres_keeps_what_was_committed_when_it_is_killed() -> None:
     server = postgres_server()
     name = server.new_database()
     server.execute("CREATE TABLE kept (n int)", database=name)
@@ -181,7 +174,7 @@ def test_postgres_keeps_what_was_committed_when_it_is_killed(ours: None) -> None
 
 
 @pytest.mark.parametrize("kind", ["redis", "valkey"])
-def test_redis_keeps_what_was_answered_when_it_is_killed(ours: None, kind: str) -> None:
+def test_redis_keeps_what_was_answered_when_it_is_killed(kind: str) -> None:
     server = redis_server(kind)
     server.execute("SET", "key", "value")
 
@@ -192,14 +185,14 @@ def test_redis_keeps_what_was_answered_when_it_is_killed(ours: None, kind: str) 
     assert server.execute("DBSIZE") == 0
 
 
-def test_a_redis_without_a_log_forgets(ours: None) -> None:
+def test_a_redis_without_a_log_forgets() -> None:
     with Redis(appendfsync=None) as server:
         server.execute("SET", "key", "value")
         server.restart()
         assert server.execute("GET", "key") is None
 
 
-async def test_a_frozen_server_answers_when_it_is_thawed(ours: None) -> None:
+async def test_a_frozen_server_answers_when_it_is_thawed() -> None:
     postgres, redis = postgres_server(), redis_server()
     postgres.freeze()
     redis.freeze()
@@ -218,7 +211,7 @@ async def test_a_frozen_server_answers_when_it_is_thawed(ours: None) -> None:
     assert redis.execute("PING")
 
 
-def test_a_server_that_a_test_left_down_is_up_for_the_next(ours: None) -> None:
+def test_a_server_that_a_test_left_down_is_up_for_the_next() -> None:
     redis_server().kill()
 
     assert redis_server().execute("PING")
@@ -233,7 +226,7 @@ def test_a_server_that_does_not_start_shows_its_log() -> None:
         server.close()
 
 
-def test_settings_can_be_changed_while_it_runs(ours: None) -> None:
+def test_settings_can_be_changed_while_it_runs() -> None:
     with Redis() as redis:
         redis.configure(maxmemory_policy="allkeys-lru")
         redis.restart()
@@ -278,7 +271,7 @@ def test_a_redis_password_and_users_are_asked_for() -> None:
                 client.set("key", "other")
 
 
-def test_a_standby_follows_and_takes_no_writes(ours: None) -> None:
+def test_a_standby_follows_and_takes_no_writes() -> None:
     import asyncpg
 
     server = postgres_server()
@@ -292,7 +285,7 @@ def test_a_standby_follows_and_takes_no_writes(ours: None) -> None:
     server.drop_database(name)
 
 
-def test_a_replica_follows_and_takes_no_writes(ours: None) -> None:
+def test_a_replica_follows_and_takes_no_writes() -> None:
     import redis
 
     with Redis("valkey", password="pw") as server, server.replica() as replica:
@@ -304,7 +297,7 @@ def test_a_replica_follows_and_takes_no_writes(ours: None) -> None:
             replica.execute("SET", "key", "other")
 
 
-def test_pgbouncer_leads_to_our_postgres(ours: None, request: pytest.FixtureRequest) -> None:
+def test_pgbouncer_leads_to_our_postgres(request: pytest.FixtureRequest) -> None:
     bouncer = request.getfixturevalue("bouncer")
     bouncer.restart(kill=True)
 

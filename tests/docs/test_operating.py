@@ -77,6 +77,13 @@ def test_a_store_in_a_process_of_its_own(shell: Shell) -> None:
     assert (shell.folder / "stepwell.db").is_file()
 
 
+def test_a_schema_is_made_and_then_there_is_nothing_to_do(shell: Shell) -> None:
+    make, check = stepwell_commands(_block("sh", "stepwell migrate"))
+    assert shell.run(check).returncode == Exit.FAILED
+    assert shell.run(make).returncode == Exit.DONE
+    assert "up to date" in shell.run(check).stdout
+
+
 def test_a_backup_of_a_running_server_is_a_store(shell: Shell) -> None:
     copy = re.search(r"sqlite3 '(?P<uri>[^']+)' \"(?P<sql>[^\"]+)\"", _block("sh", "VACUUM"))
     assert copy is not None

@@ -51,6 +51,7 @@ GROUPS: dict[str, Group] = {
     "stepwell.runtime": Group(3, (CORE,)),
     "stepwell.wire": Group(3, (CORE, PROTOCOL)),
     "stepwell.stores": Group(3, (CORE, CONFIG)),
+    "stepwell.migrations": Group(3, (CORE, "stepwell.stores")),
     "stepwell.watch": Group(3, (CORE, CONFIG)),
     "stepwell.executor": Group(3, (CORE, CONFIG)),
     # Floor 4: the two edges, which don't know each other.
@@ -62,7 +63,10 @@ GROUPS: dict[str, Group] = {
     # Floor 5: composition.
     "stepwell.embedded": Group(5, (*SHELL, "stepwell_client")),
     "stepwell.testing": Group(5, (*SHELL, "stepwell.rpc", "stepwell_client")),
-    "stepwell.cli": Group(5, (*SHELL, "stepwell.rpc", "stepwell.embedded", "stepwell_client")),
+    "stepwell.cli": Group(
+        5,
+        (*SHELL, "stepwell.migrations", "stepwell.rpc", "stepwell.embedded", "stepwell_client"),
+    ),
     "stepwell.__main__": Group(5, ("stepwell.cli",)),
     # The client is a distribution of its own: below everything, knowing nothing of the server.
     "stepwell_client": Group(0),

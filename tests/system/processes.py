@@ -39,6 +39,10 @@ class Place:
         (folder / "gates").mkdir(exist_ok=True)
 
     @property
+    def store_url(self) -> str:
+        return f"sqlite:///{self.database}"
+
+    @property
     def target(self) -> str:
         return f"unix:{self.socket}"
 
@@ -57,10 +61,8 @@ class Place:
 
     async def start_server(self) -> None:
         """Start it, and wait until it answers on our socket for our store."""
-        store = f"sqlite:///{self.database}"
-        self.server = self._spawn(
-            "server", ["-m", "stepwell", "serve", "--store", store, "--socket", str(self.socket)]
-        )
+        arguments = ["serve", "--store", self.store_url, "--socket", str(self.socket)]
+        self.server = self._spawn("server", ["-m", "stepwell", *arguments])
         async with asyncio.timeout(START_S):
             while True:
                 if self.server.poll() is not None:

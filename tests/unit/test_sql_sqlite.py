@@ -29,6 +29,7 @@ from stepwell_drivers.sql import (
     pages,
     reads,
     step_rows,
+    stored,
     writes,
 )
 from stepwell_drivers.sql.sqlite import open_store, writer
@@ -335,16 +336,18 @@ def statements() -> Iterator[tuple[str, str, int]]:
     """Name, text and number of parameters of everything that the driver asks of the database."""
     from sqlalchemy.dialects import sqlite
 
-    for module in (batch, claims, commits, pages, reads, writes):
+    for module in (batch, claims, commits, pages, reads, stored, writes):
         for name, value in vars(module).items():
             parts = value.values() if isinstance(value, dict) else value
             for part in parts if isinstance(value, dict | list | tuple) else [value]:
                 if isinstance(part, Update | Pick | Delete):
-                    form = compiled(part._build(sqlite.dialect(), 3), sqlite.dialect())
+                    form = compiled(part.build(sqlite.dialect(), 3), sqlite.dialect())
                 elif isinstance(part, Query):
                     form = compiled(part._statement, sqlite.dialect())
                 else:
                     continue
+                if "::" in form.string or "stepwell_now_us" in form.string:
+                    continue  # Postgres' own
                 where = f"{module.__name__}.{name}"
                 yield where, form.string, len(form.positiontup or ())
 
@@ -459,13 +462,13 @@ def _looks(commit: Commit) -> list[Callable[[Connection], object]]:
     """Return what is asked again and again of a run while it goes on."""
     version, last, run = commit.version, commit.run.last_event, (b.TENANT, b.RUN)
     return [
-        lambda it: reads.load(it, *run, version - 3, 0),
+        lambda it: reads.load(it, *run, version - 3, lambda _: 0),
         lambda it: reads.read_events(it, *run, last - 5, 5),
         lambda it: pages.list_executions(it, run, "t0.5", "", 10),
         lambda it: pages.list_executions(it, run, "", "", 10),
         lambda it: pages.list_tasks(it, *run, "", 10),
         lambda it: pages.read_messages(it, run, "", "", 10),
-        lambda it: pages.feed(it, "s", "", f"s.{version - 5}", 10),
+        lambda it: pages.feed(it, "s", "", f"s.0.{version - 5}", 10),
     ]
 
 

@@ -1,36 +1,88 @@
 """Opening by URL: the scheme picks the driver, and no message tells a password."""
 
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from ast import literal_eval
+from collections.abc import Iterator
+from importlib import metadata
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from types import ModuleType
+
 import pytest
 
+from stepwell import stores
 from stepwell.core.errors import StoreRefused
 from stepwell.stores import mask_url, open_store
 from stepwell.testing.runtime import ManualRuntime
 
 
-@pytest.mark.parametrize("url", ["oracle://x", "memory", "", "://", "Memory://", "/tmp/x.db"])
-async def test_an_unknown_scheme_is_refused_and_the_known_ones_are_named(url: str) -> None:
-    with pytest.raises(StoreRefused, match=r"known: .*memory://"):
+@pytest.fixture(autouse=True)
+def _forgotten() -> Iterator[None]:
+    """What one test found installed is nothing to the next."""
+    stores._found.clear()
+    yield
+    stores._found.clear()
+
+
+class Installed:
+    """Packages with drivers, written below a folder that is searched before all others."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder = folder
+        self.monkeypatch = monkeypatch
+        monkeypatch.syspath_prepend(folder)
+
+    def add(self, distribution: str, points: str, **modules: str) -> None:
+        info = self.folder / f"{distribution.replace('-', '_')}-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(
+            f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1.0\n"
+        )
+        (info / "entry_points.txt").write_text(f"[{stores.DRIVERS}]\n{points}\n")
+        for name, text in modules.items():
+            # Set and taken away again, so that the end of the test takes away what was imported.
+            self.monkeypatch.setitem(sys.modules, name, ModuleType(name))
+            del sys.modules[name]
+            (self.folder / f"{name}.py").write_text(textwrap.dedent(text))
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Installed:
+    return Installed(tmp_path, monkeypatch)
+
+
+async def refusal_of(url: str) -> str:
+    with pytest.raises(StoreRefused) as refused:
         await open_store(url, runtime=ManualRuntime())
+    return str(refused.value)
+
+
+# --- the URL ---
+
+
+@pytest.mark.parametrize("url", ["oracle://x", "Memory://", "o!://"])
+async def test_an_unknown_scheme_is_refused_and_the_known_ones_are_named(url: str) -> None:
+    said = await refusal_of(url)
+    assert said.startswith(f"no driver opens {url!r}; known: ")
+    assert "memory://" in said
+
+
+@pytest.mark.parametrize("url", ["memory", "", "://", "/tmp/x.db", "memory:x", "://memory"])
+async def test_a_url_without_a_scheme_is_refused_and_the_known_ones_are_named(url: str) -> None:
+    said = await refusal_of(url)
+    assert said.startswith(f"{url!r} is no store URL")
+    assert "known: " in said
+    assert "memory://, " in said
 
 
 async def test_a_refusal_tells_no_password() -> None:
-    with pytest.raises(StoreRefused) as refused:
-        await open_store("oracle://me:hunter2@host/db?token=hunter3", runtime=ManualRuntime())
-    assert "hunter" not in str(refused.value)
-    assert "me:***@host" in str(refused.value)
-
-
-async def test_a_driver_whose_package_is_missing_says_what_to_install(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    from importlib.metadata import EntryPoint
-
-    from stepwell import stores
-
-    broken = EntryPoint("redis", "no_such_package.redis:open_store", stores.DRIVERS)
-    monkeypatch.setattr(stores, "entry_points", lambda group: [broken])
-    with pytest.raises(StoreRefused, match=r"pip install 'stepwell\[redis\]'"):
-        await open_store("redis://host", runtime=ManualRuntime())
+    said = await refusal_of("oracle://me:hunter2@host/db?token=hunter3")
+    assert "hunter" not in said
+    assert "me:***@host" in said
 
 
 @pytest.mark.parametrize(
@@ -50,3 +102,170 @@ async def test_a_driver_whose_package_is_missing_says_what_to_install(
 )
 def test_passwords_and_secret_parameters_are_masked(url: str, masked: str) -> None:
     assert mask_url(url) == masked
+
+
+# --- what is missing ---
+
+
+async def test_a_package_that_an_extra_brings_is_asked_for_by_that_extra(
+    installed: Installed,
+) -> None:
+    installed.add(
+        "some-stores", "some = some_driver:open_store [fast]", some_driver="import nowhere"
+    )
+    said = await refusal_of("some://me:hunter2@host")
+    assert said == (
+        "the driver for some:// (of some-stores) needs the package 'nowhere', which is not"
+        " installed; try: pip install 'some-stores[fast]'"
+    )
+
+
+async def test_without_an_extra_the_distribution_is_named(installed: Installed) -> None:
+    installed.add("some-stores", "some = some_driver:open_store", some_driver="import nowhere")
+    said = await refusal_of("some://")
+    assert "'nowhere', which is not installed; install it, or some-stores again" in said
+    assert "[" not in said
+
+
+async def test_a_package_that_is_missed_only_while_opening_is_asked_for_too(
+    installed: Installed,
+) -> None:
+    source = """
+        async def open_store(url, *, runtime):
+            import nowhere
+    """
+    installed.add("some-stores", "some = some_driver:open_store [fast]", some_driver=source)
+    assert "pip install 'some-stores[fast]'" in await refusal_of("some://")
+
+
+def test_the_postgres_driver_asks_for_its_extra_where_asyncpg_is_missing() -> None:
+    said = fresh(
+        """
+        import asyncio, sys
+        sys.modules["asyncpg"] = None  # as if it were not installed
+        from stepwell.core.errors import StoreRefused
+        from stepwell.runtime import SystemRuntime
+        from stepwell.stores import open_store
+        try:
+            asyncio.run(open_store("postgresql://me:hunter2@127.0.0.1:1/x", runtime=SystemRuntime()))
+        except StoreRefused as refused:
+            print(refused)
+        """
+    )
+    assert "needs the package 'asyncpg" in said
+    assert "try: pip install 'stepwell[postgres]'" in said
+    assert "hunter2" not in said
+
+
+def test_every_extra_that_a_driver_of_ours_names_is_one_of_the_distribution() -> None:
+    offered = set(metadata.metadata("stepwell").get_all("Provides-Extra") or ())
+    for point in metadata.entry_points(group=stores.DRIVERS):
+        assert set(point.extras) <= offered, point
+
+
+# --- what is broken ---
+
+
+async def test_a_driver_that_raises_when_it_is_imported_is_named(installed: Installed) -> None:
+    installed.add("bad", "bad = bad_driver:open_store", bad_driver="raise ValueError('too old')")
+    said = await refusal_of("bad://")
+    assert said == (
+        "the driver for bad:// (of bad) can't be loaded from 'bad_driver:open_store':"
+        " ValueError: too old"
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("", "AttributeError"),
+        ("open_store = 'text'", "is not callable, but a str"),
+        ("def open_store(url, *, runtime): return 1", "is no async function"),
+        ("from stepwell.stores import nothing_of_the_kind", "ImportError"),
+    ],
+)
+async def test_an_entry_point_that_names_no_opener_is_refused(
+    installed: Installed, source: str, words: str
+) -> None:
+    installed.add("bad", "bad = bad_driver:open_store", bad_driver=source)
+    assert words in await refusal_of("bad://")
+
+
+async def test_two_drivers_of_one_scheme_are_refused_by_name(installed: Installed) -> None:
+    installed.add("one", "twin = one:open_store")
+    installed.add("two", "twin = two:open_store")
+    said = await refusal_of("twin://")
+    assert "one" in said
+    assert "two" in said
+    assert said.endswith("uninstall all but one of them")
+
+
+async def test_a_broken_driver_keeps_no_other_from_opening(installed: Installed) -> None:
+    installed.add("bad", "bad = bad_driver:open_store", bad_driver="raise SystemError")
+    await refusal_of("bad://")
+    await (await open_store("memory://", runtime=ManualRuntime())).close()
+
+
+# --- finding ---
+
+
+async def test_what_is_installed_is_looked_over_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[str] = []
+
+    def counted(*, group: str) -> metadata.EntryPoints:
+        looks.append(group)
+        return metadata.entry_points(group=group)
+
+    monkeypatch.setattr(stores, "entry_points", counted)
+    for _ in range(20):
+        await (await open_store("memory://", runtime=ManualRuntime())).close()
+    assert looks == [stores.DRIVERS]
+
+
+async def test_a_driver_that_was_installed_since_is_found(installed: Installed) -> None:
+    assert "no driver opens" in await refusal_of("late://")
+    installed.add("late", "late = late_driver:open_store", late_driver="open_store = 1")
+    assert "is not callable" in await refusal_of("late://")
+
+
+def test_an_entry_point_of_no_distribution_has_a_refusal_too() -> None:
+    point = EntryPoint("some", "nowhere:open_store [fast]", stores.DRIVERS)
+    with pytest.raises(StoreRefused, match=r"pip install 'stepwell\[fast\]'"):
+        stores._load(point)
+
+
+def fresh(program: str) -> str:
+    """Run a program in an interpreter of its own and return what it prints."""
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_opening_one_store_imports_what_no_other_needs() -> None:
+    said = fresh(
+        """
+        import asyncio, sys
+        from stepwell.runtime import SystemRuntime
+        from stepwell.stores import open_store
+
+        async def main():
+            await (await open_store("memory://", runtime=SystemRuntime())).close()
+
+        asyncio.run(main())
+        strangers = {"sqlalchemy", "alembic", "asyncpg", "redis", "grpc"}
+        ours = {name for name in sys.modules if name.startswith("stepwell_drivers.")}
+        print(sorted(strangers & set(sys.modules)), "stepwell_drivers.memory" in ours)
+        print(sorted(name for name in ours if name.count(".") == 1))
+        """
+    )
+    first, second = said.splitlines()
+    assert first == "[] True"
+    assert not {"stepwell_drivers.sql", "stepwell_drivers.redis", "stepwell_drivers.remote"} & set(
+        literal_eval(second)
+    )

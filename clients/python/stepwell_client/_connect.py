@@ -42,12 +42,20 @@ def default_token_file(environ: Mapping[str, str] | None = None) -> Path:
 
 
 def is_local(target: str) -> bool:
-    """Whether what is sent to the target never leaves this machine."""
+    """Whether what is sent to the target never leaves this machine.
+
+    `ipv4:HOST:PORT,HOST:PORT` names several servers: each of them must be here.
+    """
     if target.startswith(_LOCAL_SCHEMES):
         return True
-    for prefix in ("dns:///", "dns:", "ipv4:", "ipv6:"):
-        target = target.removeprefix(prefix)
-    host = target if target in _LOCAL_HOSTS else target.rpartition(":")[0] or target
+    for prefix in ("ipv4:", "ipv6:"):
+        if target.startswith(prefix):
+            return all(_is_local_address(one) for one in target.removeprefix(prefix).split(","))
+    return _is_local_address(target.removeprefix("dns:///").removeprefix("dns:"))
+
+
+def _is_local_address(address: str) -> bool:
+    host = address if address in _LOCAL_HOSTS else address.rpartition(":")[0] or address
     return host in _LOCAL_HOSTS or (host.startswith("127.") and host.replace(".", "").isdecimal())
 
 

@@ -6,16 +6,17 @@ and commits all are). Each kind of row is then one statement.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
-
-from sqlalchemy import Connection
 
 from stepwell.core.model import Execution, Plan, Session, Task
 from stepwell.core.ports import INPUT_KEY, Commit, Lease
 from stepwell.core.states import ExecutionStatus
 from stepwell_drivers.sql import run_rows, schema, step_rows
 from stepwell_drivers.sql.columns import Values, bytes_of, to_json
-from stepwell_drivers.sql.statements import Delete, Insert, Pick, Update
+from stepwell_drivers.sql.dialect import Link
+from stepwell_drivers.sql.statements import Delete, Insert, Pick, Update, together
+from stepwell_drivers.sql.trouble import Raced
 
 RunKey = tuple[str, str]
 RowKey = tuple[str, str, str]
@@ -29,10 +30,10 @@ _LEASE = (
     *(*_RUN, "execution_id", "token", "worker_id", "instance_id"),
     *("version", "armed", "deadline_us", "limit_us"),
 )
-_BLANK_LEASE = ("backend", "session_id", "progress_media_type", "progress")
+_BLANK_LEASE = ("backend", "session_id", "progress_media_type", "progress", "held_until_us")
 
 _insert_runs = Insert(
-    schema.runs, (*_RUN, *run_rows.RUN_FIXED, *run_rows.RUN_MOVING, "input_params")
+    schema.runs, (*_RUN, *run_rows.RUN_FIXED, *run_rows.RUN_MOVING, "input_params"), key=_RUN
 )
 _update_runs = Update(schema.runs, _RUN, run_rows.RUN_MOVING)
 _insert_payloads = Insert(schema.payloads, (*_RUN, "key", "data_media_type", "data"))
@@ -65,13 +66,13 @@ _put_leases = Insert(
     key=_LEASE[:3],
     replaced=(*_LEASE[3:], *_BLANK_LEASE),
 )
-_arm_leases = Update(schema.leases, _LEASE[:3], ("armed", "version"))
+_arm_leases = Update(schema.leases, _LEASE[:3], ("armed", "version", "held_until_us"))
 _drop_leases = Delete(schema.leases, _LEASE[:3])
 _put_timers = Insert(
     schema.timers,
-    (*_RUN, "name", "version", "due_us"),
+    (*_RUN, "name", "version", "due_us", "held_until_us"),
     key=(*_RUN, "name"),
-    replaced=("version", "due_us"),
+    replaced=("version", "due_us", "held_until_us"),
 )
 _drop_timers = Delete(schema.timers, (*_RUN, "name"))
 _put_inputs = Insert(
@@ -101,7 +102,8 @@ class Batch:
         self.now_us = now_us
         self.tokens: dict[RowKey, str] = {}
         """Lease tokens as the group has left them; empty: the lease is gone."""
-        self._born: list[Values] = []
+        self.born: dict[RunKey, Values] = {}
+        """The runs that begin here."""
         self._payloads: list[Values] = []
         self._runs: dict[RunKey, Values] = {}
         self._plans: dict[tuple[str, str, int], Plan] = {}
@@ -112,7 +114,7 @@ class Batch:
         self._executions: dict[RowKey, Values] = {}
         self._outcomes: dict[RowKey, Values] = {}
         self._leases: dict[RowKey, Values | None] = {}
-        self._armed: dict[RowKey, tuple[int, int]] = {}
+        self._armed: dict[RowKey, tuple[int, int, int]] = {}
         self._timers: dict[RowKey, Values | None] = {}
         self._inputs: dict[RowKey, Values] = {}
         self._events: list[Values] = []
@@ -144,10 +146,14 @@ class Batch:
     def _add_run(self, key: RunKey, commit: Commit) -> None:
         moving = (commit.version, *run_rows.run_moving(commit.run)[1:])
         if commit.version > 1:
-            self._runs[key] = (*key, *moving)
+            if key in self.born:
+                born = self.born[key]
+                self.born[key] = (*born[: 2 + len(run_rows.RUN_FIXED)], *moving, born[-1])
+            else:
+                self._runs[key] = (*key, *moving)
             return
         shown = run_rows.input_params(commit.input)
-        self._born.append((*key, *run_rows.run_fixed(commit.run.spec), *moving, shown))
+        self.born[key] = (*key, *run_rows.run_fixed(commit.run.spec), *moving, shown)
         if commit.input is not None:
             self._payloads.append((*key, INPUT_KEY, *bytes_of(commit.input)))
 
@@ -187,7 +193,7 @@ class Batch:
         self._armed.pop(row_key, None)
         self._leases[row_key] = (
             *(*row_key, lease.token, lease.worker_id, lease.instance_id),
-            *(version, 1, deadline_us, limit_us, "", "", None, None),
+            *(version, 1, deadline_us, limit_us, "", "", None, None, 0),
         )
 
     def _add_execution(self, key: RunKey, commit: Commit, execution: Execution) -> None:
@@ -205,7 +211,7 @@ class Batch:
             return
         armed = int(execution.status is ExecutionStatus.LEASED)
         if row_key not in self._leases:
-            self._armed[row_key] = (armed, version)
+            self._armed[row_key] = (armed, version, 0)
         elif (lease := self._leases[row_key]) is not None:
             self._leases[row_key] = (*lease[:6], version, armed, *lease[8:])
 
@@ -223,7 +229,7 @@ class Batch:
         version = commit.version
         for timer in commit.timers:
             due_us = self.now_us + timer.delay_ms * 1_000
-            row = (*key, timer.name, version, due_us) if timer.delay_ms >= 0 else None
+            row = (*key, timer.name, version, due_us, 0) if timer.delay_ms >= 0 else None
             self._timers[*key, timer.name] = row
         for request in commit.inputs:
             row = step_rows.input_row(key, version, request)
@@ -240,33 +246,46 @@ class Batch:
 
     # --- writing it ---
 
-    def write(self, connection: Connection) -> None:
-        """Write everything, one statement for each kind of row."""
-        _insert_runs.run(connection, self._born)
-        _update_runs.run(connection, list(self._runs.values()))
-        _insert_payloads.run(connection, self._payloads)
-        _put_plans.run(connection, list(self._plan_rows.values()))
-        _put_tasks.run(connection, list(self._planned.values()))
-        self._write_moved(connection)
-        _place_tasks.run(connection, list(self._placed.values()))
-        _put_executions.run(connection, list(self._executions.values()))
-        _put_outcomes.run(connection, list(self._outcomes.values()))
-        _put_or_drop(connection, self._leases, _put_leases, _drop_leases)
-        armed = [(*key, *values) for key, values in self._armed.items()]
-        _arm_leases.run(connection, armed)
-        _put_or_drop(connection, self._timers, _put_timers, _drop_timers)
-        _put_inputs.run(connection, list(self._inputs.values()))
-        _insert_events.run(connection, self._events)
-        _insert_messages.run(connection, self._messages)
-        _put_requests.run(connection, self._requests)
-        _put_sessions.run(connection, list(self._sessions.values()))
-        _insert_commits.run(connection, self._commits)
+    def write(self, connection: Link) -> None:
+        """Write everything, one statement for each kind of row, as many as possible at once.
 
-    def _write_moved(self, connection: Connection) -> None:
-        """Update tasks; one that is not there yet, or changes its revision, is written whole."""
-        rows = list(self._moved.values())
-        if _move_tasks.run(connection, rows) == len(rows):
-            return
+        Raises:
+            Raced: a run of the same id was born since this group looked.
+        """
+        # By itself and first: of two that would give birth to a run, one is told so here.
+        if _insert_runs.run(connection, list(self.born.values())) < len(self.born):
+            raise Raced
+        moved = list(self._moved.values())
+        several: list[tuple[Any, Sequence[Values]]] = [
+            (_move_tasks, moved),
+            (_update_runs, list(self._runs.values())),
+            (_insert_payloads, self._payloads),
+            (_put_plans, list(self._plan_rows.values())),
+            (_put_executions, list(self._executions.values())),
+            (_put_outcomes, list(self._outcomes.values())),
+            *_put_or_drop(self._leases, _put_leases, _drop_leases),
+            (_arm_leases, [(*key, *values) for key, values in self._armed.items()]),
+            *_put_or_drop(self._timers, _put_timers, _drop_timers),
+            (_put_inputs, list(self._inputs.values())),
+            (_insert_events, self._events),
+            (_insert_messages, self._messages),
+            (_put_requests, self._requests),
+            (_put_sessions, list(self._sessions.values())),
+            (_insert_commits, self._commits),
+        ]
+        planned = (_put_tasks, list(self._planned.values()))
+        if moved:
+            # They may be the same tasks, and these come first.
+            _put_tasks.run(connection, planned[1])
+        else:
+            several.append(planned)
+        counts = together(connection, several)
+        if counts[0] < len(moved):
+            self._write_absent(connection, moved)
+        _place_tasks.run(connection, list(self._placed.values()))
+
+    def _write_absent(self, connection: Link, rows: list[Values]) -> None:
+        """Write tasks whole that are not there yet, or change their revision."""
         keys = [row[:4] for row in rows]
         there = {tuple(row) for row in _pick_tasks.run(connection, keys)}
         missing = [row for row in rows if row[:4] not in there]
@@ -297,10 +316,10 @@ def _fixed_of(key: RunKey, plan: Plan) -> dict[str, Values]:
 
 
 def _put_or_drop(
-    connection: Connection, rows: dict[RowKey, Values | None], put: Insert, drop: Delete
-) -> None:
-    drop.run(connection, [key for key, row in rows.items() if row is None])
-    put.run(connection, [row for row in rows.values() if row is not None])
+    rows: dict[RowKey, Values | None], put: Insert, drop: Delete
+) -> tuple[tuple[Delete, list[RowKey]], tuple[Insert, list[Values]]]:
+    dropped = [key for key, row in rows.items() if row is None]
+    return (drop, dropped), (put, [row for row in rows.values() if row is not None])
 
 
 def _changed(commit: Commit) -> str | None:

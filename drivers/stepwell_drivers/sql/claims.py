@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import (
     ColumnElement,
-    Connection,
     bindparam,
     func,
     literal_column,
@@ -27,6 +26,7 @@ from stepwell.core.ports import ANY_ROLE, Claimed, ClaimRequest, Due, ReadyStep,
 from stepwell.core.states import DueKind
 from stepwell_drivers.sql import schema
 from stepwell_drivers.sql.columns import Values
+from stepwell_drivers.sql.dialect import Link
 from stepwell_drivers.sql.statements import Pick, Query
 
 PAGE = 64
@@ -137,7 +137,7 @@ class _Found(NamedTuple):
 class _Claim:
     """One look at what is due."""
 
-    def __init__(self, connection: Connection, holds: Holds, now_us: int) -> None:
+    def __init__(self, connection: Link, holds: Holds, now_us: int) -> None:
         self._connection = connection
         self._holds = holds
         self._now_us = now_us
@@ -250,7 +250,7 @@ class _Claim:
             place = {"us": last[0], "tenant_id": last[1], "run_id": last[2], "name": last[3]}
 
 
-def claim(connection: Connection, request: ClaimRequest, holds: Holds, now_us: int) -> Claimed:
+def claim(connection: Link, request: ClaimRequest, holds: Holds, now_us: int) -> Claimed:
     """Return what may be done now, and hold it. One claim at a time."""
     look = _Claim(connection, holds, now_us)
     steps = [look.take(look.ready(want), want.limit) for want in request.wants]
@@ -293,7 +293,7 @@ def _due(one: _Found, version: int) -> Due:
     )
 
 
-def _next_due_ms(connection: Connection, held_us: list[int], now_us: int) -> int:
+def _next_due_ms(connection: Link, held_us: list[int], now_us: int) -> int:
     moments = [query.run(connection, now_us=now_us)[0][0] for query in _upcoming]
     coming = [moment for moment in (*moments, *held_us) if moment is not None]
     # Rounded up: who comes back then does not come too early.

@@ -8,18 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import Connection, bindparam, select
+from sqlalchemy import bindparam, select
 
 from stepwell.core.ports import Commit, CommitResult
 from stepwell.core.states import Verdict
 from stepwell_drivers.sql import schema
-from stepwell_drivers.sql.batch import Batch, RowKey, RunKey
-from stepwell_drivers.sql.statements import Pick, Query
+from stepwell_drivers.sql.batch import Batch
+from stepwell_drivers.sql.dialect import Link, is_postgres
+from stepwell_drivers.sql.statements import Query
+from stepwell_drivers.sql.stored import Clock, Stored, buried, look
+from stepwell_drivers.sql.trouble import Raced
 
-_RUN = ("tenant_id", "run_id")
-_versions = Pick(schema.runs, _RUN, (*_RUN, "version"))
-_buried = Pick(schema.tombstones, _RUN, (*_RUN, "expires_us"))
-_tokens = Pick(schema.leases, (*_RUN, "execution_id"), (*_RUN, "execution_id", "token"))
 _commit_id = Query(
     select(schema.commits.c.commit_id).where(
         schema.commits.c.tenant_id == bindparam("tenant_id"),
@@ -32,13 +31,13 @@ _commit_id = Query(
 class _Group:
     """A group while its verdicts are found."""
 
-    def __init__(self, connection: Connection, commits: Sequence[Commit], now_us: int) -> None:
+    def __init__(self, connection: Link, stored: Stored) -> None:
         self._connection = connection
-        self._versions = _stored_versions(connection, commits)
-        self._buried = self._stored_tombstones(commits, now_us)
-        self._tokens = _stored_tokens(connection, commits)
+        self._versions = dict(stored.versions)
+        self._buried = stored.buried
+        self._tokens = stored.tokens
         self._applied: dict[tuple[str, str, int], str] = {}
-        self.batch = Batch(now_us)
+        self.batch = Batch(stored.now_us)
 
     def take(self, commit: Commit) -> Verdict:
         """Say what becomes of a commit, and take it in if it is accepted."""
@@ -70,37 +69,21 @@ class _Group:
             self._applied[place] = row[0] if row is not None else ""
         return self._applied[place] == commit.commit_id
 
-    def _stored_tombstones(self, commits: Sequence[Commit], now_us: int) -> set[RunKey]:
-        keys = {(commit.tenant_id, commit.run_id) for commit in commits if commit.version == 1}
-        absent = [key for key in keys if key not in self._versions]
-        return {
-            (tenant_id, run_id)
-            for tenant_id, run_id, expires_us in _buried.run(self._connection, absent)
-            if expires_us > now_us
-        }
 
+def apply_commits(connection: Link, commits: Sequence[Commit], clock: Clock) -> list[CommitResult]:
+    """Apply a group within the transaction that the connection is in.
 
-def _stored_versions(connection: Connection, commits: Sequence[Commit]) -> dict[RunKey, int]:
-    keys = dict.fromkeys((commit.tenant_id, commit.run_id) for commit in commits)
-    return {(row[0], row[1]): row[2] for row in _versions.run(connection, list(keys))}
-
-
-def _stored_tokens(connection: Connection, commits: Sequence[Commit]) -> dict[RowKey, str]:
-    keys = dict.fromkeys(
-        (commit.tenant_id, commit.run_id, fence.execution_id)
-        for commit in commits
-        for fence in commit.fences
-    )
-    return {(row[0], row[1], row[2]): row[3] for row in _tokens.run(connection, list(keys))}
-
-
-def apply_commits(
-    connection: Connection, commits: Sequence[Commit], now_us: int
-) -> list[CommitResult]:
-    """Apply a group within the transaction that the connection is in."""
+    Raises:
+        Raced: a run was born or moved on since this group looked; take the transaction back.
+    """
     if not commits:
         return []
-    group = _Group(connection, commits, now_us)
+    stored = look(connection, commits, clock)
+    group = _Group(connection, stored)
     verdicts = [group.take(commit) for commit in commits]
     group.batch.write(connection)
-    return [CommitResult(verdict=verdict, now_us=now_us) for verdict in verdicts]
+    born = list(group.batch.born)
+    if born and is_postgres(connection.dialect) and buried(connection, born, stored.now_us):
+        # Born and deleted by others since this group looked: only now could that be seen.
+        raise Raced
+    return [CommitResult(verdict=verdict, now_us=stored.now_us) for verdict in verdicts]

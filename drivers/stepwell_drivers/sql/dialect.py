@@ -1,52 +1,109 @@
 """The few lines in which the databases differ, and nothing else that differs anywhere.
 
-Which database it is, the connection says; so the functions above take a connection and no more.
+Which database it is, the connection says; so the functions above take a connection and no more. SQLite
+is a plain call; Postgres' driver is asynchronous, so a function over it runs in a greenlet (SQLAlchemy's),
+which goes aside at each statement. That is all of SQLAlchemy's own execution that either of them uses:
+its care for each statement costs several times what the database does.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from typing import cast
+from collections.abc import Sequence
+from typing import Any, Protocol, cast
 
-from sqlalchemy import ColumnElement, Connection, Table, exists, func, literal, select
+from sqlalchemy import (
+    ColumnElement,
+    Table,
+    bindparam,
+    exists,
+    func,
+    literal,
+    select,
+)
+from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.dialects.postgresql import Insert as PostgresqlInsert
 from sqlalchemy.dialects.postgresql import insert as postgresql_insert
 from sqlalchemy.dialects.sqlite import Insert as SqliteInsert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from sqlalchemy.engine import Dialect
+from sqlalchemy.util.concurrency import await_
 
-from stepwell_drivers.sql.columns import Values
+from stepwell_drivers.sql import nul
+from stepwell_drivers.sql.columns import Values, to_json
 from stepwell_drivers.sql.schema import runs
 
 ROWS_AT_ONCE_MAX = 256
 """Rows in one statement: more of them save nothing and make statements large."""
 PARAMETERS_MAX = 32_000
-"""Values in one statement: SQLite takes 32,766, Postgres 32,767."""
+"""Values in one statement: SQLite takes 32,766. Postgres is given arrays instead."""
+
+
+class Pooled(Protocol):
+    """What holds the driver's own connection."""
+
+    @property
+    def driver_connection(self) -> Any: ...
+
+
+class Link(Protocol):
+    """What every SQL function is given: a connection within a transaction (or one snapshot)."""
+
+    @property
+    def dialect(self) -> Dialect: ...
+
+    @property
+    def connection(self) -> Pooled: ...
+
+
+def is_postgres(dialect: Dialect) -> bool:
+    """Whether it is Postgres: else it is SQLite."""
+    return dialect.name == "postgresql"
 
 
 def insert(dialect: Dialect, table: Table) -> SqliteInsert | PostgresqlInsert:
     """Return the database's own INSERT, which knows ON CONFLICT."""
-    return postgresql_insert(table) if dialect.name == "postgresql" else sqlite_insert(table)
+    return postgresql_insert(table) if is_postgres(dialect) else sqlite_insert(table)
 
 
-def has_label(key: str, value: str) -> ColumnElement[bool]:
-    """Match runs with this label (SQLite: Postgres' is `labels @> …`)."""
+def has_label(dialect: Dialect, at: int) -> ColumnElement[bool]:
+    """Match runs with a label; `label_parameters` says which, by its place among several."""
+    if is_postgres(dialect):
+        return runs.c.labels.op("@>")(bindparam(f"label{at}", type_=JSONB()))
     label = func.json_each(runs.c.labels).table_valued("key", "value")
     matching = select(literal(1)).select_from(label)
-    return exists(matching.where(label.c.key == key, label.c.value == value))
+    return exists(
+        matching.where(
+            label.c.key == bindparam(f"key{at}"), label.c.value == bindparam(f"value{at}")
+        )
+    )
 
 
-def execute(connection: Connection, sql: str, values: Values) -> tuple[list[Values], int]:
+def label_parameters(at: int, key: str, value: str) -> dict[str, str]:
+    """Return the parameters of `has_label`, for either database."""
+    return {f"key{at}": key, f"value{at}": value, f"label{at}": to_json({key: value})}
+
+
+def execute(connection: Link, sql: str, values: Sequence[Any]) -> tuple[list[Values], int]:
     """Run a compiled statement within the connection's transaction; return rows and rows changed.
 
-    SQLite's goes straight to the driver: SQLAlchemy's care for each statement costs several times
-    what SQLite does, and Python's sqlite3 counts nothing for a statement that begins with WITH.
+    Postgres counts what it changed in the statement itself: see `statements.together`.
     """
     driver = connection.connection.driver_connection
     if isinstance(driver, sqlite3.Connection):
         before = driver.total_changes
+        # Python's sqlite3 counts nothing for a statement that begins with WITH.
         found = driver.execute(sql, values).fetchall()
         return found, driver.total_changes - before
-    result = connection.exec_driver_sql(sql, values)
-    rows = cast("list[Values]", result.all()) if result.returns_rows else []
-    return rows, result.rowcount
+    rows = await_(driver.fetch(sql, *nul.hidden(values)))
+    return cast("list[Values]", nul.shown(rows)), 0
+
+
+def table_names(connection: Link) -> set[str]:
+    """Return the tables that are there: in the file, or in the schema that the connection is in."""
+    sql = (
+        "SELECT tablename FROM pg_catalog.pg_tables WHERE schemaname = current_schema()"
+        if is_postgres(connection.dialect)
+        else "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
+    )
+    return {row[0] for row in execute(connection, sql, ())[0]}

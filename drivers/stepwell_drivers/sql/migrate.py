@@ -1,4 +1,4 @@
-"""The schema's version: an empty file is made, an older one is brought up, a newer one refused.
+"""The schema's version: an empty database is made one, an older one is brought up, a newer one refused.
 
 The version is read by hand: Alembic is imported when there is something to do, because it takes longer
 to import than a store takes to open.
@@ -8,23 +8,23 @@ from __future__ import annotations
 
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
-from sqlalchemy import Connection, column, inspect, select, table
+from sqlalchemy import Connection, select, text
 
 from stepwell.core.errors import StoreRefused
 from stepwell_drivers.sql import schema
+from stepwell_drivers.sql.dialect import Link, table_names
 from stepwell_drivers.sql.statements import Insert, Query
 
 HEAD = schema.REVISIONS[-1]
 MIGRATIONS = Path(__file__).parent / "migrations"
-_alembic_version = table("alembic_version", column("version_num"))
+_version_num = Query(text("SELECT version_num FROM alembic_version"))
 _meta = Query(select(schema.meta.c.key, schema.meta.c.value))
 _put_meta = Insert(schema.meta, ("key", "value"), key=("key",))
 
 
-def check(connection: Connection) -> str | None:
-    """Return the file's schema version, None for an empty file; change nothing.
+def check(connection: Link) -> str | None:
+    """Return the stored schema's version, None where there is nothing; change nothing.
 
     Raises:
         StoreRefused: a newer program made this store, or it is no store of ours.
@@ -48,20 +48,25 @@ def migrate(connection: Connection) -> None:
     import_module("alembic.command").upgrade(config, "head")
 
 
-def _version(connection: Connection) -> str | None:
-    tables = set(inspect(connection).get_table_names())
+def _version(connection: Link) -> str | None:
+    tables = table_names(connection)
     if not tables:
         return None
-    found: list[str] = []
-    if "alembic_version" in tables:
-        found = list(connection.scalars(select(_alembic_version.c.version_num)))
+    found = _version_num.run(connection) if "alembic_version" in tables else []
     if len(found) != 1:
-        raise StoreRefused("the file is a database, but no store of this program; name another")
-    return found[0]
+        raise StoreRefused("there is a database, but no store of this program; name another")
+    return str(found[0][0])
 
 
-def identify(connection: Connection, *, store_id: str, now_us: int) -> dict[str, str]:
+def identify(connection: Link, *, store_id: str, now_us: int) -> dict[str, str]:
     """Return the store's own facts; at its birth, write them."""
-    _put_meta.run(connection, [("store_id", store_id), ("born_us", str(now_us))])
-    facts: dict[str, Any] = {row[0]: row[1] for row in _meta.run(connection)}
+    facts = facts_of(connection)
+    if "store_id" not in facts:
+        _put_meta.run(connection, [("store_id", store_id), ("born_us", str(now_us))])
+        facts = facts_of(connection)
     return facts
+
+
+def facts_of(connection: Link) -> dict[str, str]:
+    """Return what the store says about itself; empty: it wasn't born yet."""
+    return {row[0]: row[1] for row in _meta.run(connection)}

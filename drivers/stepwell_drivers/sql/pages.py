@@ -5,16 +5,16 @@ A cursor is the place of the last row of the page before, as JSON: opaque to the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from functools import cache
 from heapq import merge
 from itertools import islice
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from sqlalchemy import (
     BigInteger,
-    Connection,
-    Select,
+    BindParameter,
     Table,
     bindparam,
     func,
@@ -22,6 +22,7 @@ from sqlalchemy import (
     select,
     tuple_,
 )
+from sqlalchemy.engine import Dialect
 
 from stepwell.core.errors import InvalidArgument, PageTokenInvalid
 from stepwell.core.model import Run
@@ -38,9 +39,10 @@ from stepwell.core.ports import (
 )
 from stepwell_drivers.sql import run_rows, schema, step_rows
 from stepwell_drivers.sql.columns import Values
-from stepwell_drivers.sql.dialect import has_label
+from stepwell_drivers.sql.dialect import Link, has_label, is_postgres, label_parameters
 from stepwell_drivers.sql.reads import columns_of
 from stepwell_drivers.sql.statements import Query
+from stepwell_drivers.sql.stored import Clock
 
 RUNS_AT_ONCE = 200
 """Rows that a list of runs reads at a time while it looks for those that match."""
@@ -97,9 +99,7 @@ _logs = _after_seq(schema.logs, step_rows.LOG_READ)
 _logs_of = _after_seq(schema.logs, step_rows.LOG_READ, execution_id="only")
 
 
-def list_tasks(
-    connection: Connection, tenant_id: str, run_id: str, cursor: str, limit: int
-) -> TaskPage:
+def list_tasks(connection: Link, tenant_id: str, run_id: str, cursor: str, limit: int) -> TaskPage:
     """Return tasks in the order of revision, then of their plan."""
     revision, position, task_id = _place(cursor, tuple[int, int, str], (-1, -1, ""))
     rows = _tasks.run(
@@ -120,7 +120,7 @@ def list_tasks(
 
 
 def _seq_page(
-    connection: Connection,
+    connection: Link,
     queries: tuple[Query, Query],
     run: tuple[str, str],
     only: str,
@@ -143,7 +143,7 @@ def _cut(rows: list[Values], limit: int) -> tuple[Sequence[Values], bool]:
 
 
 def list_executions(
-    connection: Connection, run: tuple[str, str], task_id: str, cursor: str, limit: int
+    connection: Link, run: tuple[str, str], task_id: str, cursor: str, limit: int
 ) -> ExecutionPage:
     """Return executions in the order of their birth."""
     queries = (_executions, _executions_of)
@@ -153,7 +153,7 @@ def list_executions(
 
 
 def read_messages(
-    connection: Connection, run: tuple[str, str], task_id: str, cursor: str, limit: int
+    connection: Link, run: tuple[str, str], task_id: str, cursor: str, limit: int
 ) -> MessagePage:
     """Return the conversation in the order of its commits."""
     queries = (_messages, _messages_of)
@@ -163,7 +163,7 @@ def read_messages(
 
 
 def read_logs(
-    connection: Connection, run: tuple[str, str], execution_id: str, cursor: str, limit: int
+    connection: Link, run: tuple[str, str], execution_id: str, cursor: str, limit: int
 ) -> LogPage:
     """Return log entries; the cursor is set at the end, too."""
     queries = (_logs, _logs_of)
@@ -184,13 +184,13 @@ _workers = Query(
 )
 
 
-def list_presence(connection: Connection, tenant_id: str, now_us: int) -> list[Presence]:
+def list_presence(connection: Link, tenant_id: str, clock: Clock) -> list[Presence]:
     """Return the workers that are connected."""
-    rows = _workers.run(connection, tenant_id=tenant_id, now_us=now_us)
+    rows = _workers.run(connection, tenant_id=tenant_id, now_us=clock(connection))
     return [step_rows.worker_of(row) for row in rows]
 
 
-def list_runs(connection: Connection, query: RunQuery) -> RunPage:
+def list_runs(connection: Link, query: RunQuery) -> RunPage:
     """Return runs, newest first: of several statuses, their lists merged."""
     before = _place(query.cursor, int, 2**63 - 1)
     limit = max(query.limit, 1)
@@ -203,13 +203,12 @@ def list_runs(connection: Connection, query: RunQuery) -> RunPage:
     return RunPage(runs=tuple(run for _, run in page), cursor=_cursor(page[-1][0]) if more else "")
 
 
-def _runs(
-    connection: Connection, query: RunQuery, status: str, before: int
-) -> Iterator[tuple[int, Run]]:
-    statement = _matching(query, status)
+def _runs(connection: Link, query: RunQuery, status: str, before: int) -> Iterator[tuple[int, Run]]:
     many = min(max(query.limit, 1) + 1, RUNS_AT_ONCE)
+    shape, parameters = _asked(query, status)
+    matching = _matching(connection.dialect, shape)
     while True:
-        rows = connection.execute(statement, {"before": before, "many": many}).all()
+        rows = matching.run(connection, **parameters, before=before, many=many)
         for row in rows:
             run = run_rows.run_of(row[1:])
             if query.labels.items() <= run.spec.labels.items():
@@ -219,75 +218,109 @@ def _runs(
         before = rows[-1][0]
 
 
-def _matching(query: RunQuery, status: str) -> Select[Any]:
+class _Shape(NamedTuple):
+    """Which filters a list of runs has."""
+
+    exact: tuple[str, ...]
+    blocked: int
+    labels: int
+
+
+def _asked(query: RunQuery, status: str) -> tuple[_Shape, dict[str, Any]]:
+    """Return a query's filters and their values."""
+    exact = {
+        "status": status,
+        "pipeline_id": query.pipeline_id,
+        "queue": query.queue,
+        "executor_id": query.executor_id,
+    }
+    parameters: dict[str, Any] = {name: value for name, value in exact.items() if value}
+    given = tuple(parameters)
+    blocked = dict.fromkeys(kind.value for kind in query.blocked_on)
+    parameters |= {f"blocked{at}": value for at, value in enumerate(blocked)}
+    # SQL's JSON functions end a text at NUL; what is found is compared again in any case.
+    labels = [one for one in query.labels.items() if "\0" not in "".join(one)]
+    for at, (key, value) in enumerate(labels):
+        parameters |= label_parameters(at, key, value)
+    return _Shape(given, len(blocked), len(labels)), {"tenant_id": query.tenant_id} | parameters
+
+
+@cache
+def _matching(dialect: Dialect, shape: _Shape) -> Query:
     runs = schema.runs.c
     columns = [schema.runs.c[name] for name in ("seq", *run_rows.RUN_READ)]
     statement = select(*columns).where(
-        runs.tenant_id == query.tenant_id, runs.seq < bindparam("before")
+        runs.tenant_id == bindparam("tenant_id"), runs.seq < bindparam("before")
     )
-    exact: Iterable[tuple[Any, str]] = (
-        (runs.status, status),
-        (runs.pipeline_id, query.pipeline_id),
-        (runs.queue, query.queue),
-        (runs.executor_id, query.executor_id),
-    )
-    for column, value in exact:
-        if value:
-            statement = statement.where(column == value)
-    if query.blocked_on:
-        statement = statement.where(runs.blocked_on.in_([kind.value for kind in query.blocked_on]))
-    for key, value in query.labels.items():
-        # SQL's JSON functions end a text at NUL; what is found is compared again in any case.
-        if "\0" not in key and "\0" not in value:
-            statement = statement.where(has_label(key, value))
-    return statement.order_by(runs.seq.desc()).limit(bindparam("many"))
+    for name in shape.exact:
+        statement = statement.where(runs[name] == bindparam(name))
+    if shape.blocked:
+        blocked: list[BindParameter[Any]] = [
+            bindparam(f"blocked{at}") for at in range(shape.blocked)
+        ]
+        statement = statement.where(runs.blocked_on.in_(blocked))
+    for at in range(shape.labels):
+        statement = statement.where(has_label(dialect, at))
+    return Query(statement.order_by(runs.seq.desc()).limit(bindparam("many")))
 
 
 # --- the feed ------------------------------------------------------------------------------------
 
+_commits = schema.commits.c
 _entries = select(
-    schema.commits.c.seq,
-    schema.commits.c.tenant_id,
-    schema.commits.c.run_id,
-    schema.commits.c.version,
-).where(schema.commits.c.seq > bindparam("after"))
-_by_seq = (schema.commits.c.seq,)
-_feed = Query(_entries.order_by(*_by_seq).limit(bindparam("many")))
-_feed_of_tenant = Query(
-    _entries.where(schema.commits.c.tenant_id == bindparam("tenant_id"))
-    .order_by(*_by_seq)
-    .limit(bindparam("many"))
-)
-_feed_end = Query(select(func.max(schema.commits.c.seq)))
+    _commits.xid, _commits.seq, _commits.tenant_id, _commits.run_id, _commits.version
+).limit(bindparam("many"))
+_of_tenant = _commits.tenant_id == bindparam("tenant_id")
+# SQLite: one writer, so the rows' own numbers are the order of their commits.
+_numbered = _entries.where(_commits.seq > bindparam("seq")).order_by(_commits.seq)
+_feed = Query(_numbered)
+_feed_of_tenant = Query(_numbered.where(_of_tenant))
+_feed_end = Query(select(literal_column("0", BigInteger()), func.max(_commits.seq)))
+# Postgres: by transaction, below the oldest that is still open: nothing can appear there any more.
+_horizon = literal_column("pg_snapshot_xmin(pg_current_snapshot())::text::bigint", BigInteger())
+_settled = (
+    _entries.where(
+        tuple_(_commits.xid, _commits.seq) > tuple_(bindparam("xid"), bindparam("seq")),
+        _commits.xid < _horizon,
+    )
+).order_by(_commits.xid, _commits.seq)
+_settled_feed = Query(_settled)
+_settled_feed_of_tenant = Query(_settled.where(_of_tenant))
+_settled_end = Query(select(_horizon - 1, literal_column(str(2**62), BigInteger())))
 
 
-def feed(
-    connection: Connection, store_id: str, tenant_id: str, cursor: str, limit: int
-) -> FeedPage:
+def feed(connection: Link, store_id: str, tenant_id: str, cursor: str, limit: int) -> FeedPage:
     """Return commits after a cursor, in the order in which they were committed."""
-    limit = max(limit, 1)
+    settled = is_postgres(connection.dialect)
     if cursor == "now":
-        end = _feed_end.run(connection)[0][0] or 0
-        return FeedPage(cursor=f"{store_id}.{end}")
-    after = _feed_place(store_id, cursor)
+        xid, seq = (_settled_end if settled else _feed_end).run(connection)[0]
+        return FeedPage(cursor=f"{store_id}.{xid}.{seq or 0}")
+    xid, seq = _feed_place(store_id, cursor)
+    place: dict[str, Any] = {"xid": xid, "seq": seq} if settled else {"seq": seq}
+    many = max(limit, 1)
     if tenant_id:
-        rows = _feed_of_tenant.run(connection, after=after, tenant_id=tenant_id, many=limit)
+        of_tenant = _settled_feed_of_tenant if settled else _feed_of_tenant
+        rows = of_tenant.run(connection, **place, tenant_id=tenant_id, many=many)
     else:
-        rows = _feed.run(connection, after=after, many=limit)
-    end = rows[-1][0] if rows else after
+        rows = (_settled_feed if settled else _feed).run(connection, **place, many=many)
+    xid, seq = rows[-1][:2] if rows else (xid, seq)
     return FeedPage(
         entries=tuple(
             FeedEntry(tenant_id=tenant, run_id=run_id, version=version)
-            for _, tenant, run_id, version in rows
+            for _, _, tenant, run_id, version in rows
         ),
-        cursor=f"{store_id}.{end}",
+        cursor=f"{store_id}.{xid}.{seq}",
     )
 
 
-def _feed_place(store_id: str, cursor: str) -> int:
+def _feed_place(store_id: str, cursor: str) -> tuple[int, int]:
     if not cursor:
-        return 0
-    owner, _, place = cursor.rpartition(".")
-    if owner == store_id and place.isascii() and place.isdecimal() and len(place) < 19:
-        return int(place)
+        return 0, 0
+    owner, *place = cursor.rsplit(".", 2)
+    if owner == store_id and len(place) == 2 and all(map(_is_number, place)):
+        return int(place[0]), int(place[1])
     raise InvalidArgument("the feed cursor is none of this store's")
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) <= 19 and int(text) < 2**63

@@ -13,7 +13,6 @@ import msgspec
 from msgspec import Struct
 from sqlalchemy import (
     ColumnElement,
-    Connection,
     Select,
     Table,
     bindparam,
@@ -34,7 +33,9 @@ from stepwell.core.ports import (
 )
 from stepwell_drivers.sql import run_rows, schema, step_rows
 from stepwell_drivers.sql.columns import Values, payload_of, session_of
+from stepwell_drivers.sql.dialect import Link
 from stepwell_drivers.sql.statements import Pick, Query
+from stepwell_drivers.sql.stored import Clock
 
 DELTA_COMMITS_MAX = 256
 """Further behind than this, a reader reads everything."""
@@ -154,15 +155,13 @@ class Changed(Struct, omit_defaults=True):
 _changed = msgspec.json.Decoder(Changed).decode
 
 
-def get_run(connection: Connection, tenant_id: str, run_id: str) -> Run | None:
+def get_run(connection: Link, tenant_id: str, run_id: str) -> Run | None:
     """Return the run, or None."""
     row = _run.first(connection, tenant_id=tenant_id, run_id=run_id)
     return run_rows.run_of(row) if row is not None else None
 
 
-def load(
-    connection: Connection, tenant_id: str, run_id: str, since: int, now_us: int
-) -> Loaded | None:
+def load(connection: Link, tenant_id: str, run_id: str, since: int, clock: Clock) -> Loaded | None:
     """Return all that the loop needs of a run, or what changed after `since`."""
     run = get_run(connection, tenant_id, run_id)
     if run is None:
@@ -199,7 +198,7 @@ def load(
             for name, fingerprint, version in reversed(requests)
         ),
         complete=delta is None,
-        now_us=now_us,
+        now_us=clock(connection),
     )
 
 
@@ -212,7 +211,7 @@ class _Delta(Struct):
     inputs: dict[str, None]
 
 
-def _delta(connection: Connection, key: dict[str, str], since: int) -> _Delta | None:
+def _delta(connection: Link, key: dict[str, str], since: int) -> _Delta | None:
     """Return the keys that the commits since then named; None: too many."""
     rows = _changes.run(connection, **key, since=since)
     if len(rows) > DELTA_COMMITS_MAX:
@@ -230,9 +229,7 @@ def _delta(connection: Connection, key: dict[str, str], since: int) -> _Delta | 
     return delta
 
 
-def _in_order(
-    connection: Connection, run: tuple[str, str], names: Iterable[str]
-) -> list[Sequence[Any]]:
+def _in_order(connection: Link, run: tuple[str, str], names: Iterable[str]) -> list[Sequence[Any]]:
     rows = _pick_tasks.run(connection, [(*run, name) for name in names])
     # Position, task id, revision: the order is that of `list_tasks`.
     rows.sort(key=lambda row: (row[2], row[0], row[1]))
@@ -256,7 +253,7 @@ def _as_open(row: Values, holder: Sequence[Any]) -> OpenExecution:
 
 
 def read_payloads(
-    connection: Connection, tenant_id: str, run_id: str, keys: Sequence[str]
+    connection: Link, tenant_id: str, run_id: str, keys: Sequence[str]
 ) -> list[StoredPayload]:
     """Return the bytes under these keys, in their order."""
     wanted = [(tenant_id, run_id, key) for key in dict.fromkeys(keys)]
@@ -273,7 +270,7 @@ def read_payloads(
 
 
 def read_outcomes(
-    connection: Connection, tenant_id: str, run_id: str, execution_ids: Sequence[str]
+    connection: Link, tenant_id: str, run_id: str, execution_ids: Sequence[str]
 ) -> list[Outcome]:
     """Return what these executions left behind, in their order."""
     wanted = [(tenant_id, run_id, name) for name in dict.fromkeys(execution_ids)]
@@ -281,7 +278,7 @@ def read_outcomes(
     return [found[name] for name in execution_ids if name in found]
 
 
-def list_leases(connection: Connection, tenant_id: str, worker_id: str) -> list[WorkerLease]:
+def list_leases(connection: Link, tenant_id: str, worker_id: str) -> list[WorkerLease]:
     """Return the leases that a worker holds."""
     rows = _leases_of.run(connection, tenant_id=tenant_id, worker_id=worker_id)
     return [
@@ -290,14 +287,14 @@ def list_leases(connection: Connection, tenant_id: str, worker_id: str) -> list[
     ]
 
 
-def read_plan(connection: Connection, tenant_id: str, run_id: str, revision: int) -> Plan | None:
+def read_plan(connection: Link, tenant_id: str, run_id: str, revision: int) -> Plan | None:
     """Return one plan revision."""
     row = _plan.first(connection, tenant_id=tenant_id, run_id=run_id, revision=revision)
     return run_rows.plan_of(row) if row is not None else None
 
 
 def read_events(
-    connection: Connection, tenant_id: str, run_id: str, after: int, limit: int
+    connection: Link, tenant_id: str, run_id: str, after: int, limit: int
 ) -> EventPage | None:
     """Return whole commits' events after a number."""
     run = get_run(connection, tenant_id, run_id)
@@ -319,7 +316,7 @@ def read_events(
     )
 
 
-def _whole_commits(connection: Connection, key: dict[str, str], rows: list[Values]) -> list[Values]:
+def _whole_commits(connection: Link, key: dict[str, str], rows: list[Values]) -> list[Values]:
     """Leave the last commit away, if it may be cut; a commit that stands alone is read whole."""
     first, last = rows[0][1], rows[-1][1]
     whole = [row for row in rows if row[1] != last]

@@ -22,7 +22,9 @@ from sqlalchemy import (
     UniqueConstraint,
     text,
 )
-from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.dialects.postgresql import JSON, JSONB
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.types import TypeEngine
 
 REVISIONS = ("0001",)
@@ -36,6 +38,8 @@ metadata = MetaData()
 _NUMBER = BigInteger()
 _SEQUENCE: TypeEngine[int] = BigInteger().with_variant(Integer(), "sqlite")
 _JSON: TypeEngine[str] = Text().with_variant(JSONB(), "postgresql")
+# By code point, as SQLite and Python compare: no order rests on a server's language.
+_TEXT: TypeEngine[str] = Text().with_variant(Text(collation="C"), "postgresql")
 
 
 def _seq() -> Column[Any]:
@@ -44,7 +48,7 @@ def _seq() -> Column[Any]:
 
 
 def _words(*names: str) -> list[Column[Any]]:
-    return [Column(name, Text(), nullable=False, server_default="") for name in names]
+    return [Column(name, _TEXT, nullable=False, server_default="") for name in names]
 
 
 def _numbers(*names: str) -> list[Column[Any]]:
@@ -58,13 +62,47 @@ def _json(*names: str) -> list[Column[Any]]:
 def _bytes(name: str) -> list[Column[Any]]:
     """Bytes with their media type; both NULL: there are none."""
     return [
-        Column(f"{name}_media_type", Text(), nullable=True),
+        Column(f"{name}_media_type", _TEXT, nullable=True),
         Column(name, LargeBinary(), nullable=True),
     ]
 
 
+class _Transaction(FunctionElement[int]):
+    """The number of the transaction that writes, where there are several at once; else 0."""
+
+    inherit_cache = True
+
+
+@compiles(_Transaction)
+def _no_transaction(*_: object, **__: object) -> str:
+    return "0"
+
+
+@compiles(_Transaction, "postgresql")
+def _this_transaction(*_: object, **__: object) -> str:
+    return "(pg_current_xact_id()::text::bigint)"
+
+
 def _where(condition: str) -> dict[str, Any]:
     return {"sqlite_where": text(condition), "postgresql_where": text(condition)}
+
+
+# Postgres writes a changed row beside the old one: room for that on the same page spares the indexes, and
+# a queue's dead rows are to be cleared away before a claim has to walk over many of them.
+_CHANGING: dict[str, Any] = {
+    "postgresql_with": {
+        "fillfactor": 70,
+        "autovacuum_vacuum_scale_factor": 0.02,
+        "autovacuum_vacuum_threshold": 1_000,
+    }
+}
+
+
+def _held(table: str) -> Index:
+    """Postgres: what a claim returned is held in its row, for every replica. SQLite's one process knows."""
+    where = text("held_until_us > 0")
+    held = Index(f"{table}_held", "held_until_us", postgresql_where=where)
+    return held.ddl_if(dialect="postgresql")
 
 
 runs = Table(
@@ -84,13 +122,16 @@ runs = Table(
     *_json("labels"),
     Column("input_params", _JSON, nullable=True),
     *_numbers("max_iterations", "max_parallel", "priority"),
-    *_json("initial_budget", "step_retry"),
+    *_json("initial_budget"),
+    # As it was written, to the sign of a zero: JSONB would make numbers of its own of it.
+    Column("step_retry", Text().with_variant(JSON(), "postgresql"), nullable=False),
     *_numbers("step_timeout_ms", "start_delay_ms", "parent_version"),
     *_words("parent_run_id", "request_fingerprint"),
     UniqueConstraint("tenant_id", "run_id"),
     Index("runs_by_birth", "tenant_id", "seq"),
     Index("runs_by_status", "tenant_id", "status", "seq"),
     Index("runs_by_pipeline", "tenant_id", "pipeline_id", "seq"),
+    **_CHANGING,
 )
 
 payloads = Table(
@@ -128,6 +169,7 @@ tasks = Table(
     *_words("prompt"),
     PrimaryKeyConstraint("tenant_id", "run_id", "task_id"),
     Index("tasks_in_order", "tenant_id", "run_id", "revision", "position", "task_id"),
+    **_CHANGING,
 )
 
 executions = Table(
@@ -137,7 +179,7 @@ executions = Table(
     *_words("tenant_id", "run_id", "execution_id", "kind", "task_id"),
     *_words("status", "queue", "role", "worker_id", "backend", "session_id"),
     *_numbers("version", "iteration", "attempt", "priority", "delay_ms", "available_us"),
-    *_numbers("begun", "has_result", "offered_us", "leased_us", "ended_us"),
+    *_numbers("begun", "has_result", "offered_us", "leased_us", "ended_us", "held_until_us"),
     *_json("failure", "usage"),
     # An execution is of one task for ever: so its key serves those who ask by task, too.
     UniqueConstraint("tenant_id", "run_id", "task_id", "execution_id"),
@@ -161,6 +203,8 @@ executions = Table(
         **_where("status = 'READY'"),
     ),
     Index("executions_delayed", "available_us", **_where("status = 'READY'")),
+    _held("executions"),
+    **_CHANGING,
 )
 
 outcomes = Table(
@@ -176,7 +220,7 @@ leases = Table(
     "leases",
     metadata,
     *_words("tenant_id", "run_id", "execution_id", "token", "worker_id", "instance_id"),
-    *_numbers("version", "armed", "deadline_us", "limit_us"),
+    *_numbers("version", "armed", "deadline_us", "limit_us", "held_until_us"),
     *_words("backend", "session_id"),
     *_bytes("progress"),
     PrimaryKeyConstraint("tenant_id", "run_id", "execution_id"),
@@ -193,17 +237,21 @@ leases = Table(
         "execution_id",
         **_where("armed = 1"),
     ),
+    _held("leases"),
     sqlite_with_rowid=False,
+    **_CHANGING,
 )
 
 timers = Table(
     "timers",
     metadata,
     *_words("tenant_id", "run_id", "name"),
-    *_numbers("version", "due_us"),
+    *_numbers("version", "due_us", "held_until_us"),
     PrimaryKeyConstraint("tenant_id", "run_id", "name"),
     Index("timers_due", "due_us", "tenant_id", "run_id", "name"),
+    _held("timers"),
     sqlite_with_rowid=False,
+    **_CHANGING,
 )
 
 events = Table(
@@ -216,7 +264,7 @@ events = Table(
     *_numbers("time_us"),
     *_words("task_id", "execution_id", "input_id", "message"),
     *_numbers("plan_revision"),
-    *_json("changes"),
+    *_json("payload"),
     UniqueConstraint("tenant_id", "run_id", "number"),
 )
 
@@ -231,7 +279,12 @@ commits = Table(
     # Which rows it changed; NULL: too many to name.
     Column("changed", _JSON, nullable=True),
     UniqueConstraint("tenant_id", "run_id", "version"),
-    Index("commits_of_tenant", "tenant_id", "seq"),
+    # Postgres: the transaction that wrote it. Numbers of rows are given out before their rows can be
+    # seen, so the feed goes by these, below the oldest that is still open.
+    Column("xid", _NUMBER, nullable=False, server_default=_Transaction()),
+    Index("commits_of_tenant", "tenant_id", "seq").ddl_if(dialect="sqlite"),
+    Index("commits_fed", "xid", "seq").ddl_if(dialect="postgresql"),
+    Index("commits_fed_of_tenant", "tenant_id", "xid", "seq").ddl_if(dialect="postgresql"),
     # A number of a deleted run's commit never comes again: a cursor may stand there.
     sqlite_autoincrement=True,
 )

@@ -52,14 +52,14 @@ EXECUTION = (
     *("tenant_id", "run_id", "execution_id", "task_id", "kind", "iteration", "attempt"),
     *("queue", "role", "priority", "status", "delay_ms", "worker_id", "begun"),
     *("failure", "usage", "backend", "session_id", "has_result"),
-    *("offered_us", "leased_us", "ended_us", "version", "available_us"),
+    *("offered_us", "leased_us", "ended_us", "version", "available_us", "held_until_us"),
 )
 EXECUTION_MOVING = EXECUTION[4:]
 EXECUTION_READ = EXECUTION[2:22]
 
 
 def execution_row(key: tuple[str, str], version: int, execution: Execution, now_us: int) -> Values:
-    """Return an execution's row; one that is READY becomes available after its delay."""
+    """Return an execution's row; one that is READY becomes available after its delay, and isn't held."""
     session, status = execution.session, execution.status
     ready = status is ExecutionStatus.READY
     return (
@@ -70,7 +70,7 @@ def execution_row(key: tuple[str, str], version: int, execution: Execution, now_
         *(to_json(execution.failure), to_json(execution.usage)),
         *(session.backend, session.session_id, int(execution.has_result)),
         *(execution.offered_us, execution.leased_us, execution.ended_us, version),
-        now_us + execution.delay_ms * 1_000 if ready else 0,
+        *(now_us + execution.delay_ms * 1_000 if ready else 0, 0),
     )
 
 
@@ -140,7 +140,7 @@ _changes = msgspec.json.Decoder(_Changes).decode
 
 EVENT = (
     *("tenant_id", "run_id", "number", "version", "type", "time_us", "task_id"),
-    *("execution_id", "input_id", "message", "plan_revision", "changes"),
+    *("execution_id", "input_id", "message", "plan_revision", "payload"),
 )
 EVENT_READ = EVENT[2:]
 

@@ -1,13 +1,11 @@
-"""The Store port over one SQLite file: writes go to the writer, reads to the readers."""
+"""The Store port over SQL: writes go to the writer, reads to the readers, whichever database they have."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Sequence
-from typing import Concatenate, ParamSpec, TypeVar
-
-from sqlalchemy import Connection
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from stepwell.core.errors import StoreUnavailable
 from stepwell.core.model import LogEntry, Outcome, Plan, Run
@@ -33,11 +31,11 @@ from stepwell.core.ports import (
     TaskPage,
     WorkerLease,
 )
-from stepwell_drivers.clock import StoreClock
+from stepwell.core.states import Verdict
 from stepwell_drivers.hints import Hints, RunKey, newest
-from stepwell_drivers.sql import claims, pages, reads
-from stepwell_drivers.sql.sqlite.readers import Readers
-from stepwell_drivers.sql.sqlite.writer import Writer
+from stepwell_drivers.sql import pages, reads
+from stepwell_drivers.sql.dialect import Link
+from stepwell_drivers.sql.stored import Clock
 from stepwell_drivers.sql.writes import (
     CommitWork,
     DeleteWork,
@@ -51,40 +49,78 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def changed_by(works: Sequence[Work]) -> dict[RunKey, int]:
-    """Return the runs that these writes changed, as hints tell of them."""
+def changed_by(done: Sequence[tuple[Work, Any]]) -> dict[RunKey, int]:
+    """Return the runs that these writes changed, by their answers, as hints tell of them."""
     changes: list[tuple[str, str, int]] = []
-    for work in works:
+    for work, answer in done:
         if isinstance(work, CommitWork):
-            changes += [(one.tenant_id, one.run_id, one.version) for one in work.commits]
-        elif isinstance(work, LogWork | DeleteWork):
+            results: Sequence[CommitResult] = answer
+            changes += [
+                (one.tenant_id, one.run_id, one.version)
+                for one, result in zip(work.commits, results, strict=True)
+                if result.verdict is Verdict.COMMITTED
+            ]
+        elif isinstance(work, LogWork | DeleteWork) and answer:
             changes.append((work.tenant_id, work.run_id, 0))
     return newest(changes)
 
 
+class Writing(Protocol):
+    """Takes writes, and makes those that come together durable together."""
+
+    async def do(self, work: Work) -> Any:
+        """Answer when it is durable."""
+        ...
+
+
+class Reading(Protocol):
+    """Runs reads."""
+
+    async def run(
+        self, read: Callable[Concatenate[Link, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Run it within one snapshot, and return what it returns."""
+        ...
+
+
 class SqlStore:
-    """One open store. Its file is this process's until it is closed."""
+    """One open store, whichever database it is in."""
 
     def __init__(
         self,
         *,
-        writer: Writer,
-        readers: Readers,
+        writer: Writing,
+        beats: Writing,
+        readers: Reading,
+        claim: Callable[[ClaimRequest], Awaitable[Claimed]],
         hints: Hints,
-        clock: StoreClock,
+        clock: Clock,
         runtime: Runtime,
         info: StoreInfo,
-        release: Callable[[], None],
+        shut: Callable[[], Awaitable[None]],
     ) -> None:
+        """Take what one database's module has opened.
+
+        Args:
+            writer: for what changes runs.
+            beats: for what says that workers are alive; may be the same.
+            readers: for all reads.
+            claim: what `Store.claim` does.
+            hints: those who subscribe.
+            clock: tells the store's time within a transaction.
+            runtime: for the closing.
+            info: what `Store.describe` answers.
+            shut: finishes what was begun and lets go of everything; called once.
+        """
         self._writer = writer
+        self._beats = beats
         self._readers = readers
+        self._claim = claim
         self._hints = hints
         self._clock = clock
         self._runtime = runtime
         self._info = info
-        self._release = release
-        self._holds = claims.Holds()
-        self._claiming = asyncio.Lock()
+        self._shut = shut
         self._closing: asyncio.Task[None] | None = None
         self._pid = os.getpid()
 
@@ -99,7 +135,7 @@ class SqlStore:
 
     async def _read(
         self,
-        read: Callable[Concatenate[Connection, P], T],
+        read: Callable[Concatenate[Link, P], T],
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
@@ -115,12 +151,12 @@ class SqlStore:
 
     async def renew(self, renewals: Sequence[Renewal]) -> Sequence[bool]:
         self._check()
-        answers: Sequence[bool] = await self._writer.do(RenewWork(tuple(renewals)))
+        answers: Sequence[bool] = await self._beats.do(RenewWork(tuple(renewals)))
         return answers
 
     async def put_presence(self, presences: Sequence[Presence], *, ttl_ms: int) -> None:
         self._check()
-        await self._writer.do(PresenceWork(tuple(presences), ttl_ms))
+        await self._beats.do(PresenceWork(tuple(presences), ttl_ms))
 
     async def append_logs(self, tenant_id: str, run_id: str, entries: Sequence[LogEntry]) -> None:
         self._check()
@@ -131,9 +167,8 @@ class SqlStore:
         return bool(await self._writer.do(DeleteWork(tenant_id, run_id, version)))
 
     async def claim(self, request: ClaimRequest) -> Claimed:
-        async with self._claiming:
-            now_us = self._clock.now_us()
-            return await self._read(claims.claim, request, self._holds, now_us)
+        self._check()
+        return await self._claim(request)
 
     # --- reading ---
 
@@ -141,7 +176,7 @@ class SqlStore:
         return await self._read(reads.get_run, tenant_id, run_id)
 
     async def load(self, tenant_id: str, run_id: str, *, since: int = 0) -> Loaded | None:
-        return await self._read(reads.load, tenant_id, run_id, since, self._clock.now_us())
+        return await self._read(reads.load, tenant_id, run_id, since, self._clock)
 
     async def read_payloads(
         self, tenant_id: str, run_id: str, keys: Sequence[str]
@@ -194,7 +229,7 @@ class SqlStore:
         return await self._read(pages.read_logs, run, execution_id, cursor, limit)
 
     async def list_presence(self, tenant_id: str) -> Sequence[Presence]:
-        return await self._read(pages.list_presence, tenant_id, self._clock.now_us())
+        return await self._read(pages.list_presence, tenant_id, self._clock)
 
     async def list_leases(self, tenant_id: str, worker_id: str) -> Sequence[WorkerLease]:
         return await self._read(reads.list_leases, tenant_id, worker_id)
@@ -216,13 +251,8 @@ class SqlStore:
             return
         if self._closing is None:
             # A task of its own: who waits for it may be cancelled, and the lock must outlive the thread.
-            self._closing = self._runtime.spawn(self._shut(), name="close the store")
+            self._closing = self._runtime.spawn(self._end(), name="close the store")
         await asyncio.shield(self._closing)
 
-    async def _shut(self) -> None:
-        try:
-            # Readers first: the last one to close is then the writer, which checkpoints.
-            await asyncio.get_running_loop().run_in_executor(None, self._readers.close)
-            await self._writer.close()
-        finally:
-            self._release()
+    async def _end(self) -> None:
+        await self._shut()

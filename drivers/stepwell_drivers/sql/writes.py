@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, bindparam, delete, select
+from sqlalchemy import bindparam, delete, select
 
 from stepwell.core.model import LogEntry, Payload, Session
 from stepwell.core.ports import Commit, Presence, Renewal
@@ -13,7 +13,9 @@ from stepwell_drivers.sql import schema, step_rows
 from stepwell_drivers.sql.batch import RowKey
 from stepwell_drivers.sql.columns import Values, bytes_of
 from stepwell_drivers.sql.commits import apply_commits
+from stepwell_drivers.sql.dialect import Link
 from stepwell_drivers.sql.statements import Delete, Insert, Pick, Query, Update
+from stepwell_drivers.sql.stored import Clock
 
 TOMBSTONE_US = 2 * 3_600 * 1_000_000
 """How long a deleted run's id is refused: the port asks for an hour at least."""
@@ -60,24 +62,29 @@ _RUN = ("tenant_id", "run_id")
 _LEASE = (*_RUN, "execution_id")
 _WORKER = ("tenant_id", "worker_id", "instance_id")
 
-_pick_leases = Pick(schema.leases, _LEASE, (*_LEASE, "token", "limit_us"))
+_pick_leases = Pick(schema.leases, _LEASE, (*_LEASE, "token", "limit_us"), lock={})
 _PROGRESS = ("progress_media_type", "progress")
 _SESSION = ("backend", "session_id")
 _renew = {
-    (False, False): Update(schema.leases, _LEASE, ("deadline_us",)),
-    (True, False): Update(schema.leases, _LEASE, ("deadline_us", *_PROGRESS)),
-    (False, True): Update(schema.leases, _LEASE, ("deadline_us", *_SESSION)),
-    (True, True): Update(schema.leases, _LEASE, ("deadline_us", *_PROGRESS, *_SESSION)),
+    (False, False): Update(schema.leases, _LEASE, ("deadline_us", "held_until_us")),
+    (True, False): Update(schema.leases, _LEASE, ("deadline_us", "held_until_us", *_PROGRESS)),
+    (False, True): Update(schema.leases, _LEASE, ("deadline_us", "held_until_us", *_SESSION)),
+    (True, True): Update(
+        schema.leases, _LEASE, ("deadline_us", "held_until_us", *_PROGRESS, *_SESSION)
+    ),
 }
 _put_workers = Insert(schema.workers, step_rows.WORKER, key=_WORKER, replaced=step_rows.WORKER[3:])
 _drop_workers = Delete(schema.workers, _WORKER)
 _insert_logs = Insert(schema.logs, step_rows.LOG)
-_pick_runs = Pick(schema.runs, _RUN, _RUN)
+# Nobody may delete the run meanwhile; commits may go on.
+_pick_runs = Pick(schema.runs, _RUN, _RUN, lock={"read": True, "key_share": True})
 _version = Query(
-    select(schema.runs.c.version).where(
+    select(schema.runs.c.version)
+    .where(
         schema.runs.c.tenant_id == bindparam("tenant_id"),
         schema.runs.c.run_id == bindparam("run_id"),
     )
+    .with_for_update()
 )
 _put_tombstones = Insert(
     schema.tombstones,
@@ -99,7 +106,7 @@ _sweeps = [
 ]
 
 
-def apply_group(connection: Connection, works: Sequence[Work], now_us: int) -> list[Any]:
+def apply_group(connection: Link, works: Sequence[Work], clock: Clock) -> list[Any]:
     """Do everything that was asked for in one transaction, and answer each in its place.
 
     Who waits for none of the others may be done in any order: kinds go together, so that each is a
@@ -109,10 +116,13 @@ def apply_group(connection: Connection, works: Sequence[Work], now_us: int) -> l
     renewals = [work for work in works if isinstance(work, RenewWork)]
     answers: dict[int, Any] = {}
     results = iter(
-        apply_commits(connection, [commit for work in commits for commit in work.commits], now_us)
+        apply_commits(connection, [commit for work in commits for commit in work.commits], clock)
     )
     for work in commits:
         answers[id(work)] = [next(results) for _ in work.commits]
+    if len(commits) == len(works):
+        return [answers[id(work)] for work in works]
+    now_us = clock(connection)
     renewed = iter(
         renew(connection, [renewal for work in renewals for renewal in work.renewals], now_us)
     )
@@ -129,7 +139,7 @@ def apply_group(connection: Connection, works: Sequence[Work], now_us: int) -> l
     return [answers.get(id(work)) for work in works]
 
 
-def renew(connection: Connection, renewals: Sequence[Renewal], now_us: int) -> list[bool]:
+def renew(connection: Link, renewals: Sequence[Renewal], now_us: int) -> list[bool]:
     """Move deadlines; of several heartbeats for one lease the last one stands."""
     if not renewals:
         return []
@@ -153,7 +163,7 @@ def renew(connection: Connection, renewals: Sequence[Renewal], now_us: int) -> l
         progress = () if beat.progress is None else bytes_of(beat.progress)
         session = () if beat.session is None else (beat.session.backend, beat.session.session_id)
         kind = (bool(progress), bool(session))
-        rows.setdefault(kind, []).append((*key, beat.deadline_us, *progress, *session))
+        rows.setdefault(kind, []).append((*key, beat.deadline_us, 0, *progress, *session))
     for kind, several in rows.items():
         _renew[kind].run(connection, several)
     return answers
@@ -180,7 +190,7 @@ def _lease_key(renewal: Renewal) -> RowKey:
     return (renewal.tenant_id, renewal.run_id, renewal.execution_id)
 
 
-def put_presence(connection: Connection, works: Sequence[PresenceWork], now_us: int) -> None:
+def put_presence(connection: Link, works: Sequence[PresenceWork], now_us: int) -> None:
     """Remember workers for a while, or forget them now."""
     rows: dict[RowKey, Values | None] = {}
     for work in works:
@@ -188,11 +198,12 @@ def put_presence(connection: Connection, works: Sequence[PresenceWork], now_us: 
         for presence in work.presences:
             key = (presence.tenant_id, presence.worker_id, presence.instance_id)
             rows[key] = step_rows.worker_row(presence, expires_us) if work.ttl_ms > 0 else None
-    _drop_workers.run(connection, [key for key, row in rows.items() if row is None])
-    _put_workers.run(connection, [row for row in rows.values() if row is not None])
+    # In the order of their keys: replicas may tell of the same workers at once.
+    _drop_workers.run(connection, sorted(key for key, row in rows.items() if row is None))
+    _put_workers.run(connection, [row for _, row in sorted(rows.items()) if row is not None])
 
 
-def append_logs(connection: Connection, works: Sequence[LogWork]) -> set[tuple[str, str]]:
+def append_logs(connection: Link, works: Sequence[LogWork]) -> set[tuple[str, str]]:
     """Append to the logs of the runs that are there; return which are."""
     keys = dict.fromkeys((work.tenant_id, work.run_id) for work in works)
     there = {(row[0], row[1]) for row in _pick_runs.run(connection, list(keys))}
@@ -206,7 +217,7 @@ def append_logs(connection: Connection, works: Sequence[LogWork]) -> set[tuple[s
     return there
 
 
-def delete_run(connection: Connection, work: DeleteWork, now_us: int) -> bool:
+def delete_run(connection: Link, work: DeleteWork, now_us: int) -> bool:
     """Remove a run, if it is at the version, and bury its id."""
     key = {"tenant_id": work.tenant_id, "run_id": work.run_id}
     row = _version.first(connection, **key)
@@ -219,7 +230,7 @@ def delete_run(connection: Connection, work: DeleteWork, now_us: int) -> bool:
     return True
 
 
-def sweep(connection: Connection, now_us: int) -> None:
+def sweep(connection: Link, now_us: int) -> None:
     """Remove what expired and would else stay for ever."""
     for query in _sweeps:
         query.run(connection, now_us=now_us)

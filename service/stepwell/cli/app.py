@@ -17,6 +17,7 @@ from stepwell.cli.options import Target, TokenFile
 COMMANDS: dict[str, str] = {
     "serve": "Run the service: workers and clients connect to it.",
     "store": "Offer a store to services on other machines.",
+    "migrate": "Bring a store's schema up to this version.",
     "worker": "Serve the steps of a Python agent.",
     "run": "Start a run and follow it.",
     "ls": "List runs, newest first.",

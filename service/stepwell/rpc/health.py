@@ -43,7 +43,7 @@ class Health:
 
     async def look(self) -> None:
         """Look once whether the store takes writes, and tell."""
-        await self._tell(serving=await self._can_write())
+        await self._tell(await self._trouble())
 
     async def watch(self) -> None:
         """Look again and again."""
@@ -55,19 +55,25 @@ class Health:
         """Tell that nothing is served any more, whatever the store can."""
         await self.servicer.enter_graceful_shutdown()
 
-    async def _can_write(self) -> bool:
+    async def _trouble(self) -> str:
+        """Return why the store takes no writes; empty: it does."""
         try:
             async with asyncio.timeout(self._interval_ms / 1_000):
                 await self._store.put_presence([self._presence], ttl_ms=3 * self._interval_ms)
-        except (StoreError, TimeoutError):
-            return False
-        return True
+        except StoreError as error:
+            return error.message
+        except TimeoutError:
+            return f"no answer within {self._interval_ms} ms"
+        return ""
 
-    async def _tell(self, *, serving: bool) -> None:
+    async def _tell(self, trouble: str) -> None:
+        serving = not trouble
         if serving is self._serving:
             return
-        if self._serving is not None:
-            log.warning("the store takes writes" if serving else "the store takes no writes")
+        if trouble and self._serving is not None:
+            log.warning("the store takes no writes", why=trouble)
+        elif self._serving is not None:
+            log.warning("the store takes writes")
         self._serving = serving
         for name in self._names:
             await self.servicer.set(name, _SERVING if serving else _NOT_SERVING)

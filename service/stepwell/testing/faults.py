@@ -1,4 +1,4 @@
-"""A store that fails as stores do: it refuses, it times out after doing it, it is slow, it does it twice.
+"""A store that fails as stores do: it refuses, times out after doing it, is slow, does it twice, is cut off.
 
 Which call meets what is drawn from the runtime's chance, so a seeded runtime repeats every fault. What
 reaches the store inside is always a legal call; what comes back is always what the port allows.
@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from enum import StrEnum
 from typing import NamedTuple, TypeVar
 
-from stepwell.core.errors import OutcomeUnknown, StoreUnavailable
+from stepwell.core.errors import OutcomeUnknown, StoreError, StoreUnavailable
 from stepwell.core.ports import Commit, CommitResult, Hint, Runtime, Store
 from stepwell.testing.proxy import StoreProxy
 
@@ -33,6 +34,13 @@ class Mode(StrEnum):
     """Slow before it is done, or after."""
     TWICE = "twice"
     """Done twice, as a network that repeats messages does; the second answer counts."""
+    CUT = "cut"
+    """The connection breaks in the middle: the caller hears of it at once, as after a time-out.
+
+    What it asked for was lost on its way, is broken off, or goes on behind its back and may be done
+    after it has asked again. Hints are lost until the connection is there again, and then anything
+    may have changed.
+    """
 
 
 class Faults(NamedTuple):
@@ -42,6 +50,7 @@ class Faults(NamedTuple):
     time_out: float = 0.0
     delay: float = 0.0
     twice: float = 0.0
+    cut: float = 0.0
     delay_ms_max: int = 50
     lost_hints: float = 0.0
     """Of the hints that this many are never told."""
@@ -62,6 +71,9 @@ class FaultyStore(StoreProxy):
         self._awake = asyncio.Event()
         self._awake.set()
         self._stops: list[Callable[[], None]] = []
+        self._told: list[Hint] = []
+        self._cuts = 0
+        """Connections that are broken just now."""
 
     def kill(self) -> None:
         """From now on no call reaches the store or comes back: its process is gone."""
@@ -81,10 +93,19 @@ class FaultyStore(StoreProxy):
         def told(tenant_id: str, run_id: str, version: int) -> None:
             if self.faults.lost_hints and self._runtime.random() < self.faults.lost_hints:
                 self.seen["hint:lost"] += 1
+            elif self._cuts:
+                self.seen["hint:cut"] += 1
             elif not self.dead:
                 hint(tenant_id, run_id, version)
 
-        stop = self.inner.subscribe(told)
+        stop_inner = self.inner.subscribe(told)
+        self._told.append(told)
+
+        def stop() -> None:
+            stop_inner()
+            if told in self._told:
+                self._told.remove(told)
+
         self._stops.append(stop)
         return stop
 
@@ -93,6 +114,9 @@ class FaultyStore(StoreProxy):
         if mode is Mode.TIME_OUT:
             await self._commit_some(commits)
             raise OutcomeUnknown("no answer came in time")
+        if mode is Mode.CUT:
+            await self._cut("commit", lambda: self.inner.commit(commits))
+            raise OutcomeUnknown("the connection was cut")
         return await self._do(mode, lambda: self.inner.commit(commits))
 
     async def _commit_some(self, commits: Sequence[Commit]) -> None:
@@ -105,6 +129,7 @@ class FaultyStore(StoreProxy):
             self.seen["commit:unknown_not_applied"] += 1
         else:
             some = [commit for commit in commits if self._runtime.random() < 0.5]
+            self.seen["commit:unknown_in_part"] += 1
             if some:
                 await self.inner.commit(some)
 
@@ -113,7 +138,42 @@ class FaultyStore(StoreProxy):
         if mode is Mode.TIME_OUT:
             await call()
             raise StoreUnavailable("no answer came in time")
+        if mode is Mode.CUT:
+            await self._cut(method, call)
+            raise StoreUnavailable("the connection was cut")
         return await self._do(mode, call)
+
+    async def _cut(self, method: str, call: Callable[[], Awaitable[object]]) -> None:
+        """Lose the request, break it off, or let it go on; and be deaf for a while."""
+        self._cuts += 1
+        self._runtime.spawn(self._reconnect(), name="reconnect")
+        draw = self._runtime.random()
+        if draw < 0.25:
+            self.seen[f"{method}:cut_before"] += 1
+            return
+        going = self._runtime.spawn(self._go_on(call), name="behind its back")
+        if draw < 0.5:
+            self.seen[f"{method}:cut_off"] += 1
+            await self._runtime.sleep(0)
+            going.cancel()
+        else:
+            self.seen[f"{method}:cut_after"] += 1
+
+    async def _go_on(self, call: Callable[[], Awaitable[object]]) -> None:
+        # Nobody is there any more to be told of an error.
+        with suppress(StoreError):
+            await call()
+            if self._runtime.random() < 0.5:
+                # A proxy on the way may send it once more, later.
+                await self._wait()
+                await call()
+
+    async def _reconnect(self) -> None:
+        await self._wait()
+        self._cuts -= 1
+        if self._cuts == 0:
+            for told in tuple(self._told):
+                told("", "", 0)
 
     async def _do(self, mode: Mode | None, call: Callable[[], Awaitable[T]]) -> T:
         if mode is Mode.TWICE:
@@ -147,7 +207,7 @@ class FaultyStore(StoreProxy):
 
     def _drawn(self, method: str) -> Mode | None:
         faults = self.faults
-        if method == "describe" or (faults.methods and method not in faults.methods):
+        if method not in faults.methods if faults.methods else method == "describe":
             return None
         draw = self._runtime.random()
         for mode, share in (
@@ -155,6 +215,7 @@ class FaultyStore(StoreProxy):
             (Mode.TIME_OUT, faults.time_out),
             (Mode.DELAY, faults.delay),
             (Mode.TWICE, faults.twice),
+            (Mode.CUT, faults.cut),
         ):
             if draw < share:
                 return mode

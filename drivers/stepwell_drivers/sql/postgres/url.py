@@ -10,8 +10,10 @@ Without a host the usual sockets of this machine are tried. On other machines TL
 from __future__ import annotations
 
 import re
+import stat
+from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import quote, unquote
+from urllib.parse import parse_qsl, quote, unquote
 
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
@@ -25,6 +27,7 @@ SCHEMA_CHARS_MAX = 63
 PORT = 5_432
 SOCKETS = ("/run/postgresql", "/var/run/postgresql", "/tmp")  # noqa: S108 - where servers have them
 HOSTS_MAX = 16
+PARAMETERS_MAX = 64
 APPLICATION = "stepwell"
 
 _FORMS = (
@@ -35,6 +38,7 @@ _AUTHORITY = re.compile(r"(postgresql://(?:[^/?#]*@)?)([^/?#]*)(.*)", re.DOTALL)
 _HOST = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9._-]{0,251}[A-Za-z0-9_])?")
 _IPV6 = re.compile(r"[0-9A-Fa-f:.]+(%[A-Za-z0-9._-]+)?")
 _PLACE = re.compile(r"(?P<host>\[[^\]]*\]|[^:]*)(?::(?P<port>[0-9]{1,5}))?")
+_FOLDER = re.compile(r"(?P<host>/[^\0:]*)(?::(?P<port>[0-9]{1,5}))?")
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]*")
 
 
@@ -52,12 +56,15 @@ _NUMBERS: dict[str, _Number] = {
     "lock_timeout_ms": _Number(2_000, 10, 60_000),
     # Two: heartbeats have one of their own.
     "pool_size": _Number(8, 2, 100),
+    # Of hosts that name none themselves.
+    "port": _Number(PORT, 1, 65_535),
     "statement_timeout_ms": _Number(15_000, 100, 600_000),
 }
 _CONNECTION = (
     "connect_timeout_ms",
     "host",
     "passfile",
+    "port",
     "sslcert",
     "sslkey",
     "sslmode",
@@ -201,26 +208,35 @@ def _take_apart(url: str, allowed: tuple[str, ...], what: str = "") -> _Parts:
     before, places, behind = found.groups()
     if "#" in behind:
         raise StoreRefused(f"{what}a # has no meaning in this URL; {_FORMS}")
-    path = behind.partition("?")[0]
+    path, _, query = behind.partition("?")
     if "@" in path or path.count("/") > 1:
         raise StoreRefused(f"{what}there is an @ or a / where the database's name is; {_FORMS}")
     try:
-        # The hosts are read here: make_url knows one of them.
-        parts = make_url(before + behind)
-        encoded = [part or "" for part in (parts.username, parts.password, parts.database)]
-        "".join(encoded).encode()
+        # make_url knows one host only, and drops a parameter that is empty.
+        parts = make_url(before + path)
+        decoded = [part or "" for part in (parts.username, parts.password, parts.database)]
+        # As in libpq's URLs, a + is a +.
+        pairs = parse_qsl(
+            query.replace("+", "%2B"),
+            keep_blank_values=True,
+            strict_parsing=bool(query),
+            errors="strict",
+            max_num_fields=PARAMETERS_MAX,
+        )
+        "".join([*decoded, places]).encode()
     except (ArgumentError, ValueError):
         raise StoreRefused(f"{what}this is no URL of a Postgres database; {_FORMS}") from None
-    if any("\0" in part for part in encoded):
+    if any("\0" in part for part in decoded):
         raise StoreRefused(f"{what}user, password and database have no NUL character")
     if not parts.database:
         raise StoreRefused(f"{what}the URL names no database; {_FORMS}")
-    given, hosts = _parameters(dict(parts.query), allowed, what)
+    given, hosts = _parameters(pairs, allowed, what)
     named = [unquote(one) for one in places.split(",")] if places else []
-    servers = tuple(_server(one, what) for one in (*named, *hosts))
+    port = _number(given, "port")
+    servers = tuple(_server(one, port, what) for one in (*named, *hosts))
     if len(servers) > HOSTS_MAX:
         raise StoreRefused(f"{what}more than {HOSTS_MAX} hosts are named")
-    return _Parts(parts, servers or tuple(_Server(one, PORT) for one in SOCKETS), given)
+    return _Parts(parts, servers or tuple(_Server(one, port) for one in SOCKETS), given)
 
 
 def _listen_parts(url: str) -> _Parts:
@@ -233,22 +249,23 @@ def _listen_parts(url: str) -> _Parts:
 
 
 def _parameters(
-    found: dict[str, tuple[str, ...] | str], allowed: tuple[str, ...], what: str
+    pairs: list[tuple[str, str]], allowed: tuple[str, ...], what: str
 ) -> tuple[dict[str, str], list[str]]:
     """Return the parameters by name, and the hosts among them: only those may come more than once."""
-    unknown = sorted(found.keys() - set(allowed))
-    if unknown:
-        raise StoreRefused(f"{what}{_why_not(unknown[0])}; allowed: {', '.join(allowed)}")
-    hosts = found.pop("host", ())
     given: dict[str, str] = {}
-    for name, value in found.items():
-        if not isinstance(value, str):
-            raise StoreRefused(f"{what}the URL parameter {name} is given twice")
+    hosts: list[str] = []
+    for name, value in pairs:
+        if name not in allowed:
+            raise StoreRefused(f"{what}{_why_not(name)}; allowed: {', '.join(allowed)}")
         if "\0" in value:
             raise StoreRefused(f"{what}the URL parameter {name} holds a NUL character")
-        given[name] = value
-    several = (hosts,) if isinstance(hosts, str) else hosts
-    return given, [one for host in several for one in host.split(",")]
+        if name == "host":
+            hosts += value.split(",")
+        elif name in given:
+            raise StoreRefused(f"{what}the URL parameter {name} is given twice")
+        else:
+            given[name] = value
+    return given, hosts
 
 
 def _why_not(name: str) -> str:
@@ -263,27 +280,20 @@ def _why_not(name: str) -> str:
     return f"unknown URL parameter {name!r}"
 
 
-def _server(text: str, what: str) -> _Server:
-    """Return the host and port that a piece of the URL names: `HOST`, `HOST:PORT`, `/FOLDER`."""
-    if text.startswith("/"):
-        folder, colon, port = text.rpartition(":")
-        if not colon or not port.isdecimal():
-            folder, port = text, str(PORT)
-        if ".s.PGSQL." not in folder and "\0" not in folder and _is_port(port):
-            return _Server(folder, int(port))
-        raise StoreRefused(f"{what}a Unix socket is named by its folder: ?host=/FOLDER:PORT")
-    found = _PLACE.fullmatch(text)
-    if found is not None:
-        host, port = found["host"], found["port"] or str(PORT)
-        if host.startswith("[") and _IPV6.fullmatch(host[1:-1]) and _is_port(port):
-            return _Server(host[1:-1].lower(), int(port))
-        if _HOST.fullmatch(host) and _is_port(port):
-            return _Server(host.lower(), int(port))
+def _server(text: str, port: int, what: str) -> _Server:
+    """Return the host and port that a piece of the URL names: `HOST`, `HOST:PORT`, `/FOLDER:PORT`."""
+    found = (_FOLDER if text.startswith("/") else _PLACE).fullmatch(text)
+    number = int(found["port"] or port) if found is not None else 0
+    if found is None or not 0 < number <= 65_535:
+        raise StoreRefused(f"{what}a host or its port is malformed; {_FORMS}")
+    host = found["host"]
+    if host.startswith("/"):
+        return _Server(host, number)
+    if host.startswith("[") and _IPV6.fullmatch(host[1:-1]):
+        return _Server(host[1:-1].lower(), number)
+    if _HOST.fullmatch(host):
+        return _Server(host.lower(), number)
     raise StoreRefused(f"{what}a host or its port is malformed; {_FORMS}")
-
-
-def _is_port(text: str) -> bool:
-    return len(text) <= 5 and text.isascii() and 0 < int(text) <= 65_535
 
 
 # --- what they mean ---
@@ -297,6 +307,8 @@ def _connect_arguments(parts: _Parts) -> dict[str, Any]:
             raise StoreRefused("sslrootcert and sslcert need an sslmode; write sslmode=verify-full")
         mode = "prefer" if all(one.is_local for one in servers) else "require"
     files = (given.get(name, "") for name in ("sslrootcert", "sslcert", "sslkey"))
+    # Of several servers, the one that takes writes; of one, better words than asyncpg's are said later.
+    several = len(servers) > 1 and not all(one.host.startswith("/") for one in servers)
     arguments: dict[str, Any] = {
         "host": [one.host for one in servers],
         "port": [one.port for one in servers],
@@ -304,8 +316,7 @@ def _connect_arguments(parts: _Parts) -> dict[str, Any]:
         "ssl": context_of(Tls(mode, *files)),
         "timeout": _number(given, "connect_timeout_ms") / 1_000,
         "server_settings": {"application_name": APPLICATION},
-        # Of several, the one that takes writes; of one, a better word than asyncpg's is said later.
-        "target_session_attrs": "any" if len(servers) == 1 else "read-write",
+        "target_session_attrs": "read-write" if several else "any",
     }
     if parts.url.username:
         arguments["user"] = parts.url.username
@@ -314,8 +325,20 @@ def _connect_arguments(parts: _Parts) -> dict[str, Any]:
             raise StoreRefused("the URL has a password and a passfile; leave one of them out")
         arguments["password"] = Secret(str(parts.url.password))
     elif "passfile" in given:
-        arguments["passfile"] = given["passfile"]
+        arguments["passfile"] = _passfile(given["passfile"])
     return arguments
+
+
+def _passfile(name: str) -> str:
+    """Return the file's path, if asyncpg will read it: it passes over others without a word."""
+    path = Path(name).expanduser()
+    try:
+        mode = path.stat().st_mode
+    except (OSError, RuntimeError) as error:
+        raise StoreRefused(f"passfile can't be read: {type(error).__name__}") from None
+    if not stat.S_ISREG(mode) or mode & 0o077:
+        raise StoreRefused("passfile must be a regular file that is closed to others (chmod 600)")
+    return str(path)
 
 
 def _number(given: dict[str, str], name: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from stepwell_drivers.sql.sqlite.migrating import migrate_store
 from stepwell_drivers.sql.sqlite.opening import open_store
 
-__all__ = ["open_store"]
+__all__ = ["migrate_store", "open_store"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from typing import NamedTuple
 
 from sqlalchemy.exc import DBAPIError
 
@@ -14,6 +13,7 @@ from stepwell.core.errors import (
     StoreFull,
     StoreUnavailable,
 )
+from stepwell_drivers.sql.trouble import Trouble
 
 _BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 _FATAL = frozenset(
@@ -28,16 +28,6 @@ _FATAL = frozenset(
 )
 _NO_SPACE = sqlite3.SQLITE_IOERR_SHMSIZE
 """The log's index could not grow; nothing else of SQLite's I/O errors means a full disk."""
-
-
-class Trouble(NamedTuple):
-    """What an error is to the store."""
-
-    error: StepwellError
-    retry: bool = False
-    """Nothing was done and the same may work in a moment."""
-    fatal: bool = False
-    """What is on disk is not known any more: refuse everything until it is opened again."""
 
 
 def trouble_of(error: BaseException, *, committing: bool = False) -> Trouble:

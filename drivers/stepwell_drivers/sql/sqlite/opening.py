@@ -10,11 +10,11 @@ from sqlalchemy import Connection, func, select
 from sqlalchemy.exc import DBAPIError
 
 from stepwell.core.errors import StoreFull, StoreRefused, StoreUnavailable
-from stepwell.core.ports import Runtime, Store, StoreInfo
+from stepwell.core.ports import Claimed, ClaimRequest, Runtime, Store, StoreInfo
 from stepwell.core.states import Durability
 from stepwell_drivers.clock import StoreClock
 from stepwell_drivers.hints import Hints
-from stepwell_drivers.sql import schema
+from stepwell_drivers.sql import claims, schema
 from stepwell_drivers.sql.migrate import HEAD, check, identify, migrate
 from stepwell_drivers.sql.sqlite.engine import (
     make_durable,
@@ -67,7 +67,7 @@ async def open_store(url: str, *, runtime: Runtime) -> Store:
         opened.connection,
         clock=clock,
         runtime=runtime,
-        after=lambda works: hints.tell(changed_by(works)),
+        after=lambda done: hints.tell(changed_by(done)),
     )
     info = StoreInfo(
         driver="sqlite",
@@ -76,14 +76,30 @@ async def open_store(url: str, *, runtime: Runtime) -> Store:
         schema_version=HEAD,
         store_id=opened.store_id,
     )
+    holds, claiming = claims.Holds(), asyncio.Lock()
+
+    async def claim(request: ClaimRequest) -> Claimed:
+        async with claiming:
+            return await opened.readers.run(claims.claim, request, holds, clock.now_us())
+
+    async def shut() -> None:
+        try:
+            # Readers first: the last one to close is then the writer, which checkpoints.
+            await asyncio.get_running_loop().run_in_executor(None, opened.readers.close)
+            await writer.close()
+        finally:
+            lock.release()
+
     return SqlStore(
         writer=writer,
+        beats=writer,
         readers=opened.readers,
+        claim=claim,
         hints=hints,
-        clock=clock,
+        clock=lambda _: clock.now_us(),
         runtime=runtime,
         info=info,
-        release=lock.release,
+        shut=shut,
     )
 
 
@@ -98,7 +114,7 @@ def _open(place: SqliteUrl, store_id: str, now_us: int) -> _Opened:
             connection.close()
             raise
     except (DBAPIError, sqlite3.Error) as error:
-        raise _refusal(place, error) from error
+        raise refusal(place, error) from error
 
 
 def _prepare(connection: Connection, place: SqliteUrl, store_id: str, now_us: int) -> _Opened:
@@ -118,9 +134,7 @@ def _last_us(connection: Connection) -> int:
     return max((row[0] or 0 for row in found if row is not None), default=0)
 
 
-def _refusal(
-    place: SqliteUrl, error: DBAPIError | sqlite3.Error
-) -> StoreRefused | StoreUnavailable:
+def refusal(place: SqliteUrl, error: DBAPIError | sqlite3.Error) -> StoreRefused | StoreUnavailable:
     raw = error.orig if isinstance(error, DBAPIError) else error
     code = int(getattr(raw, "sqlite_errorcode", 0)) & 0xFF
     name = repr(str(place.path))

@@ -19,7 +19,8 @@ from stepwell.core.errors import StepwellError, StoreUnavailable
 from stepwell.core.ports import Runtime
 from stepwell_drivers.clock import StoreClock
 from stepwell_drivers.sql.sqlite.engine import checkpoint, raw, take_back
-from stepwell_drivers.sql.sqlite.errors import Trouble, trouble_of
+from stepwell_drivers.sql.sqlite.errors import trouble_of
+from stepwell_drivers.sql.trouble import Trouble
 from stepwell_drivers.sql.writes import CommitWork, Work, apply_group, sweep
 
 QUEUED_MAX = 20_000
@@ -53,7 +54,7 @@ class Writer:
         *,
         clock: StoreClock,
         runtime: Runtime,
-        after: Callable[[Sequence[Work]], None],
+        after: Callable[[Sequence[tuple[Work, Any]]], None],
     ) -> None:
         self._connection = connection
         self._clock = clock
@@ -106,7 +107,7 @@ class Writer:
                 job.done.set_result(answer)
             else:
                 job.done.set_exception(error)
-        self._after([job.work for job, _, error in outcomes if error is None])
+        self._after([(job.work, answer) for job, answer, error in outcomes if error is None])
 
     # --- in the thread ---
 
@@ -167,7 +168,7 @@ class Writer:
         try:
             with self._connection.begin() as transaction:
                 answers = apply_group(
-                    self._connection, [job.work for job in jobs], self._clock.now_us()
+                    self._connection, [job.work for job in jobs], lambda _: self._clock.now_us()
                 )
                 committing = True
                 transaction.commit()

@@ -10,7 +10,8 @@ Run it over a driver of yours from a test module with no more in it than this:
         yield factory
         await factory.close()
 
-pytest and pytest-asyncio must be there; the suite names no driver.
+What the driver can't do stands in the factory's `excuses`, with the reason: cases by name, or the
+optional groups of `groups.py`. pytest and pytest-asyncio must be there; the suite names no driver.
 """
 
 from __future__ import annotations
@@ -89,6 +90,7 @@ from stepwell.testing.conformance.resends import (  # noqa: E402 - after the rew
     TestSentAgain,
 )
 from stepwell.testing.conformance.runs import (  # noqa: E402 - after the rewriting
+    TestFilters,
     TestRuns,
 )
 from stepwell.testing.conformance.side_by_side import (  # noqa: E402 - after the rewriting
@@ -117,6 +119,7 @@ __all__ = [
     "TestFeed",
     "TestFences",
     "TestFidelity",
+    "TestFilters",
     "TestHints",
     "TestHolds",
     "TestHostileNames",

@@ -11,7 +11,7 @@ from stepwell.core.states import Verdict
 from stepwell.testing.conformance import ask
 from stepwell.testing.conformance import builders as b
 from stepwell.testing.conformance.catalog import promises
-from stepwell.testing.conformance.harness import Cases, StoreFactory
+from stepwell.testing.conformance.harness import Cases, StoreFactory, keeps
 
 HOUR_MS = 3_600 * 1_000
 
@@ -83,7 +83,7 @@ class TestLogs(Cases):
         await store.append_logs(b.TENANT, b.RUN, lines[2:])
         assert list((await store.read_logs(b.TENANT, b.RUN)).entries) == lines
         assert await ask.version_of(store) == 1
-        assert len((await store.feed()).entries) == 1
+        assert not keeps("feed") or len((await store.feed()).entries) == 1
 
     @promises("append_logs", "For a run that isn't there: nothing.")
     async def test_a_log_for_a_missing_run_is_dropped(self, store: Store) -> None:
@@ -224,7 +224,7 @@ async def _assert_gone(store: Store) -> None:
     assert (await store.list_tasks(b.TENANT, b.RUN)).tasks == ()
     assert (await store.list_executions(b.TENANT, b.RUN)).executions == ()
     assert (await store.read_messages(b.TENANT, b.RUN)).messages == ()
-    assert (await store.read_logs(b.TENANT, b.RUN)).entries == ()
+    assert not keeps("logs") or (await store.read_logs(b.TENANT, b.RUN)).entries == ()
     assert await ask.run_ids(store) == []
     answer = await ask.claimed(store, b.want())
     assert (answer.ready, answer.due) == (((),), ())

@@ -8,7 +8,7 @@ from stepwell.core.states import ExecutionStatus, RunStatus, StepKind
 from stepwell.testing.conformance import ask
 from stepwell.testing.conformance import builders as b
 from stepwell.testing.conformance.catalog import promises
-from stepwell.testing.conformance.harness import Cases, StoreFactory
+from stepwell.testing.conformance.harness import Cases, StoreFactory, keeps
 
 
 class TestReady(Cases):
@@ -78,8 +78,8 @@ class TestReady(Cases):
 
     @promises("claim", "higher priority first, then the longest available")
     async def test_higher_priority_goes_first(self, store: Store, open_store: StoreFactory) -> None:
-        for priority in (0, 5, -3, 100, 5):
-            name = f"{priority}/{await _births(store)}"
+        for at, priority in enumerate((0, 5, -3, 100, 5)):
+            name = f"{priority}/{at}"
             await ask.must(store, b.born(name, executions=[b.ready(name, priority=priority)]))
             await open_store.advance(10)
         assert await ask.ready_ids(store) == ["100/3", "5/1", "5/4", "0/0", "-3/2"]
@@ -158,7 +158,7 @@ class TestReady(Cases):
         assert (len(answer.ready[0]), len(answer.due)) == (1, 1)
         after = await ask.loaded(store)
         assert (after.run, after.executions) == (before.run, before.executions)
-        assert len((await store.feed()).entries) == 1
+        assert not keeps("feed") or len((await store.feed()).entries) == 1
         await ask.must(store, b.step(first))
 
     @promises("Claimed.ready", "For each want, in the order of the request.")
@@ -189,10 +189,6 @@ class TestReady(Cases):
         await open_store.advance(10)
         assert [found.run_id for found in await ask.ready_steps(store)] == ["wanted"]
         assert await ask.due_now(store) == []
-
-
-async def _births(store: Store) -> int:
-    return len((await store.feed()).entries)
 
 
 class TestHolds(Cases):

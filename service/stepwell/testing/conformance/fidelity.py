@@ -18,7 +18,7 @@ from stepwell.core.states import Verdict
 from stepwell.testing.conformance import ask
 from stepwell.testing.conformance import builders as b
 from stepwell.testing.conformance.catalog import promises
-from stepwell.testing.conformance.harness import Cases, StoreFactory
+from stepwell.testing.conformance.harness import Cases, StoreFactory, keeps
 from stepwell.testing.conformance.odd_rows import ODD, full_commit, odd_events
 
 ODD_BYTES = {
@@ -146,7 +146,8 @@ class TestDurability(Cases):
             await ask.must(store, *(b.born(f"r{restart}-{at}") for at in range(10)))
             store = await open_store.reopen(store)
             assert await ask.version_of(store) == version
-            assert len((await store.feed()).entries) == version + 10 * (restart + 1)
+            if keeps("feed"):
+                assert len((await store.feed()).entries) == version + 10 * (restart + 1)
             messages = (await store.read_messages(b.TENANT, b.RUN)).messages
             assert [int(message.content) for message in messages] == list(range(1, version))
 

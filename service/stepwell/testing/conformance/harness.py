@@ -6,7 +6,8 @@ A test module of yours needs two things: `from stepwell.testing.conformance impo
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from functools import cache
 from typing import Protocol
 
 import pytest
@@ -15,6 +16,12 @@ import pytest_asyncio
 from stepwell.core.ports import Store
 from stepwell.core.states import Durability
 from stepwell.runtime import SystemRuntime
+from stepwell.testing.conformance.groups import excuse_of, misnamed, needed
+
+DRIVER, GROUP, CASE, EXCUSE = (
+    f"stepwell.conformance.{name}" for name in ("driver", "group", "case", "excuse")
+)
+"""What a test's report tells of its case: properties of these names."""
 
 
 class StoreFactory(Protocol):
@@ -32,7 +39,10 @@ class StoreFactory(Protocol):
 
     @property
     def excuses(self) -> Mapping[str, str]:
-        """What the driver can't do: the name of a test, and the reason that is printed."""
+        """What the driver can't do, and the reason that is printed.
+
+        By the name of a test or of an optional group: see `groups.py`.
+        """
         ...
 
     async def open(self) -> Store:
@@ -79,20 +89,55 @@ async def store(open_store: StoreFactory) -> AsyncIterator[Store]:
     await open_store.close()
 
 
-@pytest.fixture(autouse=True)
-def excused(request: pytest.FixtureRequest) -> None:
-    """Skip what the driver has excused by name, and print its reason."""
-    if "open_store" in request.fixturenames:
-        factory: StoreFactory = request.getfixturevalue("open_store")
-        name = request.function.__name__
-        if name in factory.excuses:
-            pytest.skip(f"{factory.name}: {factory.excuses[name]}")
-
-
 class Cases:
     """The base of all cases: asyncio, whatever mode pytest-asyncio is in."""
 
     pytestmark = pytest.mark.asyncio
+
+
+@cache
+def case_names() -> frozenset[str]:
+    """Return the names of all cases of the suite."""
+    classes = Cases.__subclasses__()
+    return frozenset(name for each in classes for name in vars(each) if name.startswith("test_"))
+
+
+_excuses: Mapping[str, str] = {}
+"""Of the driver under test: one test runs at a time."""
+
+
+def keeps(group: str) -> bool:
+    """Return whether the driver under test keeps an optional group.
+
+    For cases that look at many things at once: they leave out what the driver does.
+    """
+    return group not in _excuses
+
+
+@pytest.fixture(autouse=True)
+def excused(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Skip what the driver has excused, and note what the list at the end of the run is made of."""
+    # The class that the case was written in: a driver's author may have made another of it.
+    where, _, case = request.function.__qualname__.partition(".")
+    if "open_store" not in request.fixturenames or case not in case_names():
+        yield
+        return
+    factory: StoreFactory = request.getfixturevalue("open_store")
+    wrong = misnamed(factory.excuses, case_names())
+    if wrong:
+        pytest.fail(f"the excuses of {factory.name}: {'; '.join(wrong)}", pytrace=False)
+    excuse = excuse_of(where, case, factory.excuses)
+    # The process that prints the list may be another: this travels with the test's report.
+    noted = {DRIVER: factory.name, GROUP: needed(where, case)[0], CASE: case}
+    if excuse is not None:
+        noted[EXCUSE] = excuse[0]
+    request.node.user_properties.extend(noted.items())
+    if excuse is not None:
+        pytest.skip(f"{factory.name}: {excuse[1]}")
+    global _excuses  # noqa: PLW0603 - a fixture's value would be an argument of half the suite
+    _excuses = factory.excuses
+    yield
+    _excuses = {}
 
 
 async def turns(many: int = 5) -> None:

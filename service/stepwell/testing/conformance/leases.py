@@ -11,7 +11,7 @@ from stepwell.core.states import DueKind, ExecutionStatus, Verdict
 from stepwell.testing.conformance import ask
 from stepwell.testing.conformance import builders as b
 from stepwell.testing.conformance.catalog import promises
-from stepwell.testing.conformance.harness import Cases, StoreFactory
+from stepwell.testing.conformance.harness import Cases, StoreFactory, keeps
 
 COMMITTED, CONFLICT, LEASE_LOST = Verdict.COMMITTED, Verdict.CONFLICT, Verdict.LEASE_LOST
 
@@ -133,17 +133,19 @@ class TestLeases(Cases):
     @promises("Lease.token", "In no event, read or log.")
     async def test_the_token_is_in_no_public_read(self, store: Store) -> None:
         await ask.must(store, b.born_leased(token="secret"))
-        await store.append_logs(b.TENANT, b.RUN, [b.line("hello")])
-        reads = [
+        reads: list[object] = [
             await store.get_run(b.TENANT, b.RUN),
             await store.list_executions(b.TENANT, b.RUN),
             await store.list_tasks(b.TENANT, b.RUN),
             await store.read_events(b.TENANT, b.RUN, after=0, limit=100),
-            await store.read_logs(b.TENANT, b.RUN),
             await store.read_messages(b.TENANT, b.RUN),
-            await store.feed(),
             await store.describe(),
         ]
+        if keeps("logs"):
+            await store.append_logs(b.TENANT, b.RUN, [b.line("hello")])
+            reads.append(await store.read_logs(b.TENANT, b.RUN))
+        if keeps("feed"):
+            reads.append(await store.feed())
         assert "secret" not in repr(reads)
 
     @promises("Lease.lease_ms", "It expires this long after the commit, or after the last renewal.")
@@ -185,8 +187,9 @@ class TestLeases(Cases):
         self, store: Store, open_store: StoreFactory
     ) -> None:
         first = await ask.must(store, b.born_leased(lease_ms=1_000))
-        await ask.must(store, b.born_leased("deleted"))
-        assert await store.delete_run(b.TENANT, "deleted", version=1)
+        if keeps("delete"):
+            await ask.must(store, b.born_leased("deleted"))
+            assert await store.delete_run(b.TENANT, "deleted", version=1)
         await open_store.advance(60_000)
         assert [held[2] for held in await _held(store)] == ["t1"]
         again = b.step(first, executions=[b.leased()], leases=[b.lease(token="t2")])
@@ -298,7 +301,7 @@ class TestLeases(Cases):
         page = await store.read_events(b.TENANT, b.RUN, after=0, limit=100)
         assert page is not None
         assert (await ask.version_of(store), page.latest) == (1, 1)
-        assert len((await store.feed()).entries) == 1
+        assert not keeps("feed") or len((await store.feed()).entries) == 1
 
     @promises("Renewal.progress", "Replaces the lease's last progress; absent: that stays.")
     @promises("OpenExecution.progress", "The last that a heartbeat brought.")

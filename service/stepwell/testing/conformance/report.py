@@ -1,4 +1,4 @@
-"""The list at the end of a test run: which invariants each driver was held to, and what it excused.
+"""The list at the end of a test run: for each driver its cases by group, invariants and excuses.
 
 `from stepwell.testing.conformance.report import pytest_terminal_summary` in a conftest turns it on.
 Under pytest-xdist that is a conftest of the tests' top folder: the process that prints reads no other.
@@ -6,15 +6,16 @@ Under pytest-xdist that is a conftest of the tests' top folder: the process that
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple, cast
 
 import pytest
 
 from stepwell.testing.conformance.catalog import STORE_INVARIANTS, invariants_of
+from stepwell.testing.conformance.groups import GROUPS, MANDATORY, OPTIONAL
+from stepwell.testing.conformance.harness import CASE, DRIVER, EXCUSE, GROUP
 
-_CASE = re.compile(r"test_conformance\.py::(?P<group>\w+)::(?P<case>\w+)\[(?P<driver>\w+)")
 _PRINTED = pytest.StashKey[bool]()
 
 
@@ -23,7 +24,11 @@ class Outcome(NamedTuple):
 
     case: str
     driver: str
+    group: str
     word: str
+    """`passed`, `failed` or `skipped`."""
+    excuse: str = ""
+    """What excused it: its own name, or an optional group's."""
     reason: str = ""
 
 
@@ -40,36 +45,63 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
             terminalreporter.write_line(line)
 
 
-def summary_of(driver: str, outcomes: Iterable[Outcome]) -> list[str]:
+def summary_of(driver: str, outcomes: Sequence[Outcome]) -> list[str]:
     """Return the lines about one driver."""
-    by_word: dict[str, list[Outcome]] = {"passed": [], "failed": [], "skipped": []}
-    for outcome in outcomes:
-        by_word.setdefault(outcome.word, []).append(outcome)
-    counts = ", ".join(f"{len(found)} {word}" for word, found in by_word.items() if found)
-    broken = {name for it in by_word["failed"] for name in invariants_of(it.case)}
-    kept = {name for it in by_word["passed"] for name in invariants_of(it.case)} - broken
-    lines = [f"{driver}: {counts}", f"  kept: {' '.join(sorted(kept, key=_order)) or 'none'}"]
+    words = Counter(it.word for it in outcomes)
+    counts = ", ".join(
+        f"{words[word]} {word}" for word in ("passed", "failed", "skipped") if words[word]
+    )
+    broken = {name for it in outcomes if it.word == "failed" for name in invariants_of(it.case)}
+    passed = {name for it in outcomes if it.word == "passed" for name in invariants_of(it.case)}
+    lines = [
+        f"{driver}: {len(outcomes)} cases: {counts}",
+        f"  mandatory: {_by_group(MANDATORY, outcomes)}",
+        f"  optional: {_by_group(OPTIONAL, outcomes)}",
+        f"  kept: {_in_order(passed - broken) or 'none'}",
+    ]
     if broken:
-        lines.append(f"  BROKEN: {' '.join(sorted(broken, key=_order))}")
-    missing = [name for name in STORE_INVARIANTS if name not in kept | broken]
+        lines.append(f"  BROKEN: {_in_order(broken)}")
+    missing = set(STORE_INVARIANTS) - passed - broken
     if missing:
-        lines.append(f"  not tested: {' '.join(missing)}")
-    lines += [f"  excused: {it.case}: {it.reason}" for it in by_word["skipped"]]
+        lines.append(f"  not tested: {_in_order(missing)}")
+    excused = Counter((it.excuse or it.case, it.reason) for it in outcomes if it.word == "skipped")
+    for (name, reason), many in excused.items():
+        group = f" (group, {many} cases)" if name in GROUPS else f" ({many} cases)"
+        lines.append(f"  excused: {name}{group if many > 1 or name in GROUPS else ''}: {reason}")
     return lines
+
+
+def _by_group(names: Iterable[str], outcomes: Sequence[Outcome]) -> str:
+    """Return `commits 40, claims 23 of 24`: how many of each group's cases passed."""
+    run = Counter(it.group for it in outcomes)
+    passed = Counter(it.group for it in outcomes if it.word == "passed")
+    return ", ".join(
+        f"{name} {passed[name]}" + (f" of {run[name]}" if passed[name] < run[name] else "")
+        for name in names
+        if run[name]
+    )
 
 
 def _outcomes(reporter: pytest.TerminalReporter) -> Iterable[Outcome]:
     for word in ("passed", "failed", "skipped", "error"):
         for report in reporter.stats.get(word, ()):
-            found = _CASE.search(report.nodeid) if isinstance(report, pytest.TestReport) else None
-            if found is None:
+            if not isinstance(report, pytest.TestReport):
                 continue
-            failed = word in {"failed", "error"}
+            noted = {name: str(value) for name, value in report.user_properties}
+            if DRIVER not in noted:
+                continue
             # A skip is told as (path, line, reason).
             told = cast("tuple[object, ...]", report.longrepr) if word == "skipped" else ()
             reason = str(told[2]) if len(told) == 3 else ""
-            yield Outcome(found["case"], found["driver"], "failed" if failed else word, reason)
+            yield Outcome(
+                case=noted[CASE],
+                driver=noted[DRIVER],
+                group=noted[GROUP],
+                word="failed" if word == "error" else word,
+                excuse=noted.get(EXCUSE, ""),
+                reason=reason.removeprefix("Skipped: ").removeprefix(f"{noted[DRIVER]}: "),
+            )
 
 
-def _order(name: str) -> tuple[str, int]:
-    return (name[0], int(name[1:]))
+def _in_order(names: Iterable[str]) -> str:
+    return " ".join(sorted(names, key=lambda name: (name[0], int(name[1:]))))

@@ -13,7 +13,7 @@ from stepwell.runtime import SystemRuntime
 from stepwell.testing.conformance import ask
 from stepwell.testing.conformance import builders as b
 from stepwell.testing.conformance.catalog import promises
-from stepwell.testing.conformance.harness import Cases, StoreFactory
+from stepwell.testing.conformance.harness import Cases, StoreFactory, keeps
 
 COMMITTED, CONFLICT, LEASE_LOST = Verdict.COMMITTED, Verdict.CONFLICT, Verdict.LEASE_LOST
 
@@ -59,7 +59,7 @@ class TestSentAgain(Cases):
         assert (rows.run.version, rows.run.reason) == (third.version, "new")
         assert rows.executions == ()
         assert len((await store.read_messages(b.TENANT, b.RUN)).messages) == 1
-        assert len((await store.feed()).entries) == 3
+        assert not keeps("feed") or len((await store.feed()).entries) == 3
         page = await store.read_events(b.TENANT, b.RUN, after=0, limit=100)
         assert page is not None
         assert [event.number for event in page.events] == [1, 2, 3, 4]
@@ -172,8 +172,9 @@ class TestAtomic(Cases):
             assert page is not None
             seen = max(event.version for event in page.events)
             assert await ask.version_of(store) >= seen
-            fed = max(entry.version for entry in (await door.feed(limit=100_000)).entries)
-            assert await ask.version_of(store) >= fed
+            if keeps("feed"):
+                fed = max(entry.version for entry in (await door.feed(limit=100_000)).entries)
+                assert await ask.version_of(store) >= fed
             await SystemRuntime().sleep(0)
         stop.set()
         await writer

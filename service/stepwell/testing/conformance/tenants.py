@@ -12,7 +12,7 @@ from stepwell.core.states import Verdict
 from stepwell.testing.conformance import ask
 from stepwell.testing.conformance import builders as b
 from stepwell.testing.conformance.catalog import promises
-from stepwell.testing.conformance.harness import Cases, StoreFactory
+from stepwell.testing.conformance.harness import Cases, StoreFactory, keeps
 
 HOSTILE = {
     "closing brace": "a}b",
@@ -66,7 +66,8 @@ class TestTenants(Cases):
                 inputs=[replace(b.question("q"), prompt=tenant)],
             )
             await ask.must(store, first, second)
-            await store.append_logs(tenant, b.RUN, [b.line(tenant)])
+            if keeps("logs"):
+                await store.append_logs(tenant, b.RUN, [b.line(tenant)])
         for tenant in ("a", "b"):
             rows = await ask.loaded(store, tenant=tenant)
             assert (rows.run.reason, rows.run.spec.tenant_id) == (tenant, tenant)
@@ -76,9 +77,9 @@ class TestTenants(Cases):
             assert {stored.payload.data for stored in payloads} == {tenant.encode()}
             messages = (await store.read_messages(tenant, b.RUN)).messages
             assert [message.content for message in messages] == [tenant]
-            assert [line.text for line in (await store.read_logs(tenant, b.RUN)).entries] == [
-                tenant
-            ]
+            if keeps("logs"):
+                lines = (await store.read_logs(tenant, b.RUN)).entries
+                assert [line.text for line in lines] == [tenant]
 
     @promises("Names", "one tenant's id under another tenant is a missing run.")
     async def test_T2_a_foreign_run_answers_as_a_missing_one(self, store: Store) -> None:
@@ -146,7 +147,8 @@ class TestTenants(Cases):
             await ask.must(store, b.born(f"of-{tenant}", tenant=tenant))
             await store.put_presence([b.presence(tenant=tenant)], ttl_ms=10_000)
         assert await ask.run_ids(store, RunQuery(tenant_id="a")) == ["of-a"]
-        assert [each.tenant_id for each in await store.list_presence("a")] == ["a"]
+        here = [each.tenant_id for each in await store.list_presence("a")]
+        assert here == (["a"] if keeps("presence") else [])
         assert list(await store.list_leases("a", "worker-1")) == []
         assert await ask.run_ids(store, RunQuery(tenant_id="c")) == []
         assert list(await store.list_presence("c")) == []
@@ -171,8 +173,9 @@ class TestTenants(Cases):
             assert theirs == mine
         theirs, mine = [await ask.run_ids(each) for each in (store, alone)]
         assert theirs == mine
-        theirs, mine = [(await each.feed(tenant_id=b.TENANT)).entries for each in (store, alone)]
-        assert theirs == mine
+        if keeps("feed"):
+            feeds = [await each.feed(tenant_id=b.TENANT) for each in (store, alone)]
+            assert feeds[0].entries == feeds[1].entries
         theirs, mine = [len(await ask.ready_ids(each)) for each in (store, alone)]
         assert theirs == mine == 6
         await alone.close()
@@ -192,7 +195,7 @@ async def _answers(store: Store, tenant: str, run_id: str) -> list[object]:
         (await store.list_tasks(tenant, run_id)).tasks,
         (await store.list_executions(tenant, run_id)).executions,
         (await store.read_messages(tenant, run_id)).messages,
-        (await store.read_logs(tenant, run_id)).entries,
+        (await store.read_logs(tenant, run_id)).entries if keeps("logs") else None,
     ]
 
 
@@ -218,12 +221,15 @@ class TestHostileNames(Cases):
             timers=[b.timer(0, name)],
         )
         await ask.must(store, first)
-        await store.append_logs(name, name, [b.line(name, name)])
+        if keeps("logs"):
+            await store.append_logs(name, name, [b.line(name, name)])
         await store.put_presence([b.presence(name, tenant=name, instance_id=name)], ttl_ms=60_000)
         assert await ask.verdicts(store, first) == [Verdict.COMMITTED]
         store = await open_store.reopen(store)
         assert await store.get_run(name, name) == first.run
-        query = RunQuery(tenant_id=name, pipeline_id=name, queue=name, labels={name: name})
+        query = RunQuery(tenant_id=name)
+        if keeps("filters"):
+            query = replace(query, pipeline_id=name, queue=name, labels={name: name})
         assert (await store.list_runs(query)) == RunPage(runs=(first.run,))
         (stored,) = await store.read_payloads(name, name, [INPUT_KEY])
         assert stored.payload == first.input
@@ -233,10 +239,13 @@ class TestHostileNames(Cases):
         assert [(due.tenant_id, due.name) for due in await ask.due_now(store)] == [(name, name)]
         held = b.renewal(name, tenant=name, execution_id="held", token=name)
         assert list(await store.renew([held])) == [True]
-        logs = await store.read_logs(name, name, execution_id=name)
-        assert [entry.text for entry in logs.entries] == [name]
-        assert len((await store.feed(tenant_id=name)).entries) == 1
-        assert await store.delete_run(name, name, version=1)
+        if keeps("logs"):
+            logs = await store.read_logs(name, name, execution_id=name)
+            assert [entry.text for entry in logs.entries] == [name]
+        if keeps("feed"):
+            assert len((await store.feed(tenant_id=name)).entries) == 1
+        if keeps("delete"):
+            assert await store.delete_run(name, name, version=1)
         assert await ask.ready_ids(store) == ["bystander"]
 
     @promises("Names", "Any text is a legal tenant, run or queue name to a store.")

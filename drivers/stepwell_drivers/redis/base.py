@@ -1,0 +1,87 @@
+"""What the parts of a store stand on: its servers, its names, its scripts, its clock as it was heard."""
+
+from __future__ import annotations
+
+from weakref import WeakValueDictionary
+
+from stepwell.core.errors import InvalidArgument
+from stepwell_drivers.redis.keys import Keys, Partition, RunKeys
+from stepwell_drivers.redis.network import Ask, Network
+from stepwell_drivers.redis.resp import Reply, command
+from stepwell_drivers.redis.scripts import Call, KeyList, Script, Scripts
+
+
+class Heard:
+    """What this process heard of a store, through whichever door: so it never goes back here."""
+
+    def __init__(self) -> None:
+        self.stamp = 0
+        """The highest: what is committed from here comes after it in the feed."""
+        self.now_us = 0
+
+
+_heard: WeakValueDictionary[str, Heard] = WeakValueDictionary()
+"""By store."""
+
+
+class Base:
+    """Shared by all parts of one store."""
+
+    def __init__(self, network: Network, keys: Keys, scripts: Scripts, store_id: str) -> None:
+        self.network = network
+        self.keys = keys
+        self.scripts = scripts
+        self.store_id = store_id
+        self._heard = _heard.setdefault(store_id, Heard())
+
+    def run(self, tenant_id: str, run_id: str) -> RunKeys:
+        """Return the keys of a run.
+
+        Raises:
+            InvalidArgument: a name holds half a surrogate pair.
+        """
+        try:
+            return self.keys.of_run(tenant_id, run_id)
+        except UnicodeEncodeError:
+            raise InvalidArgument("a name holds half a surrogate pair") from None
+
+    @property
+    def floor(self) -> int:
+        """The highest stamp that was heard."""
+        return self._heard.stamp
+
+    def heard_stamp(self, stamp: int) -> None:
+        """Commit above it from now on."""
+        self._heard.stamp = max(self._heard.stamp, stamp)
+
+    def heard(self, now_us: int) -> int:
+        """Return the store's time: servers' clocks differ a little, and it never goes back."""
+        self._heard.now_us = max(self._heard.now_us, now_us)
+        return self._heard.now_us
+
+    async def stamps(self) -> list[int]:
+        """Return the last stamp of each partition."""
+        asks = [Ask(one.slot, command("HGET", one.book, "#stamp")) for one in self.keys.partitions]
+        return [int(stamp or 0) for stamp in await self.network.ask_all(asks)]
+
+    async def call(
+        self,
+        partition: Partition,
+        script: Script,
+        keys: KeyList,
+        *arguments: bytes,
+        again: bool = True,
+    ) -> Reply:
+        """Call a script in a partition."""
+        return await self.network.ask(
+            Ask(partition.slot, Call(script, keys, arguments)), again=again
+        )
+
+    async def read(self, run: RunKeys, sent: bytes) -> Reply:
+        """Send a plain command about a run."""
+        return await self.network.ask(Ask(run.partition.slot, sent))
+
+
+def number(digits: int) -> bytes:
+    """Return a number as an argument."""
+    return b"%d" % digits

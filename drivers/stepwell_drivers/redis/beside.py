@@ -1,0 +1,82 @@
+"""What stands beside the commits: workers' presence, their leases, logs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stepwell.core.errors import OutcomeUnknown
+from stepwell.core.model import LogEntry
+from stepwell.core.ports import Presence, WorkerLease
+from stepwell_drivers.redis.base import Base, number
+from stepwell_drivers.redis.keys import SEPARATOR, escape
+from stepwell_drivers.redis.network import Ask
+from stepwell_drivers.redis.packing import holder_of, micros
+from stepwell_drivers.redis.resp import command
+from stepwell_drivers.redis.rows import packed, presence_of
+from stepwell_drivers.redis.scripts import KeyList
+
+LOG_ENTRIES_MAX = 100_000
+"""About so many lines a run keeps; older ones go."""
+
+
+class Beside:
+    """The door for what belongs to no commit."""
+
+    def __init__(self, base: Base) -> None:
+        self._base = base
+
+    async def put_presence(self, presences: Sequence[Presence], ttl_ms: int) -> None:
+        """Remember workers for a while."""
+        tenants: dict[str, list[Presence]] = {}
+        for presence in presences:
+            tenants.setdefault(presence.tenant_id, []).append(presence)
+        for tenant_id, group in tenants.items():
+            partition, untils, workers = self._base.keys.presence(tenant_id)
+            arguments = [
+                part
+                for one in group
+                for part in (
+                    SEPARATOR.join(map(escape, (one.worker_id, one.instance_id))).encode(),
+                    packed(one),
+                )
+            ]
+            keys = KeyList((partition.book, untils, workers))
+            ttl = number(micros(max(ttl_ms, 0)))
+            await self._base.call(partition, self._base.scripts.present, keys, ttl, *arguments)
+
+    async def list_presence(self, tenant_id: str) -> list[Presence]:
+        """Return the workers that are connected."""
+        partition, untils, workers = self._base.keys.presence(tenant_id)
+        keys = KeyList((partition.book, untils, workers))
+        found = await self._base.call(partition, self._base.scripts.presence, keys)
+        return [presence_of(row) for row in found if row is not None]
+
+    async def list_leases(self, tenant_id: str, worker_id: str) -> list[WorkerLease]:
+        """Return the leases that a worker holds, in all partitions."""
+        start = f"[{escape(tenant_id)}{SEPARATOR}{escape(worker_id)}{SEPARATOR}".encode()
+        asks = [
+            Ask(one.slot, command("ZRANGEBYLEX", one.holders, start, start + b"\xff"))
+            for one in self._base.keys.partitions
+        ]
+        replies = await self._base.network.ask_all(asks)
+        holders = sorted(holder_of(one.decode()) for found in replies for one in found)
+        return [
+            WorkerLease(run_id=run_id, execution_id=name, token=token, instance_id=instance_id)
+            for _, _, run_id, name, instance_id, token in holders
+        ]
+
+    async def append_logs(self, tenant_id: str, run_id: str, entries: Sequence[LogEntry]) -> bool:
+        """Append to a run's log, each entry once; False: there is no such run."""
+        run = self._base.run(tenant_id, run_id)
+        one = run.partition
+        # Of this call: when no answer came, it tells whether the entries are there.
+        name = self._base.network.runtime.new_id().encode()
+        keys = KeyList((one.book, run.rows, run.logs))
+        lines = [packed(entry) for entry in entries]
+        call = (run.name.encode(), number(LOG_ENTRIES_MAX), name)
+        script = self._base.scripts.log
+        try:
+            answer = await self._base.call(one, script, keys, *call, b"", *lines, again=False)
+        except OutcomeUnknown:
+            answer = await self._base.call(one, script, keys, *call, b"again", *lines)
+        return answer == 1

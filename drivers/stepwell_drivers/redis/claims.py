@@ -1,0 +1,261 @@
+"""What may be done now, over all partitions: look everywhere, take the first in order, hold those.
+
+A claim asks every partition at once, so none is served before another and none waits for its turn; what
+comes first is decided here, over all of them. Then what is to be returned is held where it lies; what
+another replica was quicker to hold is left out. A look costs what it shows, not what is parked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from stepwell.core.ports import ANY_ROLE, Claimed, ClaimRequest, Due, ReadyStep, Want
+from stepwell.core.states import DueKind
+from stepwell_drivers.redis.base import Base, number
+from stepwell_drivers.redis.keys import SEPARATOR, Partition, unescape
+from stepwell_drivers.redis.network import Ask
+from stepwell_drivers.redis.packing import lane, micros
+from stepwell_drivers.redis.resp import Reply
+from stepwell_drivers.redis.rows import packed
+from stepwell_drivers.redis.scripts import Call, KeyList
+
+SPARE = 8
+"""A first look asks each partition for twice its fair share and so many more."""
+_RANK = slice(0, 20)
+_MOMENT = slice(20, 36)
+_ITEM = 57
+"""A ready step's place: rank, moment, stamp, number; then the item."""
+
+
+class _Found(NamedTuple):
+    """Something that may be returned, in its order."""
+
+    order: tuple[str, int]
+    partition: int
+    item: bytes
+    place: bytes
+    moment_us: int
+    version: int
+
+
+class _Look(NamedTuple):
+    """What a partition showed."""
+
+    now_us: int
+    next_us: int | None
+    steps: list[list[_Found]]
+    due: list[_Found]
+
+
+class Claims:
+    """The door for those who look for work."""
+
+    def __init__(self, base: Base) -> None:
+        self._base = base
+        self._keys = [
+            KeyList((one.book, one.wake, one.ready, one.due)) for one in base.keys.partitions
+        ]
+
+    async def claim(self, request: ClaimRequest) -> Claimed:
+        """Return what may be done now, and hold it."""
+        limits = _limits(request.wants)
+        due_limit = max(request.due_limit, 0)
+        asked = [_share(limit, len(self._keys)) for limit in limits]
+        asked_due = _share(due_limit, len(self._keys))
+        looks = await self._look(request.wants, asked, asked_due)
+        if _cut_short(looks, asked, limits) or _due_cut_short(looks, asked_due, due_limit):
+            # One partition has more than its share: then all that could be wanted is asked for.
+            looks = await self._look(request.wants, limits, due_limit)
+        steps = _choose(request.wants, looks)
+        due = sorted(one for look in looks for one in look.due)[:due_limit]
+        held: set[tuple[int, bytes]] | None = None
+        if request.hold_ms > 0:
+            held = await self._hold([*(one for few in steps for one in few), *due], request.hold_ms)
+        now_us = self._base.heard(max(look.now_us for look in looks))
+        moments = [look.next_us - look.now_us for look in looks if look.next_us is not None]
+        if held:
+            moments.append(micros(request.hold_ms))
+        return Claimed(
+            ready=tuple(
+                tuple(_step(one, now_us) for one in few if _is_held(one, held)) for few in steps
+            ),
+            due=tuple(_due(one) for one in due if _is_held(one, held)),
+            # Rounded up: who comes back then does not come too early.
+            next_due_ms=max(0, -(-min(moments) // 1_000)) if moments else -1,
+            now_us=now_us,
+        )
+
+    async def _look(
+        self, wants: Sequence[Want], limits: Sequence[int], due_limit: int
+    ) -> list[_Look]:
+        wanted = packed([_wanted(want, limit) for want, limit in zip(wants, limits, strict=True)])
+        arguments = (number(due_limit), wanted)
+        script = self._base.scripts.peek
+        partitions = self._base.keys.partitions
+        replies = await self._base.network.ask_all(
+            [
+                Ask(one.slot, Call(script, keys, arguments))
+                for one, keys in zip(partitions, self._keys, strict=True)
+            ]
+        )
+        return [_look_of(one, reply) for one, reply in zip(partitions, replies, strict=True)]
+
+    async def _hold(self, found: list[_Found], hold_ms: int) -> set[tuple[int, bytes]]:
+        groups: dict[int, list[_Found]] = {}
+        for one in found:
+            groups.setdefault(one.partition, []).append(one)
+        hold = number(micros(hold_ms))
+        asks = [
+            Ask(
+                self._base.keys.partitions[at].slot,
+                Call(
+                    self._base.scripts.hold,
+                    self._keys[at],
+                    (hold, *[part for one in group for part in (one.item, one.place)]),
+                ),
+            )
+            for at, group in groups.items()
+        ]
+        replies = await self._base.network.ask_all(asks)
+        return {
+            (at, one.item)
+            for (at, group), reply in zip(groups.items(), replies, strict=True)
+            for one, answer in zip(group, reply, strict=True)
+            if answer == 1
+        }
+
+
+def _is_held(one: _Found, held: set[tuple[int, bytes]] | None) -> bool:
+    return held is None or (one.partition, one.item) in held
+
+
+def _limits(wants: Sequence[Want]) -> list[int]:
+    """Return how many could be taken for each want: those before it may take what it wants, too."""
+    before: dict[str, int] = {}
+    limits: list[int] = []
+    for want in wants:
+        before[want.tenant_id] = before.get(want.tenant_id, 0) + max(want.limit, 0)
+        limits.append(before[want.tenant_id] if want.limit > 0 else 0)
+    return limits
+
+
+def _share(limit: int, partitions: int) -> int:
+    return min(limit, 2 * -(-limit // partitions) + SPARE)
+
+
+def _cut_short(looks: list[_Look], asked: Sequence[int], limits: Sequence[int]) -> bool:
+    """Whether a partition may hide something that belongs among the first."""
+    for at, limit in enumerate(limits):
+        if asked[at] >= limit:
+            continue
+        # A lane that was shown to the end of what was asked for may go on.
+        if any(_fullest_lane(look.steps[at]) >= asked[at] for look in looks):
+            return True
+    return False
+
+
+def _fullest_lane(found: list[_Found]) -> int:
+    counts: dict[bytes, int] = {}
+    for one in found:
+        name = one.place.rpartition(b"\x01")[0]
+        counts[name] = counts.get(name, 0) + 1
+    return max(counts.values(), default=0)
+
+
+def _due_cut_short(looks: list[_Look], asked: int, limit: int) -> bool:
+    return asked < limit and any(len(look.due) >= asked for look in looks)
+
+
+def _wanted(want: Want, limit: int) -> tuple[Any, ...]:
+    """Return a want as `peek` takes it: lanes by name, and lanes of which every role is wanted."""
+    if limit <= 0:
+        return (0, [], [])
+    queues, kinds = dict.fromkeys(want.queues), dict.fromkeys(want.kinds)
+    pairs = [(queue, kind) for queue in queues for kind in kinds]
+    if ANY_ROLE in want.roles:
+        return (limit, [], [lane(want.tenant_id, queue, kind) for queue, kind in pairs])
+    roles = dict.fromkeys(("", *want.roles))
+    lanes = [lane(want.tenant_id, queue, kind, role) for queue, kind in pairs for role in roles]
+    return (limit, lanes, [])
+
+
+def _choose(wants: Sequence[Want], looks: list[_Look]) -> list[list[_Found]]:
+    """Return for each want the first in order that no want before it took."""
+    taken: set[tuple[int, bytes]] = set()
+    chosen: list[list[_Found]] = []
+    for at, want in enumerate(wants):
+        few: list[_Found] = []
+        for one in sorted(one for look in looks for one in look.steps[at]):
+            if len(few) >= want.limit:
+                break
+            if (one.partition, one.item) not in taken:
+                taken.add((one.partition, one.item))
+                few.append(one)
+        chosen.append(few)
+    return chosen
+
+
+def _look_of(partition: Partition, reply: Reply) -> _Look:
+    now, next_moment, steps, overdue, versions = reply
+    return _Look(
+        now_us=int(now),
+        next_us=int(next_moment) if next_moment else None,
+        steps=[list(_steps_of(partition.number, found, versions)) for found in steps],
+        due=list(_due_of(partition.number, overdue, versions)),
+    )
+
+
+def _steps_of(partition: int, found: list[Any], versions: list[bytes]) -> Iterator[_Found]:
+    for at in range(0, len(found), 2):
+        place: bytes = found[at]
+        run: int = found[at + 1]
+        tail = place.rpartition(SEPARATOR.encode())[2]
+        order = tail[:_ITEM].decode()
+        moment_us = int(order[_MOMENT])
+        version = int(versions[run - 1])
+        yield _Found((order, partition), partition, tail[_ITEM:], place, moment_us, version)
+
+
+def _due_of(partition: int, found: list[Any], versions: list[bytes]) -> Iterator[_Found]:
+    for at in range(0, len(found), 3):
+        item: bytes = found[at]
+        place: bytes = found[at + 1]
+        run: int = found[at + 2]
+        # Of two at the same moment, leases come before timers.
+        order = place[:16].decode() + item[:1].decode()
+        version = int(versions[run - 1])
+        yield _Found((order, partition), partition, item, place, int(place[:16]), version)
+
+
+def _names(item: bytes) -> list[str]:
+    """Return tenant, run and name of an item."""
+    return [unescape(part) for part in item[1:].decode().split(":")]
+
+
+def _step(one: _Found, now_us: int) -> ReadyStep:
+    tenant_id, run_id, name = _names(one.item)
+    return ReadyStep(
+        tenant_id=tenant_id,
+        run_id=run_id,
+        execution_id=name,
+        version=one.version,
+        waited_ms=max(0, now_us - one.moment_us) // 1_000,
+    )
+
+
+def _due(one: _Found) -> Due:
+    tenant_id, run_id, name = _names(one.item)
+    kind, token = DueKind.TIMER, ""
+    if one.item.startswith(b"l"):
+        limit_us, token = int(one.place[16:32]), one.place[32:].decode()
+        at_limit = 0 < limit_us <= one.moment_us
+        kind = DueKind.ATTEMPT_TIMED_OUT if at_limit else DueKind.LEASE_EXPIRED
+    return Due(
+        tenant_id=tenant_id,
+        run_id=run_id,
+        kind=kind,
+        name=name,
+        token=token,
+        version=one.version,
+    )

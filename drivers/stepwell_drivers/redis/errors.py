@@ -1,0 +1,91 @@
+"""What a server's refusal means, in one table, and in the port's words."""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+
+from stepwell.core.errors import StoreFull, StoreUnavailable
+from stepwell_drivers.redis.resp import Refusal
+
+WORDS_CHARS_MAX = 300
+
+
+class Meaning(Enum):
+    """What follows from a refusal. After any of these nothing was done."""
+
+    NO_SCRIPT = auto()
+    """Send the source."""
+    MOVED = auto()
+    """Another node has the slot now."""
+    ASK = auto()
+    """Another node has this key already, the slot not yet."""
+    LATER = auto()
+    """The same may work in a moment."""
+    ELSEWHERE = auto()
+    """This server is not the one that writes any more: look where that is, and try again."""
+    FULL = auto()
+    """There is no room."""
+    CLOSED = auto()
+    """It doesn't take us; waiting mends nothing."""
+    WRONG = auto()
+    """It doesn't take this command: a fault of ours, or a server that isn't what we need."""
+
+
+_MEANINGS = {
+    "NOSCRIPT": Meaning.NO_SCRIPT,
+    "MOVED": Meaning.MOVED,
+    "ASK": Meaning.ASK,
+    "TRYAGAIN": Meaning.LATER,
+    "CLUSTERDOWN": Meaning.LATER,
+    "LOADING": Meaning.LATER,
+    "BUSY": Meaning.LATER,
+    "NOREPLICAS": Meaning.LATER,
+    "MASTERDOWN": Meaning.ELSEWHERE,
+    "READONLY": Meaning.ELSEWHERE,
+    "UNBLOCKED": Meaning.ELSEWHERE,
+    "OOM": Meaning.FULL,
+    "NOAUTH": Meaning.CLOSED,
+    "WRONGPASS": Meaning.CLOSED,
+    "NOPERM": Meaning.CLOSED,
+    "MISCONF": Meaning.LATER,
+}
+_ADVICE = {
+    "OOM": "it has no memory left below its maxmemory; give it more, or delete or purge runs",
+    "NOAUTH": "it wants a password; write redis://USER:PASSWORD@HOST:PORT",
+    "WRONGPASS": "it doesn't know this user and password; look at the URL's",
+    "NOPERM": "its user may not do this; allow it all keys and channels that start with"
+    " {PREFIX, and the commands of +@all -@dangerous with +config|get and +info",
+    "LOADING": "it is still loading its data",
+    "BUSY": "a script keeps it busy",
+    "READONLY": "it is a replica; connect to the primary",
+    "MASTERDOWN": "it is a replica without its primary",
+    "CLUSTERDOWN": "the cluster is not whole; look at CLUSTER INFO",
+    "TRYAGAIN": "a slot is on its way to another node",
+    "MISCONF": "it can't write to its disk, and takes no writes until it can; look at its log",
+    "NOREPLICAS": "it has fewer replicas than its min-replicas-to-write",
+    "MOVED": "its slots keep moving",
+}
+
+
+def meaning_of(refusal: Refusal) -> Meaning:
+    """Return what follows from a refusal."""
+    if refusal.code == "ERR" and "without authentication" in refusal.words:
+        return Meaning.CLOSED
+    return _MEANINGS.get(refusal.code, Meaning.WRONG)
+
+
+def words_of(refusal: Refusal, name: str) -> str:
+    """Say what a server refused, for people; never what it was asked."""
+    advice = _ADVICE.get(refusal.code)
+    if advice is not None:
+        return f"the Redis at {name} refuses ({refusal.code}): {advice}"
+    said = f"{refusal.code} {refusal.words}"[:WORDS_CHARS_MAX]
+    return f"the Redis at {name} refuses: {''.join(c if c.isprintable() else '?' for c in said)}"
+
+
+def error_of(refusal: Refusal, name: str) -> StoreUnavailable:
+    """Return what is raised where trying again is over, or no use. Nothing was done."""
+    words = words_of(refusal, name)
+    if meaning_of(refusal) is Meaning.FULL or "No space left" in refusal.words:
+        return StoreFull(words)
+    return StoreUnavailable(words, reason=None)

@@ -1,0 +1,128 @@
+"""What servers say of themselves: whether they are what we need, and what an acknowledgement survives.
+
+Everything is decided here from values that were read, so that it can be tested without a server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from stepwell.core.errors import StoreRefused
+from stepwell.core.states import Durability
+
+VERSION_LEAST = {"redis": (7, 0), "valkey": (8, 0)}
+SETTINGS = ("appendonly", "appendfsync", "maxmemory", "maxmemory-policy", "min-replicas-to-write")
+_ORDER = tuple(Durability)
+
+
+class Facts(NamedTuple):
+    """What one server said."""
+
+    name: str
+    """Its address."""
+    info: Mapping[str, str]
+    """INFO."""
+    settings: Mapping[str, str] | None
+    """CONFIG; None: it doesn't tell."""
+
+
+class Promise(NamedTuple):
+    """What an acknowledgement survives, and why."""
+
+    durability: Durability
+    detail: str
+
+
+def settings_of(pairs: Sequence[bytes]) -> dict[str, str]:
+    """Return what CONFIG GET answered."""
+    words = [part.decode(errors="replace") for part in pairs]
+    return dict(zip(words[::2], words[1::2], strict=True))
+
+
+def info_of(text: bytes) -> dict[str, str]:
+    """Return what INFO answered."""
+    lines = text.decode(errors="replace").splitlines()
+    return dict(line.split(":", 1) for line in lines if ":" in line)
+
+
+def check(facts: Facts, *, is_cluster: bool) -> None:
+    """Refuse a server that can't be used as it is.
+
+    Raises:
+        StoreRefused: it says what to do.
+    """
+    where, info = f"the Redis at {facts.name}", facts.info
+    kind = "valkey" if "valkey_version" in info else "redis"
+    version = info.get(f"{kind}_version", "")
+    if version and _numbers(version) < VERSION_LEAST[kind]:
+        least = ".".join(map(str, VERSION_LEAST[kind]))
+        raise StoreRefused(f"{where} is {kind} {version}; at least {least} is needed")
+    if info.get("redis_mode") == "sentinel":
+        raise StoreRefused(f"{where} is a sentinel; name the server that it watches over")
+    clustered = info.get("cluster_enabled") == "1" or info.get("redis_mode") == "cluster"
+    if clustered and not is_cluster:
+        raise StoreRefused(f"{where} is a node of a cluster; open it as redis+cluster://…")
+    if is_cluster and not clustered:
+        raise StoreRefused(f"{where} is no node of a cluster; open it as redis://…")
+    if info.get("role", "master") != "master":
+        raise StoreRefused(
+            f"{where} is a replica; connect to its primary, {info.get('master_host', '?')}:"
+            f"{info.get('master_port', '?')}"
+        )
+    policy = _policy(facts)
+    if policy.startswith("allkeys"):
+        raise StoreRefused(
+            f"{where} throws rows away when its memory is full (maxmemory-policy {policy}); set"
+            " maxmemory-policy to noeviction, or use a server of its own for this store"
+        )
+
+
+def _policy(facts: Facts) -> str:
+    # INFO tells it too, where CONFIG is closed.
+    return (facts.settings or {}).get("maxmemory-policy") or facts.info.get("maxmemory_policy", "")
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    parts = version.split(".")[:2]
+    return tuple(int(part) if part.isdecimal() else 0 for part in parts)
+
+
+def promise(servers: Sequence[Facts], *, wait: int, word: Durability | None) -> Promise:
+    """Return what the weakest of the servers that write promises."""
+    return min(
+        (_promise_of(facts, wait=wait, word=word) for facts in servers),
+        key=lambda one: _ORDER.index(one.durability),
+    )
+
+
+def _promise_of(facts: Facts, *, wait: int, word: Durability | None) -> Promise:
+    kind = "Valkey" if "valkey_version" in facts.info else "Redis"
+    version = facts.info.get("valkey_version") or facts.info.get("redis_version", "?")
+    what = f"{kind} {version}"
+    waits = f", each commit waits for {wait} replica{'s' if wait > 1 else ''}" if wait else ""
+    if facts.settings is None:
+        if word is not None:
+            return Promise(
+                word, f"{what}; it doesn't show its CONFIG: {word}, by ?durability={waits}"
+            )
+        words = "it doesn't show its CONFIG, so nothing is promised; ?durability= may say it"
+        return Promise(Durability.VOLATILE, f"{what}; {words}{waits}")
+    if facts.settings.get("appendonly") != "yes":
+        words = "appendonly no: what was acknowledged is lost with the server"
+        return Promise(Durability.VOLATILE, f"{what}, {words}{waits}")
+    fsync = facts.settings.get("appendfsync", "?")
+    if fsync == "always":
+        detail = f"{what}, appendonly yes, appendfsync always{waits}"
+        return Promise(Durability.NODE if wait else Durability.POWER, detail)
+    words = "up to a second and more of what was acknowledged is lost, also when only it is killed"
+    advice = "set appendfsync to always to keep it"
+    return Promise(Durability.VOLATILE, f"{what}, appendfsync {fsync}: {words}; {advice}{waits}")
+
+
+def missing_slots(count: int) -> StoreRefused:
+    """Return the refusal of a cluster in which nobody has some slots."""
+    return StoreRefused(
+        f"nobody in the cluster serves {count} of its 16384 slots; mend it first: look at CLUSTER"
+        " SLOTS, and at `redis-cli --cluster check` and `--cluster fix`"
+    )

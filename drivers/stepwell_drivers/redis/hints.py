@@ -1,0 +1,150 @@
+"""Hints by publish and subscribe: one channel a store, a message for all that one turn changed.
+
+They are published after the commit, so what they say is there to be read. Who committed here is told at
+once, without the way around; what comes back from the server of our own is dropped. A connection that
+was lost may have lost hints, so everyone is told that anything may have changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import cast
+
+import msgspec
+
+from stepwell.core.errors import StoreError
+from stepwell.core.ports import Hint
+from stepwell_drivers.hints import ANYTHING, Hints, RunKey, newest
+from stepwell_drivers.redis.base import Base
+from stepwell_drivers.redis.keys import channel
+from stepwell_drivers.redis.network import Ask
+from stepwell_drivers.redis.resp import Reply, command
+from stepwell_drivers.redis.wire import Lost, Refused
+
+QUIET_SECONDS = 10.0
+"""After so long a silence the server is asked whether it is still there."""
+RUNS_MAX = 1_000
+"""A message that would name more runs names none: anything may have changed."""
+
+_message = msgspec.msgpack.Decoder(tuple[str, list[tuple[str, str, int]]]).decode
+
+
+class Told:
+    """Those who subscribed here, and what is published from here."""
+
+    def __init__(self, base: Base) -> None:
+        self._base = base
+        self._hints = Hints()
+        self._name = base.network.runtime.new_id()
+        self._channel = channel(base.keys.prefix)
+        self._listening: asyncio.Task[None] | None = None
+        self._publishing: asyncio.Task[None] | None = None
+        self._queued: dict[RunKey, int] = {}
+        self._closed = False
+
+    def subscribe(self, hint: Hint) -> Callable[[], None]:
+        """Call it from now on; returns how to stop."""
+        stop = self._hints.subscribe(hint)
+        if self._listening is None and not self._closed:
+            self._listening = self._base.network.runtime.spawn(
+                self._listen(), name="stepwell-redis-hints"
+            )
+        return stop
+
+    def tell(self, runs: Mapping[RunKey, int]) -> None:
+        """Tell those here soon, and all others when the last message has left."""
+        if not runs or self._closed:
+            return
+        self._hints.tell(runs)
+        for key, version in runs.items():
+            self._queued[key] = max(version, self._queued.get(key, 0))
+        if self._publishing is None:
+            self._publishing = self._base.network.runtime.spawn(
+                self._publish(), name="stepwell-redis-publish"
+            )
+
+    async def _publish(self) -> None:
+        try:
+            while self._queued and not self._closed:
+                runs, self._queued = self._queued, {}
+                if len(runs) > RUNS_MAX:
+                    runs = ANYTHING
+                named = [(tenant, run, version) for (tenant, run), version in runs.items()]
+                message = msgspec.msgpack.encode((self._name, named))
+                sent = command("PUBLISH", self._channel, message)
+                # To any node: a cluster passes it on to all.
+                slot = self._base.keys.partitions[0].slot
+                await self._base.network.ask(Ask(slot, sent))
+        except StoreError:
+            self._queued.clear()  # They may be lost: who waits looks again by itself.
+        finally:
+            self._publishing = None
+
+    async def _listen(self) -> None:
+        """Listen; when the connection is lost, open it again. Never ends by itself."""
+        network, failures = self._base.network, 0
+        while True:
+            # Another server each time, should one be gone.
+            servers = network.servers()
+            address = servers[failures % len(servers)]
+            heard = asyncio.Event()
+
+            def on_message(reply: Reply, heard: asyncio.Event = heard) -> None:
+                heard.set()
+                self._take(reply)
+
+            try:
+                connection = await network.listen(address, on_message)
+            except (Lost, Refused):
+                failures += 1
+                await network.runtime.sleep(network.backoff(failures))
+                continue
+            try:
+                connection.tell(command("SUBSCRIBE", self._channel))
+                await _until_silent(connection.lost, connection.tell, heard)
+                failures = 0 if heard.is_set() else failures + 1
+            finally:
+                await connection.close()
+            await network.runtime.sleep(network.backoff(failures + 1))
+
+    def _take(self, reply: Reply) -> None:
+        parts = cast("list[bytes]", reply) if isinstance(reply, list) else []
+        if len(parts) != 3:
+            return
+        kind, _, body = parts
+        if kind == b"subscribe":
+            # From now on: what came before may have been missed.
+            self._hints.tell(ANYTHING)
+        elif kind == b"message":
+            try:
+                name, named = _message(body)
+            except msgspec.DecodeError:
+                return  # Not from one of us.
+            if name != self._name:
+                self._hints.tell(newest(named))
+
+    async def close(self) -> None:
+        """Listen and publish no more. Safe to call twice."""
+        publishing = self._publishing
+        if publishing is not None and not self._closed:
+            # What was committed last is told, if that takes no time.
+            await asyncio.wait((publishing,), timeout=1.0)
+        self._closed = True
+        self._hints.clear()
+        for task in (self._listening, self._publishing):
+            if task is not None and not task.done():
+                task.cancel()
+                await asyncio.wait((task,))
+
+
+async def _until_silent(
+    lost: asyncio.Future[None], tell: Callable[[bytes], None], heard: asyncio.Event
+) -> None:
+    """Wait until the connection ends, or until its server doesn't even answer a ping."""
+    while not lost.done():
+        heard.clear()
+        tell(command("PING"))
+        await asyncio.wait((lost,), timeout=QUIET_SECONDS)
+        if not heard.is_set():
+            return

@@ -1,0 +1,162 @@
+"""Every name that goes into Redis, made in one place: partitions, keys, and names within them.
+
+A name of a caller's (tenant, run, queue, worker …) may be any text. Within a key it is escaped: what
+could end a part or a hash tag (`:`, `{`, `}`, `%`), control characters and what stands apart in our
+indexes become `%XX`. What is left is valid UTF-8 without any byte below 0x20, so parts are joined
+with `:` in keys and with 0x01 in indexes, and are told apart again.
+
+All rows of a run, and what is due or ready of it, lie in one partition: keys with one hash tag, which a
+cluster keeps together and a script may change together.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from binascii import crc_hqx
+from functools import lru_cache
+from typing import NamedTuple
+from urllib.parse import unquote_to_bytes
+
+SLOTS = 16_384
+SEPARATOR = "\x01"
+
+_ESCAPED = re.compile(r"[%:{}\x00-\x20\x7f]")
+_TAG_TRIES = 10_000
+
+
+@lru_cache(maxsize=65_536)
+def escape(name: str) -> str:
+    """Return a name as it stands within a key."""
+    return _ESCAPED.sub(_escaped, name)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    return f"%{ord(match[0]):02X}"
+
+
+def unescape(text: str) -> str:
+    """Return the name that was escaped."""
+    return unquote_to_bytes(text).decode() if "%" in text else text
+
+
+def slot_of(tag: str) -> int:
+    """Return the slot in which a cluster keeps the keys of this hash tag."""
+    return crc_hqx(tag.encode(), 0) % SLOTS
+
+
+class Partition(NamedTuple):
+    """The keys of a partition that are no run's, as bytes."""
+
+    number: int
+    tag: str
+    """With its braces."""
+    slot: int
+    book: bytes
+    """Hash: the partition's time, each run's version and status, and what is ready, leased or timed."""
+    wake: bytes
+    """Sorted set: what sleeps until a moment (a delay, a deadline, the end of a hold)."""
+    ready: bytes
+    """Sorted set by name: what may be leased, lane after lane, each in its order."""
+    due: bytes
+    """Sorted set: expired leases and timers that ran out, by their moment."""
+    holders: bytes
+    """Sorted set by name: tenant, worker → leases."""
+    births: bytes
+    """Sorted set by name: tenant, birth → run, with what it is listed by."""
+    graves: bytes
+    """Sorted set: deleted runs, by when their tombstone ends."""
+    feed: bytes
+    """Stream: every commit."""
+    trash: bytes
+    """Sorted set: what is left of deleted runs and is yet to be taken away."""
+
+
+class RunKeys(NamedTuple):
+    """The keys of one run, as bytes, and its name."""
+
+    partition: Partition
+    name: str
+    """Tenant and run, escaped and joined."""
+    rows: bytes
+    """Hash: all rows, by kind and id."""
+    orders: bytes
+    """Sorted set by name: the orders in which rows are read."""
+    events: bytes
+    """Stream: the events, with their own numbers as ids."""
+    logs: bytes
+    """Stream."""
+    tenant_feed: bytes
+    """Stream: every commit of the tenant in this partition."""
+
+
+class Keys:
+    """The names of one store."""
+
+    def __init__(self, prefix: str, partitions: int) -> None:
+        self.prefix = prefix
+        self.partitions = tuple(
+            _partition(number, tag) for number, tag in enumerate(_tags(prefix, partitions))
+        )
+        # Bound to this store: names of other stores are others.
+        self.of_run = lru_cache(maxsize=16_384)(self._of_run)
+
+    def number_of(self, *names: str) -> int:
+        """Return the number of the partition in which something of these names lies."""
+        joined = ":".join(escape(name) for name in names)
+        return zlib.crc32(joined.encode()) % len(self.partitions)
+
+    def _of_run(self, tenant_id: str, run_id: str) -> RunKeys:
+        name = f"{escape(tenant_id)}:{escape(run_id)}"
+        partition = self.partitions[zlib.crc32(name.encode()) % len(self.partitions)]
+        return RunKeys(
+            partition=partition,
+            name=name,
+            rows=f"{partition.tag}rows:{name}".encode(),
+            orders=f"{partition.tag}index:{name}".encode(),
+            events=f"{partition.tag}events:{name}".encode(),
+            logs=f"{partition.tag}logs:{name}".encode(),
+            tenant_feed=self.tenant_feed(partition, tenant_id),
+        )
+
+    @staticmethod
+    def tenant_feed(partition: Partition, tenant_id: str) -> bytes:
+        """Return the key of a tenant's commits in a partition."""
+        return f"{partition.tag}feed-of:{escape(tenant_id)}".encode()
+
+    def presence(self, tenant_id: str) -> tuple[Partition, bytes, bytes]:
+        """Return where a tenant's workers are listed: by when they are forgotten, and as they are."""
+        partition = self.partitions[self.number_of(tenant_id)]
+        name = escape(tenant_id)
+        until = f"{partition.tag}workers-until:{name}".encode()
+        return partition, until, f"{partition.tag}workers:{name}".encode()
+
+
+def meta_key(prefix: str) -> bytes:
+    """Return the key of what is fixed when a store is born."""
+    return f"{{{prefix}}}meta".encode()
+
+
+def channel(prefix: str) -> bytes:
+    """Return the channel on which hints are told."""
+    return f"{{{prefix}}}hints".encode()
+
+
+def _tags(prefix: str, partitions: int) -> list[str]:
+    """Return hash tags whose slots lie evenly over all: each in its own share of them.
+
+    Part of the format: a store that was born with them finds its rows by them.
+    """
+    share = SLOTS / partitions
+    tags: list[str] = []
+    for number in range(partitions):
+        names = (f"{prefix}.{number}.{tried}" for tried in range(_TAG_TRIES))
+        tags.append(next(name for name in names if int(slot_of(name) / share) == number))
+    return tags
+
+
+def _partition(number: int, tag: str) -> Partition:
+    braced = f"{{{tag}}}"
+    names = Partition._fields[3:]
+    keys = [f"{braced}{name}".encode() for name in names]
+    return Partition(number, braced, slot_of(tag), *keys)

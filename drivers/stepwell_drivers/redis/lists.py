@@ -1,0 +1,195 @@
+"""Lists over all partitions: runs by birth, commits as they came.
+
+Each partition has its own list, in order; they are merged here as they are read, and a page's cursor is
+a place in each (the feed) or one in the order of all (runs). A place in each is why nothing is skipped:
+a commit that becomes visible in one partition comes after that partition's place, whatever the others'
+clocks say. Between partitions the order is that of the stamps: for commits that one caller made one
+after another it is theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stepwell.core.model import Run
+from stepwell.core.ports import FeedEntry, FeedPage, RunPage, RunQuery
+from stepwell_drivers.redis import rows
+from stepwell_drivers.redis.base import Base, number
+from stepwell_drivers.redis.cursors import cursor_of, feed_cursor, feed_places, place_of
+from stepwell_drivers.redis.keys import SEPARATOR, escape, unescape
+from stepwell_drivers.redis.network import Ask
+from stepwell_drivers.redis.resp import command
+from stepwell_drivers.redis.rows import packed
+from stepwell_drivers.redis.scripts import Call, KeyList
+
+RUNS_LOOKED_AT = 2_000
+"""So many births a partition looks at in one go."""
+SPARE = 4
+_STAMP_CHARS = 16
+
+_Birth = tuple[int, int, str]
+"""Stamp, partition, run."""
+
+
+class Lists:
+    """The door for those who look over all runs."""
+
+    def __init__(self, base: Base) -> None:
+        self._base = base
+
+    async def list_runs(self, query: RunQuery) -> RunPage:
+        """Return a tenant's runs, newest first."""
+        limit = max(query.limit, 1)
+        last = place_of(query.cursor, "r", tuple[int, int], (2**63 - 1, 0))
+        walk = _Births(self._base, query, last)
+        found: list[Run] = []
+        while True:
+            births = await walk.some(limit + 1 - len(found))
+            read = await self._rows(query.tenant_id, births)
+            for birth, run in zip(births, read, strict=True):
+                if run is None or not _matches(run, query):
+                    last = birth[:2]
+                    continue
+                if len(found) == limit:
+                    return RunPage(runs=tuple(found), cursor=cursor_of("r", last))
+                found.append(run)
+                last = birth[:2]
+            if walk.ended:
+                return RunPage(runs=tuple(found))
+
+    async def _rows(self, tenant_id: str, births: Sequence[_Birth]) -> list[Run | None]:
+        runs = [self._base.run(tenant_id, run_id) for _, _, run_id in births]
+        asks = [Ask(run.partition.slot, command("HMGET", run.rows, "run", "spec")) for run in runs]
+        replies = await self._base.network.ask_all(asks)
+        return [None if row is None else rows.run_of(row, spec) for row, spec in replies]
+
+    async def feed(self, tenant_id: str, cursor: str, limit: int) -> FeedPage:
+        """Return commits after a cursor, of one tenant or of all."""
+        base, limit = self._base, max(limit, 1)
+        partitions = base.keys.partitions
+        if cursor == "now":
+            places = await base.stamps()
+            return FeedPage(cursor=feed_cursor(base.store_id, places))
+        places = [0] * len(partitions)
+        if cursor:
+            places = feed_places(cursor, base.store_id, len(partitions))
+        entries: list[FeedEntry] = []
+        share = min(limit, 2 * -(-limit // len(partitions)) + SPARE)
+        buffers: list[list[tuple[int, FeedEntry]]] = [[] for _ in partitions]
+        more = set(range(len(partitions)))
+        while len(entries) < limit:
+            # Read on where nothing is left to compare with.
+            dry = [at for at in more if not buffers[at]]
+            if dry:
+                more -= await self._read_on(tenant_id, places, buffers, dry, share)
+            heads = [(buffer[0][0], at) for at, buffer in enumerate(buffers) if buffer]
+            if not heads:
+                break
+            _, at = min(heads)
+            places[at], entry = buffers[at].pop(0)
+            entries.append(entry)
+        # What is committed from here comes after what was seen here.
+        base.heard_stamp(max(places))
+        return FeedPage(entries=tuple(entries), cursor=feed_cursor(base.store_id, places))
+
+    async def _read_on(
+        self,
+        tenant_id: str,
+        places: Sequence[int],
+        buffers: list[list[tuple[int, FeedEntry]]],
+        dry: Sequence[int],
+        share: int,
+    ) -> set[int]:
+        """Fill buffers; return which partitions have no more."""
+        asks: list[Ask] = []
+        for at in dry:
+            one = self._base.keys.partitions[at]
+            key = self._base.keys.tenant_feed(one, tenant_id) if tenant_id else one.feed
+            after = f"({places[at]}-0"
+            asks.append(Ask(one.slot, command("XRANGE", key, after, "+", "COUNT", share)))
+        ended: set[int] = set()
+        for at, found in zip(dry, await self._base.network.ask_all(asks), strict=True):
+            if len(found) < share:
+                ended.add(at)
+            for name, (_, run, _, version) in found:
+                tenant, _, run_id = run.decode().partition(":")
+                entry = FeedEntry(
+                    tenant_id=unescape(tenant), run_id=unescape(run_id), version=int(version)
+                )
+                buffers[at].append((int(name.partition(b"-")[0]), entry))
+        return ended
+
+
+class _Births:
+    """A walk over a tenant's births in all partitions, newest first."""
+
+    def __init__(self, base: Base, query: RunQuery, last: tuple[int, int]) -> None:
+        self._base = base
+        self._tenant = escape(query.tenant_id) + SEPARATOR
+        traits = (query.pipeline_id, query.queue, query.executor_id)
+        self._traits = "".join(escape(trait) + SEPARATOR for trait in traits).encode()
+        self._statuses = packed({status.value: True for status in query.statuses})
+        self._blocked = packed({kind.value: True for kind in query.blocked_on})
+        self._buffers: list[list[_Birth]] = [[] for _ in base.keys.partitions]
+        self._before = [
+            self._bound(last[0], inclusive=one.number < last[1]) for one in base.keys.partitions
+        ]
+        """Where each partition is read on; empty: it has no more."""
+        self.ended = False
+
+    def _bound(self, stamp: int, *, inclusive: bool) -> bytes:
+        if stamp >= 10**_STAMP_CHARS:
+            return b"[" + self._tenant.encode() + b"\xff"
+        place = f"{self._tenant}{stamp:016d}".encode()
+        return b"[" + place + b"\xff" if inclusive else b"(" + place
+
+    async def some(self, many: int) -> list[_Birth]:
+        """Return the next so many that may match; fewer mean that there are no more."""
+        found: list[_Birth] = []
+        count = 2 * -(-many // len(self._buffers)) + SPARE
+        while len(found) < many:
+            while dry := [
+                at for at, buffer in enumerate(self._buffers) if not buffer and self._before[at]
+            ]:
+                await self._read_on(dry, count)
+            heads = [buffer[0] for buffer in self._buffers if buffer]
+            if not heads:
+                self.ended = True
+                break
+            newest = max(heads)
+            self._buffers[newest[1]].pop(0)
+            found.append(newest)
+        return found
+
+    async def _read_on(self, dry: Sequence[int], count: int) -> None:
+        base, asks = self._base, list[Ask]()
+        for at in dry:
+            one = base.keys.partitions[at]
+            arguments = (
+                *(self._tenant.encode(), self._before[at], number(count)),
+                *(number(RUNS_LOOKED_AT), self._traits, self._statuses, self._blocked),
+            )
+            keys = KeyList((one.book, one.births))
+            asks.append(Ask(one.slot, Call(base.scripts.runs, keys, arguments)))
+        for at, reply in zip(dry, await base.network.ask_all(asks), strict=True):
+            self._before[at], births = reply
+            self._buffers[at] += [self._birth(at, birth.decode()) for birth in births]
+
+    def _birth(self, partition: int, member: str) -> _Birth:
+        start = len(self._tenant)
+        stamp = member[start : start + _STAMP_CHARS]
+        run_id = member[start + _STAMP_CHARS :].partition(SEPARATOR)[0]
+        return int(stamp), partition, unescape(run_id)
+
+
+def _matches(run: Run, query: RunQuery) -> bool:
+    """Look at the row itself: what the list knows of it may have changed since."""
+    spec = run.spec
+    return (
+        (not query.statuses or run.status in query.statuses)
+        and (not query.pipeline_id or spec.pipeline_id == query.pipeline_id)
+        and (not query.queue or spec.queue == query.queue)
+        and (not query.executor_id or spec.executor_id == query.executor_id)
+        and (not query.blocked_on or run.blocked_on in query.blocked_on)
+        and query.labels.items() <= spec.labels.items()
+    )

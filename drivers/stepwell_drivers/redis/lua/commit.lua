@@ -1,0 +1,460 @@
+--!lua flags=
+-- Commits of one run, in their order, each applied wholly or not at all: a letter each (C committed,
+-- X conflict, L lease lost, E events that don't follow), then the time and the last stamp.
+--
+-- A stamp is the commit's place in the partition's feed: above all before it here, and above the
+-- caller's floor, so that what one caller does one after another is in that order over all partitions;
+-- of what comes together, each is as much later as it stands behind the first.
+--
+-- Each command that writes is written to the log as well, and costs twice: so what a commit changes is
+-- noted first and written at its end, one command for each key.
+
+local book, wake, ready, due, holders, births, graves, feed, tenant_feed, rows, index, events =
+  unpack(KEYS)
+local run, floor, behind = ARGV[1], tonumber(ARGV[2]), cmsgpack.unpack(ARGV[3])
+local time = look(book, 'v' .. run)
+local now = time.now
+local version = time.also and tonumber(string.match(time.also, '^%d+')) or 0
+
+-- --- what is noted ---
+
+-- Rows come beside the commit, which has their numbers.
+local first
+local function row_at(number)
+  return ARGV[first + number]
+end
+
+-- The rows as they are by now; rows, book and indexes as they are to be.
+local kept, sets, marks, notes, moments, starts, ends
+
+local function set(field, value)
+  kept[field] = value
+  sets[#sets + 1] = field
+  sets[#sets + 1] = value
+end
+
+-- Of what one commit adds and takes away, the last counts.
+local function add(member)
+  marks[member] = true
+end
+
+local function drop(member)
+  marks[member] = false
+end
+
+-- `moment`: when it wakes; false: never. `known`: it may be asleep or due already.
+local function arm(item, moment, known)
+  local was = moments[item]
+  moments[item] = { moment, known or (was and was[2]) }
+end
+
+local function note(item, value)
+  notes[item] = value
+end
+
+-- --- what is looked at before anything is written ---
+
+local HEADS = { 'xs', 'ms', 'is', 'qn', 'ev' }
+
+local function read(commit)
+  kept = {}
+  if version == 0 then
+    return
+  end
+  local fields = { unpack(HEADS) }
+  local function want(field)
+    if kept[field] == nil then
+      kept[field] = false
+      fields[#fields + 1] = field
+    end
+  end
+  for at = 1, #commit[6], 4 do
+    want('t:' .. commit[6][at])
+  end
+  for _, execution in ipairs(commit[8]) do
+    want('e:' .. execution[1])
+    want('lp:' .. execution[1])
+    want('ls:' .. execution[1])
+  end
+  for _, lease in ipairs(commit[9]) do
+    want('e:' .. lease[1])
+    want('lp:' .. lease[1])
+    want('ls:' .. lease[1])
+  end
+  for at = 1, #commit[10], 2 do
+    want('e:' .. commit[10][at])
+  end
+  for at = 1, #commit[11], 3 do
+    want('u:' .. commit[11][at])
+  end
+  for at = 1, #commit[13], 3 do
+    want('i:' .. commit[13][at])
+  end
+  for at, value in ipairs(pick(rows, fields)) do
+    kept[fields[at]] = value
+  end
+end
+
+local function refusal(commit)
+  if version ~= commit[1] - 1 or (version == 0 and redis.call('ZSCORE', graves, run)) then
+    if commit[1] >= 1 and commit[1] <= version then
+      local record = redis.call('HGET', rows, 'c:' .. text(commit[1]))
+      if record and string.sub(record, 17, 16 + #commit[2]) == commit[2] then
+        return 'C'
+      end
+    end
+    return 'X'
+  end
+  read(commit)
+  local fences = commit[10]
+  for at = 1, #fences, 2 do
+    local row = kept['e:' .. fences[at]]
+    local _, _, lease = row_parts(row or string.rep('0', 23))
+    if lease == '' or cmsgpack.unpack(lease)[1] ~= fences[at + 1] then
+      return 'L'
+    end
+  end
+  local last = tonumber(kept.ev or 0)
+  for at = 1, #commit[14], 2 do
+    if commit[14][at] <= last then
+      return 'E'
+    end
+    last = commit[14][at]
+  end
+end
+
+-- --- rows of each kind ---
+
+local function place_of(id, revision, place, old)
+  if place >= 0 then
+    return fixed(revision) .. string.format('%07d', place)
+  end
+  if old and tonumber(string.sub(old, 1, 16)) == revision then
+    return string.sub(old, 1, 23)
+  end
+  -- A row whose plan came earlier: rare enough to look through the plan's order.
+  local order = redis.call('HGET', rows, 'po:' .. text(revision))
+  local ids = order and cmsgpack.unpack(order) or {}
+  place = #ids
+  for at = 1, #ids do
+    if ids[at] == id then
+      place = at - 1
+    end
+  end
+  return fixed(revision) .. string.format('%07d', place)
+end
+
+local function put_tasks(tasks)
+  for at = 1, #tasks, 4 do
+    local id, revision, row = tasks[at], tasks[at + 1], row_at(tasks[at + 3])
+    local old = kept['t:' .. id]
+    local place = place_of(id, revision, tasks[at + 2], old)
+    if not old or string.sub(old, 1, 23) ~= place then
+      if old then
+        drop('t' .. string.sub(old, 1, 23) .. id)
+      end
+      add('t' .. place .. id)
+    end
+    set('t:' .. id, place .. row)
+  end
+end
+
+local function drop_ready(name)
+  local place = notes['r' .. name]
+  if place == nil then
+    place = redis.call('HGET', book, 'r' .. name)
+  end
+  note('r' .. name, false)
+  if place and redis.call('ZREM', ready, place) == 0 then
+    arm('r' .. name, false, true)
+  end
+end
+
+local function end_lease(id, name, lease)
+  ends[#ends + 1] = cmsgpack.unpack(lease)[3]
+  note('l' .. name, false)
+  arm('l' .. name, false, true)
+  if kept['lp:' .. id] or kept['ls:' .. id] then
+    redis.call('HDEL', rows, 'lp:' .. id, 'ls:' .. id)
+    kept['lp:' .. id], kept['ls:' .. id] = false, false
+  end
+end
+
+local function execution_row(seq, state, lease, row)
+  return seq .. state .. string.format('%06d', #lease) .. lease .. row
+end
+
+local OPEN = { R = true, L = true, U = true }
+
+local function put_execution(execution, heads, stamp)
+  local id, escaped, state, row, task, lane, rank, delay, number = unpack(execution)
+  local name = run .. ':' .. escaped
+  local old = kept['e:' .. id]
+  local seq, was, lease = nil, nil, ''
+  if old then
+    seq, was, lease = row_parts(old)
+  else
+    heads.xs = heads.xs + 1
+    seq = fixed(heads.xs)
+    add('x' .. seq .. id)
+    add('k' .. task .. '\1' .. seq .. id)
+  end
+  if was == 'R' then
+    drop_ready(name)
+  end
+  if lease ~= '' and state ~= 'L' and state ~= 'U' then
+    end_lease(id, name, lease)
+    lease = ''
+  elseif lease ~= '' then
+    local moment = notes['l' .. name] or redis.call('HGET', book, 'l' .. name)
+    arm('l' .. name, state == 'L' and tonumber(string.sub(moment, 1, 16)), true)
+  end
+  if OPEN[state] and not OPEN[was] then
+    add('o' .. seq .. id)
+  elseif OPEN[was] and not OPEN[state] then
+    drop('o' .. seq .. id)
+  end
+  set('e:' .. id, execution_row(seq, state, lease, row_at(row)))
+  if state == 'R' then
+    local moment = after(now, delay)
+    local place = lane .. '\1' .. rank .. fixed(moment) .. fixed(stamp)
+      .. string.format('%05d', number) .. 'r' .. name
+    note('r' .. name, place)
+    if moment > now then
+      arm('r' .. name, moment)
+    else
+      if moments['r' .. name] then
+        arm('r' .. name, false)
+      end
+      redis.call('ZADD', ready, 0, place)
+    end
+  end
+end
+
+local function put_lease(new)
+  local id, escaped, token, lease_us, limit_us, holder = unpack(new)
+  local name = run .. ':' .. escaped
+  local old = kept['e:' .. id]
+  if not old or string.sub(old, 17, 17) ~= 'L' then
+    return
+  end
+  local seq, state, lease = row_parts(old)
+  if lease ~= '' then
+    end_lease(id, name, lease)
+  end
+  local limit = limit_us > 0 and after(now, limit_us) or 0
+  local moment = after(now, lease_us)
+  if limit > 0 then
+    moment = math.min(moment, limit)
+  end
+  set('e:' .. id, execution_row(seq, state, cmsgpack.pack({ token, text(limit), holder }),
+    string.sub(old, 24 + #lease)))
+  note('l' .. name, fixed(moment) .. fixed(limit) .. token)
+  arm('l' .. name, moment)
+  starts[#starts + 1] = holder
+end
+
+local function put_timer(escaped, delay)
+  local item = 't' .. run .. ':' .. escaped
+  if delay < 0 then
+    note(item, false)
+    arm(item, false, true)
+    drop('w' .. item)
+    return
+  end
+  local moment = after(now, delay)
+  note(item, fixed(moment))
+  arm(item, moment, true)
+  add('w' .. item)
+end
+
+local function put_input(id, is_open, row, heads)
+  local old = kept['i:' .. id]
+  local seq
+  if old then
+    seq = string.sub(old, 1, 16)
+  else
+    heads.is = heads.is + 1
+    seq = fixed(heads.is)
+  end
+  if is_open then
+    add('a' .. seq .. id)
+  else
+    drop('a' .. seq .. id)
+  end
+  set('i:' .. id, seq .. row)
+end
+
+local function put_request(commit, heads)
+  set('q:' .. text(commit[1]), row_at(commit[16][1]))
+  add('q' .. fixed(commit[1]))
+  heads.qn = heads.qn + 1
+  if heads.qn > commit[16][2] then
+    local oldest = redis.call('ZRANGEBYLEX', index, '[q', '[q\255', 'LIMIT', 0, 1)[1]
+    drop(oldest)
+    redis.call('HDEL', rows, 'q:' .. text(tonumber(string.sub(oldest, 2))))
+    heads.qn = heads.qn - 1
+  end
+end
+
+-- --- writing ---
+
+local function write_index()
+  local adds, drops = {}, {}
+  for member, there in pairs(marks) do
+    if there then
+      adds[#adds + 1] = 0
+      adds[#adds + 1] = member
+    else
+      drops[#drops + 1] = member
+    end
+  end
+  many('ZREM', index, drops)
+  many('ZADD', index, adds)
+end
+
+local function write_agenda()
+  local asleep, overdue, awake, maybe, new = {}, {}, {}, {}, 0
+  for item, arming in pairs(moments) do
+    local moment, known = arming[1], arming[2]
+    if moment and moment > now then
+      asleep[#asleep + 1] = moment
+      asleep[#asleep + 1] = item
+      new = new + (known and 0 or 1)
+    else
+      awake[#awake + 1] = item
+      if moment then
+        overdue[#overdue + 1] = moment
+        overdue[#overdue + 1] = item
+      end
+    end
+    if known then
+      maybe[#maybe + 1] = item
+    end
+  end
+  -- What may come due is asleep or due, never both.
+  local were_due = many('ZREM', wake, awake) < #awake
+  were_due = many('ZADD', wake, asleep) > new or were_due
+  if were_due then
+    many('ZREM', due, maybe)
+  end
+  many('ZADD', due, overdue)
+end
+
+local function write_book(commit)
+  local lines, gone = { 'v' .. run, text(version) .. ' ' .. commit[4] }, {}
+  for item, value in pairs(notes) do
+    if value then
+      lines[#lines + 1] = item
+      lines[#lines + 1] = value
+    else
+      gone[#gone + 1] = item
+    end
+  end
+  many('HDEL', book, gone)
+  for _, part in ipairs({ '#last', text(now), '#offset', text(time.offset), '#stamp',
+    text(time.stamp) }) do
+    lines[#lines + 1] = part
+  end
+  many('HSET', book, lines)
+end
+
+local function write_holders()
+  many('ZREM', holders, ends)
+  for at, holder in ipairs(starts) do
+    redis.call('ZADD', holders, 0, holder)
+  end
+end
+
+local function apply(commit, steps)
+  local stamp = math.max(now + steps, time.stamp + 1, floor + 1 + steps)
+  time.stamp = stamp
+  version = commit[1]
+  local heads = { xs = tonumber(kept.xs or 0), ms = tonumber(kept.ms or 0),
+    is = tonumber(kept.is or 0), qn = tonumber(kept.qn or 0) }
+  sets, marks, notes, moments, starts, ends = {}, {}, {}, {}, {}, {}
+  for at = 1, #commit[5], 2 do
+    set(commit[5][at], row_at(commit[5][at + 1]))
+  end
+  if commit[17] then
+    local birth = commit[17][1] .. fixed(stamp) .. commit[17][2]
+    redis.call('ZADD', births, 0, birth)
+    set('birth', birth)
+  end
+  if commit[7] then
+    set('po:' .. text(commit[7][1]), cmsgpack.pack(commit[7][2]))
+    add('p' .. fixed(commit[7][1]))
+  end
+  put_tasks(commit[6])
+  for _, execution in ipairs(commit[8]) do
+    put_execution(execution, heads, stamp)
+  end
+  for _, lease in ipairs(commit[9]) do
+    put_lease(lease)
+  end
+  for at = 1, #commit[11], 3 do
+    local id = commit[11][at]
+    -- Written once: the first result of an execution is its result.
+    if not kept['u:' .. id] then
+      set('u:' .. id, row_at(commit[11][at + 1]))
+      if commit[11][at + 2] then
+        set('b:' .. id, row_at(commit[11][at + 2]))
+      end
+    end
+  end
+  for at = 1, #commit[12], 2 do
+    put_timer(commit[12][at], commit[12][at + 1])
+  end
+  for at = 1, #commit[13], 3 do
+    put_input(commit[13][at], commit[13][at + 1], row_at(commit[13][at + 2]), heads)
+  end
+  for at = 1, #commit[14], 2 do
+    redis.call('XADD', events, text(commit[14][at]) .. '-0', 'v', text(version),
+      'd', row_at(commit[14][at + 1]))
+  end
+  if #commit[14] > 0 then
+    set('ev', text(commit[14][#commit[14] - 1]))
+  end
+  for at = 1, #commit[15], 2 do
+    heads.ms = heads.ms + 1
+    local seq = fixed(heads.ms)
+    set('m:' .. seq, row_at(commit[15][at + 1]))
+    add('y' .. seq)
+    add('j' .. commit[15][at] .. '\1' .. seq)
+  end
+  if commit[16] then
+    put_request(commit, heads)
+  end
+  for head, value in pairs(heads) do
+    if value ~= tonumber(kept[head] or 0) then
+      set(head, text(value))
+    end
+  end
+  set('c:' .. text(version), fixed(stamp) .. commit[2] .. row_at(commit[3]))
+  many('HSET', rows, sets)
+  write_index()
+  write_agenda()
+  write_book(commit)
+  write_holders()
+  local id = text(stamp) .. '-0'
+  redis.call('XADD', feed, id, 'r', run, 'v', text(version))
+  redis.call('XADD', tenant_feed, id, 'r', run, 'v', text(version))
+end
+
+local verdicts, wrote = {}, false
+first = 4
+while first <= #ARGV do
+  local commit = cmsgpack.unpack(ARGV[first])
+  local verdict = refusal(commit)
+  if not verdict then
+    apply(commit, behind[#verdicts + 1])
+    verdict, wrote = 'C', true
+  end
+  verdicts[#verdicts + 1] = verdict
+  first = first + 1 + commit[18]
+end
+if not wrote then
+  -- Who waits for replicas waits for what this connection wrote: so it always writes.
+  keep(time)
+end
+return table.concat(verdicts) .. ' ' .. text(now) .. ' ' .. text(time.stamp)

@@ -1,0 +1,92 @@
+--!lua flags=allow-oom
+-- What may be done now in this partition: of each want the heads of its lanes, and what is due.
+-- Holds nothing (`hold` does); wakes what slept long enough.
+
+local book, wake, ready, due = unpack(KEYS)
+local due_limit, wants = tonumber(ARGV[1]), cmsgpack.unpack(ARGV[2])
+local time = look(book)
+local now = time.now
+local AT_ONCE = 1000
+
+local over = redis.call('ZRANGEBYSCORE', wake, '-inf', text(now), 'LIMIT', 0, AT_ONCE)
+if #over > 0 then
+  local places = redis.call('HMGET', book, unpack(over))
+  for at, item in ipairs(over) do
+    local place = places[at]
+    if place and string.sub(item, 1, 1) == 'r' then
+      redis.call('ZADD', ready, 0, place)
+    elseif place then
+      redis.call('ZADD', due, tonumber(string.sub(place, 1, 16)), item)
+    end
+  end
+  redis.call('ZREM', wake, unpack(over))
+end
+if time.behind or #over > 0 then
+  keep(time)
+end
+
+local runs, wanted = {}, {}
+
+local function version_of(item)
+  local run = 'v' .. string.match(item, '^.([^:]*:[^:]*)')
+  if not wanted[run] then
+    runs[#runs + 1] = run
+    wanted[run] = #runs
+  end
+  return wanted[run]
+end
+
+local function lane(prefix, limit, found)
+  local members = redis.call('ZRANGEBYLEX', ready, '[' .. prefix .. '\1', '[' .. prefix .. '\1\255',
+    'LIMIT', 0, limit)
+  for _, member in ipairs(members) do
+    found[#found + 1] = member
+    found[#found + 1] = version_of(string.sub(string.match(member, '[^\1]*$'), 58))
+  end
+end
+
+local function every_role(prefix, limit, found)
+  local from = '[' .. prefix .. '\1'
+  while true do
+    local member = redis.call('ZRANGEBYLEX', ready, from, '[' .. prefix .. '\1\255', 'LIMIT', 0, 1)[1]
+    if not member then
+      return
+    end
+    local role = string.match(string.sub(member, #prefix + 2), '^[^\1]*')
+    lane(prefix .. '\1' .. role, limit, found)
+    from = '[' .. prefix .. '\1' .. role .. '\1\255'
+  end
+end
+
+local steps = {}
+for _, want in ipairs(wants) do
+  local found = {}
+  for _, prefix in ipairs(want[2]) do
+    lane(prefix, want[1], found)
+  end
+  for _, prefix in ipairs(want[3]) do
+    every_role(prefix, want[1], found)
+  end
+  steps[#steps + 1] = found
+end
+
+local overdue = {}
+if due_limit > 0 then
+  local found = redis.call('ZRANGE', due, 0, due_limit - 1)
+  local places = #found > 0 and redis.call('HMGET', book, unpack(found)) or {}
+  for at, item in ipairs(found) do
+    if places[at] then
+      overdue[#overdue + 1] = item
+      overdue[#overdue + 1] = places[at]
+      overdue[#overdue + 1] = version_of(item)
+    end
+  end
+end
+
+local stored = #runs > 0 and pick(book, runs) or {}
+local numbers = {}
+for at = 1, #runs do
+  numbers[at] = stored[at] and string.match(stored[at], '^%d+') or '0'
+end
+local next = redis.call('ZRANGE', wake, 0, 0, 'WITHSCORES')[2]
+return { text(now), next and text(tonumber(next)) or '', steps, overdue, numbers }

@@ -1,0 +1,69 @@
+-- What all scripts stand on: numbers as text, the partition's time, what sleeps and what wakes.
+
+local LATEST = 9000000000000000
+
+local function text(number)
+  return string.format('%.0f', number)
+end
+
+-- Of one width, so that the order of texts is that of numbers.
+local function fixed(number)
+  return string.format('%016.0f', number)
+end
+
+-- A partition's book is one hash, so that a commit writes it in one go: the time ('#last' that was told,
+-- '#offset' to the wall clock, '#stamp' of the last commit), 'v' and a run: its version, status and
+-- what it waits for; 'r', 'l' or 't' and a run and a name: what is ready, leased or timed.
+
+-- The partition's time never goes back: a wall clock that was set back is carried on from where it
+-- was, and so is that of another machine which took this one's place.
+local function look(book, ...)
+  local kept = redis.call('HMGET', book, '#offset', '#last', '#stamp', ...)
+  local offset, last = tonumber(kept[1] or 0), tonumber(kept[2] or 0)
+  local now = wall_us(book) + offset
+  local behind = now < last
+  if behind then
+    offset = offset + last - now
+    now = last
+  end
+  return { book = book, now = now, offset = offset, stamp = tonumber(kept[3] or 0),
+    behind = behind, also = kept[4] }
+end
+
+local function keep(time)
+  redis.call('HSET', time.book, '#last', text(time.now), '#offset', text(time.offset),
+    '#stamp', text(time.stamp))
+end
+
+-- No moment lies beyond what is exact and sixteen digits wide.
+local function after(now, delay)
+  return math.min(now + delay, LATEST)
+end
+
+-- A command with many arguments, some at a time, because Lua's stack is short; its counts together.
+local function many(command, key, arguments)
+  local sum = 0
+  for first = 1, #arguments, 2000 do
+    local last = math.min(first + 1999, #arguments)
+    sum = sum + redis.call(command, key, unpack(arguments, first, last))
+  end
+  return sum
+end
+
+local function pick(key, fields)
+  local found = {}
+  for first = 1, #fields, 2000 do
+    local last = math.min(first + 1999, #fields)
+    local values = redis.call('HMGET', key, unpack(fields, first, last))
+    for at = 1, last - first + 1 do
+      found[first + at - 1] = values[at]
+    end
+  end
+  return found
+end
+
+-- An execution's row: the order of its birth, the letter of its state, its lease with its length, itself.
+local function row_parts(row)
+  local size = tonumber(string.sub(row, 18, 23))
+  return string.sub(row, 1, 16), string.sub(row, 17, 17), string.sub(row, 24, 23 + size)
+end

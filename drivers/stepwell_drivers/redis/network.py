@@ -1,0 +1,386 @@
+"""Who is asked: the server, or the node of a cluster that has the partition; and what is tried again.
+
+Retries are ours alone. What did nothing (no connection, a refusal that passes, a slot that has moved)
+is tried again for a while, with full jitter. Where a command had left and no reply came, it is tried
+again only if that is harmless; otherwise the caller is told that it isn't known.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, suppress
+from typing import NamedTuple
+
+from stepwell.core.errors import OutcomeUnknown, StoreError, StoreUnavailable
+from stepwell.core.ports import Runtime
+from stepwell_drivers.redis.errors import Meaning, error_of, meaning_of
+from stepwell_drivers.redis.resp import Refusal, Reply, command
+from stepwell_drivers.redis.scripts import Call
+from stepwell_drivers.redis.slots import owners_of
+from stepwell_drivers.redis.url import Address, Place
+from stepwell_drivers.redis.wire import Connection, Lost, Refused, connect
+
+RETRY_SECONDS = 5.0
+"""For so long a call is tried again."""
+BACKOFF_SECONDS = 0.02
+BACKOFF_SECONDS_MAX = 0.5
+CLOSE_SECONDS = 5.0
+"""What was begun may take so long to end when the store is closed; then it is cut off."""
+HOPS_MAX = 8
+"""So often a call follows a slot at once; then it waits a little."""
+
+_ASKING = command("ASKING")
+
+
+class Ask(NamedTuple):
+    """A command, and where it belongs."""
+
+    slot: int
+    what: Call | bytes
+
+    def wire(self, *, with_source: bool = False) -> bytes:
+        """Return the command as it travels."""
+        if isinstance(self.what, bytes):
+            return self.what
+        return self.what.wire(with_source=with_source)
+
+
+class _Link:
+    """A connection to a server that is opened when it is needed, and again when it was lost."""
+
+    def __init__(self, network: Network, address: Address) -> None:
+        self.open: Connection | None = None
+        self._network = network
+        self._address = address
+        self._opening: asyncio.Task[Connection] | None = None
+
+    def live(self) -> Connection | None:
+        """Return the connection if there is one."""
+        if self.open is not None and self.open.lost.done():
+            self.open = None
+        return self.open
+
+    async def ready(self) -> Connection:
+        """Return a connection; many may wait for the same one."""
+        connection = self.live()
+        if connection is not None:
+            return connection
+        if self._opening is None:
+            place, runtime = self._network.place, self._network.runtime
+            opening = connect(place, self._address, runtime)
+            self._opening = runtime.spawn(opening, name="stepwell-redis-connect")
+        opening_task = self._opening
+        try:
+            # Shielded: who waits may go, the others still want it.
+            opened = await asyncio.shield(opening_task)
+            self.open = opened
+        finally:
+            if opening_task.done() and self._opening is opening_task:
+                self._opening = None
+        return opened
+
+    async def close(self) -> None:
+        if self._opening is not None:
+            self._opening.cancel()
+            await asyncio.wait((self._opening,))
+            if not self._opening.cancelled() and self._opening.exception() is None:
+                self.open = self._opening.result()
+        if self.open is not None:
+            await self.open.close()
+
+
+class Network:
+    """The servers of one store."""
+
+    def __init__(self, place: Place, runtime: Runtime) -> None:
+        self.place = place
+        self.runtime = runtime
+        self.closed = False
+        self._under_way = 0
+        self._quiet = asyncio.Event()
+        self._quiet.set()
+        self._links: dict[tuple[Address, int], _Link] = {}
+        self._owners: dict[int, Address] = {}
+        """Slot by slot; empty where there is but one server."""
+        self._refreshing: asyncio.Task[None] | None = None
+
+    # --- who is where ---
+
+    def servers(self) -> list[Address]:
+        """Return all that write."""
+        return sorted(set(self._owners.values())) or [self.place.seeds[0]]
+
+    def owner_of(self, slot: int) -> Address:
+        """Return who has a slot, as far as is known."""
+        return self._owners.get(slot) or self.place.seeds[0]
+
+    async def refresh(self) -> int:
+        """Ask the cluster who has which slot; return how many have nobody.
+
+        Raises:
+            StoreUnavailable: no node tells.
+        """
+        failure: StoreError = StoreUnavailable("no node of the cluster could be asked")
+        asked = list(dict.fromkeys([*self.servers(), *self.place.seeds]))
+        for address in asked:
+            try:
+                reply = await (await self._link(address, 0).ready()).ask(
+                    command("CLUSTER", "SLOTS")
+                )
+            except Lost as error:
+                failure = StoreUnavailable(error.words)
+                continue
+            except Refused as error:
+                failure = error_of(error.refusal, address.name)
+                continue
+            if isinstance(reply, Refusal):
+                failure = error_of(reply, address.name)
+                continue
+            self._owners = owners_of(reply, address)
+            await self._let_go()
+            return 16_384 - len(self._owners)
+        raise failure
+
+    async def _let_go(self) -> None:
+        """Close what leads to nobody we ask any more."""
+        known = {*self._owners.values(), *self.place.seeds}
+        for key in [key for key in self._links if key[0] not in known]:
+            await self._links.pop(key).close()
+
+    def _refresh_soon(self) -> None:
+        if self.place.is_cluster and self._refreshing is None and not self.closed:
+            self._refreshing = self.runtime.spawn(self._refresh(), name="stepwell-redis-slots")
+
+    async def _refresh(self) -> None:
+        try:
+            await self.refresh()
+        except StoreUnavailable:
+            pass  # Whoever needs it asks again, and says so.
+        finally:
+            self._refreshing = None
+
+    def _link(self, address: Address, number: int) -> _Link:
+        key = (address, number % self.place.connections)
+        link = self._links.get(key)
+        if link is None:
+            link = self._links[key] = _Link(self, address)
+        return link
+
+    # --- asking ---
+
+    async def ask(self, ask: Ask, *, again: bool = True) -> Reply:
+        """Ask until there is an answer, for a while. `again`: doing it twice does no harm.
+
+        Raises:
+            StoreUnavailable: nothing was done (or, with `again`, it doesn't matter).
+            OutcomeUnknown: without `again`, it isn't known.
+        """
+        with self._begun():
+            reply, _ = await self._ask(ask, again=again, then=None)
+            return reply
+
+    async def ask_all(self, asks: Sequence[Ask]) -> list[Reply]:
+        """Ask all at once what may be asked twice; replies in their order."""
+        with self._begun():
+            replies = await self._ask_together(asks, again=True, then=None)
+        for reply in replies:
+            if isinstance(reply, StoreError):
+                raise reply
+        return replies
+
+    async def commit_all(self, asks: Sequence[Ask]) -> list[Reply | StoreError]:
+        """Ask all at once what must not be asked twice unknowingly; what became of each, in order.
+
+        With `?wait=N`, a reply is one that so many replicas have.
+        """
+        place = self.place
+        then = command("WAIT", place.wait, place.wait_ms) if place.wait else None
+        with self._begun():
+            return await self._ask_together(asks, again=False, then=then)
+
+    async def _ask_together(
+        self, asks: Sequence[Ask], *, again: bool, then: bytes | None
+    ) -> list[Reply | StoreError]:
+        """Send what can be sent at once in one go; what fails is asked with patience."""
+        sent: list[tuple[Connection, asyncio.Future[Reply]] | None] = []
+        for ask in asks:
+            connection = self._link(self.owner_of(ask.slot), ask.slot).live()
+            sent.append(None if connection is None else (connection, connection.ask(ask.wire())))
+        used = dict.fromkeys(one[0] for one in sent if one is not None)
+        # One for all that went through a connection: it waits for the last of them.
+        acks = {one: one.ask(then) for one in used} if then is not None else {}
+        results: list[Reply | StoreError] = []
+        patient: list[int] = []
+        for at, one in enumerate(sent):
+            result = None if one is None else await self._settle(one, acks, again=again)
+            if one is None or isinstance(result, Lost | Refusal):
+                patient.append(at)
+            results.append(result)
+        if patient:
+            waited = [self._with_patience(asks[at], again=again, then=then) for at in patient]
+            for at, result in zip(patient, await asyncio.gather(*waited), strict=True):
+                results[at] = result
+        return results
+
+    async def _settle(
+        self,
+        sent: tuple[Connection, asyncio.Future[Reply]],
+        acks: dict[Connection, asyncio.Future[Reply]],
+        *,
+        again: bool,
+    ) -> Reply | StoreError | Lost:
+        """Return the reply, or why there is none: what may be tried again is no StoreError yet."""
+        connection, future = sent
+        try:
+            reply: Reply = await future
+            if acks and not isinstance(reply, Refusal):
+                self._check_acknowledged(await acks[connection])
+        except Lost as error:
+            return OutcomeUnknown(error.words) if error.sent and not again else error
+        except OutcomeUnknown as error:
+            return error
+        return reply
+
+    async def _with_patience(
+        self, ask: Ask, *, again: bool, then: bytes | None
+    ) -> Reply | StoreError:
+        try:
+            reply, acks = await self._ask(ask, again=again, then=then)
+            if then is not None:
+                self._check_acknowledged(acks)
+        except StoreError as error:
+            return error
+        return reply
+
+    def _check_acknowledged(self, acks: Reply) -> None:
+        wanted = self.place.wait
+        if isinstance(acks, int) and acks >= wanted:
+            return
+        had = acks if isinstance(acks, int) else 0
+        raise OutcomeUnknown(
+            f"{had} of the {wanted} replicas that ?wait= asks for had it after"
+            f" {self.place.wait_ms} ms; look at the replicas, or ask for fewer"
+        )
+
+    async def _ask(self, ask: Ask, *, again: bool, then: bytes | None) -> tuple[Reply, Reply]:
+        until = asyncio.get_running_loop().time() + RETRY_SECONDS
+        failures = hops = 0
+        with_source = False
+        elsewhere: Address | None = None
+        while True:
+            address = elsewhere or self.owner_of(ask.slot)
+            failure: StoreError
+            try:
+                connection = await self._link(address, ask.slot).ready()
+                if elsewhere is not None:
+                    connection.ask(_ASKING).add_done_callback(_seen)
+                asked = connection.ask(ask.wire(with_source=with_source))
+                acks = connection.ask(then) if then is not None else None
+                reply = await asked
+                if not isinstance(reply, Refusal):
+                    return reply, None if acks is None else await acks
+            except Refused as error:
+                raise error_of(error.refusal, address.name) from None
+            except Lost as error:
+                if error.sent and not again:
+                    raise OutcomeUnknown(error.words) from None
+                failure = StoreUnavailable(error.words)
+                elsewhere = None
+                self._refresh_soon()
+            else:
+                if acks is not None:
+                    acks.add_done_callback(_seen)
+                meaning = meaning_of(reply)
+                failure = error_of(reply, address.name)
+                if meaning is Meaning.NO_SCRIPT:
+                    with_source = True
+                    continue
+                if meaning in {Meaning.MOVED, Meaning.ASK}:
+                    elsewhere = self._follow(ask.slot, reply, address)
+                    hops += 1
+                    if hops <= HOPS_MAX:
+                        continue
+                    elsewhere = None
+                elif meaning in {Meaning.LATER, Meaning.ELSEWHERE}:
+                    elsewhere = None
+                    if meaning is Meaning.ELSEWHERE:
+                        # A name may lead to another server now: connect anew.
+                        connection.end("is a replica now")
+                    self._refresh_soon()
+                else:
+                    raise failure
+            failures += 1
+            pause_s = self.backoff(failures)
+            if asyncio.get_running_loop().time() + pause_s >= until:
+                raise failure
+            await self.runtime.sleep(pause_s)
+
+    def _follow(self, slot: int, refusal: Refusal, asked: Address) -> Address | None:
+        """Note where a slot is; return who is to be asked once, out of turn."""
+        _, _, where = refusal.words.partition(" ")
+        host, _, port = where.rpartition(":")
+        if not port.isdecimal() or not self.place.is_cluster:
+            return None
+        address = Address(host.strip("[]") or asked.host, int(port))
+        if refusal.code == "ASK":
+            return address
+        self._owners[slot] = address
+        self._refresh_soon()
+        return None
+
+    def backoff(self, failures: int) -> float:
+        """Return how many seconds to wait after so many failures in a row, with full jitter."""
+        longest = min(BACKOFF_SECONDS_MAX, BACKOFF_SECONDS * 2.0 ** min(failures, 30))
+        return self.runtime.random() * longest
+
+    async def ask_server(self, address: Address, sent: bytes) -> Reply:
+        """Ask one server, whatever it has; a refusal is the reply.
+
+        Raises:
+            Lost, Refused: it can't be asked.
+        """
+        return await (await self._link(address, 0).ready()).ask(sent)
+
+    async def listen(self, address: Address, on_message: Callable[[Reply], None]) -> Connection:
+        """Open a connection of one's own, for what comes unasked."""
+        return await connect(self.place, address, self.runtime, on_message)
+
+    # --- the end ---
+
+    def check_open(self) -> None:
+        """Refuse when the store was closed."""
+        if self.closed:
+            raise StoreUnavailable("this store was closed")
+
+    @contextmanager
+    def _begun(self) -> Generator[None]:
+        """Hold off the end; once it has begun, refuse."""
+        self.check_open()
+        self._under_way += 1
+        self._quiet.clear()
+        try:
+            yield
+        finally:
+            self._under_way -= 1
+            if self._under_way == 0:
+                self._quiet.set()
+
+    async def close(self) -> None:
+        """Let what was begun end, for a while; then close all connections."""
+        self.closed = True
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await self._quiet.wait()
+        if self._refreshing is not None:
+            self._refreshing.cancel()
+            await asyncio.wait((self._refreshing,))
+        for link in list(self._links.values()):
+            await link.close()
+        self._links.clear()
+
+
+def _seen(future: asyncio.Future[Reply]) -> None:
+    """Look at what nobody else looks at."""
+    if not future.cancelled():
+        future.exception()

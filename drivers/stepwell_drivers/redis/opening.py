@@ -1,0 +1,168 @@
+"""Opens a store: looks at the servers first, and refuses what would lose rows or could not work."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from stepwell.core.errors import StoreError, StoreRefused, StoreUnavailable
+from stepwell.core.ports import Runtime, StoreInfo
+from stepwell_drivers.redis.base import Base
+from stepwell_drivers.redis.errors import error_of, words_of
+from stepwell_drivers.redis.facts import (
+    SETTINGS,
+    Facts,
+    Promise,
+    check,
+    info_of,
+    missing_slots,
+    promise,
+    settings_of,
+)
+from stepwell_drivers.redis.keys import Keys, meta_key, slot_of
+from stepwell_drivers.redis.network import Ask, Network
+from stepwell_drivers.redis.resp import Refusal, Reply, command
+from stepwell_drivers.redis.scripts import Call, KeyList, Scripts
+from stepwell_drivers.redis.url import Address, Place
+from stepwell_drivers.redis.wire import Lost, Refused
+
+SCHEMA = 1
+"""Of the keys and rows. A store with a newer one is refused."""
+PARTITIONS = 16
+"""On one server: a claim looks at each, in a microsecond or ten, and a store that is moved to a cluster
+one day can be shared out."""
+PARTITIONS_IN_CLUSTER = 48
+"""Sixteen a master with three, and still five with ten."""
+
+
+class Opened(NamedTuple):
+    """What a store needs to begin."""
+
+    base: Base
+    info: StoreInfo
+
+
+async def opened(place: Place, runtime: Runtime) -> Opened:
+    """Look at the servers, and find the store in them or let it be born.
+
+    Raises:
+        StoreRefused: they can't be used as they are; says what to do.
+        StoreUnavailable: they can't be reached.
+    """
+    network = Network(place, runtime)
+    try:
+        promised = await _look(network, place)
+        scripts = Scripts()
+        meta = await _meta(network, place, scripts, runtime)
+        base = Base(network, Keys(place.prefix, int(meta["partitions"])), scripts, meta["store_id"])
+    except BaseException:
+        await network.close()
+        raise
+    driver = "redis+cluster" if place.is_cluster else "redis"
+    info = StoreInfo(
+        driver=driver,
+        durability=promised.durability,
+        detail=f"{promised.detail}; {meta['partitions']} partitions",
+        schema_version=meta["schema"],
+        store_id=meta["store_id"],
+    )
+    return Opened(base, info)
+
+
+async def _look(network: Network, place: Place) -> Promise:
+    if place.is_cluster:
+        # Before its slots are asked for: who is no node of a cluster says so here.
+        await _first_that_answers(network, place)
+        lacking = await network.refresh()
+        if lacking:
+            raise missing_slots(lacking)
+    servers = network.servers()
+    facts = [await _facts(network, address) for address in servers]
+    for each in facts:
+        check(each, is_cluster=place.is_cluster)
+    if place.is_cluster:
+        await _whole(network, servers)
+    return promise(facts, wait=place.wait, word=place.durability)
+
+
+async def _first_that_answers(network: Network, place: Place) -> None:
+    failure: StoreError | None = None
+    for address in place.seeds:
+        try:
+            facts = await _facts(network, address)
+        except StoreUnavailable as error:
+            failure = error
+            continue
+        if facts.info.get("cluster_enabled", "0") != "1":
+            check(facts, is_cluster=True)
+        return
+    assert failure is not None
+    raise failure
+
+
+async def _whole(network: Network, servers: list[Address]) -> None:
+    """Refuse a cluster that says itself that it is down."""
+    for address in servers:
+        reply = await _ask(network, address, command("CLUSTER", "INFO"))
+        if isinstance(reply, bytes) and info_of(reply).get("cluster_state", "ok") != "ok":
+            raise StoreRefused(
+                f"the cluster node at {address.name} says that the cluster is down; look at CLUSTER"
+                " INFO and CLUSTER NODES there, and mend it first"
+            )
+
+
+async def _facts(network: Network, address: Address) -> Facts:
+    info = await _ask(network, address, command("INFO"))
+    if isinstance(info, Refusal) and info.code == "LOADING":
+        raise StoreUnavailable(words_of(info, address.name))
+    if isinstance(info, Refusal):
+        raise StoreRefused(words_of(info, address.name))
+    settings = await _ask(network, address, command("CONFIG", "GET", *SETTINGS))
+    return Facts(
+        name=address.name,
+        info=info_of(info),
+        settings=None if isinstance(settings, Refusal) or not settings else settings_of(settings),
+    )
+
+
+async def _ask(network: Network, address: Address, sent: bytes) -> Reply:
+    try:
+        return await network.ask_server(address, sent)
+    except Lost as error:
+        raise StoreUnavailable(error.words) from None
+    except Refused as error:
+        raise StoreRefused(
+            words_of(error.refusal, address.name), reason=error_of(error.refusal, "").reason
+        ) from None
+
+
+async def _meta(
+    network: Network, place: Place, scripts: Scripts, runtime: Runtime
+) -> dict[str, str]:
+    usual = PARTITIONS_IN_CLUSTER if place.is_cluster else PARTITIONS
+    born = {
+        "store_id": runtime.new_id(),
+        "schema": str(SCHEMA),
+        "partitions": str(place.partitions or usual),
+    }
+    arguments = [part.encode() for pair in born.items() for part in pair]
+    key = meta_key(place.prefix)
+    slot = slot_of(place.prefix)
+    try:
+        reply = await network.ask(Ask(slot, Call(scripts.birth, KeyList((key,)), arguments)))
+    except StoreUnavailable as error:
+        if "NOPERM" in error.message:
+            raise StoreRefused(error.message) from None
+        raise
+    words = [part.decode() for part in reply]
+    meta = dict(zip(words[::2], words[1::2], strict=True))
+    if int(meta.get("schema", "0")) > SCHEMA:
+        raise StoreRefused(
+            f"the store was written by a newer version (schema {meta['schema']}, this one knows"
+            f" {SCHEMA}); upgrade Stepwell, or name another store with ?prefix="
+        )
+    if place.partitions and int(meta["partitions"]) != place.partitions:
+        raise StoreRefused(
+            f"the store was born with {meta['partitions']} partitions, and their count is fixed;"
+            " leave ?partitions= away"
+        )
+    return meta

@@ -1,0 +1,192 @@
+"""A commit as the script takes it: one MessagePack array, and beside it the rows that it names by number.
+
+The order of the array is that of `commit.lua`. Names come escaped where they go into keys and indexes,
+durations come in microseconds, and what must be exact beyond 53 bits comes as digits. Rows stand
+beside it because the MessagePack of scripts knows no bytes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stepwell.core import limits
+from stepwell.core.model import Execution, Outcome
+from stepwell.core.ports import Commit, Lease
+from stepwell.core.states import ExecutionStatus, InputStatus
+from stepwell_drivers.redis.keys import SEPARATOR, escape, unescape
+from stepwell_drivers.redis.rows import outcome_rows, packed, run_row
+
+CHANGED_NAMES_MAX = 1_000
+"""A commit that changed more rows doesn't name them: who is behind it reads everything."""
+DELAY_MS_MAX = 9 * 10**12
+_LARGEST = 2**63 - 1
+_STATES = {
+    ExecutionStatus.READY: "R",
+    ExecutionStatus.LEASED: "L",
+    ExecutionStatus.UNKNOWN_OUTCOME: "U",
+}
+_CLOSED = "C"
+
+
+def micros(ms: int) -> int:
+    """Return a duration as scripts take it."""
+    return min(ms, DELAY_MS_MAX) * 1_000
+
+
+class Beside:
+    """Rows that stand beside an array, from 1."""
+
+    def __init__(self) -> None:
+        self.rows: list[bytes] = []
+
+    def row(self, value: object) -> int:
+        """Put a value there as bytes; return its number."""
+        self.rows.append(packed(value))
+        return len(self.rows)
+
+    def bytes(self, row: bytes) -> int:
+        """Put bytes there; return their number."""
+        self.rows.append(row)
+        return len(self.rows)
+
+
+def pack(commit: Commit) -> list[bytes]:
+    """Return a commit as arguments.
+
+    Raises:
+        InvalidArgument: something of it can't be kept.
+    """
+    beside = Beside()
+    row = beside.row
+    tenant_id = commit.tenant_id
+    size = len(commit.commit_id.encode("utf-8", "surrogatepass"))
+    array: list[Any] = [
+        commit.version,
+        f"{size}:{commit.commit_id}",
+        row(_changed(commit)),
+        f"{commit.run.status} {commit.run.blocked_on}",
+        _sets(commit, beside),
+        _tasks(commit, beside),
+        _order(commit),
+        [
+            _execution(tenant_id, number, execution, row(execution))
+            for number, execution in enumerate(commit.executions)
+        ],
+        [_lease(commit, lease) for lease in commit.leases],
+        [part for fence in commit.fences for part in (fence.execution_id, fence.token)],
+        [part for outcome in commit.outcomes for part in _outcome(outcome, beside)],
+        [part for timer in commit.timers for part in (escape(timer.name), micros(timer.delay_ms))],
+        [
+            part
+            for asked in commit.inputs
+            for part in (asked.input_id, asked.status is InputStatus.OPEN, row(asked))
+        ],
+        [part for event in commit.events for part in (event.number, row(event))],
+        [part for message in commit.messages for part in (escape(message.task_id), row(message))],
+        commit.request is not None and (row(commit.request), limits.REQUESTS_KEPT_MAX),
+        _birth(commit),
+    ]
+    array.append(len(beside.rows))
+    return [packed(array), *beside.rows]
+
+
+def _changed(commit: Commit) -> Any:
+    """Return the keys of the rows that it changes, or False: too many."""
+    if len(commit.tasks) + len(commit.executions) + len(commit.inputs) > CHANGED_NAMES_MAX:
+        return False
+    executions = [execution.execution_id for execution in commit.executions]
+    executions += [lease.execution_id for lease in commit.leases]
+    return (
+        [] if commit.plan is None else [str(commit.plan.revision)],
+        [task.task_id for task in commit.tasks],
+        list(dict.fromkeys(executions)),
+        [request.input_id for request in commit.inputs],
+        commit.request is not None,
+    )
+
+
+def _sets(commit: Commit, beside: Beside) -> list[str | int]:
+    """Return rows that are written as they are: field, number, field, number …"""
+    rows: list[str | int] = ["run", beside.bytes(run_row(commit.run))]
+    if commit.version == 1:
+        rows += ("spec", beside.row(commit.run.spec))
+    if commit.input is not None:
+        rows += ("input", beside.row(commit.input))
+    if commit.plan is not None:
+        rows += (f"p:{commit.plan.revision}", beside.row(commit.plan))
+    return rows
+
+
+def _order(commit: Commit) -> Any:
+    plan = commit.plan
+    return plan is not None and (plan.revision, [spec.task_id for spec in plan.tasks])
+
+
+def _tasks(commit: Commit, beside: Beside) -> list[Any]:
+    plan = commit.plan
+    revision = -1 if plan is None else plan.revision
+    places = {} if plan is None else {spec.task_id: at for at, spec in enumerate(plan.tasks)}
+    parts: list[Any] = []
+    for task in commit.tasks:
+        place = places.get(task.task_id, -1) if task.revision == revision else -1
+        parts += (task.task_id, task.revision, place, beside.row(task))
+    return parts
+
+
+def _execution(tenant_id: str, number: int, execution: Execution, row: int) -> tuple[Any, ...]:
+    state = _STATES.get(execution.status, _CLOSED)
+    ready = state == "R"
+    return (
+        execution.execution_id,
+        escape(execution.execution_id),
+        state,
+        row,
+        escape(execution.task_id),
+        lane(tenant_id, execution.queue, execution.kind, execution.role) if ready else "",
+        f"{_LARGEST - execution.priority:020d}" if ready else "",
+        micros(execution.delay_ms),
+        number % 100_000,
+    )
+
+
+def lane(tenant_id: str, queue: str, kind: str, *role: str) -> str:
+    """Return the lane of ready steps that are alike (without a role: of all roles)."""
+    return SEPARATOR.join((escape(tenant_id), escape(queue), kind, *map(escape, role)))
+
+
+def _lease(commit: Commit, lease: Lease) -> tuple[Any, ...]:
+    holder = (
+        *(commit.tenant_id, lease.worker_id, commit.run_id),
+        *(lease.execution_id, lease.instance_id, lease.token),
+    )
+    return (
+        lease.execution_id,
+        escape(lease.execution_id),
+        lease.token,
+        micros(lease.lease_ms),
+        micros(lease.limit_ms),
+        SEPARATOR.join(map(escape, holder)),
+    )
+
+
+def holder_of(holder: str) -> list[str]:
+    """Return tenant, worker, run, execution, instance and token of an index entry."""
+    return [unescape(part) for part in holder.split(SEPARATOR)]
+
+
+def _outcome(outcome: Outcome, beside: Beside) -> tuple[Any, ...]:
+    row, result = outcome_rows(outcome)
+    return (
+        outcome.execution_id,
+        beside.bytes(row),
+        result is not None and beside.bytes(result),
+    )
+
+
+def _birth(commit: Commit) -> Any:
+    """Return what stands before and behind the moment in the list of the tenant's runs."""
+    if commit.version != 1:
+        return False
+    spec = commit.run.spec
+    listed = (commit.run_id, spec.pipeline_id, spec.queue, spec.executor_id)
+    return (escape(commit.tenant_id) + SEPARATOR, SEPARATOR.join(map(escape, listed)))

@@ -1,0 +1,92 @@
+"""The scripts, and calls of them as they travel.
+
+Each lies in a file of its own below `lua/`; its first line names its flags, and all stand on the same
+prelude. A server that doesn't know a script says so before it does anything, and is sent the source.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from importlib.resources import files
+from typing import NamedTuple
+
+from stepwell_drivers.redis.resp import bulks
+
+WALL_CLOCK: list[str] = []
+"""In place of `wall.lua`, for tests that move the servers' clock by hand: the last one counts."""
+
+_FLAGS = "--!lua flags="
+
+
+class Script:
+    """A script by its digest, and as it is."""
+
+    __slots__ = ("by_digest", "by_source", "name")
+
+    def __init__(self, name: str, source: str) -> None:
+        self.name = name
+        text = source.encode()
+        # Redis names scripts by it; nothing secret rests on it.
+        digest = hashlib.sha1(text, usedforsecurity=False).hexdigest()
+        self.by_digest = bulks((b"EVALSHA", digest.encode()))
+        self.by_source = bulks((b"EVAL", text))
+
+
+class KeyList:
+    """The keys of a call as they travel."""
+
+    __slots__ = ("count", "wire")
+
+    def __init__(self, keys: Sequence[bytes]) -> None:
+        self.count = len(keys)
+        self.wire = bulks((b"%d" % len(keys), *keys))
+
+
+class Call(NamedTuple):
+    """A script with what it is called with."""
+
+    script: Script
+    keys: KeyList
+    arguments: Sequence[bytes]
+
+    def wire(self, *, with_source: bool = False) -> bytes:
+        """Return the command as it travels."""
+        script = self.script.by_source if with_source else self.script.by_digest
+        count = 3 + self.keys.count + len(self.arguments)
+        return b"*%d\r\n%b%b%b" % (count, script, self.keys.wire, bulks(self.arguments))
+
+
+class Scripts:
+    """All scripts of the driver."""
+
+    def __init__(self) -> None:
+        folder = files("stepwell_drivers.redis") / "lua"
+
+        def read(name: str) -> str:
+            return (folder / f"{name}.lua").read_text(encoding="utf-8")
+
+        wall = WALL_CLOCK[-1] if WALL_CLOCK else read("wall")
+        prelude = f"{wall}\n{read('prelude')}\n"
+
+        def script(name: str) -> Script:
+            head, _, body = read(name).partition("\n")
+            assert head.startswith(_FLAGS), name
+            flags = head.removeprefix(_FLAGS)
+            shebang = f"#!lua flags={flags}" if flags else "#!lua"
+            return Script(name, f"{shebang}\n{prelude}{body}")
+
+        self.birth = script("birth")
+        self.commit = script("commit")
+        self.delete = script("delete")
+        self.events = script("events")
+        self.hold = script("hold")
+        self.load = script("load")
+        self.log = script("log")
+        self.page = script("page")
+        self.peek = script("peek")
+        self.presence = script("presence")
+        self.present = script("present")
+        self.renew = script("renew")
+        self.runs = script("runs")
+        self.sweep = script("sweep")

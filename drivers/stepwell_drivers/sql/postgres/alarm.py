@@ -1,0 +1,39 @@
+"""Tells whoever reads the log that writes fail, and what to do: once a minute for each reason."""
+
+from __future__ import annotations
+
+import structlog
+
+from stepwell.core.errors import StepwellError, StoreError
+from stepwell.core.ports import Runtime
+
+log = structlog.get_logger(__name__)
+
+QUIET_S = 60.0
+
+
+class Alarm:
+    """Remembers what it has said lately."""
+
+    def __init__(self, shown: str, runtime: Runtime) -> None:
+        self._shown = shown
+        self._runtime = runtime
+        self._said: dict[str, float] = {}
+        self._unsaid: dict[str, int] = {}
+
+    def ring(self, error: StepwellError) -> None:
+        """Say it, unless it was said within the last minute, or is the caller's own mistake."""
+        if not isinstance(error, StoreError):
+            return
+        now = self._runtime.monotonic()
+        if now - self._said.get(error.reason, -QUIET_S) < QUIET_S:
+            self._unsaid[error.reason] = self._unsaid.get(error.reason, 0) + 1
+            return
+        self._said[error.reason] = now
+        log.warning(
+            "the store could not write",
+            store=self._shown,
+            reason=error.reason,
+            why=error.message,
+            unsaid=self._unsaid.pop(error.reason, 0),
+        )

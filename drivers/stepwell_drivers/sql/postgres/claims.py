@@ -1,0 +1,219 @@
+"""What may be done now, in Postgres: the holds are in the rows, so they hold for every replica.
+
+The lanes are those of `sql.claims`, walked by the server: a recursion jumps from role to role and from
+priority to priority, so a claim reads the heads of lanes and no more, however many runs are parked.
+Candidates are chosen without locks and then locked where nobody else has them (SKIP LOCKED): a claim
+never waits. Every write of such a row ends its hold, because it writes `held_until_us` 0.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import BigInteger, Boolean, Text, bindparam, text
+from sqlalchemy.dialects.postgresql import ARRAY
+
+from stepwell.core.ports import ANY_ROLE, Claimed, ClaimRequest, Due, ReadyStep, Want
+from stepwell.core.states import DueKind
+from stepwell_drivers.sql.columns import Values
+from stepwell_drivers.sql.dialect import Link
+from stepwell_drivers.sql.statements import Query
+from stepwell_drivers.sql.stored import database_clock
+
+LOOKS_MAX = 4
+"""How often a want looks again because others were just then taking what it found."""
+
+_NUMBER, _TEXTS = BigInteger(), ARRAY(Text())
+
+_ready = Query(
+    text(
+        """
+        WITH RECURSIVE lanes AS (
+          SELECT q.queue COLLATE "C" AS queue, k.kind COLLATE "C" AS kind,
+            r.role COLLATE "C" AS role
+          FROM unnest(:queues) AS q(queue), unnest(:kinds) AS k(kind), unnest(:roles) AS r(role)
+          UNION ALL
+          SELECT l.queue, l.kind, (
+            SELECT min(e.role) FROM executions AS e WHERE e.status = 'READY'
+              AND e.tenant_id = :tenant_id AND e.queue = l.queue AND e.kind = l.kind
+              AND e.role > l.role)
+          FROM lanes AS l WHERE :any_role AND l.role IS NOT NULL
+        ), levels AS (
+          SELECT l.queue, l.kind, l.role, (
+            SELECT max(e.priority) FROM executions AS e WHERE e.status = 'READY'
+              AND e.tenant_id = :tenant_id AND e.queue = l.queue AND e.kind = l.kind
+              AND e.role = l.role) AS priority
+          FROM lanes AS l WHERE l.role IS NOT NULL
+          UNION ALL
+          SELECT l.queue, l.kind, l.role, (
+            SELECT max(e.priority) FROM executions AS e WHERE e.status = 'READY'
+              AND e.tenant_id = :tenant_id AND e.queue = l.queue AND e.kind = l.kind
+              AND e.role = l.role AND e.priority < l.priority)
+          FROM levels AS l WHERE l.priority IS NOT NULL
+        ), found AS MATERIALIZED (
+          SELECT head.seq, head.priority, head.available_us
+          FROM levels AS l CROSS JOIN LATERAL (
+            SELECT e.seq, e.priority, e.available_us FROM executions AS e
+            WHERE e.status = 'READY' AND e.tenant_id = :tenant_id AND e.queue = l.queue
+              AND e.kind = l.kind AND e.role = l.role AND e.priority = l.priority
+              AND e.available_us <= :now_us AND e.held_until_us <= :now_us
+              AND e.seq <> ALL (:seen)
+            ORDER BY e.available_us, e.seq LIMIT :many) AS head
+          WHERE l.priority IS NOT NULL
+          ORDER BY head.priority DESC, head.available_us, head.seq LIMIT :many
+        ), free AS MATERIALIZED (
+          SELECT e.seq FROM found JOIN executions AS e ON e.seq = found.seq
+          WHERE e.status = 'READY' AND e.available_us <= :now_us AND e.held_until_us <= :now_us
+          FOR NO KEY UPDATE OF e SKIP LOCKED
+        ), held AS (
+          UPDATE executions AS e SET held_until_us = :until_us FROM free WHERE e.seq = free.seq
+          RETURNING e.seq, e.run_id, e.execution_id, e.available_us
+        )
+        SELECT f.seq, h.run_id, h.execution_id, h.available_us, r.version
+        FROM found AS f LEFT JOIN held AS h ON h.seq = f.seq
+        LEFT JOIN runs AS r ON r.tenant_id = :tenant_id AND r.run_id = h.run_id
+        ORDER BY f.priority DESC, f.available_us, f.seq
+        """
+    ).bindparams(
+        *[bindparam(name, type_=_TEXTS) for name in ("queues", "kinds", "roles")],
+        bindparam("tenant_id", type_=Text()),
+        bindparam("any_role", type_=Boolean()),
+        bindparam("seen", type_=ARRAY(BigInteger())),
+        *[bindparam(name, type_=_NUMBER) for name in ("now_us", "until_us", "many")],
+    )
+)
+_due = Query(
+    text(
+        """
+        WITH found AS MATERIALIZED (
+          SELECT * FROM (
+            (SELECT 0 AS kind, deadline_us AS us, tenant_id, run_id, execution_id AS name
+             FROM leases
+             WHERE armed = 1 AND deadline_us <= :now_us AND held_until_us <= :now_us
+             ORDER BY deadline_us, tenant_id, run_id, execution_id LIMIT :many)
+            UNION ALL
+            (SELECT 1, due_us, tenant_id, run_id, name FROM timers
+             WHERE due_us <= :now_us AND held_until_us <= :now_us
+             ORDER BY due_us, tenant_id, run_id, name LIMIT :many)
+          ) AS either ORDER BY us, kind, tenant_id, run_id, name LIMIT :many
+        ), free_leases AS MATERIALIZED (
+          SELECT l.tenant_id, l.run_id, l.execution_id
+          FROM found AS f JOIN leases AS l ON l.tenant_id = f.tenant_id AND l.run_id = f.run_id
+            AND l.execution_id = f.name
+          WHERE f.kind = 0 AND l.armed = 1 AND l.deadline_us <= :now_us
+            AND l.held_until_us <= :now_us
+          FOR NO KEY UPDATE OF l SKIP LOCKED
+        ), held_leases AS (
+          UPDATE leases AS l SET held_until_us = :until_us FROM free_leases AS f
+          WHERE l.tenant_id = f.tenant_id AND l.run_id = f.run_id
+            AND l.execution_id = f.execution_id
+          RETURNING l.tenant_id, l.run_id, l.execution_id, l.deadline_us, l.limit_us, l.token
+        ), free_timers AS MATERIALIZED (
+          SELECT t.tenant_id, t.run_id, t.name
+          FROM found AS f JOIN timers AS t ON t.tenant_id = f.tenant_id AND t.run_id = f.run_id
+            AND t.name = f.name
+          WHERE f.kind = 1 AND t.due_us <= :now_us AND t.held_until_us <= :now_us
+          FOR NO KEY UPDATE OF t SKIP LOCKED
+        ), held_timers AS (
+          UPDATE timers AS t SET held_until_us = :until_us FROM free_timers AS f
+          WHERE t.tenant_id = f.tenant_id AND t.run_id = f.run_id AND t.name = f.name
+          RETURNING t.tenant_id, t.run_id, t.name, t.due_us
+        ), taken AS (
+          SELECT 0 AS kind, deadline_us AS us, tenant_id, run_id, execution_id AS name, token,
+            0 < limit_us AND limit_us <= deadline_us AS over FROM held_leases
+          UNION ALL SELECT 1, due_us, tenant_id, run_id, name, '', false FROM held_timers
+        )
+        SELECT t.kind, t.tenant_id, t.run_id, t.name, t.token, t.over, coalesce(r.version, 0)
+        FROM taken AS t
+        LEFT JOIN runs AS r ON r.tenant_id = t.tenant_id AND r.run_id = t.run_id
+        ORDER BY t.us, t.kind, t.tenant_id, t.run_id, t.name
+        """
+    ).bindparams(*[bindparam(name, type_=_NUMBER) for name in ("now_us", "until_us", "many")])
+)
+_next = Query(
+    text(
+        """
+        SELECT least(
+          (SELECT min(available_us) FROM executions
+           WHERE status = 'READY' AND available_us > :now_us),
+          (SELECT min(deadline_us) FROM leases WHERE armed = 1 AND deadline_us > :now_us),
+          (SELECT min(due_us) FROM timers WHERE due_us > :now_us),
+          (SELECT min(held_until_us) FROM executions
+           WHERE held_until_us > 0 AND held_until_us > :now_us),
+          (SELECT min(held_until_us) FROM leases
+           WHERE held_until_us > 0 AND held_until_us > :now_us),
+          (SELECT min(held_until_us) FROM timers
+           WHERE held_until_us > 0 AND held_until_us > :now_us))
+        """
+    ).bindparams(bindparam("now_us", type_=_NUMBER))
+)
+
+
+def claim(connection: Link, request: ClaimRequest) -> Claimed:
+    """Return what may be done now, and hold it."""
+    now_us = database_clock(connection)
+    until_us = now_us + max(request.hold_ms, 0) * 1_000
+    seen: list[int] = []
+    ready = tuple(_take(connection, want, now_us, until_us, seen) for want in request.wants)
+    rows: list[Values] = []
+    if request.due_limit > 0:
+        rows = _due.run(connection, now_us=now_us, until_us=until_us, many=request.due_limit)
+    upcoming = _next.run(connection, now_us=now_us)[0][0]
+    return Claimed(
+        ready=ready,
+        due=tuple(_due_of(row) for row in rows),
+        # Rounded up: who comes back then does not come too early.
+        next_due_ms=-1 if upcoming is None else -((now_us - upcoming) // 1_000),
+        now_us=now_us,
+    )
+
+
+def _take(
+    connection: Link, want: Want, now_us: int, until_us: int, seen: list[int]
+) -> tuple[ReadyStep, ...]:
+    """Take what one want may have, and add to `seen` what was looked at."""
+    steps: list[ReadyStep] = []
+    any_role = ANY_ROLE in want.roles
+    roles = [""] if any_role else list(dict.fromkeys(("", *want.roles)))
+    for _ in range(LOOKS_MAX):
+        many = want.limit - len(steps)
+        if many <= 0:
+            break
+        rows = _ready.run(
+            connection,
+            tenant_id=want.tenant_id,
+            queues=list(dict.fromkeys(want.queues)),
+            kinds=list(dict.fromkeys(kind.value for kind in want.kinds)),
+            roles=roles,
+            any_role=any_role,
+            now_us=now_us,
+            until_us=until_us,
+            seen=seen,
+            many=many,
+        )
+        taken = [row for row in rows if row[1] is not None]
+        seen += [row[0] for row in rows]
+        steps += [
+            ReadyStep(
+                tenant_id=want.tenant_id,
+                run_id=run_id,
+                execution_id=name,
+                version=version or 0,
+                waited_ms=(now_us - available_us) // 1_000,
+            )
+            for _, run_id, name, available_us, version in taken
+        ]
+        if len(rows) < many or len(taken) == len(rows):
+            break
+    return tuple(steps)
+
+
+def _due_of(row: Values) -> Due:
+    kind, tenant_id, run_id, name, token, over, version = row
+    expired = DueKind.ATTEMPT_TIMED_OUT if over else DueKind.LEASE_EXPIRED
+    return Due(
+        tenant_id=tenant_id,
+        run_id=run_id,
+        kind=DueKind.TIMER if kind else expired,
+        name=name,
+        token=token,
+        version=version,
+    )

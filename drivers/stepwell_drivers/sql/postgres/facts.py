@@ -1,0 +1,180 @@
+"""What a server says about itself at the start: may it be a store, and what is a commit worth there?
+
+Durability classes, by what was measured and what the manual says:
+
+- `synchronous_commit=off`: a commit is acknowledged while it lies in the server's memory. `kill -9` of any
+  one backend makes the server start over without it: VOLATILE.
+- `fsync=off`: the operating system has it, so the end of any process loses nothing; a power cut can damage
+  everything: PROCESS. So can a half-written page without `full_page_writes`.
+- `synchronous_commit=on` (or `local`) with `fsync`: POWER.
+- … and a synchronous standby has it too (`on`, `remote_apply`, `remote_write`): NODE.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import structlog
+
+from stepwell.core.errors import StoreRefused
+from stepwell.core.states import Durability
+
+log = structlog.get_logger(__name__)
+
+VERSION_NUM_MIN = 130_000
+
+FACTS = """
+SELECT current_setting('server_version_num'),
+       current_setting('server_version'),
+       pg_is_in_recovery()::text,
+       current_setting('default_transaction_read_only'),
+       current_setting('fsync'),
+       current_setting('full_page_writes'),
+       current_setting('synchronous_commit'),
+       current_setting('synchronous_standby_names'),
+       current_setting('server_encoding'),
+       coalesce(
+           (SELECT has_schema_privilege(oid, 'USAGE')::text
+              FROM pg_catalog.pg_namespace WHERE nspname = current_setting('search_path')),
+           'absent'
+       )
+"""
+"""Answers with one row, for `Facts.of`. Reads no table: it may be asked of any server, by anybody."""
+
+
+class Facts(NamedTuple):
+    """A server's settings as far as a store depends on them."""
+
+    version_num: int
+    """180006 for 18.6."""
+    version: str
+    in_recovery: bool
+    read_only: bool
+    fsync: bool
+    full_page_writes: bool
+    synchronous_commit: str
+    synchronous_standby_names: str
+    encoding: str
+    schema: str
+    """Whether the user may look into the store's schema: true, false, or absent."""
+
+    @classmethod
+    def of(cls, row: Sequence[str]) -> Facts:
+        """Return the row that `FACTS` answers."""
+        number, version, recovery, read_only, fsync, pages, commit, standbys, encoding, schema = row
+        return cls(
+            version_num=int(number),
+            version=version.partition(" ")[0],
+            in_recovery=recovery == "true",
+            read_only=read_only == "on",
+            fsync=fsync == "on",
+            full_page_writes=pages == "on",
+            synchronous_commit=commit,
+            synchronous_standby_names=standbys.strip(),
+            encoding=encoding,
+            schema=schema,
+        )
+
+    @property
+    def waits_for_standby(self) -> bool:
+        """Whether a COMMIT ends only when another machine has it.
+
+        No `statement_timeout` ends that wait (the server stops that clock before it commits). Who gives
+        up is this side: it closes the socket, and asks again what became of it.
+        """
+        return bool(self.synchronous_standby_names) and self.synchronous_commit in {
+            "on",
+            "remote_apply",
+            "remote_write",
+        }
+
+
+class Worth(NamedTuple):
+    """What an acknowledged commit survives there."""
+
+    durability: Durability
+    detail: str
+    """How it came to that class, in words."""
+    todo: str = ""
+    """What an operator may do about a weak one."""
+
+
+def check(facts: Facts, shown: str) -> None:
+    """Refuse a server that can't be a store; `shown` is the URL for people.
+
+    Raises:
+        StoreRefused: it is too old, takes no writes, holds no Unicode, or is closed to the user.
+    """
+    if facts.version_num < VERSION_NUM_MIN:
+        raise StoreRefused(
+            f"{shown} is Postgres {facts.version}; a store needs {VERSION_NUM_MIN // 10_000} or newer"
+        )
+    if facts.in_recovery:
+        raise StoreRefused(
+            f"{shown} is a standby, which takes no writes; name the primary, or all of them"
+            " (?host=A:5432&host=B:5432): the one that takes writes is used"
+        )
+    if facts.read_only:
+        raise StoreRefused(
+            f"{shown} is read-only (default_transaction_read_only is on); switch that off for this"
+            " user and database, or name a server that takes writes"
+        )
+    if facts.encoding != "UTF8":
+        raise StoreRefused(
+            f"{shown} has the encoding {facts.encoding}; make a database with ENCODING 'UTF8'"
+        )
+
+    if facts.schema == "false":
+        # Its tables would look as if they weren't there.
+        raise StoreRefused(
+            f"{shown}: permission denied, the store's schema is there and the user may not use it;"
+            " grant it (GRANT USAGE ON SCHEMA … TO …), see docs/operating.md"
+        )
+
+
+def worth_of(facts: Facts) -> Worth:
+    """Return what an acknowledged commit survives by these settings."""
+    settings = (
+        f"fsync={_on(facts.fsync)}, full_page_writes={_on(facts.full_page_writes)},"
+        f" synchronous_commit={facts.synchronous_commit}"
+    )
+    detail = f"Postgres {facts.version}, {settings}"
+    if facts.synchronous_commit == "off":
+        return Worth(
+            Durability.VOLATILE,
+            f"{detail}: the last commits are lost when any process of the server crashes",
+            "ALTER ROLE … SET synchronous_commit = on",
+        )
+    if not facts.fsync:
+        return Worth(
+            Durability.PROCESS,
+            f"{detail}: a power cut may damage the whole database",
+            "set fsync = on in postgresql.conf and reload",
+        )
+    if not facts.full_page_writes:
+        return Worth(
+            Durability.PROCESS,
+            f"{detail}: a power cut may leave half-written pages, unless the file system writes them"
+            " whole",
+            "set full_page_writes = on in postgresql.conf and reload",
+        )
+    if facts.waits_for_standby:
+        return Worth(Durability.NODE, f"{detail}, a synchronous standby")
+    return Worth(Durability.POWER, detail)
+
+
+def tell(worth: Worth, shown: str) -> None:
+    """Warn whoever reads the log where a power cut would lose what was acknowledged."""
+    if worth.todo:
+        log.warning(
+            "acknowledged commits may be lost",
+            store=shown,
+            durability=str(worth.durability),
+            why=worth.detail,
+            todo=worth.todo,
+        )
+
+
+def _on(value: bool) -> str:
+    return "on" if value else "off"

@@ -1,0 +1,211 @@
+"""Connections to Postgres, as the SQL functions take them, and how many there may be.
+
+A link is asyncpg's own connection with SQLAlchemy's dialect beside it (which writes the statements).
+Whatever a session needs is set when it is made; behind a pooler in transaction mode a session is nobody's,
+so there it is set at the beginning of each transaction.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import asyncpg
+from sqlalchemy.dialects.postgresql.asyncpg import PGDialect_asyncpg
+from sqlalchemy.engine import Dialect
+
+from stepwell.core.errors import StoreUnavailable
+from stepwell.core.ports import Runtime
+from stepwell_drivers.sql.nul import hide_json, show_json
+from stepwell_drivers.sql.postgres.url import PostgresUrl
+
+STATEMENTS_KEPT = 512
+"""Prepared statements a connection keeps: ours are some two hundred."""
+MARGIN_MS = 2_000
+"""How much longer than the server's own limits a silent transaction may take before it is cut off."""
+LOOK_SECONDS = 0.5
+
+WRITE = "BEGIN"
+READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+
+_PLANS = {
+    # Every statement here looks rows up by index. A table's statistics lag behind while it grows, and a
+    # plan made for an empty one would be kept: so those for whole tables are put out of reach.
+    "enable_seqscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+    "plan_cache_mode": "force_generic_plan",
+    "jit": "off",
+}
+_JSONB_VERSION = b"\x01"
+_dialect = PGDialect_asyncpg()
+
+
+class PostgresLink:
+    """One connection. A transaction on it is begun and ended by its holder."""
+
+    def __init__(self, driver: asyncpg.Connection[Any], prefix: str) -> None:
+        self.driver_connection = driver
+        self.used = False
+        """Whether it has done anything yet: it may have died since, without anybody's notice."""
+        self._prefix = prefix
+
+    @property
+    def dialect(self) -> Dialect:
+        return _dialect
+
+    @property
+    def connection(self) -> PostgresLink:
+        """Itself: it is what holds the driver's connection, too."""
+        return self
+
+    @property
+    def lost(self) -> bool:
+        """Whether it is of no use any more."""
+        return self.driver_connection.is_closed()
+
+    async def begin(self, how: str) -> None:
+        """Begin a transaction, in one journey."""
+        await self.driver_connection.execute(how + self._prefix)
+
+    async def end(self, how: str) -> None:
+        """End it: COMMIT or ROLLBACK."""
+        await self.driver_connection.execute(how)
+
+    def cut(self) -> None:
+        """Close the socket at once, whatever is under way."""
+        self.driver_connection.terminate()
+
+
+class Connector:
+    """Makes links to one database."""
+
+    def __init__(self, url: PostgresUrl) -> None:
+        self.url = url
+        settings = {"search_path": url.schema, **_PLANS}
+        self._prefix = ""
+        self.arguments = dict(url.connect)
+        if url.pooler:
+            settings |= {
+                "statement_timeout": str(url.statement_timeout_ms),
+                "lock_timeout": str(url.lock_timeout_ms),
+                "idle_in_transaction_session_timeout": str(url.idle_in_transaction_timeout_ms),
+            }
+            self._prefix = "".join(
+                f"; SET LOCAL {key} = {value}" for key, value in settings.items()
+            )
+        else:
+            given = self.arguments.get("server_settings", {})
+            self.arguments["server_settings"] = {**given, **settings}
+            self.arguments["statement_cache_size"] = STATEMENTS_KEPT
+            # Kept however long they are, and for good.
+            self.arguments["max_cacheable_statement_size"] = 0
+            self.arguments["max_cached_statement_lifetime"] = 0
+
+    async def connect(self) -> PostgresLink:
+        """Make one.
+
+        Raises:
+            Exception: what asyncpg says.
+        """
+        driver = await asyncpg.connect(**self.arguments)
+        try:
+            await driver.set_type_codec(
+                "jsonb", schema="pg_catalog", encoder=_to_jsonb, decoder=_of_jsonb, format="binary"
+            )
+        except BaseException:
+            driver.terminate()
+            raise
+        return PostgresLink(driver, self._prefix)
+
+
+def _to_jsonb(value: str) -> bytes:
+    return _JSONB_VERSION + hide_json(value).encode()
+
+
+def _of_jsonb(value: bytes) -> str:
+    return show_json(bytes(value)[1:].decode())
+
+
+class Links:
+    """A few links, made when they are needed, each used by one at a time, first come first served."""
+
+    def __init__(self, connector: Connector, size: int, runtime: Runtime) -> None:
+        self._connector = connector
+        self._runtime = runtime
+        self._idle: deque[PostgresLink] = deque()
+        self._free = asyncio.Semaphore(size)
+        self._size = size
+        self._used: dict[PostgresLink, float] = {}
+        self._closed = False
+        self._watching: asyncio.Task[None] | None = None
+        url = connector.url
+        self.pooler = url.pooler
+        self._limit_s = (url.statement_timeout_ms + url.lock_timeout_ms + MARGIN_MS) / 1_000
+
+    @asynccontextmanager
+    async def one(self) -> AsyncGenerator[PostgresLink]:
+        """Yield a link; whoever takes it ends its transaction, or cuts it."""
+        async with self._free:
+            if self._closed:
+                raise StoreUnavailable("this store was closed")
+            link = self._take() or await self._connector.connect()
+            self._used[link] = self._runtime.monotonic() + self._limit_s
+            self._watch()
+            try:
+                yield link
+            finally:
+                link.used = True
+                del self._used[link]
+                if link.lost or self._closed:
+                    link.cut()
+                else:
+                    self._idle.append(link)
+
+    def _take(self) -> PostgresLink | None:
+        while self._idle:
+            # The one that was used last: its caches are warm.
+            link = self._idle.pop()
+            if not link.lost:
+                return link
+        return None
+
+    def give(self, link: PostgresLink) -> None:
+        """Take over a link that somebody made and needs no more."""
+        self._idle.append(link)
+
+    def drop_idle(self) -> None:
+        """Throw away those that nobody uses: one of them was found broken, and they are as old."""
+        while self._idle:
+            self._idle.pop().cut()
+
+    def _watch(self) -> None:
+        if self._watching is None or self._watching.done():
+            self._watching = self._runtime.spawn(
+                self._cut_overdue(), name="stepwell-postgres-watch"
+            )
+
+    async def _cut_overdue(self) -> None:
+        """Close the socket of who waits too long for a silent server; its holder then gets an error."""
+        while self._used:
+            await self._runtime.sleep(LOOK_SECONDS)
+            now = self._runtime.monotonic()
+            for link, until in self._used.items():
+                if until < now:
+                    link.cut()
+
+    async def close(self) -> None:
+        """Let go of all; who still holds one gets its error soon."""
+        self._closed = True
+        if self._watching is not None:
+            self._watching.cancel()
+        while self._idle:
+            link = self._idle.pop()
+            try:
+                async with asyncio.timeout(1.0):
+                    await link.driver_connection.close()
+            except Exception:  # noqa: BLE001 - it is gone either way
+                link.cut()

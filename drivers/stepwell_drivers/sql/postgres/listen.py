@@ -1,0 +1,159 @@
+"""One connection that listens. What it hears is a hint; what it misses, the rows tell all the same.
+
+It comes back by itself whenever it is lost, and says then that anything may have changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import asyncpg
+import structlog
+
+from stepwell.core.ports import Runtime
+from stepwell_drivers.sql.postgres.errors import trouble_of
+
+log = structlog.get_logger(__name__)
+
+PING_S = 15.0
+"""How often a silent connection is asked for a sign of life: a cut cable says nothing."""
+ANSWER_S = 5.0
+"""How long any answer may take; then the connection counts as lost."""
+WAIT_S = 0.1
+WAIT_S_MAX = 10.0
+DOUBLED_MAX = 10
+
+
+class Listener:
+    """Listens to one channel until it is closed. Used on the event loop alone."""
+
+    def __init__(
+        self,
+        connect: dict[str, Any],
+        channel: str,
+        runtime: Runtime,
+        heard: Callable[[str], None],
+        lost: Callable[[], None],
+        *,
+        ping_s: float = PING_S,
+    ) -> None:
+        """Nothing is connected yet.
+
+        Args:
+            connect: keyword arguments of `asyncpg.connect`.
+            channel: any text of up to 63 bytes; it is quoted here.
+            runtime: for the waits.
+            heard: called with the payload of each notification.
+            lost: called when it listens again after a time in which it didn't.
+            ping_s: how often a silent connection is asked for a sign of life.
+        """
+        self._connect = connect
+        self._channel = channel
+        self._runtime = runtime
+        self._heard = heard
+        self._lost = lost
+        self._ping_s = ping_s
+        self._following: asyncio.Task[None] | None = None
+        self.listening = asyncio.Event()
+        """Set while it listens."""
+
+    def start(self) -> None:
+        """Begin; waits for nothing and never fails."""
+        if self._following is None:
+            self._following = self._runtime.spawn(self._follow(), name="stepwell-listen")
+
+    async def close(self) -> None:
+        """End it. Safe to call twice."""
+        if self._following is not None:
+            self._following.cancel()
+            await asyncio.wait((self._following,))
+            self.listening.clear()
+
+    async def _follow(self) -> None:
+        """Connect, listen, and begin again whenever that ends. Never ends by itself."""
+        gap, failures = False, 0
+        while True:
+            why: BaseException | None = None
+            connection: Any = None
+            try:
+                connection = await asyncpg.connect(**self._connect)
+                why = await self._listen(connection, gap=gap)
+            except Exception as error:  # noqa: BLE001 - a hint's way may not take the store down
+                why = error
+            finally:
+                if connection is not None:
+                    connection.terminate()
+            if self.listening.is_set():
+                failures = 0
+            if self.listening.is_set() or not gap:
+                self._say_lost(why)
+            self.listening.clear()
+            gap = True
+            ceiling = min(WAIT_S_MAX, WAIT_S * 2 ** min(failures, DOUBLED_MAX))
+            failures += 1
+            await self._runtime.sleep(ceiling * self._runtime.random())
+
+    async def _listen(self, connection: Any, *, gap: bool) -> BaseException | None:
+        """Listen until the connection ends; return why it did, if that is known."""
+        ended = asyncio.Event()
+
+        def on_end(_connection: Any) -> None:
+            ended.set()
+
+        connection.add_termination_listener(on_end)
+        why = await self._answered(connection, connection.add_listener(self._channel, self._on))
+        if why is not None:
+            return why
+        self.listening.set()
+        if gap:
+            log.info("listening to the database again", channel=self._channel)
+            self._tell(self._lost)
+        while why is None and not ended.is_set():
+            try:
+                async with asyncio.timeout(self._ping_s):
+                    await ended.wait()
+            except TimeoutError:
+                why = await self._answered(connection, connection.execute("SELECT 1"))
+        return why
+
+    async def _answered(
+        self, connection: Any, question: Coroutine[Any, Any, Any]
+    ) -> BaseException | None:
+        """Wait for an answer; return what kept it away.
+
+        asyncpg's own time-out would ask the silent server for a cancellation first: the connection is
+        ended instead.
+        """
+        asking = self._runtime.spawn(question, name="stepwell-listen-ask")
+        asking.add_done_callback(_look)
+        done, _ = await asyncio.wait((asking,), timeout=ANSWER_S)
+        if not done:
+            connection.terminate()
+            return TimeoutError()
+        return asking.exception()
+
+    def _on(self, _connection: Any, _pid: int, _channel: str, payload: object) -> None:
+        self._tell(self._heard, str(payload))
+
+    def _tell(self, whom: Callable[..., None], *words: str) -> None:
+        try:
+            whom(*words)
+        except Exception:
+            log.exception("a hint could not be passed on", channel=self._channel)
+
+    def _say_lost(self, why: BaseException | None) -> None:
+        said = "it was closed" if why is None else trouble_of(why).error.message
+        log.warning(
+            "not listening to the database",
+            channel=self._channel,
+            why=said,
+            todo="nothing: it comes back by itself, and changes are looked for meanwhile",
+        )
+
+
+def _look(asked: asyncio.Task[Any]) -> None:
+    """Take note of an answer that nobody waits for any more."""
+    if not asked.cancelled():
+        asked.exception()

@@ -1,0 +1,61 @@
+"""Makes the schema, or brings it up: one at a time, however many servers start at once.
+
+Alembic talks through SQLAlchemy's own connection, made for this and thrown away.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import asyncpg
+from sqlalchemy import Connection, text
+from sqlalchemy.ext.asyncio import create_async_engine
+from sqlalchemy.pool import NullPool
+
+from stepwell.core.ports import Runtime
+from stepwell_drivers.sql.migrate import migrate
+from stepwell_drivers.sql.postgres.links import Connector
+
+MIGRATION_MS = 600_000
+"""A large table may take so long; nobody else waits for it, but others that start."""
+
+_LOCK = text("SELECT pg_advisory_xact_lock(hashtextextended(:name, 0))")
+_IS_THERE = text("SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = :name")
+
+
+async def make(connector: Connector, runtime: Runtime) -> None:
+    """Bring the schema to this program's version, all of it or nothing."""
+    schema = connector.url.schema
+
+    async def connect(*_: Any, **__: Any) -> Any:
+        arguments: dict[str, Any] = {**connector.arguments, "statement_cache_size": 0}
+        return await asyncpg.connect(**arguments)
+
+    engine = create_async_engine(
+        "postgresql+asyncpg://",
+        poolclass=NullPool,
+        connect_args={
+            "async_creator_fn": connect,
+            # Names of their own: behind a pooler the server's connection may know others' already.
+            "prepared_statement_name_func": lambda: f"stepwell-{runtime.new_id()}",
+        },
+    )
+    async with engine.begin() as connection:
+        await connection.run_sync(_make, schema)
+    await engine.dispose()
+
+
+def _make(connection: Connection, schema: str) -> None:
+    for name, value in (
+        ("statement_timeout", MIGRATION_MS),
+        ("lock_timeout", MIGRATION_MS),
+        ("search_path", schema),
+    ):
+        connection.execute(
+            text("SELECT set_config(:name, :value, true)"), {"name": name, "value": str(value)}
+        )
+    connection.execute(_LOCK, {"name": f"stepwell migrate {schema}"})
+    if connection.execute(_IS_THERE, {"name": schema}).first() is None:
+        # Letters, digits and _ by the URL's rules.
+        connection.exec_driver_sql(f'CREATE SCHEMA "{schema}"')
+    migrate(connection)

@@ -1,0 +1,44 @@
+"""Brings a schema up without opening the store, or looks whether it is up."""
+
+from __future__ import annotations
+
+from sqlalchemy.util.concurrency import greenlet_spawn
+
+from stepwell.core.ports import Runtime
+from stepwell_drivers.sql import migrate
+from stepwell_drivers.sql.postgres import facts
+from stepwell_drivers.sql.postgres.errors import refusal_of
+from stepwell_drivers.sql.postgres.links import WRITE, Connector
+from stepwell_drivers.sql.postgres.making import make
+from stepwell_drivers.sql.postgres.url import parse
+
+
+async def migrate_store(url: str, *, runtime: Runtime, check: bool) -> tuple[str, str]:
+    """Return the schema's version as it was found, and this program's; bring it up unless `check`.
+
+    Raises:
+        StoreRefused: it can't be a store as it is, or a newer program made it.
+        StoreUnavailable: nobody answers there now.
+    """
+    place = parse(url)
+    connector = Connector(place)
+    try:
+        found = await _version(connector)
+        if found != migrate.HEAD and not check:
+            await make(connector, runtime)
+    except Exception as error:
+        raise refusal_of(error, place.shown) from error
+    return found, migrate.HEAD
+
+
+async def _version(connector: Connector) -> str:
+    link = await connector.connect()
+    try:
+        await link.begin(WRITE)
+        row = (await link.driver_connection.fetch(facts.FACTS))[0]
+        facts.check(facts.Facts.of(row), connector.url.shown)
+        found = await greenlet_spawn(migrate.check, link)
+        await link.end("COMMIT")
+        return found or ""
+    finally:
+        link.cut()

@@ -1,0 +1,104 @@
+"""Telling the other replicas what changed, after the commit: a hint, in a transaction of its own.
+
+Inside the commit's a notification costs half of the throughput (they are queued one transaction at a
+time). Here at most one is under way, and what changes meanwhile goes into the next. A payload names who
+sends it, so that nobody hears his own, and the runs with their versions; too many runs to name are told as
+"anything may have changed".
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+import msgspec
+import structlog
+
+from stepwell.core.ports import Runtime
+from stepwell_drivers.hints import ANYTHING, RunKey
+from stepwell_drivers.sql.postgres.readers import Readers
+
+log = structlog.get_logger(__name__)
+
+BYTES_MAX = 7_900
+"""A notification's payload must be shorter than 8,000."""
+PAUSE_S = 0.02
+"""Between two: fifty a second are enough, and each wakes every replica."""
+NOTIFY = "SELECT pg_notify($1, $2)"
+
+
+class _Notice(msgspec.Struct, array_like=True):
+    """Who says so, and which runs have reached which version. No runs: anything may have changed."""
+
+    origin: str
+    runs: list[tuple[str, str, int]] = []
+
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(_Notice).decode
+
+
+class Notices:
+    """What is to be told, and the telling of it."""
+
+    def __init__(
+        self,
+        readers: Readers,
+        channel: str,
+        runtime: Runtime,
+        hear: Callable[[Mapping[RunKey, int]], None],
+    ) -> None:
+        self._readers = readers
+        self._channel = channel
+        self._runtime = runtime
+        self._hear = hear
+        self._origin = runtime.new_id()
+        self._runs: dict[RunKey, int] = {}
+        self._telling: asyncio.Task[None] | None = None
+        self._closed = False
+
+    def tell(self, runs: Mapping[RunKey, int]) -> None:
+        """Tell the others soon."""
+        for run, version in runs.items():
+            self._runs[run] = max(version, self._runs.get(run, 0))
+        if self._runs and self._telling is None and not self._closed:
+            self._telling = self._runtime.spawn(self._tell_all(), name="stepwell-postgres-notify")
+
+    def heard(self, payload: str) -> None:
+        """Take what another replica told."""
+        try:
+            notice = _decode(payload)
+        except msgspec.DecodeError:
+            self.missed()
+            return
+        if notice.origin != self._origin:
+            self._hear({(one[0], one[1]): one[2] for one in notice.runs} or ANYTHING)
+
+    def missed(self) -> None:
+        """Nothing was heard for a while."""
+        self._hear(ANYTHING)
+
+    async def close(self) -> None:
+        """Tell what is to be told, and end."""
+        self._closed = True
+        if self._telling is not None:
+            await asyncio.wait((self._telling,))
+
+    async def _tell_all(self) -> None:
+        try:
+            while self._runs:
+                runs, self._runs = self._runs, {}
+                await self._readers.say(NOTIFY, self._channel, payload_of(self._origin, runs))
+                if not self._closed:
+                    await self._runtime.sleep(PAUSE_S)
+        except Exception as error:  # noqa: BLE001 - a hint that is lost costs the others a moment
+            log.warning("the other replicas were not told of a change", why=str(error))
+        finally:
+            self._telling = None
+
+
+def payload_of(origin: str, runs: Mapping[RunKey, int]) -> str:
+    """Return a notification's text."""
+    named = [(tenant_id, run_id, version) for (tenant_id, run_id), version in runs.items()]
+    payload = _encode(_Notice(origin, named))
+    return (payload if len(payload) <= BYTES_MAX else _encode(_Notice(origin))).decode()

@@ -1,0 +1,190 @@
+"""Opens a store: who answers there, what a commit is worth there, the schema, then the links."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from sqlalchemy.util.concurrency import greenlet_spawn
+
+from stepwell.core.errors import StepwellError, StoreRefused
+from stepwell.core.ports import Claimed, ClaimRequest, Runtime, Store, StoreInfo
+from stepwell_drivers.hints import Hints, RunKey
+from stepwell_drivers.sql.dialect import Link
+from stepwell_drivers.sql.migrate import HEAD, check, identify
+from stepwell_drivers.sql.postgres import claims
+from stepwell_drivers.sql.postgres.alarm import Alarm
+from stepwell_drivers.sql.postgres.errors import refusal_of
+from stepwell_drivers.sql.postgres.facts import FACTS, Facts, Worth, tell, worth_of
+from stepwell_drivers.sql.postgres.facts import check as check_facts
+from stepwell_drivers.sql.postgres.links import WRITE, Connector, Links, PostgresLink
+from stepwell_drivers.sql.postgres.listen import Listener
+from stepwell_drivers.sql.postgres.making import make
+from stepwell_drivers.sql.postgres.notices import Notices
+from stepwell_drivers.sql.postgres.readers import Readers
+from stepwell_drivers.sql.postgres.url import PostgresUrl, parse
+from stepwell_drivers.sql.postgres.writer import Writer
+from stepwell_drivers.sql.store import SqlStore, changed_by
+from stepwell_drivers.sql.stored import database_clock
+from stepwell_drivers.sql.writes import Work, sweep
+
+GROUPS_MAX = 3
+"""Groups of commits under way at once, where the pool has room for as many reads."""
+SWEEP_SECONDS = 60.0
+PATIENTLY = "SET LOCAL statement_timeout = 0; COMMIT"
+
+
+class _Found(NamedTuple):
+    """What answered."""
+
+    link: PostgresLink
+    store_id: str
+    facts: Facts
+    worth: Worth
+
+
+async def open_store(url: str, *, runtime: Runtime) -> Store:
+    """Open the store that the URL names; make it in a schema that is missing or empty.
+
+    Raises:
+        StoreRefused: it can't be one as it is, or a newer program made it.
+        StoreUnavailable: nobody answers there now.
+    """
+    place = parse(url)
+    connector = Connector(place)
+    try:
+        found = await _find(connector, runtime)
+    except Exception as error:
+        raise refusal_of(error, place.shown) from error
+    tell(found.worth, place.shown)
+    return _Parts(place, connector, found, runtime).store()
+
+
+async def _find(connector: Connector, runtime: Runtime) -> _Found:
+    """Look who answers, and bring the schema up."""
+    link = await connector.connect()
+    try:
+        await link.begin(WRITE)
+        facts = Facts.of((await link.driver_connection.fetch(FACTS))[0])
+        check_facts(facts, connector.url.shown)
+        version = await greenlet_spawn(check, link)
+        await link.end("COMMIT")
+        if version != HEAD:
+            _may_make(connector.url, version)
+            await make(connector, runtime)
+        await link.begin(WRITE)
+        store_id = await greenlet_spawn(_identify, link, runtime.new_id())
+        await link.end("COMMIT")
+        return _Found(link, store_id, facts, worth_of(facts))
+    except BaseException:
+        link.cut()
+        raise
+
+
+def _may_make(place: PostgresUrl, version: str | None) -> None:
+    if not place.migrate:
+        raise StoreRefused(
+            f"{place.shown} has schema {version or 'none'}, and this program needs {HEAD}; run"
+            " `stepwell migrate --store URL`, or start without ?migrate=false"
+        )
+
+
+def _identify(link: Link, store_id: str) -> str:
+    return identify(link, store_id=store_id, now_us=database_clock(link))["store_id"]
+
+
+class _Parts:
+    """All that a store is made of, put together."""
+
+    def __init__(
+        self, place: PostgresUrl, connector: Connector, found: _Found, runtime: Runtime
+    ) -> None:
+        groups = min(GROUPS_MAX, max(1, place.pool_size // 2))
+        self._runtime = runtime
+        self._found = found
+        self._hints = Hints()
+        self._links = [
+            Links(connector, size, runtime) for size in (groups, place.pool_size - groups, 1)
+        ]
+        writing, reading, beating = self._links
+        reading.give(found.link)
+        self._readers = Readers(reading, runtime)
+        channel = f"stepwell.{found.store_id}"
+        self._notices = Notices(self._readers, channel, runtime, self._hints.tell)
+        self._listener: Listener | None = None
+        if place.listen_connect is not None:
+            self._listener = Listener(
+                place.listen_connect, channel, runtime, self._notices.heard, self._notices.missed
+            )
+        alarm = Alarm(place.shown, runtime)
+        self._writer = Writer(
+            writing,
+            groups_max=groups,
+            runtime=runtime,
+            after=self._after,
+            alarm=alarm.ring,
+            # A wait for another machine must not end by a time-out: the server would say that it is done.
+            committing=PATIENTLY if found.facts.waits_for_standby else "COMMIT",
+        )
+        self._beats = Writer(
+            beating, groups_max=1, runtime=runtime, after=self._after_beats, alarm=alarm.ring
+        )
+        self._swept = runtime.monotonic()
+
+    def store(self) -> SqlStore:
+        """Return the store, at work."""
+        if self._listener is not None:
+            self._listener.start()
+        return SqlStore(
+            writer=self._writer,
+            beats=self._beats,
+            readers=self._readers,
+            claim=self._claim,
+            hints=self._hints,
+            clock=database_clock,
+            runtime=self._runtime,
+            info=StoreInfo(
+                driver="postgresql",
+                durability=self._found.worth.durability,
+                detail=self._found.worth.detail,
+                schema_version=HEAD,
+                store_id=self._found.store_id,
+            ),
+            shut=self._shut,
+        )
+
+    async def _claim(self, request: ClaimRequest) -> Claimed:
+        return await self._readers.take(claims.claim, request)
+
+    def _after(self, done: Sequence[tuple[Work, Any]]) -> None:
+        """Tell of what was committed: those here at once, the others soon."""
+        runs: Mapping[RunKey, int] = changed_by(done)
+        self._hints.tell(runs)
+        self._notices.tell(runs)
+
+    def _after_beats(self, done: Sequence[tuple[Work, Any]]) -> None:
+        """Remove now and then what expired: where nobody is connected, nothing does."""
+        del done
+        now = self._runtime.monotonic()
+        if now - self._swept >= SWEEP_SECONDS:
+            self._swept = now
+            self._runtime.spawn(self._sweep(), name="stepwell-postgres-sweep")
+
+    async def _sweep(self) -> None:
+        # It is tried again in a minute.
+        with suppress(StepwellError):
+            await self._readers.take(_sweep)
+
+    async def _shut(self) -> None:
+        await self._writer.close()
+        await self._beats.close()
+        await self._notices.close()
+        if self._listener is not None:
+            await self._listener.close()
+        for links in self._links:
+            await links.close()
+
+
+def _sweep(link: Link) -> None:
+    sweep(link, database_clock(link))

@@ -1,0 +1,125 @@
+"""Reads in Postgres: each is one snapshot on a link of its own, in a task that nobody's leaving cancels.
+
+A read that was cancelled in its middle would leave a link in an unknown state; so it is finished, and who
+asked may be gone by then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Concatenate, ParamSpec, TypeVar
+
+from sqlalchemy.util.concurrency import greenlet_spawn
+
+from stepwell.core.errors import StoreUnavailable
+from stepwell.core.ports import Runtime
+from stepwell_drivers.sql.dialect import Link
+from stepwell_drivers.sql.postgres.errors import trouble_of
+from stepwell_drivers.sql.postgres.links import READ, WRITE, Links, PostgresLink
+from stepwell_drivers.sql.trouble import Raced
+
+TRIES_MAX = 4
+RETRY_S = 0.02
+"""The first wait is drawn from up to this; it doubles."""
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Readers:
+    """Short transactions, tried again where that can help."""
+
+    def __init__(self, links: Links, runtime: Runtime) -> None:
+        self._links = links
+        self._runtime = runtime
+
+    async def run(
+        self, read: Callable[Concatenate[Link, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Run a read and return what it returns."""
+        return await self.transact(READ, read, *args, **kwargs)
+
+    async def take(
+        self, claim: Callable[Concatenate[Link, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Run what changes rows that may be forgotten: it waits for no disk."""
+        return await self.transact(
+            f"{WRITE}; SET LOCAL synchronous_commit = off", claim, *args, **kwargs
+        )
+
+    async def say(self, sql: str, *values: str) -> None:
+        """Run one statement that is a transaction of its own, once."""
+        async with self._links.one() as link:
+            try:
+                if self._links.pooler:
+                    # Else the statement might be prepared on one server connection and run on another.
+                    await link.begin(WRITE)
+                await link.driver_connection.execute(sql, *values)
+                if self._links.pooler:
+                    await link.end("COMMIT")
+            except BaseException:
+                link.cut()
+                raise
+
+    async def transact(
+        self,
+        how: str,
+        work: Callable[Concatenate[Link, P], T],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        """Do it in a transaction that begins so."""
+
+        async def tries() -> T:
+            for left in reversed(range(TRIES_MAX)):
+                try:
+                    return await self._once(how, lambda link: work(link, *args, **kwargs))
+                except _Stale:
+                    # A link that had died while it was idle: another one is as good.
+                    continue
+                except Exception as error:
+                    trouble = trouble_of(error)
+                    if not left or not trouble.retry:
+                        raise trouble.error from error
+                await self._runtime.sleep(
+                    self._runtime.random() * RETRY_S * 2 ** (TRIES_MAX - left)
+                )
+            raise StoreUnavailable("the connections to the database were lost again and again")
+
+        return await asyncio.shield(self._runtime.spawn(tries(), name="stepwell-postgres-read"))
+
+    async def _once(self, how: str, work: Callable[[Link], T]) -> T:
+        async with self._links.one() as link:
+            stale = link.used
+            try:
+                await link.begin(how)
+                stale = False
+                answer = await greenlet_spawn(work, link)
+                await link.end("COMMIT")
+            except BaseException as error:
+                if await take_back(link, error):
+                    self._links.drop_idle()
+                    if stale and isinstance(error, Exception):
+                        raise _Stale from error
+                raise
+            return answer
+
+
+class _Stale(Exception):
+    """The link was dead before it was asked anything."""
+
+
+async def take_back(link: PostgresLink, error: BaseException) -> bool:
+    """End a transaction that failed; return whether the link is broken."""
+    broken = isinstance(error, asyncio.CancelledError) or (
+        not isinstance(error, Raced) and trouble_of(error).fatal
+    )
+    if not broken:
+        try:
+            await link.end("ROLLBACK")
+        except Exception:  # noqa: BLE001 - what led here is the error to tell of
+            broken = True
+    if broken:
+        link.cut()
+    return broken

@@ -1,0 +1,246 @@
+"""Group commit: whatever has queued while transactions ran goes into the next one.
+
+A few groups are under way at once, each on a link of its own; a run is in one of them at a time, so the
+order of its commits is the order in which they were asked for. A group runs in a task of its own: who
+waits for it may leave. One that fails is taken back, tried again where another transaction was in the way,
+and else its members are tried one by one, so that a bad one harms nobody. An error that leaves it open
+what was done is told to all of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from sqlalchemy.util.concurrency import greenlet_spawn
+
+from stepwell.core.errors import StepwellError, StoreUnavailable
+from stepwell.core.ports import Runtime
+from stepwell_drivers.sql.postgres.errors import BUSY, trouble_of
+from stepwell_drivers.sql.postgres.links import WRITE, Links
+from stepwell_drivers.sql.postgres.readers import take_back
+from stepwell_drivers.sql.stored import RunKey, database_clock
+from stepwell_drivers.sql.trouble import Raced, Trouble
+from stepwell_drivers.sql.writes import (
+    CommitWork,
+    DeleteWork,
+    LogWork,
+    Work,
+    apply_group,
+)
+
+QUEUED_MAX = 20_000
+"""Writes that may wait; more are refused."""
+GROUP_MAX = 512
+"""Commits and other rows to write in one transaction, counted before they are known in full."""
+GROUP_BYTES_MAX = 8 * 1024 * 1024
+"""Payload bytes in one transaction, but for the last commit's."""
+TRIES_MAX = 6
+RETRY_S = 0.01
+"""The first wait is drawn from up to this; it doubles."""
+
+
+class Job(NamedTuple):
+    """A write that somebody waits for."""
+
+    work: Work
+    runs: frozenset[RunKey]
+    """Those that it changes: they are in one group at a time."""
+    done: asyncio.Future[Any]
+
+
+Outcome = tuple[Job, Any, StepwellError | None]
+
+
+class Writer:
+    """The queue, and the groups that are under way."""
+
+    def __init__(
+        self,
+        links: Links,
+        *,
+        groups_max: int,
+        runtime: Runtime,
+        after: Callable[[Sequence[tuple[Work, Any]]], None],
+        alarm: Callable[[StepwellError], None],
+        committing: str = "COMMIT",
+    ) -> None:
+        """Take the links, and what to call after a group: with what was done, or with what failed.
+
+        `committing` is how a transaction is ended.
+        """
+        self._links = links
+        self._groups_max = groups_max
+        self._runtime = runtime
+        self._after = after
+        self._alarm = alarm
+        self._committing = committing
+        self._loop = asyncio.get_running_loop()
+        self._jobs: deque[Job] = deque()
+        self._under_way: set[asyncio.Task[None]] = set()
+        self._busy: set[RunKey] = set()
+        self._pumping = False
+        self._closing = False
+        self.groups = 0
+        """Transactions so far: tests count them."""
+
+    async def do(self, work: Work) -> Any:
+        """Queue a write and wait until it is durable.
+
+        It is done even if who waits is cancelled.
+        """
+        if self._closing:
+            raise StoreUnavailable("this store was closed")
+        if len(self._jobs) >= QUEUED_MAX:
+            raise StoreUnavailable(f"{QUEUED_MAX} writes are waiting already", reason=BUSY)
+        job = Job(work, _runs_of(work), self._loop.create_future())
+        self._jobs.append(job)
+        self._pump_soon()
+        return await job.done
+
+    async def close(self) -> None:
+        """Finish what is queued."""
+        self._closing = True
+        self._pump()
+        while self._under_way:
+            await asyncio.wait(self._under_way)
+
+    def _pump_soon(self) -> None:
+        """Look at the queue when everybody who is awake has had a turn: they go together."""
+        if not self._pumping:
+            self._pumping = True
+            self._loop.call_soon(self._pump)
+
+    def _pump(self) -> None:
+        self._pumping = False
+        while len(self._under_way) < self._groups_max and (jobs := self._next_group()):
+            runs = {run for job in jobs for run in job.runs}
+            self._busy |= runs
+            task = self._runtime.spawn(self._serve(jobs), name="stepwell-postgres-write")
+            self._under_way.add(task)
+
+            def ended(task: asyncio.Task[None], runs: set[RunKey] = runs) -> None:
+                self._under_way.discard(task)
+                self._busy -= runs
+                self._pump()
+
+            task.add_done_callback(ended)
+
+    def _next_group(self) -> list[Job]:
+        """Take those of one kind from the queue, but for runs that are busy or come after one that waits."""
+        jobs: list[Job] = []
+        left: deque[Job] = deque()
+        waiting = set(self._busy)
+        size = bytes_in = 0
+        while self._jobs:
+            job = self._jobs.popleft()
+            fits = size < GROUP_MAX and bytes_in < GROUP_BYTES_MAX
+            if not fits or not waiting.isdisjoint(job.runs) or not _may_join(jobs, job):
+                left.append(job)
+                waiting |= job.runs
+                continue
+            jobs.append(job)
+            size += len(job.work.commits) if isinstance(job.work, CommitWork) else 1
+            bytes_in += _bytes_in(job.work)
+        self._jobs = left
+        return jobs
+
+    # --- a group ---
+
+    async def _serve(self, jobs: list[Job]) -> None:
+        outcomes = await self._write(jobs)
+        for job, answer, error in outcomes:
+            if job.done.done():
+                continue
+            if error is None:
+                job.done.set_result(answer)
+            else:
+                job.done.set_exception(error)
+        self._after([(job.work, answer) for job, answer, error in outcomes if error is None])
+
+    async def _write(self, jobs: list[Job]) -> list[Outcome]:
+        """Write a group; if that fails for a reason that may be one member's, each by itself."""
+        answers, trouble = await self._attempt([job.work for job in jobs])
+        if trouble is None:
+            return [(job, answer, None) for job, answer in zip(jobs, answers, strict=True)]
+        if len(jobs) == 1 or trouble.fatal:
+            self._alarm(trouble.error)
+            return [(job, None, trouble.error) for job in jobs]
+        return [outcome for job in jobs for outcome in await self._write([job])]
+
+    async def _attempt(self, works: list[Work]) -> tuple[list[Any], Trouble | None]:
+        trouble: Trouble | None = None
+        wait_s = RETRY_S
+        for left in reversed(range(TRIES_MAX)):
+            answers, trouble = await self._transact(works)
+            if trouble is None:
+                self.groups += 1
+                return answers, None
+            if not trouble.retry or not left:
+                break
+            await self._runtime.sleep(self._runtime.random() * wait_s)
+            wait_s *= 2
+        return [], trouble
+
+    async def _transact(self, works: list[Work]) -> tuple[list[Any], Trouble | None]:
+        """Write a group in one transaction."""
+        stale = committing = False
+        try:
+            async with self._links.one() as link:
+                try:
+                    stale = link.used
+                    await link.begin(WRITE)
+                    stale = False
+                    answers = await greenlet_spawn(apply_group, link, works, database_clock)
+                    committing = True
+                    await link.end(self._committing)
+                except BaseException as error:
+                    if await take_back(link, error):
+                        self._links.drop_idle()
+                    raise
+        except Exception as error:  # noqa: BLE001 - whatever it is, somebody waits for an answer
+            trouble = _trouble_of(error, committing=committing)
+            # A link that had died while it was idle: another one is as good.
+            return [], trouble._replace(retry=trouble.retry or (trouble.fatal and stale))
+        return answers, None
+
+
+def _trouble_of(error: Exception, *, committing: bool) -> Trouble:
+    if isinstance(error, Raced):
+        words = "other replicas changed the same runs again and again"
+        return Trouble(StoreUnavailable(words, reason=BUSY), retry=True)
+    return trouble_of(error, committing=committing)
+
+
+def _runs_of(work: Work) -> frozenset[RunKey]:
+    if isinstance(work, CommitWork):
+        return frozenset((commit.tenant_id, commit.run_id) for commit in work.commits)
+    if isinstance(work, LogWork | DeleteWork):
+        return frozenset({(work.tenant_id, work.run_id)})
+    return frozenset()
+
+
+def _may_join(jobs: list[Job], job: Job) -> bool:
+    """Whether it may go with those: what locks runs does so all at once, in the order of their keys."""
+    if not jobs:
+        return True
+    first = jobs[0].work
+    if isinstance(first, DeleteWork):
+        return False
+    if isinstance(first, CommitWork | LogWork):
+        return isinstance(job.work, type(first))
+    return not isinstance(job.work, CommitWork | LogWork | DeleteWork)
+
+
+def _bytes_in(work: Work) -> int:
+    if not isinstance(work, CommitWork):
+        return 0
+    return sum(
+        len(outcome.response)
+        + len(outcome.prompt)
+        + (len(outcome.result.data) if outcome.result is not None else 0)
+        for commit in work.commits
+        for outcome in commit.outcomes
+    ) + sum(len(one.input.data) for one in work.commits if one.input is not None)

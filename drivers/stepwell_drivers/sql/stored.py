@@ -1,0 +1,159 @@
+"""What a group must know of the stored rows before its verdicts: versions, lease tokens, tombstones.
+
+SQLite has one writer, so it just reads. In Postgres the runs are locked in the order of their keys, and
+then their leases in the order of theirs: so no two groups wait for each other. All of it is one
+statement, hence one snapshot; a run that moved on while its lock was waited for is seen by its version,
+and the group looks again (its leases may have moved on too).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from sqlalchemy import Text, bindparam, text
+from sqlalchemy.dialects.postgresql import ARRAY
+
+from stepwell.core.ports import Commit
+from stepwell_drivers.sql import schema
+from stepwell_drivers.sql.dialect import Link, is_postgres
+from stepwell_drivers.sql.statements import Pick, Query, arrays
+from stepwell_drivers.sql.trouble import Raced
+
+RunKey = tuple[str, str]
+RowKey = tuple[str, str, str]
+Clock = Callable[[Link], int]
+"""Tells the store's time."""
+
+_RUN = ("tenant_id", "run_id")
+_versions = Pick(schema.runs, _RUN, (*_RUN, "version"))
+_tombstones = Pick(schema.tombstones, _RUN, (*_RUN, "expires_us"))
+_tokens = Pick(schema.leases, (*_RUN, "execution_id"), (*_RUN, "execution_id", "token"))
+
+_TEXTS = ARRAY(Text())
+_now = Query(text("SELECT stepwell_now_us()"))
+_look = Query(
+    text(
+        """
+        WITH locked AS MATERIALIZED (
+          SELECT r.tenant_id, r.run_id, r.version,
+            (SELECT before.version FROM runs AS before WHERE before.seq = r.seq) AS seen
+          FROM unnest(:run_tenants, :runs) AS g(tenant_id, run_id)
+          JOIN runs AS r ON r.tenant_id = g.tenant_id AND r.run_id = g.run_id
+          ORDER BY r.tenant_id, r.run_id
+          FOR NO KEY UPDATE OF r
+        ), leased AS MATERIALIZED (
+          SELECT l.tenant_id, l.run_id, l.execution_id, l.token
+          FROM unnest(:lease_tenants, :lease_runs, :leases) AS g(tenant_id, run_id, execution_id)
+          JOIN leases AS l ON l.tenant_id = g.tenant_id AND l.run_id = g.run_id
+            AND l.execution_id = g.execution_id
+          -- Not before the runs are locked.
+          WHERE (SELECT count(*) FROM locked) >= 0
+          ORDER BY l.tenant_id, l.run_id, l.execution_id
+          FOR UPDATE OF l
+        )
+        SELECT 1, tenant_id, run_id, '', '', version, seen FROM locked
+        UNION ALL SELECT 2, tenant_id, run_id, execution_id, token, 0, 0 FROM leased
+        UNION ALL SELECT 3, t.tenant_id, t.run_id, '', '', t.expires_us, 0
+          FROM unnest(:born_tenants, :born) AS g(tenant_id, run_id)
+          JOIN tombstones AS t ON t.tenant_id = g.tenant_id AND t.run_id = g.run_id
+        UNION ALL SELECT 4, '', '', '', '', stepwell_now_us(), 0
+        """
+    ).bindparams(
+        *[
+            bindparam(name, type_=_TEXTS)
+            for name in (
+                *("run_tenants", "runs", "lease_tenants", "lease_runs", "leases"),
+                *("born_tenants", "born"),
+            )
+        ]
+    )
+)
+_NOTHING: list[list[str]] = [[], [], []]
+
+
+class Stored(NamedTuple):
+    """What is stored of the runs of a group."""
+
+    versions: dict[RunKey, int]
+    tokens: dict[RowKey, str]
+    buried: set[RunKey]
+    """Of the runs that would be born: those whose tombstone refuses it."""
+    now_us: int
+
+
+def database_clock(connection: Link) -> int:
+    """Return Postgres' time, which is the store's."""
+    return _now.run(connection)[0][0]
+
+
+def look(connection: Link, commits: Sequence[Commit], clock: Clock) -> Stored:
+    """Return what is stored of these commits' runs.
+
+    Raises:
+        Raced: a run moved on meanwhile.
+    """
+    runs = list(dict.fromkeys((commit.tenant_id, commit.run_id) for commit in commits))
+    born = list(dict.fromkeys((one.tenant_id, one.run_id) for one in commits if one.version == 1))
+    if is_postgres(connection.dialect):
+        return _locked(connection, commits, runs, born)
+    now_us = clock(connection)
+    fenced = dict.fromkeys(
+        (commit.tenant_id, commit.run_id, fence.execution_id)
+        for commit in commits
+        for fence in commit.fences
+    )
+    versions = {(row[0], row[1]): row[2] for row in _versions.run(connection, runs)}
+    absent = [key for key in born if key not in versions]
+    return Stored(
+        versions,
+        {(row[0], row[1], row[2]): row[3] for row in _tokens.run(connection, list(fenced))},
+        buried(connection, absent, now_us),
+        now_us,
+    )
+
+
+def buried(connection: Link, runs: Sequence[RunKey], now_us: int) -> set[RunKey]:
+    """Return which of these runs have a tombstone that refuses them."""
+    rows = _tombstones.run(connection, runs)
+    return {(row[0], row[1]) for row in rows if row[2] > now_us}
+
+
+def _locked(
+    connection: Link, commits: Sequence[Commit], runs: list[RunKey], born: list[RunKey]
+) -> Stored:
+    # Those that are fenced on, and all others that may change: their locks are taken in one order.
+    leases = dict.fromkeys(
+        (commit.tenant_id, commit.run_id, name)
+        for commit in commits
+        if commit.version > 1
+        for name in (
+            *[fence.execution_id for fence in commit.fences],
+            *[execution.execution_id for execution in commit.executions],
+        )
+    )
+    run_columns = arrays(runs) or _NOTHING
+    lease_columns = arrays(list(leases)) or _NOTHING
+    born_columns = arrays(born) or _NOTHING
+    rows = _look.run(
+        connection,
+        run_tenants=run_columns[0],
+        runs=run_columns[1],
+        lease_tenants=lease_columns[0],
+        lease_runs=lease_columns[1],
+        leases=lease_columns[2],
+        born_tenants=born_columns[0],
+        born=born_columns[1],
+    )
+    now_us = rows[-1][5]
+    stored = Stored({}, {}, set(), now_us)
+    for kind, tenant_id, run_id, execution_id, token, number, seen in rows:
+        if kind == 1:
+            if number != seen:
+                raise Raced
+            stored.versions[tenant_id, run_id] = number
+        elif kind == 2:
+            stored.tokens[tenant_id, run_id, execution_id] = token
+        elif kind == 3 and number > now_us:
+            stored.buried.add((tenant_id, run_id))
+    return stored

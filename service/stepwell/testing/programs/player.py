@@ -1,0 +1,468 @@
+"""Plays a program on a driver and on the reference side by side, and compares every answer.
+
+The reference is a memory store of its own for each program; the driver's store is shared by many, so a
+program leaves nothing behind. Where the port leaves something open (the order of equals in a claim,
+the order between runs in the feed, where pages end), no more than what it says is compared.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar, cast
+
+from msgspec.structs import replace
+
+from stepwell.core.errors import InvalidArgument
+from stepwell.core.model import LogEntry, Session
+from stepwell.core.ports import (
+    ANY_ROLE,
+    Claimed,
+    ClaimRequest,
+    Commit,
+    Presence,
+    ReadyStep,
+    Renewal,
+    Store,
+    Want,
+)
+from stepwell.core.states import StepKind, Verdict
+from stepwell.runtime import SystemRuntime
+from stepwell.stores import open_store
+from stepwell.testing.programs import calls as c
+from stepwell.testing.programs import reading
+from stepwell.testing.programs.asking import Ask, asked_of, everything, group_of
+from stepwell.testing.programs.compare import Differs, Failed, brief, must_equal
+from stepwell.testing.programs.known import Key, Known
+from stepwell.testing.programs.making import commit_of, delay_of, lease_of, pick
+from stepwell.testing.programs.names import (
+    EXECUTIONS,
+    HALF_MS,
+    HOLD_MS,
+    PASSED_MS_MAX,
+    PAYLOADS,
+    PERIOD_MS,
+    QUEUES,
+    ROLES,
+    RUNS,
+    WORDS,
+    WORKERS,
+)
+from stepwell.testing.programs.subject import Subject
+from stepwell.testing.runtime import ManualRuntime
+
+ANSWER_S_MAX = 30
+"""A call that takes longer has hung."""
+LIMIT_MAX = 10_000
+TURNS = 5
+"""Of the event loop, in which hints come that were called for."""
+PATIENCE = 200
+"""A feed may lag behind for a moment: so often it is asked again, at 10 ms each."""
+
+T = TypeVar("T")
+KINDS = (tuple(StepKind), (StepKind.TASK,), (StepKind.PLAN, StepKind.REFLECT))
+ROLES_WANTED: tuple[tuple[str, ...], ...] = ((ANY_ROLE,), (), (ROLES[1],), ROLES[1:])
+QUEUES_WANTED: tuple[tuple[str, ...], ...] = (QUEUES, *((queue,) for queue in QUEUES), QUEUES[1:])
+
+
+class Player:
+    """One program under way."""
+
+    def __init__(self, subject: Subject, reference: Store, runtime: ManualRuntime, number: int):
+        self.subject = subject
+        self.reference = reference
+        self.runtime = runtime
+        self.known = Known(number)
+        self.said: list[str] = []
+        """Each call as it really was."""
+        self.hints: list[tuple[str, str, int]] = []
+        self.feeds: tuple[tuple[reading.FeedReader, reading.FeedReader], ...] = ()
+        self.read_on: dict[tuple[Key, int], tuple[reading.LogReader, reading.LogReader]] = {}
+        self._stop_hints: Callable[[], None] | None = None
+
+    @classmethod
+    async def start(cls, subject: Subject, number: int) -> Player:
+        """Return a program that has done nothing yet."""
+        runtime = ManualRuntime(f"reference {number}")
+        player = cls(subject, await open_store("memory://", runtime=runtime), runtime, number)
+        store = await subject.door(0)
+        mine = player.known.tenants
+        player._listen(store)
+        if "feed" in subject.left_out:
+            return player
+        ends = [(await one.feed(cursor="now")).cursor for one in (player.reference, store)]
+        player.feeds = (
+            (reading.FeedReader("", ends[0], mine), reading.FeedReader("", ends[1], mine)),
+            (reading.FeedReader(mine[1], "", mine), reading.FeedReader(mine[1], "", mine)),
+        )
+        return player
+
+    async def play(self, call: c.AnyCall) -> None:
+        """Play one call.
+
+        Raises:
+            Differs: the driver answered otherwise than the reference.
+        """
+        if group_of(call) in self.subject.left_out:
+            return
+        match call:
+            case c.CommitCall():
+                await self._commit(call)
+            case c.RenewCall():
+                await self._renew(call)
+            case c.ClaimCall():
+                await self._claim(call)
+            case c.PassCall():
+                await self._pass(call.periods)
+            case c.FeedCall():
+                await self._feed(call)
+            case c.ReadOnCall():
+                await self._read_on(call)
+            case c.DeleteCall():
+                await self._delete(call)
+            case c.PresenceCall():
+                await self._presence(call)
+            case c.LogCall():
+                await self._log(call)
+            case c.ReopenCall():
+                await self._reopen()
+            case _:
+                await self._read(call)
+
+    async def finish(self) -> None:
+        """Compare all that can be read, then delete it all and see that it is gone."""
+        known = self.known
+        await self._dump("at the end")
+        for reader in range(len(self.feeds)):
+            await self._feed_to_the_end(0, reader, 100)
+        for _ in range(TURNS):
+            await SystemRuntime().sleep(0)
+        for tenant_id, run_id, version in self.hints:
+            if version > known.reached.get((tenant_id, run_id), version):
+                raise Differs(f"a hint of version {version} of {run_id!r}, which never was there")
+        if "delete" not in self.subject.left_out:
+            self.said.append("everything is deleted")
+            for key, head in tuple(known.heads.items()):
+                version = head.version
+                await self._both(0, lambda s, k=key, v=version: s.delete_run(*k, version=v))
+                known.delete(key)
+            await self._must_stay_dead()
+            await self._dump("when all is deleted")
+            must_equal([], await self._left())
+
+    async def close(self) -> None:
+        """Let go of the reference, and leave nothing in the driver's store."""
+        if self._stop_hints is not None:
+            self._stop_hints()
+        await self.reference.close()
+        try:
+            async with asyncio.timeout(ANSWER_S_MAX):
+                left = await self._cleaned()
+        except Exception:  # noqa: BLE001 - a store that fails in any way is left to itself
+            left = True
+        if left:
+            await self.subject.drop()
+
+    async def _cleaned(self) -> bool:
+        """Delete what a program that failed has left; returns whether something stays."""
+        if "delete" in self.subject.left_out:
+            return True
+        store = await self.subject.door(0)
+        for key in self.known.run_keys:
+            run = await store.get_run(*key)
+            if run is not None:
+                await store.delete_run(*key, version=run.version)
+        return bool(await self._left())
+
+    async def _left(self) -> list[object]:
+        """Return what a claim still finds: of this program, or, of what is due, of any before."""
+        wants = tuple(
+            Want(tenant_id=tenant_id, queues=QUEUES, kinds=KINDS[0], roles=(ANY_ROLE,), limit=100)
+            for tenant_id in self.known.tenants
+        )
+        found = await (await self.subject.door(0)).claim(ClaimRequest(wants=wants, hold_ms=0))
+        return [*(one for steps in found.ready for one in steps), *found.due]
+
+    async def _must_stay_dead(self) -> None:
+        """Send a birth to each deleted run: its tombstone refuses it."""
+        births = tuple(
+            c.Change(tenant=tenant, run=run, base=c.Base.BIRTH)
+            for tenant in range(2)
+            for run in range(len(RUNS))
+            if self.known.key(tenant, run) in self.known.deleted
+        )
+        await self._commit(c.CommitCall(changes=births))
+
+    async def _dump(self, when: str) -> None:
+        for words, ask in everything(self.known, self.subject.left_out):
+            self.said.append(f"{when}: {words}")
+            await self._both(0, ask)
+            self.said.pop()
+
+    # --- writing ---
+
+    async def _commit(self, call: c.CommitCall) -> None:
+        # Made one by one as the reference takes them, so that each builds on what is really there.
+        commits: list[Commit] = []
+        expected: list[Verdict] = []
+        for change in call.changes:
+            commit = commit_of(change, self.known)
+            if commit is None:
+                continue
+            commits.append(commit)
+            (result,) = await self.reference.commit([commit])
+            expected.append(result.verdict)
+            if result.verdict is Verdict.COMMITTED:
+                self.known.learn(commit)
+        self.said.append(f"commit {brief(commits)}")
+        must_equal(expected, await self._driver(call.door, lambda store: _verdicts(store, commits)))
+
+    async def _renew(self, call: c.RenewCall) -> None:
+        beats: dict[tuple[Key, str], Renewal] = {}
+        for check in call.beats:
+            given = lease_of(check, self.known)
+            if given is not None:
+                beats[given.key, given.execution_id] = Renewal(
+                    tenant_id=given.key[0],
+                    run_id=given.key[1],
+                    execution_id=given.execution_id,
+                    token=given.token,
+                    lease_ms=delay_of(call.lease),
+                    progress=pick(PAYLOADS, call.progress),
+                    session=Session(backend="x\x00", session_id="s") if call.session else Session(),
+                )
+        asked = list(beats.values())
+        self.said.append(f"renew {brief(asked)}")
+        held = await self._both(call.door, lambda store: _renewed(store, asked))
+        for beat, is_held in zip(asked, cast("list[bool]", held), strict=True):
+            if is_held:
+                self.known.renewed(beat)
+
+    async def _presence(self, call: c.PresenceCall) -> None:
+        tenant_id = self.known.tenants[call.tenant]
+        told = [
+            Presence(
+                tenant_id=tenant_id,
+                worker_id=pick(WORKERS, worker),
+                instance_id=f"instance {worker // 2}",
+                replica_id=pick(WORDS, call.word),
+                queues=(pick(QUEUES, worker),),
+                roles=ROLES[: call.word % 3],
+                kinds=KINDS[call.word % len(KINDS)],
+                credits=call.word,
+            )
+            for worker in call.workers
+        ]
+        ttl_ms = delay_of(call.ttl)
+        self.said.append(f"put_presence {brief(told)} for {ttl_ms} ms, list_presence")
+
+        async def ask(store: Store) -> object:
+            await store.put_presence(told, ttl_ms=ttl_ms)
+            return await reading.presences(store, tenant_id)
+
+        await self._both(call.door, ask)
+
+    async def _log(self, call: c.LogCall) -> None:
+        key = self.known.key(call.tenant, call.run)
+        entries = [
+            LogEntry(
+                execution_id=pick(EXECUTIONS, name).execution_id,
+                text=f"{self.known.number()} {pick(WORDS, word)}",
+                level=pick(("INFO", "", "é"), word),
+                written_us=word,
+            )
+            for name, word in call.lines
+        ]
+        self.said.append(f"append_logs {key} {brief(entries)}")
+        await self._both(call.door, lambda store: store.append_logs(*key, entries))
+
+    async def _delete(self, call: c.DeleteCall) -> None:
+        key = self.known.key(call.tenant, call.run)
+        head = self.known.heads.get(key)
+        version = max((head.version if head is not None else 0) + call.off, 0)
+        self.said.append(f"delete_run {key} at version {version}")
+        if await self._both(call.door, lambda store: store.delete_run(*key, version=version)):
+            self.known.delete(key)
+            for name in [name for name in self.read_on if name[0] == key]:
+                del self.read_on[name]
+
+    # --- claims ---
+
+    async def _claim(self, call: c.ClaimCall) -> None:
+        wants = tuple(
+            Want(
+                tenant_id=self.known.tenants[one.tenant],
+                queues=pick(QUEUES_WANTED, one.queues),
+                kinds=pick(KINDS, one.kinds),
+                roles=pick(ROLES_WANTED, one.roles),
+                limit=one.limit,
+            )
+            for one in call.wants
+        )
+        wants = await self._without_ties(wants)
+        request = ClaimRequest(
+            wants=wants,
+            due_limit=await self._due_limit(call.due_limit),
+            hold_ms=HOLD_MS if call.hold and self.subject.moves else 0,
+        )
+        self.said.append(f"claim {brief(request)}")
+        expected = await self.reference.claim(request)
+        got = await self._driver(call.door, lambda store: store.claim(request))
+        if not isinstance(got, Claimed):
+            raise Differs(f"the reference: {brief(expected)}\n  the driver:    {brief(got)}")
+        must_equal(_claimed(expected), _claimed(got))
+        self._must_be_in_order(expected, got)
+
+    async def _without_ties(self, wants: tuple[Want, ...]) -> tuple[Want, ...]:
+        """Widen each limit that falls between equals, any of which a store may return."""
+        wide: list[Want] = []
+        for want in wants:
+            asked = ClaimRequest(
+                wants=(*wide, replace(want, limit=LIMIT_MAX)), due_limit=0, hold_ms=0
+            )
+            places = [
+                self.known.place_of(one) for one in (await self.reference.claim(asked)).ready[-1]
+            ]
+            wide.append(replace(want, limit=_widened(want.limit, places)))
+        return tuple(wide)
+
+    async def _due_limit(self, limit: int) -> int:
+        asked = ClaimRequest(due_limit=LIMIT_MAX, hold_ms=0)
+        moments = [self.known.moment_of(one) for one in (await self.reference.claim(asked)).due]
+        return _widened(limit, moments)
+
+    def _must_be_in_order(self, expected: Claimed, got: Claimed) -> None:
+        for steps, same in zip(got.ready, expected.ready, strict=True):
+            places = [self.known.place_of(one) for one in steps]
+            if places != sorted(places):
+                raise Differs(f"the ready steps are out of order: {brief(steps)}")
+            waited = {_step(one): one.waited_ms for one in same}
+            for one in steps:
+                if abs(one.waited_ms - waited[_step(one)]) > HALF_MS:
+                    raise Differs(f"it waited {waited[_step(one)]} ms: {brief(one)}")
+        moments = [self.known.moment_of(one) for one in got.due]
+        if moments != sorted(moments):
+            raise Differs(f"what is due is out of order: {brief(got.due)}")
+
+    # --- time ---
+
+    async def _pass(self, periods: int) -> None:
+        ms = periods * PERIOD_MS
+        self.said.append(f"{ms} ms pass")
+        if self.subject.moves and self.known.now_ms + ms < PASSED_MS_MAX:
+            await self.subject.advance(ms)
+            self.runtime.advance(ms)
+            self.known.now_ms += ms
+
+    async def _reopen(self) -> None:
+        self.said.append("the store is closed and opened again")
+        if self._stop_hints is not None:
+            self._stop_hints()
+        before = await (await self.subject.door(0)).describe()
+        await self.subject.reopen()
+        after = await (await self.subject.door(0)).describe()
+        must_equal(before.store_id, after.store_id)
+        self._listen(await self.subject.door(0))
+        # A restart may forget holds: they are over when the store is asked again.
+        await self._pass(1)
+
+    def _listen(self, store: Store) -> None:
+        def heard(tenant_id: str, run_id: str, version: int) -> None:
+            self.hints.append((tenant_id, run_id, version))
+
+        self._stop_hints = store.subscribe(heard)
+
+    # --- reading ---
+
+    async def _read(self, call: c.AnyCall) -> None:
+        asked = asked_of(call, self.known)
+        if asked is not None:
+            self.said.append(asked[0])
+            await self._both(call.door, asked[1])
+
+    async def _feed(self, call: c.FeedCall) -> None:
+        self.said.append(f"feed {call.reader} by {call.limit}{' to its end' * call.to_the_end}")
+        if call.to_the_end:
+            await self._feed_to_the_end(call.door, call.reader, call.limit)
+            return
+        mine, its = self.feeds[call.reader]
+        await mine.read(self.reference, call.limit)
+        await self._driver(call.door, lambda store: its.read(store, call.limit))
+
+    async def _feed_to_the_end(self, door: int, reader: int, limit: int) -> None:
+        mine, its = self.feeds[reader]
+        keys = set(self.known.heads)
+        while await mine.read(self.reference, limit):
+            pass
+        for _ in range(PATIENCE):
+            while await self._driver(door, lambda store: its.read(store, limit)) is True:
+                pass
+            if len(its.of(keys)) >= len(mine.of(keys)):
+                break
+            await SystemRuntime().sleep(0.01)
+        must_equal(mine.of(keys), its.of(keys))
+
+    async def _read_on(self, call: c.ReadOnCall) -> None:
+        key = self.known.key(call.tenant, call.run)
+        if key not in self.known.heads:
+            return
+        self.said.append(f"the log of {key} from where it was read last (filter {call.only})")
+        name = (key, call.only)
+        if name not in self.read_on:
+            self.read_on[name] = (reading.LogReader(*name), reading.LogReader(*name))
+        mine, its = self.read_on[name]
+        expected = await mine.read(self.reference, call.limit)
+        must_equal(expected, await self._driver(call.door, lambda s: its.read(s, call.limit)))
+
+    # --- both ---
+
+    async def _both(self, door: int, ask: Ask) -> object:
+        """Ask both, insist that they agree, and return the answer."""
+        expected = await _answer(ask(self.reference))
+        must_equal(expected, await self._driver(door, ask))
+        return expected
+
+    async def _driver(self, door: int, ask: Ask) -> object:
+        async with asyncio.timeout(ANSWER_S_MAX):
+            return await _answer(ask(await self.subject.door(door)))
+
+
+async def _answer(answer: Awaitable[object]) -> object:
+    """Return what was answered; an error is an answer too."""
+    try:
+        return await answer
+    except Differs:
+        raise
+    except InvalidArgument:
+        return Failed("InvalidArgument")
+    except Exception as error:  # noqa: BLE001 - whatever a driver lets through is to be shown
+        return Failed(type(error).__name__, str(error))
+
+
+async def _verdicts(store: Store, commits: list[Commit]) -> object:
+    return [result.verdict for result in await store.commit(commits)]
+
+
+async def _renewed(store: Store, beats: list[Renewal]) -> object:
+    return list(await store.renew(beats))
+
+
+def _claimed(claimed: Claimed) -> object:
+    """Return what was claimed, in an order of ours; times and `next_due_ms` are not compared."""
+    ready = [sorted((*_step(one), one.version) for one in steps) for steps in claimed.ready]
+    due = sorted(
+        (one.tenant_id, one.run_id, one.kind, one.name, one.token, one.version)
+        for one in claimed.due
+    )
+    return ready, due
+
+
+def _step(one: ReadyStep) -> tuple[str, str, str]:
+    return one.tenant_id, one.run_id, one.execution_id
+
+
+def _widened(limit: int, places: list[T]) -> int:
+    """Return the limit, or the next larger one that does not fall between equals."""
+    while 0 < limit < len(places) and places[limit] == places[limit - 1]:
+        limit += 1
+    return limit

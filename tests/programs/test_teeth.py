@@ -1,0 +1,307 @@
+"""Defects as drivers have them, planted in a memory store: programs find each within a few."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from stepwell.core.model import Outcome
+from stepwell.core.ports import (
+    Claimed,
+    ClaimRequest,
+    Commit,
+    CommitResult,
+    ExecutionPage,
+    FeedPage,
+    Loaded,
+    Renewal,
+    Store,
+    StoredPayload,
+    WorkerLease,
+)
+from stepwell.core.states import ExecutionStatus, Verdict
+from stepwell.testing.programs import Explorer, Program, ProgramFailed, Subject, replay
+from stepwell.testing.proxy import StoreProxy
+from tests.conformance.conftest import MemoryFactory
+
+PROGRAMS = 60
+
+
+class VersionOffByOne(StoreProxy):
+    """It also takes a commit at the version that is stored."""
+
+    async def commit(self, commits: Sequence[Commit]) -> Sequence[CommitResult]:
+        results: list[CommitResult] = []
+        for commit in commits:
+            run = await self.inner.get_run(commit.tenant_id, commit.run_id)
+            if run is not None and run.version == commit.version > 1:
+                commit = replace(commit, version=commit.version + 1)
+            results += await self.inner.commit([commit])
+        return results
+
+
+class FenceIgnored(StoreProxy):
+    async def commit(self, commits: Sequence[Commit]) -> Sequence[CommitResult]:
+        return await self.inner.commit([replace(commit, fences=()) for commit in commits])
+
+
+class FenceOfFirstOnly(StoreProxy):
+    """In a group, it looks at the first commit's fences alone."""
+
+    async def commit(self, commits: Sequence[Commit]) -> Sequence[CommitResult]:
+        rest = [replace(commit, fences=()) for commit in commits[1:]]
+        return await self.inner.commit([*commits[:1], *rest])
+
+
+class ResendRefused(StoreProxy):
+    """A commit that is not the run's last one is not recognised when it comes again."""
+
+    async def commit(self, commits: Sequence[Commit]) -> Sequence[CommitResult]:
+        results: list[CommitResult] = []
+        for commit in commits:
+            run = await self.inner.get_run(commit.tenant_id, commit.run_id)
+            late = run is not None and run.version > commit.version
+            (result,) = await self.inner.commit([commit])
+            results.append(replace(result, verdict=Verdict.CONFLICT) if late else result)
+        return results
+
+
+class ResendAppliedTwice(StoreProxy):
+    """The rows beside the version are written again: the log of messages grows."""
+
+    async def commit(self, commits: Sequence[Commit]) -> Sequence[CommitResult]:
+        twice = [replace(commit, messages=commit.messages * 2) for commit in commits]
+        return await self.inner.commit(twice)
+
+
+class HoldForgotten(StoreProxy):
+    async def claim(self, request: ClaimRequest) -> Claimed:
+        return await self.inner.claim(replace(request, hold_ms=0))
+
+
+class EarlyDelivery(StoreProxy):
+    """A delay is cut to a tenth."""
+
+    async def commit(self, commits: Sequence[Commit]) -> Sequence[CommitResult]:
+        return await self.inner.commit(
+            [
+                replace(
+                    commit,
+                    executions=tuple(
+                        replace(one, delay_ms=one.delay_ms // 10) for one in commit.executions
+                    ),
+                )
+                for commit in commits
+            ]
+        )
+
+
+class PriorityForgotten(StoreProxy):
+    async def claim(self, request: ClaimRequest) -> Claimed:
+        found = await self.inner.claim(request)
+        return replace(found, ready=tuple(steps[::-1] for steps in found.ready))
+
+
+class RoleForgotten(StoreProxy):
+    """`*` is taken for the name of a role."""
+
+    async def claim(self, request: ClaimRequest) -> Claimed:
+        wants = tuple(
+            replace(want, roles=tuple(role for role in want.roles if role != "*"))
+            for want in request.wants
+        )
+        return await self.inner.claim(replace(request, wants=wants))
+
+
+class PageDropsARow(StoreProxy):
+    """The row at the boundary of two pages is on neither."""
+
+    async def list_executions(self, *key: str, **asked: Any) -> ExecutionPage:
+        page = await self.inner.list_executions(*key, **asked)
+        return replace(page, executions=page.executions[:-1]) if page.cursor else page
+
+
+class DeltaMissesInputs(StoreProxy):
+    """Since a version, what was answered meanwhile is left out."""
+
+    async def load(self, tenant_id: str, run_id: str, *, since: int = 0) -> Loaded | None:
+        rows = await self.inner.load(tenant_id, run_id, since=since)
+        return rows if rows is None or rows.complete else replace(rows, inputs=())
+
+
+class DeltaIsOneShort(StoreProxy):
+    async def load(self, tenant_id: str, run_id: str, *, since: int = 0) -> Loaded | None:
+        return await self.inner.load(tenant_id, run_id, since=since + 1 if since else 0)
+
+
+class TombstoneIgnored(StoreProxy):
+    """A deleted run that is born again is told so."""
+
+    def __init__(self, inner: Store) -> None:
+        super().__init__(inner)
+        self.deleted: set[tuple[str, str]] = set()
+
+    async def delete_run(self, tenant_id: str, run_id: str, *, version: int) -> bool:
+        deleted = await self.inner.delete_run(tenant_id, run_id, version=version)
+        if deleted:
+            self.deleted.add((tenant_id, run_id))
+        return deleted
+
+    async def commit(self, commits: Sequence[Commit]) -> Sequence[CommitResult]:
+        return [
+            replace(result, verdict=Verdict.COMMITTED)
+            if commit.version == 1 and (commit.tenant_id, commit.run_id) in self.deleted
+            else result
+            for commit, result in zip(commits, await self.inner.commit(commits), strict=True)
+        ]
+
+
+class FeedSkips(StoreProxy):
+    """The last entry of a full page is read and not told."""
+
+    async def feed(self, *, tenant_id: str = "", cursor: str = "", limit: int = 1_000) -> FeedPage:
+        page = await self.inner.feed(tenant_id=tenant_id, cursor=cursor, limit=limit)
+        full = len(page.entries) == limit > 1
+        return replace(page, entries=page.entries[:-1]) if full else page
+
+
+class BytesAltered(StoreProxy):
+    """Empty bytes are taken for none."""
+
+    async def read_payloads(
+        self, tenant_id: str, run_id: str, keys: Sequence[str]
+    ) -> Sequence[StoredPayload]:
+        found = await self.inner.read_payloads(tenant_id, run_id, keys)
+        return [one for one in found if one.payload.data]
+
+
+class NulCut(StoreProxy):
+    """A text ends at its first NUL."""
+
+    async def read_outcomes(
+        self, tenant_id: str, run_id: str, execution_ids: Sequence[str]
+    ) -> Sequence[Outcome]:
+        found = await self.inner.read_outcomes(tenant_id, run_id, execution_ids)
+        return [replace(one, response=one.response.partition("\x00")[0]) for one in found]
+
+
+class AnyTokenRenews(StoreProxy):
+    """A heartbeat is believed whatever its token."""
+
+    async def renew(self, renewals: Sequence[Renewal]) -> Sequence[bool]:
+        await self.inner.renew(renewals)
+        return [True] * len(renewals)
+
+
+class LeaseOutlivesItsEnd(StoreProxy):
+    """A lease is listed for its worker after the execution has ended."""
+
+    def __init__(self, inner: Store) -> None:
+        super().__init__(inner)
+        self.seen: dict[tuple[str, str], dict[str, WorkerLease]] = {}
+
+    async def list_leases(self, tenant_id: str, worker_id: str) -> Sequence[WorkerLease]:
+        seen = self.seen.setdefault((tenant_id, worker_id), {})
+        for one in await self.inner.list_leases(tenant_id, worker_id):
+            seen[one.token] = one
+        return list(seen.values())
+
+
+class UnknownOutcomeExpires(StoreProxy):
+    """An UNKNOWN_OUTCOME execution is kept as LEASED, so that its lease expires again."""
+
+    async def commit(self, commits: Sequence[Commit]) -> Sequence[CommitResult]:
+        return await self.inner.commit(
+            [
+                replace(commit, executions=tuple(_leased(one) for one in commit.executions))
+                for commit in commits
+            ]
+        )
+
+
+def _leased(one: Any) -> Any:
+    unknown = one.status is ExecutionStatus.UNKNOWN_OUTCOME
+    return replace(one, status=ExecutionStatus.LEASED) if unknown else one
+
+
+class Raises(StoreProxy):
+    """An error of its database comes through."""
+
+    async def read_plan(self, tenant_id: str, run_id: str, revision: int) -> Any:
+        if revision > 2:
+            raise KeyError(revision)
+        return await self.inner.read_plan(tenant_id, run_id, revision)
+
+
+PLANTED: tuple[type[StoreProxy], ...] = (
+    VersionOffByOne,
+    FenceIgnored,
+    FenceOfFirstOnly,
+    ResendRefused,
+    ResendAppliedTwice,
+    HoldForgotten,
+    EarlyDelivery,
+    PriorityForgotten,
+    RoleForgotten,
+    PageDropsARow,
+    DeltaMissesInputs,
+    DeltaIsOneShort,
+    TombstoneIgnored,
+    FeedSkips,
+    BytesAltered,
+    NulCut,
+    AnyTokenRenews,
+    LeaseOutlivesItsEnd,
+    UnknownOutcomeExpires,
+    Raises,
+)
+
+
+class PlantedFactory(MemoryFactory):
+    """The memory driver with a defect."""
+
+    def __init__(self, folder: Path, plant: Callable[[Store], Store]) -> None:
+        super().__init__(folder)
+        self.plant = plant
+
+    async def at(self, url: str) -> Store:
+        store = await super().at(url)
+        planted = self.plant(store)
+        self.opened[id(planted)] = (planted, url)
+        return planted
+
+
+@pytest.fixture
+async def subjects(
+    tmp_path: Path,
+) -> AsyncIterator[Callable[[Callable[[Store], Store]], Subject]]:
+    made: list[Subject] = []
+
+    def make(plant: Callable[[Store], Store]) -> Subject:
+        # A folder is a name, and stores of one name are one store.
+        made.append(Subject(PlantedFactory(tmp_path / str(len(made)), plant)))
+        return made[-1]
+
+    yield make
+    for subject in made:
+        await subject.drop()
+        await subject.factory.close()
+
+
+@pytest.mark.parametrize("planted", PLANTED, ids=lambda planted: planted.__name__)
+async def test_D1_a_planted_defect_is_found_and_its_replay_shows_it_again(
+    planted: type[StoreProxy], subjects: Callable[[Callable[[Store], Store]], Subject]
+) -> None:
+    explorer = Explorer(subjects(planted), shrink_s=0.5)
+    with pytest.raises(ProgramFailed) as failed:
+        await explorer.explore(1, programs=PROGRAMS, steps=50)
+
+    text = str(failed.value).rpartition("--replay ")[2]
+    with pytest.raises(ProgramFailed):
+        await replay(subjects(planted), Program.of(text))
+    # And it was the defect.
+    await replay(subjects(StoreProxy), Program.of(text))

@@ -1,0 +1,32 @@
+"""An agent whose tasks take a moment, or until the test opens a gate."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+from stepwell_client import Agent, TaskContext
+
+GATES = "REPLICA_GATES"
+
+agent = Agent("replicas")
+
+
+@agent.task("quick")
+async def quick(ctx: TaskContext) -> dict[str, object]:
+    await asyncio.sleep(0.02)
+    return {"task": ctx.task_id, "attempt": ctx.attempt, "saw": sorted(ctx.results)}
+
+
+@agent.task("gated")
+async def gated(ctx: TaskContext) -> dict[str, object]:
+    gate = Path(os.environ[GATES]) / "gate"
+    while not gate.exists():  # noqa: ASYNC110 - a file is the one thing that outlives kills
+        await asyncio.sleep(0.05)
+    return {"task": ctx.task_id, "attempt": ctx.attempt}
+
+
+@agent.task("instant")
+async def instant(ctx: TaskContext) -> bytes:
+    return os.urandom(1024)

@@ -1,0 +1,374 @@
+"""Three replicas on one store: what one of them does, all of them have; what one loses, none has lost.
+
+After each test the whole history is checked: the diaries of the replicas, what workers were told, what
+watchers saw, and a full dump of the store (`history.py`). A failure prints the seed; play it again with
+`STEPWELL_KILL_SEED=… pytest tests/replicas -k …`. `STEPWELL_KILLS=300` is a soak.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from random import Random
+from uuid import uuid4
+
+import pytest
+from msgspec.structs import replace
+
+from stepwell.core.states import EventType, Verdict
+from stepwell.testing.simulator.violation import InvariantViolation
+from stepwell_client import Client, Plan, Retry, RunStatus, Task, Unavailable
+from stepwell_client.v1 import types_pb2
+from tests.replicas.cluster import APART, LEASE_MS, NAMES, POLL_MS, Cluster, cluster_on
+from tests.replicas.follower import Follower
+from tests.replicas.hand import Hand
+from tests.replicas.history import TENANT, Acknowledged, Findings, check
+from tests.replicas.observed import Entry
+from tests.replicas.stores import STORES
+
+SEED = int(os.environ.get("STEPWELL_KILL_SEED", "20261122"))
+KILLS = int(os.environ.get("STEPWELL_KILLS", "10"))
+ORPHANS = 200
+PATIENT = Retry(max_attempts=100, initial_backoff=0.01, max_backoff=0.1)
+
+
+@pytest.fixture(params=sorted(STORES))
+async def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Cluster]:
+    """A cluster of which nothing is started, on each store in its turn."""
+    with cluster_on(request.param, tmp_path) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def rnd() -> Random:
+    print(f"seed {SEED}; again with STEPWELL_KILL_SEED={SEED}")
+    return Random(SEED)
+
+
+def graph(rnd: Random, count: int, kind: str = "quick") -> Plan:
+    """A random graph of tasks that never fail by themselves."""
+    tasks: list[Task] = []
+    for index in range(count):
+        earlier = [task.id for task in tasks[-6:]]
+        depends_on = rnd.sample(earlier, min(len(earlier), rnd.randint(0, 2)))
+        tasks.append(Task(f"t{index}", type=kind, depends_on=depends_on, retry=PATIENT))
+    return Plan(tasks)
+
+
+def wide(count: int, kind: str = "quick") -> Plan:
+    """Tasks of which none waits for another."""
+    return Plan([Task(f"t{index}", type=kind, retry=PATIENT) for index in range(count)])
+
+
+async def started(client: Client, plan: Plan, *, queue: str = "default") -> str:
+    """Start a run, however often that takes: it is one run, whichever replica took it."""
+    request_id = str(uuid4())
+    async with asyncio.timeout(30):
+        while True:
+            try:
+                return (await client.start(plan=plan, queue=queue, request_id=request_id)).id
+            except Unavailable:
+                await asyncio.sleep(0.1)
+
+
+async def ended(client: Client, runs: Sequence[str], seconds: float = 60.0) -> None:
+    """Wait until all of them have succeeded."""
+    async with asyncio.timeout(seconds):
+        for run_id in runs:
+            run = await waited(client, run_id)
+            assert run.status == RunStatus.SUCCEEDED, run.failure
+
+
+async def waited(client: Client, run_id: str) -> types_pb2.Run:
+    """Wait for a run's end while replicas and their store come and go."""
+    while True:
+        try:
+            return await client.wait(run_id)
+        except Unavailable:
+            await asyncio.sleep(0.1)
+
+
+async def checked(
+    cluster: Cluster,
+    followers: Sequence[Follower] = (),
+    acknowledged: Sequence[Acknowledged] = (),
+) -> Findings:
+    """Check the history of everything so far, and print what was met in it."""
+    store = await cluster.store()
+    try:
+        findings = await check(store, cluster.diary(), acknowledged)
+    finally:
+        await store.close()
+    for one in followers:
+        await one.end()
+        one.check(findings.books[one.run_id].events)
+        findings.seen.update(one.seen)
+    print(dict(findings.seen))
+    return findings
+
+
+def happened(seen: Counter[str], *names: str) -> None:
+    """Fail if one of these was never met: the test would have shown nothing."""
+    missing = [name for name in names if not seen[name]]
+    assert not missing, f"never happened: {missing}"
+
+
+async def test_tasks_of_one_run_are_executed_through_different_replicas(
+    cluster: Cluster, rnd: Random
+) -> None:
+    # r3 has no worker; watchers and clients use it all the same. One commit in ten gets no answer.
+    await cluster.start(REPLICA_LOST_ANSWERS="0.1")
+    await cluster.work("w1", "r1")
+    await cluster.work("w2", "r2")
+    await cluster.working("w1", "w2")
+    async with cluster.client("r3") as client:
+        runs = [(await client.start("spread", plan=wide(60))).id for _ in range(2)]
+        runs += [(await client.start("spread", plan=graph(rnd, 40))).id for _ in range(2)]
+        followers = [Follower(cluster, run_id, rnd).start() for run_id in runs for _ in range(2)]
+        await ended(client, runs)
+    findings = await checked(cluster, followers)
+    for run_id in runs[:2]:
+        doors = findings.doors(run_id, EventType.TASK_COMPLETED)
+        assert len(doors) >= 2, f"only {doors} had a part in it"
+    happened(
+        findings.seen,
+        "conflict won by r1",
+        "conflict won by r2",
+        "unknown commit that was applied",
+        "commit_id seen again",
+        "left in mid-batch",
+        "replica changed",
+        "looked at another replica",
+    )
+
+
+@pytest.mark.timeout(120 + 10 * KILLS)
+async def test_S3_any_replica_may_be_killed_at_any_time(cluster: Cluster, rnd: Random) -> None:
+    await cluster.start()
+    for worker, home in zip(("w1", "w2", "w3"), NAMES, strict=True):
+        others = [name for name in NAMES if name != home]
+        await cluster.work(worker, home, *rnd.sample(others, 2))
+    hand = Hand(cluster, rnd)
+    killed: Counter[str] = Counter()
+    runs: list[str] = []
+    followers: list[Follower] = []
+    async with cluster.client() as client, hand:
+        # One run lasts from the first kill to the last, and on each replica somebody watches it.
+        runs.append(await started(client, wide(1, "gated"), queue=APART))
+        followers += [Follower(cluster, runs[0], rnd, moves=0, at=at).start() for at in NAMES]
+        for _ in range(KILLS):
+            # Acknowledged, so from here on they may not be lost.
+            runs += [await started(client, graph(rnd, rnd.randint(8, 20))) for _ in range(3)]
+            followers.append(Follower(cluster, runs[-1], rnd, moves=0.1).start())
+            killed[await kill_something(cluster, rnd)] += 1
+        cluster.open_gate()
+        await ended(client, runs)
+    findings = await checked(cluster, followers, hand.acknowledged)
+    print(f"killed: {dict(killed)}")
+    assert sum(killed.values()) == KILLS
+    happened(
+        findings.seen,
+        "acknowledged outcome checked",
+        "run with outcomes accepted by several replicas",
+        "cut off",
+        "replica changed",
+    )
+
+
+async def kill_something(cluster: Cluster, rnd: Random) -> str:
+    """SIGKILL a replica, a worker or the store at a random moment, start it again, say what it was."""
+    await asyncio.sleep(rnd.uniform(0.0, 0.3))
+    draw = rnd.random()
+    if draw < 0.15 and cluster.shared.interrupt is not None:
+        await asyncio.to_thread(cluster.shared.interrupt)
+        return "store"
+    if draw < 0.35:
+        name = rnd.choice(sorted(cluster.workers))
+        cluster.kill(name)
+        await cluster.work(name)
+        return "worker"
+    names = rnd.sample(NAMES, 2 if draw > 0.85 else 1)
+    for name in names:
+        cluster.kill(name)
+    await asyncio.sleep(rnd.uniform(0.0, 0.5))
+    await cluster.start(*names)
+    return "two replicas" if len(names) > 1 else names[0]
+
+
+async def test_E10_without_any_hint_watchers_lag_by_no_more_than_a_poll(
+    cluster: Cluster, rnd: Random
+) -> None:
+    await cluster.start(REPLICA_DEAF="1")
+    for worker, home in zip(("w1", "w2", "w3"), NAMES, strict=True):
+        await cluster.work(worker, home)
+    await cluster.working("w1", "w2", "w3")
+    async with cluster.client("r1") as client:
+        runs = [(await client.start("deaf", plan=graph(rnd, 12))).id for _ in range(3)]
+        followers = [
+            Follower(cluster, run_id, rnd, moves=moves).start()
+            for run_id in runs
+            for moves in (0.7, 0.7, 0.0)
+        ]
+        await ended(client, runs)
+    findings = await checked(cluster, followers)
+    happened(findings.seen, "notification lost", "left in mid-batch", "replica changed")
+    committed_at = {
+        (e.sent.run_id, e.sent.version): e.at for e in cluster.diary() if e.sent is not None
+    }
+    lags = [
+        came_at - committed_at[one.run_id, event.version]
+        for one in followers
+        for event, came_at in zip(one.events, one.came_at, strict=True)
+    ]
+    print(f"{len(lags)} events, lag at most {max(lags):.2f} s")
+    assert max(lags) <= POLL_MS / 1_000 + 1.0, "E10"
+
+
+async def test_runs_of_a_killed_replica_are_recovered_by_the_others(
+    cluster: Cluster, rnd: Random
+) -> None:
+    # Holds so short that both survivors find the same leases at once.
+    lease_ms = 2 * LEASE_MS
+    await cluster.start(STEPWELL_EXECUTOR__HOLD_MS="1", STEPWELL_EXECUTOR__LEASE_MS=str(lease_ms))
+    await cluster.work("doomed", "r1", concurrency=ORPHANS)
+    await cluster.working("doomed")
+    async with cluster.client("r2") as client:
+        starts = (client.start("orphan", plan=wide(1, "gated")) for _ in range(ORPHANS))
+        runs = [handle.id for handle in await asyncio.gather(*starts)]
+        await all_leased(cluster, "doomed")
+        cluster.kill("r1")
+        cluster.kill("doomed")
+        killed_at = time.monotonic()
+        cluster.open_gate()
+        for worker, home in (("w2", "r2"), ("w3", "r3")):
+            await cluster.work(worker, home, concurrency=50)
+        await ended(client, runs, lease_ms / 1_000 + 30)
+        print(f"{ORPHANS} runs have ended {time.monotonic() - killed_at:.1f} s after the kill")
+    findings = await checked(cluster)
+    happened(findings.seen, "two replicas scanned one orphan", "lease lost")
+    assert findings.seen["lease lost"] >= ORPHANS
+    doors = sum((findings.doors(run_id, EventType.LEASE_LOST) for run_id in runs), Counter[str]())
+    print(f"found lost by {dict(doors)}")
+
+
+async def all_leased(cluster: Cluster, worker: str) -> None:
+    """Wait until a worker has a lease of every orphan to be."""
+    store = await cluster.store()
+    try:
+        async with asyncio.timeout(30):
+            while len(await store.list_leases(TENANT, worker)) < ORPHANS:  # noqa: ASYNC110 - polled
+                await asyncio.sleep(0.1)
+    finally:
+        await store.close()
+
+
+async def test_S8_outcomes_that_come_late_or_again_are_refused_by_every_replica(
+    cluster: Cluster, rnd: Random
+) -> None:
+    await cluster.start()
+    hand, sleeper = Hand(cluster, rnd), Hand(cluster, rnd, asleep=True, name="sleeper")
+    async with cluster.client() as client, hand:
+        async with sleeper:
+            runs = [(await client.start("late", plan=wide(4))).id for _ in range(3)]
+            async with asyncio.timeout(20):
+                while not sleeper.unsettled:  # noqa: ASYNC110 - it has no event to wait for
+                    await asyncio.sleep(0.05)
+            # It lives on and is connected; its lease runs out all the same.
+            await ended(client, runs)
+            await sleeper.report_late()
+        await hand.report_late()
+    findings = await checked(cluster, acknowledged=hand.acknowledged)
+    happened(findings.seen, "lease lost", "acknowledged outcome checked")
+    assert sleeper.refused
+    assert hand.refused >= len(NAMES) * len(hand.acknowledged)
+    assert not sleeper.acknowledged
+
+
+async def test_a_history_that_breaks_an_invariant_is_noticed(cluster: Cluster, rnd: Random) -> None:
+    await cluster.start()
+    hand = Hand(cluster, rnd)
+    async with cluster.client() as client, hand:
+        await ended(client, [await started(client, wide(6))])
+    diary, acknowledged = cluster.diary(), hand.acknowledged
+    await checked(cluster, acknowledged=acknowledged)
+    sent = [entry for entry in diary if entry.sent is not None]
+    told = [entry for entry in diary if entry.told is not None]
+
+    async def notices(name: str, diary: Sequence[Entry], known: Sequence[Acknowledged]) -> None:
+        store = await cluster.store()
+        try:
+            with pytest.raises(InvariantViolation) as found:
+                await check(store, diary, known)
+        finally:
+            await store.close()
+        assert found.value.name == name
+
+    # An acknowledged commit that isn't there.
+    commit = replace(sent[-1].sent, commit_id="lost", version=99)
+    lost = [replace(sent[-1], sent=commit), replace(told[-1], commit_id="lost")]
+    await notices("S3", [*diary, *lost], acknowledged)
+    # Two replicas that were both told to have made one version.
+    commit = replace(sent[-1].sent, commit_id="twin")
+    twin = [replace(sent[-1], sent=commit, door="r9"), replace(told[-1], commit_id="twin")]
+    await notices("S2", [*diary, *twin], acknowledged)
+    # One that was refused, and is in the store all the same.
+    refused = replace(told[-1], told=replace(told[-1].told, verdict=Verdict.CONFLICT))
+    await notices("S5", [refused if entry is told[-1] else entry for entry in diary], acknowledged)
+    # A result that isn't what its worker sent, and one that was acknowledged to someone else.
+    await notices("S7", diary, [acknowledged[0]._replace(data=b"other")])
+    await notices("S8", diary, [acknowledged[0]._replace(token="other")])
+
+
+async def test_R2_a_drain_under_load_loses_nothing_and_ends_no_watch_with_an_error(
+    cluster: Cluster, rnd: Random
+) -> None:
+    # So long that none runs out merely because this machine is busy.
+    await cluster.start(STEPWELL_EXECUTOR__LEASE_MS="20000")
+    for worker, home in zip(("w1", "w2", "w3"), NAMES, strict=True):
+        await cluster.work(worker, home, *(name for name in NAMES if name != home))
+    await cluster.working("w1", "w2", "w3")
+    hand = Hand(cluster, rnd)
+    runs: list[str] = []
+    followers: list[Follower] = []
+    async with cluster.client("r3", "r1", "r2") as client, hand:
+        for name in NAMES:
+            for _ in range(3):
+                runs.append((await client.start("drain", plan=graph(rnd, 25))).id)
+                # The one stays for as long as it is let; the other moves about.
+                followers.append(Follower(cluster, runs[-1], rnd, moves=0, at=name).start())
+                followers.append(Follower(cluster, runs[-1], rnd).start())
+            await asyncio.sleep(rnd.uniform(0.1, 0.4))
+            cluster.replicas[name].signal(signal.SIGTERM)
+            code = await asyncio.to_thread(cluster.replicas[name].wait)
+            assert code == 0, cluster.replicas[name].log
+            await cluster.start(name)
+        await ended(client, runs)
+    findings = await checked(cluster, followers, hand.acknowledged)
+    happened(findings.seen, "DRAINING", "replica changed", "acknowledged outcome checked")
+    errors = ("cut off", "ended without a word", "SLOW_CONSUMER", "PURGED")
+    assert not [name for name in errors if findings.seen[name]]
+    # No lease was lost over it: what was out came back to another replica.
+    assert not findings.seen["lease lost"]
+
+
+async def test_a_client_of_several_replicas_watches_on_while_they_are_killed(
+    cluster: Cluster, rnd: Random
+) -> None:
+    await cluster.start()
+    await cluster.work("w3", "r3")
+    async with cluster.client("r1", "r2", "r3") as client:
+        handle = await client.start("on", plan=graph(rnd, 20))
+        numbers: list[int] = []
+        async with handle.watch() as events:
+            async for event in events:
+                numbers.append(event.number)
+                if len(numbers) in (5, 30):
+                    cluster.kill("r1" if len(numbers) == 5 else "r2")
+        assert (await handle.wait()).status == RunStatus.SUCCEEDED
+    findings = await checked(cluster)
+    assert numbers == [event.number for event in findings.books[handle.id].events], "E3"

@@ -1,0 +1,386 @@
+"""Listening, a server's facts and TLS, with real servers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+from structlog.testing import capture_logs
+
+from stepwell.core.errors import (
+    InvalidArgument,
+    StoreError,
+    StoreFull,
+    StoreRefused,
+    StoreUnavailable,
+)
+from stepwell.core.states import Durability
+from stepwell.runtime import SystemRuntime
+from stepwell.testing.runtime import ManualRuntime
+from stepwell_drivers.sql.postgres.alarm import Alarm
+from stepwell_drivers.sql.postgres.errors import refusal_of
+from stepwell_drivers.sql.postgres.facts import FACTS, Facts, check, tell, worth_of
+from stepwell_drivers.sql.postgres.listen import Listener
+from stepwell_drivers.sql.postgres.url import parse
+from tests.backends.postgres import Postgres
+from tests.backends.shared import postgres_server
+
+WAIT_S = 30.0
+SHOWN = "postgresql://db:5432/loops"
+# Quoted wrongly it would end the command, or be another name.
+CHANNEL = 'hints "; DROP TABLE x; -- Ä'
+
+
+@pytest.fixture(scope="module")
+def server() -> Any:
+    return postgres_server(18)
+
+
+@pytest.fixture(scope="module")
+def tls_server() -> Any:
+    found = postgres_server(17, tls=True, password="p@ss/word?")
+    if not isinstance(found, Postgres):
+        pytest.skip("needs a server of its own, with TLS")
+    return found
+
+
+class Ear:
+    """A listener, and what it was told."""
+
+    def __init__(self, url: str, **options: Any) -> None:
+        self.words: asyncio.Queue[str] = asyncio.Queue()
+        self.gaps: asyncio.Queue[None] = asyncio.Queue()
+        connect = parse(url).listen_connect
+        assert connect is not None
+        self.listener = Listener(
+            connect,
+            CHANNEL,
+            SystemRuntime(),
+            self.words.put_nowait,
+            lambda: self.gaps.put_nowait(None),
+            **options,
+        )
+
+
+@asynccontextmanager
+async def listening(url: str, **options: Any) -> AsyncIterator[Ear]:
+    ear = Ear(url, **options)
+    ear.listener.start()
+    try:
+        async with asyncio.timeout(WAIT_S):
+            await ear.listener.listening.wait()
+            yield ear
+    finally:
+        await ear.listener.close()
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    while not holds():  # noqa: ASYNC110 - nobody tells of it
+        await asyncio.sleep(0.01)
+
+
+def say(server: Any, words: str) -> None:
+    server.execute("SELECT pg_notify($1, $2)", CHANNEL, words)
+
+
+def end_listeners(server: Any) -> int:
+    """Cut every connection but ours; returns how many."""
+    return len(
+        server.fetch(
+            "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity"
+            " WHERE application_name = 'stepwell' AND pid <> pg_backend_pid()"
+        )
+    )
+
+
+# --- listening ---
+
+
+async def test_what_is_notified_is_heard_in_order(server: Any) -> None:
+    async with listening(server.url()) as ear:
+        for word in ("one", "two", ""):
+            await asyncio.to_thread(say, server, word)
+        assert [await ear.words.get() for _ in range(3)] == ["one", "two", ""]
+        assert ear.gaps.empty()
+
+
+async def test_a_cut_connection_comes_back_and_says_that_it_was_away(server: Any) -> None:
+    with capture_logs() as logs:
+        async with listening(server.url()) as ear:
+            assert await asyncio.to_thread(end_listeners, server) == 1
+            await ear.gaps.get()
+            await asyncio.to_thread(say, server, "after")
+            assert await ear.words.get() == "after"
+    assert [(line["log_level"], line["event"]) for line in logs] == [
+        ("warning", "not listening to the database"),
+        ("info", "listening to the database again"),
+    ]
+
+
+async def test_a_silent_server_is_noticed_and_one_line_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("stepwell_drivers.sql.postgres.listen.ANSWER_S", 0.2)
+    with Postgres(18) as server, capture_logs() as logs:
+        async with listening(server.url(connect_timeout_ms="200"), ping_s=0.05) as ear:
+            server.freeze()
+            await until(lambda: not ear.listener.listening.is_set())
+            server.thaw()
+            await ear.gaps.get()
+            await asyncio.to_thread(say, server, "thawed")
+            assert await ear.words.get() == "thawed"
+    assert [line["event"] for line in logs].count("not listening to the database") == 1
+
+
+async def test_a_server_that_is_not_there_yet_is_waited_for() -> None:
+    server = Postgres(18)
+    ear = Ear(server.url())
+    with capture_logs() as logs:
+        ear.listener.start()
+        try:
+            async with asyncio.timeout(WAIT_S):
+                await until(lambda: bool(logs))
+                await asyncio.to_thread(server.start)
+                await ear.gaps.get()
+                assert ear.listener.listening.is_set()
+        finally:
+            await ear.listener.close()
+            server.close()
+    assert [line["log_level"] for line in logs] == ["warning", "info"]
+
+
+async def test_an_ear_that_fails_goes_on_listening(server: Any) -> None:
+    heard: asyncio.Queue[str] = asyncio.Queue()
+
+    def hear(word: str) -> None:
+        heard.put_nowait(word)
+        raise RuntimeError("deaf")
+
+    connect = parse(server.url()).listen_connect
+    assert connect is not None
+    listener = Listener(connect, CHANNEL, SystemRuntime(), hear, lambda: None)
+    listener.start()
+    try:
+        with capture_logs() as logs:
+            async with asyncio.timeout(WAIT_S):
+                await listener.listening.wait()
+                await asyncio.to_thread(say, server, "one")
+                await asyncio.to_thread(say, server, "two")
+                assert [await heard.get(), await heard.get()] == ["one", "two"]
+        assert [line["log_level"] for line in logs] == ["error", "error"]
+    finally:
+        await listener.close()
+
+
+async def test_closing_leaves_no_connection_and_no_task(server: Any) -> None:
+    async with listening(server.url()) as ear:
+        pass
+    await ear.listener.close()
+    before = {task.get_name() for task in asyncio.all_tasks()}
+    assert "stepwell-listen" not in before
+    listeners = "SELECT 1 FROM pg_stat_activity WHERE application_name = 'stepwell'"
+    async with asyncio.timeout(WAIT_S):
+        await until(lambda: not server.fetch(listeners))
+
+
+# --- facts ---
+
+
+async def facts_of(url: str) -> Facts:
+    connection: Any = await asyncpg.connect(**parse(url).connect)
+    try:
+        return Facts.of(await connection.fetchrow(FACTS))
+    finally:
+        await connection.close()
+
+
+@pytest.mark.parametrize("version", [17, 18])
+async def test_a_servers_own_word_on_its_durability(version: int) -> None:
+    server = postgres_server(version)
+    database = server.new_database()
+    try:
+        facts = await facts_of(server.url(database))
+        check(facts, SHOWN)
+        worth = worth_of(facts)
+        assert worth.durability is Durability.POWER
+        assert worth.detail.endswith("fsync=on, full_page_writes=on, synchronous_commit=on")
+        server.execute(f'ALTER DATABASE "{database}" SET synchronous_commit = off')
+        assert worth_of(await facts_of(server.url(database))).durability is Durability.VOLATILE
+        server.execute(f'ALTER DATABASE "{database}" SET default_transaction_read_only = on')
+        with pytest.raises(StoreRefused, match="default_transaction_read_only is on"):
+            check(await facts_of(server.url(database)), SHOWN)
+    finally:
+        server.drop_database(database)
+
+
+SOUND = Facts(
+    version_num=180006,
+    version="18.6",
+    in_recovery=False,
+    read_only=False,
+    fsync=True,
+    full_page_writes=True,
+    synchronous_commit="on",
+    synchronous_standby_names="",
+    encoding="UTF8",
+    schema="absent",
+)
+
+
+@pytest.mark.parametrize(
+    ("changed", "durability", "words"),
+    [
+        ({}, Durability.POWER, "fsync=on"),
+        ({"synchronous_commit": "local"}, Durability.POWER, "local"),
+        ({"synchronous_commit": "off"}, Durability.VOLATILE, "crashes"),
+        ({"synchronous_commit": "off", "fsync": False}, Durability.VOLATILE, "crashes"),
+        ({"fsync": False}, Durability.PROCESS, "power cut"),
+        ({"full_page_writes": False}, Durability.PROCESS, "half-written"),
+        ({"synchronous_standby_names": "*"}, Durability.NODE, "standby"),
+        (
+            {"synchronous_standby_names": "*", "synchronous_commit": "remote_apply"},
+            Durability.NODE,
+            "standby",
+        ),
+        (
+            {"synchronous_standby_names": "*", "synchronous_commit": "local"},
+            Durability.POWER,
+            "local",
+        ),
+        ({"synchronous_standby_names": "*", "fsync": False}, Durability.PROCESS, "power cut"),
+    ],
+)
+def test_each_setting_has_its_worth(
+    changed: dict[str, Any], durability: Durability, words: str
+) -> None:
+    with capture_logs() as logs:
+        worth = worth_of(SOUND._replace(**changed))
+        tell(worth, SHOWN)
+
+    assert worth.durability is durability
+    assert words in worth.detail
+    weak = durability in (Durability.VOLATILE, Durability.PROCESS)
+    assert [line["log_level"] for line in logs] == (["warning"] if weak else [])
+    assert all(line["todo"] for line in logs)
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"version_num": 120020, "version": "12.20"}, "Postgres 12.20; a store needs 13"),
+        ({"in_recovery": True, "read_only": True}, "is a standby"),
+        ({"schema": "false"}, "GRANT USAGE ON SCHEMA"),
+        ({"encoding": "SQL_ASCII"}, "ENCODING 'UTF8'"),
+    ],
+)
+def test_what_can_be_no_store(changed: dict[str, Any], words: str) -> None:
+    with pytest.raises(StoreRefused, match=words):
+        check(SOUND._replace(**changed), SHOWN)
+
+
+# --- the alarm ---
+
+
+def test_an_alarm_is_said_once_a_minute_for_each_reason() -> None:
+    runtime = ManualRuntime()
+    alarm = Alarm(SHOWN, runtime)
+    with capture_logs() as logs:
+        for _ in range(3):
+            alarm.ring(StoreFull("make room"))
+        alarm.ring(StoreUnavailable("down"))
+        alarm.ring(InvalidArgument("the caller's own mistake"))
+        runtime.advance(60_000)
+        alarm.ring(StoreFull("make room"))
+
+    assert [(line["reason"], line["unsaid"]) for line in logs] == [
+        ("STORE_FULL", 0),
+        ("STORE_UNAVAILABLE", 0),
+        ("STORE_FULL", 2),
+    ]
+    assert logs[0]["why"] == "make room"
+
+
+# --- TLS ---
+
+
+async def opened(url: str) -> str:
+    """Return the version of TLS, or in which words it was refused."""
+    place = parse(url)
+    try:
+        connection: Any = await asyncpg.connect(**place.connect)
+    except Exception as error:
+        found = refusal_of(error, place.shown)
+        assert isinstance(found, StoreError)
+        assert "p@ss/word?" not in f"{found} {found!r}"
+        return found.message
+    try:
+        sql = "SELECT coalesce(version, 'plain') FROM pg_stat_ssl WHERE pid = pg_backend_pid()"
+        return str(await connection.fetchval(sql))
+    finally:
+        await connection.close()
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, "TLSv1.3"),
+        ({"sslmode": "require"}, "TLSv1.3"),
+        ({"sslmode": "allow"}, "TLSv1.3"),
+        ({"sslmode": "verify-ca", "sslrootcert": "AUTHORITY"}, "TLSv1.3"),
+        ({"sslmode": "verify-full", "sslrootcert": "AUTHORITY"}, "TLSv1.3"),
+        ({"sslmode": "verify-full"}, "name its authority with sslrootcert"),
+        ({"sslmode": "verify-ca", "sslrootcert": "system"}, "name its authority with sslrootcert"),
+        ({"sslmode": "disable"}, "pg_hba.conf"),
+    ],
+)
+async def test_a_server_with_tls(
+    options: dict[str, str], expected: str, tls_server: Postgres
+) -> None:
+    assert tls_server.certificates is not None
+    authority = str(tls_server.certificates.authority)
+    given: dict[str, Any] = {
+        name: value.replace("AUTHORITY", authority) for name, value in options.items()
+    }
+
+    assert expected in await opened(tls_server.url(**given))
+
+
+async def test_a_password_from_a_file_or_the_environment(
+    tls_server: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = tls_server.url().replace(":p%40ss%2Fword%3F@", "@")
+    file = tmp_path / "pass"
+    file.touch(mode=0o600)
+    file.write_text("*:*:*:*:p@ss/word?\n")
+
+    assert await opened(f"{url}?passfile={file}") == "TLSv1.3"
+    monkeypatch.setenv("PGPASSFILE", str(tmp_path / "none"))
+    assert "check the user and the password" in await opened(url)
+    monkeypatch.setenv("PGPASSWORD", "p@ss/word?")
+    assert await opened(url) == "TLSv1.3"
+
+
+async def test_a_certificate_of_another_name_is_refused(tls_server: Postgres) -> None:
+    assert tls_server.certificates is not None
+    authority = str(tls_server.certificates.authority)
+    url = tls_server.url(sslmode="verify-full", sslrootcert=authority)
+
+    # The same address in a form that is not the certificate's.
+    assert "the host as the certificate names it" in await opened(url.replace("127.0.0.1", "127.1"))
+
+
+async def test_a_server_without_tls_is_told(server: Any) -> None:
+    assert "?sslmode=disable" in await opened(server.url(sslmode="require"))
+    assert await opened(server.url(sslmode="prefer")) == "plain"
+
+
+async def test_a_wrong_password_is_told_without_it(tls_server: Postgres) -> None:
+    said = await opened(tls_server.url(password="p@ss/word?2"))
+
+    assert "check the user and the password" in said
+    assert "p@ss" not in said

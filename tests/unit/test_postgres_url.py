@@ -1,0 +1,331 @@
+"""What a `postgresql://` URL means, what is refused of it, and that no password shows anywhere."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import ssl
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stepwell.core.errors import StoreRefused
+from stepwell.stores import mask_url
+from stepwell_drivers.sql.postgres.url import PARAMETERS, SOCKETS, PostgresUrl, parse
+from tests.backends.tls import Certificates
+
+SECRET = "hunter2hunter2"
+BASE = f"postgresql://ann:{SECRET}@db.example.com/loops"
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    return Certificates(tmp_path_factory.mktemp("tls") / "made")
+
+
+def refused(url: str) -> str:
+    with pytest.raises(StoreRefused) as caught:
+        parse(url)
+    chain = [caught.value, caught.value.__cause__]
+    assert not any(SECRET in f"{one} {one!r}" for one in chain)
+    assert caught.value.__cause__ is None or caught.value.__suppress_context__
+    return caught.value.message
+
+
+# --- what is meant ---
+
+
+def test_the_parts_of_a_url_are_what_asyncpg_is_given() -> None:
+    found = parse("postgresql://ann%40x:p%3Aq%2F@DB.example.com:6000/my%20loops")
+
+    connect = found.connect
+    assert (connect["host"], connect["port"]) == (["db.example.com"], [6000])
+    assert (connect["user"], connect["database"]) == ("ann@x", "my loops")
+    assert connect["password"]() == "p:q/"
+    assert connect["timeout"] == 10.0
+    assert connect["target_session_attrs"] == "any"
+    assert found.schema == "stepwell"
+    assert (found.pool_size, found.pooler, found.migrate) == (8, False, True)
+
+
+def test_timeouts_are_the_sessions_own() -> None:
+    settings = parse(f"{BASE}?statement_timeout_ms=7000&lock_timeout_ms=300").connect[
+        "server_settings"
+    ]
+
+    assert settings == {
+        "application_name": "stepwell",
+        "statement_timeout": "7000",
+        "lock_timeout": "300",
+        "idle_in_transaction_session_timeout": "10000",
+    }
+
+
+def test_the_connection_that_listens_has_no_timeouts_of_statements() -> None:
+    found = parse(BASE)
+
+    assert found.listen_connect is not None
+    assert found.listen_connect["host"] == found.connect["host"]
+    assert set(found.listen_connect["server_settings"]) == {"application_name"}
+
+
+def test_behind_a_pooler_no_session_is_relied_on() -> None:
+    found = parse(f"{BASE}?pooler=transaction")
+
+    assert found.pooler
+    assert found.listen_connect is None
+    assert found.connect["statement_cache_size"] == 0
+    assert set(found.connect["server_settings"]) == {"application_name"}
+    assert found.statement_timeout_ms > 0
+
+
+def test_a_listen_url_leads_past_the_pooler() -> None:
+    direct = quote(f"postgresql://bob:{SECRET}@127.0.0.1:5433/loops?sslmode=disable", safe="")
+    found = parse(f"{BASE}?pooler=transaction&listen_url={direct}")
+
+    assert found.listen_connect is not None
+    assert (found.listen_connect["user"], found.listen_connect["port"]) == ("bob", [5433])
+    assert found.listen_connect["ssl"] is False
+    assert "statement_cache_size" not in found.listen_connect
+
+
+@pytest.mark.parametrize(
+    ("url", "hosts", "ports", "attributes"),
+    [
+        ("postgresql:///d", list(SOCKETS), [5432] * 3, "any"),
+        ("postgresql://u@/d?host=/run/pg&port=6001", ["/run/pg"], [6001], "any"),
+        ("postgresql://u@/d?host=/run/pg:6001", ["/run/pg"], [6001], "any"),
+        ("postgresql://u@%2Frun%2Fpg:6001/d", ["/run/pg"], [6001], "any"),
+        ("postgresql://u@[2001:DB8::1]:77/d", ["2001:db8::1"], [77], "any"),
+        ("postgresql://u@a:1,b/d?port=9", ["a", "b"], [1, 9], "read-write"),
+        ("postgresql://u@/d?host=a:1&host=b:2", ["a", "b"], [1, 2], "read-write"),
+        ("postgresql://u@a/d?host=b:2,c", ["a", "b", "c"], [5432, 2, 5432], "read-write"),
+    ],
+)
+def test_hosts(url: str, hosts: list[str], ports: list[int], attributes: str) -> None:
+    connect = parse(url).connect
+
+    assert (connect["host"], connect["port"]) == (hosts, ports)
+    assert connect["target_session_attrs"] == attributes
+
+
+def test_a_password_may_stand_in_a_file_that_is_closed_to_others(tmp_path: Path) -> None:
+    file = tmp_path / "pass"
+    url = f"postgresql://u@h/d?passfile={file}"
+    assert "passfile can't be read" in refused(url)
+    file.touch(mode=0o644)
+    assert "chmod 600" in refused(url)
+    file.chmod(0o600)
+    connect = parse(url).connect
+
+    assert connect["passfile"] == str(file)
+    assert "password" not in connect
+    assert "a password and a passfile" in refused(f"{BASE}?passfile={file}")
+
+
+# --- TLS ---
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("postgresql://u@127.0.0.1/d", "prefer"),
+        ("postgresql://u@localhost,[::1]/d", "prefer"),
+        ("postgresql:///d", "prefer"),
+        ("postgresql://u@h/d?sslmode=prefer", "prefer"),
+        ("postgresql://u@h/d?sslmode=allow", "allow"),
+        ("postgresql://u@h/d?sslmode=disable", False),
+    ],
+)
+def test_modes_that_may_go_without(url: str, expected: object) -> None:
+    assert parse(url).connect["ssl"] == expected
+
+
+@pytest.mark.parametrize(
+    ("query", "verify", "hostname"),
+    [
+        ("", ssl.CERT_NONE, False),
+        ("?sslmode=require", ssl.CERT_NONE, False),
+        ("?sslmode=require&sslrootcert={}", ssl.CERT_REQUIRED, False),
+        ("?sslmode=verify-ca&sslrootcert={}", ssl.CERT_REQUIRED, False),
+        ("?sslmode=verify-full&sslrootcert={}", ssl.CERT_REQUIRED, True),
+        ("?sslmode=verify-full&sslrootcert=system", ssl.CERT_REQUIRED, True),
+        ("?sslmode=verify-full", ssl.CERT_REQUIRED, True),
+    ],
+)
+def test_modes_that_encrypt(
+    query: str, verify: ssl.VerifyMode, hostname: bool, files: Certificates
+) -> None:
+    context = parse(BASE + query.format(files.authority)).connect["ssl"]
+
+    assert isinstance(context, ssl.SSLContext)
+    assert (context.verify_mode, context.check_hostname) == (verify, hostname)
+    assert context.minimum_version >= ssl.TLSVersion.TLSv1_2
+
+
+def test_a_certificate_of_ones_own(files: Certificates) -> None:
+    query = f"?sslmode=verify-full&sslcert={files.certificate}&sslkey={files.key}"
+
+    assert isinstance(parse(BASE + query).connect["ssl"], ssl.SSLContext)
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("?sslmode=on", "sslmode must be one of disable, allow"),
+        ("?sslrootcert={0}", "sslmode=verify-full"),
+        ("?sslmode=prefer&sslrootcert={0}", "sslrootcert does nothing"),
+        ("?sslmode=disable&sslcert={0}", "sslcert does nothing"),
+        ("?sslmode=require&sslkey={0}", "name that with sslcert"),
+        ("?sslmode=verify-full&sslrootcert=/no/such", "sslrootcert can't be read: No such file"),
+        ("?sslmode=verify-full&sslrootcert={1}", "sslrootcert can't be read"),
+        ("?sslmode=verify-full&sslcert={0}&sslkey=/no/such", "sslcert and sslkey can't be used"),
+        ("?sslmode=verify-full&sslcert={0}", "sslcert and sslkey can't be used"),
+    ],
+)
+def test_files_that_say_nothing_are_refused(query: str, words: str, files: Certificates) -> None:
+    assert words in refused(BASE + query.format(files.authority, files.key))
+
+
+# --- what is refused ---
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        (f"postgres://u:{SECRET}@h/d", "write postgresql://"),
+        (f"postgresql+asyncpg://u:{SECRET}@h/d", "write postgresql://"),
+        (f"postgresql:u:{SECRET}@h/d", "write postgresql://"),
+        (f"postgresql://u:{SECRET}@h", "names no database"),
+        (f"postgresql://u:{SECRET}@h/", "names no database"),
+        # A password with bare characters falls into other parts of the URL.
+        (f"postgresql://u:x/{SECRET}@h/d", "percent-encode"),
+        (f"postgresql://u:1/{SECRET}@h/d", "percent-encode"),
+        (f"postgresql://u:{SECRET}?x@h/d", "percent-encode"),
+        (f"postgresql://u:x?{SECRET}@h/d=1", "percent-encode"),
+        (f"postgresql://u:1?{SECRET}@h=1", "names no database"),
+        (f"postgresql://u:x#{SECRET}@h/d", "percent-encode"),
+        (f"postgresql://u@h:{SECRET}/d", "percent-encode"),
+        ("postgresql://u@h:0/d", "port"),
+        ("postgresql://u@h:65536/d", "port"),
+        ("postgresql://u@h:¹/d", "port"),
+        ("postgresql://u@h;x/d", "malformed"),
+        ("postgresql://u@[::1/d", "malformed"),
+        ("postgresql://u@h,/d", "malformed"),
+        ("postgresql://u@/d?host=", "malformed"),
+        ("postgresql://u%00@h/d", "NUL"),
+        ("postgresql://u@h/d%00", "NUL"),
+        ("postgresql://u@h/d?passfile=%00", "NUL"),
+        ("postgresql://u@h/d#x", "#"),
+        ("postgresql://u@h/d?" + "&".join(f"host=h{n}" for n in range(17)), "more than 16"),
+    ],
+)
+def test_what_names_no_database(url: str, words: str) -> None:
+    assert words in refused(url)
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("pool_size=1", "pool_size must be a number from 2 to 100"),
+        ("pool_size=101", "pool_size must be"),
+        ("pool_size=", "pool_size must be"),
+        ("pool_size=-1", "pool_size must be"),
+        ("pool_size=٣", "pool_size must be"),
+        ("port=0", "port must be"),
+        ("connect_timeout_ms=99", "connect_timeout_ms must be a number from 100"),
+        ("statement_timeout_ms=0", "statement_timeout_ms must be"),
+        ("lock_timeout_ms=0", "lock_timeout_ms must be"),
+        ("lock_timeout_ms=5000&statement_timeout_ms=5000", "less than statement_timeout_ms"),
+        ("idle_in_transaction_timeout_ms=0", "idle_in_transaction_timeout_ms must be"),
+        ("migrate=no", "migrate must be true or false"),
+        ("pooler=session", "pooler must be transaction"),
+        ("pooler=", "pooler must be transaction"),
+        ("schema=", "schema must be"),
+        ("schema=Big", "schema must be"),
+        ("schema=pg_x", "schema must be"),
+        ("schema=information_schema", "schema must be"),
+        ('schema=a"b', "schema must be"),
+        ("schema=" + "a" * 64, "schema must be"),
+        ("schema=a&schema=b", "schema is given twice"),
+        ("fsync=off", "unknown URL parameter 'fsync'; allowed: connect_timeout_ms, host"),
+        ("options=-c%20fsync=off", "unknown URL parameter 'options'"),
+        ("server_settings=x", "unknown URL parameter 'server_settings'"),
+        (f"password={SECRET}", "before the @"),
+        (f"{SECRET}=1", "parameter that isn't known"),
+        ("listen_url=127.0.0.1", "listen_url must be a postgresql:// URL"),
+        ("listen_url=postgresql%3A%2F%2Fh%3Ax%2Fd", "listen_url: "),
+        ("listen_url=postgresql%3A%2F%2Fh%2Fd%3Fschema%3Dx", "listen_url: unknown URL parameter"),
+        ("listen_url=postgresql%3A%2F%2Fh%2Fd%3Flisten_url%3Dx", "listen_url: unknown"),
+    ],
+)
+def test_parameters_that_are_refused_by_name(query: str, words: str) -> None:
+    assert words in refused(f"{BASE}?{query}")
+
+
+# --- secrets ---
+
+
+def _everything(found: PostgresUrl) -> list[Any]:
+    return [found, *found, *found.connect.values(), *(found.listen_connect or {}).values()]
+
+
+def test_no_repr_shows_the_password() -> None:
+    direct = quote(f"postgresql://bob:{SECRET}@h2/loops", safe="")
+    found = parse(f"{BASE}?listen_url={direct}")
+
+    for one in (found, found._asdict(), tuple(found), _everything(found)):
+        assert SECRET not in f"{one!r} {one}"
+    assert found.shown == "postgresql://ann@db.example.com:5432/loops"
+    assert f"{found!r}" == f"PostgresUrl('{found.shown}')"
+
+
+def test_a_password_is_not_pickled_or_copied() -> None:
+    password = parse(BASE).connect["password"]
+
+    with pytest.raises(TypeError):
+        pickle.dumps(password)
+    with pytest.raises(TypeError):
+        copy.copy(password)
+
+
+def test_the_banner_masks_a_listen_url_too() -> None:
+    direct = quote(f"postgresql://bob:{SECRET}@h2/loops", safe="")
+
+    assert SECRET not in mask_url(f"{BASE}?pooler=transaction&listen_url={direct}")
+
+
+@given(
+    st.text(min_size=1, max_size=20).filter(lambda text: "\0" not in text),
+    st.sampled_from(["{}", "?{}=1", "?schema={}", "?host={}", "/{}", "{}@h/d", ":{}", "?{}"]),
+)
+def test_any_text_is_read_or_refused(text: str, form: str) -> None:
+    url = "postgresql://u@h/d" + form.format(text)
+    try:
+        found = parse(url)
+    except StoreRefused:
+        return
+    assert found.shown.isascii()
+
+
+@given(st.text(min_size=1, max_size=30).filter(lambda text: "\0" not in text))
+def test_a_percent_encoded_password_comes_out_as_it_was(text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return
+    found = parse(f"postgresql://{quote(text, safe='')}:{quote(text, safe='')}@h/d")
+
+    assert found.connect["password"]() == text
+    assert found.connect["user"] == text
+
+
+def test_all_parameters_are_known_to_the_documentation() -> None:
+    page = Path(__file__).resolve().parents[2] / "docs" / "operating.md"
+    text = page.read_text(encoding="utf-8")
+
+    assert [name for name in PARAMETERS if f"`{name}`" not in text] == []
