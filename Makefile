@@ -13,6 +13,10 @@ ARGS ?=
 # For `make simulate`: how many seeds, and which is the first.
 SEEDS ?= 1000
 FROM ?= 0
+# For `make programs`: how many over all drivers, the first seed, and which drivers.
+PROGRAMS ?= 5000
+SEED ?= 0
+DRIVERS ?= Memory Sqlite RemoteMemory RemoteSqlite Postgres Redis Valkey RedisCluster
 
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -25,7 +29,7 @@ SOURCES := service drivers clients/python tests scripts $(wildcard bench example
 READY := $(VENV)/.ready
 GENERATE_READY := $(GENERATE_VENV)/.ready
 
-.PHONY: help setup demo test simulate check format generate release-proto bench lock clean
+.PHONY: help setup demo test simulate programs check format generate release-proto bench lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -52,6 +56,10 @@ test: $(READY) ## run every test (ARGS='-k lease' selects some)
 
 simulate: $(READY) ## play SEEDS seeds of the simulator, FROM one on (a soak is SEEDS=1000000)
 	@$(PY) -m stepwell.testing.simulator --from $(FROM) --seeds $(SEEDS)
+
+programs: $(READY) ## play PROGRAMS random programs on each driver and the memory model side by side
+	@$(PY) -m stepwell.testing.programs --programs $(PROGRAMS) --seed $(SEED) \
+	    $(foreach name,$(DRIVERS),--factory tests.conformance.conftest:$(name)Factory)
 
 check: $(READY) $(GENERATE_READY) ## lint, formats, types, protocol, generated code, floors
 	@echo "==> ruff"; $(PY) -m ruff check $(SOURCES)

@@ -18,7 +18,7 @@ from stepwell_drivers.redis.network import Ask
 from stepwell_drivers.redis.packing import lane, micros
 from stepwell_drivers.redis.resp import Reply
 from stepwell_drivers.redis.rows import packed
-from stepwell_drivers.redis.scripts import Call, KeyList
+from stepwell_drivers.redis.scripts import Arguments, Call, KeyList
 
 SPARE = 8
 """A first look asks each partition for twice its fair share and so many more."""
@@ -90,7 +90,7 @@ class Claims:
         self, wants: Sequence[Want], limits: Sequence[int], due_limit: int
     ) -> list[_Look]:
         wanted = packed([_wanted(want, limit) for want, limit in zip(wants, limits, strict=True)])
-        arguments = (number(due_limit), wanted)
+        arguments = Arguments(number(due_limit), wanted)
         script = self._base.scripts.peek
         partitions = self._base.keys.partitions
         replies = await self._base.network.ask_all(
@@ -198,9 +198,12 @@ def _choose(wants: Sequence[Want], looks: list[_Look]) -> list[list[_Found]]:
 
 def _look_of(partition: Partition, reply: Reply) -> _Look:
     now, next_moment, steps, overdue, versions = reply
+    next_us = int(next_moment) if next_moment else None
+    if not versions:
+        return _Look(int(now), next_us, [[] for _ in steps], [])
     return _Look(
         now_us=int(now),
-        next_us=int(next_moment) if next_moment else None,
+        next_us=next_us,
         steps=[list(_steps_of(partition.number, found, versions)) for found in steps],
         due=list(_due_of(partition.number, overdue, versions)),
     )

@@ -43,18 +43,32 @@ class KeyList:
         self.wire = bulks((b"%d" % len(keys), *keys))
 
 
+class Arguments:
+    """Arguments of many calls as they travel: put together once."""
+
+    __slots__ = ("count", "wire")
+
+    def __init__(self, *parts: bytes) -> None:
+        self.count = len(parts)
+        self.wire = bulks(parts)
+
+
 class Call(NamedTuple):
     """A script with what it is called with."""
 
     script: Script
     keys: KeyList
-    arguments: Sequence[bytes]
+    arguments: Sequence[bytes] | Arguments
 
     def wire(self, *, with_source: bool = False) -> bytes:
         """Return the command as it travels."""
         script = self.script.by_source if with_source else self.script.by_digest
-        count = 3 + self.keys.count + len(self.arguments)
-        return b"*%d\r\n%b%b%b" % (count, script, self.keys.wire, bulks(self.arguments))
+        given = self.arguments
+        if isinstance(given, Arguments):
+            count, arguments = given.count, given.wire
+        else:
+            count, arguments = len(given), bulks(given)
+        return b"*%d\r\n%b%b%b" % (3 + self.keys.count + count, script, self.keys.wire, arguments)
 
 
 class Scripts:

@@ -46,6 +46,10 @@ from stepwell.executor.runs import RunKey, Runs
 
 log = structlog.get_logger(__name__)
 
+HINTED_CLAIMS_SECONDS_MIN = 0.02
+"""After a claim that found nothing, hints alone cause no other one for so long: where several replicas
+work on a run, each commit of one is a hint to all."""
+
 
 class Timing(NamedTuple):
     """How patient the dispatcher is."""
@@ -112,6 +116,9 @@ class Dispatcher:
         self._more_ready = True
         self._stopping = False
         self._turn = 0
+        self._trouble = ""
+        self._hinted = False
+        self._hints_count_from = 0.0
 
     # --- workers ----------------------------------------------------------------------------------
 
@@ -142,14 +149,17 @@ class Dispatcher:
         self._wake.set()
 
     def wake(self) -> None:
-        """Look at what is due soon: something may have changed that this replica did not do."""
+        """Look at what is due now: something may have changed that this replica did not do."""
+        self._hinted = False
         self._more_ready = True
         self._wake.set()
 
     def hint(self, tenant_id: str, run_id: str, version: int) -> None:
         """Take a hint of the store; what this replica did itself is no reason to look."""
         if self._runs.is_news((tenant_id, run_id), version):
-            self.wake()
+            self._hinted = True
+            self._more_ready = True
+            self._wake.set()
 
     # --- eager leases: the Hands of Runs ------------------------------------------------------------
 
@@ -278,16 +288,33 @@ class Dispatcher:
         """Claim whenever there is reason to, until stopped."""
         while not self._stopping:
             self._wake.clear()
+            self._hinted = False
             wait_ms = self._timing.poll_ms
             try:
                 wait_ms = await self._claim()
             except StoreError as error:
-                log.warning("claim failed; it is tried again", error=error.message)
+                self._claim_failed(error)
+            else:
+                self._claim_worked()
             try:
                 async with asyncio.timeout(wait_ms / 1_000):
                     await self._wake.wait()
             except TimeoutError:
                 self._more_ready = True
+            early_s = self._hints_count_from - self._runtime.monotonic()
+            if self._hinted and early_s > 0:
+                await self._runtime.sleep(early_s)
+
+    def _claim_failed(self, error: StoreError) -> None:
+        # Once for each trouble, not once a second for as long as it lasts.
+        if error.message != self._trouble:
+            log.warning("claims fail; they are tried again", error=error.message)
+        self._trouble = error.message
+
+    def _claim_worked(self) -> None:
+        if self._trouble:
+            log.info("claims work again")
+        self._trouble = ""
 
     async def _claim(self) -> int:
         """Claim once; return how long there is nothing to do, in milliseconds."""
@@ -301,6 +328,8 @@ class Dispatcher:
             return 0
         for due in claimed.due:
             self._post((due.tenant_id, due.run_id), _due_input(due))
+        if not claimed.due and not any(claimed.ready):
+            self._hints_count_from = self._runtime.monotonic() + HINTED_CLAIMS_SECONDS_MIN
         more = False
         for (want, sessions), steps in zip(groups, claimed.ready, strict=True):
             full = len(steps) >= want.limit

@@ -29,6 +29,11 @@ log = structlog.get_logger(__name__)
 
 CONFLICTS_MAX = 50
 """Reloads of one turn before its inputs are given back; each means that another replica advanced."""
+SHARED_SECONDS = 1.0
+"""For how long after another replica's commit a run counts as worked on there, too."""
+YIELD_TURNS = 2
+"""How many of its turns a replica leaves to the others, after a commit on a shared run."""
+YIELD_SECONDS_MAX = 0.1
 
 RunKey = tuple[str, str]
 """(tenant_id, run_id)."""
@@ -60,7 +65,7 @@ class Waiting(NamedTuple):
 class HotRun:
     """A run in this replica's memory."""
 
-    __slots__ = ("busy", "committing", "inbox", "reached", "state")
+    __slots__ = ("busy", "committing", "inbox", "reached", "shared_until", "state", "turn_s")
 
     def __init__(self) -> None:
         self.state: RunState | None = None
@@ -69,6 +74,10 @@ class HotRun:
         self.committing = False
         self.reached = 0
         """The newest version that a hint has told of: known to be stored before it is known here."""
+        self.shared_until = 0.0
+        """Until when other replicas are taken to work on it too, by the monotonic clock."""
+        self.turn_s = 0.005
+        """What a turn takes, on average, while it is shared."""
 
 
 class Runs:
@@ -169,8 +178,10 @@ class Runs:
         try:
             while hot.inbox:
                 batch = _batch(hot.inbox)
+                began = self._runtime.monotonic()
                 try:
                     await self._turn(key, hot, batch)
+                    await self._yield(hot, began)
                 except Exception as error:  # noqa: BLE001 - whoever waits is told, whatever it is
                     self._fail(key, hot, batch, error)
         finally:
@@ -181,10 +192,23 @@ class Runs:
             if not self._busy:
                 self._quiet.set()
 
-    async def _turn(self, key: RunKey, hot: HotRun, batch: Sequence[Waiting]) -> None:
-        inputs = [one.input for one in batch]
+    async def _yield(self, hot: HotRun, began: float) -> None:
+        """Leave a shared run to the others for a moment: who lost a commit goes first.
+
+        Whoever won is up to date and would win again, while the others read what they missed. What
+        comes meanwhile is decided together.
+        """
+        now = self._runtime.monotonic()
+        if now >= hot.shared_until or hot.state is None or len(hot.state.open) < 2:
+            return
+        hot.turn_s += (min(now - began, YIELD_SECONDS_MAX) - hot.turn_s) / 8
+        await self._runtime.sleep(min(YIELD_TURNS * hot.turn_s, YIELD_SECONDS_MAX))
+
+    async def _turn(self, key: RunKey, hot: HotRun, batch: list[Waiting]) -> None:
         looked = False
         for _ in range(CONFLICTS_MAX):
+            _join(batch, hot.inbox)
+            inputs = [one.input for one in batch]
             if hot.state is None:
                 hot.state = await self._load(key, inputs)
                 looked = True
@@ -256,6 +280,8 @@ class Runs:
             if since == 0:
                 raise AlreadyExists("a run of this id was deleted a short while ago")
             raise RunNotFound(key[1])
+        if loaded.run.version != state.run.version:
+            hot.shared_until = self._runtime.monotonic() + SHARED_SECONDS
         state.merge(loaded)
 
     async def _moved_on(self, key: RunKey, hot: HotRun) -> bool:
@@ -302,6 +328,12 @@ class Runs:
 def _batch(inbox: deque[Waiting]) -> list[Waiting]:
     """Take what can be decided together: a command with a request id goes alone."""
     batch = [inbox.popleft()]
+    _join(batch, inbox)
+    return batch
+
+
+def _join(batch: list[Waiting], inbox: deque[Waiting]) -> None:
+    """Add what has come meanwhile."""
     while (
         inbox
         and len(batch) < limits.INPUTS_PER_TRANSITION_MAX
@@ -309,7 +341,6 @@ def _batch(inbox: deque[Waiting]) -> list[Waiting]:
         and not _goes_alone(inbox[0].input)
     ):
         batch.append(inbox.popleft())
-    return batch
 
 
 def _goes_alone(one: Input) -> bool:

@@ -28,6 +28,10 @@ MARGIN_MS = 2_000
 """How much longer than the server's own limits a silent transaction may take before it is cut off."""
 LOOK_SECONDS = 0.5
 
+PLANS_S = 1.0
+PLANS_S_MAX = 60.0
+"""How long a link keeps its plans: one for tables that are nearly empty may take a wrong index later."""
+
 WRITE = "BEGIN"
 READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
@@ -35,6 +39,7 @@ _PLANS = {
     # Every statement here looks rows up by index. A table's statistics lag behind while it grows, and a
     # plan made for an empty one would be kept: so those for whole tables are put out of reach.
     "enable_seqscan": "off",
+    "enable_bitmapscan": "off",
     "enable_hashjoin": "off",
     "enable_mergejoin": "off",
     "plan_cache_mode": "force_generic_plan",
@@ -51,6 +56,9 @@ class PostgresLink:
         self.driver_connection = driver
         self.used = False
         """Whether it has done anything yet: it may have died since, without anybody's notice."""
+        self._plans_s = PLANS_S
+        self._plans_until: float | None = None
+        self._replan = False
         self._prefix = prefix
 
     @property
@@ -67,9 +75,19 @@ class PostgresLink:
         """Whether it is of no use any more."""
         return self.driver_connection.is_closed()
 
+    def take(self, now: float) -> None:
+        """Say that it is taken: plans that are old are made again, for tables as large as they are now."""
+        if self._plans_until is None:
+            self._plans_until = now + self._plans_s
+        elif now >= self._plans_until:
+            self._plans_s = min(2 * self._plans_s, PLANS_S_MAX)
+            self._plans_until = now + self._plans_s
+            self._replan = True
+
     async def begin(self, how: str) -> None:
         """Begin a transaction, in one journey."""
-        await self.driver_connection.execute(how + self._prefix)
+        again, self._replan = ("; DISCARD PLANS" if self._replan else ""), False
+        await self.driver_connection.execute(how + self._prefix + again)
 
     async def end(self, how: str) -> None:
         """End it: COMMIT or ROLLBACK."""
@@ -153,7 +171,9 @@ class Links:
             if self._closed:
                 raise StoreUnavailable("this store was closed")
             link = self._take() or await self._connector.connect()
-            self._used[link] = self._runtime.monotonic() + self._limit_s
+            now = self._runtime.monotonic()
+            link.take(now)
+            self._used[link] = now + self._limit_s
             self._watch()
             try:
                 yield link

@@ -90,17 +90,17 @@ def _subject(given: argparse.Namespace, name: str, folder: Path) -> Subject:
 async def _explore(subject: Subject, given: argparse.Namespace, programs: int) -> None:
     clock = SystemRuntime()
     began = clock.monotonic()
-    done = called = 0
+    done = 0
+    # One for all: it goes on numbering, and Hypothesis plays a few more than it is asked for.
+    explorer = Explorer(subject)
     while done < programs:
         many = min(CHUNK, programs - done)
         chunk_seed = given.seed + done // CHUNK
-        explorer = Explorer(subject, number=done)
         await explorer.explore(chunk_seed, programs=many, steps=given.steps)
         done += many
-        called += explorer.called
         took_s = clock.monotonic() - began
         sys.stdout.write(
-            f"\r{subject.factory.name}: {done} of {programs} programs, {called} calls, seed"
+            f"\r{subject.factory.name}: {done} of {programs} programs, {explorer.called} calls, seed"
             f" {chunk_seed}, {took_s:.0f} s, {done / max(took_s, 1e-9):.1f}/s "
         )
         sys.stdout.flush()

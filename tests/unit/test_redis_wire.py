@@ -1,0 +1,185 @@
+"""The protocol of Redis, what refusals mean, what servers say of themselves, and cursors."""
+
+from __future__ import annotations
+
+import pytest
+
+from stepwell.core.errors import InvalidArgument, StoreFull, StoreRefused, StoreUnavailable
+from stepwell.core.states import Durability
+from stepwell_drivers.redis.cursors import cursor_of, feed_cursor, feed_places, place_of
+from stepwell_drivers.redis.errors import Meaning, error_of, meaning_of
+from stepwell_drivers.redis.facts import Facts, check, info_of, promise, settings_of
+from stepwell_drivers.redis.resp import Malformed, Parser, Refusal, command
+from stepwell_drivers.redis.slots import owners_of
+from stepwell_drivers.redis.url import Address
+
+WIRE = (
+    b"+OK\r\n:-7\r\n$5\r\na\r\nbc\r\n$0\r\n\r\n$-1\r\n*-1\r\n*0\r\n"
+    b"*2\r\n*2\r\n:1\r\n$1\r\nx\r\n*1\r\n*0\r\n-MOVED 1 h:2\r\n:9\r\n"
+)
+REPLIES = [b"OK", -7, b"a\r\nbc", b"", None, None, [], [[1, b"x"], [[]]], "MOVED", 9]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, len(WIRE)])
+def test_replies_are_whole_however_the_bytes_come(size: int) -> None:
+    parser = Parser()
+    found = [
+        reply.code if isinstance(reply, Refusal) else reply
+        for at in range(0, len(WIRE), size)
+        for reply in parser.feed(WIRE[at : at + size])
+    ]
+    assert found == REPLIES
+
+
+@pytest.mark.parametrize("wire", [b"HTTP/1.1 400\r\n", b"$x\r\n", b"*a\r\n", b"\r\n:1\r\n"])
+def test_what_is_no_reply_is_told_from_one(wire: bytes) -> None:
+    with pytest.raises(Malformed):
+        Parser().feed(wire)
+
+
+def test_a_command_travels_with_its_lengths() -> None:
+    assert command("GET", b"\x00\r\n", 12) == b"*3\r\n$3\r\nGET\r\n$3\r\n\x00\r\n\r\n$2\r\n12\r\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "meaning"),
+    [
+        ("NOSCRIPT No matching script.", Meaning.NO_SCRIPT),
+        ("MOVED 3999 127.0.0.1:6381", Meaning.MOVED),
+        ("ASK 3999 127.0.0.1:6381", Meaning.ASK),
+        ("TRYAGAIN Multiple keys request during rehashing of slot", Meaning.LATER),
+        ("CLUSTERDOWN The cluster is down", Meaning.LATER),
+        ("LOADING Redis is loading the dataset in memory", Meaning.LATER),
+        ("BUSY Redis is busy running a script.", Meaning.LATER),
+        ("MISCONF Errors writing to the AOF file", Meaning.LATER),
+        ("READONLY You can't write against a read only replica.", Meaning.ELSEWHERE),
+        ("MASTERDOWN Link with MASTER is down", Meaning.ELSEWHERE),
+        ("OOM command not allowed when used memory > 'maxmemory'.", Meaning.FULL),
+        ("NOAUTH Authentication required.", Meaning.CLOSED),
+        ("WRONGPASS invalid username-password pair", Meaning.CLOSED),
+        ("NOPERM User x has no permissions", Meaning.CLOSED),
+        ("ERR unknown command", Meaning.WRONG),
+    ],
+)
+def test_each_refusal_has_a_meaning(text: str, meaning: Meaning) -> None:
+    refusal = Refusal(text)
+    assert meaning_of(refusal) is meaning
+    error = error_of(refusal, "host:1")
+    assert isinstance(error, StoreUnavailable)
+    assert isinstance(error, StoreFull) == (meaning is Meaning.FULL)
+    assert "host:1" in error.message
+
+
+def test_a_refusal_is_told_in_one_line_and_not_without_end() -> None:
+    words = error_of(Refusal("ERR a\r\nb\x00" + "x" * 5_000), "h").message
+    assert words.isprintable()
+    assert len(words) < 500
+
+
+# --- what servers say ---
+
+
+def facts(*, info: str = "", **settings: str) -> Facts:
+    text = f"redis_version:8.2.3\r\nrole:master\r\ncluster_enabled:0\r\n{info}"
+    told = {name.replace("_", "-"): value for name, value in settings.items()}
+    return Facts("h:1", info_of(text.encode()), told or None)
+
+
+ALWAYS = {"appendonly": "yes", "appendfsync": "always"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "wait", "durability"),
+    [
+        (ALWAYS, 0, Durability.POWER),
+        (ALWAYS, 1, Durability.NODE),
+        ({"appendonly": "yes", "appendfsync": "everysec"}, 0, Durability.VOLATILE),
+        ({"appendonly": "yes", "appendfsync": "everysec"}, 2, Durability.VOLATILE),
+        ({"appendonly": "yes", "appendfsync": "no"}, 0, Durability.VOLATILE),
+        ({"appendonly": "no", "appendfsync": "always"}, 0, Durability.VOLATILE),
+        ({}, 0, Durability.VOLATILE),
+    ],
+)
+def test_the_class_follows_from_the_settings(
+    settings: dict[str, str], wait: int, durability: Durability
+) -> None:
+    assert promise([facts(**settings)], wait=wait, word=None).durability is durability
+
+
+def test_a_cluster_promises_what_its_weakest_node_does() -> None:
+    servers = [facts(**ALWAYS), facts(appendonly="yes", appendfsync="everysec"), facts(**ALWAYS)]
+    assert promise(servers, wait=0, word=None).durability is Durability.VOLATILE
+
+
+def test_the_operators_word_counts_where_the_server_is_silent_and_only_there() -> None:
+    silent, telling = facts(), facts(appendonly="no")
+    assert promise([silent], wait=0, word=Durability.POWER).durability is Durability.POWER
+    assert promise([telling], wait=0, word=Durability.POWER).durability is Durability.VOLATILE
+
+
+@pytest.mark.parametrize(
+    ("found", "is_cluster", "words"),
+    [
+        (facts(info="redis_version:6.2.1"), False, "at least 7.0"),
+        (facts(info="valkey_version:7.2.5"), False, "at least 8.0"),
+        (facts(info="redis_mode:sentinel"), False, "sentinel"),
+        (facts(info="cluster_enabled:1"), False, "redis+cluster://"),
+        (facts(), True, "redis://"),
+        (facts(info="role:slave\r\nmaster_host:p\r\nmaster_port:7"), False, "its primary, p:7"),
+        (facts(maxmemory_policy="allkeys-lru"), False, "noeviction"),
+        (facts(info="maxmemory_policy:allkeys-lfu"), False, "noeviction"),
+    ],
+)
+def test_a_server_that_cant_be_used_is_refused(
+    found: Facts, *, is_cluster: bool, words: str
+) -> None:
+    with pytest.raises(StoreRefused) as caught:
+        check(found, is_cluster=is_cluster)
+    assert words in caught.value.message
+
+
+@pytest.mark.parametrize("policy", ["noeviction", "volatile-lru", "volatile-ttl"])
+def test_a_server_that_evicts_only_what_expires_is_taken(policy: str) -> None:
+    check(facts(maxmemory_policy=policy), is_cluster=False)
+
+
+def test_settings_come_in_pairs() -> None:
+    assert settings_of([b"appendonly", b"yes", b"maxmemory", b"0"])["appendonly"] == "yes"
+
+
+def test_a_node_without_a_host_is_the_one_that_was_asked() -> None:
+    reply = [[0, 1, [b"", 7001, b"id"]], [2, 2, [b"h", 7002, b"id"], [b"r", 7003, b"id"]]]
+    asked = Address("seed", 7000)
+    owners = owners_of(reply, asked)
+    assert owners == {0: Address("seed", 7001), 1: Address("seed", 7001), 2: Address("h", 7002)}
+
+
+# --- cursors ---
+
+
+def test_a_cursor_leads_back_to_its_place_in_its_list_alone() -> None:
+    cursor = cursor_of("t", b"\x00place\xff")
+    assert place_of(cursor, "t", bytes, b"") == b"\x00place\xff"
+    assert place_of("", "t", bytes, b"start") == b"start"
+    with pytest.raises(InvalidArgument):
+        place_of(cursor, "x", bytes, b"")
+    with pytest.raises(InvalidArgument):
+        place_of(cursor_of("t", 7), "t", bytes, b"")
+
+
+@pytest.mark.parametrize("cursor", ["x", "!", "a b", "\x00", "é", "AAAA", "x" * 10_000, "1.5"])
+def test_what_no_store_made_is_no_cursor(cursor: str) -> None:
+    with pytest.raises(InvalidArgument):
+        place_of(cursor, "t", int, 0)
+    with pytest.raises(InvalidArgument):
+        feed_places(cursor, "store", 4)
+
+
+def test_a_feed_cursor_holds_a_place_in_every_partition_and_fits_into_a_request() -> None:
+    places = [1_800_000_000_000_000 + at for at in range(63)] + [0]
+    cursor = feed_cursor("store", places)
+    assert len(cursor) < 1_000
+    assert feed_places(cursor, "store", 64) == places
+    for store, count in (("other", 64), ("store", 63)):
+        with pytest.raises(InvalidArgument):
+            feed_places(cursor, store, count)
