@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from urllib.parse import quote
 
 import pytest
@@ -20,7 +21,9 @@ from tests.backends.cluster import RedisCluster
 from tests.backends.proxy import Proxy
 from tests.backends.redis import Redis
 from tests.backends.shared import redis_cluster
+from tests.backends.tls import Certificates
 from tests.bad_days.postgres_world import (
+    PAUSE_S,
     SECRET,
     Chain,
     chains_are_whole,
@@ -56,6 +59,8 @@ async def growing(store: Store, chains: list[Chain]) -> AsyncIterator[None]:
     async def grow(chain: Chain) -> None:
         while not over.is_set():
             await chain.grow(store)
+            # A page holds all of a run's events in the end.
+            await asyncio.sleep(PAUSE_S)
 
     async with asyncio.TaskGroup() as group:
         for chain in chains:
@@ -95,6 +100,16 @@ async def test_a_server_that_wants_a_password_says_so(backends: None) -> None:
         assert "wants a password" in await refused(bare, StoreRefused)
         async with opened(f"redis://:{quote(SECRET, safe='')}@127.0.0.1:{server.port}") as store:
             assert (await store.describe()).durability is Durability.POWER
+
+
+async def test_a_server_behind_tls_is_asked_who_it_is(server: Redis, tmp_path: Path) -> None:
+    certificates = Certificates(tmp_path / "tls")
+    async with Proxy(server.port, certificates=certificates) as proxy:
+        url = f"rediss://127.0.0.1:{proxy.port}?prefix=tls"
+        async with opened(f"{url}&ssl_ca_certs={certificates.authority}") as store:
+            await Chain("secure").grow(store, 2)
+        assert "ssl_" in await refused(url, StoreUnavailable)
+        await refused(f"redis://127.0.0.1:{proxy.port}?timeout_ms=500", StoreUnavailable)
 
 
 async def test_nobody_at_the_address_is_unavailable(backends: None) -> None:

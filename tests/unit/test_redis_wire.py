@@ -5,10 +5,13 @@ from __future__ import annotations
 import pytest
 
 from stepwell.core.errors import InvalidArgument, StoreFull, StoreRefused, StoreUnavailable
+from stepwell.core.ports import Commit
 from stepwell.core.states import Durability
+from stepwell.testing.conformance import builders
 from stepwell_drivers.redis.cursors import cursor_of, feed_cursor, feed_places, place_of
 from stepwell_drivers.redis.errors import Meaning, error_of, meaning_of
 from stepwell_drivers.redis.facts import Facts, check, info_of, promise, settings_of
+from stepwell_drivers.redis.packing import pack
 from stepwell_drivers.redis.resp import Malformed, Parser, Refusal, command
 from stepwell_drivers.redis.slots import owners_of
 from stepwell_drivers.redis.url import Address
@@ -183,3 +186,22 @@ def test_a_feed_cursor_holds_a_place_in_every_partition_and_fits_into_a_request(
     for store, count in (("other", 64), ("store", 63)):
         with pytest.raises(InvalidArgument):
             feed_places(cursor, store, count)
+
+
+# --- what can't be kept ---
+
+
+@pytest.mark.parametrize(
+    "commit",
+    [
+        builders.born("\ud800"),
+        builders.born(commit_id="\ud800"),
+        builders.born(executions=[builders.ready("\ud800")]),
+        builders.step(builders.born(), reason="\ud800"),
+        builders.born(timers=[builders.timer(0, "\ud800")]),
+        builders.born(created_us=2**64),
+    ],
+)
+def test_what_no_store_can_keep_is_an_invalid_argument(commit: Commit) -> None:
+    with pytest.raises(InvalidArgument):
+        pack(commit)

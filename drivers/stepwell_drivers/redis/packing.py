@@ -14,7 +14,7 @@ from stepwell.core.model import Execution, Outcome
 from stepwell.core.ports import Commit, Lease
 from stepwell.core.states import ExecutionStatus, InputStatus
 from stepwell_drivers.redis.keys import SEPARATOR, escape, unescape
-from stepwell_drivers.redis.rows import outcome_rows, packed, run_row
+from stepwell_drivers.redis.rows import NOT_KEPT, encoded, not_kept, outcome_rows, run_row
 
 CHANGED_NAMES_MAX = 1_000
 """A commit that changed more rows doesn't name them: who is behind it reads everything."""
@@ -41,7 +41,7 @@ class Beside:
 
     def row(self, value: object) -> int:
         """Put a value there as bytes; return its number."""
-        self.rows.append(packed(value))
+        self.rows.append(encoded(value))
         return len(self.rows)
 
     def bytes(self, row: bytes) -> int:
@@ -56,10 +56,17 @@ def pack(commit: Commit) -> list[bytes]:
     Raises:
         InvalidArgument: something of it can't be kept.
     """
+    try:
+        return _pack(commit)
+    except NOT_KEPT as error:
+        raise not_kept(error) from None
+
+
+def _pack(commit: Commit) -> list[bytes]:
     beside = Beside()
     row = beside.row
     tenant_id = commit.tenant_id
-    size = len(commit.commit_id.encode("utf-8", "surrogatepass"))
+    size = len(commit.commit_id.encode())
     array: list[Any] = [
         commit.version,
         f"{size}:{commit.commit_id}",
@@ -87,7 +94,7 @@ def pack(commit: Commit) -> list[bytes]:
         _birth(commit),
     ]
     array.append(len(beside.rows))
-    return [packed(array), *beside.rows]
+    return [encoded(array), *beside.rows]
 
 
 def _changed(commit: Commit) -> Any:

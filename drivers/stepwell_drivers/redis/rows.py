@@ -39,7 +39,7 @@ _LEASE_AT = SEQ_CHARS + 7
 Holder = Callable[[str], tuple[str, str]]
 """Worker and instance of a lease's entry in the index."""
 
-_encode = msgspec.msgpack.Encoder().encode
+encoded = msgspec.msgpack.Encoder().encode
 _NO_SPEC = RunSpec(tenant_id="", run_id="")
 _NO_SESSION = Session()
 
@@ -60,22 +60,30 @@ _spec = msgspec.msgpack.Decoder(RunSpec).decode
 _task = msgspec.msgpack.Decoder(Task).decode
 
 
+NOT_KEPT = (UnicodeEncodeError, OverflowError, TypeError)
+"""What `encoded` raises of a value that can't be kept."""
+
+
+def not_kept(error: Exception) -> InvalidArgument:
+    """Return what is said of it: half a surrogate pair, or an integer beyond 64 bits."""
+    return InvalidArgument(f"a value can't be kept as it is: {type(error).__name__}")
+
+
 def packed(value: Any) -> bytes:
     """Return a value as bytes.
 
     Raises:
-        InvalidArgument: it can't be kept: half a surrogate pair, or an integer beyond 64 bits.
+        InvalidArgument: it can't be kept.
     """
     try:
-        return _encode(value)
-    except (UnicodeEncodeError, OverflowError, TypeError) as error:
-        words = f"a value can't be kept as it is: {type(error).__name__}"
-        raise InvalidArgument(words) from None
+        return encoded(value)
+    except NOT_KEPT as error:
+        raise not_kept(error) from None
 
 
 def run_row(run: Run) -> bytes:
     """Return what moves of a run; what it was started with is kept once."""
-    return packed(replace(run, spec=_NO_SPEC))
+    return encoded(replace(run, spec=_NO_SPEC))
 
 
 def run_of(row: bytes, spec: bytes) -> Run:
@@ -125,8 +133,8 @@ def input_of(row: bytes) -> InputRequest:
 def outcome_rows(outcome: Outcome) -> tuple[bytes, bytes | None]:
     """Return an outcome without its bytes, and its bytes (None: it has none)."""
     if outcome.result is None:
-        return packed(outcome), None
-    return packed(replace(outcome, result=None)), packed(outcome.result)
+        return encoded(outcome), None
+    return encoded(replace(outcome, result=None)), encoded(outcome.result)
 
 
 def outcome_of(row: bytes, result: bytes | None) -> Outcome:

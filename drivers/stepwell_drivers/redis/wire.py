@@ -9,6 +9,7 @@ whether nothing was done, or whether it can't be known.
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections import deque
 from collections.abc import Callable
 
@@ -172,6 +173,10 @@ async def connect(
                 raise
     except TimeoutError:
         words = f"no Redis answers at {address.name}"
+        raise Lost(words, sent=False) from None
+    except ssl.SSLError as error:
+        why = getattr(error, "verify_message", "") or error.reason or "no handshake"
+        words = f"TLS with the Redis at {address.name} fails: {why}; look at the ssl_… parameters"
         raise Lost(words, sent=False) from None
     except OSError as error:
         words = (

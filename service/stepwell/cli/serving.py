@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from importlib import import_module
+from typing import Any, cast
 
 from stepwell.cli import signals
 from stepwell.cli.exits import CliError, Exit
@@ -42,7 +43,8 @@ def serve(wanted: Settings, make: Callable[[Settings], Server], kind: str) -> in
     logs.configure(wanted.log)
     _calm_the_collector()
     try:
-        asyncio.run(_serve(wanted, make, kind))
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            runner.run(_serve(wanted, make, kind))
     except SettingsRefused as error:
         raise CliError(str(error)) from error
     except StoreError as error:
@@ -59,6 +61,15 @@ def _calm_the_collector() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """Return uvloop's where the extra is installed; None: asyncio's own."""
+    try:
+        uvloop = import_module("uvloop")
+    except ModuleNotFoundError:
+        return None
+    return cast("Callable[[], asyncio.AbstractEventLoop]", uvloop.new_event_loop)
 
 
 async def _serve(wanted: Settings, make: Callable[[Settings], Server], kind: str) -> None:
