@@ -8,12 +8,12 @@ import os
 import tempfile
 from pathlib import Path
 
-from bench import parked, scenarios
+from bench import parked, replicas, scenarios
 from bench.backends import NAMES, Backend, opened
 from bench.limits import fsync_per_second
 from stepwell_client import Task
 
-SCENARIOS = ("steps", "growth", "resume", "parked")
+SCENARIOS = ("steps", "growth", "resume", "parked", "replicas")
 WIDE = "64 runs of 50 steps each"
 
 
@@ -59,6 +59,9 @@ async def main() -> None:
                     say("\nDo parked runs cost those that move?")
                     with backend.fresh() as (place, own):
                         await parked.parked(place, own, say, most=options.parked)
+                if "replicas" in only and name in replicas.SHARED:
+                    say("\nOne run on three replicas, and on one")
+                    await replicas.compare(name, say)
     _compare(speeds)
 
 

@@ -51,7 +51,8 @@ class Backend:
             yield place, folder
             return
         apart = folder / "store"
-        apart.mkdir()
+        # It refuses to mint a token where others could read it.
+        apart.mkdir(mode=0o700)
         store = StoreProcess(place.url, apart)
         try:
             yield place._replace(url=f"grpc://{store.target}?token_file={store.token}"), folder

@@ -209,8 +209,8 @@ _IMAGE = {
 }
 
 
-_EXTRAS = ("", "postgres", "redis")
-"""Every store that the image's documentation names can be opened in it."""
+_EXTRAS = ("", "postgres", "redis", "uvloop")
+"""Every store that the documents name can be opened in the image, and it runs on uvloop."""
 
 
 def _holds(marker: Marker) -> bool:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import TypeVar
 
 import pytest
@@ -18,11 +17,10 @@ from stepwell.core.errors import (
 )
 from stepwell.core.inputs import Begin, Cancel, Completed, Failed, Pause, Resume
 from stepwell.core.model import Payload, RetryPolicy, TaskSpec
-from stepwell.core.ports import Commit, CommitResult, Store
+from stepwell.core.ports import Commit, CommitResult
 from stepwell.core.states import Effect, ExecutionStatus, RunStatus
 from stepwell.executor import Heartbeat, Held
 from stepwell.testing.faults import FaultyStore
-from stepwell.testing.proxy import StoreProxy
 from tests.unit.executor_world import (
     RUN,
     TENANT,
@@ -44,24 +42,6 @@ T = TypeVar("T")
 async def world() -> AsyncIterator[ExecutorWorld]:
     async with executor_world() as world:
         yield world
-
-
-class Counting(StoreProxy):
-    """A store that counts its calls."""
-
-    def __init__(self, inner: Store) -> None:
-        super().__init__(inner)
-        self.calls: Counter[str] = Counter()
-
-    async def _call(self, method: str, call: Callable[[], Awaitable[T]]) -> T:
-        self.calls[method] += 1
-        return await call()
-
-
-async def turns() -> None:
-    """Let everything that can go on without time go on."""
-    for _ in range(50):
-        await asyncio.sleep(0)
 
 
 async def test_a_run_goes_from_start_to_end(world: ExecutorWorld) -> None:
@@ -360,103 +340,6 @@ async def test_a_store_that_did_nothing_is_told_and_the_outcome_can_be_sent_agai
         await worker.deliver(assignment)
     store.refusing = False
     assert (await worker.deliver(assignment)).status == "ACCEPTED"
-
-
-async def test_two_replicas_share_a_run_and_the_one_that_lost_a_race_reloads(
-    world: ExecutorWorld,
-) -> None:
-    first, second = world.executor(), world.executor()
-    one, two = FakeWorker(first, worker_id="one"), FakeWorker(second, worker_id="two")
-    await one.attach(credits=10)
-    await world.start(first, [TaskSpec(task_id=f"t{n}") for n in range(4)])
-    held = [await one.next() for _ in range(4)]
-    await two.attach(credits=10)
-    replies = await asyncio.gather(
-        *(first.deliver(TENANT, RUN, delivery(a)) for a in held[:2]),
-        *(second.deliver(TENANT, RUN, delivery(a)) for a in held[2:]),
-    )
-    assert [reply.status for reply in replies] == ["ACCEPTED"] * 4
-    assert await world.status() is RunStatus.SUCCEEDED
-
-
-async def test_what_one_replica_made_ready_a_worker_of_another_takes(
-    world: ExecutorWorld,
-) -> None:
-    first, second = world.executor(), world.executor()
-    worker = FakeWorker(second)
-    await worker.attach()
-    await world.start(first, chain("a"))
-    # It has claimed in vain before, so a hint alone makes it wait for a moment.
-    world.runtime.advance(20)
-    assert (await worker.next()).execution.task_id == "a"
-
-
-async def test_a_replica_s_own_commits_cause_no_claims(world: ExecutorWorld) -> None:
-    store = Counting(world.store)
-    executor = world.executor(store)
-    worker = FakeWorker(executor)
-    await worker.attach(credits=5)
-    await world.start(executor, chain("a", "b", "c", "d"))
-    await worker.deliver(await worker.next())
-    second = await worker.next()
-    await turns()
-    before = store.calls["claim"]
-    await worker.deliver(second)
-    await worker.deliver(await worker.next())
-    await turns()
-    world.runtime.advance(25)
-    await turns()
-    assert store.calls["claim"] == before
-
-
-async def test_hints_alone_cause_no_storm_of_claims(world: ExecutorWorld) -> None:
-    store = Counting(world.store)
-    world.executor(store)
-    busy = world.executor()
-    worker = FakeWorker(busy)
-    await worker.attach()
-    await until(lambda: store.calls["claim"] == 1)
-    await world.start(busy, chain(*(f"t{n}" for n in range(30))))
-    await worker.do_all(world.store)
-    assert store.calls["claim"] <= 2
-    world.runtime.advance(20)
-    await until(lambda: store.calls["claim"] >= 2)
-
-
-async def test_what_a_hint_told_is_read_before_anything_is_decided(world: ExecutorWorld) -> None:
-    first, second = world.executor(), world.executor()
-    mine, theirs = FakeWorker(first, worker_id="mine"), FakeWorker(second, worker_id="theirs")
-    await mine.attach()
-    await theirs.attach()
-    await world.start(first, [TaskSpec(task_id="a"), TaskSpec(task_id="b")])
-    at_first = await mine.next()
-    world.runtime.advance(20)
-    at_second = await theirs.next()
-    await theirs.deliver(at_second)
-    await mine.deliver(at_first)
-    assert await world.status() is RunStatus.SUCCEEDED
-    assert first.stats["caught_up"] == 1
-    assert first.stats.get("commits_conflict", 0) == 0
-
-
-async def test_who_won_a_commit_on_a_shared_run_leaves_the_next_one_to_the_others(
-    world: ExecutorWorld,
-) -> None:
-    first, second = world.executor(), world.executor()
-    mine, theirs = FakeWorker(first, worker_id="mine"), FakeWorker(second, worker_id="theirs")
-    await mine.attach(credits=3)
-    await theirs.attach()
-    await world.start(first, [TaskSpec(task_id=f"t{n}") for n in range(6)], max_parallel=6)
-    held = [await mine.next() for _ in range(3)]
-    world.runtime.advance(20)
-    await theirs.deliver(await theirs.next())
-    # The first outcome is decided at once; what follows waits for the others to have had a turn.
-    await mine.deliver(held[0])
-    waiting = asyncio.ensure_future(mine.deliver(held[1]))
-    await turns()
-    assert not waiting.done()
-    world.runtime.advance(100)
-    await waiting
 
 
 async def test_eager_leases_overtake_older_steps_only_for_a_moment(world: ExecutorWorld) -> None:

@@ -46,9 +46,10 @@ from stepwell.executor.runs import RunKey, Runs
 
 log = structlog.get_logger(__name__)
 
-HINTED_CLAIMS_SECONDS_MIN = 0.02
-"""After a claim that found nothing, hints alone cause no other one for so long: where several replicas
-work on a run, each commit of one is a hint to all."""
+HINT_PAUSE_SECONDS = 0.01
+"""After a claim that found nothing, hints alone cause no other one for so long, and after each more for
+twice as long: where several replicas work on a run, each commit of one is a hint to all."""
+HINT_PAUSE_SECONDS_MAX = 0.08
 
 
 class Timing(NamedTuple):
@@ -119,6 +120,7 @@ class Dispatcher:
         self._trouble = ""
         self._hinted = False
         self._hints_count_from = 0.0
+        self._hint_pause_s = HINT_PAUSE_SECONDS
 
     # --- workers ----------------------------------------------------------------------------------
 
@@ -328,8 +330,7 @@ class Dispatcher:
             return 0
         for due in claimed.due:
             self._post((due.tenant_id, due.run_id), _due_input(due))
-        if not claimed.due and not any(claimed.ready):
-            self._hints_count_from = self._runtime.monotonic() + HINTED_CLAIMS_SECONDS_MIN
+        self._pace_hints(found=bool(claimed.due) or any(claimed.ready))
         more = False
         for (want, sessions), steps in zip(groups, claimed.ready, strict=True):
             full = len(steps) >= want.limit
@@ -343,6 +344,13 @@ class Dispatcher:
             return 0
         poll_ms = self._timing.poll_ms
         return poll_ms if claimed.next_due_ms < 0 else min(poll_ms, max(1, claimed.next_due_ms))
+
+    def _pace_hints(self, *, found: bool) -> None:
+        if found:
+            self._hint_pause_s = HINT_PAUSE_SECONDS
+            return
+        self._hints_count_from = self._runtime.monotonic() + self._hint_pause_s
+        self._hint_pause_s = min(2 * self._hint_pause_s, HINT_PAUSE_SECONDS_MAX)
 
     def _note_backlog(self, want: Want, *, full: bool) -> None:
         for name in want.queues:

@@ -1,13 +1,10 @@
 """How fast one run goes on three replicas, against the same run and the same workers on one.
 
-    python -m tests.replicas.speed --store grpc
-
-`compare` is for the bench: it starts plain servers, without diaries, and says what each came to.
+The stores are those of the tests of replicas; the servers are plain ones.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import re
 import tempfile
@@ -22,6 +19,8 @@ from stepwell_client import Client, Plan, RunStatus, Task
 from tests.replicas.programs import Program, wait_for
 from tests.replicas.stores import STORES
 
+SHARED = {"postgres": "postgres", "cluster": "redis_cluster", "grpc:sqlite": "grpc"}
+"""What the tests call the stores that several servers can share."""
 WORKERS = 3
 CONCURRENCY = 16
 TASKS = 500
@@ -128,24 +127,14 @@ def _counts(servers: list[Program]) -> Counter[str]:
     return counts
 
 
-async def compare(kind: str, say: Callable[[str], None]) -> float:
+async def compare(store: str, say: Callable[[str], None]) -> float:
     """Print both figures; return three replicas' throughput by one's."""
     found: list[Speed] = []
     for replicas in (1, 3):
         with tempfile.TemporaryDirectory(prefix="stepwell-speed-") as folder:
-            found.append(await measure(kind, Path(folder), replicas))
+            found.append(await measure(SHARED[store], Path(folder), replicas))
             say(found[-1].line())
     one, three = found
     ratio = three.steps_per_second / one.steps_per_second
     say(f"one run of {TASKS} tasks on 3 replicas: {ratio:.2f} of the throughput on one")
     return ratio
-
-
-def _say(text: str) -> None:
-    print(text, flush=True)
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--store", default="grpc", choices=sorted(STORES))
-    asyncio.run(compare(parser.parse_args().store, _say))
