@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -385,7 +386,7 @@ def test_help_is_plain_and_every_command_has_an_example(tmp_path: Path) -> None:
     top = type_in("--help").out
     assert type_in().out == top
     for name, sentence in app.COMMANDS.items():
-        assert f"{name:<8}{sentence}" in top
+        assert re.search(rf"^  {name} +{re.escape(sentence)}$", top, re.MULTILINE), name
         text = " ".join(type_in(name, "--help").out.split())
         assert sentence in text
         assert f"Example: stepwell {name}" in text

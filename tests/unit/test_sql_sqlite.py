@@ -22,16 +22,7 @@ from stepwell.core.states import Verdict
 from stepwell.runtime import SystemRuntime
 from stepwell.testing.conformance import ask
 from stepwell.testing.conformance import builders as b
-from stepwell_drivers.sql import (
-    batch,
-    claims,
-    commits,
-    pages,
-    reads,
-    step_rows,
-    stored,
-    writes,
-)
+from stepwell_drivers.sql import batch, claims, commits, pages, reads, step_rows, stored, writes
 from stepwell_drivers.sql.sqlite import open_store, writer
 from stepwell_drivers.sql.sqlite.engine import raw, reading_engine
 from stepwell_drivers.sql.sqlite.url import parse
