@@ -476,3 +476,25 @@ async def test_a_claim_costs_the_same_however_many_runs_are_parked(place: Place)
     await beside.close()
     # The trees of the indexes grow by a level.
     assert many <= 2 * few + 50, (few, many)
+
+
+LISTED = """
+SELECT coalesce(sum(idx_tup_read), 0)::bigint FROM pg_stat_user_indexes
+WHERE schemaname = current_schema() AND indexrelname LIKE 'runs_by_%'
+"""
+
+
+async def test_a_run_is_found_by_its_key_while_nothing_is_known_of_the_table(place: Place) -> None:
+    store = await place.open(pool_size="2")
+    beside = await place.beside()
+    names = [f"run-{at}" for at in range(60)]
+    for start in range(0, len(names), 20):
+        await ask.must(store, *[b.born(name) for name in names[start : start + 20]])
+    for name in names:
+        assert await store.get_run(b.TENANT, name) is not None
+    for part in (store._readers, store._writer):
+        holder: Any = part
+        async with holder._links.one() as link:
+            await link.driver_connection.execute("SELECT pg_stat_force_next_flush()")
+    assert await beside.fetchval(LISTED) == 0
+    await beside.close()

@@ -60,6 +60,13 @@ def hidden(values: Sequence[Any]) -> Sequence[Any]:
     ]
 
 
+def hidden_json(values: list[Any]) -> list[Any]:
+    """Return JSON texts, and None where there is none, as JSONB can hold them."""
+    if r"\u000" not in "".join([value for value in values if value is not None]):
+        return values
+    return [None if value is None else hide_json(value) for value in values]
+
+
 def _hidden_list(values: list[Any]) -> list[Any]:
     if not values or type(values[0]) is int or type(values[0]) is bytes:
         return values

@@ -15,6 +15,7 @@ import msgspec
 from sqlalchemy import (
     BigInteger,
     BindParameter,
+    ColumnElement,
     Table,
     bindparam,
     func,
@@ -69,22 +70,24 @@ _in_order = (schema.tasks.c.revision, schema.tasks.c.position, schema.tasks.c.ta
 _after = tuple_(bindparam("revision"), bindparam("position"), bindparam("task_id"))
 _tasks = Query(
     columns_of(schema.tasks, ("position", *run_rows.TASK_READ))
-    .where(tuple_(*_in_order) > _after)
+    .where(schema.listed(schema.tasks), tuple_(*_in_order) > _after)
     .order_by(*_in_order)
     .limit(bindparam("many"))
 )
 
 
-def _after_seq(table: Table, names: Sequence[str], **also: str) -> Query:
+def _after_seq(
+    table: Table, names: Sequence[str], *where: ColumnElement[bool], **also: str
+) -> Query:
     """Select one run's rows in the order in which they were written."""
-    statement = columns_of(table, names).where(table.c.seq > bindparam("after"))
+    statement = columns_of(table, names).where(*where, table.c.seq > bindparam("after"))
     for column, parameter in also.items():
         statement = statement.where(table.c[column] == bindparam(parameter))
     return Query(statement.order_by(table.c.seq).limit(bindparam("many")))
 
 
 _EXECUTION = ("seq", *step_rows.EXECUTION_READ)
-_executions = _after_seq(schema.executions, _EXECUTION)
+_executions = _after_seq(schema.executions, _EXECUTION, schema.listed(schema.executions))
 # A sum is no column: else SQLite walks the run's executions in order and looks for the task's among them.
 _born = schema.executions.c.seq + literal_column("0", BigInteger())
 _executions_of = Query(
@@ -250,7 +253,9 @@ def _matching(dialect: Dialect, shape: _Shape) -> Query:
     runs = schema.runs.c
     columns = [schema.runs.c[name] for name in ("seq", *run_rows.RUN_READ)]
     statement = select(*columns).where(
-        runs.tenant_id == bindparam("tenant_id"), runs.seq < bindparam("before")
+        schema.listed(schema.runs),
+        runs.tenant_id == bindparam("tenant_id"),
+        runs.seq < bindparam("before"),
     )
     for name in shape.exact:
         statement = statement.where(runs[name] == bindparam(name))
@@ -285,7 +290,7 @@ _settled = (
     )
 ).order_by(_commits.xid, _commits.seq)
 _settled_feed = Query(_settled)
-_settled_feed_of_tenant = Query(_settled.where(_of_tenant))
+_settled_feed_of_tenant = Query(_settled.where(_of_tenant, schema.listed(schema.commits)))
 _settled_end = Query(select(_horizon - 1, literal_column(str(2**62), BigInteger())))
 
 

@@ -71,7 +71,11 @@ _plan = Query(
     columns_of(schema.plans, run_rows.PLAN).where(schema.plans.c.revision == bindparam("revision"))
 )
 _ORDERED = (schema.tasks.c.revision, schema.tasks.c.position, schema.tasks.c.task_id)
-_tasks = Query(columns_of(schema.tasks, run_rows.TASK_READ).order_by(*_ORDERED))
+_tasks = Query(
+    columns_of(schema.tasks, run_rows.TASK_READ)
+    .where(schema.listed(schema.tasks))
+    .order_by(*_ORDERED)
+)
 _open_executions = Query(
     columns_of(schema.executions, ("seq", *step_rows.EXECUTION_READ)).where(
         schema.executions.c.status.in_(_OPEN_ONES)
@@ -82,6 +86,7 @@ _leases_of = Query(
     select(
         *[schema.leases.c[name] for name in ("run_id", "execution_id", "token", "instance_id")]
     ).where(
+        schema.listed(schema.leases),
         schema.leases.c.tenant_id == bindparam("tenant_id"),
         schema.leases.c.worker_id == bindparam("worker_id"),
     )
@@ -186,7 +191,8 @@ def load(connection: Link, tenant_id: str, run_id: str, since: int, clock: Clock
         wanted = [(*names, name) for name in delta.inputs]
         inputs = _by_seq(_pick_inputs.run(connection, wanted))
     holder_of = {row[0]: row[1:] for row in holders}
-    requests = _requests.run(connection, **key, since=since)
+    asked = delta is None or delta.has_requests
+    requests = _requests.run(connection, **key, since=since) if asked else []
     return Loaded(
         run=run,
         plans=tuple(sorted((run_rows.plan_of(row) for row in plans), key=lambda p: p.revision)),
@@ -209,6 +215,7 @@ class _Delta(Struct):
     tasks: dict[str, None]
     executions: dict[tuple[str, str], None]
     inputs: dict[str, None]
+    has_requests: bool = False
 
 
 def _delta(connection: Link, key: dict[str, str], since: int) -> _Delta | None:
@@ -226,6 +233,7 @@ def _delta(connection: Link, key: dict[str, str], since: int) -> _Delta | None:
         delta.tasks.update(dict.fromkeys(changed.tasks))
         delta.executions.update(dict.fromkeys(changed.executions))
         delta.inputs.update(dict.fromkeys(changed.inputs))
+        delta.has_requests = delta.has_requests or changed.request
     return delta
 
 

@@ -39,6 +39,7 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.types import BigInteger, LargeBinary, Text, TypeEngine
 
 from stepwell_drivers.sql import dialect as differences
+from stepwell_drivers.sql import nul
 from stepwell_drivers.sql.columns import Values
 from stepwell_drivers.sql.dialect import Link, is_postgres
 
@@ -139,7 +140,8 @@ def _array_of(name: str, kind: TypeEngine[Any]) -> ColumnElement[Any]:
         return bindparam(name, type_=ARRAY(LargeBinary()))
     own = kind.dialect_impl(_POSTGRES)
     if isinstance(own, JSONB):
-        return bindparam(name, type_=ARRAY(JSONB()))
+        # As texts: asyncpg knows those by itself, and asks nobody how to write each.
+        return cast_to(bindparam(name, type_=ARRAY(Text())), ARRAY(JSONB()))
     return bindparam(name, type_=ARRAY(JSON() if isinstance(own, JSON) else Text()))
 
 
@@ -172,12 +174,21 @@ def _is_one_of(
 class _Write:
     """A statement that changes rows and answers with how many."""
 
-    def __init__(self, width: int) -> None:
-        self.compiled = _Compiled(width, self.build)
+    def __init__(self, table: Table, columns: Sequence[str]) -> None:
+        self.compiled = _Compiled(len(columns), self.build)
+        kinds = [table.c[name].type.dialect_impl(_POSTGRES) for name in columns]
+        self._json = [at for at, kind in enumerate(kinds) if isinstance(kind, JSONB)]
 
     def run(self, connection: Link, rows: Sequence[Values]) -> int:
         """Write the rows, each key once; return how many were changed."""
         return together(connection, [(self, rows)])[0]
+
+    def arrays(self, rows: Sequence[Values]) -> list[Any]:
+        """Return the rows' columns as Postgres takes them."""
+        columns = arrays(rows)
+        for at in self._json:
+            columns[at] = nul.hidden_json(columns[at])
+        return columns
 
     def build(self, dialect: Dialect, size: int, prefix: str = "") -> Any:
         """Return the statement for so many rows."""
@@ -197,7 +208,7 @@ class Insert(_Write):
     ) -> None:
         self._table, self._columns = table, columns
         self._key, self._replaced = key, replaced
-        super().__init__(len(columns))
+        super().__init__(table, columns)
 
     def build(self, dialect: Dialect, size: int, prefix: str = "") -> Any:
         statement: Any = differences.insert(dialect, self._table)
@@ -224,7 +235,7 @@ class Update(_Write):
 
     def __init__(self, table: Table, key: Sequence[str], moving: Sequence[str]) -> None:
         self._table, self._key, self._moving = table, key, moving
-        super().__init__(len(key) + len(moving))
+        super().__init__(table, (*key, *moving))
 
     def build(self, dialect: Dialect, size: int, prefix: str = "") -> Any:
         names = (*self._key, *self._moving)
@@ -238,7 +249,7 @@ class Delete(_Write):
 
     def __init__(self, table: Table, key: Sequence[str]) -> None:
         self._table, self._key = table, key
-        super().__init__(len(key))
+        super().__init__(table, key)
 
     def build(self, dialect: Dialect, size: int, prefix: str = "") -> Any:
         return delete(self._table).where(*_is_one_of(dialect, self._table, self._key, size, prefix))
@@ -295,7 +306,7 @@ def together(connection: Link, writes: Sequence[tuple[_Write, Sequence[Values]]]
     parts = tuple(write for _, write, _ in asked)
     if parts not in _texts:
         _texts[parts] = _one_of(parts, connection.dialect)
-    values = [array for _, _, rows in asked for array in arrays(rows)]
+    values = [array for _, write, rows in asked for array in write.arrays(rows)]
     (found,), _ = differences.execute(connection, _texts[parts], values)
     for (at, _, _), count in zip(asked, found, strict=True):
         counts[at] = count

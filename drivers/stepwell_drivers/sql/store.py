@@ -82,6 +82,12 @@ class Reading(Protocol):
         """Run it within one snapshot, and return what it returns."""
         ...
 
+    async def ask(
+        self, read: Callable[Concatenate[Link, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Run what is one statement, hence one snapshot by itself."""
+        ...
+
 
 class SqlStore:
     """One open store, whichever database it is in."""
@@ -142,6 +148,15 @@ class SqlStore:
         self._check()
         return await self._readers.run(read, *args, **kwargs)
 
+    async def _ask(
+        self,
+        read: Callable[Concatenate[Link, P], T],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
+        self._check()
+        return await self._readers.ask(read, *args, **kwargs)
+
     # --- writing ---
 
     async def commit(self, commits: Sequence[Commit]) -> Sequence[CommitResult]:
@@ -173,7 +188,7 @@ class SqlStore:
     # --- reading ---
 
     async def get_run(self, tenant_id: str, run_id: str) -> Run | None:
-        return await self._read(reads.get_run, tenant_id, run_id)
+        return await self._ask(reads.get_run, tenant_id, run_id)
 
     async def load(self, tenant_id: str, run_id: str, *, since: int = 0) -> Loaded | None:
         return await self._read(reads.load, tenant_id, run_id, since, self._clock)
@@ -186,10 +201,10 @@ class SqlStore:
     async def read_outcomes(
         self, tenant_id: str, run_id: str, execution_ids: Sequence[str]
     ) -> Sequence[Outcome]:
-        return await self._read(reads.read_outcomes, tenant_id, run_id, execution_ids)
+        return await self._ask(reads.read_outcomes, tenant_id, run_id, execution_ids)
 
     async def read_plan(self, tenant_id: str, run_id: str, revision: int) -> Plan | None:
-        return await self._read(reads.read_plan, tenant_id, run_id, revision)
+        return await self._ask(reads.read_plan, tenant_id, run_id, revision)
 
     async def read_events(
         self, tenant_id: str, run_id: str, *, after: int, limit: int
@@ -232,7 +247,7 @@ class SqlStore:
         return await self._read(pages.list_presence, tenant_id, self._clock)
 
     async def list_leases(self, tenant_id: str, worker_id: str) -> Sequence[WorkerLease]:
-        return await self._read(reads.list_leases, tenant_id, worker_id)
+        return await self._ask(reads.list_leases, tenant_id, worker_id)
 
     async def feed(self, *, tenant_id: str = "", cursor: str = "", limit: int = 1_000) -> FeedPage:
         return await self._read(pages.feed, self._info.store_id, tenant_id, cursor, limit)

@@ -58,7 +58,8 @@ class PostgresLink:
         """Whether it has done anything yet: it may have died since, without anybody's notice."""
         self._plans_s = PLANS_S
         self._plans_until: float | None = None
-        self._replan = False
+        self.replan = False
+        """Whether the next transaction begins by forgetting the plans."""
         self._prefix = prefix
 
     @property
@@ -82,11 +83,11 @@ class PostgresLink:
         elif now >= self._plans_until:
             self._plans_s = min(2 * self._plans_s, PLANS_S_MAX)
             self._plans_until = now + self._plans_s
-            self._replan = True
+            self.replan = True
 
     async def begin(self, how: str) -> None:
         """Begin a transaction, in one journey."""
-        again, self._replan = ("; DISCARD PLANS" if self._replan else ""), False
+        again, self.replan = ("; DISCARD PLANS" if self.replan else ""), False
         await self.driver_connection.execute(how + self._prefix + again)
 
     async def end(self, how: str) -> None:

@@ -40,6 +40,12 @@ class Readers:
         """Run a read and return what it returns."""
         return await self.transact(READ, read, *args, **kwargs)
 
+    async def ask(
+        self, read: Callable[Concatenate[Link, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Run a read that is one statement: it needs no transaction around it, which were two journeys."""
+        return await self.transact(READ if self._links.pooler else "", read, *args, **kwargs)
+
     async def take(
         self, claim: Callable[Concatenate[Link, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
@@ -69,7 +75,7 @@ class Readers:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
-        """Do it in a transaction that begins so."""
+        """Do it in a transaction that begins so; without a word: in none."""
 
         async def tries() -> T:
             for left in reversed(range(TRIES_MAX)):
@@ -93,10 +99,13 @@ class Readers:
         async with self._links.one() as link:
             stale = link.used
             try:
-                await link.begin(how)
-                stale = False
+                alone = not how and not link.replan
+                if not alone:
+                    await link.begin(how or READ)
+                    stale = False
                 answer = await greenlet_spawn(work, link)
-                await link.end("COMMIT")
+                if not alone:
+                    await link.end("COMMIT")
             except BaseException as error:
                 if await take_back(link, error):
                     self._links.drop_idle()

@@ -135,6 +135,7 @@ def _last_us(connection: Connection) -> int:
 
 
 def refusal(place: SqliteUrl, error: DBAPIError | sqlite3.Error) -> StoreRefused | StoreUnavailable:
+    """Return what to tell who opens the file."""
     raw = error.orig if isinstance(error, DBAPIError) else error
     code = int(getattr(raw, "sqlite_errorcode", 0)) & 0xFF
     name = repr(str(place.path))

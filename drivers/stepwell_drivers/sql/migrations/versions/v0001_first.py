@@ -94,6 +94,11 @@ _CHANGING: dict[str, Any] = {
 }
 
 
+# Postgres takes any index for rows of a table that it knows nothing of yet, one that lists a tenant as soon
+# as the key: so those that list may be taken only by who says this.
+_LISTED: dict[str, Any] = {"postgresql_where": text("tenant_id >= ''")}
+
+
 def _held(table: str) -> Index:
     """Postgres: what a claim returned is held in its row, for every replica. SQLite's one process knows."""
     where = text("held_until_us > 0")
@@ -124,9 +129,9 @@ runs = Table(
     *_numbers("step_timeout_ms", "start_delay_ms", "parent_version"),
     *_words("parent_run_id", "request_fingerprint"),
     UniqueConstraint("tenant_id", "run_id"),
-    Index("runs_by_birth", "tenant_id", "seq"),
-    Index("runs_by_status", "tenant_id", "status", "seq"),
-    Index("runs_by_pipeline", "tenant_id", "pipeline_id", "seq"),
+    Index("runs_by_birth", "tenant_id", "seq", **_LISTED),
+    Index("runs_by_status", "tenant_id", "status", "seq", **_LISTED),
+    Index("runs_by_pipeline", "tenant_id", "pipeline_id", "seq", **_LISTED),
     **_CHANGING,
 )
 
@@ -164,7 +169,11 @@ tasks = Table(
     *_json("depends_on", "retry"),
     *_words("prompt"),
     PrimaryKeyConstraint("tenant_id", "run_id", "task_id"),
-    Index("tasks_in_order", "tenant_id", "run_id", "revision", "position", "task_id"),
+    Index(
+        *("tasks_in_order", "tenant_id", "run_id"),
+        *("revision", "position", "task_id"),
+        **_LISTED,
+    ),
     **_CHANGING,
 )
 
@@ -179,7 +188,7 @@ executions = Table(
     *_json("failure", "usage"),
     # An execution is of one task for ever: so its key serves those who ask by task, too.
     UniqueConstraint("tenant_id", "run_id", "task_id", "execution_id"),
-    Index("executions_in_order", "tenant_id", "run_id", "seq"),
+    Index("executions_in_order", "tenant_id", "run_id", "seq", **_LISTED),
     Index(
         "executions_open",
         "tenant_id",
@@ -206,10 +215,9 @@ executions = Table(
 outcomes = Table(
     "outcomes",
     metadata,
-    _seq(),
     *_words("tenant_id", "run_id", "execution_id", "backend", "session_id", "prompt", "response"),
     *_bytes("result"),
-    UniqueConstraint("tenant_id", "run_id", "execution_id"),
+    PrimaryKeyConstraint("tenant_id", "run_id", "execution_id"),
 )
 
 leases = Table(
@@ -224,7 +232,8 @@ leases = Table(
     Index(
         *("leases_of_worker", "tenant_id", "worker_id"),
         *("run_id", "execution_id", "token", "instance_id"),
-    ),
+    ).ddl_if(dialect="sqlite"),
+    Index("leases_of_worker", "tenant_id", "worker_id", **_LISTED).ddl_if(dialect="postgresql"),
     Index(
         "leases_due",
         "deadline_us",
@@ -232,7 +241,9 @@ leases = Table(
         "run_id",
         "execution_id",
         **_where("armed = 1"),
-    ),
+    ).ddl_if(dialect="sqlite"),
+    # Postgres sorts the few that are due at the same moment.
+    Index("leases_due", "deadline_us", **_where("armed = 1")).ddl_if(dialect="postgresql"),
     _held("leases"),
     sqlite_with_rowid=False,
     **_CHANGING,
@@ -253,7 +264,6 @@ timers = Table(
 events = Table(
     "events",
     metadata,
-    _seq(),
     *_words("tenant_id", "run_id"),
     *_numbers("number", "version"),
     *_words("type"),
@@ -261,7 +271,7 @@ events = Table(
     *_words("task_id", "execution_id", "input_id", "message"),
     *_numbers("plan_revision"),
     *_json("payload"),
-    UniqueConstraint("tenant_id", "run_id", "number"),
+    PrimaryKeyConstraint("tenant_id", "run_id", "number"),
 )
 
 commits = Table(
@@ -280,7 +290,9 @@ commits = Table(
     Column("xid", _NUMBER, nullable=False, server_default=_Transaction()),
     Index("commits_of_tenant", "tenant_id", "seq").ddl_if(dialect="sqlite"),
     Index("commits_fed", "xid", "seq").ddl_if(dialect="postgresql"),
-    Index("commits_fed_of_tenant", "tenant_id", "xid", "seq").ddl_if(dialect="postgresql"),
+    Index("commits_fed_of_tenant", "tenant_id", "xid", "seq", **_LISTED).ddl_if(
+        dialect="postgresql"
+    ),
     # A number of a deleted run's commit never comes again: a cursor may stand there.
     sqlite_autoincrement=True,
 )
