@@ -434,3 +434,16 @@ async def test_hints_come_again_after_their_connection_was_lost(server: Redis) -
         await until(lambda: ("", "", 0) in heard)
         await chain.grow(writer)
         await until(lambda: (b.TENANT, "hinted", 2) in heard)
+
+
+async def test_another_event_loop_is_as_good(server: Redis) -> None:
+    """uvloop's transports are of no class of asyncio's."""
+    uvloop = pytest.importorskip("uvloop")
+
+    async def grow() -> None:
+        async with opened(server.url(prefix="uvloop")) as store:
+            chain = Chain("quick")
+            await chain.grow(store, 3)
+            await chains_are_whole(store, [chain])
+
+    await once(lambda: uvloop.run(grow()))

@@ -15,7 +15,12 @@ from stepwell.testing.conformance.harness import StoreFactory
 from stepwell.testing.conformance.report import pytest_terminal_summary
 from tests.conformance.bare import bare
 from tests.conformance.postgres import PostgresFactory
-from tests.conformance.redis import RedisClusterFactory, RedisFactory, ValkeyFactory
+from tests.conformance.redis import (
+    RedisClusterFactory,
+    RedisFactory,
+    ValkeyClusterFactory,
+    ValkeyFactory,
+)
 from tests.conformance.urls import RemoteFactory, UrlFactory
 
 __all__ = ["UrlFactory", "pytest_terminal_summary"]
@@ -94,6 +99,14 @@ class RemoteRedisFactory(RemoteFactory):
     inner = RedisFactory
 
 
+class RemoteRedisClusterFactory(RemoteFactory):
+    """As `stepwell store --driver redis+cluster://…` serves it."""
+
+    name = "grpc_redis_cluster"
+    durability = Durability.POWER
+    inner = RedisClusterFactory
+
+
 FACTORIES: tuple[type[UrlFactory], ...] = (
     MemoryFactory,
     BareFactory,
@@ -105,7 +118,9 @@ FACTORIES: tuple[type[UrlFactory], ...] = (
     RedisFactory,
     ValkeyFactory,
     RedisClusterFactory,
+    ValkeyClusterFactory,
     RemoteRedisFactory,
+    RemoteRedisClusterFactory,
 )
 
 

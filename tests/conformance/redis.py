@@ -17,7 +17,6 @@ from stepwell_drivers.redis import scripts
 from stepwell_drivers.redis.keys import Keys
 from stepwell_drivers.redis.network import Ask, Network
 from stepwell_drivers.redis.opening import PARTITIONS, PARTITIONS_IN_CLUSTER
-from stepwell_drivers.redis.resp import command
 from stepwell_drivers.redis.url import parse
 from tests.backends.cluster import RedisCluster
 from tests.backends.redis import Redis
@@ -90,7 +89,7 @@ class RedisFactory(UrlFactory):
                 await network.refresh()
             await network.ask_all(
                 [
-                    Ask(one.slot, command("HSET", one.book, "#wall", self.walls_us[url]))
+                    Ask(one.slot, ("HSET", one.book, "#wall", self.walls_us[url]))
                     for one in Keys(place.prefix, self.partitions).partitions
                 ]
             )
@@ -121,3 +120,12 @@ class RedisClusterFactory(RedisFactory):
 
     def server(self) -> Redis | OwnRedis | RedisCluster:
         return redis_cluster("redis")
+
+
+class ValkeyClusterFactory(RedisClusterFactory):
+    """The same of Valkey."""
+
+    name = "valkey_cluster"
+
+    def server(self) -> Redis | OwnRedis | RedisCluster:
+        return redis_cluster("valkey")

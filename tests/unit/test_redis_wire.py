@@ -1,4 +1,4 @@
-"""The protocol of Redis, what refusals mean, what servers say of themselves, and cursors."""
+"""What refusals mean, what servers say of themselves, and cursors."""
 
 from __future__ import annotations
 
@@ -9,39 +9,11 @@ from stepwell.core.ports import Commit
 from stepwell.core.states import Durability
 from stepwell.testing.conformance import builders
 from stepwell_drivers.redis.cursors import cursor_of, feed_cursor, feed_places, place_of
-from stepwell_drivers.redis.errors import Meaning, error_of, meaning_of
+from stepwell_drivers.redis.errors import Meaning, Refusal, error_of, meaning_of
 from stepwell_drivers.redis.facts import Facts, check, info_of, promise, settings_of
 from stepwell_drivers.redis.packing import pack
-from stepwell_drivers.redis.resp import Malformed, Parser, Refusal, command
 from stepwell_drivers.redis.slots import owners_of
 from stepwell_drivers.redis.url import Address
-
-WIRE = (
-    b"+OK\r\n:-7\r\n$5\r\na\r\nbc\r\n$0\r\n\r\n$-1\r\n*-1\r\n*0\r\n"
-    b"*2\r\n*2\r\n:1\r\n$1\r\nx\r\n*1\r\n*0\r\n-MOVED 1 h:2\r\n:9\r\n"
-)
-REPLIES = [b"OK", -7, b"a\r\nbc", b"", None, None, [], [[1, b"x"], [[]]], "MOVED", 9]
-
-
-@pytest.mark.parametrize("size", [1, 2, 3, 7, len(WIRE)])
-def test_replies_are_whole_however_the_bytes_come(size: int) -> None:
-    parser = Parser()
-    found = [
-        reply.code if isinstance(reply, Refusal) else reply
-        for at in range(0, len(WIRE), size)
-        for reply in parser.feed(WIRE[at : at + size])
-    ]
-    assert found == REPLIES
-
-
-@pytest.mark.parametrize("wire", [b"HTTP/1.1 400\r\n", b"$x\r\n", b"*a\r\n", b"\r\n:1\r\n"])
-def test_what_is_no_reply_is_told_from_one(wire: bytes) -> None:
-    with pytest.raises(Malformed):
-        Parser().feed(wire)
-
-
-def test_a_command_travels_with_its_lengths() -> None:
-    assert command("GET", b"\x00\r\n", 12) == b"*3\r\n$3\r\nGET\r\n$3\r\n\x00\r\n\r\n$2\r\n12\r\n"
 
 
 @pytest.mark.parametrize(
@@ -65,7 +37,7 @@ def test_a_command_travels_with_its_lengths() -> None:
     ],
 )
 def test_each_refusal_has_a_meaning(text: str, meaning: Meaning) -> None:
-    refusal = Refusal(text)
+    refusal = Refusal(*text.split(" ", 1))
     assert meaning_of(refusal) is meaning
     error = error_of(refusal, "host:1")
     assert isinstance(error, StoreUnavailable)
@@ -74,7 +46,7 @@ def test_each_refusal_has_a_meaning(text: str, meaning: Meaning) -> None:
 
 
 def test_a_refusal_is_told_in_one_line_and_not_without_end() -> None:
-    words = error_of(Refusal("ERR a\r\nb\x00" + "x" * 5_000), "h").message
+    words = error_of(Refusal("ERR", "a\r\nb\x00" + "x" * 5_000), "h").message
     assert words.isprintable()
     assert len(words) < 500
 

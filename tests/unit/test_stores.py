@@ -138,22 +138,33 @@ async def test_a_package_that_is_missed_only_while_opening_is_asked_for_too(
     assert "pip install 'some-stores[fast]'" in await refusal_of("some://")
 
 
-def test_the_postgres_driver_asks_for_its_extra_where_asyncpg_is_missing() -> None:
+@pytest.mark.parametrize(
+    ("package", "scheme", "extra"),
+    [
+        ("asyncpg", "postgresql", "postgres"),
+        ("redis", "redis", "redis"),
+        ("redis", "rediss+cluster", "redis"),
+    ],
+)
+def test_a_driver_of_ours_asks_for_its_extra_where_its_library_is_missing(
+    package: str, scheme: str, extra: str
+) -> None:
     said = fresh(
-        """
+        f"""
         import asyncio, sys
-        sys.modules["asyncpg"] = None  # as if it were not installed
+        sys.modules["{package}"] = None  # as if it were not installed
         from stepwell.core.errors import StoreRefused
         from stepwell.runtime import SystemRuntime
         from stepwell.stores import open_store
         try:
-            asyncio.run(open_store("postgresql://me:hunter2@127.0.0.1:1/x", runtime=SystemRuntime()))
+            url = "{scheme}://me:hunter2@127.0.0.1:1"
+            asyncio.run(open_store(url, runtime=SystemRuntime()))
         except StoreRefused as refused:
             print(refused)
         """
     )
-    assert "needs the package 'asyncpg" in said
-    assert "try: pip install 'stepwell[postgres]'" in said
+    assert f"needs the package '{package}" in said
+    assert f"try: pip install 'stepwell[{extra}]'" in said
     assert "hunter2" not in said
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from weakref import WeakValueDictionary
 
 from stepwell.core.errors import InvalidArgument
 from stepwell_drivers.redis.keys import Keys, Partition, RunKeys
 from stepwell_drivers.redis.network import Ask, Network
-from stepwell_drivers.redis.resp import Reply, command
-from stepwell_drivers.redis.scripts import Call, KeyList, Script, Scripts
+from stepwell_drivers.redis.scripts import Call, Script, Scripts
+from stepwell_drivers.redis.wire import Command, Reply
 
 
 class Heard:
@@ -61,14 +62,14 @@ class Base:
 
     async def stamps(self) -> list[int]:
         """Return the last stamp of each partition."""
-        asks = [Ask(one.slot, command("HGET", one.book, "#stamp")) for one in self.keys.partitions]
+        asks = [Ask(one.slot, ("HGET", one.book, "#stamp")) for one in self.keys.partitions]
         return [int(stamp or 0) for stamp in await self.network.ask_all(asks)]
 
     async def call(
         self,
         partition: Partition,
         script: Script,
-        keys: KeyList,
+        keys: Sequence[bytes],
         *arguments: bytes,
         again: bool = True,
     ) -> Reply:
@@ -77,7 +78,7 @@ class Base:
             Ask(partition.slot, Call(script, keys, arguments)), again=again
         )
 
-    async def read(self, run: RunKeys, sent: bytes) -> Reply:
+    async def read(self, run: RunKeys, sent: Command) -> Reply:
         """Send a plain command about a run."""
         return await self.network.ask(Ask(run.partition.slot, sent))
 

@@ -11,9 +11,7 @@ from stepwell_drivers.redis.base import Base, number
 from stepwell_drivers.redis.keys import SEPARATOR, escape
 from stepwell_drivers.redis.network import Ask
 from stepwell_drivers.redis.packing import holder_of, micros
-from stepwell_drivers.redis.resp import command
 from stepwell_drivers.redis.rows import packed, presence_of
-from stepwell_drivers.redis.scripts import KeyList
 
 LOG_ENTRIES_MAX = 100_000
 """About so many lines a run keeps; older ones go."""
@@ -40,14 +38,14 @@ class Beside:
                     packed(one),
                 )
             ]
-            keys = KeyList((partition.book, untils, workers))
+            keys = (partition.book, untils, workers)
             ttl = number(micros(max(ttl_ms, 0)))
             await self._base.call(partition, self._base.scripts.present, keys, ttl, *arguments)
 
     async def list_presence(self, tenant_id: str) -> list[Presence]:
         """Return the workers that are connected."""
         partition, untils, workers = self._base.keys.presence(tenant_id)
-        keys = KeyList((partition.book, untils, workers))
+        keys = (partition.book, untils, workers)
         found = await self._base.call(partition, self._base.scripts.presence, keys)
         return [presence_of(row) for row in found if row is not None]
 
@@ -55,7 +53,7 @@ class Beside:
         """Return the leases that a worker holds, in all partitions."""
         start = f"[{escape(tenant_id)}{SEPARATOR}{escape(worker_id)}{SEPARATOR}".encode()
         asks = [
-            Ask(one.slot, command("ZRANGEBYLEX", one.holders, start, start + b"\xff"))
+            Ask(one.slot, ("ZRANGEBYLEX", one.holders, start, start + b"\xff"))
             for one in self._base.keys.partitions
         ]
         replies = await self._base.network.ask_all(asks)
@@ -71,7 +69,7 @@ class Beside:
         one = run.partition
         # Of this call: when no answer came, it tells whether the entries are there.
         name = self._base.network.runtime.new_id().encode()
-        keys = KeyList((one.book, run.rows, run.logs))
+        keys = (one.book, run.rows, run.logs)
         lines = [packed(entry) for entry in entries]
         call = (run.name.encode(), number(LOG_ENTRIES_MAX), name)
         script = self._base.scripts.log

@@ -16,9 +16,9 @@ from stepwell_drivers.redis.base import Base, number
 from stepwell_drivers.redis.keys import SEPARATOR, Partition, unescape
 from stepwell_drivers.redis.network import Ask
 from stepwell_drivers.redis.packing import lane, micros
-from stepwell_drivers.redis.resp import Reply
 from stepwell_drivers.redis.rows import packed
-from stepwell_drivers.redis.scripts import Arguments, Call, KeyList
+from stepwell_drivers.redis.scripts import Call
+from stepwell_drivers.redis.wire import Reply
 
 SPARE = 8
 """A first look asks each partition for twice its fair share and so many more."""
@@ -53,9 +53,7 @@ class Claims:
 
     def __init__(self, base: Base) -> None:
         self._base = base
-        self._keys = [
-            KeyList((one.book, one.wake, one.ready, one.due)) for one in base.keys.partitions
-        ]
+        self._keys = [(one.book, one.wake, one.ready, one.due) for one in base.keys.partitions]
 
     async def claim(self, request: ClaimRequest) -> Claimed:
         """Return what may be done now, and hold it."""
@@ -90,7 +88,7 @@ class Claims:
         self, wants: Sequence[Want], limits: Sequence[int], due_limit: int
     ) -> list[_Look]:
         wanted = packed([_wanted(want, limit) for want, limit in zip(wants, limits, strict=True)])
-        arguments = Arguments(number(due_limit), wanted)
+        arguments = (number(due_limit), wanted)
         script = self._base.scripts.peek
         partitions = self._base.keys.partitions
         replies = await self._base.network.ask_all(

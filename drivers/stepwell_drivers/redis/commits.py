@@ -16,9 +16,9 @@ from stepwell_drivers.redis.base import Base, number
 from stepwell_drivers.redis.keys import RunKeys, escape
 from stepwell_drivers.redis.network import Ask
 from stepwell_drivers.redis.packing import Beside, micros, pack
-from stepwell_drivers.redis.resp import Reply
 from stepwell_drivers.redis.rows import packed
-from stepwell_drivers.redis.scripts import Call, KeyList
+from stepwell_drivers.redis.scripts import Call
+from stepwell_drivers.redis.wire import Reply
 
 TOMBSTONE_US = 2 * 3_600 * 1_000_000
 SWEEP_COMMITS = 2_000
@@ -36,7 +36,6 @@ class Commits:
 
     def __init__(self, base: Base) -> None:
         self._base = base
-        self._keys: dict[RunKeys, KeyList] = {}
 
     async def commit(self, commits: Sequence[Commit]) -> list[CommitResult]:
         """Send each run's commits to its partition; one result each, in order.
@@ -57,7 +56,7 @@ class Commits:
                 run.partition.slot,
                 Call(
                     base.scripts.commit,
-                    self._keys_of(run),
+                    _commit_keys(run),
                     (
                         *(run.name.encode(), floor, packed(chain)),
                         *[part for at in chain for part in bodies[at]],
@@ -83,20 +82,6 @@ class Commits:
             raise InvalidArgument("a commit's events must be numbered on from the run's last")
         return [CommitResult(verdict=_VERDICTS[letter], now_us=now_us) for letter in letters]
 
-    def _keys_of(self, run: RunKeys) -> KeyList:
-        keys = self._keys.get(run)
-        if keys is None:
-            if len(self._keys) >= 16_384:
-                self._keys.clear()
-            keys = self._keys[run] = KeyList(
-                (
-                    *_shared(run),
-                    *(run.partition.feed, run.tenant_feed),
-                    *(run.rows, run.orders, run.events),
-                )
-            )
-        return keys
-
     async def renew(self, renewals: Sequence[Renewal]) -> list[bool]:
         """Move leases' deadlines, each run's in one call; whether each is still the holder's."""
         base = self._base
@@ -120,12 +105,10 @@ class Commits:
         """Remove a run at a version. Out of sight at once; out of the feeds before this returns."""
         run = self._base.run(tenant_id, run_id)
         rubbish = f"{run.partition.tag}rubbish:{run.name}".encode()
-        keys = KeyList(
-            (
-                *_shared(run),
-                run.partition.trash,
-                *(run.rows, run.orders, run.events, run.logs, rubbish),
-            )
+        keys = (
+            *_shared(run),
+            run.partition.trash,
+            *(run.rows, run.orders, run.events, run.logs, rubbish),
         )
         arguments = (run.name.encode(), number(version), number(TOMBSTONE_US))
         asked_before = False
@@ -143,7 +126,7 @@ class Commits:
 
     async def _sweep(self, run: RunKeys, rubbish: bytes) -> None:
         partition = run.partition
-        keys = KeyList((partition.trash, partition.feed, run.tenant_feed, rubbish))
+        keys = (partition.trash, partition.feed, run.tenant_feed, rubbish)
         arguments = (run.name.encode(), number(SWEEP_COMMITS))
         left = 1
         while left > 0:
@@ -153,7 +136,7 @@ class Commits:
         """Take away what is left of runs whose deletion was interrupted."""
         base = self._base
         lists = await base.network.ask_all(
-            [Ask(one.slot, _trash_of(one.trash)) for one in base.keys.partitions]
+            [Ask(one.slot, ("ZRANGE", one.trash, 0, 999)) for one in base.keys.partitions]
         )
         for partition, names in zip(base.keys.partitions, lists, strict=True):
             for name in names:
@@ -170,10 +153,6 @@ class Commits:
                 await self._sweep(run, f"{partition.tag}rubbish:{run.name}".encode())
 
 
-def _trash_of(key: bytes) -> bytes:
-    return b"*4\r\n$6\r\nZRANGE\r\n$%d\r\n%b\r\n$1\r\n0\r\n$3\r\n999\r\n" % (len(key), key)
-
-
 def _shared(run: RunKeys) -> tuple[bytes, ...]:
     one = run.partition
     return (
@@ -182,9 +161,17 @@ def _shared(run: RunKeys) -> tuple[bytes, ...]:
     )
 
 
-def _renew_keys(run: RunKeys) -> KeyList:
+def _commit_keys(run: RunKeys) -> tuple[bytes, ...]:
+    return (
+        *_shared(run),
+        *(run.partition.feed, run.tenant_feed),
+        *(run.rows, run.orders, run.events),
+    )
+
+
+def _renew_keys(run: RunKeys) -> tuple[bytes, ...]:
     one = run.partition
-    return KeyList((one.book, one.wake, one.due, run.rows))
+    return (one.book, one.wake, one.due, run.rows)
 
 
 def _renewal(renewal: Renewal, beside: Beside) -> tuple[object, ...]:

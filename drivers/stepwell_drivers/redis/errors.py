@@ -4,10 +4,39 @@ from __future__ import annotations
 
 from enum import Enum, auto
 
+from redis.exceptions import RedisError, ResponseError
+
 from stepwell.core.errors import StoreFull, StoreUnavailable
-from stepwell_drivers.redis.resp import Refusal
 
 WORDS_CHARS_MAX = 300
+
+
+class Refusal:
+    """An error that the server answered with."""
+
+    __slots__ = ("code", "words")
+
+    def __init__(self, code: str, words: str) -> None:
+        self.code = code
+        self.words = words
+
+    def __repr__(self) -> str:
+        return f"Refusal({self.code} {self.words})"
+
+
+def refusal_of(error: RedisError) -> Refusal | None:
+    """Return what a server answered, or None if the library itself says it: of a connection, say.
+
+    Some answers are raised as if the connection had failed (LOADING, WRONGPASS …); what the library
+    took for the answer's code tells them apart. An answer that it doesn't know it leaves as it was.
+    """
+    text = str(error)
+    if error.status_code is not None:
+        return Refusal(error.status_code, text)
+    if isinstance(error, ResponseError):
+        code, _, words = text.partition(" ")
+        return Refusal(code, words)
+    return None
 
 
 class Meaning(Enum):

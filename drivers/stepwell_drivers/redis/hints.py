@@ -19,8 +19,7 @@ from stepwell_drivers.hints import ANYTHING, Hints, RunKey, newest
 from stepwell_drivers.redis.base import Base
 from stepwell_drivers.redis.keys import channel
 from stepwell_drivers.redis.network import Ask
-from stepwell_drivers.redis.resp import Reply, command
-from stepwell_drivers.redis.wire import Lost, Refused
+from stepwell_drivers.redis.wire import Command, Lost, Refused, Reply
 
 QUIET_SECONDS = 10.0
 """After so long a silence the server is asked whether it is still there."""
@@ -72,7 +71,7 @@ class Told:
                     runs = ANYTHING
                 named = [(tenant, run, version) for (tenant, run), version in runs.items()]
                 message = msgspec.msgpack.encode((self._name, named))
-                sent = command("PUBLISH", self._channel, message)
+                sent = ("PUBLISH", self._channel, message)
                 # To any node: a cluster passes it on to all.
                 slot = self._base.keys.partitions[0].slot
                 await self._base.network.ask(Ask(slot, sent))
@@ -101,7 +100,7 @@ class Told:
                 await network.runtime.sleep(network.backoff(failures))
                 continue
             try:
-                connection.tell(command("SUBSCRIBE", self._channel))
+                connection.tell(("SUBSCRIBE", self._channel))
                 await _until_silent(connection.lost, connection.tell, heard)
                 failures = 0 if heard.is_set() else failures + 1
             finally:
@@ -139,12 +138,12 @@ class Told:
 
 
 async def _until_silent(
-    lost: asyncio.Future[None], tell: Callable[[bytes], None], heard: asyncio.Event
+    lost: asyncio.Future[None], tell: Callable[[Command], None], heard: asyncio.Event
 ) -> None:
     """Wait until the connection ends, or until its server doesn't even answer a ping."""
     while not lost.done():
         heard.clear()
-        tell(command("PING"))
+        tell(("PING",))
         await asyncio.wait((lost,), timeout=QUIET_SECONDS)
         if not heard.is_set():
             return

@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import re
 import zlib
-from binascii import crc_hqx
 from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import unquote_to_bytes
 
-SLOTS = 16_384
+from redis.crc import REDIS_CLUSTER_HASH_SLOTS, key_slot
+
+SLOTS = REDIS_CLUSTER_HASH_SLOTS
 SEPARATOR = "\x01"
 
 _ESCAPED = re.compile(r"[%:{}\x00-\x20\x7f]")
@@ -42,7 +43,7 @@ def unescape(text: str) -> str:
 
 def slot_of(tag: str) -> int:
     """Return the slot in which a cluster keeps the keys of this hash tag."""
-    return crc_hqx(tag.encode(), 0) % SLOTS
+    return key_slot(tag.encode())
 
 
 class Partition(NamedTuple):

@@ -18,9 +18,8 @@ from stepwell_drivers.redis.base import Base, number
 from stepwell_drivers.redis.cursors import cursor_of, feed_cursor, feed_places, place_of
 from stepwell_drivers.redis.keys import SEPARATOR, escape, unescape
 from stepwell_drivers.redis.network import Ask
-from stepwell_drivers.redis.resp import command
 from stepwell_drivers.redis.rows import packed
-from stepwell_drivers.redis.scripts import Call, KeyList
+from stepwell_drivers.redis.scripts import Call
 
 RUNS_LOOKED_AT = 2_000
 """So many births a partition looks at in one go."""
@@ -59,7 +58,7 @@ class Lists:
 
     async def _rows(self, tenant_id: str, births: Sequence[_Birth]) -> list[Run | None]:
         runs = [self._base.run(tenant_id, run_id) for _, _, run_id in births]
-        asks = [Ask(run.partition.slot, command("HMGET", run.rows, "run", "spec")) for run in runs]
+        asks = [Ask(run.partition.slot, ("HMGET", run.rows, "run", "spec")) for run in runs]
         replies = await self._base.network.ask_all(asks)
         return [None if row is None else rows.run_of(row, spec) for row, spec in replies]
 
@@ -106,7 +105,7 @@ class Lists:
             one = self._base.keys.partitions[at]
             key = self._base.keys.tenant_feed(one, tenant_id) if tenant_id else one.feed
             after = f"({places[at]}-0"
-            asks.append(Ask(one.slot, command("XRANGE", key, after, "+", "COUNT", share)))
+            asks.append(Ask(one.slot, ("XRANGE", key, after, "+", "COUNT", share)))
         ended: set[int] = set()
         for at, found in zip(dry, await self._base.network.ask_all(asks), strict=True):
             if len(found) < share:
@@ -169,7 +168,7 @@ class _Births:
                 *(self._tenant.encode(), self._before[at], number(count)),
                 *(number(RUNS_LOOKED_AT), self._traits, self._statuses, self._blocked),
             )
-            keys = KeyList((one.book, one.births))
+            keys = (one.book, one.births)
             asks.append(Ask(one.slot, Call(base.scripts.runs, keys, arguments)))
         for at, reply in zip(dry, await base.network.ask_all(asks), strict=True):
             self._before[at], births = reply

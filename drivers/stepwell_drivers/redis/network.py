@@ -3,6 +3,9 @@
 Retries are ours alone. What did nothing (no connection, a refusal that passes, a slot that has moved)
 is tried again for a while, with full jitter. Where a command had left and no reply came, it is tried
 again only if that is harmless; otherwise the caller is told that it isn't known.
+
+This is why the library's own client of a cluster isn't used: it follows slots and tries again by itself,
+after a lost reply too, and so hides the one thing that a commit has to know, whether it had left.
 """
 
 from __future__ import annotations
@@ -10,16 +13,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from stepwell.core.errors import OutcomeUnknown, StoreError, StoreUnavailable
 from stepwell.core.ports import Runtime
-from stepwell_drivers.redis.errors import Meaning, error_of, meaning_of
-from stepwell_drivers.redis.resp import Refusal, Reply, command
+from stepwell_drivers.redis.errors import Meaning, Refusal, error_of, meaning_of
+from stepwell_drivers.redis.keys import SLOTS
 from stepwell_drivers.redis.scripts import Call
 from stepwell_drivers.redis.slots import owners_of
 from stepwell_drivers.redis.url import Address, Place
-from stepwell_drivers.redis.wire import Connection, Lost, Refused, connect
+from stepwell_drivers.redis.wire import Command, Connection, Lost, Refused, Reply, connect
 
 RETRY_SECONDS = 5.0
 """For so long a call is tried again."""
@@ -30,20 +33,20 @@ CLOSE_SECONDS = 5.0
 HOPS_MAX = 8
 """So often a call follows a slot at once; then it waits a little."""
 
-_ASKING = command("ASKING")
+_ASKING = ("ASKING",)
 
 
 class Ask(NamedTuple):
     """A command, and where it belongs."""
 
     slot: int
-    what: Call | bytes
+    what: Call | Command
 
-    def wire(self, *, with_source: bool = False) -> bytes:
-        """Return the command as it travels."""
-        if isinstance(self.what, bytes):
-            return self.what
-        return self.what.wire(with_source=with_source)
+    def command(self, *, with_source: bool = False) -> Command:
+        """Return it as it is sent."""
+        if isinstance(self.what, Call):
+            return self.what.command(with_source=with_source)
+        return self.what
 
 
 class _Link:
@@ -62,30 +65,40 @@ class _Link:
         return self.open
 
     async def ready(self) -> Connection:
-        """Return a connection; many may wait for the same one."""
+        """Return a connection; many may wait for the same one.
+
+        Raises:
+            Lost, Refused: there is none.
+        """
         connection = self.live()
         if connection is not None:
             return connection
+        if self._network.is_over:
+            raise Lost("this store was closed", sent=False)
         if self._opening is None:
-            place, runtime = self._network.place, self._network.runtime
-            opening = connect(place, self._address, runtime)
-            self._opening = runtime.spawn(opening, name="stepwell-redis-connect")
-        opening_task = self._opening
+            opening = self._network.runtime.spawn(self._open(), name="stepwell-redis-connect")
+            opening.add_done_callback(_seen)
+            self._opening = opening
+        opening = self._opening
+        # Who waits may go: the others still want it, and it is kept even if nobody does.
+        await asyncio.wait((opening,))
+        if opening.cancelled():
+            raise Lost(f"{self._address.name} is asked no more", sent=False)
+        return opening.result()
+
+    async def _open(self) -> Connection:
+        network = self._network
         try:
-            # Shielded: who waits may go, the others still want it.
-            opened = await asyncio.shield(opening_task)
-            self.open = opened
+            self.open = await connect(network.place, self._address, network.runtime)
         finally:
-            if opening_task.done() and self._opening is opening_task:
-                self._opening = None
-        return opened
+            self._opening = None
+        return self.open
 
     async def close(self) -> None:
+        """Close the connection, and the one that is only being opened."""
         if self._opening is not None:
             self._opening.cancel()
             await asyncio.wait((self._opening,))
-            if not self._opening.cancelled() and self._opening.exception() is None:
-                self.open = self._opening.result()
         if self.open is not None:
             await self.open.close()
 
@@ -97,6 +110,9 @@ class Network:
         self.place = place
         self.runtime = runtime
         self.closed = False
+        """Nothing more is begun."""
+        self.is_over = False
+        """Nothing more is opened."""
         self._under_way = 0
         self._quiet = asyncio.Event()
         self._quiet.set()
@@ -125,9 +141,7 @@ class Network:
         asked = list(dict.fromkeys([*self.servers(), *self.place.seeds]))
         for address in asked:
             try:
-                reply = await (await self._link(address, 0).ready()).ask(
-                    command("CLUSTER", "SLOTS")
-                )
+                reply = await self.ask_server(address, ("CLUSTER", "SLOTS"))
             except Lost as error:
                 failure = StoreUnavailable(error.words)
                 continue
@@ -139,7 +153,7 @@ class Network:
                 continue
             self._owners = owners_of(reply, address)
             await self._let_go()
-            return 16_384 - len(self._owners)
+            return SLOTS - len(self._owners)
         raise failure
 
     async def _let_go(self) -> None:
@@ -195,18 +209,18 @@ class Network:
         With `?wait=N`, a reply is one that so many replicas have.
         """
         place = self.place
-        then = command("WAIT", place.wait, place.wait_ms) if place.wait else None
+        then = ("WAIT", place.wait, place.wait_ms) if place.wait else None
         with self._begun():
             return await self._ask_together(asks, again=False, then=then)
 
     async def _ask_together(
-        self, asks: Sequence[Ask], *, again: bool, then: bytes | None
+        self, asks: Sequence[Ask], *, again: bool, then: Command | None
     ) -> list[Reply | StoreError]:
         """Send what can be sent at once in one go; what fails is asked with patience."""
         sent: list[tuple[Connection, asyncio.Future[Reply]] | None] = []
         for ask in asks:
             connection = self._link(self.owner_of(ask.slot), ask.slot).live()
-            sent.append(None if connection is None else (connection, connection.ask(ask.wire())))
+            sent.append(None if connection is None else (connection, connection.ask(ask.command())))
         used = dict.fromkeys(one[0] for one in sent if one is not None)
         # One for all that went through a connection: it waits for the last of them.
         acks = {one: one.ask(then) for one in used} if then is not None else {}
@@ -243,7 +257,7 @@ class Network:
         return reply
 
     async def _with_patience(
-        self, ask: Ask, *, again: bool, then: bytes | None
+        self, ask: Ask, *, again: bool, then: Command | None
     ) -> Reply | StoreError:
         try:
             reply, acks = await self._ask(ask, again=again, then=then)
@@ -263,7 +277,7 @@ class Network:
             f" {self.place.wait_ms} ms; look at the replicas, or ask for fewer"
         )
 
-    async def _ask(self, ask: Ask, *, again: bool, then: bytes | None) -> tuple[Reply, Reply]:
+    async def _ask(self, ask: Ask, *, again: bool, then: Command | None) -> tuple[Reply, Reply]:
         until = asyncio.get_running_loop().time() + RETRY_SECONDS
         failures = hops = 0
         with_source = False
@@ -275,7 +289,7 @@ class Network:
                 connection = await self._link(address, ask.slot).ready()
                 if elsewhere is not None:
                     connection.ask(_ASKING).add_done_callback(_seen)
-                asked = connection.ask(ask.wire(with_source=with_source))
+                asked = connection.ask(ask.command(with_source=with_source))
                 acks = connection.ask(then) if then is not None else None
                 reply = await asked
                 if not isinstance(reply, Refusal):
@@ -334,7 +348,7 @@ class Network:
         longest = min(BACKOFF_SECONDS_MAX, BACKOFF_SECONDS * 2.0 ** min(failures, 30))
         return self.runtime.random() * longest
 
-    async def ask_server(self, address: Address, sent: bytes) -> Reply:
+    async def ask_server(self, address: Address, sent: Command) -> Reply:
         """Ask one server, whatever it has; a refusal is the reply.
 
         Raises:
@@ -375,12 +389,13 @@ class Network:
         if self._refreshing is not None:
             self._refreshing.cancel()
             await asyncio.wait((self._refreshing,))
+        self.is_over = True
         for link in list(self._links.values()):
             await link.close()
         self._links.clear()
 
 
-def _seen(future: asyncio.Future[Reply]) -> None:
+def _seen(future: asyncio.Future[Any]) -> None:
     """Look at what nobody else looks at."""
     if not future.cancelled():
         future.exception()

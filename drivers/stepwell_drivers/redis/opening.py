@@ -7,7 +7,7 @@ from typing import NamedTuple
 from stepwell.core.errors import StoreError, StoreRefused, StoreUnavailable
 from stepwell.core.ports import Runtime, StoreInfo
 from stepwell_drivers.redis.base import Base
-from stepwell_drivers.redis.errors import error_of, words_of
+from stepwell_drivers.redis.errors import Refusal, error_of, words_of
 from stepwell_drivers.redis.facts import (
     SETTINGS,
     Facts,
@@ -20,10 +20,9 @@ from stepwell_drivers.redis.facts import (
 )
 from stepwell_drivers.redis.keys import Keys, meta_key, slot_of
 from stepwell_drivers.redis.network import Ask, Network
-from stepwell_drivers.redis.resp import Refusal, Reply, command
-from stepwell_drivers.redis.scripts import Call, KeyList, Scripts
+from stepwell_drivers.redis.scripts import Call, Scripts
 from stepwell_drivers.redis.url import Address, Place
-from stepwell_drivers.redis.wire import Lost, Refused
+from stepwell_drivers.redis.wire import Command, Lost, Refused, Reply
 
 SCHEMA = 1
 """Of the keys and rows. A store with a newer one is refused."""
@@ -102,7 +101,7 @@ async def _first_that_answers(network: Network, place: Place) -> None:
 async def _whole(network: Network, servers: list[Address]) -> None:
     """Refuse a cluster that says itself that it is down."""
     for address in servers:
-        reply = await _ask(network, address, command("CLUSTER", "INFO"))
+        reply = await _ask(network, address, ("CLUSTER", "INFO"))
         if isinstance(reply, bytes) and info_of(reply).get("cluster_state", "ok") != "ok":
             raise StoreRefused(
                 f"the cluster node at {address.name} says that the cluster is down; look at CLUSTER"
@@ -111,12 +110,12 @@ async def _whole(network: Network, servers: list[Address]) -> None:
 
 
 async def _facts(network: Network, address: Address) -> Facts:
-    info = await _ask(network, address, command("INFO"))
+    info = await _ask(network, address, ("INFO",))
     if isinstance(info, Refusal) and info.code == "LOADING":
         raise StoreUnavailable(words_of(info, address.name))
     if isinstance(info, Refusal):
         raise StoreRefused(words_of(info, address.name))
-    settings = await _ask(network, address, command("CONFIG", "GET", *SETTINGS))
+    settings = await _ask(network, address, ("CONFIG", "GET", *SETTINGS))
     return Facts(
         name=address.name,
         info=info_of(info),
@@ -124,7 +123,7 @@ async def _facts(network: Network, address: Address) -> Facts:
     )
 
 
-async def _ask(network: Network, address: Address, sent: bytes) -> Reply:
+async def _ask(network: Network, address: Address, sent: Command) -> Reply:
     try:
         return await network.ask_server(address, sent)
     except Lost as error:
@@ -148,7 +147,7 @@ async def _meta(
     key = meta_key(place.prefix)
     slot = slot_of(place.prefix)
     try:
-        reply = await network.ask(Ask(slot, Call(scripts.birth, KeyList((key,)), arguments)))
+        reply = await network.ask(Ask(slot, Call(scripts.birth, (key,), arguments)))
     except StoreUnavailable as error:
         if "NOPERM" in error.message:
             raise StoreRefused(error.message) from None

@@ -25,8 +25,6 @@ from stepwell_drivers.redis.base import Base, number
 from stepwell_drivers.redis.cursors import cursor_of, place_of
 from stepwell_drivers.redis.keys import SEPARATOR, RunKeys, escape
 from stepwell_drivers.redis.packing import holder_of
-from stepwell_drivers.redis.resp import command
-from stepwell_drivers.redis.scripts import KeyList
 
 DELTA_COMMITS_MAX = 256
 """Further behind than this, a reader reads everything."""
@@ -49,7 +47,7 @@ class Reads:
     async def get_run(self, tenant_id: str, run_id: str) -> Run | None:
         """Return the run, or None."""
         run = self._base.run(tenant_id, run_id)
-        row, spec = await self._base.read(run, command("HMGET", run.rows, "run", "spec"))
+        row, spec = await self._base.read(run, ("HMGET", run.rows, "run", "spec"))
         return None if row is None else rows.run_of(row, spec)
 
     async def load(self, tenant_id: str, run_id: str, since: int) -> Loaded | None:
@@ -59,7 +57,7 @@ class Reads:
         reply = await self._base.call(
             one,
             self._base.scripts.load,
-            KeyList((one.book, run.rows, run.orders)),
+            (one.book, run.rows, run.orders),
             run.name.encode(),
             number(since),
             number(DELTA_COMMITS_MAX),
@@ -117,7 +115,7 @@ class Reads:
             fields = [name.encode() for name in names]
         except UnicodeEncodeError:
             raise InvalidArgument("a name holds half a surrogate pair") from None
-        return await self._base.read(run, command("HMGET", run.rows, *fields))
+        return await self._base.read(run, ("HMGET", run.rows, *fields))
 
     async def read_events(
         self, tenant_id: str, run_id: str, after: int, limit: int
@@ -128,7 +126,7 @@ class Reads:
         reply = await self._base.call(
             run.partition,
             self._base.scripts.events,
-            KeyList((run.partition.book, run.rows, run.events)),
+            (run.partition.book, run.rows, run.events),
             run.name.encode(),
             number(after),
             number(max(limit, 1)),
@@ -178,7 +176,7 @@ class Reads:
         reply = await self._base.call(
             run.partition,
             self._base.scripts.page,
-            KeyList((run.rows, run.orders)),
+            (run.rows, run.orders),
             b"(" + order + place if place else b"[" + order,
             b"[" + order + _LAST,
             number(limit + 1),
@@ -200,7 +198,7 @@ class Reads:
         many = limit if not execution_id else LOGS_AT_ONCE
         entries: list[LogEntry] = []
         while len(entries) < limit:
-            sent = command("XRANGE", run.logs, f"({place}-0", "+", "COUNT", many)
+            sent = ("XRANGE", run.logs, f"({place}-0", "+", "COUNT", many)
             found: list[Any] = await self._base.read(run, sent)
             for name, fields in found:
                 if len(entries) >= limit:

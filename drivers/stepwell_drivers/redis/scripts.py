@@ -1,4 +1,4 @@
-"""The scripts, and calls of them as they travel.
+"""The scripts, and calls of them.
 
 Each lies in a file of its own below `lua/`; its first line names its flags, and all stand on the same
 prelude. A server that doesn't know a script says so before it does anything, and is sent the source.
@@ -10,8 +10,6 @@ import hashlib
 from collections.abc import Sequence
 from importlib.resources import files
 from typing import NamedTuple
-
-from stepwell_drivers.redis.resp import bulks
 
 WALL_CLOCK: list[str] = []
 """In place of `wall.lua`, for tests that move the servers' clock by hand: the last one counts."""
@@ -29,46 +27,21 @@ class Script:
         text = source.encode()
         # Redis names scripts by it; nothing secret rests on it.
         digest = hashlib.sha1(text, usedforsecurity=False).hexdigest()
-        self.by_digest = bulks((b"EVALSHA", digest.encode()))
-        self.by_source = bulks((b"EVAL", text))
-
-
-class KeyList:
-    """The keys of a call as they travel."""
-
-    __slots__ = ("count", "wire")
-
-    def __init__(self, keys: Sequence[bytes]) -> None:
-        self.count = len(keys)
-        self.wire = bulks((b"%d" % len(keys), *keys))
-
-
-class Arguments:
-    """Arguments of many calls as they travel: put together once."""
-
-    __slots__ = ("count", "wire")
-
-    def __init__(self, *parts: bytes) -> None:
-        self.count = len(parts)
-        self.wire = bulks(parts)
+        self.by_digest = (b"EVALSHA", digest.encode())
+        self.by_source = (b"EVAL", text)
 
 
 class Call(NamedTuple):
     """A script with what it is called with."""
 
     script: Script
-    keys: KeyList
-    arguments: Sequence[bytes] | Arguments
+    keys: Sequence[bytes]
+    arguments: Sequence[bytes]
 
-    def wire(self, *, with_source: bool = False) -> bytes:
-        """Return the command as it travels."""
+    def command(self, *, with_source: bool = False) -> tuple[bytes, ...]:
+        """Return it as it is sent."""
         script = self.script.by_source if with_source else self.script.by_digest
-        given = self.arguments
-        if isinstance(given, Arguments):
-            count, arguments = given.count, given.wire
-        else:
-            count, arguments = len(given), bulks(given)
-        return b"*%d\r\n%b%b%b" % (3 + self.keys.count + count, script, self.keys.wire, arguments)
+        return (*script, b"%d" % len(self.keys), *self.keys, *self.arguments)
 
 
 class Scripts:

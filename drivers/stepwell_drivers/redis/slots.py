@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from stepwell_drivers.redis.resp import Reply
 from stepwell_drivers.redis.url import Address
+from stepwell_drivers.redis.wire import Reply
 
 
 def owners_of(reply: Reply, asked: Address) -> dict[int, Address]:

@@ -1,9 +1,12 @@
 """One connection to a server, shared by all who have something to ask of it.
 
-Commands of many coroutines travel together: what is asked within one turn of the event loop leaves in
-one write, and replies come back in the order of the commands. A connection that falls silent is
-closed, and everything that waits on it is told whether its bytes had left: who asked knows then
-whether nothing was done, or whether it can't be known.
+redis-py connects, speaks TLS and the protocol, and says who we are. Ours is who shares it: commands of
+many coroutines travel together (what is asked within one turn of the event loop leaves in one write),
+and one reader hands out the replies in the order of the commands. Its client and pool are not used: a
+connection there serves one caller at a time, and what they try again on their own can't be told apart.
+
+A connection that falls silent is closed, and everything that waits on it is told whether its bytes had
+left: who asked knows then whether nothing was done, or whether it can't be known.
 """
 
 from __future__ import annotations
@@ -12,14 +15,31 @@ import asyncio
 import ssl
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
+from itertools import chain
+from typing import Any, cast
+
+from redis.asyncio import connection as library
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.driver_info import DriverInfo
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import RedisError
 
 from stepwell.core.ports import Runtime
-from stepwell_drivers.redis.resp import Malformed, Parser, Refusal, Reply, command
+from stepwell_drivers.redis.errors import Refusal, refusal_of, words_of
 from stepwell_drivers.redis.url import Address, Place
 
 CONNECT_SECONDS_MAX = 5.0
 LOOKS = 4
 """How often within the time-out a connection looks whether its server has fallen silent."""
+
+Command = tuple[bytes | str | int, ...]
+Reply = Any
+"""`bytes`, `int`, `None`, `Refusal`, or a list of these."""
+
+_PASSES = frozenset({"LOADING", "MASTERDOWN", "BUSY"})
+"""A server that says so takes us, though it can't do anything now."""
 
 
 class Lost(Exception):
@@ -40,27 +60,108 @@ class Refused(Exception):
         self.refusal = refusal
 
 
-class Connection(asyncio.Protocol):
+class _Line(library.Connection):
+    """The library's connection, without patience: nothing is tried again, and an end is at once."""
+
+    def __init__(self, place: Place, address: Address) -> None:
+        who = place.credentials
+        super().__init__(  # pyright: ignore[reportUnknownMemberType] - the library's **kwargs
+            host=address.host,
+            port=address.port,
+            db=place.database,
+            username=who.user if who.password is not None else None,
+            password=who.password,
+            protocol=2,
+            decode_responses=False,
+            # Who uses it keeps the time.
+            socket_timeout=None,
+            socket_connect_timeout=None,
+            retry=Retry(NoBackoff(), 0),
+            health_check_interval=0,
+            driver_info=DriverInfo(name="stepwell", lib_version=None),
+        )
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether nothing that is written now would leave."""
+        return self._writer is None or self._writer.transport.is_closing()
+
+    def abort(self) -> None:
+        """Close the socket without a word: there may be nobody who listens."""
+        if self._writer is not None:
+            self._writer.transport.abort()
+
+    async def disconnect(
+        self,
+        nowait: bool = False,
+        error: Exception | None = None,
+        failure_count: int | None = None,
+        health_check_failed: bool = False,
+    ) -> None:
+        """Close the socket at once, whoever wants it."""
+        self.abort()
+        await super().disconnect(nowait, error, failure_count, health_check_failed)
+
+    async def send(self, packed: list[list[bytes]]) -> None:
+        """Write commands in one go."""
+        await self.send_packed_command(chain.from_iterable(packed), check_health=False)
+
+    async def answer(self) -> Reply:
+        """Return the next reply, be it a refusal.
+
+        Raises:
+            RedisError, OSError, ValueError: there is none.
+        """
+        try:
+            return cast(
+                "Reply",
+                await self.read_response(disable_decoding=True, disconnect_on_error=False),
+            )
+        except RedisError as error:
+            refusal = refusal_of(error)
+            if refusal is None:
+                raise
+            return refusal
+
+
+class _TlsLine(_Line, library.SSLConnection):
+    """The same, with TLS as the URL wants it."""
+
+    def __init__(self, place: Place, address: Address) -> None:
+        super().__init__(place, address)
+        # Made once: to read the certificates for each connection takes its time.
+        self.ssl_context.context = place.tls
+
+
+class Connection:
     """A connection after its handshake. `on_message` takes what comes unasked (published messages)."""
 
     def __init__(
-        self, name: str, timeout_s: float, on_message: Callable[[Reply], None] | None = None
+        self,
+        line: _Line,
+        name: str,
+        timeout_s: float,
+        runtime: Runtime,
+        on_message: Callable[[Reply], None] | None,
     ) -> None:
         self.name = name
-        self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._timeout_s = timeout_s
-        self._on_message = on_message
         self._loop = asyncio.get_running_loop()
-        self._transport: asyncio.Transport | None = None
-        self._parser = Parser()
+        self.lost: asyncio.Future[None] = self._loop.create_future()
+        self._line = line
+        self._timeout_s = timeout_s
+        self._runtime = runtime
+        self._on_message = on_message
         self._waiting: deque[tuple[asyncio.Future[Reply], float]] = deque()
         """With the moment from which on the server is too late."""
-        self._out: list[bytes] = []
+        self._out: list[list[bytes]] = []
+        self._flushing = False
         self._words = ""
+        self._reading = runtime.spawn(self._read(), name="stepwell-redis-read")
+        runtime.spawn(self._watch(), name="stepwell-redis-watch")
 
     # --- asking ---
 
-    def ask(self, sent: bytes) -> asyncio.Future[Reply]:
+    def ask(self, command: Command) -> asyncio.Future[Reply]:
         """Send a command with the others of this turn; the future brings the reply.
 
         Raises:
@@ -68,79 +169,86 @@ class Connection(asyncio.Protocol):
         """
         if self.lost.done():
             raise Lost(self._words, sent=False)
+        self._send(command)
         reply: asyncio.Future[Reply] = self._loop.create_future()
         self._waiting.append((reply, self._loop.time() + self._timeout_s))
-        if not self._out:
-            self._loop.call_soon(self._flush)
-        self._out.append(sent)
         return reply
 
-    def tell(self, sent: bytes) -> None:
+    def tell(self, command: Command) -> None:
         """Send a command that answers with messages, not with a reply."""
-        if self._transport is not None:
-            self._transport.write(sent)
+        if not self.lost.done():
+            self._send(command)
 
-    def _flush(self) -> None:
-        if self._transport is not None and self._out:
-            out, self._out = b"".join(self._out), []
-            self._transport.write(out)
+    def _send(self, command: Command) -> None:
+        self._out.append(self._line.pack_command(*command))
+        if not self._flushing:
+            self._flushing = True
+            self._runtime.spawn(self._flush(), name="stepwell-redis-flush")
 
-    def look(self) -> None:
-        """End the connection if the server has been silent for too long."""
-        if self._waiting and self._waiting[0][1] < self._loop.time():
-            self.end("gave no answer in time")
+    async def _flush(self) -> None:
+        try:
+            # What waits on a line that is closing stays here: it never left.
+            while self._out and not self._line.is_closing:
+                out, self._out = self._out, []
+                await self._line.send(out)
+        except (RedisError, OSError) as error:
+            self.end(_why(error))
+        finally:
+            self._flushing = False
+
+    # --- answers ---
+
+    async def _read(self) -> None:
+        try:
+            while True:
+                self._take(await self._line.answer())
+        except (RedisError, OSError, ValueError) as error:
+            self.end(_why(error))
+        finally:
+            self.end("was closed")
+            with suppress(RedisError):
+                await self._line.disconnect()
+
+    def _take(self, reply: Reply) -> None:
+        if self._waiting:
+            future, _ = self._waiting.popleft()
+            # Who asked may have gone; the reply is theirs all the same.
+            if not future.done():
+                future.set_result(reply)
+        elif self._on_message is not None:
+            self._on_message(reply)
+        else:
+            self.end("said something that nobody asked")
+
+    # --- the end ---
+
+    async def _watch(self) -> None:
+        while not self.lost.done():
+            await asyncio.wait((self.lost,), timeout=self._timeout_s / LOOKS)
+            if self._waiting and self._waiting[0][1] < self._loop.time():
+                self.end("gave no answer in time")
 
     def end(self, words: str) -> None:
-        """Close the socket at once."""
-        self._words = self._words or f"{self.name} {words}"
-        if self._transport is not None:
-            self._transport.abort()
+        """Close the socket at once, and tell all who wait."""
+        if self.lost.done():
+            return
+        self._words = f"{self.name} {words}"
+        self.lost.set_result(None)
+        self._line.abort()
+        # What is still in `_out` never left.
+        left = len(self._waiting) - len(self._out)
+        self._out.clear()
+        for at, (future, _) in enumerate(self._waiting):
+            if not future.done():
+                future.set_exception(Lost(self._words, sent=at < left))
+                # Who asked may have gone: then nobody looks.
+                future.exception()
+        self._waiting.clear()
 
     async def close(self) -> None:
         """Close the socket and wait until it is."""
         self.end("was closed")
-        await asyncio.wait((self.lost,))
-
-    # --- the event loop's side ---
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-
-    def data_received(self, data: bytes) -> None:
-        try:
-            replies = self._parser.feed(data)
-        except Malformed as error:
-            self.end(f"is no Redis: {error}")
-            return
-        for reply in replies:
-            if self._on_message is not None and not self._waiting:
-                self._on_message(reply)
-                continue
-            if not self._waiting:
-                self.end("said something that nobody asked")
-                return
-            future, _ = self._waiting.popleft()
-            if not future.done():
-                future.set_result(reply)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        words = self._words or f"{self.name} closed the connection"
-        if exc is not None and not self._words:
-            words = f"the connection to {self.name} broke: {type(exc).__name__}"
-        self._words = words
-        self._transport = None
-        # What is still in `_out` never left.
-        unsent = len(self._out)
-        self._out.clear()
-        for at, (future, _) in enumerate(self._waiting):
-            if not future.done():
-                future.set_exception(Lost(words, sent=at < len(self._waiting) - unsent))
-                # Who asked may have gone: then nobody looks.
-                future.exception()
-        self._waiting.clear()
-        if not self.lost.done():
-            self.lost.set_result(None)
+        await asyncio.wait((self._reading,))
 
 
 async def connect(
@@ -156,57 +264,61 @@ async def connect(
         Refused: the server doesn't take us.
     """
     timeout_s = place.timeout_ms / 1_000
-    loop = asyncio.get_running_loop()
+    line = _Line(place, address) if place.tls is None else _TlsLine(place, address)
     try:
         async with asyncio.timeout(min(timeout_s, CONNECT_SECONDS_MAX)):
-            _, connection = await loop.create_connection(
-                lambda: Connection(address.name, timeout_s, on_message),
-                address.host,
-                address.port,
-                ssl=place.tls,
-                server_hostname=address.host if place.tls is not None else None,
-            )
-            try:
-                await _greet(connection, place)
-            except BaseException:
-                connection.end("was not needed any more")
-                raise
+            await _greet(line, address.name)
     except TimeoutError:
-        words = f"no Redis answers at {address.name}"
-        raise Lost(words, sent=False) from None
-    except ssl.SSLError as error:
-        why = getattr(error, "verify_message", "") or error.reason or "no handshake"
-        words = f"TLS with the Redis at {address.name} fails: {why}; look at the ssl_… parameters"
-        raise Lost(words, sent=False) from None
-    except OSError as error:
-        words = (
-            f"no Redis can be reached at {address.name}: {error.strerror or type(error).__name__}"
-        )
-        raise Lost(words, sent=False) from None
-    except Lost as error:
-        # Nothing of what is to be asked was sent.
-        raise Lost(error.words, sent=False) from None
-    runtime.spawn(_watch(connection, timeout_s), name="stepwell-redis-watch")
-    return connection
+        raise Lost(f"no Redis answers at {address.name}", sent=False) from None
+    except (RedisError, OSError, ValueError) as error:
+        raise Lost(_unreachable(error, address.name), sent=False) from None
+    return Connection(line, address.name, timeout_s, runtime, on_message)
 
 
-async def _greet(connection: Connection, place: Place) -> None:
-    asked: list[bytes] = []
-    who = place.credentials
-    if who.password is not None:
-        names = (who.user, who.password) if who.user else (who.password,)
-        asked.append(command("AUTH", *names))
-    asked.append(command("PING"))
-    if place.database:
-        asked.append(command("SELECT", place.database))
-    replies = [connection.ask(each) for each in asked]
-    for reply in replies:
-        said = await reply
-        if isinstance(said, Refusal) and said.code not in {"LOADING", "MASTERDOWN", "BUSY"}:
-            raise Refused(said)
+async def _greet(line: _Line, name: str) -> None:
+    try:
+        await _shake_hands(line)
+    except RedisError as error:
+        await line.disconnect()
+        refusal = refusal_of(error)
+        if refusal is None:
+            raise
+        if refusal.code in _PASSES:
+            raise Lost(words_of(refusal, name), sent=False) from None
+        raise Refused(refusal) from None
+    except BaseException:
+        await line.disconnect()
+        raise
 
 
-async def _watch(connection: Connection, timeout_s: float) -> None:
-    while not connection.lost.done():
-        await asyncio.wait((connection.lost,), timeout=timeout_s / LOOKS)
-        connection.look()
+async def _shake_hands(line: _Line) -> None:
+    await line.connect()
+    # Without a password or a database, nothing was asked until now.
+    await line.send([line.pack_command("PING")])
+    said = await line.answer()
+    if isinstance(said, Refusal) and said.code not in _PASSES:
+        raise Refused(said)
+
+
+def _unreachable(error: Exception, name: str) -> str:
+    cause = _cause(error)
+    if isinstance(cause, ssl.SSLError):
+        why = getattr(cause, "verify_message", "") or cause.reason or "no handshake"
+        return f"TLS with the Redis at {name} fails: {why}; look at the ssl_… parameters"
+    if isinstance(cause, OSError):
+        return f"no Redis can be reached at {name}: {cause.strerror or type(cause).__name__}"
+    return f"{name} {_why(error)}"
+
+
+def _why(error: Exception) -> str:
+    cause = _cause(error)
+    if isinstance(cause, OSError):
+        return f"broke the connection: {type(cause).__name__}"
+    if isinstance(cause, RedisConnectionError):
+        return "closed the connection"
+    return "is no Redis: the answer is not in its protocol"
+
+
+def _cause(error: Exception) -> BaseException:
+    """Return what the library wraps, if that is of the socket."""
+    return error.__context__ if isinstance(error.__context__, OSError) else error
