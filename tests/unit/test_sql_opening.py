@@ -24,7 +24,7 @@ from stepwell.testing.conformance import ask
 from stepwell.testing.conformance import builders as b
 from stepwell.testing.runtime import ManualRuntime
 from stepwell_drivers.sql import migrate, schema
-from stepwell_drivers.sql.sqlite import open_store, url
+from stepwell_drivers.sql.sqlite import open_store, url, writer
 from stepwell_drivers.sql.sqlite.engine import raw
 from stepwell_drivers.sql.store import SqlStore
 
@@ -219,6 +219,7 @@ def program(body: str, path: Path) -> subprocess.Popen[str]:
 
 async def test_wal_and_full_are_what_sqlite_answers(tmp_path: Path) -> None:
     store = await opened(tmp_path / "a.db")
+    assert isinstance(store._writer, writer.Writer)
     driver = raw(store._writer._connection)
     assert driver.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     assert driver.execute("PRAGMA synchronous").fetchone() == (2,)

@@ -36,6 +36,11 @@ async def opened(path: Path) -> SqlStore:
     return store
 
 
+def writer_of(store: SqlStore) -> writer.Writer:
+    assert isinstance(store._writer, writer.Writer)
+    return store._writer
+
+
 @pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[SqlStore]:
     found = await opened(tmp_path / "a.db")
@@ -52,14 +57,14 @@ def wide(run_id: str, data: bytes) -> Commit:
 
 
 async def test_what_queues_while_a_transaction_runs_is_one_transaction(store: SqlStore) -> None:
-    before = store._writer.groups
+    before = writer_of(store).groups
     births = [b.born_leased(f"run-{at}") for at in range(100)]
     calls = [store.commit([birth]) for birth in births]
     logs = [store.append_logs(b.TENANT, f"run-{at}", [b.line("x")]) for at in range(50)]
     beats = [store.renew([b.renewal(f"run-{at}")]) for at in range(50)]
     await asyncio.gather(*calls, *logs, *beats, store.put_presence([b.presence()], ttl_ms=1_000))
     # The first may have gone alone before the others came.
-    assert store._writer.groups - before <= 3
+    assert writer_of(store).groups - before <= 3
 
 
 async def test_a_run_may_take_many_steps_in_one_transaction(store: SqlStore) -> None:
@@ -140,7 +145,7 @@ async def test_D3_after_a_failed_fsync_nothing_is_acknowledged(
     tmp_path: Path, store: SqlStore
 ) -> None:
     first = await ask.must(store, b.born())
-    engine = store._writer._connection.engine
+    engine = writer_of(store)._connection.engine
 
     def fail(connection: Connection) -> None:
         raise sqlite_error("disk I/O error", sqlite3.SQLITE_IOERR_FSYNC)
@@ -192,7 +197,7 @@ async def test_a_busy_file_is_tried_again(tmp_path: Path) -> None:
 
 
 async def test_D4_a_full_file_refuses_and_goes_on(store: SqlStore) -> None:
-    driver = raw(store._writer._connection)
+    driver = raw(writer_of(store)._connection)
     pages_now = int(driver.execute("PRAGMA page_count").fetchone()[0])
     driver.execute(f"PRAGMA max_page_count={pages_now + 40}")
     await _fill(store, lambda: driver.execute(f"PRAGMA max_page_count={pages_now + 9_000}"))
