@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from stepwell.cli.serving import _loop_factory as serving_loop
 from tests.service.cli_world import Terminal, end, plan_file, read_until, serving, working
 
 pytestmark = pytest.mark.timeout(110)
@@ -182,3 +183,12 @@ def in_a_terminal(type_in: Terminal, *arguments: str) -> str:
     os.close(ours)
     assert process.wait() == 0, said
     return said.decode("utf-8", "replace")
+
+
+def test_the_server_s_loop_is_uvloop_s_where_that_is_installed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    uvloop = pytest.importorskip("uvloop")
+    assert serving_loop() is uvloop.new_event_loop
+    monkeypatch.setitem(sys.modules, "uvloop", None)
+    assert serving_loop() is None

@@ -107,9 +107,21 @@ async def test_hints_alone_cause_no_storm_of_claims(world: ExecutorWorld) -> Non
     await until(lambda: store.calls["claim"] == 1)
     await world.start(busy, chain(*(f"t{n}" for n in range(30))))
     await worker.do_all(world.store)
-    assert store.calls["claim"] <= 2
+    # One a commit would be thirty; by the clock of the machine there is time for a few.
+    assert store.calls["claim"] <= 10
     world.runtime.advance(100)
     await until(lambda: store.calls["claim"] >= 2)
+
+
+async def test_a_hint_that_is_held_back_holds_nothing_else_back(world: ExecutorWorld) -> None:
+    store = Counting(world.store)
+    executor, busy = world.executor(store), world.executor()
+    await until(lambda: store.calls["claim"] == 1)
+    await world.start(busy, chain("a"))
+    await turns()
+    executor.look()
+    await turns()
+    assert store.calls["claim"] >= 2
 
 
 async def test_what_a_hint_told_is_read_before_anything_is_decided(world: ExecutorWorld) -> None:

@@ -152,7 +152,6 @@ class Dispatcher:
 
     def wake(self) -> None:
         """Look at what is due now: something may have changed that this replica did not do."""
-        self._hinted = False
         self._more_ready = True
         self._wake.set()
 
@@ -161,7 +160,8 @@ class Dispatcher:
         if self._runs.is_news((tenant_id, run_id), version):
             self._hinted = True
             self._more_ready = True
-            self._wake.set()
+            if self._runtime.monotonic() >= self._hints_count_from:
+                self._wake.set()
 
     # --- eager leases: the Hands of Runs ------------------------------------------------------------
 
@@ -298,14 +298,25 @@ class Dispatcher:
                 self._claim_failed(error)
             else:
                 self._claim_worked()
-            try:
-                async with asyncio.timeout(wait_ms / 1_000):
-                    await self._wake.wait()
-            except TimeoutError:
-                self._more_ready = True
-            early_s = self._hints_count_from - self._runtime.monotonic()
-            if self._hinted and early_s > 0:
-                await self._runtime.sleep(early_s)
+            await self._rest(wait_ms)
+
+    async def _rest(self, wait_ms: float) -> None:
+        """Wait until there is reason to claim: something that came due, a wake, or a hint that counts."""
+        early_ms = (self._hints_count_from - self._runtime.monotonic()) * 1_000
+        if 0 < early_ms < wait_ms:
+            if await self._woken(early_ms) or self._hinted:
+                return
+            wait_ms -= early_ms
+        if not await self._woken(wait_ms):
+            self._more_ready = True
+
+    async def _woken(self, within_ms: float) -> bool:
+        try:
+            async with asyncio.timeout(within_ms / 1_000):
+                await self._wake.wait()
+        except TimeoutError:
+            return False
+        return True
 
     def _claim_failed(self, error: StoreError) -> None:
         # Once for each trouble, not once a second for as long as it lasts.
