@@ -37,6 +37,7 @@ ENV_FILE = "STEPWELL_CONFIG"
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}$"
 _Port = Annotated[int, Field(ge=0, le=65_535)]
 _Ms = Annotated[int, Field(ge=1, le=24 * 3600 * 1000)]
+_Amount = Annotated[int, Field(ge=0, le=10**15)]
 
 
 class SettingsRefused(ValueError):
@@ -135,6 +136,45 @@ class ExecutorSettings(Group):
     payload_cache_bytes_max: Annotated[int, Field(ge=0)] = 64 * 1024 * 1024
 
 
+class QueueSettings(Group):
+    """What holds for one queue, of each tenant by itself."""
+
+    max_parallel: Annotated[int, Field(ge=1)]
+    """So many steps of it may be leased at once, over all runs and replicas."""
+
+
+class BudgetSettings(Group):
+    """What a run may use up where its start doesn't say. 0: no limit."""
+
+    input_tokens: _Amount = 0
+    output_tokens: _Amount = 0
+    cost_micros: _Amount = 0
+    """Millionths of the currency unit that you bill in."""
+    tasks: _Amount = 0
+    wall_ms: Annotated[int, Field(ge=0, le=366 * 24 * 3600 * 1000)] = 0
+    iterations: _Amount = 0
+
+
+class BudgetsSettings(Group):
+    """Default budgets, part by part: of a tenant by its name, else the one for all."""
+
+    default: BudgetSettings = BudgetSettings()
+    tenants: dict[Annotated[str, Field(pattern=_NAME)], BudgetSettings] = {}
+
+
+class RetentionSettings(Group):
+    """For how long things are kept that are over; 0: for ever."""
+
+    succeeded_ms: Annotated[int, Field(ge=0)] = 0
+    """Runs, from their end; a run is removed as a whole, but results that its forks have kept."""
+    failed_ms: Annotated[int, Field(ge=0)] = 0
+    cancelled_ms: Annotated[int, Field(ge=0)] = 0
+    logs_ms: Annotated[int, Field(ge=0)] = 7 * 24 * 3600 * 1000
+    """What steps wrote while they worked, from when it was written."""
+    sweep_ms: _Ms = 60_000
+    """How often a replica looks for what is over."""
+
+
 class WatchSettings(Group):
     """How streams treat those who read them."""
 
@@ -167,7 +207,11 @@ class Settings(Group):
     grpc: GrpcSettings = GrpcSettings()
     auth: AuthSettings = Field(default_factory=AuthSettings)
     executor: ExecutorSettings = ExecutorSettings()
+    queues: dict[str, QueueSettings] = {}
+    """By name."""
+    retention: RetentionSettings = RetentionSettings()
     watch: WatchSettings = WatchSettings()
+    budgets: BudgetsSettings = BudgetsSettings()
     metrics: MetricsSettings = MetricsSettings()
     log: LogSettings = LogSettings()
     drain_ms: _Ms = 10_000

@@ -114,7 +114,7 @@ def _take_down(hung: _Hung, key: tuple[str, str], bell: asyncio.Event) -> None:
         hung.pop(key, None)
 
 
-class _Pace:
+class Pace:
     """How long to wait until the next look, and when a sign of life is due."""
 
     def __init__(self, runtime: Runtime, progress_ms: int) -> None:
@@ -155,7 +155,7 @@ async def watch_run(
         CursorOutOfRange: events after `after` are not kept any more.
     """
     bell = bells.hang(tenant_id, run_id)
-    pace = _Pace(runtime, progress_ms)
+    pace = Pace(runtime, progress_ms)
     try:
         first = await _page(store, tenant_id, run_id, after)
         if after > first.latest:
@@ -244,7 +244,7 @@ async def watch_feed(
         InvalidArgument: the cursor is none of this store's.
     """
     bell = bells.hang("", "")
-    pace = _Pace(runtime, progress_ms)
+    pace = Pace(runtime, progress_ms)
     try:
         while not bells.closing:
             page = await store.feed(tenant_id=tenant_id, cursor=cursor)

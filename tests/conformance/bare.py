@@ -9,7 +9,19 @@ from msgspec.structs import replace
 
 from stepwell.core.errors import StoreRefused
 from stepwell.core.model import LogEntry
-from stepwell.core.ports import FeedPage, Hint, LogPage, Presence, RunPage, RunQuery, Store
+from stepwell.core.ports import (
+    EndedQuery,
+    EndedRun,
+    FeedPage,
+    FoundResult,
+    Hint,
+    LogPage,
+    Presence,
+    RunPage,
+    RunQuery,
+    Store,
+)
+from stepwell.core.states import LogKind
 
 
 class _Bare:
@@ -47,6 +59,29 @@ class _Bare:
     async def read_logs(self, tenant_id: str, run_id: str, **asked: Any) -> LogPage:
         await self._needs("logs")
         return await self._inner.read_logs(tenant_id, run_id, **asked)
+
+    async def trim_logs(
+        self, tenant_id: str, run_id: str, *, execution_id: str, kind: LogKind
+    ) -> None:
+        if "logs" not in self._left_out:
+            await self._inner.trim_logs(tenant_id, run_id, execution_id=execution_id, kind=kind)
+        await self._inner.describe()
+
+    async def purge_logs(self, *, older_ms: int, limit: int) -> int:
+        await self._inner.describe()
+        if "logs" in self._left_out:
+            return 0
+        return await self._inner.purge_logs(older_ms=older_ms, limit=limit)
+
+    async def find_keyed(
+        self, tenant_id: str, pipeline_id: str, keys: Sequence[str]
+    ) -> Sequence[FoundResult]:
+        found = await self._inner.find_keyed(tenant_id, pipeline_id, keys)
+        return found if "keyed" not in self._left_out else ()
+
+    async def list_ended(self, query: EndedQuery) -> Sequence[EndedRun]:
+        await self._needs("retention")
+        return await self._inner.list_ended(query)
 
     async def put_presence(self, presences: Sequence[Presence], *, ttl_ms: int) -> None:
         if "presence" not in self._left_out:

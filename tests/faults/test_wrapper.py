@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from stepwell.core.errors import OutcomeUnknown, StoreUnavailable
-from stepwell.core.ports import ClaimRequest, RunQuery, Store
+from stepwell.core.ports import ClaimRequest, EndedQuery, InputQuery, RunQuery, Store
+from stepwell.core.states import LogKind, RunStatus
 from stepwell.stores import open_store
 from stepwell.testing.conformance import builders as b
 from stepwell.testing.conformance.harness import soon, turns
@@ -26,6 +27,8 @@ ASKS: dict[str, Callable[[Store], Awaitable[object]]] = {
     "renew": lambda store: store.renew([b.renewal()]),
     "put_presence": lambda store: store.put_presence([b.presence()], ttl_ms=1_000),
     "append_logs": lambda store: store.append_logs(*WITH, [b.line("x")]),
+    "trim_logs": lambda store: store.trim_logs(*WITH, execution_id="x", kind=LogKind.CHUNK),
+    "purge_logs": lambda store: store.purge_logs(older_ms=1, limit=1),
     "delete_run": lambda store: store.delete_run(*WITH, version=1),
     "claim": lambda store: store.claim(ClaimRequest()),
     "get_run": lambda store: store.get_run(*WITH),
@@ -35,6 +38,10 @@ ASKS: dict[str, Callable[[Store], Awaitable[object]]] = {
     "read_plan": lambda store: store.read_plan(*WITH, 1),
     "read_events": lambda store: store.read_events(*WITH, after=0, limit=1),
     "list_runs": lambda store: store.list_runs(RunQuery(tenant_id=b.TENANT)),
+    "list_inputs": lambda store: store.list_inputs(InputQuery(tenant_id=b.TENANT)),
+    "read_inputs": lambda store: store.read_inputs(*WITH, ["x"]),
+    "find_keyed": lambda store: store.find_keyed(b.TENANT, "p", ["x"]),
+    "list_ended": lambda store: store.list_ended(EndedQuery(statuses=(RunStatus.FAILED,))),
     "list_tasks": lambda store: store.list_tasks(*WITH),
     "list_executions": lambda store: store.list_executions(*WITH),
     "read_messages": lambda store: store.read_messages(*WITH),

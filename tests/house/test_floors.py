@@ -33,7 +33,10 @@ SHELL = (
     "stepwell.wire",
     "stepwell.stores",
     "stepwell.executor",
+    "stepwell.retention",
     "stepwell.watch",
+    "stepwell.schemas",
+    "stepwell.following",
 )
 
 GROUPS: dict[str, Group] = {
@@ -52,7 +55,10 @@ GROUPS: dict[str, Group] = {
     "stepwell.wire": Group(3, (CORE, PROTOCOL)),
     "stepwell.stores": Group(3, (CORE, CONFIG)),
     "stepwell.migrations": Group(3, (CORE, "stepwell.stores")),
+    "stepwell.retention": Group(3, (CORE,)),
     "stepwell.watch": Group(3, (CORE, CONFIG)),
+    "stepwell.schemas": Group(3, (CORE,)),
+    "stepwell.following": Group(3, (CORE, "stepwell.watch")),
     "stepwell.executor": Group(3, (CORE, CONFIG)),
     # Floor 4: the two edges, which don't know each other.
     "stepwell.rpc": Group(4, (*SHELL, PROTOCOL)),
@@ -63,6 +69,9 @@ GROUPS: dict[str, Group] = {
     # Floor 5: composition.
     "stepwell.embedded": Group(5, (*SHELL, "stepwell_client")),
     "stepwell.testing": Group(5, (*SHELL, "stepwell.rpc", "stepwell_client")),
+    "stepwell.testing.environment": Group(
+        5, (*SHELL, "stepwell.embedded", "stepwell.testing.proxy", "stepwell_client")
+    ),
     "stepwell.cli": Group(
         5,
         (*SHELL, "stepwell.migrations", "stepwell.rpc", "stepwell.embedded", "stepwell_client"),

@@ -15,15 +15,19 @@ from stepwell.core.ports import (
     ClaimRequest,
     Commit,
     CommitResult,
+    EndedQuery,
+    EndedRun,
     ExecutionPage,
     FeedPage,
+    InputPage,
+    InputQuery,
     Loaded,
     Renewal,
     Store,
     StoredPayload,
     WorkerLease,
 )
-from stepwell.core.states import ExecutionStatus, Verdict
+from stepwell.core.states import ExecutionStatus, LogKind, RunStatus, Verdict
 from stepwell.testing.programs import Explorer, Program, ProgramFailed, Subject, replay
 from stepwell.testing.proxy import StoreProxy
 from tests.conformance.conftest import MemoryFactory
@@ -237,6 +241,79 @@ class Raises(StoreProxy):
         return await self.inner.read_plan(tenant_id, run_id, revision)
 
 
+class OrphanIsBorn(StoreProxy):
+    """A fork is born whoever is there."""
+
+    async def commit(self, commits: Sequence[Commit]) -> Sequence[CommitResult]:
+        return await self.inner.commit([_without_parent(commit) for commit in commits])
+
+
+def _without_parent(commit: Commit) -> Commit:
+    spec = replace(commit.run.spec, parent_run_id="")
+    return replace(commit, run=replace(commit.run, spec=spec))
+
+
+class NothingIsLeft(StoreProxy):
+    """A deleted run's results go with it, whoever refers to them."""
+
+    async def read_outcomes(
+        self, tenant_id: str, run_id: str, execution_ids: Sequence[str]
+    ) -> Sequence[Outcome]:
+        if await self.inner.get_run(tenant_id, run_id) is None:
+            return []
+        return await self.inner.read_outcomes(tenant_id, run_id, execution_ids)
+
+
+class FirstOfAKey(StoreProxy):
+    """Of the same key the first one committed is found."""
+
+    def __init__(self, inner: Store) -> None:
+        super().__init__(inner)
+        self.seen: set[tuple[str, str, str]] = set()
+
+    async def commit(self, commits: Sequence[Commit]) -> Sequence[CommitResult]:
+        results: list[CommitResult] = []
+        for commit in commits:
+            names = [(commit.tenant_id, one.pipeline_id, one.key) for one in commit.keyed]
+            new = tuple(
+                one for one, name in zip(commit.keyed, names, strict=True) if name not in self.seen
+            )
+            (result,) = await self.inner.commit([replace(commit, keyed=new)])
+            if result.verdict is Verdict.COMMITTED:
+                self.seen.update(names)
+            results.append(result)
+        return results
+
+
+class AnsweredIsOpen(StoreProxy):
+    """What was answered is still shown to everybody."""
+
+    async def list_inputs(self, query: InputQuery) -> InputPage:
+        return await self.inner.list_inputs(replace(query, run_id=query.run_id or "r1"))
+
+
+class EndedOfAnyStatus(StoreProxy):
+    async def list_ended(self, query: EndedQuery) -> Sequence[EndedRun]:
+        statuses = (RunStatus.SUCCEEDED, RunStatus.FAILED, RunStatus.CANCELLED)
+        return await self.inner.list_ended(replace(query, statuses=statuses))
+
+
+class TrimTakesAll(StoreProxy):
+    """All kinds of an execution's entries go."""
+
+    async def trim_logs(
+        self, tenant_id: str, run_id: str, *, execution_id: str, kind: LogKind
+    ) -> None:
+        assert kind in LogKind
+        for each in LogKind:
+            await self.inner.trim_logs(tenant_id, run_id, execution_id=execution_id, kind=each)
+
+
+class PurgeGoesTooFar(StoreProxy):
+    async def purge_logs(self, *, older_ms: int, limit: int) -> int:
+        return await self.inner.purge_logs(older_ms=older_ms // 2, limit=limit)
+
+
 PLANTED: tuple[type[StoreProxy], ...] = (
     VersionOffByOne,
     FenceIgnored,
@@ -258,6 +335,13 @@ PLANTED: tuple[type[StoreProxy], ...] = (
     LeaseOutlivesItsEnd,
     UnknownOutcomeExpires,
     Raises,
+    OrphanIsBorn,
+    NothingIsLeft,
+    FirstOfAKey,
+    AnsweredIsOpen,
+    EndedOfAnyStatus,
+    TrimTakesAll,
+    PurgeGoesTooFar,
 )
 
 

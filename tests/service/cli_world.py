@@ -166,9 +166,11 @@ def serving(terminal: Terminal, *arguments: str, store: str = "") -> Iterator[st
 
 
 @contextmanager
-def working(terminal: Terminal, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+def working(
+    terminal: Terminal, *arguments: str, source: str = AGENT
+) -> Iterator[subprocess.Popen[str]]:
     """Run a worker of the test's agent; yields when a server has welcomed it."""
-    (terminal.folder / "cli_agent.py").write_text(textwrap.dedent(AGENT))
+    (terminal.folder / "cli_agent.py").write_text(textwrap.dedent(source))
     worker = terminal.spawn("worker", "cli_agent:agent", *arguments)
     try:
         read_until(worker.stderr, "serves replica")

@@ -232,6 +232,7 @@ async def test_metrics_are_on_loopback_when_asked(memory: World) -> None:
     assert 'stepwell_executor_total{what="commits_committed"} 1.0' in page
     assert "stepwell_loop_lag_seconds" in page
     assert "stepwell_workers 0.0" in page
+    assert 'stepwell_runs{blocked_on="WORKER"} 1.0' in page
 
 
 def test_logs_hold_no_secret_and_no_control_characters() -> None:

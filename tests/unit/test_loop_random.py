@@ -23,14 +23,18 @@ from stepwell.core.inputs import (
     NeedsInput,
     Pause,
     Planned,
+    RaiseBudget,
     Reflected,
     Released,
     Result,
     Resume,
+    RetryTask,
+    SkipTask,
+    Stop,
     TakeLease,
     TimerDue,
 )
-from stepwell.core.model import Failure, Payload, RetryPolicy, TaskSpec, Usage
+from stepwell.core.model import Budget, Failure, Payload, RetryPolicy, TaskSpec, Usage
 from stepwell.core.states import Decision, Effect, ExpiryAction, OnFailure, RunStatus, StepKind
 from tests.unit.loop_world import World
 
@@ -54,6 +58,18 @@ def plans(rnd: Random, prefix: str = "t") -> tuple[TaskSpec, ...]:
             )
         )
     return tuple(tasks)
+
+
+def budgets(rnd: Random) -> Budget:
+    """Return a budget, or none; a small one, so that it is used up."""
+    if rnd.random() < 0.5:
+        return Budget()
+    return Budget(
+        input_tokens=rnd.choice([0, 2, 6]),
+        tasks=rnd.choice([0, 1, 3]),
+        wall_ms=rnd.choice([0, 0, 20]),
+        iterations=rnd.choice([0, 0, 1]),
+    )
 
 
 BAD_PLAN = (TaskSpec(task_id="a", depends_on=("b",)), TaskSpec(task_id="b", depends_on=("a",)))
@@ -85,7 +101,7 @@ def results(rnd: Random, kind: StepKind) -> Result:
 
 
 MOVES = ["lease"] * 5 + ["deliver"] * 8 + ["stale", "expire", "expire", "timer", "pause"]
-MOVES += ["resume", "resume", "begin", "answer", "cancel"]
+MOVES += ["resume", "resume", "begin", "answer", "cancel", "retry", "skip", "stop", "raise"]
 
 
 def one_input(rnd: Random, world: World) -> Input | None:
@@ -116,13 +132,34 @@ def one_input(rnd: Random, world: World) -> Input | None:
         return TimerDue(name=rnd.choice(sorted(world.timers)))
     if kind == "answer" and world.state.inputs:
         input_id = rnd.choice(sorted(world.state.inputs))
-        return Answer(input_id=input_id, payload=Payload(data=b"yes"))
+        replan = rnd.random() < 0.3
+        return Answer(input_id=input_id, payload=Payload(data=b"yes"), replan=replan, reason="no")
     if kind == "pause" and rnd.random() < 0.4:
         return Pause()
     if kind == "resume":
         return Resume(retry_failed=rnd.random() < 0.7)
     if kind == "cancel" and rnd.random() < 0.1:
         return Cancel()
+    return one_change(rnd, world, kind)
+
+
+def one_change(rnd: Random, world: World, kind: str) -> Input | None:
+    """Return something that a person could change on the way."""
+    if kind in ("retry", "skip") and world.state.tasks:
+        task_id = rnd.choice(sorted(world.state.tasks))
+        if kind == "retry":
+            return RetryTask(task_id=task_id)
+        return SkipTask(task_id=task_id, skip_dependents=rnd.random() < 0.5)
+    if kind == "stop" and rnd.random() < 0.2:
+        return Stop()
+    if kind == "raise":
+        budget = world.run.budget
+        tokens = budget.input_tokens + 3 if budget.input_tokens else 0
+        tasks = budget.tasks + 1 if budget.tasks else 0
+        wall_ms = budget.wall_ms + 2 if budget.wall_ms else 0
+        iterations = budget.iterations + 1 if budget.iterations else 0
+        more = Budget(input_tokens=tokens, tasks=tasks, wall_ms=wall_ms, iterations=iterations)
+        return RaiseBudget(budget=more, resume=rnd.random() < 0.8)
     return None
 
 
@@ -143,6 +180,8 @@ def test_S_invariants_hold_whatever_workers_the_clock_and_people_do(
         max_parallel=rnd.randint(1, 3),
         max_iterations=rnd.randint(1, 3),
         start_delay_ms=rnd.choice([0, 0, 50]),
+        budget=budgets(rnd),
+        no_progress_limit=rnd.choice([0, 1, 2]),
     )
     for number in steps:
         rnd = Random(number)

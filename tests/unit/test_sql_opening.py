@@ -314,7 +314,9 @@ async def test_a_newer_schema_is_refused_with_both_versions(tmp_path: Path) -> N
     assert schema.REVISIONS[-1] in message
 
 
-async def test_an_older_schema_is_migrated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_schema_of_before_is_brought_up_step_by_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "a.db"
     store = await opened(path)
     await ask.must(store, b.born())
@@ -322,20 +324,33 @@ async def test_an_older_schema_is_migrated(tmp_path: Path, monkeypatch: pytest.M
 
     folder = tmp_path / "migrations"
     shutil.copytree(migrate.MIGRATIONS, folder, ignore=shutil.ignore_patterns("__pycache__"))
-    (folder / "versions" / "v0002_colour.py").write_text(
+    (folder / "versions" / "v7001_colour.py").write_text(
         "from alembic import op\nimport sqlalchemy as sa\n"
-        "revision = '0002'\ndown_revision = '0001'\n"
+        f"revision = '7001'\ndown_revision = {schema.REVISIONS[-1]!r}\n"
         "def upgrade():\n    op.add_column('runs', sa.Column('colour', sa.Text()))\n"
     )
     monkeypatch.setattr(migrate, "MIGRATIONS", folder)
-    monkeypatch.setattr(migrate, "HEAD", "0002")
-    monkeypatch.setattr(schema, "REVISIONS", ("0001", "0002"))
+    monkeypatch.setattr(migrate, "HEAD", "7001")
+    monkeypatch.setattr(schema, "REVISIONS", (*schema.REVISIONS, "7001"))
     store = await opened(path)
     assert await ask.version_of(store) == 1
     await store.close()
     with closing(sqlite3.connect(path)) as file:
-        assert file.execute("SELECT version_num FROM alembic_version").fetchall() == [("0002",)]
+        assert file.execute("SELECT version_num FROM alembic_version").fetchall() == [("7001",)]
         assert file.execute("SELECT colour FROM runs").fetchall() == [(None,)]
+
+
+TABLES = """
+SELECT m.name, c.cid, c.name, c.type, c."notnull", c.dflt_value, c.pk, l.wr,
+  m.sql LIKE '%AUTOINCREMENT%'
+FROM sqlite_master AS m, pragma_table_xinfo(m.name) AS c, pragma_table_list(m.name) AS l
+WHERE m.type = 'table' AND m.name NOT LIKE 'alembic%'
+UNION ALL
+SELECT m.tbl_name, i.origin, i.name, i."unique", i.partial, m.sql, '', '', ''
+FROM sqlite_master AS m, pragma_index_list(m.tbl_name) AS i
+WHERE m.type = 'index' AND m.name = i.name AND m.tbl_name NOT LIKE 'alembic%'
+ORDER BY 1, 2, 3
+"""
 
 
 def test_the_migrations_make_the_schema_that_the_code_has(tmp_path: Path) -> None:
@@ -346,12 +361,12 @@ def test_the_migrations_make_the_schema_that_the_code_has(tmp_path: Path) -> Non
                 migrate.migrate(connection)
             else:
                 schema.metadata.create_all(connection)
-            sql = "SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'alembic%'"
-            rows = connection.exec_driver_sql(sql + " AND name NOT LIKE '%alembic_version%'").all()
+            rows = connection.exec_driver_sql(TABLES).all()
         engine.dispose()
-        return sorted(tuple(str(value) for value in row) for row in rows)
+        return [tuple(str(value) for value in row) for row in rows]
 
     assert shape("migrated") == shape("made")
+    assert len(shape("migrated")) > 200
 
 
 def test_the_known_versions_are_the_migrations() -> None:

@@ -80,7 +80,7 @@ def values(kind: Any, name: str = "") -> st.SearchStrategy[Any]:
     if get_origin(kind) is tuple:
         return st.lists(values(get_args(kind)[0], name), max_size=2).map(tuple)
     if get_origin(kind) is dict:
-        return st.dictionaries(TEXT, TEXT, max_size=3)
+        return st.dictionaries(TEXT, values(get_args(kind)[1], name), max_size=3)
     if get_args(kind):
         return st.one_of(*(values(one, name) for one in get_args(kind)))
     return records(kind)

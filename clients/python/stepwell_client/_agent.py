@@ -94,6 +94,7 @@ class Agent:
         self._reflect: Step | None = None
         self._synthesize: Step | None = None
         self._tasks: dict[tuple[str, str], Step] = {}
+        self._reconciles: dict[tuple[str, str], Step] = {}
 
     @property
     def kinds(self) -> tuple[StepKind, ...]:
@@ -103,6 +104,7 @@ class Agent:
             (StepKind.TASK, self._tasks or None),
             (StepKind.REFLECT, self._reflect),
             (StepKind.SYNTHESIZE, self._synthesize),
+            (StepKind.RECONCILE, self._reconciles or None),
         ]
         return tuple(kind for kind, step in found if step is not None)
 
@@ -113,8 +115,8 @@ class Agent:
 
     @property
     def roles(self) -> tuple[str, ...]:
-        """The roles that its task functions name."""
-        return tuple(sorted({role for _, role in self._tasks if role}))
+        """The roles that its task and reconcile functions name."""
+        return tuple(sorted({role for _, role in (*self._tasks, *self._reconciles) if role}))
 
     @property
     def types(self) -> tuple[str, ...]:
@@ -157,24 +159,30 @@ class Agent:
         """
         if callable(type_):
             return self.task()(type_)
-        key = (type_, role)
+        return _register(self._tasks, "tasks", type_, role, manual_begin=manual_begin)
 
-        def register(function: F) -> F:
-            if key in self._tasks:
-                raise Misconfigured(f"two functions for tasks of type {type_!r} and role {role!r}")
-            self._tasks[key] = Step(function, manual_begin=manual_begin)
-            return function
+    @overload
+    def reconcile(self, type_: F, /) -> F: ...
+    @overload
+    def reconcile(self, type_: str = "", /, *, role: str = "") -> Callable[[F], F]: ...
+    def reconcile(
+        self, type_: str | Callable[..., object] = "", /, *, role: str = ""
+    ) -> Callable[..., object]:
+        """Have the function find out what became of AT_MOST_ONCE tasks whose worker was lost.
 
-        return register
+        It is asked for tasks with `reconcile=True`, chosen as for `task`, and returns Done, NotDone or
+        Undecided.
+        """
+        if callable(type_):
+            return self.reconcile()(type_)
+        return _register(self._reconciles, "reconciling tasks", type_, role)
 
     def find(self, kind: int, type_: str = "", role: str = "") -> Step | None:
         """Return the function for a step; None: there is none."""
-        if kind == StepKind.TASK:
-            for key in ((type_, role), (type_, ""), ("", role), ("", "")):
-                step = self._tasks.get(key)
-                if step is not None:
-                    return step
-            return None
+        if kind in (StepKind.TASK, StepKind.RECONCILE):
+            steps = self._tasks if kind == StepKind.TASK else self._reconciles
+            keys = ((type_, role), (type_, ""), ("", role), ("", ""))
+            return next((steps[key] for key in keys if key in steps), None)
         if kind == StepKind.PLAN:
             return self._plan
         if kind == StepKind.REFLECT:
@@ -193,6 +201,23 @@ class Agent:
         if before is not None:
             raise Misconfigured(f"the agent has a function for {what} already")
         return Step(function)
+
+
+def _register(
+    steps: dict[tuple[str, str], Step],
+    what: str,
+    type_: str,
+    role: str,
+    *,
+    manual_begin: bool = False,
+) -> Callable[[F], F]:
+    def register(function: F) -> F:
+        if (type_, role) in steps:
+            raise Misconfigured(f"two functions for {what} of type {type_!r} and role {role!r}")
+        steps[type_, role] = Step(function, manual_begin=manual_begin)
+        return function
+
+    return register
 
 
 def _listing(names: Iterable[str]) -> str:

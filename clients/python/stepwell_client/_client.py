@@ -21,7 +21,13 @@ import grpc
 import grpc.aio
 
 from stepwell_client._connect import Connection
+from stepwell_client._control import AsyncControl
+from stepwell_client._effects import AsyncEffects, Settled
 from stepwell_client._errors import StepwellClientError
+from stepwell_client._forks import AsyncForks, ForkOptions, fork_procedure
+from stepwell_client._logs import AsyncLogs, LogCursor, LogOptions
+from stepwell_client._people import AsyncPeople
+from stepwell_client._plans import Budget
 from stepwell_client._procedures import (
     RECONNECT_SECONDS,
     Call,
@@ -33,6 +39,7 @@ from stepwell_client._procedures import (
     StartOptions,
     ensure_succeeded,
 )
+from stepwell_client._retention import AsyncRetention
 from stepwell_client._runtime import Runtime
 from stepwell_client._status import from_rpc_error
 from stepwell_client._watching import (
@@ -48,7 +55,7 @@ T = TypeVar("T")
 Item = TypeVar("Item")
 
 
-class Client:
+class Client(AsyncControl, AsyncEffects, AsyncForks, AsyncLogs, AsyncPeople, AsyncRetention):
     """A connection to the Orchestrator service, opened at the first call. Close it when done."""
 
     def __init__(
@@ -121,9 +128,14 @@ class Client:
         """Return a handle of a run, without a call."""
         return RunHandle(self, run_id)
 
-    async def get(self, run_id: str) -> types_pb2.Run:
-        """Return a run as of its last commit."""
-        return await self._do(self._procedures.get(run_id))
+    async def fork(self, run_id: str, **options: Unpack[ForkOptions]) -> RunHandle:
+        """Start a run from a version of another one; what was completed there is kept."""
+        response = await self._do(fork_procedure(self._procedures, run_id, options))
+        return RunHandle(self, response.run.spec.run_id, response.run, created=response.created)
+
+    async def get(self, run_id: str, *, version: int = 0) -> types_pb2.Run:
+        """Return a run as of its last commit, or as of that version."""
+        return await self._do(self._procedures.get(run_id, version))
 
     async def list(self, **options: Unpack[ListOptions]) -> AsyncIterator[types_pb2.Run]:
         """Yield runs, newest first, page by page."""
@@ -137,12 +149,12 @@ class Client:
                 return
 
     async def tasks(
-        self, run_id: str, *, full_specs: bool = False
+        self, run_id: str, *, full_specs: bool = False, version: int = 0
     ) -> AsyncIterator[orchestrator_pb2.TaskEntry]:
-        """Yield a run's tasks, how each stands and what it is, page by page."""
+        """Yield a run's tasks, how each stands, or stood, and what it is, page by page."""
         token = ""
         while True:
-            page = await self._do(self._procedures.tasks(run_id, full_specs, token))
+            page = await self._do(self._procedures.tasks(run_id, full_specs, token, version))
             for task in page.tasks:
                 yield task
             token = page.next_page_token
@@ -189,6 +201,15 @@ class Client:
     ) -> Watch[orchestrator_pb2.RunUpdate, RunsCursor]:
         """Return what becomes of all runs since a cursor; `now`: from the next commit on."""
         return Watch(self, RunsCursor(self._procedures, cursor, options))
+
+    def logs(
+        self, run_id: str, cursor: str = "", *, follow: bool = False, **options: Unpack[LogOptions]
+    ) -> Watch[types_pb2.LogEntry, LogCursor]:
+        """Return what a run's steps wrote, in order; with `follow` also what they write until it ends.
+
+        `cursor` is that of an earlier call: `watch.cursor.cursor`.
+        """
+        return Watch(self, LogCursor(self._procedures, run_id, cursor, options, follow=follow))
 
     async def resume(
         self,
@@ -360,6 +381,30 @@ class RunHandle:
     ) -> Watch[types_pb2.Event, RunCursor]:
         return self._client.watch(self.id, after, **options)
 
+    async def fork(self, **options: Unpack[ForkOptions]) -> RunHandle:
+        """Start a run from a version of this one; what was completed there is kept."""
+        return await self._client.fork(self.id, **options)
+
+    def logs(
+        self, cursor: str = "", *, follow: bool = False, **options: Unpack[LogOptions]
+    ) -> Watch[types_pb2.LogEntry, LogCursor]:
+        return self._client.logs(self.id, cursor, follow=follow, **options)
+
+    def messages(self, *, task_id: str = "") -> AsyncIterator[types_pb2.Message]:
+        return self._client.messages(self.id, task_id=task_id)
+
+    def inputs(self) -> AsyncIterator[orchestrator_pb2.RunInput]:
+        """Yield what the run has asked of people, answered or not."""
+        return self._client.inputs(self.id)
+
+    async def answer(
+        self, input_id: str, value: object, *, replan: bool = False, reason: str = ""
+    ) -> types_pb2.Run:
+        """Answer what the run has asked, once; its task goes on with the answer."""
+        done = await self._client.answer(self.id, input_id, value, replan=replan, reason=reason)
+        self.message = done.run
+        return self.message
+
     async def results(self) -> RunResults:
         return await self._client.results(self.id)
 
@@ -373,4 +418,34 @@ class RunHandle:
 
     async def cancel(self, *, reason: str = "") -> types_pb2.Run:
         self.message = (await self._client.cancel(self.id, reason=reason)).run
+        return self.message
+
+    async def resolve(self, execution_id: str, found: Settled, *, reason: str = "") -> types_pb2.Run:
+        """Say what became of an execution whose outcome is unknown."""
+        done = await self._client.resolve(self.id, execution_id, found, reason=reason)
+        self.message = done.run
+        return self.message
+
+    async def stop(self, *, reason: str = "") -> types_pb2.Run:
+        self.message = (await self._client.stop(self.id, reason=reason)).run
+        return self.message
+
+    async def retry_task(self, task_id: str, *, reason: str = "") -> types_pb2.Run:
+        self.message = (await self._client.retry_task(self.id, task_id, reason=reason)).run
+        return self.message
+
+    async def skip_task(
+        self, task_id: str, *, skip_dependents: bool = False, reason: str = ""
+    ) -> types_pb2.Run:
+        answer = await self._client.skip_task(
+            self.id, task_id, skip_dependents=skip_dependents, reason=reason
+        )
+        self.message = answer.run
+        return self.message
+
+    async def raise_budget(
+        self, budget: Budget, *, resume: bool = True, reason: str = ""
+    ) -> types_pb2.Run:
+        answer = await self._client.raise_budget(self.id, budget, resume=resume, reason=reason)
+        self.message = answer.run
         return self.message

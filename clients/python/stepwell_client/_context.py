@@ -13,13 +13,12 @@ from typing import Any, TypeVar, overload
 
 from stepwell_client._errors import LeaseLost
 from stepwell_client._limits import (
-    MESSAGE_BYTES_MAX,
-    MESSAGES_PER_OUTCOME_MAX,
     PROGRESS_BYTES_MAX,
     PROMPT_BYTES_MAX,
     RESPONSE_BYTES_MAX,
 )
 from stepwell_client._payloads import decode, encode
+from stepwell_client._says import Record, Says, Voice
 from stepwell_client.v1 import types_pb2, worker_pb2
 
 T = TypeVar("T")
@@ -54,21 +53,7 @@ class Results(Mapping[str, Any]):
         return self._payloads[task_id]
 
 
-class Record:
-    """What an attempt said while it worked, and whether it is wanted still."""
-
-    __slots__ = ("cancelled", "messages", "prompt", "response", "session", "usage")
-
-    def __init__(self) -> None:
-        self.cancelled = False
-        self.usage: types_pb2.Usage | None = None
-        self.session: types_pb2.Session | None = None
-        self.messages: list[types_pb2.Message] = []
-        self.prompt = ""
-        self.response = ""
-
-
-class StepContext:
+class StepContext(Says):
     """What every step has."""
 
     def __init__(
@@ -80,12 +65,14 @@ class StepContext:
         loop: asyncio.AbstractEventLoop,
         begin: Begin,
         beat: Beat,
+        voice: Voice,
     ) -> None:
         self._assignment = assignment
         self._record = record
         self._loop = loop
         self._begin = begin
         self._beat = beat
+        self._voice = voice
         self.results = Results(payloads)
         """Of a task: what it depends on; of a reflection or synthesis: what the tasks came to."""
 
@@ -215,6 +202,7 @@ class StepContext:
         payload = encode(progress)
         if payload is not None:
             _limit("progress", len(payload.data), PROGRESS_BYTES_MAX)
+            self._record.progress = payload
         self._beat(payload, self._record.session)
 
     def usage(self, *, input_tokens: int = 0, output_tokens: int = 0, cost_micros: int = 0) -> None:
@@ -235,14 +223,6 @@ class StepContext:
         self._record.prompt = _fitting("prompt", prompt, PROMPT_BYTES_MAX) or self._record.prompt
         fitting = _fitting("response", response, RESPONSE_BYTES_MAX)
         self._record.response = fitting or self._record.response
-
-    def append(self, role: str, content: str) -> None:
-        """Append a message to the task's conversation: at most 256 an attempt, 1 MiB each."""
-        if len(self._record.messages) >= MESSAGES_PER_OUTCOME_MAX:
-            raise ValueError(f"an attempt appends at most {MESSAGES_PER_OUTCOME_MAX} messages")
-        content = _fitting("message", content, MESSAGE_BYTES_MAX)
-        message = types_pb2.Message(role=role, content=content, session=self._record.session)
-        self._record.messages.append(message)
 
     async def begin(self) -> None:
         """Say that an AT_MOST_ONCE step starts, and wait until that is committed.
@@ -281,13 +261,31 @@ class TaskContext(StepContext):
     def task_id(self) -> str:
         return self._assignment.task.task_id
 
+    @property
+    def answered(self) -> types_pb2.InputRequest | None:
+        """What this task asked last and was answered: `kind`, `prompt`, `answered_by` …"""
+        return _present(self._assignment, "answered", self._assignment.answered)
+
     def answer(self, kind: Any = Any) -> Any:
-        """Return the answer to what the attempt before this one asked; None: it asked nothing."""
+        """Return the answer to what the task asked last; None: it asked nothing, see `answered`."""
         came = _present(self._assignment, "answer", self._assignment.answer)
         return None if came is None else decode(came, kind)
 
     def _input_payload(self) -> types_pb2.Payload | None:
         return _present(self._assignment.task, "input", self._assignment.task.input)
+
+
+class ReconcileContext(TaskContext):
+    """Of a function that finds out what became of a task whose worker was lost after it began.
+
+    The task is that one; `idempotency_key` is the one that its attempts used, and `previous_session` and
+    `previous_progress` are what they left. `attempt` counts how often this was looked into.
+    """
+
+    @property
+    def unknown_execution_id(self) -> str:
+        """The attempt whose outcome is unknown."""
+        return self._assignment.unknown_execution_id
 
 
 def _present(message: worker_pb2.Assignment | types_pb2.TaskSpec, field: str, value: T) -> T | None:

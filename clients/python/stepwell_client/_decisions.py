@@ -1,16 +1,19 @@
 """What an agent's function may answer besides a value: reflections return it, any step may raise it.
 
-Returned by a reflection: Finish, Continue, Replan. Raised by any step: Failure (and NonRetryable, a
+Returned by a reflection: Finish, Continue, Replan; by a reconcile function: Done, NotDone, Undecided. Raised by any step: Failure (and NonRetryable, a
 Failure that is not tried again) and Release; by a task also NeedsInput. Any other exception is a
 failure too, of the kind that its class is named.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from stepwell_client._enums import ExpiryAction, InputKind, wire
+from stepwell_client._payloads import encode
 from stepwell_client._plans import Planned, Span, draft, duration
 from stepwell_client.v1 import types_pb2, worker_pb2
 
@@ -56,6 +59,47 @@ def reflected(decision: Decision) -> worker_pb2.Outcome.Reflected:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The effect took place: the task is completed, with this result."""
+
+    value: object = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NotDone:
+    """The effect did not take place: the task is run again, and no attempt is spent."""
+
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Undecided:
+    """It can't be told whether the effect took place: a late outcome or a person will say."""
+
+    reason: str = ""
+
+
+FoundOut = Done | NotDone | Undecided
+
+
+def reconciled(found: FoundOut) -> worker_pb2.Outcome.Reconciled:
+    """Return what was found out about a task as a message. Raises TypeError where it is nothing."""
+    made = worker_pb2.Outcome.Reconciled
+    if isinstance(found, Done):
+        result = encode(found.value)
+        return made(finding=types_pb2.FINDING_DONE, result=result, reason=found.reason)
+    if isinstance(found, NotDone):
+        return made(finding=types_pb2.FINDING_NOT_DONE, reason=found.reason)
+    if isinstance(found, Undecided):  # pyright: ignore[reportUnnecessaryIsInstance] - an agent's author may have no type checker
+        return made(finding=types_pb2.FINDING_UNDECIDED, reason=found.reason)
+    raise TypeError(
+        f"a reconcile function returns Done, NotDone or Undecided, and this one returned a "
+        f"{type(found).__qualname__}"
+    )
+
+
 class Failure(Exception):
     """The attempt failed. Retry policies match `kind`."""
 
@@ -84,15 +128,16 @@ class NeedsInput(Exception):
         prompt: str,
         *,
         kind: InputKind = InputKind.INPUT,
-        schema: str = "",
+        schema: str | Mapping[str, Any] = "",
         choices: Sequence[str] = (),
         expires: Span | None = None,
         on_expiry: ExpiryAction = ExpiryAction.WAIT,
     ) -> None:
+        """`schema`: a JSON schema for the answer, as text or as a dict; empty: anything."""
         super().__init__(prompt)
         self.prompt = prompt
         self.kind = kind
-        self.schema = schema
+        self.schema = schema if isinstance(schema, str) else json.dumps(schema)
         self.choices = choices
         self.expires = expires
         self.on_expiry = on_expiry

@@ -43,6 +43,7 @@ class StepKind(IntEnum):
     TASK = 2
     REFLECT = 3
     SYNTHESIZE = 4
+    RECONCILE = 5
 
 
 class TaskStatus(IntEnum):
@@ -107,6 +108,33 @@ class FinishReason(IntEnum):
     NONE = 1
     FINISHED = 2
     MAX_ITERATIONS = 3
+    STOPPED = 4
+
+
+class Finding(IntEnum):
+    """What was found out about an unknown outcome."""
+
+    UNSPECIFIED = 0
+    DONE = 1
+    NOT_DONE = 2
+    UNDECIDED = 3
+
+
+class ForkMode(IntEnum):
+    """What a fork may change."""
+
+    UNSPECIFIED = 0
+    STRICT = 1
+    PATCH = 2
+
+
+class LogKind(IntEnum):
+    """What an entry of a run's log is."""
+
+    UNSPECIFIED = 0
+    LINE = 1
+    CHUNK = 2
+    CUT = 3
 
 
 class EventType(IntEnum):
@@ -139,6 +167,14 @@ class EventType(IntEnum):
     RUN_FAILED = 24
     RUN_CANCELLED = 25
     RUN_BLOCKED = 26
+    RUN_FORKED = 27
+    OUTCOME_RESOLVED = 28
+    MESSAGES_APPENDED = 29
+    TASK_DEDUPLICATED = 30
+    TASK_SKIPPED = 31
+    TASK_RETRY_REQUESTED = 32
+    REPLAN_REQUESTED = 33
+    STOP_REQUESTED = 34
 
 
 class OnFailure(IntEnum):

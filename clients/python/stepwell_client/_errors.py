@@ -7,6 +7,7 @@ StepwellClientError
 │       └── RunPurged          the run was deleted while it was watched
 ├── RequestIdReused            the request id came before, with another request
 ├── FailedPrecondition         right request, wrong state of the run
+│   └── ForkIncompatible       a fork doesn't fit; `violations` says why
 ├── CursorOutOfRange           those events are kept no more; `oldest` is the first that is
 ├── Unauthenticated
 ├── PermissionDenied
@@ -105,6 +106,27 @@ class FailedPrecondition(StepwellClientError):
     """The run is not in a state that allows this."""
 
     reason = "FAILED_PRECONDITION"
+
+
+class ForkIncompatible(FailedPrecondition):
+    """A fork doesn't fit the run that it is made of. Nothing was started.
+
+    Each violation's `field` is the part of the request at fault, else the task; its description begins
+    with the kind, such as EFFECT_REPEATED. `check_fork` returns them in full.
+    """
+
+    reason = "FORK_INCOMPATIBLE"
+
+    def __init__(
+        self,
+        message: str,
+        violations: Sequence[Violation] = (),
+        *,
+        reason: str = "",
+        status: grpc.StatusCode | None = None,
+    ) -> None:
+        super().__init__(message, reason=reason, status=status)
+        self.violations = tuple(violations)
 
 
 class CursorOutOfRange(StepwellClientError):

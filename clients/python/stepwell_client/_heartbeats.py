@@ -92,6 +92,13 @@ class Heartbeats:
                 held.next_beat = min(held.next_beat, now + min(NEWS_SECONDS, held.interval / 2))
                 self._wake.notify()
 
+    def channel(self) -> grpc.Channel:
+        """Return the connection that is the heartbeats' own. Any thread may ask."""
+        with self._wake:
+            if self._channel is None:
+                self._channel = self._connection.sync_channel()
+            return self._channel
+
     def _hasten(self) -> None:
         with self._wake:
             self._wake.notify()
@@ -170,9 +177,7 @@ class Heartbeats:
             )
 
     def _send(self, batch: list[tuple[Held, worker_pb2.LeaseHeartbeat]]) -> None:
-        if self._channel is None:
-            self._channel = self._connection.sync_channel()
-        stub = worker_pb2_grpc.WorkerStub(self._channel)
+        stub = worker_pb2_grpc.WorkerStub(self.channel())
         sent = self._runtime.monotonic()
         shortest = min(held.interval for held, _ in batch)
         response = stub.Heartbeat(

@@ -12,6 +12,12 @@ MESSAGE_BYTES_MAX = 1024 * 1024
 """One message of a conversation."""
 FAILURE_BYTES_MAX = 64 * 1024
 """A failure's message or its details, each."""
+LOG_TEXT_BYTES_MAX = 16 * 1024
+LOG_BYTES_PER_EXECUTION_MAX = 4 * 1024 * 1024
+LOG_ENTRY_BYTES = 64
+"""What an entry of a log counts for besides its text."""
+LEVEL_CHARS_MAX = 128
+ROLE_CHARS_MAX = 128
 KIND_CHARS_MAX = 128
 REASON_BYTES_MAX = 4 * 1024
 VIOLATIONS_MAX = 100

@@ -71,7 +71,9 @@ class Budget:
     tasks: int = 0
     """Tasks, over all plans."""
     wall: Span | None = None
-    """Time since the first lease."""
+    """Time since the first lease, pauses included."""
+    iterations: int = 0
+    """Unlike `max_iterations`, which ends a run, this pauses it."""
 
     def message(self) -> types_pb2.Budget:
         return types_pb2.Budget(
@@ -80,6 +82,7 @@ class Budget:
             cost_micros=self.cost_micros,
             tasks=self.tasks,
             wall=duration(self.wall),
+            iterations=self.iterations,
         )
 
 
@@ -109,7 +112,10 @@ class Task:
     on_failure: OnFailure = OnFailure.FAIL_RUN
     effect: Effect = Effect.IDEMPOTENT
     idempotency_key: str = ""
-    """For the systems that it calls; empty: `run_id/task_id`."""
+    """For the systems that it calls; empty: `run_id/task_id`. Given: what another task of this key came
+    to, in this run or in another one of the pipeline, is taken instead of doing it again."""
+    reconcile: bool = False
+    """Have the agent's reconcile function find out what became of it once its outcome is unknown."""
 
     def message(self) -> types_pb2.TaskSpec:
         return types_pb2.TaskSpec(
@@ -127,6 +133,7 @@ class Task:
             on_failure=wire(self.on_failure),
             effect=wire(self.effect),
             idempotency_key=self.idempotency_key,
+            reconcile=self.reconcile,
         )
 
 

@@ -78,6 +78,8 @@ class StartOptions(TypedDict, total=False):
     max_iterations: int
     max_parallel: int
     priority: int
+    no_progress_limit: int
+    """It pauses after so many iterations with the same plan and the same results; 0: never."""
     budget: Budget
     step_retry: Retry
     """For PLAN, REFLECT and SYNTHESIZE."""
@@ -98,6 +100,8 @@ class ListOptions(TypedDict, total=False):
     executor_id: str
     labels: Mapping[str, str]
     blocked_on: Iterable[BlockedKind]
+    parent_run_id: str
+    """Forks of this run."""
     page_size: int
 
 
@@ -153,6 +157,8 @@ def start_request(
         request.max_iterations = options["max_iterations"]
     if "max_parallel" in options:
         request.max_parallel = options["max_parallel"]
+    if "no_progress_limit" in options:
+        request.no_progress_limit = options["no_progress_limit"]
     return request
 
 
@@ -165,6 +171,7 @@ def list_request(options: ListOptions, page_token: str) -> orchestrator_pb2.List
         executor_id=options.get("executor_id", ""),
         labels=options.get("labels"),
         blocked_on=[wire(kind) for kind in options.get("blocked_on", ())],
+        parent_run_id=options.get("parent_run_id", ""),
         page_size=options.get("page_size", 0),
         page_token=page_token,
     )
@@ -220,8 +227,9 @@ class Procedures:
         # The id is made once, so that a repetition finds what the first call may have started.
         return self.call("StartRun", start_request(goal, options, self.runtime.new_id()))
 
-    def get(self, run_id: str) -> Procedure[types_pb2.Run]:
-        response = yield from self.call("GetRun", orchestrator_pb2.GetRunRequest(run_id=run_id))
+    def get(self, run_id: str, version: int = 0) -> Procedure[types_pb2.Run]:
+        request = orchestrator_pb2.GetRunRequest(run_id=run_id, version=version)
+        response = yield from self.call("GetRun", request)
         return response.run
 
     def runs(
@@ -230,10 +238,10 @@ class Procedures:
         return self.call("ListRuns", list_request(options, page_token))
 
     def tasks(
-        self, run_id: str, full_specs: bool, page_token: str
+        self, run_id: str, full_specs: bool, page_token: str, version: int = 0
     ) -> Procedure[orchestrator_pb2.ListTasksResponse]:
         request = orchestrator_pb2.ListTasksRequest(
-            run_id=run_id, full_specs=full_specs, page_token=page_token
+            run_id=run_id, full_specs=full_specs, page_token=page_token, version=version
         )
         return self.call("ListTasks", request)
 

@@ -15,6 +15,7 @@ from stepwell_client._errors import (
     CursorOutOfRange,
     DeadlineExceeded,
     FailedPrecondition,
+    ForkIncompatible,
     InvalidRequest,
     NotFound,
     PermissionDenied,
@@ -81,7 +82,7 @@ def _strings(data: bytes) -> dict[int, str]:
 
 
 def parse_status(data: bytes) -> Details:
-    """Read the ErrorInfo and BadRequest of a serialized google.rpc.Status; never raises."""
+    """Read the ErrorInfo, BadRequest and PreconditionFailure of a serialized google.rpc.Status; never raises."""
     reason, metadata, violations = "", dict[str, str](), list[Violation]()
     try:
         for number, detail in _fields(data):
@@ -99,6 +100,10 @@ def parse_status(data: bytes) -> Details:
                 elif name == "google.rpc.BadRequest" and field == 1:
                     entry = _strings(value)
                     violations.append(Violation(entry.get(1, ""), entry.get(2, "")))
+                elif name == "google.rpc.PreconditionFailure" and field == 1:
+                    entry = _strings(value)
+                    words = f"{entry.get(1, '')}: {entry.get(3, '')}"
+                    violations.append(Violation(entry.get(2, ""), words))
     except (ValueError, IndexError):
         pass  # A peer that isn't ours, or a proxy's doing: code and message must do.
     return Details(reason, metadata, tuple(violations))
@@ -130,6 +135,8 @@ def error_of(code: grpc.StatusCode, message: str, details: Details) -> StepwellC
     if code is grpc.StatusCode.NOT_FOUND:
         kind = RunNotFound if reason == "RUN_NOT_FOUND" else NotFound
         return kind(message, reason=reason, status=code)
+    if reason == ForkIncompatible.reason:
+        return ForkIncompatible(message, details.violations, reason=reason, status=code)
     return _BY_CODE.get(code, ServerError)(message, reason=reason, status=code)
 
 

@@ -9,12 +9,17 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack
+from typing import Any, Generic, Self, TypeVar, Unpack
 
 import grpc
 
 from stepwell_client._connect import Connection
+from stepwell_client._control import SyncControl
+from stepwell_client._effects import SyncEffects
 from stepwell_client._errors import StepwellClientError
+from stepwell_client._forks import SyncForks
+from stepwell_client._logs import LogCursor, LogOptions, SyncLogs
+from stepwell_client._people import SyncPeople
 from stepwell_client._procedures import (
     RECONNECT_SECONDS,
     Call,
@@ -25,15 +30,18 @@ from stepwell_client._procedures import (
     RunResults,
     StartOptions,
 )
+from stepwell_client._retention import SyncRetention
 from stepwell_client._runtime import Runtime
 from stepwell_client._status import from_rpc_error
-from stepwell_client._watching import RunCursor, WatchOptions
+from stepwell_client._watching import Cursor, RunCursor, WatchOptions
 from stepwell_client.v1 import orchestrator_pb2, orchestrator_pb2_grpc, types_pb2
 
 T = TypeVar("T")
+Item = TypeVar("Item")
+CursorT = TypeVar("CursorT", bound="Cursor[Any, Any, Any]")
 
 
-class SyncClient:
+class SyncClient(SyncControl, SyncEffects, SyncForks, SyncLogs, SyncPeople, SyncRetention):
     """A connection to the Orchestrator service, without asyncio. Close it when done."""
 
     def __init__(
@@ -78,9 +86,9 @@ class SyncClient:
         """Start a run; return when its first commit is durable."""
         return self._do(self._procedures.start(goal, options))
 
-    def get(self, run_id: str) -> types_pb2.Run:
-        """Return a run as of its last commit."""
-        return self._do(self._procedures.get(run_id))
+    def get(self, run_id: str, *, version: int = 0) -> types_pb2.Run:
+        """Return a run as of its last commit, or as of that version."""
+        return self._do(self._procedures.get(run_id, version))
 
     def list(self, **options: Unpack[ListOptions]) -> Iterator[types_pb2.Run]:
         """Yield runs, newest first, page by page."""
@@ -93,12 +101,12 @@ class SyncClient:
                 return
 
     def tasks(
-        self, run_id: str, *, full_specs: bool = False
+        self, run_id: str, *, full_specs: bool = False, version: int = 0
     ) -> Iterator[orchestrator_pb2.TaskEntry]:
-        """Yield a run's tasks, how each stands and what it is, page by page."""
+        """Yield a run's tasks, how each stands, or stood, and what it is, page by page."""
         token = ""
         while True:
-            page = self._do(self._procedures.tasks(run_id, full_specs, token))
+            page = self._do(self._procedures.tasks(run_id, full_specs, token, version))
             yield from page.tasks
             token = page.next_page_token
             if not token:
@@ -124,10 +132,19 @@ class SyncClient:
         """Wait until a run has ended, or the time is over, and return it: see its status."""
         return self._do(self._procedures.wait(run_id, timeout_seconds))
 
-    def watch(self, run_id: str, after: int = 0, **options: Unpack[WatchOptions]) -> SyncWatch:
+    def watch(
+        self, run_id: str, after: int = 0, **options: Unpack[WatchOptions]
+    ) -> SyncWatch[types_pb2.Event, RunCursor]:
         """Return the events of a run from the one after `after`, each once, until it has ended."""
         cursor = RunCursor(self._procedures, run_id, after, options)
         return SyncWatch(cursor, self._open, self._runtime)
+
+    def logs(
+        self, run_id: str, cursor: str = "", *, follow: bool = False, **options: Unpack[LogOptions]
+    ) -> SyncWatch[types_pb2.LogEntry, LogCursor]:
+        """Return what a run's steps wrote, in order; with `follow` also what they write until it ends."""
+        place = LogCursor(self._procedures, run_id, cursor, options, follow=follow)
+        return SyncWatch(place, self._open, self._runtime)
 
     def resume(
         self,
@@ -193,15 +210,19 @@ class SyncClient:
         except grpc.RpcError as error:
             raise from_rpc_error(error) from error
 
-    def _open(self, cursor: RunCursor) -> Any:
-        return self._stub.WatchRun(cursor.request(), metadata=self.connection.access.metadata)
+    def _open(self, cursor: Cursor[Any, Any, Any]) -> Any:
+        method = getattr(self._stub, cursor.method)
+        return method(cursor.request(), metadata=self.connection.access.metadata)
 
 
-class SyncWatch:
-    """The events of a run, one by one, over as many streams as it takes. Iterate it once."""
+class SyncWatch(Generic[Item, CursorT]):
+    """Events or entries, one by one, over as many streams as it takes. Iterate it once."""
 
     def __init__(
-        self, cursor: RunCursor, open_stream: Callable[[RunCursor], Any], runtime: Runtime
+        self,
+        cursor: CursorT,
+        open_stream: Callable[[Cursor[Any, Any, Any]], Any],
+        runtime: Runtime,
     ) -> None:
         self._open = open_stream
         self._runtime = runtime
@@ -228,7 +249,7 @@ class SyncWatch:
         if call is not None:
             call.cancel()
 
-    def __iter__(self) -> Iterator[types_pb2.Event]:
+    def __iter__(self) -> Iterator[Item]:
         cursor = self.cursor
         while not cursor.over and not self._closed:
             cursor.opened()

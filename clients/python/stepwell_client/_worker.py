@@ -15,7 +15,7 @@ import contextlib
 import logging
 import re
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -41,9 +41,11 @@ from stepwell_client._ledger import Held, Ledger
 from stepwell_client._limits import CONCURRENCY_MAX
 from stepwell_client._plans import seconds_of
 from stepwell_client._runtime import full_jitter
+from stepwell_client._services import WorkerServices
 from stepwell_client._status import from_rpc_error
+from stepwell_client._writer import Writer
 from stepwell_client.execution import AgentRunner
-from stepwell_client.v1 import types_pb2, worker_pb2, worker_pb2_grpc
+from stepwell_client.v1 import worker_pb2, worker_pb2_grpc
 
 BACKOFF_SECONDS = 0.05
 BACKOFF_SECONDS_MAX = 1.0
@@ -100,6 +102,13 @@ class Worker:
             self._on_change,
             name=self.worker_id,
         )
+        self._writer = Writer(
+            self._beats.channel,
+            self._client.connection,
+            self._runtime,
+            self._on_change,
+            name=self.worker_id,
+        )
         self._loop: asyncio.AbstractEventLoop | None = None
         self._call: grpc.aio.StreamStreamCall[Any, Any] | None = None
         self._wake = asyncio.Event()
@@ -108,7 +117,9 @@ class Worker:
         self._stopping = asyncio.Event()
         self._ended = asyncio.Event()
         self._background: asyncio.Task[None] | None = None
-        self._services = _Services(self._ledger, self._beats, self._client, self._wake)
+        self._services = WorkerServices(
+            self._ledger, self._beats, self._writer, self._client, self._wake
+        )
 
     async def __aenter__(self) -> Self:
         """Serve in the background until the context is left, which drains."""
@@ -150,6 +161,7 @@ class Worker:
         finally:
             self._stopping.set()
             self._abandon_all()
+            self._writer.stop()
             self._beats.stop()
             self._runner.close()
             if self._owns_client:
@@ -344,6 +356,7 @@ class Worker:
             outcome = _outcome(held)
             outcome.failed.failure.kind = "WORKER_FAULT"
             outcome.failed.failure.message = f"the worker's own fault: {type(error).__name__}"
+        self._writer.forget(held.key)
         self._ledger.finish(held, outcome)
         self._wake.set()
         self._quiet.set()
@@ -362,6 +375,7 @@ class Worker:
         if held is None:
             return
         held.abandoned = True
+        self._writer.close(held.key)
         if held.task is not None:
             held.task.cancel()
 
@@ -438,50 +452,11 @@ def _outcome(held: Held) -> worker_pb2.Outcome:
 
 
 def _released(held: Held, reason: str) -> worker_pb2.Outcome:
+    """Hand back, with what the attempt has said of itself so far."""
     outcome = _outcome(held)
     outcome.released.reason = reason
+    if held.progress is not None:
+        outcome.progress.CopyFrom(held.progress)
+    if held.session is not None:
+        outcome.session.CopyFrom(held.session)
     return outcome
-
-
-class _Services:
-    """What the steps of a worker need, over its stream and its heartbeats."""
-
-    def __init__(
-        self, ledger: Ledger, beats: Heartbeats, client: Client, wake: asyncio.Event
-    ) -> None:
-        self._ledger = ledger
-        self._beats = beats
-        self._client = client
-        self._wake = wake
-
-    def _held(self, assignment: worker_pb2.Assignment) -> Held | None:
-        key = (assignment.run.spec.run_id, assignment.execution.execution_id)
-        return self._ledger.running.get(key)
-
-    async def begin(self, assignment: worker_pb2.Assignment) -> None:
-        held = self._held(assignment)
-        accepted = False
-        if held is not None and not (held.abandoned or held.lost):
-            if held.begin is None:
-                self._ledger.begin(held, asyncio.get_running_loop().create_future())
-                self._wake.set()
-            # It is sent again over every stream until it is answered.
-            accepted = held.begin is not None and await asyncio.shield(held.begin)
-        if not accepted:
-            execution = assignment.execution.execution_id
-            raise LeaseLost(f"execution {execution} must not begin: its lease is lost")
-
-    def heartbeat(
-        self,
-        assignment: worker_pb2.Assignment,
-        progress: types_pb2.Payload | None,
-        session: types_pb2.Session | None,
-    ) -> None:
-        held = self._held(assignment)
-        if held is not None and (progress is not None or session is not None):
-            self._beats.tell(held, progress, session)
-
-    async def fetch_results(
-        self, assignment: worker_pb2.Assignment, execution_ids: Sequence[str]
-    ) -> Mapping[str, types_pb2.Payload]:
-        return await self._client.payloads(assignment.run.spec.run_id, execution_ids)

@@ -29,13 +29,13 @@ from typing import Any, Protocol, cast
 from stepwell_client._agent import Agent, Step
 from stepwell_client._context import (
     PlanContext,
-    Record,
+    ReconcileContext,
     ReflectContext,
     StepContext,
     SynthesizeContext,
     TaskContext,
 )
-from stepwell_client._decisions import Failure, NeedsInput, Release, reflected
+from stepwell_client._decisions import Failure, NeedsInput, Release, reconciled, reflected
 from stepwell_client._enums import StepKind, word
 from stepwell_client._errors import DecodeError, LeaseLost, Misconfigured
 from stepwell_client._limits import (
@@ -50,6 +50,7 @@ from stepwell_client._limits import (
 )
 from stepwell_client._payloads import encode
 from stepwell_client._plans import Plan, draft
+from stepwell_client._says import Heard, Record, Voice
 from stepwell_client._threads import Threads
 from stepwell_client.v1 import types_pb2, worker_pb2
 
@@ -64,12 +65,16 @@ _CONTEXTS: dict[int, type[StepContext]] = {
     StepKind.TASK: TaskContext,
     StepKind.REFLECT: ReflectContext,
     StepKind.SYNTHESIZE: SynthesizeContext,
+    StepKind.RECONCILE: ReconcileContext,
 }
 
 
-class StepServices(Protocol):
+_NOT_DONE = frozenset({"failed", "needs_input", "released"})
+
+
+class StepServices(Heard, Protocol):
     """What a step needs of whoever brought its assignment. All are called on the event loop, but
-    `heartbeat`, which any thread may call.
+    `heartbeat` and `write`, which any thread may call.
     """
 
     async def begin(self, assignment: worker_pb2.Assignment) -> None:
@@ -143,6 +148,10 @@ class AgentRunner:
             _fail(outcome, error)
         _add_record(outcome, record)
         _fit(outcome)
+        if record.progress is not None and outcome.WhichOneof("result") in _NOT_DONE:
+            outcome.progress.CopyFrom(record.progress)
+        if record.wrote:
+            await services.flush(assignment)
         return outcome
 
     async def _attempt(
@@ -164,6 +173,7 @@ class AgentRunner:
             loop=asyncio.get_running_loop(),
             begin=partial(_begin, assignment, services, record),
             beat=partial(services.heartbeat, assignment),
+            voice=Voice(assignment, services),
         )
         try:
             arguments = (
@@ -178,7 +188,8 @@ class AgentRunner:
                 )
             outcome.failed.failure.CopyFrom(failure)
             return
-        if task.effect == types_pb2.EFFECT_AT_MOST_ONCE and not step.manual_begin:
+        begins = kind == StepKind.TASK and task.effect == types_pb2.EFFECT_AT_MOST_ONCE
+        if begins and not step.manual_begin:
             await context.begin()
         value = await self._call(step, arguments, record)
         try:
@@ -209,6 +220,15 @@ class AgentRunner:
             return Failure(
                 f"no function for task {task.task_id!r} of type {task.type!r} and role "
                 f"{task.role!r}; this agent knows: {self.agent.known()}",
+                kind=UNKNOWN_TASK_TYPE,
+                retryable=False,
+            )
+        if assignment.execution.kind == StepKind.RECONCILE:
+            task = assignment.task
+            return Failure(
+                f"no reconcile function for task {task.task_id!r} of type {task.type!r} and role "
+                f"{task.role!r}: decorate one with @agent.reconcile({task.type!r}), or settle "
+                f"{assignment.unknown_execution_id} with ResolveExecution (`stepwell resolve`)",
                 kind=UNKNOWN_TASK_TYPE,
                 retryable=False,
             )
@@ -258,6 +278,8 @@ def _set_value(outcome: worker_pb2.Outcome, kind: int, value: Any) -> None:
         outcome.planned.CopyFrom(planned)
     elif kind == StepKind.REFLECT:
         outcome.reflected.CopyFrom(reflected(value))
+    elif kind == StepKind.RECONCILE:
+        outcome.reconciled.CopyFrom(reconciled(value))
     else:
         payload = encode(value)
         outcome.completed.SetInParent()
@@ -333,6 +355,8 @@ def _add_record(outcome: worker_pb2.Outcome, record: Record) -> None:
         outcome.response = record.response
     if record.messages:
         outcome.messages.extend(record.messages)
+        outcome.messages_after = record.saved
+    outcome.streamed = record.streamed
 
 
 def _fit(outcome: worker_pb2.Outcome) -> None:
@@ -341,7 +365,10 @@ def _fit(outcome: worker_pb2.Outcome) -> None:
     if size <= PAYLOAD_BYTES_MAX:
         return
     problem = ""
-    result = len(outcome.completed.result.data) if outcome.HasField("completed") else 0
+    result = max(
+        len(outcome.completed.result.data) if outcome.HasField("completed") else 0,
+        len(outcome.reconciled.result.data) if outcome.HasField("reconciled") else 0,
+    )
     if result > PAYLOAD_BYTES_MAX:
         problem = f"the result has {result:,} bytes; {PAYLOAD_BYTES_MAX:,} is the most"
     for plan in (outcome.planned.plan, outcome.reflected.plan):

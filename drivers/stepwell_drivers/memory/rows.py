@@ -16,7 +16,6 @@ from stepwell.core.model import (
     Event,
     Execution,
     InputRequest,
-    LogEntry,
     Message,
     Outcome,
     Payload,
@@ -26,9 +25,10 @@ from stepwell.core.model import (
     Session,
     Task,
 )
-from stepwell.core.ports import EventPage, Loaded, OpenExecution
+from stepwell.core.ports import EventPage, FoundInput, InputPage, Loaded, OpenExecution
 from stepwell.core.states import InputStatus
 from stepwell_drivers.memory.agenda import Deadline, Ready
+from stepwell_drivers.memory.logs import RunLog
 
 
 class Versioned(Protocol):
@@ -54,10 +54,11 @@ class TaskRow:
 class InputRow:
     """An input request as it stands."""
 
-    __slots__ = ("changed", "request")
+    __slots__ = ("birth", "changed", "request")
 
-    def __init__(self, request: InputRequest, changed: int) -> None:
+    def __init__(self, request: InputRequest, birth: int, changed: int) -> None:
         self.request = request
+        self.birth = birth
         self.changed = changed
 
 
@@ -109,6 +110,7 @@ class RunRows:
         self.tenant_id = tenant_id
         self.run_id = run_id
         self.birth = birth
+        self.family = (tenant_id, run.spec.family_id or run_id)
         self.run = run
         self.version = 0
         self.commit_ids: list[str] = []
@@ -123,6 +125,8 @@ class RunRows:
         self.births: list[str] = []
         self.births_of_task: dict[str, list[str]] = {}
         self.inputs: dict[str, InputRow] = {}
+        self.asked: list[str] = []
+        """The ids of the input requests, in the order of their birth."""
         self.requests: deque[tuple[int, RequestRecord]] = deque(maxlen=REQUESTS_KEPT_MAX)
         self.timers: dict[str, Deadline] = {}
         self.outcomes: dict[str, Outcome] = {}
@@ -131,7 +135,7 @@ class RunRows:
         """The number of the last event of each commit that has events."""
         self.messages: list[Message] = []
         self.messages_of_task: dict[str, list[Message]] = {}
-        self.logs: list[LogEntry] = []
+        self.log = RunLog()
         self._places: dict[int, Mapping[str, int]] = {}
         self._order: list[str] | None = None
 
@@ -148,10 +152,22 @@ class RunRows:
             self._order = None
         self.tasks[task.task_id] = TaskRow(task, self.version)
 
-    def put_input(self, request: InputRequest) -> None:
-        """Keep an input request; the one changed last stands last."""
-        self.inputs.pop(request.input_id, None)
-        self.inputs[request.input_id] = InputRow(request, self.version)
+    def put_input(self, request: InputRequest, birth: int) -> InputRow:
+        """Keep an input request, born now if it is new; the one changed last stands last."""
+        old = self.inputs.pop(request.input_id, None)
+        if old is None:
+            self.asked.append(request.input_id)
+        row = InputRow(request, birth if old is None else old.birth, self.version)
+        self.inputs[request.input_id] = row
+        return row
+
+    def list_inputs(self, cursor: int, limit: int) -> InputPage:
+        """Return a page of all its input requests, the oldest first."""
+        names, after = page_of(self.asked, cursor, limit)
+        found = (
+            FoundInput(run_id=self.run_id, request=self.inputs[name].request) for name in names
+        )
+        return InputPage(inputs=tuple(found), cursor=after)
 
     def put_events(self, events: tuple[Event, ...]) -> None:
         """Append a commit's events."""

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from stepwell.core.errors import InvalidArgument
-from stepwell.core.model import Execution, LogEntry
+from stepwell.core.model import Execution, InputRequest, LogEntry, Outcome
 from stepwell.core.ports import (
     Commit,
     CommitResult,
+    EndedQuery,
+    EndedRun,
     FeedEntry,
     FeedPage,
     Lease,
@@ -28,6 +30,9 @@ from stepwell.core.states import OPEN, ExecutionStatus, Verdict
 from stepwell_drivers.clock import StoreClock
 from stepwell_drivers.hints import Hints
 from stepwell_drivers.memory.agenda import Agenda, Deadline, Ready
+from stepwell_drivers.memory.families import Families
+from stepwell_drivers.memory.indexes import EndedRuns, Keyed, OpenInputs
+from stepwell_drivers.memory.logs import LogBook
 from stepwell_drivers.memory.rows import ExecutionRow, RunRows, newest_before
 from stepwell_drivers.memory.rows import Lease as LeaseRow
 
@@ -38,7 +43,16 @@ _LEASABLE = frozenset({ExecutionStatus.LEASED, ExecutionStatus.UNKNOWN_OUTCOME})
 class Tenant:
     """What is listed by tenant."""
 
-    __slots__ = ("births", "feed", "leased", "next_birth", "presence")
+    __slots__ = (
+        "births",
+        "feed",
+        "keyed",
+        "leased",
+        "next_birth",
+        "next_input",
+        "open_inputs",
+        "presence",
+    )
 
     def __init__(self) -> None:
         self.births: list[RunRows] = []
@@ -50,6 +64,9 @@ class Tenant:
         """By (worker, instance), with the moment when it is forgotten."""
         self.leased: dict[str, dict[tuple[str, str], LeaseRow]] = {}
         """By worker, then by (run, execution)."""
+        self.next_input = 1
+        self.open_inputs = OpenInputs()
+        self.keyed = Keyed()
 
 
 class State:
@@ -63,6 +80,9 @@ class State:
         self.agenda = Agenda()
         self.runs: dict[tuple[str, str], RunRows] = {}
         self.tenants: dict[str, Tenant] = {}
+        self._families = Families()
+        self._ended = EndedRuns()
+        self._log_book = LogBook()
         self._tombstones: dict[tuple[str, str], int] = {}
         self._graves: deque[tuple[int, tuple[str, str]]] = deque()
         self._feed: list[FeedEntry | None] = []
@@ -78,6 +98,8 @@ class State:
             return CommitResult(verdict=Verdict.COMMITTED, now_us=now_us)
         stored = rows.version if rows is not None else 0
         if stored != commit.version - 1 or self._is_buried(key, now_us):
+            return CommitResult(verdict=Verdict.CONFLICT, now_us=now_us)
+        if rows is None and self._is_orphan(commit):
             return CommitResult(verdict=Verdict.CONFLICT, now_us=now_us)
         for fence in commit.fences:
             if self._lease_of(rows, fence.execution_id, fence.token) is None:
@@ -97,7 +119,16 @@ class State:
             until_us, old = self._graves.popleft()
             if self._tombstones.get(old) == until_us:
                 del self._tombstones[old]
-        return key in self._tombstones
+        # As long as what a run left behind is kept, its id is not another's.
+        return key in self._tombstones or self._families.left_by(*key) is not None
+
+    def _is_orphan(self, commit: Commit) -> bool:
+        """Say whether it is a fork's birth, and nobody of its family is there any more."""
+        spec = commit.run.spec
+        if not spec.parent_run_id:
+            return False
+        there = (commit.tenant_id, spec.parent_run_id) in self.runs
+        return not there and not self._families.has((commit.tenant_id, spec.family_id))
 
     def _born(self, commit: Commit) -> RunRows:
         tenant = self.tenants.setdefault(commit.tenant_id, Tenant())
@@ -106,12 +137,16 @@ class State:
         tenant.next_birth += 1
         tenant.births.append(rows)
         self.runs[commit.tenant_id, commit.run_id] = rows
+        self._families.join(rows.family, rows.run_id)
         return rows
 
     def _apply(self, commit: Commit, rows: RunRows, now_us: int) -> None:
         rows.version = commit.version
         rows.commit_ids.append(commit.commit_id)
+        if commit.version > 1:
+            self._ended.drop(rows.tenant_id, rows.run_id, rows.run)
         rows.run = commit.run
+        self._ended.put(rows.tenant_id, rows.run_id, rows.run)
         if commit.plan is not None:
             rows.put_plan(commit.plan)
         for task in commit.tasks:
@@ -126,10 +161,12 @@ class State:
         for timer in commit.timers:
             self._put_timer(rows, timer, now_us)
         for request in commit.inputs:
-            rows.put_input(request)
+            self._put_input(rows, request)
         rows.put_events(commit.events)
         for message in commit.messages:
             rows.put_message(message)
+        for keyed in commit.keyed:
+            self.tenants[rows.tenant_id].keyed.put(rows.run_id, keyed)
         if commit.request is not None:
             rows.requests.append((rows.version, commit.request))
         rows.feed_places.append(len(self._feed))
@@ -206,6 +243,12 @@ class State:
         if not leased:
             del workers[lease.worker_id]
 
+    def _put_input(self, rows: RunRows, request: InputRequest) -> None:
+        tenant = self.tenants[rows.tenant_id]
+        row = rows.put_input(request, tenant.next_input)
+        tenant.next_input += 1
+        tenant.open_inputs.put(row.birth, rows.run_id, request)
+
     def _put_timer(self, rows: RunRows, timer: Timer, now_us: int) -> None:
         old = rows.timers.pop(timer.name, None)
         if old is not None:
@@ -277,8 +320,13 @@ class State:
         rows = self.runs.get((tenant_id, run_id))
         if rows is None:
             return False
-        rows.logs.extend(entries)
+        self._log_book.append(rows.log, entries, self.clock.now_us())
         return True
+
+    def purge_logs(self, older_ms: int, limit: int) -> int:
+        """Remove log entries that were appended so long ago; return how many."""
+        until_us = self.clock.now_us() - max(older_ms, 0) * 1_000
+        return self._log_book.purge(until_us, max(limit, 1))
 
     def delete(self, tenant_id: str, run_id: str, version: int) -> bool:
         """Remove a run at a version, and leave a tombstone."""
@@ -294,13 +342,42 @@ class State:
             self.agenda.drop(timer)
         for place in rows.feed_places:
             self._feed[place] = None
-        births = self.tenants[tenant_id].births
-        births.pop(newest_before(births, rows.birth))
+        tenant = self.tenants[tenant_id]
+        for request in rows.inputs.values():
+            tenant.open_inputs.drop(request.birth)
+        tenant.keyed.drop(run_id)
+        tenant.births.pop(newest_before(tenant.births, rows.birth))
+        rows.log.clear()
+        self._ended.drop(tenant_id, run_id, rows.run)
+        self._families.leave(rows.family, run_id, rows.outcomes)
         del self.runs[key]
         until_us = self.clock.now_us() + _TOMBSTONE_US
         self._tombstones[key] = until_us
         self._graves.append((until_us, key))
         return True
+
+    # --- what is found across runs ---
+
+    def outcomes(self, tenant_id: str, run_id: str) -> Mapping[str, Outcome]:
+        """Return what a run's executions left behind, or what it left to its family."""
+        rows = self.runs.get((tenant_id, run_id))
+        left = self._families.left_by(tenant_id, run_id) if rows is None else rows.outcomes
+        return left or {}
+
+    def list_ended(self, query: EndedQuery) -> list[EndedRun]:
+        """Return ended runs, those that ended first before the others."""
+        ended = self._ended.find(query, self.clock.now_us())
+        found = [self.runs[key] for key in ended]
+        return [
+            EndedRun(
+                tenant_id=rows.tenant_id,
+                run_id=rows.run_id,
+                version=rows.version,
+                status=rows.run.status,
+                ended_us=rows.run.ended_us,
+            )
+            for rows in found
+        ]
 
     # --- the feed ---
 

@@ -9,17 +9,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from stepwell.core.errors import InvalidArgument, StoreUnavailable
-from stepwell.core.model import LogEntry, Outcome, Plan, Run
+from stepwell.core.model import InputRequest, LogEntry, Outcome, Plan, Run
 from stepwell.core.ports import (
     INPUT_KEY,
     Claimed,
     ClaimRequest,
     Commit,
     CommitResult,
+    EndedQuery,
+    EndedRun,
     EventPage,
     ExecutionPage,
     FeedPage,
+    FoundResult,
     Hint,
+    InputPage,
+    InputQuery,
     Loaded,
     LogPage,
     MessagePage,
@@ -32,7 +37,7 @@ from stepwell.core.ports import (
     TaskPage,
     WorkerLease,
 )
-from stepwell.core.states import Durability, Verdict
+from stepwell.core.states import Durability, LogKind, Verdict
 from stepwell_drivers.hints import newest
 from stepwell_drivers.memory.rows import newest_before, page_of
 from stepwell_drivers.memory.state import State
@@ -88,6 +93,16 @@ class MemoryStore:
             state.hints.tell({(tenant_id, run_id): 0})
         return deleted
 
+    async def trim_logs(
+        self, tenant_id: str, run_id: str, *, execution_id: str, kind: LogKind
+    ) -> None:
+        rows = self._state.runs.get((tenant_id, run_id))
+        if rows is not None:
+            rows.log.trim(execution_id, kind)
+
+    async def purge_logs(self, *, older_ms: int, limit: int) -> int:
+        return self._state.purge_logs(older_ms, limit)
+
     async def claim(self, request: ClaimRequest) -> Claimed:
         state = self._state
         return state.agenda.claim(request, state.clock.now_us())
@@ -106,12 +121,14 @@ class MemoryStore:
         self, tenant_id: str, run_id: str, keys: Sequence[str]
     ) -> Sequence[StoredPayload]:
         rows = self._state.runs.get((tenant_id, run_id))
+        outcomes = self._state.outcomes(tenant_id, run_id)
         found: list[StoredPayload] = []
-        for key in keys if rows is not None else ():
-            assert rows is not None
-            outcome = rows.outcomes.get(key)
-            payload = outcome.result if outcome is not None else None
-            payload = rows.input if key == INPUT_KEY else payload
+        for key in keys:
+            if key == INPUT_KEY:
+                payload = rows.input if rows is not None else None
+            else:
+                outcome = outcomes.get(key)
+                payload = outcome.result if outcome is not None else None
             if payload is not None:
                 found.append(StoredPayload(key=key, payload=payload))
         return found
@@ -119,10 +136,8 @@ class MemoryStore:
     async def read_outcomes(
         self, tenant_id: str, run_id: str, execution_ids: Sequence[str]
     ) -> Sequence[Outcome]:
-        rows = self._state.runs.get((tenant_id, run_id))
-        if rows is None:
-            return []
-        return [rows.outcomes[name] for name in execution_ids if name in rows.outcomes]
+        outcomes = self._state.outcomes(tenant_id, run_id)
+        return [outcomes[name] for name in execution_ids if name in outcomes]
 
     async def read_plan(self, tenant_id: str, run_id: str, revision: int) -> Plan | None:
         rows = self._state.runs.get((tenant_id, run_id))
@@ -145,6 +160,37 @@ class MemoryStore:
             if _matches(births[index].run, query):
                 found.append(births[index].run)
         return RunPage(runs=tuple(found), cursor=str(births[index].birth) if index > 0 else "")
+
+    async def list_inputs(self, query: InputQuery) -> InputPage:
+        place = _place(query.cursor)
+        if query.run_id:
+            rows = self._state.runs.get((query.tenant_id, query.run_id))
+            return rows.list_inputs(place, query.limit) if rows is not None else InputPage()
+        tenant = self._state.tenants.get(query.tenant_id)
+        return tenant.open_inputs.page(place, query.limit) if tenant is not None else InputPage()
+
+    async def read_inputs(
+        self, tenant_id: str, run_id: str, input_ids: Sequence[str]
+    ) -> Sequence[InputRequest]:
+        rows = self._state.runs.get((tenant_id, run_id))
+        if rows is None:
+            return []
+        return [rows.inputs[name].request for name in input_ids if name in rows.inputs]
+
+    async def find_keyed(
+        self, tenant_id: str, pipeline_id: str, keys: Sequence[str]
+    ) -> Sequence[FoundResult]:
+        tenant = self._state.tenants.get(tenant_id)
+        if tenant is None:
+            return []
+        return [
+            FoundResult(key=key, run_id=place[0], execution_id=place[1])
+            for key in keys
+            if (place := tenant.keyed.find(pipeline_id, key)) is not None
+        ]
+
+    async def list_ended(self, query: EndedQuery) -> Sequence[EndedRun]:
+        return self._state.list_ended(query)
 
     async def list_tasks(
         self, tenant_id: str, run_id: str, *, cursor: str = "", limit: int = 100
@@ -187,13 +233,9 @@ class MemoryStore:
     ) -> LogPage:
         rows = self._state.runs.get((tenant_id, run_id))
         place = _place(cursor)
-        logs = rows.logs if rows is not None else []
-        entries: list[LogEntry] = []
-        while place < len(logs) and len(entries) < max(limit, 1):
-            if execution_id in {"", logs[place].execution_id}:
-                entries.append(logs[place])
-            place += 1
-        return LogPage(entries=tuple(entries), cursor=str(place))
+        if rows is None:
+            return LogPage(cursor=str(place))
+        return rows.log.page(execution_id, place, limit)
 
     async def list_presence(self, tenant_id: str) -> Sequence[Presence]:
         return self._state.presences(tenant_id)
@@ -246,6 +288,7 @@ def _matches(run: Run, query: RunQuery) -> bool:
         and (not query.pipeline_id or spec.pipeline_id == query.pipeline_id)
         and (not query.queue or spec.queue == query.queue)
         and (not query.executor_id or spec.executor_id == query.executor_id)
+        and (not query.parent_run_id or spec.parent_run_id == query.parent_run_id)
         and (not query.blocked_on or run.blocked_on in query.blocked_on)
         and all(spec.labels.get(key) == value for key, value in query.labels.items())
     )

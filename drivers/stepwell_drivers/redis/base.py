@@ -55,6 +55,11 @@ class Base:
         """Commit above it from now on."""
         self._heard.stamp = max(self._heard.stamp, stamp)
 
+    @property
+    def now_us(self) -> int:
+        """The highest of the store's times that was heard."""
+        return self._heard.now_us
+
     def heard(self, now_us: int) -> int:
         """Return the store's time: servers' clocks differ a little, and it never goes back."""
         self._heard.now_us = max(self._heard.now_us, now_us)

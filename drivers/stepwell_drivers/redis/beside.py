@@ -1,20 +1,15 @@
-"""What stands beside the commits: workers' presence, their leases, logs."""
+"""What stands beside the commits: workers' presence, their leases."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stepwell.core.errors import OutcomeUnknown
-from stepwell.core.model import LogEntry
 from stepwell.core.ports import Presence, WorkerLease
 from stepwell_drivers.redis.base import Base, number
 from stepwell_drivers.redis.keys import SEPARATOR, escape
 from stepwell_drivers.redis.network import Ask
 from stepwell_drivers.redis.packing import holder_of, micros
 from stepwell_drivers.redis.rows import packed, presence_of
-
-LOG_ENTRIES_MAX = 100_000
-"""About so many lines a run keeps; older ones go."""
 
 
 class Beside:
@@ -62,19 +57,3 @@ class Beside:
             WorkerLease(run_id=run_id, execution_id=name, token=token, instance_id=instance_id)
             for _, _, run_id, name, instance_id, token in holders
         ]
-
-    async def append_logs(self, tenant_id: str, run_id: str, entries: Sequence[LogEntry]) -> bool:
-        """Append to a run's log, each entry once; False: there is no such run."""
-        run = self._base.run(tenant_id, run_id)
-        one = run.partition
-        # Of this call: when no answer came, it tells whether the entries are there.
-        name = self._base.network.runtime.new_id().encode()
-        keys = (one.book, run.rows, run.logs)
-        lines = [packed(entry) for entry in entries]
-        call = (run.name.encode(), number(LOG_ENTRIES_MAX), name)
-        script = self._base.scripts.log
-        try:
-            answer = await self._base.call(one, script, keys, *call, b"", *lines, again=False)
-        except OutcomeUnknown:
-            answer = await self._base.call(one, script, keys, *call, b"again", *lines)
-        return answer == 1

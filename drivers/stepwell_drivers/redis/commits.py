@@ -2,7 +2,8 @@
 
 The commits of one run in one call are one call of the script, in their order; different runs travel
 together but are decided apart. So a lost connection may leave some applied and some not: the port's one
-answer for all of them says "nothing was done" only when that is certain of each.
+answer for all of them says "nothing was done" only when that is certain of each. Births of forks come
+after the others, each by itself: their families have to be asked first.
 """
 
 from __future__ import annotations
@@ -13,16 +14,13 @@ from stepwell.core.errors import InvalidArgument, OutcomeUnknown, StoreError, St
 from stepwell.core.ports import Commit, CommitResult, Renewal
 from stepwell.core.states import Verdict
 from stepwell_drivers.redis.base import Base, number
+from stepwell_drivers.redis.families import TOMBSTONE_US, Families
 from stepwell_drivers.redis.keys import RunKeys, escape
 from stepwell_drivers.redis.network import Ask
 from stepwell_drivers.redis.packing import Beside, micros, pack
 from stepwell_drivers.redis.rows import packed
 from stepwell_drivers.redis.scripts import Call
 from stepwell_drivers.redis.wire import Reply
-
-TOMBSTONE_US = 2 * 3_600 * 1_000_000
-SWEEP_COMMITS = 2_000
-"""So many commits of a deleted run are taken out of the feeds in one go."""
 
 _VERDICTS = {
     ord("C"): Verdict.COMMITTED,
@@ -36,6 +34,9 @@ class Commits:
 
     def __init__(self, base: Base) -> None:
         self._base = base
+        self._families = Families(base)
+        self._unfinished = False
+        """Whether a deletion has left something to be taken away."""
 
     async def commit(self, commits: Sequence[Commit]) -> list[CommitResult]:
         """Send each run's commits to its partition; one result each, in order.
@@ -47,32 +48,56 @@ class Commits:
         """
         base = self._base
         chains: dict[RunKeys, list[int]] = {}
+        forks: dict[RunKeys, int] = {}
         bodies = [pack(commit) for commit in commits]
         for at, commit in enumerate(commits):
-            chains.setdefault(base.run(commit.tenant_id, commit.run_id), []).append(at)
-        floor = number(base.floor)
-        asks = [
-            Ask(
-                run.partition.slot,
-                Call(
-                    base.scripts.commit,
-                    _commit_keys(run),
-                    (
-                        *(run.name.encode(), floor, packed(chain)),
-                        *[part for at in chain for part in bodies[at]],
-                    ),
-                ),
-            )
-            for run, chain in chains.items()
-        ]
-        replies = await base.network.commit_all(asks)
+            run = base.run(commit.tenant_id, commit.run_id)
+            chains.setdefault(run, []).append(at)
+            if _is_fork(commit):
+                forks.setdefault(run, at)
+        plain = [run for run in chains if run not in forks]
+        asks = [self._ask(run, chains[run], bodies) for run in plain]
+        replies = dict(zip(plain, await base.network.commit_all(asks), strict=True))
+        for run, at in forks.items():
+            replies[run] = await self._bear(run, commits[at], chains[run], bodies)
         results: dict[int, CommitResult] = {}
-        for chain, reply in zip(chains.values(), replies, strict=True):
+        for run, chain in chains.items():
+            reply = replies[run]
             if not isinstance(reply, StoreError):
                 results.update(zip(chain, self._results(reply), strict=True))
         if len(results) < len(commits):
-            _raise([reply for reply in replies if isinstance(reply, StoreError)], results)
+            _raise([reply for reply in replies.values() if isinstance(reply, StoreError)], results)
         return [results[at] for at in range(len(commits))]
+
+    def _ask(
+        self,
+        run: RunKeys,
+        chain: list[int],
+        bodies: Sequence[list[bytes]],
+        *,
+        is_orphan: bool = False,
+    ) -> Ask:
+        arguments = (
+            *(run.name.encode(), number(self._base.floor), packed(chain)),
+            b"1" if is_orphan else b"0",
+            *[part for at in chain for part in bodies[at]],
+        )
+        return Ask(
+            run.partition.slot, Call(self._base.scripts.commit, _commit_keys(run), arguments)
+        )
+
+    async def _bear(
+        self, run: RunKeys, birth: Commit, chain: list[int], bodies: Sequence[list[bytes]]
+    ) -> Reply | StoreError:
+        """Send a fork's birth, after its family was asked."""
+        try:
+            alive = await self._families.join(birth.tenant_id, run, birth.run.spec)
+        except StoreError as error:
+            return error
+        # Sent in any case: it may have been applied before.
+        asks = [self._ask(run, chain, bodies, is_orphan=not alive)]
+        (reply,) = await self._base.network.commit_all(asks)
+        return reply
 
     def _results(self, reply: Reply) -> list[CommitResult]:
         letters, now, stamp = reply.split(b" ")
@@ -102,13 +127,16 @@ class Commits:
         return answers
 
     async def delete(self, tenant_id: str, run_id: str, version: int) -> bool:
-        """Remove a run at a version. Out of sight at once; out of the feeds before this returns."""
+        """Remove a run at a version. Out of sight at once; what is left of it goes before this returns,
+        or, when a server fails meanwhile, with a later deletion or at the next start.
+        """
         run = self._base.run(tenant_id, run_id)
-        rubbish = f"{run.partition.tag}rubbish:{run.name}".encode()
+        one = run.partition
         keys = (
-            *_shared(run),
-            run.partition.trash,
-            *(run.rows, run.orders, run.events, run.logs, rubbish),
+            *(one.book, one.wake, one.ready, one.due, one.holders, one.births),
+            *(one.asked, one.keyed, one.ended, one.logged, one.graves, one.trash),
+            *(run.rows, run.orders, run.events, run.logs, run.log_marks),
+            *(run.rubbish, run.kept, run.family),
         )
         arguments = (run.name.encode(), number(version), number(TOMBSTONE_US))
         asked_before = False
@@ -121,51 +149,34 @@ class Commits:
         # 2: there is a tombstone. If we asked before, it is ours.
         deleted = answer == 1 or (answer == 2 and asked_before)
         if deleted:
-            await self._sweep(run, rubbish)
+            await self._finish(run)
         return deleted
 
-    async def _sweep(self, run: RunKeys, rubbish: bytes) -> None:
-        partition = run.partition
-        keys = (partition.trash, partition.feed, run.tenant_feed, rubbish)
-        arguments = (run.name.encode(), number(SWEEP_COMMITS))
-        left = 1
-        while left > 0:
-            left = await self._base.call(partition, self._base.scripts.sweep, keys, *arguments)
+    async def _finish(self, run: RunKeys) -> None:
+        try:
+            await self._families.finish(run)
+            if self._unfinished:
+                await self.finish_all()
+        except StoreUnavailable:
+            self._unfinished = True
 
-    async def sweep_all(self) -> None:
+    async def finish_all(self) -> None:
         """Take away what is left of runs whose deletion was interrupted."""
-        base = self._base
-        lists = await base.network.ask_all(
-            [Ask(one.slot, ("ZRANGE", one.trash, 0, 999)) for one in base.keys.partitions]
-        )
-        for partition, names in zip(base.keys.partitions, lists, strict=True):
-            for name in names:
-                tenant, _, _ = name.partition(b":")
-                run = RunKeys(
-                    partition=partition,
-                    name=name.decode(),
-                    rows=b"",
-                    orders=b"",
-                    events=b"",
-                    logs=b"",
-                    tenant_feed=partition.tag.encode() + b"feed-of:" + tenant,
-                )
-                await self._sweep(run, f"{partition.tag}rubbish:{run.name}".encode())
+        await self._families.finish_all()
+        self._unfinished = False
 
 
-def _shared(run: RunKeys) -> tuple[bytes, ...]:
-    one = run.partition
-    return (
-        *(one.book, one.wake, one.ready, one.due),
-        *(one.holders, one.births, one.graves),
-    )
+def _is_fork(commit: Commit) -> bool:
+    spec = commit.run.spec
+    return commit.version == 1 and (spec.parent_run_id != "" or spec.family_id != "")
 
 
 def _commit_keys(run: RunKeys) -> tuple[bytes, ...]:
+    one = run.partition
     return (
-        *_shared(run),
-        *(run.partition.feed, run.tenant_feed),
-        *(run.rows, run.orders, run.events),
+        *(one.book, one.wake, one.ready, one.due, one.holders, one.births),
+        *(one.asked, one.keyed, one.ended, one.graves),
+        *(one.feed, run.tenant_feed, run.rows, run.orders, run.events),
     )
 
 

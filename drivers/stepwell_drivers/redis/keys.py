@@ -6,7 +6,8 @@ indexes become `%XX`. What is left is valid UTF-8 without any byte below 0x20, s
 with `:` in keys and with 0x01 in indexes, and are told apart again.
 
 All rows of a run, and what is due or ready of it, lie in one partition: keys with one hash tag, which a
-cluster keeps together and a script may change together.
+cluster keeps together and a script may change together. Where a run's id is a UUID its last twelve digits
+tell the partition: a fork's id ends as its parent's, and so the two lie together.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ SEPARATOR = "\x01"
 
 _ESCAPED = re.compile(r"[%:{}\x00-\x20\x7f]")
 _TAG_TRIES = 10_000
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-([0-9a-f]{12})")
 
 
 @lru_cache(maxsize=65_536)
@@ -64,9 +66,17 @@ class Partition(NamedTuple):
     holders: bytes
     """Sorted set by name: tenant, worker → leases."""
     births: bytes
-    """Sorted set by name: tenant, birth → run, with what it is listed by."""
+    """Sorted set by name: tenant, birth → run, with what it is listed by; forks once more by parent."""
+    asked: bytes
+    """Sorted set by name: tenant, birth → run and open input request."""
+    keyed: bytes
+    """Sorted set by name: tenant, pipeline, key, moment → run and execution."""
+    ended: bytes
+    """Sorted set by name: tenant or any, pipeline or any, status, end → run."""
+    logged: bytes
+    """Sorted set: runs with a log, by a moment that is not after its oldest entry's."""
     graves: bytes
-    """Sorted set: deleted runs, by when their tombstone ends."""
+    """Sorted set: runs that may not be born, by when their tombstone ends."""
     feed: bytes
     """Stream: every commit."""
     trash: bytes
@@ -86,7 +96,15 @@ class RunKeys(NamedTuple):
     events: bytes
     """Stream: the events, with their own numbers as ids."""
     logs: bytes
-    """Stream."""
+    """Stream: the log, with the moments of appending as ids."""
+    log_marks: bytes
+    """Hash: kind and execution → the first and the last of its entries."""
+    rubbish: bytes
+    """What is left of the rows of a deleted run, until nothing refers to them any more."""
+    kept: bytes
+    """The same of a run that has a family: results stay as long as one of it is there."""
+    family: bytes
+    """Hash: the family that goes by this run's id. Each fork that was ever to join → its partition."""
     tenant_feed: bytes
     """Stream: every commit of the tenant in this partition."""
 
@@ -107,9 +125,15 @@ class Keys:
         joined = ":".join(escape(name) for name in names)
         return zlib.crc32(joined.encode()) % len(self.partitions)
 
+    def of_name(self, name: bytes) -> RunKeys:
+        """Return the keys of the run that is named so."""
+        tenant, _, run = name.decode().partition(":")
+        return self.of_run(unescape(tenant), unescape(run))
+
     def _of_run(self, tenant_id: str, run_id: str) -> RunKeys:
         name = f"{escape(tenant_id)}:{escape(run_id)}"
-        partition = self.partitions[zlib.crc32(name.encode()) % len(self.partitions)]
+        uuid = _UUID.fullmatch(run_id)
+        partition = self.partitions[self.number_of(tenant_id, uuid[1] if uuid else run_id)]
         return RunKeys(
             partition=partition,
             name=name,
@@ -117,6 +141,10 @@ class Keys:
             orders=f"{partition.tag}index:{name}".encode(),
             events=f"{partition.tag}events:{name}".encode(),
             logs=f"{partition.tag}logs:{name}".encode(),
+            log_marks=f"{partition.tag}log-marks:{name}".encode(),
+            rubbish=f"{partition.tag}rubbish:{name}".encode(),
+            kept=f"{partition.tag}kept:{name}".encode(),
+            family=f"{partition.tag}family:{name}".encode(),
             tenant_feed=self.tenant_feed(partition, tenant_id),
         )
 

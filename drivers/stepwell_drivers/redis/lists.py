@@ -18,6 +18,7 @@ from stepwell_drivers.redis.base import Base, number
 from stepwell_drivers.redis.cursors import cursor_of, feed_cursor, feed_places, place_of
 from stepwell_drivers.redis.keys import SEPARATOR, escape, unescape
 from stepwell_drivers.redis.network import Ask
+from stepwell_drivers.redis.packing import births_of
 from stepwell_drivers.redis.rows import packed
 from stepwell_drivers.redis.scripts import Call
 
@@ -124,7 +125,8 @@ class _Births:
 
     def __init__(self, base: Base, query: RunQuery, last: tuple[int, int]) -> None:
         self._base = base
-        self._tenant = escape(query.tenant_id) + SEPARATOR
+        self._tenant = escape(query.tenant_id).encode()
+        self._prefix = births_of(query.tenant_id, query.parent_run_id)
         traits = (query.pipeline_id, query.queue, query.executor_id)
         self._traits = "".join(escape(trait) + SEPARATOR for trait in traits).encode()
         self._statuses = packed({status.value: True for status in query.statuses})
@@ -138,8 +140,8 @@ class _Births:
 
     def _bound(self, stamp: int, *, inclusive: bool) -> bytes:
         if stamp >= 10**_STAMP_CHARS:
-            return b"[" + self._tenant.encode() + b"\xff"
-        place = f"{self._tenant}{stamp:016d}".encode()
+            return b"[" + self._prefix.encode() + b"\xff"
+        place = f"{self._prefix}{stamp:016d}".encode()
         return b"[" + place + b"\xff" if inclusive else b"(" + place
 
     async def some(self, many: int) -> list[_Birth]:
@@ -165,8 +167,9 @@ class _Births:
         for at in dry:
             one = base.keys.partitions[at]
             arguments = (
-                *(self._tenant.encode(), self._before[at], number(count)),
+                *(self._prefix.encode(), self._before[at], number(count)),
                 *(number(RUNS_LOOKED_AT), self._traits, self._statuses, self._blocked),
+                self._tenant,
             )
             keys = (one.book, one.births)
             asks.append(Ask(one.slot, Call(base.scripts.runs, keys, arguments)))
@@ -175,7 +178,7 @@ class _Births:
             self._buffers[at] += [self._birth(at, birth.decode()) for birth in births]
 
     def _birth(self, partition: int, member: str) -> _Birth:
-        start = len(self._tenant)
+        start = len(self._prefix)
         stamp = member[start : start + _STAMP_CHARS]
         run_id = member[start + _STAMP_CHARS :].partition(SEPARATOR)[0]
         return int(stamp), partition, unescape(run_id)
@@ -190,5 +193,6 @@ def _matches(run: Run, query: RunQuery) -> bool:
         and (not query.queue or spec.queue == query.queue)
         and (not query.executor_id or spec.executor_id == query.executor_id)
         and (not query.blocked_on or run.blocked_on in query.blocked_on)
+        and (not query.parent_run_id or spec.parent_run_id == query.parent_run_id)
         and query.labels.items() <= spec.labels.items()
     )

@@ -24,8 +24,8 @@ from stepwell_drivers.redis.scripts import Call, Scripts
 from stepwell_drivers.redis.url import Address, Place
 from stepwell_drivers.redis.wire import Command, Lost, Refused, Reply
 
-SCHEMA = 1
-"""Of the keys and rows. A store with a newer one is refused."""
+SCHEMA = 2
+"""Of the keys and rows: where a run lies, and what is listed. A store with another one is refused."""
 PARTITIONS = 8
 """On one server. A claim looks at each, which takes some 20 µs here and there; nothing is gained by many
 but that a store which is moved to a cluster one day is shared out."""
@@ -158,6 +158,12 @@ async def _meta(
         raise StoreRefused(
             f"the store was written by a newer version (schema {meta['schema']}, this one knows"
             f" {SCHEMA}); upgrade Stepwell, or name another store with ?prefix="
+        )
+    if int(meta.get("schema", "0")) < SCHEMA:
+        raise StoreRefused(
+            f"the store was written by an older version (schema {meta.get('schema', '0')}, this one"
+            f" needs {SCHEMA}), and would not find all of its runs; use that version for it, or name"
+            " another store with ?prefix="
         )
     if place.partitions and int(meta["partitions"]) != place.partitions:
         raise StoreRefused(

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from stepwell.core import limits
-from stepwell.core.model import Execution, Outcome
-from stepwell.core.ports import Commit, Lease
+from stepwell.core.model import Execution, Outcome, Run
+from stepwell.core.ports import Commit, KeyedResult, Lease
 from stepwell.core.states import ExecutionStatus, InputStatus
 from stepwell_drivers.redis.keys import SEPARATOR, escape, unescape
 from stepwell_drivers.redis.rows import NOT_KEPT, encoded, not_kept, outcome_rows, run_row
@@ -19,6 +19,9 @@ from stepwell_drivers.redis.rows import NOT_KEPT, encoded, not_kept, outcome_row
 CHANGED_NAMES_MAX = 1_000
 """A commit that changed more rows doesn't name them: who is behind it reads everything."""
 DELAY_MS_MAX = 9 * 10**12
+_MOMENT_MAX = 10**16 - 1
+_FORKS = "\x02"
+"""Between a tenant and a parent: behind all that begins with the tenant alone."""
 _LARGEST = 2**63 - 1
 _STATES = {
     ExecutionStatus.READY: "R",
@@ -71,7 +74,7 @@ def _pack(commit: Commit) -> list[bytes]:
         commit.version,
         f"{size}:{commit.commit_id}",
         row(_changed(commit)),
-        f"{commit.run.status} {commit.run.blocked_on}",
+        _line(commit.run),
         _sets(commit, beside),
         _tasks(commit, beside),
         _order(commit),
@@ -92,9 +95,17 @@ def _pack(commit: Commit) -> list[bytes]:
         [part for message in commit.messages for part in (escape(message.task_id), row(message))],
         commit.request is not None and (row(commit.request), limits.REQUESTS_KEPT_MAX),
         _birth(commit),
+        [part for keyed in commit.keyed for part in _keyed(tenant_id, keyed)],
+        escape(commit.run.spec.pipeline_id),
     ]
     array.append(len(beside.rows))
     return [encoded(array), *beside.rows]
+
+
+def _line(run: Run) -> str:
+    """Return what lists look at of a run before they read its row; of an ended one also the end."""
+    line = f"{run.status} {run.blocked_on}"
+    return f"{line} {min(max(run.ended_us, 0), _MOMENT_MAX):016d}" if run.ended else line
 
 
 def _changed(commit: Commit) -> Any:
@@ -191,9 +202,32 @@ def _outcome(outcome: Outcome, beside: Beside) -> tuple[Any, ...]:
 
 
 def _birth(commit: Commit) -> Any:
-    """Return what stands before and behind the moment in the list of the tenant's runs."""
+    """Return what stands before and behind the moment in the list of the tenant's runs, and in that of
+    its parent's forks; and the family that it belongs to.
+    """
     if commit.version != 1:
         return False
     spec = commit.run.spec
     listed = (commit.run_id, spec.pipeline_id, spec.queue, spec.executor_id)
-    return (escape(commit.tenant_id) + SEPARATOR, SEPARATOR.join(map(escape, listed)))
+    return (
+        births_of(commit.tenant_id),
+        SEPARATOR.join(map(escape, listed)),
+        spec.parent_run_id != "" and births_of(commit.tenant_id, spec.parent_run_id),
+        spec.family_id != "" and escape(spec.family_id),
+    )
+
+
+def births_of(tenant_id: str, parent_run_id: str = "") -> str:
+    """Return what stands before the moments of birth: of all runs of a tenant, or of one's forks."""
+    parent = f"{_FORKS}{escape(parent_run_id)}" if parent_run_id else ""
+    return f"{escape(tenant_id)}{parent}{SEPARATOR}"
+
+
+def keyed_under(tenant_id: str, pipeline_id: str, key: str) -> str:
+    """Return what stands before the moments of results of this key."""
+    return "".join(escape(part) + SEPARATOR for part in (tenant_id, pipeline_id, key))
+
+
+def _keyed(tenant_id: str, keyed: KeyedResult) -> tuple[str, str]:
+    under = keyed_under(tenant_id, keyed.pipeline_id, keyed.key)
+    return (under, escape(keyed.execution_id))

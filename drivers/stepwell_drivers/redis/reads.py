@@ -7,13 +7,14 @@ from typing import Any
 
 from stepwell.core.errors import InvalidArgument
 from stepwell.core.limits import REQUESTS_KEPT_MAX
-from stepwell.core.model import Event, LogEntry, Outcome, Plan, Run
+from stepwell.core.model import Event, InputRequest, Outcome, Plan, Run
 from stepwell.core.ports import (
     INPUT_KEY,
     EventPage,
     ExecutionPage,
+    FoundInput,
+    InputPage,
     Loaded,
-    LogPage,
     MessagePage,
     OpenExecution,
     StoredPayload,
@@ -28,7 +29,6 @@ from stepwell_drivers.redis.packing import holder_of
 
 DELTA_COMMITS_MAX = 256
 """Further behind than this, a reader reads everything."""
-LOGS_AT_ONCE = 1_000
 _AFTER_MAX = 2**63 - 1
 _LAST = b"\xff"
 
@@ -84,7 +84,7 @@ class Reads:
     ) -> list[StoredPayload]:
         """Return the bytes under these keys, in their order."""
         names = ["input" if key == INPUT_KEY else f"b:{key}" for key in keys]
-        found = await self._pick(self._base.run(tenant_id, run_id), names)
+        found = await self._results(self._base.run(tenant_id, run_id), names)
         return [
             StoredPayload(key=key, payload=rows.payload_of(row))
             for key, row in zip(keys, found, strict=True)
@@ -96,7 +96,7 @@ class Reads:
     ) -> list[Outcome]:
         """Return what these executions left behind, in their order."""
         names = [name for each in execution_ids for name in (f"u:{each}", f"b:{each}")]
-        found = await self._pick(self._base.run(tenant_id, run_id), names)
+        found = await self._results(self._base.run(tenant_id, run_id), names)
         return [
             rows.outcome_of(row, result)
             for row, result in zip(found[::2], found[1::2], strict=True)
@@ -108,14 +108,33 @@ class Reads:
         (row,) = await self._pick(self._base.run(tenant_id, run_id), [f"p:{revision}"])
         return None if row is None else rows.plan_of(row)
 
-    async def _pick(self, run: RunKeys, names: Sequence[str]) -> list[bytes | None]:
+    async def read_inputs(
+        self, tenant_id: str, run_id: str, input_ids: Sequence[str]
+    ) -> list[InputRequest]:
+        """Return these input requests, in their order."""
+        names = [f"i:{each}" for each in input_ids]
+        found = await self._pick(self._base.run(tenant_id, run_id), names)
+        return list(map(rows.input_of, _there(found)))
+
+    async def _results(self, run: RunKeys, names: Sequence[str]) -> list[bytes | None]:
+        """Return rows of results; those of a deleted run, if its family keeps them."""
+        found = await self._pick(run, names)
+        if found and found.count(None) == len(found):
+            # Its own input goes with it.
+            left = await self._pick(run, names, run.kept)
+            return [None if name == "input" else row for name, row in zip(names, left, strict=True)]
+        return found
+
+    async def _pick(
+        self, run: RunKeys, names: Sequence[str], key: bytes = b""
+    ) -> list[bytes | None]:
         if not names:
             return []
         try:
             fields = [name.encode() for name in names]
         except UnicodeEncodeError:
             raise InvalidArgument("a name holds half a surrogate pair") from None
-        return await self._base.read(run, ("HMGET", run.rows, *fields))
+        return await self._base.read(run, ("HMGET", key or run.rows, *fields))
 
     async def read_events(
         self, tenant_id: str, run_id: str, after: int, limit: int
@@ -158,6 +177,14 @@ class Reads:
         found, more = await self._page(run, order, cursor, limit, skip=skip, prefix=b"e:")
         return ExecutionPage(executions=tuple(map(rows.execution_of, found)), cursor=more)
 
+    async def list_inputs(self, tenant_id: str, run_id: str, cursor: str, limit: int) -> InputPage:
+        """Return all input requests of a run, the oldest first."""
+        run = self._base.run(tenant_id, run_id)
+        skip = 1 + rows.SEQ_CHARS
+        found, more = await self._page(run, b"i", cursor, limit, skip=skip, prefix=b"i:")
+        asked = (FoundInput(run_id=run_id, request=rows.input_of(row)) for row in found)
+        return InputPage(inputs=tuple(asked), cursor=more)
+
     async def read_messages(
         self, tenant_id: str, run_id: str, task_id: str, cursor: str, limit: int
     ) -> MessagePage:
@@ -186,30 +213,6 @@ class Reads:
         members, found = reply
         more = cursor_of(kind, members[limit - 1][len(order) :]) if len(members) > limit else ""
         return _there(found[:limit]), more
-
-    # --- logs ---
-
-    async def read_logs(
-        self, tenant_id: str, run_id: str, execution_id: str, cursor: str, limit: int
-    ) -> LogPage:
-        """Return log entries; the cursor is set at the end, too."""
-        run = self._base.run(tenant_id, run_id)
-        place, limit = place_of(cursor, "l", int, 0), max(limit, 1)
-        many = limit if not execution_id else LOGS_AT_ONCE
-        entries: list[LogEntry] = []
-        while len(entries) < limit:
-            sent = ("XRANGE", run.logs, f"({place}-0", "+", "COUNT", many)
-            found: list[Any] = await self._base.read(run, sent)
-            for name, fields in found:
-                if len(entries) >= limit:
-                    break
-                place = int(name.partition(b"-")[0])
-                entry = rows.log_of(fields[1])
-                if execution_id in {"", entry.execution_id}:
-                    entries.append(entry)
-            if len(found) < many:
-                break
-        return LogPage(entries=tuple(entries), cursor=cursor_of("l", place))
 
 
 def _order_of(letter: bytes, task_id: str) -> bytes:

@@ -31,7 +31,9 @@ from stepwell.core.ports import OpenExecution, Presence
 PLACE_CHARS = 23
 """Of a task's row: its revision and its place in that plan."""
 SEQ_CHARS = 16
-"""Of an execution's and an input request's row: the order of births."""
+"""Of an execution's and an input request's row: the order of births within the run."""
+ASKED_CHARS = 2 * SEQ_CHARS
+"""Of an input request's row: that, and the stamp of the commit that brought it."""
 
 _LEASE_AT = SEQ_CHARS + 7
 """Behind the letter of the state and six digits."""
@@ -127,7 +129,7 @@ def _lease_size(row: bytes) -> int:
 
 def input_of(row: bytes) -> InputRequest:
     """Return the input request behind its order."""
-    return _input(memoryview(row)[SEQ_CHARS:])
+    return _input(memoryview(row)[ASKED_CHARS:])
 
 
 def outcome_rows(outcome: Outcome) -> tuple[bytes, bytes | None]:

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from stepwell.core.model import LogEntry, Outcome, Plan, Run
+from stepwell.core.model import InputRequest, LogEntry, Outcome, Plan, Run
 from stepwell.core.ports import (
     Claimed,
     ClaimRequest,
     Commit,
     CommitResult,
+    EndedQuery,
+    EndedRun,
     EventPage,
     ExecutionPage,
     FeedPage,
+    FoundResult,
     Hint,
+    InputPage,
+    InputQuery,
     Loaded,
     LogPage,
     MessagePage,
@@ -26,13 +31,15 @@ from stepwell.core.ports import (
     TaskPage,
     WorkerLease,
 )
-from stepwell.core.states import Verdict
+from stepwell.core.states import LogKind, Verdict
 from stepwell_drivers.hints import newest
 from stepwell_drivers.redis.beside import Beside
 from stepwell_drivers.redis.claims import Claims
 from stepwell_drivers.redis.commits import Commits
+from stepwell_drivers.redis.found import Found
 from stepwell_drivers.redis.hints import Told
 from stepwell_drivers.redis.lists import Lists
+from stepwell_drivers.redis.logs import Logs
 from stepwell_drivers.redis.opening import Opened
 from stepwell_drivers.redis.reads import Reads
 
@@ -50,12 +57,14 @@ class RedisStore:
         self._reads = Reads(base)
         self._lists = Lists(base)
         self._beside = Beside(base)
+        self._found = Found(base)
+        self._logs = Logs(base)
         self._told = Told(base)
 
     async def begin(self) -> None:
         """Go on from what was committed before, and finish deletions that were interrupted."""
         self._base.heard_stamp(max(await self._base.stamps()))
-        await self._commits.sweep_all()
+        await self._commits.finish_all()
 
     # --- writing ---
 
@@ -78,7 +87,7 @@ class RedisStore:
         await self._beside.put_presence(presences, ttl_ms)
 
     async def append_logs(self, tenant_id: str, run_id: str, entries: Sequence[LogEntry]) -> None:
-        if await self._beside.append_logs(tenant_id, run_id, entries) and entries:
+        if await self._logs.append(tenant_id, run_id, entries) and entries:
             self._told.tell({(tenant_id, run_id): 0})
 
     async def delete_run(self, tenant_id: str, run_id: str, *, version: int) -> bool:
@@ -86,6 +95,14 @@ class RedisStore:
         if deleted:
             self._told.tell({(tenant_id, run_id): 0})
         return deleted
+
+    async def trim_logs(
+        self, tenant_id: str, run_id: str, *, execution_id: str, kind: LogKind
+    ) -> None:
+        await self._logs.trim(tenant_id, run_id, execution_id, kind)
+
+    async def purge_logs(self, *, older_ms: int, limit: int) -> int:
+        return await self._logs.purge(older_ms, limit)
 
     async def claim(self, request: ClaimRequest) -> Claimed:
         return await self._claims.claim(request)
@@ -121,6 +138,28 @@ class RedisStore:
     async def list_runs(self, query: RunQuery) -> RunPage:
         return await self._lists.list_runs(query)
 
+    async def list_inputs(self, query: InputQuery) -> InputPage:
+        if query.run_id:
+            return await self._reads.list_inputs(
+                query.tenant_id, query.run_id, query.cursor, query.limit
+            )
+        return await self._found.open_inputs(query)
+
+    async def read_inputs(
+        self, tenant_id: str, run_id: str, input_ids: Sequence[str]
+    ) -> Sequence[InputRequest]:
+        self._network.check_open()
+        return await self._reads.read_inputs(tenant_id, run_id, input_ids)
+
+    async def find_keyed(
+        self, tenant_id: str, pipeline_id: str, keys: Sequence[str]
+    ) -> Sequence[FoundResult]:
+        self._network.check_open()
+        return await self._found.by_key(tenant_id, pipeline_id, keys)
+
+    async def list_ended(self, query: EndedQuery) -> Sequence[EndedRun]:
+        return await self._found.ended(query)
+
     async def list_tasks(
         self, tenant_id: str, run_id: str, *, cursor: str = "", limit: int = 100
     ) -> TaskPage:
@@ -145,7 +184,7 @@ class RedisStore:
         cursor: str = "",
         limit: int = 100,
     ) -> LogPage:
-        return await self._reads.read_logs(tenant_id, run_id, execution_id, cursor, limit)
+        return await self._logs.read(tenant_id, run_id, execution_id, cursor, limit)
 
     async def list_presence(self, tenant_id: str) -> Sequence[Presence]:
         return await self._beside.list_presence(tenant_id)

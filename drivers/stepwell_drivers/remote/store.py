@@ -11,16 +11,21 @@ from msgspec.structs import replace
 
 from stepwell.core.errors import OutcomeUnknown
 from stepwell.core.limits import DURATION_MS_MAX
-from stepwell.core.model import LogEntry, Outcome, Plan, Record, Run
+from stepwell.core.model import InputRequest, LogEntry, Outcome, Plan, Record, Run
 from stepwell.core.ports import (
     Claimed,
     ClaimRequest,
     Commit,
     CommitResult,
+    EndedQuery,
+    EndedRun,
     EventPage,
     ExecutionPage,
     FeedPage,
+    FoundResult,
     Hint,
+    InputPage,
+    InputQuery,
     Loaded,
     LogPage,
     MessagePage,
@@ -34,8 +39,10 @@ from stepwell.core.ports import (
     TaskPage,
     WorkerLease,
 )
+from stepwell.core.states import LogKind
 from stepwell.wire import fill, to_record
 from stepwell_client.v1 import store_pb2 as pb
+from stepwell_client.v1 import types_pb2
 from stepwell_drivers.remote.errors import Fault
 from stepwell_drivers.remote.hints import RemoteHints
 from stepwell_drivers.remote.link import Link
@@ -151,6 +158,24 @@ class RemoteStore:
                 return True  # The answer was lost, and what it would have said can be seen.
         raise answer.error
 
+    async def trim_logs(
+        self, tenant_id: str, run_id: str, *, execution_id: str, kind: LogKind
+    ) -> None:
+        request = storable(
+            pb.StoreTrimLogsRequest,
+            tenant_id=tenant_id,
+            run_id=run_id,
+            execution_id=execution_id,
+            kind=types_pb2.LogKind.Value(f"LOG_KIND_{kind.name}"),
+        )
+        await self._ask(self._stub.TrimLogs, request)
+
+    async def purge_logs(self, *, older_ms: int, limit: int) -> int:
+        """Remove old log entries. Where an answer was lost, it tells of fewer than were removed."""
+        request = pb.StorePurgeLogsRequest(limit=within(limit))
+        request.older.FromMilliseconds(max(older_ms, 0))
+        return (await self._ask(self._stub.PurgeLogs, request)).removed
+
     async def claim(self, request: ClaimRequest) -> Claimed:
         asked = pb.StoreClaimRequest()
         storable(_filled, request, asked.request)
@@ -221,6 +246,45 @@ class RemoteStore:
             return request
 
         return to_record((await self._page(self._stub.ListRuns, make, query.limit)).page)
+
+    async def list_inputs(self, query: InputQuery) -> InputPage:
+        def make(limit: int) -> pb.StoreListInputsRequest:
+            request = pb.StoreListInputsRequest()
+            storable(_filled, replace(query, limit=limit), request.query)
+            return request
+
+        return to_record((await self._page(self._stub.ListInputs, make, query.limit)).page)
+
+    async def read_inputs(
+        self, tenant_id: str, run_id: str, input_ids: Sequence[str]
+    ) -> Sequence[InputRequest]:
+        def make(keys: Sequence[str]) -> pb.StoreReadInputsRequest:
+            return storable(
+                pb.StoreReadInputsRequest, tenant_id=tenant_id, run_id=run_id, input_ids=keys
+            )
+
+        answers = await self._by_keys(self._stub.ReadInputs, make, input_ids)
+        return [to_record(found) for answer in answers for found in answer.inputs]
+
+    async def find_keyed(
+        self, tenant_id: str, pipeline_id: str, keys: Sequence[str]
+    ) -> Sequence[FoundResult]:
+        def make(keys: Sequence[str]) -> pb.StoreFindKeyedRequest:
+            return storable(
+                pb.StoreFindKeyedRequest, tenant_id=tenant_id, pipeline_id=pipeline_id, keys=keys
+            )
+
+        answers = await self._by_keys(self._stub.FindKeyed, make, keys)
+        return [to_record(found) for answer in answers for found in answer.results]
+
+    async def list_ended(self, query: EndedQuery) -> Sequence[EndedRun]:
+        def make(limit: int) -> pb.StoreListEndedRequest:
+            request = pb.StoreListEndedRequest()
+            storable(_filled, replace(query, limit=limit), request.query)
+            return request
+
+        answer = await self._page(self._stub.ListEnded, make, query.limit)
+        return [to_record(ended) for ended in answer.runs]
 
     async def list_tasks(
         self, tenant_id: str, run_id: str, *, cursor: str = "", limit: int = 100

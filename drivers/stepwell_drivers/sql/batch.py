@@ -92,6 +92,7 @@ _put_sessions = Insert(
     key=(*_RUN, "backend", "session_id"),
     replaced=("task_id", "execution_id", "version"),
 )
+_insert_keyed = Insert(schema.keyed, ("tenant_id", "pipeline_id", "key", "run_id", "execution_id"))
 _insert_commits = Insert(schema.commits, (*_RUN, "version", "commit_id", "committed_us", "changed"))
 
 
@@ -121,6 +122,7 @@ class Batch:
         self._messages: list[Values] = []
         self._requests: list[Values] = []
         self._sessions: dict[tuple[str, ...], Values] = {}
+        self._keyed: list[Values] = []
         self._commits: list[Values] = []
 
     # --- taking commits in ---
@@ -238,6 +240,10 @@ class Batch:
         self._messages += [
             step_rows.message_row(key, version, message) for message in commit.messages
         ]
+        self._keyed += [
+            (key[0], result.pipeline_id, result.key, key[1], result.execution_id)
+            for result in commit.keyed
+        ]
         if commit.request is not None:
             record = commit.request
             self._requests.append(
@@ -271,6 +277,7 @@ class Batch:
             (_insert_messages, self._messages),
             (_put_requests, self._requests),
             (_put_sessions, list(self._sessions.values())),
+            (_insert_keyed, self._keyed),
             (_insert_commits, self._commits),
         ]
         planned = (_put_tasks, list(self._planned.values()))

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from stepwell.core.model import Failure, Payload, Session, Usage
+from stepwell.core.model import Failure, Payload, Previous, Session, Usage
 
 Values = tuple[Any, ...]
 """A row as it goes to the driver."""
@@ -14,10 +14,12 @@ Values = tuple[Any, ...]
 _encode = msgspec.json.Encoder().encode
 _failure = msgspec.json.Decoder(Failure).decode
 _usage = msgspec.json.Decoder(Usage).decode
+_previous = msgspec.json.Decoder(Previous).decode
 
 _NO_FAILURE = Failure()
 _NO_USAGE = Usage()
 _NO_SESSION = Session()
+_NO_PREVIOUS = Previous()
 
 
 def to_json(value: object) -> str:
@@ -52,3 +54,8 @@ def failure_of(text: str) -> Failure:
 def usage_of(text: str) -> Usage:
     """Return what was used; most rows have none yet."""
     return _NO_USAGE if text == "{}" else _usage(text)
+
+
+def previous_of(text: str) -> Previous:
+    """Return what the attempts before left; most left nothing."""
+    return _NO_PREVIOUS if text == "{}" else _previous(text)

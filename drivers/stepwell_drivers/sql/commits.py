@@ -12,7 +12,7 @@ from sqlalchemy import bindparam, select
 
 from stepwell.core.ports import Commit, CommitResult
 from stepwell.core.states import Verdict
-from stepwell_drivers.sql import schema
+from stepwell_drivers.sql import families, schema
 from stepwell_drivers.sql.batch import Batch
 from stepwell_drivers.sql.dialect import Link, is_postgres
 from stepwell_drivers.sql.statements import Query
@@ -31,11 +31,12 @@ _commit_id = Query(
 class _Group:
     """A group while its verdicts are found."""
 
-    def __init__(self, connection: Link, stored: Stored) -> None:
+    def __init__(self, connection: Link, stored: Stored, known: set[families.FamilyKey]) -> None:
         self._connection = connection
         self._versions = dict(stored.versions)
         self._buried = stored.buried
         self._tokens = stored.tokens
+        self._families = known
         self._applied: dict[tuple[str, str, int], str] = {}
         self.batch = Batch(stored.now_us)
 
@@ -45,6 +46,8 @@ class _Group:
         stored = self._versions.get(key, 0)
         if stored != commit.version - 1 or (not stored and key in self._buried):
             return Verdict.COMMITTED if self._was_applied(commit, stored) else Verdict.CONFLICT
+        if not stored and not self._may_be_born(commit):
+            return Verdict.CONFLICT
         for fence in commit.fences:
             row_key = (*key, fence.execution_id)
             token = self.batch.tokens.get(row_key, self._tokens.get(row_key, ""))
@@ -53,7 +56,15 @@ class _Group:
         self.batch.add(commit)
         self._versions[key] = commit.version
         self._applied[*key, commit.version] = commit.commit_id
+        if not stored:
+            self._families |= {key, (commit.tenant_id, commit.run.spec.family_id or commit.run_id)}
         return Verdict.COMMITTED
+
+    def _may_be_born(self, commit: Commit) -> bool:
+        """Whether it is no fork, or somebody of its family is there."""
+        family = families.joined_by(commit)
+        parent = (commit.tenant_id, commit.run.spec.parent_run_id)
+        return family is None or not self._families.isdisjoint({family, parent})
 
     def _was_applied(self, commit: Commit, stored: int) -> bool:
         if not 1 <= commit.version <= stored:
@@ -78,8 +89,9 @@ def apply_commits(connection: Link, commits: Sequence[Commit], clock: Clock) -> 
     """
     if not commits:
         return []
+    known = families.known(connection, commits)
     stored = look(connection, commits, clock)
-    group = _Group(connection, stored)
+    group = _Group(connection, stored, known)
     verdicts = [group.take(commit) for commit in commits]
     group.batch.write(connection)
     born = list(group.batch.born)

@@ -51,11 +51,17 @@ RUNS_AT_ONCE = 200
 T = TypeVar("T")
 
 
-def _cursor(place: object) -> str:
+def cursor_of(place: object) -> str:
+    """Return the cursor of a place."""
     return msgspec.json.encode(place).decode()
 
 
-def _place(cursor: str, kind: type[T], start: T) -> T:
+def place_of(cursor: str, kind: type[T], start: T) -> T:
+    """Return the place that a cursor stands for; an empty one stands for the start.
+
+    Raises:
+        PageTokenInvalid: no page of ours ended so.
+    """
     if not cursor:
         return start
     try:
@@ -104,7 +110,7 @@ _logs_of = _after_seq(schema.logs, step_rows.LOG_READ, execution_id="only")
 
 def list_tasks(connection: Link, tenant_id: str, run_id: str, cursor: str, limit: int) -> TaskPage:
     """Return tasks in the order of revision, then of their plan."""
-    revision, position, task_id = _place(cursor, tuple[int, int, str], (-1, -1, ""))
+    revision, position, task_id = place_of(cursor, tuple[int, int, str], (-1, -1, ""))
     rows = _tasks.run(
         connection,
         tenant_id=tenant_id,
@@ -114,11 +120,11 @@ def list_tasks(connection: Link, tenant_id: str, run_id: str, cursor: str, limit
         task_id=task_id,
         many=max(limit, 1) + 1,
     )
-    page, more = _cut(rows, limit)
+    page, more = cut(rows, limit)
     last = page[-1] if more else None
     return TaskPage(
         tasks=tuple(run_rows.task_of(row[1:]) for row in page),
-        cursor="" if last is None else _cursor((last[2], last[0], last[1])),
+        cursor="" if last is None else cursor_of((last[2], last[0], last[1])),
     )
 
 
@@ -130,16 +136,16 @@ def _seq_page(
     cursor: str,
     limit: int,
 ) -> tuple[Sequence[Values], bool]:
-    key = {"tenant_id": run[0], "run_id": run[1], "after": _place(cursor, int, 0)}
+    key = {"tenant_id": run[0], "run_id": run[1], "after": place_of(cursor, int, 0)}
     many = max(limit, 1) + 1
     if only:
         rows = queries[1].run(connection, **key, only=only, many=many)
     else:
         rows = queries[0].run(connection, **key, many=many)
-    return _cut(rows, limit)
+    return cut(rows, limit)
 
 
-def _cut(rows: list[Values], limit: int) -> tuple[Sequence[Values], bool]:
+def cut(rows: list[Values], limit: int) -> tuple[Sequence[Values], bool]:
     """Leave away the row that only tells that there are more."""
     limit = max(limit, 1)
     return rows[:limit], len(rows) > limit
@@ -152,7 +158,7 @@ def list_executions(
     queries = (_executions, _executions_of)
     rows, more = _seq_page(connection, queries, run, task_id, cursor, limit)
     found = tuple(step_rows.execution_of(row[1:]) for row in rows)
-    return ExecutionPage(executions=found, cursor=_cursor(rows[-1][0]) if more else "")
+    return ExecutionPage(executions=found, cursor=cursor_of(rows[-1][0]) if more else "")
 
 
 def read_messages(
@@ -162,7 +168,7 @@ def read_messages(
     queries = (_messages, _messages_of)
     rows, more = _seq_page(connection, queries, run, task_id, cursor, limit)
     found = tuple(step_rows.message_of(row) for row in rows)
-    return MessagePage(messages=found, cursor=_cursor(rows[-1][0]) if more else "")
+    return MessagePage(messages=found, cursor=cursor_of(rows[-1][0]) if more else "")
 
 
 def read_logs(
@@ -171,8 +177,8 @@ def read_logs(
     """Return log entries; the cursor is set at the end, too."""
     queries = (_logs, _logs_of)
     rows, _ = _seq_page(connection, queries, run, execution_id, cursor, limit)
-    place = rows[-1][0] if rows else _place(cursor, int, 0)
-    return LogPage(entries=tuple(step_rows.log_of(row) for row in rows), cursor=_cursor(place))
+    place = rows[-1][0] if rows else place_of(cursor, int, 0)
+    return LogPage(entries=tuple(step_rows.log_of(row) for row in rows), cursor=cursor_of(place))
 
 
 # --- over all runs -------------------------------------------------------------------------------
@@ -195,7 +201,7 @@ def list_presence(connection: Link, tenant_id: str, clock: Clock) -> list[Presen
 
 def list_runs(connection: Link, query: RunQuery) -> RunPage:
     """Return runs, newest first: of several statuses, their lists merged."""
-    before = _place(query.cursor, int, 2**63 - 1)
+    before = place_of(query.cursor, int, 2**63 - 1)
     limit = max(query.limit, 1)
     statuses = dict.fromkeys(query.statuses)
     lists = [_runs(connection, query, status.value, before) for status in statuses]
@@ -203,7 +209,9 @@ def list_runs(connection: Link, query: RunQuery) -> RunPage:
     found = list(islice(rows, limit + 1))
     page = found[:limit]
     more = len(found) > limit
-    return RunPage(runs=tuple(run for _, run in page), cursor=_cursor(page[-1][0]) if more else "")
+    return RunPage(
+        runs=tuple(run for _, run in page), cursor=cursor_of(page[-1][0]) if more else ""
+    )
 
 
 def _runs(connection: Link, query: RunQuery, status: str, before: int) -> Iterator[tuple[int, Run]]:
@@ -236,6 +244,7 @@ def _asked(query: RunQuery, status: str) -> tuple[_Shape, dict[str, Any]]:
         "pipeline_id": query.pipeline_id,
         "queue": query.queue,
         "executor_id": query.executor_id,
+        "parent_run_id": query.parent_run_id,
     }
     parameters: dict[str, Any] = {name: value for name, value in exact.items() if value}
     given = tuple(parameters)
@@ -257,8 +266,14 @@ def _matching(dialect: Dialect, shape: _Shape) -> Query:
         runs.tenant_id == bindparam("tenant_id"),
         runs.seq < bindparam("before"),
     )
+    forks = "parent_run_id" in shape.exact
+    if forks:
+        statement = statement.where(runs.parent_run_id != literal_column("''"))
     for name in shape.exact:
-        statement = statement.where(runs[name] == bindparam(name))
+        # With a suffix it is no column: a run has few forks, whatever else they have in common.
+        by_index = not forks or name == "parent_run_id"
+        given = runs[name] if by_index else runs[name].concat(literal_column("''"))
+        statement = statement.where(given == bindparam(name))
     if shape.blocked:
         blocked: list[BindParameter[Any]] = [
             bindparam(f"blocked{at}") for at in range(shape.blocked)

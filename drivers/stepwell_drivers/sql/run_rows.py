@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from stepwell.core.model import (
+    AttemptCounts,
     Budget,
     Counts,
     Payload,
@@ -18,6 +19,7 @@ from stepwell.core.model import (
     RetryPolicy,
     Run,
     RunSpec,
+    Tally,
     Task,
     TaskSpec,
 )
@@ -31,14 +33,17 @@ from stepwell.core.states import (
     StepKind,
     TaskStatus,
 )
-from stepwell_drivers.sql.columns import Values, failure_of, to_json, usage_of
+from stepwell_drivers.sql.columns import Values, failure_of, previous_of, to_json, usage_of
 from stepwell_drivers.sql.schema import UNPLACED
 
 _counts = msgspec.json.Decoder(Counts).decode
+_attempts = msgspec.json.Decoder(AttemptCounts).decode
+_tally = msgspec.json.Decoder(Tally).decode
 _budget = msgspec.json.Decoder(Budget).decode
 _retry = msgspec.json.Decoder(RetryPolicy).decode
 _labels = msgspec.json.Decoder(dict[str, str]).decode
 _stages = msgspec.json.Decoder(tuple[StepKind, ...]).decode
+_names = msgspec.json.Decoder(tuple[str, ...]).decode
 _specs = msgspec.msgpack.Decoder(tuple[TaskSpec, ...]).decode
 
 INPUT_PARAMS_BYTES_MAX = 4 * 1024
@@ -53,12 +58,13 @@ RUN_MOVING = (
     *("counts", "usage", "budget", "blocked_on", "blocked_since_us"),
     *("pause_reason", "finish_reason", "reason", "failure", "result_id"),
     *("created_us", "started_us", "ended_us"),
+    *("attempts", "tally", "stopping", "previous"),
 )
 RUN_FIXED = (
     *("pipeline_id", "queue", "goal", "labels", "executor_id"),
     *("max_iterations", "max_parallel", "priority", "initial_budget", "step_retry"),
     *("step_timeout_ms", "start_delay_ms", "request_fingerprint"),
-    *("parent_run_id", "parent_version"),
+    *("parent_run_id", "parent_version", "family_id", "no_progress_limit"),
 )
 
 
@@ -73,6 +79,7 @@ def run_moving(run: Run) -> Values:
         *(run.pause_reason.value, run.finish_reason.value, run.reason),
         *(to_json(run.failure), run.result_id),
         *(run.created_us, run.started_us, run.ended_us),
+        *(to_json(run.attempts), to_json(run.tally), int(run.stopping), to_json(run.previous)),
     )
 
 
@@ -83,7 +90,7 @@ def run_fixed(spec: RunSpec) -> Values:
         *(spec.max_iterations, spec.max_parallel, spec.priority),
         *(to_json(spec.budget), to_json(spec.step_retry)),
         *(spec.step_timeout_ms, spec.start_delay_ms, spec.request_fingerprint),
-        *(spec.parent_run_id, spec.parent_version),
+        *(spec.parent_run_id, spec.parent_version, spec.family_id, spec.no_progress_limit),
     )
 
 
@@ -98,6 +105,7 @@ def run_of(row: Sequence[Any]) -> Run:
     counts, usage, budget, blocked_on, blocked_since_us = row[at + 11 : at + 16]
     pause_reason, finish_reason, reason, failure, result_id = row[at + 16 : at + 21]
     created_us, started_us, ended_us = row[at + 21 : at + 24]
+    attempts, tally, stopping, previous = row[at + 24 : at + 28]
     return Run(
         spec=_spec_of(row),
         version=version,
@@ -112,8 +120,12 @@ def run_of(row: Sequence[Any]) -> Run:
         step_attempt=step_attempt,
         step_spent=step_spent,
         counts=_counts(counts),
+        attempts=_attempts(attempts),
         usage=usage_of(usage),
         budget=_budget(budget),
+        tally=_tally(tally),
+        stopping=bool(stopping),
+        previous=previous_of(previous),
         blocked_on=BlockedKind(blocked_on),
         blocked_since_us=blocked_since_us,
         pause_reason=PauseReason(pause_reason),
@@ -131,6 +143,7 @@ def _spec_of(row: Sequence[Any]) -> RunSpec:
     tenant_id, run_id, pipeline_id, queue, goal, labels, executor_id = row[0:7]
     max_iterations, max_parallel, priority, budget, step_retry = row[7:12]
     step_timeout_ms, start_delay_ms, fingerprint, parent_run_id, parent_version = row[12:17]
+    family_id, no_progress_limit = row[17:19]
     return RunSpec(
         tenant_id=tenant_id,
         run_id=run_id,
@@ -149,6 +162,8 @@ def _spec_of(row: Sequence[Any]) -> RunSpec:
         request_fingerprint=fingerprint,
         parent_run_id=parent_run_id,
         parent_version=parent_version,
+        family_id=family_id,
+        no_progress_limit=no_progress_limit,
     )
 
 
@@ -169,7 +184,7 @@ def input_params(given: Payload | None) -> str | None:
 
 PLAN = (
     *("tenant_id", "run_id", "revision", "version", "parent_revision", "trigger", "reason"),
-    *("fingerprint", "iteration", "created_us", "task_count", "specs"),
+    *("fingerprint", "iteration", "created_us", "task_count", "specs", "carried"),
 )
 
 
@@ -178,14 +193,14 @@ def plan_row(key: tuple[str, str], version: int, plan: Plan) -> Values:
     return (
         *(*key, plan.revision, version, plan.parent_revision, plan.trigger.value, plan.reason),
         *(plan.fingerprint, plan.iteration, plan.created_us, len(plan.tasks)),
-        msgspec.msgpack.encode(plan.tasks),
+        *(msgspec.msgpack.encode(plan.tasks), to_json(plan.carried)),
     )
 
 
 def plan_of(row: Sequence[Any]) -> Plan:
     """Return the plan of a row of PLAN."""
     revision, _, parent_revision, trigger, reason, fingerprint = row[2:8]
-    iteration, created_us, _, specs = row[8:12]
+    iteration, created_us, _, specs, carried = row[8:13]
     return Plan(
         revision=revision,
         parent_revision=parent_revision,
@@ -194,6 +209,7 @@ def plan_of(row: Sequence[Any]) -> Plan:
         fingerprint=fingerprint,
         iteration=iteration,
         tasks=_specs(specs),
+        carried=_names(carried),
         created_us=created_us,
     )
 
@@ -202,6 +218,8 @@ TASK_KEY = ("tenant_id", "run_id", "task_id", "revision")
 TASK_MOVING = (
     *("version", "status", "attempts", "spent", "allowance", "result_id"),
     *("failure", "input_id", "started_us", "ended_us"),
+    *("result_run_id", "deduplicated_from", "messages", "previous"),
+    *("reconciles", "reconciles_spent"),
 )
 TASK_FIXED = (
     *("position", "type", "title", "role", "idempotency_key", "effect", "on_failure"),
@@ -216,6 +234,8 @@ def task_moving(version: int, task: Task) -> Values:
         *(version, task.status.value, task.attempts, task.spent, task.allowance),
         *(task.result_id, to_json(task.failure), task.input_id),
         *(task.started_us, task.ended_us),
+        *(task.result_run_id, task.deduplicated_from, task.messages, to_json(task.previous)),
+        *(task.reconciles, task.reconciles_spent),
     )
 
 
@@ -236,6 +256,8 @@ def task_of(row: Sequence[Any]) -> Task:
     """Return the task of a row of TASK_READ."""
     task_id, revision, status, attempts, spent, allowance = row[0:6]
     result_id, failure, input_id, started_us, ended_us = row[6:11]
+    result_run_id, deduplicated_from, messages, previous = row[11:15]
+    reconciles, reconciles_spent = row[15:17]
     return Task(
         task_id=task_id,
         revision=revision,
@@ -244,8 +266,14 @@ def task_of(row: Sequence[Any]) -> Task:
         spent=spent,
         allowance=allowance,
         result_id=result_id,
+        result_run_id=result_run_id,
+        deduplicated_from=deduplicated_from,
         failure=failure_of(failure),
         input_id=input_id,
+        messages=messages,
+        previous=previous_of(previous),
+        reconciles=reconciles,
+        reconciles_spent=reconciles_spent,
         started_us=started_us,
         ended_us=ended_us,
     )

@@ -29,8 +29,11 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.types import TypeEngine
 
-REVISIONS = ("0001",)
+REVISIONS = ("0001", "0002")
 """The schema's versions, oldest first: the migrations of these names lead here."""
+
+ENDED = "status IN ('SUCCEEDED', 'FAILED', 'CANCELLED')"
+"""What the indexes of ended runs are for, in the words that a query has to use, too."""
 
 UNPLACED = 2**31 - 1
 """The position of a task that stands in no plan."""
@@ -59,6 +62,11 @@ def _numbers(*names: str) -> list[Column[Any]]:
 
 def _json(*names: str) -> list[Column[Any]]:
     return [Column(name, _JSON, nullable=False, server_default="{}") for name in names]
+
+
+def _lists(*names: str) -> list[Column[Any]]:
+    """JSON whose empty value is a list: rows of before the column have that."""
+    return [Column(name, _JSON, nullable=False, server_default="[]") for name in names]
 
 
 def _bytes(name: str) -> list[Column[Any]]:
@@ -138,6 +146,20 @@ runs = Table(
     Index("runs_by_birth", "tenant_id", "seq", **_LISTED),
     Index("runs_by_status", "tenant_id", "status", "seq", **_LISTED),
     Index("runs_by_pipeline", "tenant_id", "pipeline_id", "seq", **_LISTED),
+    # From here on: since 0002. A table takes a new column at its end.
+    *_json("attempts", "tally", "previous"),
+    *_numbers("stopping", "no_progress_limit"),
+    *_words("family_id"),
+    Index("runs_by_parent", "tenant_id", "parent_run_id", "seq", **_where("parent_run_id <> ''")),
+    Index("runs_by_family", "tenant_id", "family_id", **_where("family_id <> ''")),
+    # For retention: a run that lives is in none of them.
+    Index("runs_ended", "status", "ended_us", "tenant_id", "run_id", **_where(ENDED)),
+    Index("runs_ended_of_tenant", "tenant_id", "status", "ended_us", "run_id", **_where(ENDED)),
+    Index(
+        *("runs_ended_of_pipeline", "tenant_id", "pipeline_id"),
+        *("status", "ended_us", "run_id"),
+        **_where(ENDED),
+    ),
     **_CHANGING,
 )
 
@@ -157,6 +179,7 @@ plans = Table(
     *_words("trigger", "reason", "fingerprint"),
     Column("specs", LargeBinary(), nullable=False),
     PrimaryKeyConstraint("tenant_id", "run_id", "revision"),
+    *_lists("carried"),
 )
 
 tasks = Table(
@@ -180,6 +203,9 @@ tasks = Table(
         *("revision", "position", "task_id"),
         **_LISTED,
     ),
+    *_words("result_run_id", "deduplicated_from"),
+    *_numbers("messages", "reconciles", "reconciles_spent"),
+    *_json("previous"),
     **_CHANGING,
 )
 
@@ -215,6 +241,7 @@ executions = Table(
     ),
     Index("executions_delayed", "available_us", **_where("status = 'READY'")),
     _held("executions"),
+    *_numbers("messages_after", "messages", "unknown_us"),
     **_CHANGING,
 )
 
@@ -316,6 +343,12 @@ inputs = Table(
     *_numbers("created_us", "ended_us"),
     UniqueConstraint("tenant_id", "run_id", "input_id"),
     Index("inputs_open", "tenant_id", "run_id", "status", **_where("status = 'OPEN'")),
+    Index("inputs_in_order", "tenant_id", "run_id", "seq", **_LISTED),
+    Index(
+        *("inputs_waiting", "tenant_id", "seq"),
+        sqlite_where=text("status = 'OPEN'"),
+        postgresql_where=text("status = 'OPEN' AND tenant_id >= ''"),
+    ),
 )
 
 requests = Table(
@@ -347,6 +380,7 @@ messages = Table(
     *_numbers("version"),
     Index("messages_in_order", "tenant_id", "run_id", "seq"),
     Index("messages_of_task", "tenant_id", "run_id", "task_id", "seq"),
+    *_numbers("number"),
 )
 
 logs = Table(
@@ -357,6 +391,20 @@ logs = Table(
     *_numbers("written_us"),
     Index("logs_in_order", "tenant_id", "run_id", "seq"),
     Index("logs_of_execution", "tenant_id", "run_id", "execution_id", "seq"),
+    Column("kind", _TEXT, nullable=False, server_default="LINE"),
+    # By the store's clock; `written_us` is by the worker's.
+    *_numbers("appended_us"),
+    # The newest entries may be trimmed away, and a cursor stands where they were.
+    sqlite_autoincrement=True,
+)
+
+keyed = Table(
+    "keyed",
+    metadata,
+    _seq(),
+    *_words("tenant_id", "pipeline_id", "key", "run_id", "execution_id"),
+    Index("keyed_by_key", "tenant_id", "pipeline_id", "key", "seq"),
+    Index("keyed_of_run", "tenant_id", "run_id"),
 )
 
 workers = Table(
@@ -367,6 +415,7 @@ workers = Table(
     *_numbers("credits", "expires_us"),
     PrimaryKeyConstraint("tenant_id", "worker_id", "instance_id"),
     Index("workers_by_expiry", "expires_us"),
+    *_json("holds"),
     sqlite_with_rowid=False,
 )
 
@@ -377,6 +426,9 @@ tombstones = Table(
     *_numbers("version", "expires_us"),
     PrimaryKeyConstraint("tenant_id", "run_id"),
     Index("tombstones_by_expiry", "expires_us"),
+    # Of a run whose outcomes stay for others of its family: it expires when the last of these is gone.
+    *_words("family_id"),
+    Index("tombstones_of_family", "tenant_id", "family_id", **_where("family_id <> ''")),
     sqlite_with_rowid=False,
 )
 
@@ -400,7 +452,6 @@ OF_A_RUN = (
     plans,
     tasks,
     executions,
-    outcomes,
     leases,
     timers,
     events,
@@ -410,5 +461,6 @@ OF_A_RUN = (
     sessions,
     messages,
     logs,
+    keyed,
 )
-"""The tables that a deleted run leaves."""
+"""The tables that a deleted run leaves at once; `outcomes` it leaves with the last of its family."""

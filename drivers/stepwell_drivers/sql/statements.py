@@ -286,6 +286,26 @@ class Pick:
         return ordered.with_for_update(of=self._table, **self._lock)
 
 
+class Newest(Pick):
+    """SELECT of the row that was written last under each key, however many there are."""
+
+    def __init__(self, table: Table, key: Sequence[str], columns: Sequence[str]) -> None:
+        super().__init__(table, key, columns)
+
+    def build(self, dialect: Dialect, size: int) -> ClauseElement:
+        """Return the statement for so many keys."""
+        table = self._table
+        given = _given(dialect, table, self._key, size)
+        same = table.alias("same")
+        newest = (
+            select(func.max(same.c.seq))
+            .where(*[same.c[name] == given.c[name] for name in self._key])
+            .scalar_subquery()
+        )
+        columns = [table.c[name] for name in self._columns]
+        return select(*columns).select_from(given.join(table, table.c.seq == newest))
+
+
 # --- several at once -----------------------------------------------------------------------------
 
 _texts: dict[tuple[_Write, ...], str] = {}

@@ -30,6 +30,7 @@ from stepwell.core.states import (
     ExpiryAction,
     InputKind,
     InputStatus,
+    LogKind,
     StepKind,
 )
 from stepwell_drivers.sql.columns import (
@@ -43,6 +44,7 @@ from stepwell_drivers.sql.columns import (
 )
 
 _texts = msgspec.json.Decoder(tuple[str, ...]).decode
+_holds = msgspec.json.Decoder(dict[str, int]).decode
 _kinds = msgspec.json.Decoder(tuple[StepKind, ...]).decode
 
 
@@ -52,10 +54,11 @@ EXECUTION = (
     *("tenant_id", "run_id", "execution_id", "task_id", "kind", "iteration", "attempt"),
     *("queue", "role", "priority", "status", "delay_ms", "worker_id", "begun"),
     *("failure", "usage", "backend", "session_id", "has_result"),
-    *("offered_us", "leased_us", "ended_us", "version", "available_us", "held_until_us"),
+    *("offered_us", "leased_us", "ended_us", "messages_after", "messages", "unknown_us"),
+    *("version", "available_us", "held_until_us"),
 )
 EXECUTION_MOVING = EXECUTION[4:]
-EXECUTION_READ = EXECUTION[2:22]
+EXECUTION_READ = EXECUTION[2:25]
 
 
 def execution_row(key: tuple[str, str], version: int, execution: Execution, now_us: int) -> Values:
@@ -69,8 +72,9 @@ def execution_row(key: tuple[str, str], version: int, execution: Execution, now_
         *(execution.worker_id, int(execution.begun)),
         *(to_json(execution.failure), to_json(execution.usage)),
         *(session.backend, session.session_id, int(execution.has_result)),
-        *(execution.offered_us, execution.leased_us, execution.ended_us, version),
-        *(now_us + execution.delay_ms * 1_000 if ready else 0, 0),
+        *(execution.offered_us, execution.leased_us, execution.ended_us),
+        *(execution.messages_after, execution.messages, execution.unknown_us),
+        *(version, now_us + execution.delay_ms * 1_000 if ready else 0, 0),
     )
 
 
@@ -79,6 +83,7 @@ def execution_of(row: Sequence[Any]) -> Execution:
     execution_id, task_id, kind, iteration, attempt, queue, role = row[0:7]
     priority, status, delay_ms, worker_id, begun, failure, usage = row[7:14]
     backend, session_id, has_result, offered_us, leased_us, ended_us = row[14:20]
+    messages_after, messages, unknown_us = row[20:23]
     return Execution(
         execution_id=execution_id,
         kind=StepKind(kind),
@@ -96,6 +101,9 @@ def execution_of(row: Sequence[Any]) -> Execution:
         usage=usage_of(usage),
         session=session_of(backend, session_id),
         has_result=bool(has_result),
+        messages_after=messages_after,
+        messages=messages,
+        unknown_us=unknown_us,
         offered_us=offered_us,
         leased_us=leased_us,
         ended_us=ended_us,
@@ -221,9 +229,9 @@ def input_of(row: Sequence[Any]) -> InputRequest:
 
 MESSAGE = (
     *("tenant_id", "run_id", "role", "content", "task_id", "execution_id"),
-    *("backend", "session_id", "version"),
+    *("backend", "session_id", "number", "version"),
 )
-MESSAGE_READ = ("seq", *MESSAGE[2:8])
+MESSAGE_READ = ("seq", *MESSAGE[2:9])
 
 
 def message_row(key: tuple[str, str], version: int, message: Message) -> Values:
@@ -231,37 +239,55 @@ def message_row(key: tuple[str, str], version: int, message: Message) -> Values:
     session = message.session
     return (
         *(*key, message.role, message.content, message.task_id, message.execution_id),
-        *(session.backend, session.session_id, version),
+        *(session.backend, session.session_id, message.number, version),
     )
 
 
 def message_of(row: Sequence[Any]) -> Message:
     """Return the message of a row of MESSAGE_READ."""
-    _, role, content, task_id, execution_id, backend, session_id = row
+    _, role, content, task_id, execution_id, backend, session_id, number = row
     return Message(
         role=role,
         content=content,
         task_id=task_id,
         execution_id=execution_id,
+        number=number,
         session=session_of(backend, session_id),
     )
 
 
-LOG = ("tenant_id", "run_id", "execution_id", "text", "level", "written_us")
-LOG_READ = ("seq", *LOG[2:])
+LOG = (
+    *("tenant_id", "run_id", "execution_id", "text", "level", "kind", "written_us"),
+    "appended_us",
+)
+LOG_READ = ("seq", *LOG[2:7])
+
+
+def log_row(key: tuple[str, str], entry: LogEntry, now_us: int) -> Values:
+    """Return a log entry's row, with the moment of its appending."""
+    return (
+        *(*key, entry.execution_id, entry.text, entry.level, entry.kind.value),
+        *(entry.written_us, now_us),
+    )
 
 
 def log_of(row: Sequence[Any]) -> LogEntry:
     """Return the log entry of a row of LOG_READ."""
-    _, execution_id, text, level, written_us = row
-    return LogEntry(execution_id=execution_id, text=text, level=level, written_us=written_us)
+    _, execution_id, text, level, kind, written_us = row
+    return LogEntry(
+        execution_id=execution_id,
+        text=text,
+        level=level,
+        kind=LogKind(kind),
+        written_us=written_us,
+    )
 
 
 WORKER = (
     *("tenant_id", "worker_id", "instance_id", "replica_id", "queues", "roles", "kinds"),
-    *("credits", "expires_us"),
+    *("credits", "holds", "expires_us"),
 )
-WORKER_READ = WORKER[:8]
+WORKER_READ = WORKER[:9]
 
 
 def worker_row(presence: Presence, expires_us: int) -> Values:
@@ -269,13 +295,13 @@ def worker_row(presence: Presence, expires_us: int) -> Values:
     return (
         *(presence.tenant_id, presence.worker_id, presence.instance_id, presence.replica_id),
         *(to_json(presence.queues), to_json(presence.roles), to_json(presence.kinds)),
-        *(presence.credits, expires_us),
+        *(presence.credits, to_json(presence.holds), expires_us),
     )
 
 
 def worker_of(row: Sequence[Any]) -> Presence:
     """Return the presence of a row of WORKER_READ."""
-    tenant_id, worker_id, instance_id, replica_id, queues, roles, kinds, free = row
+    tenant_id, worker_id, instance_id, replica_id, queues, roles, kinds, free, holds = row
     return Presence(
         tenant_id=tenant_id,
         worker_id=worker_id,
@@ -285,4 +311,5 @@ def worker_of(row: Sequence[Any]) -> Presence:
         roles=_texts(roles),
         kinds=_kinds(kinds),
         credits=free,
+        holds=_holds(holds),
     )

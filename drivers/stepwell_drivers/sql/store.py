@@ -8,16 +8,21 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from stepwell.core.errors import StoreUnavailable
-from stepwell.core.model import LogEntry, Outcome, Plan, Run
+from stepwell.core.model import InputRequest, LogEntry, Outcome, Plan, Run
 from stepwell.core.ports import (
     Claimed,
     ClaimRequest,
     Commit,
     CommitResult,
+    EndedQuery,
+    EndedRun,
     EventPage,
     ExecutionPage,
     FeedPage,
+    FoundResult,
     Hint,
+    InputPage,
+    InputQuery,
     Loaded,
     LogPage,
     MessagePage,
@@ -31,19 +36,14 @@ from stepwell.core.ports import (
     TaskPage,
     WorkerLease,
 )
-from stepwell.core.states import Verdict
+from stepwell.core.states import LogKind, Verdict
 from stepwell_drivers.hints import Hints, RunKey, newest
-from stepwell_drivers.sql import pages, reads
+from stepwell_drivers.sql import lookups, pages, reads
+from stepwell_drivers.sql.deletes import DeleteWork
 from stepwell_drivers.sql.dialect import Link
+from stepwell_drivers.sql.logs import LogWork, PurgeLogsWork, TrimLogsWork
 from stepwell_drivers.sql.stored import Clock
-from stepwell_drivers.sql.writes import (
-    CommitWork,
-    DeleteWork,
-    LogWork,
-    PresenceWork,
-    RenewWork,
-    Work,
-)
+from stepwell_drivers.sql.writes import CommitWork, PresenceWork, RenewWork, Work
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -181,6 +181,16 @@ class SqlStore:
         self._check()
         return bool(await self._writer.do(DeleteWork(tenant_id, run_id, version)))
 
+    async def trim_logs(
+        self, tenant_id: str, run_id: str, *, execution_id: str, kind: LogKind
+    ) -> None:
+        self._check()
+        await self._writer.do(TrimLogsWork(tenant_id, run_id, execution_id, kind))
+
+    async def purge_logs(self, *, older_ms: int, limit: int) -> int:
+        self._check()
+        return int(await self._writer.do(PurgeLogsWork(older_ms, limit)))
+
     async def claim(self, request: ClaimRequest) -> Claimed:
         self._check()
         return await self._claim(request)
@@ -213,6 +223,22 @@ class SqlStore:
 
     async def list_runs(self, query: RunQuery) -> RunPage:
         return await self._read(pages.list_runs, query)
+
+    async def list_inputs(self, query: InputQuery) -> InputPage:
+        return await self._ask(lookups.list_inputs, query)
+
+    async def read_inputs(
+        self, tenant_id: str, run_id: str, input_ids: Sequence[str]
+    ) -> Sequence[InputRequest]:
+        return await self._ask(lookups.read_inputs, tenant_id, run_id, input_ids)
+
+    async def find_keyed(
+        self, tenant_id: str, pipeline_id: str, keys: Sequence[str]
+    ) -> Sequence[FoundResult]:
+        return await self._ask(lookups.find_keyed, tenant_id, pipeline_id, keys)
+
+    async def list_ended(self, query: EndedQuery) -> Sequence[EndedRun]:
+        return await self._read(lookups.list_ended, query, self._clock)
 
     async def list_tasks(
         self, tenant_id: str, run_id: str, *, cursor: str = "", limit: int = 100

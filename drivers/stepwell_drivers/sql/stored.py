@@ -27,7 +27,7 @@ Clock = Callable[[Link], int]
 
 _RUN = ("tenant_id", "run_id")
 _versions = Pick(schema.runs, _RUN, (*_RUN, "version"))
-_tombstones = Pick(schema.tombstones, _RUN, (*_RUN, "expires_us"))
+_tombstones = Pick(schema.tombstones, _RUN, (*_RUN, "expires_us", "family_id"))
 _tokens = Pick(schema.leases, (*_RUN, "execution_id"), (*_RUN, "execution_id", "token"))
 
 _TEXTS = ARRAY(Text())
@@ -54,7 +54,7 @@ _look = Query(
         )
         SELECT 1, tenant_id, run_id, '', '', version, seen FROM locked
         UNION ALL SELECT 2, tenant_id, run_id, execution_id, token, 0, 0 FROM leased
-        UNION ALL SELECT 3, t.tenant_id, t.run_id, '', '', t.expires_us, 0
+        UNION ALL SELECT 3, t.tenant_id, t.run_id, '', t.family_id, t.expires_us, 0
           FROM unnest(:born_tenants, :born) AS g(tenant_id, run_id)
           JOIN tombstones AS t ON t.tenant_id = g.tenant_id AND t.run_id = g.run_id
         UNION ALL SELECT 4, '', '', '', '', stepwell_now_us(), 0
@@ -116,7 +116,8 @@ def look(connection: Link, commits: Sequence[Commit], clock: Clock) -> Stored:
 def buried(connection: Link, runs: Sequence[RunKey], now_us: int) -> set[RunKey]:
     """Return which of these runs have a tombstone that refuses them."""
     rows = _tombstones.run(connection, runs)
-    return {(row[0], row[1]) for row in rows if row[2] > now_us}
+    # One with a family never expires: what its run left behind must not become another's.
+    return {(row[0], row[1]) for row in rows if row[2] > now_us or row[3]}
 
 
 def _locked(
@@ -147,6 +148,7 @@ def _locked(
     )
     now_us = rows[-1][5]
     stored = Stored({}, {}, set(), now_us)
+    # A tombstone's family stands where a lease's token does.
     for kind, tenant_id, run_id, execution_id, token, number, seen in rows:
         if kind == 1:
             if number != seen:
@@ -154,6 +156,6 @@ def _locked(
             stored.versions[tenant_id, run_id] = number
         elif kind == 2:
             stored.tokens[tenant_id, run_id, execution_id] = token
-        elif kind == 3 and number > now_us:
+        elif kind == 3 and (number > now_us or token):
             stored.buried.add((tenant_id, run_id))
     return stored

@@ -5,20 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import bindparam, delete, select
+from sqlalchemy import bindparam, delete, literal_column
 
-from stepwell.core.model import LogEntry, Payload, Session
+from stepwell.core.model import Payload, Session
 from stepwell.core.ports import Commit, Presence, Renewal
 from stepwell_drivers.sql import schema, step_rows
 from stepwell_drivers.sql.batch import RowKey
 from stepwell_drivers.sql.columns import Values, bytes_of
 from stepwell_drivers.sql.commits import apply_commits
+from stepwell_drivers.sql.deletes import DeleteWork, delete_run
 from stepwell_drivers.sql.dialect import Link
+from stepwell_drivers.sql.logs import (
+    LogWork,
+    PurgeLogsWork,
+    TrimLogsWork,
+    append_logs,
+    purge_logs,
+    trim_logs,
+)
 from stepwell_drivers.sql.statements import Delete, Insert, Pick, Query, Update
 from stepwell_drivers.sql.stored import Clock
-
-TOMBSTONE_US = 2 * 3_600 * 1_000_000
-"""How long a deleted run's id is refused: the port asks for an hour at least."""
 
 
 class CommitWork(NamedTuple):
@@ -40,26 +46,9 @@ class PresenceWork(NamedTuple):
     ttl_ms: int
 
 
-class LogWork(NamedTuple):
-    """`Store.append_logs`; answers whether there is such a run."""
+Work = CommitWork | RenewWork | PresenceWork | LogWork | TrimLogsWork | PurgeLogsWork | DeleteWork
 
-    tenant_id: str
-    run_id: str
-    entries: Sequence[LogEntry]
-
-
-class DeleteWork(NamedTuple):
-    """`Store.delete_run`; answers whether it was at the version."""
-
-    tenant_id: str
-    run_id: str
-    version: int
-
-
-Work = CommitWork | RenewWork | PresenceWork | LogWork | DeleteWork
-
-_RUN = ("tenant_id", "run_id")
-_LEASE = (*_RUN, "execution_id")
+_LEASE = ("tenant_id", "run_id", "execution_id")
 _WORKER = ("tenant_id", "worker_id", "instance_id")
 
 _pick_leases = Pick(schema.leases, _LEASE, (*_LEASE, "token", "limit_us"), lock={})
@@ -75,34 +64,14 @@ _renew = {
 }
 _put_workers = Insert(schema.workers, step_rows.WORKER, key=_WORKER, replaced=step_rows.WORKER[3:])
 _drop_workers = Delete(schema.workers, _WORKER)
-_insert_logs = Insert(schema.logs, step_rows.LOG)
-# Nobody may delete the run meanwhile; commits may go on.
-_pick_runs = Pick(schema.runs, _RUN, _RUN, lock={"read": True, "key_share": True})
-_version = Query(
-    select(schema.runs.c.version)
-    .where(
-        schema.runs.c.tenant_id == bindparam("tenant_id"),
-        schema.runs.c.run_id == bindparam("run_id"),
-    )
-    .with_for_update()
+_over = delete(schema.tombstones).where(
+    schema.tombstones.c.expires_us <= bindparam("now_us"),
+    # One with a family stays as long as that.
+    schema.tombstones.c.family_id == literal_column("''"),
 )
-_put_tombstones = Insert(
-    schema.tombstones,
-    (*_RUN, "version", "expires_us"),
-    key=_RUN,
-    replaced=("version", "expires_us"),
-)
-_delete_rows = [
-    Query(
-        delete(table).where(
-            table.c.tenant_id == bindparam("tenant_id"), table.c.run_id == bindparam("run_id")
-        )
-    )
-    for table in schema.OF_A_RUN
-]
 _sweeps = [
-    Query(delete(table).where(table.c.expires_us <= bindparam("now_us")))
-    for table in (schema.workers, schema.tombstones)
+    Query(delete(schema.workers).where(schema.workers.c.expires_us <= bindparam("now_us"))),
+    Query(_over),
 ]
 
 
@@ -130,12 +99,15 @@ def apply_group(connection: Link, works: Sequence[Work], clock: Clock) -> list[A
         answers[id(work)] = [next(renewed) for _ in work.renewals]
     put_presence(connection, [work for work in works if isinstance(work, PresenceWork)], now_us)
     logs = [work for work in works if isinstance(work, LogWork)]
-    there = append_logs(connection, logs)
+    there = append_logs(connection, logs, now_us)
     for work in logs:
         answers[id(work)] = (work.tenant_id, work.run_id) in there
+    trim_logs(connection, [work for work in works if isinstance(work, TrimLogsWork)])
     for work in works:
         if isinstance(work, DeleteWork):
             answers[id(work)] = delete_run(connection, work, now_us)
+        elif isinstance(work, PurgeLogsWork):
+            answers[id(work)] = purge_logs(connection, work, now_us)
     return [answers.get(id(work)) for work in works]
 
 
@@ -201,33 +173,6 @@ def put_presence(connection: Link, works: Sequence[PresenceWork], now_us: int) -
     # In the order of their keys: replicas may tell of the same workers at once.
     _drop_workers.run(connection, sorted(key for key, row in rows.items() if row is None))
     _put_workers.run(connection, [row for _, row in sorted(rows.items()) if row is not None])
-
-
-def append_logs(connection: Link, works: Sequence[LogWork]) -> set[tuple[str, str]]:
-    """Append to the logs of the runs that are there; return which are."""
-    keys = dict.fromkeys((work.tenant_id, work.run_id) for work in works)
-    there = {(row[0], row[1]) for row in _pick_runs.run(connection, list(keys))}
-    rows = [
-        (work.tenant_id, work.run_id, line.execution_id, line.text, line.level, line.written_us)
-        for work in works
-        if (work.tenant_id, work.run_id) in there
-        for line in work.entries
-    ]
-    _insert_logs.run(connection, rows)
-    return there
-
-
-def delete_run(connection: Link, work: DeleteWork, now_us: int) -> bool:
-    """Remove a run, if it is at the version, and bury its id."""
-    key = {"tenant_id": work.tenant_id, "run_id": work.run_id}
-    row = _version.first(connection, **key)
-    if row is None or row[0] != work.version:
-        return False
-    for query in _delete_rows:
-        query.run(connection, **key)
-    tombstone = (work.tenant_id, work.run_id, work.version, now_us + TOMBSTONE_US)
-    _put_tombstones.run(connection, [tombstone])
-    return True
 
 
 def sweep(connection: Link, now_us: int) -> None:

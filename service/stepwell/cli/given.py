@@ -1,12 +1,14 @@
-"""What people give on the command line or in a file: a run's input, and a plan."""
+"""What people give on the command line or in a file: words, time spans, a run's input, and a plan."""
 
 from __future__ import annotations
 
 import base64
 import json
+import re
 import sys
+from enum import IntEnum
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from google.protobuf import json_format
 
@@ -20,20 +22,43 @@ _ENUMS = {
 }
 
 
-def run_input(text: str) -> types_pb2.Payload:
-    """Return the payload for `--input`: JSON as it stands, or `@FILE`, `@-` for standard input."""
+_SPAN = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
+E = TypeVar("E", bound=IntEnum)
+
+
+def member(kind: type[E], option: str, word: str) -> E:
+    """Return the member of that name, however it is written."""
+    name = word.strip().upper().replace("-", "_")
+    if name == "UNSPECIFIED" or name not in kind.__members__:
+        known = ", ".join(one.name.lower() for one in kind if one.value)
+        raise CliError(f"{option} {word!r} is none of {known}")
+    return kind[name]
+
+
+def seconds(option: str, text: str) -> float:
+    """Return the length of a span such as `90s`, `30m` or `7d`, in seconds."""
+    match = _SPAN.fullmatch(text.strip())
+    if match is None:
+        raise CliError(f"{option} {text!r} is no time span; it is a number and ms, s, m, h or d")
+    return float(match[1]) * _SECONDS[match[2]]
+
+
+def run_input(text: str, option: str = "--input") -> types_pb2.Payload:
+    """Return the payload for an option: JSON as it stands, or `@FILE`, `@-` for standard input."""
     if text.startswith("@"):
-        return _payload(_read(text[1:]))
+        return _payload(read(text[1:]))
     try:
         json.loads(text)
     except ValueError as error:
         raise CliError(
-            f"--input is no JSON ({error}); quote text as '\"text\"', or name a file with @FILE"
+            f"{option} is no JSON ({error}); quote text as '\"text\"', or name a file with @FILE"
         ) from None
     return types_pb2.Payload(data=text.encode(), media_type="application/json")
 
 
-def _read(name: str) -> bytes:
+def read(name: str) -> bytes:
+    """Return a file's bytes; `-` is what is typed or piped in."""
     if name == "-":
         return sys.stdin.buffer.read()
     try:
@@ -62,7 +87,7 @@ def plan(name: str) -> types_pb2.PlanDraft:
     enums without their prefix: `{"id": "b", "type": "count", "depends_on": ["a"], "input": {"n": 1}}`.
     """
     try:
-        given: Any = json.loads(_read(name))
+        given: Any = json.loads(read(name))
     except ValueError as error:
         raise CliError(f"{name} is no JSON: {error}") from None
     if isinstance(given, dict):

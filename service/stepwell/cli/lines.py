@@ -88,6 +88,12 @@ def _started(view: RunView, event: types_pb2.Event) -> str:
     return f"started: {one_line(view.run.spec.goal) or '(no goal)'}"
 
 
+def _forked(view: RunView, event: types_pb2.Event) -> str:
+    del event
+    run = view.run
+    return f"forked from {words.parent(run)}, {words.tasks(run)} kept"
+
+
 _SAYINGS: dict[int, Said] = {
     EventType.RUN_STARTED: _started,
     EventType.EXECUTION_LEASED: _leased,
@@ -107,6 +113,7 @@ _SAYINGS: dict[int, Said] = {
     EventType.INPUT_ANSWERED: _why("was answered"),
     EventType.INPUT_EXPIRED: _why("was not answered in time"),
     EventType.BUDGET_RAISED: _why("has a larger budget"),
+    EventType.RUN_FORKED: _forked,
     EventType.RUN_BLOCKED: _blocked,
     EventType.RUN_PAUSED: _why("paused"),
     EventType.RUN_RESUMED: _why("goes on"),

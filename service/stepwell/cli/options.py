@@ -30,6 +30,7 @@ Json = Annotated[
     bool, typer.Option("--json", help="Print JSON, by the field names of the protocol.")
 ]
 RunId = Annotated[str, typer.Argument(help="The run's id, or its beginning.", show_default=False)]
+TaskId = Annotated[str, typer.Argument(help="The task's id.", show_default=False)]
 Reason = Annotated[
     str,
     typer.Option("--reason", metavar="TEXT", help="Why, for those who look.", show_default=False),

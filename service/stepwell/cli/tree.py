@@ -228,6 +228,8 @@ def _task_note(
         if question is not None:
             return f"asks: {one_line(question.prompt)}"
         return "waits for an answer" if task.input_id else "nobody knows what came of it"
+    if task.result_run_id:
+        return f"kept from {task.result_run_id[:8]}"
     return words.failure(task.failure)
 
 

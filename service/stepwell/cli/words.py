@@ -82,6 +82,12 @@ def where(view: RunView) -> str:
     return " · ".join(part for part in parts if part)
 
 
+def parent(run: types_pb2.Run) -> str:
+    """Return what a run was forked from; empty: it is no fork."""
+    spec = run.spec
+    return f"{spec.parent_run_id[:8]} at version {spec.parent_version}" if spec.parent_run_id else ""
+
+
 def tasks(run: types_pb2.Run) -> str:
     """Return how many tasks are done, and how many ended otherwise."""
     counts = run.counts
@@ -148,8 +154,12 @@ def ending(view: RunView, took: str) -> str:
 
 def advice(run: types_pb2.Run, name: str) -> str:
     """Return the command that goes on from here; empty: there is none."""
+    if run.pause_reason == PauseReason.BUDGET_EXHAUSTED:
+        return f"allow it more: stepwell budget {name}"
     if run.status in (RunStatus.FAILED, RunStatus.PAUSED):
         return f"go on: stepwell resume {name}"
+    if run.status == RunStatus.WAITING and run.blocked_on == BlockedKind.INPUT:
+        return f"see what it asks: stepwell inputs {name}; then: stepwell answer {name} VALUE"
     if run.status == RunStatus.WAITING:
         return f"follow it on: stepwell watch {name} --wait"
     return ""

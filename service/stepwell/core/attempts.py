@@ -5,8 +5,11 @@ from __future__ import annotations
 import hmac
 from typing import Any
 
+from stepwell.core import budgets, previous
+from stepwell.core.conversation import append, unsaid
 from stepwell.core.dispatch import (
     close,
+    offer_reconcile,
     offer_step,
     offer_task,
 )
@@ -15,12 +18,15 @@ from stepwell.core.inputs import (
     Begin,
     Completed,
     Delivery,
+    Expired,
     Reply,
     ReplyStatus,
+    Say,
     TakeLease,
 )
 from stepwell.core.model import (
     Execution,
+    Failure,
     Outcome,
     Session,
     Usage,
@@ -30,6 +36,7 @@ from stepwell.core.states import (
     Effect,
     EventType,
     ExecutionStatus,
+    Phase,
     RunStatus,
     StepKind,
     TaskStatus,
@@ -49,6 +56,7 @@ def take_lease(draft: Draft, one: TakeLease) -> Reply:
         held is None
         or held.execution.status is not ExecutionStatus.READY
         or draft.run.status is RunStatus.PAUSED
+        or budgets.used_up(draft.run)
     ):
         return Reply(status=ReplyStatus.REFUSED, reason="NOT_READY", message="it isn't ready")
     execution, now_us = held.execution, draft.context.now_us
@@ -68,6 +76,7 @@ def take_lease(draft: Draft, one: TakeLease) -> Reply:
         draft.change_run(stages=one.stages)
     if not draft.run.started_us:
         draft.change_run(started_us=now_us)
+        budgets.arm_wall(draft)
     draft.leases.append(
         Lease(
             execution_id=one.execution_id,
@@ -84,6 +93,8 @@ def take_lease(draft: Draft, one: TakeLease) -> Reply:
 def holder(draft: Draft, execution_id: str, token: str) -> Execution | None:
     """Return the execution if this token is that of its lease, superseded by nothing."""
     held = draft.held(execution_id)
+    if draft.run.ended:
+        return None  # Of a run that FAILED an unknown outcome is open still: it waits for the resume.
     if held is None or not held.token or not hmac.compare_digest(held.token, token):
         return None
     draft.fences.append(Fence(execution_id=execution_id, token=token))
@@ -102,6 +113,21 @@ def begin(draft: Draft, one: Begin) -> Reply:
     return Reply()
 
 
+def say(draft: Draft, one: Say) -> Reply:
+    """Append to the task's conversation before there is an outcome."""
+    execution = holder(draft, one.execution_id, one.token)
+    if execution is None:
+        return LEASE_LOST
+    new = unsaid(execution, one.messages, one.after)
+    if not new:
+        return Reply(status=ReplyStatus.UNCHANGED)
+    draft.event(
+        EventType.MESSAGES_APPENDED, task_id=execution.task_id, execution_id=one.execution_id
+    )
+    draft.change_execution(execution, **append(draft, execution, new, Session()))
+    return Reply()
+
+
 def at_most_once(draft: Draft, execution: Execution) -> bool:
     """Tell whether it may not be run again once it was begun."""
     is_task = execution.kind is StepKind.TASK
@@ -112,16 +138,22 @@ def end_attempt(
     draft: Draft,
     execution: Execution,
     status: ExecutionStatus,
-    delivery: Delivery | None,
+    said: Delivery | Expired | None,
     **fields: Any,
 ) -> None:
-    """Close the execution with all that its worker left behind; usage counts once per attempt."""
-    if delivery is not None:
+    """Close the execution with all that its worker left behind; usage counts once per attempt.
+
+    `said`: its outcome, or what its last heartbeats brought where its lease ended without one.
+    """
+    if said is not None and said.session != Session():
+        fields["session"] = said.session
+    if isinstance(said, Delivery):
+        delivery = said
         if delivery.usage != Usage():
             fields["usage"] = delivery.usage
             draft.change_run(usage=draft.run.usage + delivery.usage)
-        if delivery.session != Session():
-            fields["session"] = delivery.session
+        new = unsaid(execution, delivery.messages, delivery.messages_after)
+        fields |= append(draft, execution, new, delivery.session)
         result = delivery.result.result if isinstance(delivery.result, Completed) else None
         if result is not None:
             fields["has_result"] = True
@@ -134,16 +166,46 @@ def end_attempt(
                     response=delivery.response,
                 )
             )
+    if status is ExecutionStatus.COMPLETED:
+        previous.forget(draft, execution)
+    elif status in _LEAVES_SOMETHING:
+        previous.leave(
+            draft,
+            execution,
+            session=said.session if said is not None else Session(),
+            progress=said.progress if said is not None else None,
+            failure=fields.get("failure", Failure()),
+        )
     close(draft, execution, status, **fields)
 
 
+_LEAVES_SOMETHING = frozenset(
+    {
+        ExecutionStatus.FAILED,
+        ExecutionStatus.TIMED_OUT,
+        ExecutionStatus.LOST,
+        ExecutionStatus.RELEASED,
+        ExecutionStatus.NEEDS_INPUT,
+    }
+)
+
+
 def again(draft: Draft, execution: Execution, delay_ms: int) -> None:
-    """Offer the next attempt, or leave that to the resume where the run is paused."""
-    paused = draft.run.status is RunStatus.PAUSED
-    if execution.kind is not StepKind.TASK:
+    """Offer the next attempt; where the run is paused that is left to the resume, and while another
+    plan is made to that plan.
+    """
+    paused = draft.run.status is RunStatus.PAUSED or bool(budgets.used_up(draft.run))
+    if execution.kind is StepKind.RECONCILE:
+        if not paused and draft.run.phase is Phase.EXECUTING:
+            offer_reconcile(draft, execution.task_id, delay_ms=delay_ms)
+    elif execution.kind is not StepKind.TASK:
         if not paused:
             offer_step(draft, delay_ms=delay_ms)
-    elif paused or execution.status is ExecutionStatus.UNKNOWN_OUTCOME:
+    elif (
+        paused
+        or draft.run.phase is not Phase.EXECUTING
+        or execution.status is ExecutionStatus.UNKNOWN_OUTCOME
+    ):
         # The place that an unknown outcome had among max_parallel may be another's by now.
         draft.change_task(execution.task_id, status=TaskStatus.PENDING)
     else:

@@ -1,29 +1,30 @@
-"""What people ask of a run: start, cancel, pause, resume, answer."""
+"""What people ask of a run: start, cancel, pause, resume."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
-from stepwell.core import graph
+from stepwell.core import budgets, circling, graph
 from stepwell.core.dispatch import (
-    INPUT_TIMER,
     TOTAL_TIMER,
     close_open,
     drop_timer,
     end,
     enter,
     hold_back,
+    settle,
 )
 from stepwell.core.draft import Draft
-from stepwell.core.inputs import Answer, Cancel, Pause, Reply, ReplyStatus, Resume, Start
+from stepwell.core.graph import Graph
+from stepwell.core.inputs import Cancel, Pause, Reply, ReplyStatus, Resume, Start
 from stepwell.core.model import Failure, Plan, Run, TaskSpec, Violation
+from stepwell.core.plans import carried_over, let_go
 from stepwell.core.states import (
     SETTLED,
     EventType,
     ExecutionStatus,
-    InputStatus,
     OnFailure,
     PauseReason,
     Phase,
@@ -76,6 +77,7 @@ def accept_plan(
     """Put a valid plan in force as the next revision and begin to execute it."""
     parent = draft.run.plan_revision
     iteration = draft.run.iteration + (trigger is Trigger.CONTINUE)
+    carried = carried_over(draft, tasks)
     plan = Plan(
         revision=parent + 1,
         parent_revision=parent,
@@ -84,10 +86,14 @@ def accept_plan(
         fingerprint=graph.fingerprint(tasks),
         iteration=iteration,
         tasks=tuple(tasks),
+        carried=carried,
         created_us=draft.context.now_us,
     )
     draft.event(EventType.PLAN_ACCEPTED, plan_revision=plan.revision, message=reason)
     enter(draft, trigger, iteration=iteration, stages_fixed=True)
+    if circling.is_watched(draft.run):
+        draft.change_run(tally=circling.planned(draft.run.tally, plan.fingerprint))
+    let_go(draft, tasks, carried)
     draft.put_plan(plan)
 
 
@@ -147,6 +153,24 @@ def resume(draft: Draft, command: Resume) -> Reply:
         )
     if run.status not in (RunStatus.PAUSED, RunStatus.FAILED):
         return UNCHANGED
+    if run.pause_reason is PauseReason.BUDGET_EXHAUSTED and (words := stays_paused(draft, command)):
+        return refused("BUDGET_EXHAUSTED", f"the budget is used up: {words}")
+    go_on(draft, command)
+    return Reply()
+
+
+def stays_paused(draft: Draft, command: Resume) -> str:
+    """Return why a resume would pause the run again at once; empty: it would not."""
+    trial = Draft(draft.state, draft.context)
+    trial.run = draft.run
+    go_on(trial, command)
+    settle(trial)
+    return trial.run.reason if trial.run.status is RunStatus.PAUSED else ""
+
+
+def go_on(draft: Draft, command: Resume) -> None:
+    """Let a PAUSED or FAILED run go on."""
+    run = draft.run
     failed = run.status is RunStatus.FAILED
     draft.event(EventType.RUN_RESUMED, message=command.reason)
     retried = _failed_tasks(draft) if command.retry_failed else []
@@ -155,17 +179,21 @@ def resume(draft: Draft, command: Resume) -> Reply:
         fields["allowance"] = run.allowance + 1
     if failed:
         fields |= {"failure": Failure(), "ended_us": 0, "step_spent": 0}
+    if run.pause_reason is PauseReason.NO_PROGRESS:
+        fields["tally"] = replace(run.tally, alike=0)
     draft.change_run(
         status=RunStatus.RUNNING if run.started_us else RunStatus.QUEUED,
         pause_reason=PauseReason.NONE,
-        reason=command.reason,
+        # A planner is shown why it is asked, also after a pause.
+        reason=command.reason or (run.reason if run.phase is Phase.PLANNING else ""),
         **fields,
     )
     for task_id in retried:
         draft.change_task(
             task_id, status=TaskStatus.PENDING, failure=Failure(), started_us=0, ended_us=0
         )
-    return Reply()
+    if failed:
+        budgets.arm_wall(draft)
 
 
 def _failed_tasks(draft: Draft) -> list[str]:
@@ -173,38 +201,29 @@ def _failed_tasks(draft: Draft) -> list[str]:
 
     A failure that was passed over before, so that something was built on it, stays.
     """
+    if draft.run.phase is Phase.PLANNING:
+        # One failed the run while another plan was made: whether it is in that plan is not known yet.
+        return [task_id for task_id in draft.graph.specs if _failed_the_run(draft, task_id)]
     if draft.run.phase is not Phase.EXECUTING:
         return []
-    return [task_id for task_id in draft.graph.specs if _runs_again(draft, task_id)]
+    return [
+        task_id
+        for task_id in draft.graph.specs
+        if runs_again(draft.graph, lambda one: draft.task(one).status, task_id)
+    ]
 
 
-def _runs_again(draft: Draft, task_id: str) -> bool:
-    status = draft.task(task_id).status
-    if status is TaskStatus.FAILED and draft.spec(task_id).on_failure is OnFailure.CONTINUE:
+def _failed_the_run(draft: Draft, task_id: str) -> bool:
+    failed = draft.task(task_id).status is TaskStatus.FAILED
+    return failed and draft.spec(task_id).on_failure is OnFailure.FAIL_RUN
+
+
+def runs_again(tasks: Graph, status_of: Callable[[str], TaskStatus], task_id: str) -> bool:
+    """Tell whether a task is a failure that stopped something, or what such a one stopped."""
+    status = status_of(task_id)
+    if status is TaskStatus.FAILED and tasks.specs[task_id].on_failure is OnFailure.CONTINUE:
         return False
     return status in (TaskStatus.FAILED, TaskStatus.SKIPPED) and all(
-        draft.task(dependent).status in (TaskStatus.PENDING, TaskStatus.SKIPPED)
-        for dependent in draft.graph.dependents.get(task_id, ())
+        status_of(dependent) in (TaskStatus.PENDING, TaskStatus.SKIPPED)
+        for dependent in tasks.dependents.get(task_id, ())
     )
-
-
-def answer(draft: Draft, command: Answer) -> Reply:
-    """Give an open input request its answer; the task that asked goes on with it."""
-    request = draft.open_input(command.input_id)
-    if request is None:
-        return refused(
-            "INPUT_NOT_OPEN", f"there is no open input request {command.input_id!r} in this run"
-        )
-    draft.event(EventType.INPUT_ANSWERED, task_id=request.task_id, input_id=request.input_id)
-    draft.put_input(
-        replace(
-            request,
-            status=InputStatus.ANSWERED,
-            answer=command.payload,
-            answered_by=command.answered_by,
-            ended_us=draft.context.now_us,
-        )
-    )
-    drop_timer(draft, INPUT_TIMER + request.input_id)
-    draft.change_task(request.task_id, status=TaskStatus.PENDING)
-    return Reply()

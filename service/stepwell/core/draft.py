@@ -12,6 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from stepwell.core import circling
 from stepwell.core.graph import Graph
 from stepwell.core.inputs import Context, Reply, Revoked, Transition
 from stepwell.core.model import (
@@ -29,9 +30,17 @@ from stepwell.core.model import (
     TaskChange,
     TaskSpec,
 )
-from stepwell.core.ports import Fence, Lease, OpenExecution, Timer
+from stepwell.core.ports import Fence, KeyedResult, Lease, OpenExecution, Timer
 from stepwell.core.state import RunState
-from stepwell.core.states import OPEN, SETTLED, EventType, ExecutionStatus, InputStatus, TaskStatus
+from stepwell.core.states import (
+    IN_FLIGHT,
+    OPEN,
+    SETTLED,
+    EventType,
+    ExecutionStatus,
+    InputStatus,
+    TaskStatus,
+)
 from stepwell.core.table import EXECUTION_MOVES, RUN_MOVES, TASK_MOVES, IllegalMove
 
 _COUNTED = {
@@ -41,6 +50,23 @@ _COUNTED = {
     TaskStatus.CANCELLED: "cancelled",
 }
 
+
+_ATTEMPTS_COUNTED = {
+    ExecutionStatus.COMPLETED: "completed",
+    ExecutionStatus.FAILED: "failed",
+    ExecutionStatus.TIMED_OUT: "timed_out",
+    ExecutionStatus.LOST: "lost",
+    ExecutionStatus.RELEASED: "released",
+    ExecutionStatus.CANCELLED: "cancelled",
+    ExecutionStatus.NEEDS_INPUT: "needs_input",
+}
+"""Every end of an execution, and where `Run.attempts` counts it."""
+
+_OF_ITS_DEFINITION = (
+    *("revision", "result_id", "result_run_id", "deduplicated_from", "failure", "input_id"),
+    *("previous", "messages", "started_us", "ended_us"),
+)
+"""What a task that is defined anew loses, its conversation too. Attempts are never used again."""
 
 _BORN_WITH = (
     *("kind", "task_id", "iteration", "attempt", "queue", "role", "priority"),
@@ -95,6 +121,8 @@ class Draft:
         self.fences: list[Fence] = list(base.fences) if base else []
         self.timers: dict[str, Timer] = {t.name: t for t in base.timers} if base else {}
         self.messages: list[Message] = list(base.messages) if base else []
+        self.keyed: list[KeyedResult] = list(base.keyed) if base else []
+        self.unknown_keys: dict[str, None] = dict.fromkeys(base.unknown_keys) if base else {}
         self.revoked: list[Revoked] = list(base.revoked) if base else []
         self.tasks: dict[str, Task] = {t.task_id: t for t in base.tasks} if base else {}
         self.executions: dict[str, Execution] = (
@@ -150,14 +178,20 @@ class Draft:
             self._count(before.status, after.status)
         if was_settled is not is_settled:
             self._tell_dependents(task_id, -1 if is_settled else 1)
+            if is_settled and circling.is_watched(self.run):
+                result = self._result_left_by(after.result_id)
+                self.change_run(tally=circling.settled(self.run.tally, after, result))
         if after.status is TaskStatus.PENDING and self.waiting(task_id) == 0:
             self._fresh.append(task_id)
+        if before.status in IN_FLIGHT and after.status not in IN_FLIGHT:
+            self._fresh.extend(self.graph.alike(task_id))
 
     def add_execution(self, execution: Execution) -> None:
         """Give birth to an execution; what it is born with goes into the event, but for what is empty."""
         self.executions[execution.execution_id] = execution
         fields = {name: value for name in _BORN_WITH if (value := getattr(execution, name))}
         self._events[-1].executions[execution.execution_id] = fields
+        self._count_attempt(execution.status)
 
     def change_execution(self, execution: Execution, **fields: Any) -> None:
         """Change fields of an execution's row."""
@@ -167,21 +201,39 @@ class Draft:
         execution_id = execution.execution_id
         self.executions[execution_id] = replace(execution, **fields)
         self._events[-1].executions.setdefault(execution_id, {}).update(fields)
+        if status is not None:
+            self._count_attempt(status)
 
     def put_input(self, request: InputRequest) -> None:
         """Write an input request."""
         self.changed_inputs[request.input_id] = request
         self._events[-1].inputs[request.input_id] = request
 
+    def keep_task(self, task: Task, **fields: Any) -> None:
+        """Let a task that the plan just brought stand as it stood in the run that this one is a fork of.
+
+        No move of the loop: nothing happened to it here.
+        """
+        before = self.task(task.task_id)
+        self.tasks[task.task_id] = replace(before, **fields)
+        self._events[-1].tasks.setdefault(task.task_id, {}).update(fields)
+        status = self.tasks[task.task_id].status
+        if status in SETTLED:
+            self._count(before.status, status)
+            self._tell_dependents(task.task_id, -1)
+
     def put_plan(self, plan: Plan) -> None:
         """Put a plan in force; its PLAN_ACCEPTED event is the current one.
 
-        New tasks, and those defined otherwise than before, start anew. Equal ones carry over. Old
-        ones that it doesn't name and that aren't settled are CANCELLED.
+        New tasks, and those defined otherwise than before, start anew. Equal ones carry over, but for
+        what an earlier plan had dropped: it starts anew, too. Old ones that it doesn't name and that
+        aren't settled are CANCELLED. Whoever calls it has closed what was open of those that don't
+        carry over (`plans.let_go`).
         """
         self.plan = plan
         named: set[str] = set()
-        before = {task_id: self.spec(task_id) for task_id in {**self.state.tasks, **self.tasks}}
+        carried = frozenset(plan.carried)
+        before = {**self.state.tasks, **self.tasks}
         self.graph = self.graph.with_plan(plan.tasks)
         total = self.run.counts.total
         for spec in plan.tasks:
@@ -191,11 +243,11 @@ class Draft:
                 total += 1
         self.change_run(counts=replace(self.run.counts, total=total), plan_revision=plan.revision)
         self._plan_waiting = self._count_waiting()
-        for task_id, old in before.items():
+        for task_id in before:
             task = self.task(task_id)
             if task_id not in named and task.status not in SETTLED:
                 self.change_task(task_id, status=TaskStatus.CANCELLED, ended_us=self.context.now_us)
-            elif task_id in named and self.spec(task_id) != old:
+            elif task_id in named and task_id not in carried:
                 self._define_anew(task, plan.revision)
         self._fresh = deque(s.task_id for s in plan.tasks if self._is_runnable(s.task_id))
         self._runnable = iter(())
@@ -204,9 +256,9 @@ class Draft:
         anew = Task(task_id=task.task_id, revision=revision)
         fields = {
             name: getattr(anew, name)
-            for name in ("revision", "result_id", "failure", "input_id", "started_us", "ended_us")
+            for name in _OF_ITS_DEFINITION
         }
-        self.change_task(task.task_id, status=TaskStatus.PENDING, spent=0, **fields)
+        self.change_task(task.task_id, status=TaskStatus.PENDING, spent=0, allowance=0, **fields)
 
     # --- reading through ---------------------------------------------------------------------------
 
@@ -238,6 +290,21 @@ class Draft:
         for execution in tuple(self.executions.values()):
             if execution.status in OPEN:
                 yield execution
+
+    def _result_left_by(self, execution_id: str) -> Payload | None:
+        found = (one for one in reversed(self.outcomes) if one.execution_id == execution_id)
+        return next((one.result for one in found), None)
+
+    def is_planned(self, task_id: str) -> bool:
+        """Tell whether the plan in force names this task."""
+        if self.plan is not None:
+            return any(spec.task_id == task_id for spec in self.plan.tasks)
+        return task_id in self.state.plan_tasks
+
+    @property
+    def plan_fingerprint(self) -> str:
+        """Of the plan in force."""
+        return self.plan.fingerprint if self.plan is not None else self.state.plan_fingerprint
 
     def is_new(self, execution: Execution) -> bool:
         """Tell whether it was born in this transition."""
@@ -272,7 +339,9 @@ class Draft:
         return None
 
     def _is_runnable(self, task_id: str) -> bool:
-        return self.task(task_id).status is TaskStatus.PENDING and self.waiting(task_id) == 0
+        if self.task(task_id).status is not TaskStatus.PENDING or self.waiting(task_id):
+            return False
+        return not any(self.task(one).status in IN_FLIGHT for one in self.graph.alike(task_id))
 
     # --- counting ------------------------------------------------------------------------------------
 
@@ -291,6 +360,12 @@ class Draft:
             if name is not None:
                 fields[name] = getattr(counts, name) + step
         self.change_run(counts=replace(counts, **fields))
+
+    def _count_attempt(self, status: ExecutionStatus) -> None:
+        name = _ATTEMPTS_COUNTED.get(status)
+        if name is not None:
+            counts = self.run.attempts
+            self.change_run(attempts=replace(counts, **{name: getattr(counts, name) + 1}))
 
     def _tell_dependents(self, task_id: str, step: int) -> None:
         for dependent in self.graph.dependents.get(task_id, ()):
@@ -325,6 +400,8 @@ class Draft:
             inputs=tuple(self.changed_inputs.values()),
             events=self._done_events + tuple(event.finish() for event in self._events),
             messages=tuple(self.messages),
+            keyed=tuple(self.keyed),
+            unknown_keys=tuple(self.unknown_keys),
             request=self.request,
             offered=tuple(
                 e.execution_id

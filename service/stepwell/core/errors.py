@@ -7,6 +7,7 @@ StepwellError
 │   └── RunNotFound            also a ValueError
 ├── AlreadyExists              a request id came again with another request
 ├── FailedPrecondition         right request, wrong state of the run
+│   └── ForkIncompatible       says what doesn't fit
 ├── CursorOutOfRange           a watch below retention, or ahead of the log
 ├── Unauthenticated
 ├── PermissionDenied
@@ -90,6 +91,26 @@ class FailedPrecondition(StepwellError):
     """The run is not in a state that allows this."""
 
     reason = "FAILED_PRECONDITION"
+
+
+class Misfit(NamedTuple):
+    """One thing for which a fork doesn't fit."""
+
+    kind: str
+    """A stable word: `DEFINITION_CHANGED`."""
+    subject: str
+    """The field at fault, else the task."""
+    description: str
+
+
+class ForkIncompatible(FailedPrecondition):
+    """What a fork is to do otherwise doesn't fit what it is a fork of. Nothing was written."""
+
+    reason = "FORK_INCOMPATIBLE"
+
+    def __init__(self, message: str, misfits: tuple[Misfit, ...]) -> None:
+        super().__init__(message)
+        self.misfits = misfits
 
 
 class CursorOutOfRange(StepwellError):

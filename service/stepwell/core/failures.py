@@ -1,20 +1,14 @@
-"""What follows when an attempt fails, times out or is lost, and when the store's clock says so."""
+"""What follows when an attempt fails, times out or is lost: another one, or its step fails."""
 
 from __future__ import annotations
 
-from msgspec.structs import replace
-
-from stepwell.core import retry
+from stepwell.core import reconcile, retry
 from stepwell.core.attempts import again, end_attempt
 from stepwell.core.commands import drop_total_timer
 from stepwell.core.dispatch import (
-    BLOCKED_TIMER,
-    INPUT_TIMER,
-    TOTAL_TIMER,
     close,
-    drop_timer,
     fail_run,
-    hold_back,
+    make_unknown,
     revoke,
     withdraw_inputs,
 )
@@ -24,24 +18,20 @@ from stepwell.core.inputs import (
     Expired,
     Reply,
     ReplyStatus,
-    TimerDue,
 )
 from stepwell.core.model import (
     Execution,
     Failure,
     RetryPolicy,
+    Session,
 )
 from stepwell.core.ports import Fence
+from stepwell.core.previous import leave
 from stepwell.core.states import (
     SETTLED,
-    BlockedKind,
     EventType,
     ExecutionStatus,
-    ExpiryAction,
-    InputStatus,
     OnFailure,
-    PauseReason,
-    RunStatus,
     StepKind,
     TaskStatus,
 )
@@ -58,27 +48,30 @@ def fail_attempt(
     execution: Execution,
     status: ExecutionStatus,
     failure: Failure,
-    delivery: Delivery | None,
+    said: Delivery | Expired | None,
     *,
-    said: bool = False,
+    told: bool = False,
 ) -> None:
     """End an attempt that failed, timed out or was lost; then retry it or let its step fail.
 
-    `said`: the event that tells of it is there already.
+    `said`: the last that its worker said. `told`: the event that tells of it is there already.
     """
     task_id = execution.task_id
-    if not said:
+    if not told:
         draft.event(
             _ATTEMPT_ENDED[status],
             task_id=task_id,
             execution_id=execution.execution_id,
             message=failure.message,
         )
-    end_attempt(draft, execution, status, delivery, failure=failure)
+    end_attempt(draft, execution, status, said, failure=failure)
     policy, spent = _spend(draft, execution)
     if not retry.may_retry(policy, failure, spent):
         if execution.kind is StepKind.TASK:
             fail_task(draft, task_id, failure, execution.execution_id)
+        elif execution.kind is StepKind.RECONCILE:
+            words = f"{execution.execution_id}, which looked into it, failed: {failure.message}"
+            reconcile.leave_to_a_person(draft, task_id, words)
         else:
             fail_run(draft, failure)
         return
@@ -93,6 +86,8 @@ def fail_attempt(
 def _spend(draft: Draft, execution: Execution) -> tuple[RetryPolicy, int]:
     """Count a failed or lost attempt; return the policy and how many it makes in this allowance."""
     run = draft.run
+    if execution.kind is StepKind.RECONCILE:
+        return reconcile.spend(draft, execution.task_id)
     if execution.kind is not StepKind.TASK:
         draft.change_run(step_spent=run.step_spent + 1)
         return run.spec.step_retry, run.step_spent + 1
@@ -108,9 +103,10 @@ def fail_task(draft: Draft, task_id: str, failure: Failure, execution_id: str = 
         EventType.TASK_FAILED, task_id=task_id, execution_id=execution_id, message=failure.message
     )
     now_us = draft.context.now_us
-    withdraw_inputs(draft, task_id)
+    # What it was answered stays for the attempts that a resume or a retry may bring.
+    unanswered = {"input_id": ""} if withdraw_inputs(draft, task_id) else {}
     draft.change_task(
-        task_id, status=TaskStatus.FAILED, failure=failure, input_id="", ended_us=now_us
+        task_id, status=TaskStatus.FAILED, failure=failure, ended_us=now_us, **unanswered
     )
     drop_total_timer(draft, task_id)
     policy = draft.spec(task_id).on_failure
@@ -140,7 +136,9 @@ def expire(draft: Draft, one: Expired) -> Reply:
         else f"worker {execution.worker_id!r} was not heard of for the length of the lease"
     )
     words = one.reason or words
-    revoke(draft, execution, words)
+    if one.timed_out or not execution.begun:
+        # Whoever has begun may go on without a lease: its late outcome settles what became of it.
+        revoke(draft, execution, words)
     if execution.begun:
         draft.event(
             EventType.OUTCOME_UNKNOWN,
@@ -148,68 +146,43 @@ def expire(draft: Draft, one: Expired) -> Reply:
             execution_id=execution.execution_id,
             message=words,
         )
-        draft.change_execution(execution, status=ExecutionStatus.UNKNOWN_OUTCOME)
-        draft.change_task(execution.task_id, status=TaskStatus.BLOCKED)
+        make_unknown(draft, execution)
+        lost = Failure(kind=status, message=words)
+        leave(draft, execution, session=one.session, progress=one.progress, failure=lost)
         return Reply()
-    fail_attempt(draft, execution, status, Failure(kind=status, message=words), None)
+    if one.undelivered:
+        draft.event(
+            EventType.EXECUTION_RELEASED,
+            task_id=execution.task_id,
+            execution_id=execution.execution_id,
+            message=words,
+        )
+        end_attempt(draft, execution, ExecutionStatus.RELEASED, one)
+        again(draft, execution, 0)
+        return Reply()
+    fail_attempt(draft, execution, status, Failure(kind=status, message=words), one)
     return Reply()
 
 
-def timer_due(draft: Draft, one: TimerDue) -> Reply:
-    """Do what a timer was set for. One that outlived its purpose does nothing."""
-    if draft.run.ended:
-        return Reply(status=ReplyStatus.UNCHANGED)
-    if one.name == BLOCKED_TIMER and draft.run.blocked_on is BlockedKind.TIMER:
-        draft.event(EventType.RUN_BLOCKED)
-        drop_timer(draft, BLOCKED_TIMER)
-    elif one.name.startswith(TOTAL_TIMER):
-        _total_timeout(draft, one.name.removeprefix(TOTAL_TIMER))
-    elif one.name.startswith(INPUT_TIMER):
-        _input_expired(draft, one.name.removeprefix(INPUT_TIMER))
-    return Reply()
-
-
-def _input_expired(draft: Draft, input_id: str) -> None:
-    """Do what an unanswered input request asked for in that case."""
-    request = draft.open_input(input_id)
-    if request is None:
-        return
-    draft.event(EventType.INPUT_EXPIRED, task_id=request.task_id, input_id=input_id)
-    drop_timer(draft, INPUT_TIMER + input_id)
-    if request.on_expiry is ExpiryAction.WAIT:
-        return
-    if request.on_expiry is ExpiryAction.PAUSE:
-        if draft.run.status is not RunStatus.PAUSED:
-            hold_back(draft, PauseReason.INPUT_EXPIRED, f"{input_id} was not answered in time")
-        return
-    now_us = draft.context.now_us
-    draft.put_input(replace(request, status=InputStatus.EXPIRED, ended_us=now_us))
-    denied = request.on_expiry is ExpiryAction.DENY
-    failure = Failure(
-        kind="DENIED" if denied else "INPUT_EXPIRED",
-        message=f"{input_id} was not answered in time",
-        retryable=False,
-    )
-    fail_task(draft, request.task_id, failure)
-
-
-def _total_timeout(draft: Draft, task_id: str) -> None:
+def total_timeout(draft: Draft, task_id: str) -> None:
     """End a task whose time for all its attempts is over, whatever it is doing."""
     if draft.task(task_id).status in SETTLED:
         return
-    for execution in tuple(draft.open_executions()):
-        if execution.task_id == task_id:
-            draft.event(
-                EventType.EXECUTION_TIMED_OUT,
-                task_id=task_id,
-                execution_id=execution.execution_id,
-                message="the task's total time-out",
-            )
-            close(draft, execution, ExecutionStatus.TIMED_OUT, reason="the task's time is over")
     ms = draft.spec(task_id).total_timeout_ms
     failure = Failure(
         kind="TOTAL_TIMEOUT",
         message=f"not completed within its total time-out of {ms / 1000:g} s",
         retryable=False,
     )
+    for execution in tuple(draft.open_executions()):
+        if execution.task_id == task_id and execution.kind is StepKind.TASK:
+            draft.event(
+                EventType.EXECUTION_TIMED_OUT,
+                task_id=task_id,
+                execution_id=execution.execution_id,
+                message="the task's total time-out",
+            )
+            if execution.worker_id:
+                leave(draft, execution, session=Session(), progress=None, failure=failure)
+            close(draft, execution, ExecutionStatus.TIMED_OUT, reason="the task's time is over")
     fail_task(draft, task_id, failure)

@@ -38,18 +38,36 @@ class Rows(NamedTuple):
     inputs: dict[str, InputRequest]
 
 
+def unborn(spec: RunSpec) -> Rows:
+    """Return the rows of a run before its first event."""
+    return Rows(Run(spec=spec), {}, {}, {})
+
+
+def copy_of(rows: Rows) -> Rows:
+    """Return rows that can be folded on while these stay as they are."""
+    return Rows(rows.run, dict(rows.tasks), dict(rows.executions), dict(rows.inputs))
+
+
 def fold(spec: RunSpec, plans: Mapping[int, Plan], events: Iterable[Event]) -> Rows:
     """Return the rows that these events, from the first on, make of a run of this spec."""
-    rows = Rows(Run(spec=spec), {}, {}, {})
+    return fold_on(unborn(spec), plans, events)
+
+
+def fold_on(rows: Rows, plans: Mapping[int, Plan], events: Iterable[Event]) -> Rows:
+    """Return the rows after these events, which come next. Those that are given are used up."""
     for event in events:
         rows = _take(rows, plans, event)
     return rows
 
 
+def run_after(run: Run, event: Event) -> Run:
+    """Return the run's row after the event that comes next; the other rows take no part in it."""
+    after = replace(run, version=event.version, last_event=event.number)
+    return after if isinstance(event.run, UnsetType) else _changed(after, event.run)
+
+
 def _take(rows: Rows, plans: Mapping[int, Plan], event: Event) -> Rows:
-    run = replace(rows.run, version=event.version, last_event=event.number)
-    if not isinstance(event.run, UnsetType):
-        run = _changed(run, event.run)
+    run = run_after(rows.run, event)
     if event.plan_revision:
         for spec in plans[event.plan_revision].tasks:
             new = Task(task_id=spec.task_id, revision=event.plan_revision)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -16,14 +17,20 @@ _ENCODER = msgspec.json.Encoder(order="deterministic")
 
 
 class Graph:
-    """The specs of a run's tasks and, for each, the tasks that depend on it."""
+    """The specs of a run's tasks and, for each, the tasks that depend on it.
 
-    __slots__ = ("dependents", "specs")
+    `keys` has the tasks of each idempotency key that a planner gave.
+    """
+
+    __slots__ = ("dependents", "keys", "specs")
 
     def __init__(self, specs: Mapping[str, TaskSpec]) -> None:
         self.specs = dict(specs)
         self.dependents: dict[str, list[str]] = {}
+        self.keys: dict[str, list[str]] = {}
         for spec in self.specs.values():
+            if spec.idempotency_key:
+                self.keys.setdefault(spec.idempotency_key, []).append(spec.task_id)
             for dependency in spec.depends_on:
                 self.dependents.setdefault(dependency, []).append(spec.task_id)
 
@@ -34,6 +41,12 @@ class Graph:
             specs.pop(spec.task_id, None)
             specs[spec.task_id] = spec
         return Graph(specs)
+
+    def alike(self, task_id: str) -> Iterator[str]:
+        """Return the other tasks of its idempotency key; none where no planner gave it one."""
+        key = self.specs[task_id].idempotency_key
+        if key:
+            yield from (other for other in self.keys[key] if other != task_id)
 
     def downstream(self, task_id: str) -> list[str]:
         """Return all tasks that depend on `task_id`, directly or not, nearest first."""
@@ -73,6 +86,7 @@ def violations_of(
         )
         return tuple(found)
     positions = _positions(tasks, report)
+    _check_keys(tasks, report)
     _check_dependencies(tasks, positions, settled, report)
     if not found:
         _check_cycles(tasks, positions, report)
@@ -119,6 +133,21 @@ def _check_dependencies(
             elif dependency in seen:
                 report(field, f"{dependency!r} is named twice.")
             seen.add(dependency)
+
+
+def _check_keys(tasks: Sequence[TaskSpec], report: Callable[[str, str], None]) -> None:
+    counts: Counter[str] = Counter()
+    for index, task in enumerate(tasks):
+        key = task.idempotency_key
+        if not key:
+            continue
+        counts[key] += 1
+        if counts[key] == limits.TASKS_PER_KEY_MAX + 1:
+            report(
+                f"tasks[{index}].idempotency_key",
+                f"{key!r} is the key of more than {limits.TASKS_PER_KEY_MAX} tasks of this plan. "
+                "One of them is enough: the others would take its result.",
+            )
 
 
 def _check_cycles(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from stepwell.core.model import (
+    Budget,
     Event,
     Execution,
     ExpiryAction,
@@ -29,8 +30,8 @@ from stepwell.core.model import (
     Usage,
     Violation,
 )
-from stepwell.core.ports import Commit, Fence, Lease, Timer
-from stepwell.core.states import Decision, StepKind
+from stepwell.core.ports import Commit, Fence, KeyedResult, Lease, Timer
+from stepwell.core.states import Decision, Finding, StepKind
 
 # --- commands --------------------------------------------------------------------------------------
 
@@ -42,6 +43,24 @@ class Start(Record, frozen=True, kw_only=True):
     input: Payload | None = None
     plan: tuple[TaskSpec, ...] | None = None
     stages: tuple[StepKind, ...] = ()
+
+
+class Fork(Record, frozen=True, kw_only=True):
+    """Bring a run to life as another one stood at a version; what it keeps was worked out before.
+
+    `forking.base_of` makes it; `spec` names the parent, its version and the family.
+    """
+
+    spec: RunSpec
+    run: Run
+    """As it will stand: phase, iteration, stages and numbers of attempts; nothing is open."""
+    plan: tuple[TaskSpec, ...] = ()
+    """Empty: the parent had none, and the fork begins by planning."""
+    tasks: tuple[Task, ...] = ()
+    """Those that are kept or whose numbers go on; the others of the plan start anew."""
+    inputs: tuple[InputRequest, ...] = ()
+    """Answered ones whose task has yet to be given the answer."""
+    input: Payload | None = None
 
 
 class Command(Record, frozen=True, kw_only=True):
@@ -72,7 +91,48 @@ class Answer(Command, frozen=True, kw_only=True):
 
     input_id: str
     payload: Payload
+    """Checked against the request's schema before it comes here."""
     answered_by: str = ""
+    replan: bool = False
+    """Plan again before anything else is dispatched; work in flight may end."""
+
+
+class Stop(Command, frozen=True, kw_only=True):
+    """End the run after the iteration in progress, as though it were the last."""
+
+
+class RaiseBudget(Command, frozen=True, kw_only=True):
+    """Allow the run more."""
+
+    budget: Budget
+    """The new limits; a 0 leaves the one that there is. None may be lower than it was."""
+    resume: bool = True
+    """Go on, if the run is PAUSED for its budget and that is enough."""
+
+
+class RetryTask(Command, frozen=True, kw_only=True):
+    """Run a settled task that did not complete again, or one that waits for a back-off now."""
+
+    task_id: str
+
+
+class SkipTask(Command, frozen=True, kw_only=True):
+    """Settle a task as SKIPPED, whatever it is doing; what depends on it goes on without."""
+
+    task_id: str
+    skip_dependents: bool = False
+    """Skip what depends on it, too, at any distance."""
+
+
+class Resolve(Command, frozen=True, kw_only=True):
+    """Settle an unknown outcome: what a person found out."""
+
+    execution_id: str
+    finding: Finding
+    result: Payload | None = None
+    """With DONE."""
+    failure: Failure = Failure()
+    """With DONE, where it isn't empty: the effect took place, and the task failed all the same."""
 
 
 # --- deliveries ------------------------------------------------------------------------------------
@@ -122,7 +182,16 @@ class Released(Record, tag=True, frozen=True, kw_only=True):
     reason: str = ""
 
 
-Result = Planned | Completed | Reflected | Failed | NeedsInput | Released
+class Reconciled(Record, tag=True, frozen=True, kw_only=True):
+    """RECONCILE: this is what became of the task's unknown outcome."""
+
+    finding: Finding
+    result: Payload | None = None
+    """With DONE."""
+    reason: str = ""
+
+
+Result = Planned | Completed | Reflected | Failed | NeedsInput | Released | Reconciled
 
 
 class Delivery(Record, frozen=True, kw_only=True):
@@ -133,9 +202,26 @@ class Delivery(Record, frozen=True, kw_only=True):
     result: Result
     usage: Usage = Usage()
     session: Session = Session()
+    progress: Payload | None = None
+    """The last that it reported, where the step is not done: for the next attempt."""
+    streamed: bool = False
+    """Whether chunks of it are in the log."""
     prompt: str = ""
     response: str = ""
     messages: tuple[Message, ...] = ()
+    """Those that were not appended before by `Say`."""
+    messages_after: int = 0
+    """How many `Say` has appended: what of `messages` came already is not appended again."""
+
+
+class Say(Record, frozen=True, kw_only=True):
+    """The worker of an execution appends to its task's conversation before it has an outcome."""
+
+    execution_id: str
+    token: str
+    messages: tuple[Message, ...]
+    after: int = 0
+    """How many this execution has appended before: what came already is not appended again."""
 
 
 class Begin(Record, frozen=True, kw_only=True):
@@ -157,6 +243,11 @@ class Expired(Record, frozen=True, kw_only=True):
     """The attempt's own time is over; otherwise no heartbeat came."""
     reason: str = ""
     """Why it is over, where that is neither."""
+    undelivered: bool = False
+    """It never reached its worker: no attempt is spent, unless the worker says that it began."""
+    progress: Payload | None = None
+    """The last that a heartbeat brought: for the next attempt."""
+    session: Session = Session()
 
 
 class TimerDue(Record, frozen=True, kw_only=True):
@@ -175,8 +266,16 @@ class TakeLease(Record, frozen=True, kw_only=True):
     stages: tuple[StepKind, ...] = ()
 
 
-AnyCommand = Cancel | Pause | Resume | Answer
-Input = Start | AnyCommand | Delivery | Begin | Expired | TimerDue | TakeLease
+AnyCommand = Cancel | Pause | Resume | Answer | Stop | RaiseBudget | RetryTask | SkipTask | Resolve
+Input = Start | Fork | AnyCommand | Delivery | Say | Begin | Expired | TimerDue | TakeLease
+
+
+class KnownResult(Record, frozen=True, kw_only=True):
+    """What another run of the tenant and pipeline came to under an idempotency key."""
+
+    run_id: str
+    execution_id: str
+    result: Payload | None = None
 
 
 class Context(Record, frozen=True, kw_only=True):
@@ -188,6 +287,8 @@ class Context(Record, frozen=True, kw_only=True):
     """Jitter is drawn from it."""
     lease_ms: int = 30_000
     """The length of a lease where its task doesn't say."""
+    known: dict[str, KnownResult | None] = {}
+    """By idempotency key: what was found; None: it was looked for, and there is nothing."""
 
 
 # --- what comes out --------------------------------------------------------------------------------
@@ -242,7 +343,10 @@ class Transition(Record, frozen=True, kw_only=True):
     inputs: tuple[InputRequest, ...] = ()
     events: tuple[Event, ...] = ()
     messages: tuple[Message, ...] = ()
+    keyed: tuple[KeyedResult, ...] = ()
     request: RequestRecord | None = None
+    unknown_keys: tuple[str, ...] = ()
+    """Idempotency keys of offered tasks that `Context.known` has no word of: look for them first."""
     offered: tuple[str, ...] = ()
     """Executions that are READY now and may be leased at once, in the order of the offer."""
     revoked: tuple[Revoked, ...] = ()
@@ -272,5 +376,6 @@ class Transition(Record, frozen=True, kw_only=True):
             inputs=self.inputs,
             events=self.events,
             messages=self.messages,
+            keyed=self.keyed,
             request=self.request,
         )

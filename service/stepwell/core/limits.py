@@ -25,6 +25,7 @@ PLAN_TASKS_MAX = 10_000
 PLAN_BYTES_MAX = 3 * 1024 * 1024
 DEPENDENCIES_PER_TASK_MAX = 10_000
 ITERATIONS_MAX = 10_000
+NO_PROGRESS_LIMIT_DEFAULT = 3
 PARALLEL_MAX = 256
 ATTEMPTS_MAX = 1_000
 DURATION_MS_MAX = 366 * 24 * 3600 * 1000
@@ -59,8 +60,21 @@ CURSOR_CHARS_MAX = 1_024
 FILTER_VALUES_MAX = 100
 ITEMS_PER_MESSAGE_MAX = 1_000
 EXECUTION_ID_CHARS_MAX = 256
+INPUT_ID_CHARS_MAX = 512
+ANSWER_BYTES_MAX = 256 * 1024
+"""Of a person: it stands in an event, and a commit's events have their limit."""
+LOG_TEXT_BYTES_MAX = 16 * 1024
+"""A longer line of a log is cut, and says so."""
+LOG_BYTES_PER_EXECUTION_MAX = 4 * 1024 * 1024
+"""What is over it is left out, and one entry of kind CUT says so."""
+INLINE_MESSAGES_BYTES_MAX = 1024 * 1024
+"""Of a conversation so far, inside one assignment; the rest is to be had by GetMessages."""
 SESSION_ID_CHARS_MAX = 256
 IDEMPOTENCY_KEY_CHARS_MAX = 256
+TASKS_PER_KEY_MAX = 100
+"""Tasks of one plan that share an idempotency key."""
+DEDUPLICATED_PER_COMMIT_MAX = 32
+"""Tasks that take a known result in one commit, and keys looked for before it; the rest goes next."""
 TOKEN_CHARS_MAX = 128
 QUEUES_PER_WORKER_MAX = 100
 RETRY_KINDS_MAX = 100

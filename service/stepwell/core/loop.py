@@ -12,7 +12,17 @@ import hmac
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from stepwell.core import attempts, commands, failures, outcomes
+from stepwell.core import (
+    attempts,
+    commands,
+    control,
+    effects,
+    failures,
+    forking,
+    outcomes,
+    people,
+    timers,
+)
 from stepwell.core.dispatch import say_status, settle
 from stepwell.core.draft import Draft
 from stepwell.core.inputs import (
@@ -23,12 +33,19 @@ from stepwell.core.inputs import (
     Context,
     Delivery,
     Expired,
+    Fork,
     Input,
     Pause,
+    RaiseBudget,
     Reply,
     ReplyStatus,
+    Resolve,
     Resume,
+    RetryTask,
+    Say,
+    SkipTask,
     Start,
+    Stop,
     TakeLease,
     TimerDue,
     Transition,
@@ -38,15 +55,22 @@ from stepwell.core.state import RunState
 
 _HANDLERS: dict[type[Any], Callable[[Draft, Any], Reply]] = {
     Start: commands.start,
+    Fork: forking.start_fork,
     Cancel: commands.cancel,
     Pause: commands.pause,
     Resume: commands.resume,
-    Answer: commands.answer,
+    Stop: control.stop,
+    RaiseBudget: control.raise_budget,
+    RetryTask: control.retry_task,
+    SkipTask: control.skip_task,
+    Answer: people.answer,
     Delivery: outcomes.deliver,
     Begin: attempts.begin,
+    Say: attempts.say,
     Expired: failures.expire,
-    TimerDue: failures.timer_due,
+    TimerDue: timers.timer_due,
     TakeLease: attempts.take_lease,
+    Resolve: effects.resolve,
 }
 
 

@@ -21,6 +21,7 @@ from stepwell.core.states import (
     FinishReason,
     InputKind,
     InputStatus,
+    LogKind,
     OnFailure,
     PauseReason,
     Phase,
@@ -92,7 +93,11 @@ class Budget(Record, frozen=True, kw_only=True):
     output_tokens: int = 0
     cost_micros: int = 0
     tasks: int = 0
+    """Tasks that may be begun, over all plans; a second attempt is not another task."""
     wall_ms: int = 0
+    """Since the first lease, pauses included."""
+    iterations: int = 0
+    """Iterations that may be begun. Unlike `max_iterations`, which ends a run, this one pauses it."""
 
 
 class RetryPolicy(Record, frozen=True, kw_only=True):
@@ -115,6 +120,19 @@ class Session(Record, frozen=True, kw_only=True):
     session_id: str = ""
 
 
+class Previous(Record, frozen=True, kw_only=True):
+    """What the attempts at a step so far leave to its next one, and to no other step."""
+
+    execution_id: str = ""
+    """The last attempt. Empty: there was none, or it left nothing."""
+    session: Session = Session()
+    """The agent's own conversation, to be gone on with."""
+    progress: Payload | None = None
+    """The last that was reported."""
+    failure: Failure = Failure()
+    """Why that attempt failed or was lost; empty: it was handed back, or asked a person."""
+
+
 class TaskSpec(Record, frozen=True, kw_only=True):
     """A node of a plan, as planned. Immutable within its plan revision."""
 
@@ -135,7 +153,9 @@ class TaskSpec(Record, frozen=True, kw_only=True):
     on_failure: OnFailure = OnFailure.FAIL_RUN
     effect: Effect = Effect.IDEMPOTENT
     idempotency_key: str = ""
-    """Empty: `run_id/task_id`."""
+    """Empty: `run_id/task_id`. Given: tasks of the same key are done once, see TASK_DEDUPLICATED."""
+    reconcile: bool = False
+    """Whether a RECONCILE step is to find out what became of it once its outcome is unknown."""
 
 
 class Plan(Record, frozen=True, kw_only=True):
@@ -149,6 +169,8 @@ class Plan(Record, frozen=True, kw_only=True):
     """SHA-256 over the canonical task list: equal plans have equal fingerprints."""
     iteration: int = 1
     tasks: tuple[TaskSpec, ...] = ()
+    carried: tuple[str, ...] = ()
+    """Ids of its tasks that the run had before, defined alike: they stay as they stood."""
     created_us: int = 0
 
 
@@ -175,7 +197,12 @@ class RunSpec(Record, frozen=True, kw_only=True):
     request_fingerprint: str = ""
     """Of the StartRun request, so that its repetition is told from another's."""
     parent_run_id: str = ""
+    """The run that it was forked from."""
     parent_version: int = 0
+    family_id: str = ""
+    """The first run of the line of forks that it belongs to. Empty: it is no fork."""
+    no_progress_limit: int = 0
+    """After so many iterations with the same plan and the same results the run is paused; 0: never."""
 
 
 class Counts(Record, frozen=True, kw_only=True):
@@ -191,6 +218,35 @@ class Counts(Record, frozen=True, kw_only=True):
     def unsettled(self) -> int:
         """Tasks that can still move."""
         return self.total - self.completed - self.failed - self.skipped - self.cancelled
+
+
+class AttemptCounts(Record, frozen=True, kw_only=True):
+    """How many executions of a run ended how, over all its steps."""
+
+    completed: int = 0
+    failed: int = 0
+    timed_out: int = 0
+    lost: int = 0
+    released: int = 0
+    cancelled: int = 0
+    needs_input: int = 0
+
+
+class Tally(Record, frozen=True, kw_only=True):
+    """What the loop counts to see a budget's end, or that a run goes in circles."""
+
+    tasks: int = 0
+    """Tasks that were offered at least once, over all plans."""
+    digest: int = 0
+    """Of the results of this iteration, whatever their order. 63 bits."""
+    fingerprint: str = ""
+    """Of the last iteration that ended: its plan and its results."""
+    alike: int = 0
+    """Iterations in a row, up to that one, with this fingerprint; NO_PROGRESS begins them anew."""
+    iterations_before: int = 0
+    """Iterations that a fork's parent had begun before the one that the fork goes on with."""
+    wall_over_ms: int = 0
+    """The budget's wall time that is known to be over: the store's clock said so."""
 
 
 class Run(Record, frozen=True, kw_only=True):
@@ -216,8 +272,15 @@ class Run(Record, frozen=True, kw_only=True):
     step_spent: int = 0
     """Its failed and lost attempts in this allowance."""
     counts: Counts = Counts()
+    attempts: AttemptCounts = AttemptCounts()
+    """Its executions that have ended, counted."""
     usage: Usage = Usage()
     budget: Budget = Budget()
+    tally: Tally = Tally()
+    stopping: bool = False
+    """Whether it ends after the iteration in progress."""
+    previous: Previous = Previous()
+    """What the attempts at the current PLAN, REFLECT or SYNTHESIZE step leave to the next one."""
     blocked_on: BlockedKind = BlockedKind.NONE
     """As the loop knows it: WORKER also stands for CAPACITY, which a reader tells by presence."""
     blocked_since_us: int = 0
@@ -254,11 +317,24 @@ class Task(Record, frozen=True, kw_only=True):
     spent: int = 0
     """Failed and lost attempts in the allowance `allowance`."""
     allowance: int = 0
+    """0: it was not offered since it was defined."""
     result_id: str = ""
     """The execution whose result is the task's."""
+    result_run_id: str = ""
+    """The run of the family that this execution is of. Empty: this one."""
+    deduplicated_from: str = ""
+    """`run_id/execution_id` whose result was taken for its own idempotency key. Empty: it was done."""
     failure: Failure = Failure()
     input_id: str = ""
-    """The input request that it waits for."""
+    """The input request that it asked last: the next attempt is given the answer."""
+    messages: int = 0
+    """How many messages its conversation has."""
+    previous: Previous = Previous()
+    """What its attempts so far leave to the next one."""
+    reconciles: int = 0
+    """The highest number used for its RECONCILE steps. Never reused."""
+    reconciles_spent: int = 0
+    """Those that failed or were lost since its outcome became unknown; -1: it is left to a person."""
     started_us: int = 0
     ended_us: int = 0
 
@@ -267,10 +343,10 @@ class Execution(Record, frozen=True, kw_only=True):
     """One attempt at a step: an entry of the queue while READY, of the history ever after."""
 
     execution_id: str
-    """Within its run: `task:ID#ATTEMPT`, `plan:ITERATION#ATTEMPT`, and so on."""
+    """Within its run: `task:ID#ATTEMPT`, `reconcile:ID#NUMBER`, `plan:ITERATION#ATTEMPT`, and so on."""
     kind: StepKind
     task_id: str = ""
-    """Empty but for TASK."""
+    """Of a TASK or RECONCILE."""
     iteration: int = 1
     attempt: int = 1
     queue: str = ""
@@ -287,6 +363,12 @@ class Execution(Record, frozen=True, kw_only=True):
     session: Session = Session()
     has_result: bool = False
     """Whether result bytes are kept under this id."""
+    messages_after: int = 0
+    """The task's conversation as this attempt found it: so many messages."""
+    messages: int = 0
+    """How many messages it appended: those numbered `messages_after` + 1 and on."""
+    unknown_us: int = 0
+    """When its outcome became unknown."""
     offered_us: int = 0
     leased_us: int = 0
     ended_us: int = 0
@@ -331,15 +413,18 @@ class Message(Record, frozen=True, kw_only=True):
     task_id: str = ""
     execution_id: str = ""
     """The attempt that appended it."""
+    number: int = 0
+    """1, 2, 3 … without gaps within its task's conversation; 0 where no task has one."""
     session: Session = Session()
 
 
 class LogEntry(Record, frozen=True, kw_only=True):
-    """A line that a worker wrote while it worked."""
+    """What a worker wrote while it worked: a line, or a piece of what it is producing."""
 
     execution_id: str
     text: str
     level: str = "INFO"
+    kind: LogKind = LogKind.LINE
     written_us: int = 0
 
 
@@ -365,8 +450,12 @@ class RunChange(Record, frozen=True, kw_only=True):
     step_attempt: int | UnsetType = UNSET
     step_spent: int | UnsetType = UNSET
     counts: Counts | UnsetType = UNSET
+    attempts: AttemptCounts | UnsetType = UNSET
     usage: Usage | UnsetType = UNSET
     budget: Budget | UnsetType = UNSET
+    tally: Tally | UnsetType = UNSET
+    stopping: bool | UnsetType = UNSET
+    previous: Previous | UnsetType = UNSET
     blocked_on: BlockedKind | UnsetType = UNSET
     blocked_since_us: int | UnsetType = UNSET
     pause_reason: PauseReason | UnsetType = UNSET
@@ -389,8 +478,14 @@ class TaskChange(Record, frozen=True, kw_only=True):
     spent: int | UnsetType = UNSET
     allowance: int | UnsetType = UNSET
     result_id: str | UnsetType = UNSET
+    result_run_id: str | UnsetType = UNSET
+    deduplicated_from: str | UnsetType = UNSET
     failure: Failure | UnsetType = UNSET
     input_id: str | UnsetType = UNSET
+    messages: int | UnsetType = UNSET
+    previous: Previous | UnsetType = UNSET
+    reconciles: int | UnsetType = UNSET
+    reconciles_spent: int | UnsetType = UNSET
     started_us: int | UnsetType = UNSET
     ended_us: int | UnsetType = UNSET
 
@@ -414,6 +509,9 @@ class ExecutionChange(Record, frozen=True, kw_only=True):
     usage: Usage | UnsetType = UNSET
     session: Session | UnsetType = UNSET
     has_result: bool | UnsetType = UNSET
+    messages_after: int | UnsetType = UNSET
+    messages: int | UnsetType = UNSET
+    unknown_us: int | UnsetType = UNSET
     offered_us: int | UnsetType = UNSET
     leased_us: int | UnsetType = UNSET
     ended_us: int | UnsetType = UNSET

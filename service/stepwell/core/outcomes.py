@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from msgspec.structs import replace
-
+from stepwell.core import circling
 from stepwell.core.attempts import LEASE_LOST, again, end_attempt, holder
-from stepwell.core.commands import accept_plan, drop_total_timer, plan_violations
+from stepwell.core.commands import accept_plan, plan_violations
 from stepwell.core.dispatch import (
-    INPUT_TIMER,
     enter,
     finish_iteration,
+    hold_back,
     succeed,
 )
 from stepwell.core.draft import Draft
+from stepwell.core.effects import complete_task, reconciled
 from stepwell.core.failures import fail_attempt
 from stepwell.core.inputs import (
     Completed,
@@ -23,6 +23,7 @@ from stepwell.core.inputs import (
     Failed,
     NeedsInput,
     Planned,
+    Reconciled,
     Reflected,
     Released,
     Reply,
@@ -31,19 +32,18 @@ from stepwell.core.inputs import (
 from stepwell.core.model import (
     Execution,
     Failure,
-    InputRequest,
     Violation,
 )
-from stepwell.core.ports import Timer
+from stepwell.core.people import ask
 from stepwell.core.states import (
     Decision,
     EventType,
     ExecutionStatus,
     FinishReason,
-    InputStatus,
+    PauseReason,
     PlanTrigger,
+    RunStatus,
     StepKind,
-    TaskStatus,
 )
 from stepwell.core.table import Trigger
 
@@ -53,15 +53,6 @@ def deliver(draft: Draft, delivery: Delivery) -> Reply:
     execution = holder(draft, delivery.execution_id, delivery.token)
     if execution is None:
         return LEASE_LOST
-    draft.messages.extend(
-        replace(
-            message,
-            task_id=execution.task_id,
-            execution_id=execution.execution_id,
-            session=delivery.session,
-        )
-        for message in delivery.messages
-    )
     result = delivery.result
     handler = _RESULTS.get((execution.kind, type(result)))
     if handler is None:
@@ -96,13 +87,7 @@ def _complete_task(
     task_id = execution.task_id
     draft.event(EventType.TASK_COMPLETED, task_id=task_id, execution_id=execution.execution_id)
     end_attempt(draft, execution, ExecutionStatus.COMPLETED, delivery)
-    draft.change_task(
-        task_id,
-        status=TaskStatus.COMPLETED,
-        result_id=execution.execution_id,
-        ended_us=draft.context.now_us,
-    )
-    drop_total_timer(draft, task_id)
+    complete_task(draft, task_id, execution.execution_id)
     return Reply()
 
 
@@ -129,12 +114,12 @@ def _reject_plan(
     draft.event(
         EventType.PLAN_REJECTED, execution_id=execution.execution_id, message=failure.message
     )
-    fail_attempt(draft, execution, ExecutionStatus.FAILED, failure, delivery, said=True)
+    fail_attempt(draft, execution, ExecutionStatus.FAILED, failure, delivery, told=True)
     return _rejected(failure)
 
 
 def _reflect(draft: Draft, execution: Execution, delivery: Delivery, result: Reflected) -> Reply:
-    last = draft.run.iteration >= draft.run.spec.max_iterations
+    last = draft.run.stopping or draft.run.iteration >= draft.run.spec.max_iterations
     goes_on = result.decision is Decision.CONTINUE and not last
     if goes_on and (violations := plan_violations(draft, result.tasks)):
         return _reject_plan(draft, execution, delivery, violations)
@@ -146,17 +131,29 @@ def _reflect(draft: Draft, execution: Execution, delivery: Delivery, result: Ref
     end_attempt(draft, execution, ExecutionStatus.COMPLETED, delivery)
     draft.change_run(reason=result.reason)
     if last or result.decision is Decision.FINISH:
-        finished = result.decision is Decision.FINISH
-        reason = FinishReason.FINISHED if finished else FinishReason.MAX_ITERATIONS
-        finish_iteration(draft, Trigger.FINISH, reason)
+        finish_iteration(draft, Trigger.FINISH, _why_finished(draft, result.decision))
         return Reply()
+    revision = draft.run.plan_revision
     draft.event(EventType.ITERATION_COMPLETED)
+    if circling.is_watched(draft.run):
+        tally = circling.iteration_ended(draft.run.tally, draft.plan_fingerprint)
+        draft.change_run(tally=tally)
     if goes_on:
         why = PlanTrigger.CONTINUED
         accept_plan(draft, result.tasks, why, result.reason, Trigger.CONTINUE)
     else:
         enter(draft, Trigger.REPLAN, iteration=draft.run.iteration + 1)
+    if circling.is_circling(draft.run) and draft.run.status is not RunStatus.PAUSED:
+        words = circling.words_of(draft.run, revision)
+        draft.event(EventType.RUN_PAUSED, message=words)
+        hold_back(draft, PauseReason.NO_PROGRESS, words)
     return Reply()
+
+
+def _why_finished(draft: Draft, decision: Decision) -> FinishReason:
+    if decision is Decision.FINISH:
+        return FinishReason.FINISHED
+    return FinishReason.STOPPED if draft.run.stopping else FinishReason.MAX_ITERATIONS
 
 
 def _synthesize(
@@ -164,38 +161,6 @@ def _synthesize(
 ) -> Reply:
     succeed(draft, execution.execution_id)
     end_attempt(draft, execution, ExecutionStatus.COMPLETED, delivery)
-    return Reply()
-
-
-def _ask(draft: Draft, execution: Execution, delivery: Delivery, result: NeedsInput) -> Reply:
-    input_id = f"input:{execution.execution_id}"
-    draft.event(
-        EventType.INPUT_REQUESTED,
-        task_id=execution.task_id,
-        execution_id=execution.execution_id,
-        input_id=input_id,
-        message=result.prompt,
-    )
-    end_attempt(draft, execution, ExecutionStatus.NEEDS_INPUT, delivery)
-    draft.change_task(execution.task_id, status=TaskStatus.BLOCKED, input_id=input_id)
-    draft.put_input(
-        InputRequest(
-            input_id=input_id,
-            task_id=execution.task_id,
-            execution_id=execution.execution_id,
-            kind=result.kind,
-            prompt=result.prompt,
-            schema=result.schema,
-            choices=result.choices,
-            expires_ms=result.expires_ms,
-            on_expiry=result.on_expiry,
-            created_us=draft.context.now_us,
-            status=InputStatus.OPEN,
-        )
-    )
-    if result.expires_ms:
-        name = INPUT_TIMER + input_id
-        draft.timers[name] = Timer(name=name, delay_ms=result.expires_ms)
     return Reply()
 
 
@@ -216,7 +181,8 @@ def _release(draft: Draft, execution: Execution, delivery: Delivery) -> Reply:
 _RESULTS: dict[tuple[StepKind, type[Any]], Callable[[Draft, Execution, Delivery, Any], Reply]] = {
     (StepKind.PLAN, Planned): _plan,
     (StepKind.TASK, Completed): _complete_task,
-    (StepKind.TASK, NeedsInput): _ask,
+    (StepKind.TASK, NeedsInput): ask,
     (StepKind.REFLECT, Reflected): _reflect,
     (StepKind.SYNTHESIZE, Completed): _synthesize,
+    (StepKind.RECONCILE, Reconciled): reconciled,
 }

@@ -22,6 +22,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from stepwell.core.model import (
+    Budget,
     Event,
     Execution,
     Failure,
@@ -38,7 +39,15 @@ from stepwell.core.model import (
     Task,
     TaskSpec,
 )
-from stepwell.core.states import BlockedKind, DueKind, Durability, RunStatus, StepKind, Verdict
+from stepwell.core.states import (
+    BlockedKind,
+    DueKind,
+    Durability,
+    LogKind,
+    RunStatus,
+    StepKind,
+    Verdict,
+)
 
 INPUT_KEY = "input"
 """The payload key of a run's own input; every other key is an execution's id."""
@@ -88,6 +97,14 @@ class Timer(Record, frozen=True, kw_only=True):
     """After the commit; below 0: the timer is taken away."""
 
 
+class KeyedResult(Record, frozen=True, kw_only=True):
+    """A task with an idempotency key of its planner's was completed by this execution."""
+
+    pipeline_id: str
+    key: str
+    execution_id: str
+
+
 class Commit(Record, frozen=True, kw_only=True):
     """One step of one run's chain, as a value: all of it is applied, or nothing.
 
@@ -115,6 +132,8 @@ class Commit(Record, frozen=True, kw_only=True):
     inputs: tuple[InputRequest, ...] = ()
     events: tuple[Event, ...] = ()
     messages: tuple[Message, ...] = ()
+    keyed: tuple[KeyedResult, ...] = ()
+    """To be found by `find_keyed`; of the same key the last one committed."""
     request: RequestRecord | None = None
 
 
@@ -295,6 +314,8 @@ class RunQuery(Record, frozen=True, kw_only=True):
     """All of them must match."""
     blocked_on: tuple[BlockedKind, ...] = ()
     """As the rows have it: WORKER for WORKER and CAPACITY."""
+    parent_run_id: str = ""
+    """Forks of this run."""
     cursor: str = ""
     limit: int = 100
 
@@ -304,6 +325,63 @@ class RunPage(Record, frozen=True, kw_only=True):
 
     runs: tuple[Run, ...] = ()
     cursor: str = ""
+
+
+class InputQuery(Record, frozen=True, kw_only=True):
+    """Which input requests to list."""
+
+    tenant_id: str
+    run_id: str = ""
+    """Of this run, in every status. Empty: of all the tenant's runs, those that are OPEN."""
+    cursor: str = ""
+    limit: int = 100
+
+
+class FoundInput(Record, frozen=True, kw_only=True):
+    """An input request, and whose it is."""
+
+    run_id: str
+    request: InputRequest
+
+
+class InputPage(Record, frozen=True, kw_only=True):
+    """Input requests, the oldest first."""
+
+    inputs: tuple[FoundInput, ...] = ()
+    cursor: str = ""
+    """For the next page; empty: this was the last."""
+
+
+class FoundResult(Record, frozen=True, kw_only=True):
+    """Which execution of which run completed a task with an idempotency key."""
+
+    key: str
+    run_id: str
+    execution_id: str
+
+
+class EndedQuery(Record, frozen=True, kw_only=True):
+    """Which ended runs to find, to be deleted."""
+
+    tenant_id: str = ""
+    """Empty: of every tenant."""
+    statuses: tuple[RunStatus, ...] = ()
+    """Ends; at least one."""
+    older_ms: int = 0
+    """They ended at least so long ago, by the store's clock and the run's `ended_us`."""
+    pipeline_id: str = ""
+    """Of this pipeline. Empty: of any."""
+    limit: int = 100
+
+
+class EndedRun(Record, frozen=True, kw_only=True):
+    """A run that has ended."""
+
+    tenant_id: str
+    run_id: str
+    version: int
+    status: RunStatus
+    ended_us: int = 0
 
 
 class FeedEntry(Record, frozen=True, kw_only=True):
@@ -334,6 +412,8 @@ class Presence(Record, frozen=True, kw_only=True):
     kinds: tuple[StepKind, ...] = ()
     credits: int = 0
     """Free places when it was last told."""
+    holds: dict[str, int] = {}
+    """By queue: how many leases it held when it was last told."""
 
 
 class WorkerLease(Record, frozen=True, kw_only=True):
@@ -373,6 +453,10 @@ class Store(Protocol):
         applied before is not applied again: it answers COMMITTED, at any later version, as long as
         the run is there. Several commits of one run in one call are taken in the order given.
 
+        A run that is born with a `spec.parent_run_id` answers CONFLICT where no run of its family
+        is there any more (the parent itself, or one whose `family_id`, or whose own id, is its
+        `family_id`).
+
         An expired lease that nobody took still fences in its holder's favour: expiry acts only
         through a commit.
 
@@ -404,7 +488,25 @@ class Store(Protocol):
     async def delete_run(self, tenant_id: str, run_id: str, *, version: int) -> bool:
         """Remove a run with all that belongs to it, if it is at `version`. Otherwise False.
 
-        A tombstone refuses commits to this id for at least an hour.
+        A tombstone refuses commits to this id for at least an hour. As long as another run of its
+        family is there, what its executions left behind (`read_payloads` but for its input,
+        `read_outcomes`) can be read still, and the id is refused, too; with the last of the family it
+        is removed. The family of a run are those with its `spec.family_id` and the one whose id that
+        is; a run without one is its own.
+        """
+        ...
+
+    async def trim_logs(
+        self, tenant_id: str, run_id: str, *, execution_id: str, kind: LogKind
+    ) -> None:
+        """Remove the entries of this kind that an execution wrote. Cursors stay good."""
+        ...
+
+    async def purge_logs(self, *, older_ms: int, limit: int) -> int:
+        """Remove log entries of any run that were appended longer ago, oldest first.
+
+        By the store's clock. At most about `limit` of them; returns how many. Fewer than `limit`:
+        there are no more. Cursors stay good.
         """
         ...
 
@@ -467,6 +569,32 @@ class Store(Protocol):
 
     async def list_runs(self, query: RunQuery) -> RunPage:
         """Return runs, newest first. Over its pages each run that was there all along comes once."""
+        ...
+
+    async def list_inputs(self, query: InputQuery) -> InputPage:
+        """Return input requests, oldest first; over its pages each that was there all along once."""
+        ...
+
+    async def read_inputs(
+        self, tenant_id: str, run_id: str, input_ids: Sequence[str]
+    ) -> Sequence[InputRequest]:
+        """Return these input requests, whatever their status, in their order; others are left out."""
+        ...
+
+    async def find_keyed(
+        self, tenant_id: str, pipeline_id: str, keys: Sequence[str]
+    ) -> Sequence[FoundResult]:
+        """Return what was committed under these keys by runs that are there, in the keys' order.
+
+        A key without any is left out. A result that was committed a moment ago may be missed.
+        """
+        ...
+
+    async def list_ended(self, query: EndedQuery) -> Sequence[EndedRun]:
+        """Return ended runs, those that ended first before the others; at most `limit`.
+
+        Its cost doesn't grow with the runs that don't match.
+        """
         ...
 
     async def list_tasks(
@@ -582,6 +710,8 @@ class DependencyResult(Record, frozen=True, kw_only=True):
     """The bytes are to be had by GetResults."""
     failure: Failure | None = None
     skipped: bool = False
+    run_id: str = ""
+    """The run of the family that `execution_id` is of. Empty: this one."""
 
 
 class Assignment(Record, frozen=True, kw_only=True):
@@ -596,12 +726,23 @@ class Assignment(Record, frozen=True, kw_only=True):
     lease_ms: int = 0
     limit_ms: int = 0
     previous_progress: Payload | None = None
-    """The last that the interrupted attempt reported."""
+    """The last that the attempts before it reported."""
     previous_session: Session = Session()
     previous_failure: Failure | None = None
+    previous_messages: tuple[Message, ...] = ()
+    """The newest of the task's conversation so far, as far as they find room."""
+    conversation: int = 0
+    """How many messages the task's conversation has; those that are not in `previous_messages` are to
+    be had by GetMessages."""
     answer: Payload | None = None
     """To the input request that the attempt before it made."""
+    answered: InputRequest | None = None
+    """That request, without its answer."""
     idempotency_key: str = ""
+    unknown_execution_id: str = ""
+    """With RECONCILE: the execution whose outcome is unknown."""
+    remaining_budget: Budget = Budget()
+    """What is left. 0: no limit, so that a part that is used up shows as 1."""
 
 
 class Principal(NamedTuple):

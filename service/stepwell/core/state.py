@@ -17,21 +17,30 @@ from stepwell.core.model import (
     Task,
 )
 from stepwell.core.ports import Lease, Loaded, OpenExecution
-from stepwell.core.states import OPEN, SETTLED, ExecutionStatus, InputStatus, TaskStatus
+from stepwell.core.states import (
+    IN_FLIGHT,
+    OPEN,
+    SETTLED,
+    ExecutionStatus,
+    InputStatus,
+    TaskStatus,
+)
 
 
 class RunState:
     """The rows of one run at one version. Changed only by `apply` and `merge`.
 
-    Three things are worked out from the rows rather than stored: `waiting` (for each unsettled task,
-    how many of its dependencies aren't settled), `runnable` (PENDING tasks that wait for none, in the
-    order in which they became so) and `plan_tasks` (what the plan in force names).
+    Four things are worked out from the rows rather than stored: `waiting` (for each unsettled task,
+    how many of its dependencies aren't settled), `runnable` (PENDING tasks that wait for none, nor for
+    another one of their idempotency key, in the order in which they became so), `plan_tasks` (what the
+    plan in force names) and its `plan_fingerprint`.
     """
 
     __slots__ = (
         "graph",
         "inputs",
         "open",
+        "plan_fingerprint",
         "plan_tasks",
         "requests",
         "run",
@@ -50,6 +59,7 @@ class RunState:
         self.waiting: dict[str, int] = {}
         self.runnable: OrderedDict[str, None] = OrderedDict()
         self.plan_tasks: tuple[str, ...] = ()
+        self.plan_fingerprint = ""
 
     @classmethod
     def unborn(cls, tenant_id: str, run_id: str) -> RunState:
@@ -113,6 +123,7 @@ class RunState:
         for plan in plans:
             self.graph = self.graph.with_plan(plan.tasks)
             self.plan_tasks = tuple(spec.task_id for spec in plan.tasks)
+            self.plan_fingerprint = plan.fingerprint
         if plans:
             self.tasks.update((task.task_id, task) for task in tasks)
             self._index_anew()
@@ -127,7 +138,11 @@ class RunState:
         for task_id, spec in self.graph.specs.items():
             unsettled = sum(1 for d in spec.depends_on if tasks[d].status not in SETTLED)
             self.waiting[task_id] = unsettled
-            if unsettled == 0 and tasks[task_id].status is TaskStatus.PENDING:
+            if (
+                unsettled == 0
+                and tasks[task_id].status is TaskStatus.PENDING
+                and not self._is_key_taken(task_id)
+            ):
                 self.runnable[task_id] = None
 
     def _put_task(self, task: Task) -> None:
@@ -142,6 +157,18 @@ class RunState:
                 self.waiting[dependent] += step
                 self._put_runnable(dependent)
         self._put_runnable(task_id)
+        if self.graph.keys and (spec := self.graph.specs.get(task_id)) and spec.idempotency_key:
+            for other in self.graph.keys[spec.idempotency_key]:
+                self._put_runnable(other)
+
+    def _is_key_taken(self, task_id: str) -> bool:
+        """Tell whether another task of its idempotency key is in flight."""
+        if not self.graph.keys:
+            return False
+        return any(
+            other in self.tasks and self.tasks[other].status in IN_FLIGHT
+            for other in self.graph.alike(task_id)
+        )
 
     def _put_runnable(self, task_id: str) -> None:
         task = self.tasks.get(task_id)
@@ -149,6 +176,7 @@ class RunState:
             task is not None
             and task.status is TaskStatus.PENDING
             and self.waiting.get(task_id, 0) == 0
+            and not self._is_key_taken(task_id)
         ):
             self.runnable[task_id] = None
         else:

@@ -42,6 +42,8 @@ class StepKind(StrEnum):
     TASK = "TASK"
     REFLECT = "REFLECT"
     SYNTHESIZE = "SYNTHESIZE"
+    RECONCILE = "RECONCILE"
+    """Find out what became of an AT_MOST_ONCE task whose worker was lost after it began."""
 
 
 class TaskStatus(StrEnum):
@@ -131,12 +133,43 @@ class Decision(StrEnum):
     REPLAN = "REPLAN"
 
 
+class Finding(StrEnum):
+    """What a reconcile handler, or a person, found out about an unknown outcome."""
+
+    DONE = "DONE"
+    """The effect took place: the task is completed, with the result that came with the finding."""
+    NOT_DONE = "NOT_DONE"
+    """It did not: the task is run again, and no attempt is spent."""
+    UNDECIDED = "UNDECIDED"
+    """It can't be told: the task waits for a late outcome or for a person."""
+
+
+class ForkMode(StrEnum):
+    """What a fork may change."""
+
+    STRICT = "STRICT"
+    """The plan is the one in force at that version."""
+    PATCH = "PATCH"
+    """Changed tasks run again, and what is built on them; unchanged completed ones are kept."""
+
+
+class LogKind(StrEnum):
+    """What an entry of a run's log is."""
+
+    LINE = "LINE"
+    CHUNK = "CHUNK"
+    """A piece of what the step is producing; gone once its execution has COMPLETED."""
+    CUT = "CUT"
+    """Stands where something was left out, and says what."""
+
+
 class PlanTrigger(StrEnum):
     """Why a plan revision was made."""
 
     PLANNED = "PLANNED"
     CONTINUED = "CONTINUED"
     REPLANNED = "REPLANNED"
+    """After a reflection, or an answer of a person, that asked for it."""
     CALLER = "CALLER"
     """It came with the start of the run."""
     FORK = "FORK"
@@ -175,6 +208,8 @@ class FinishReason(StrEnum):
     FINISHED = "FINISHED"
     """Reflection said finish, or the run has no reflection."""
     MAX_ITERATIONS = "MAX_ITERATIONS"
+    STOPPED = "STOPPED"
+    """It was asked to stop after the iteration in progress."""
 
 
 class Verdict(StrEnum):
@@ -214,6 +249,7 @@ class EventType(StrEnum):
     """What happened to a run, in the past tense. `types.proto` says what each one carries."""
 
     RUN_STARTED = "RUN_STARTED"
+    RUN_FORKED = "RUN_FORKED"
     EXECUTION_LEASED = "EXECUTION_LEASED"
     EXECUTION_BEGUN = "EXECUTION_BEGUN"
     EXECUTION_RELEASED = "EXECUTION_RELEASED"
@@ -221,10 +257,15 @@ class EventType(StrEnum):
     EXECUTION_TIMED_OUT = "EXECUTION_TIMED_OUT"
     LEASE_LOST = "LEASE_LOST"
     OUTCOME_UNKNOWN = "OUTCOME_UNKNOWN"
+    OUTCOME_RESOLVED = "OUTCOME_RESOLVED"
+    MESSAGES_APPENDED = "MESSAGES_APPENDED"
     PLAN_ACCEPTED = "PLAN_ACCEPTED"
     PLAN_REJECTED = "PLAN_REJECTED"
     TASK_COMPLETED = "TASK_COMPLETED"
     TASK_FAILED = "TASK_FAILED"
+    TASK_DEDUPLICATED = "TASK_DEDUPLICATED"
+    TASK_SKIPPED = "TASK_SKIPPED"
+    TASK_RETRY_REQUESTED = "TASK_RETRY_REQUESTED"
     TASK_RETRY_SCHEDULED = "TASK_RETRY_SCHEDULED"
     STEP_RETRY_SCHEDULED = "STEP_RETRY_SCHEDULED"
     REFLECTION_ACCEPTED = "REFLECTION_ACCEPTED"
@@ -232,6 +273,8 @@ class EventType(StrEnum):
     INPUT_REQUESTED = "INPUT_REQUESTED"
     INPUT_ANSWERED = "INPUT_ANSWERED"
     INPUT_EXPIRED = "INPUT_EXPIRED"
+    REPLAN_REQUESTED = "REPLAN_REQUESTED"
+    STOP_REQUESTED = "STOP_REQUESTED"
     BUDGET_RAISED = "BUDGET_RAISED"
     RUN_BLOCKED = "RUN_BLOCKED"
     """What the run waits for is another thing than before, and nothing else happened."""
@@ -249,6 +292,9 @@ SETTLED = frozenset(
     {TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.SKIPPED, TaskStatus.CANCELLED}
 )
 """Task statuses that count as settled."""
+
+IN_FLIGHT = frozenset({TaskStatus.READY, TaskStatus.RUNNING, TaskStatus.BLOCKED})
+"""Statuses of a task that was offered and has not come to an end."""
 
 OPEN = frozenset({ExecutionStatus.READY, ExecutionStatus.LEASED, ExecutionStatus.UNKNOWN_OUTCOME})
 """Execution statuses from which an execution can still move."""

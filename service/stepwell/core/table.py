@@ -33,6 +33,7 @@ PHASE_MOVES: dict[tuple[Phase, Trigger], Phase] = {
     (Phase.PLANNING, Trigger.PLAN_ACCEPTED): Phase.EXECUTING,
     (Phase.EXECUTING, Trigger.TASKS_SETTLED): Phase.REFLECTING,
     (Phase.EXECUTING, Trigger.TASKS_SETTLED_NO_REFLECTION): Phase.SYNTHESIZING,
+    (Phase.EXECUTING, Trigger.REPLAN): Phase.PLANNING,
     (Phase.REFLECTING, Trigger.FINISH): Phase.SYNTHESIZING,
     (Phase.REFLECTING, Trigger.CONTINUE): Phase.EXECUTING,
     (Phase.REFLECTING, Trigger.REPLAN): Phase.PLANNING,
@@ -91,7 +92,7 @@ RUN_MOVES: dict[RunStatus, frozenset[RunStatus]] = {
 """FAILED is left by a resume and by nothing else; SUCCEEDED and CANCELLED are never left."""
 
 TASK_MOVES: dict[T, frozenset[T]] = {
-    T.PENDING: frozenset({T.READY, T.FAILED, T.SKIPPED, T.CANCELLED}),
+    T.PENDING: frozenset({T.READY, T.COMPLETED, T.FAILED, T.SKIPPED, T.CANCELLED}),
     T.READY: frozenset({T.RUNNING, T.PENDING, T.FAILED, T.SKIPPED, T.CANCELLED}),
     T.RUNNING: frozenset(
         {T.COMPLETED, T.FAILED, T.READY, T.PENDING, T.BLOCKED, T.SKIPPED, T.CANCELLED}

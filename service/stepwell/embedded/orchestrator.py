@@ -3,40 +3,33 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from typing import Self
 
-import msgspec
 import structlog
-from msgspec.structs import replace
 
 from stepwell.core import limits
 from stepwell.core.errors import (
-    AlreadyExists,
     FailedPrecondition,
-    InvalidArgument,
     RunNotFound,
     StoreUnavailable,
-    Violation,
 )
-from stepwell.core.inputs import Cancel, Pause, Reply, ReplyStatus, Resume, Start
-from stepwell.core.model import Payload, Run, RunSpec, TaskSpec
+from stepwell.core.inputs import Cancel, Pause, Resume, Start
+from stepwell.core.model import Run, RunSpec
 from stepwell.core.ports import ANY_ROLE, Presence, Runtime, Store
 from stepwell.core.states import RunStatus, StepKind
 from stepwell.embedded.result import RunCancelled, RunFailed, RunResult, read_result
+from stepwell.embedded.starting import check_size, expect, kinds_of, start_command
 from stepwell.embedded.worker import InProcessWorker
 from stepwell.executor import Executor, ExecutorConfig
 from stepwell.runtime import SystemRuntime
 from stepwell.stores import open_store
-from stepwell.wire import to_record
 from stepwell_client import Agent, encode
 from stepwell_client import Budget as ClientBudget
 from stepwell_client import StepKind as ClientStepKind
-from stepwell_client._plans import Planned, draft
+from stepwell_client._plans import Planned
 from stepwell_client.execution import AgentRunner
-from stepwell_client.v1 import types_pb2
 
 log = structlog.get_logger(__name__)
 
@@ -46,7 +39,6 @@ LEASE_MS = 60_000
 POLL_MS = 1_000
 _STANDS_STILL = (RunStatus.WAITING, RunStatus.PAUSED)
 _NAME = re.compile(limits.NAME_PATTERN)
-_ENCODER = msgspec.json.Encoder(order="deterministic")
 
 
 class Orchestrator:
@@ -91,17 +83,17 @@ class Orchestrator:
                 f"run_id {run_id!r} is no name of at most {limits.RUN_ID_CHARS_MAX} characters; "
                 "a UUID is best: the service knows runs by no other ids"
             )
-        _check("goal", len(goal.encode("utf-8", "replace")), 0, limits.GOAL_BYTES_MAX)
-        _check("max_iterations", max_iterations, 1, limits.ITERATIONS_MAX)
-        _check("max_parallel", max_parallel, 1, limits.PARALLEL_MAX)
-        if plan is None and StepKind.PLAN not in _kinds(agent.kinds):
+        check_size("goal", len(goal.encode("utf-8", "replace")), 0, limits.GOAL_BYTES_MAX)
+        check_size("max_iterations", max_iterations, 1, limits.ITERATIONS_MAX)
+        check_size("max_parallel", max_parallel, 1, limits.PARALLEL_MAX)
+        if plan is None and StepKind.PLAN not in kinds_of(agent.kinds):
             raise ValueError("the agent has no plan function: decorate one, or pass plan=")
         self._agent = agent
         self._store = store
         self._runtime = runtime or SystemRuntime()
         self._tenant_id = tenant_id
         self._run_id = run_id or self._runtime.new_id()
-        self._start: Start | None = _start(
+        self._start: Start | None = start_command(
             RunSpec(
                 tenant_id=tenant_id,
                 run_id=self._run_id,
@@ -116,7 +108,7 @@ class Orchestrator:
             budget=budget,
             run_input=encode(input),
             plan=plan,
-            stages=_kinds(agent.stages if stages is None else stages) if plan is not None else (),
+            stages=kinds_of(agent.stages if stages is None else stages) if plan is not None else (),
         )
         self._executor: Executor | None = None
 
@@ -214,7 +206,7 @@ class Orchestrator:
     async def _command(self, command: Cancel | Pause) -> None:
         if self._executor is None:
             raise RuntimeError("the run is not running here")
-        _expect(await self._executor.send(self._tenant_id, self._run_id, command))
+        expect(await self._executor.send(self._tenant_id, self._run_id, command))
 
     async def _open(self) -> Store:
         if self._store is None or isinstance(self._store, str):
@@ -251,7 +243,7 @@ class Orchestrator:
                 roles=(ANY_ROLE,),
                 kinds=tuple(StepKind),
             ),
-            stages=_kinds(self._agent.stages),
+            stages=kinds_of(self._agent.stages),
             on_idle=changed.set,
         )
         unsubscribe = store.subscribe(hint)
@@ -266,10 +258,10 @@ class Orchestrator:
 
     async def _begin(self, store: Store, executor: Executor) -> Run:
         if self._start is not None:
-            _expect(await executor.send(self._tenant_id, self._run_id, self._start))
+            expect(await executor.send(self._tenant_id, self._run_id, self._start))
         run = await self._read(store)
         if self._start is None and run.status in (RunStatus.FAILED, RunStatus.PAUSED):
-            _expect(await executor.send(self._tenant_id, self._run_id, Resume()))
+            expect(await executor.send(self._tenant_id, self._run_id, Resume()))
             run = await self._read(store)
         return run
 
@@ -294,50 +286,3 @@ class Orchestrator:
                     await changed.wait()
             except TimeoutError:
                 pass
-
-
-def _start(
-    spec: RunSpec,
-    *,
-    budget: ClientBudget | None,
-    run_input: types_pb2.Payload | None,
-    plan: Planned | None,
-    stages: tuple[StepKind, ...],
-) -> Start:
-    """Return the command that starts the run, with a fingerprint that tells it from another's."""
-    payload: Payload | None = None if run_input is None else to_record(run_input)
-    _check("input", len(payload.data) if payload else 0, 0, limits.PAYLOAD_BYTES_MAX)
-    tasks: tuple[TaskSpec, ...] | None = None
-    if plan is not None:
-        tasks = tuple(to_record(task) for task in draft(plan).tasks)
-    if budget is not None:
-        spec = replace(spec, budget=to_record(budget.message()))
-    start = Start(spec=spec, input=payload, plan=tasks, stages=stages)
-    fingerprint = hashlib.sha256(_ENCODER.encode(start)).hexdigest()
-    return replace(start, spec=replace(spec, request_fingerprint=fingerprint))
-
-
-def _kinds(kinds: Sequence[ClientStepKind]) -> tuple[StepKind, ...]:
-    """Return the core's words for the client's numbers."""
-    return tuple(StepKind(kind.name) for kind in kinds)
-
-
-def _expect(reply: Reply) -> None:
-    """Raise what a refusal means."""
-    if reply.status in (ReplyStatus.ACCEPTED, ReplyStatus.UNCHANGED):
-        return
-    if reply.violations:
-        first = reply.violations[0]
-        raise InvalidArgument(
-            f"{reply.message}: {first.field}: {first.description}",
-            tuple(Violation(one.field, one.description) for one in reply.violations),
-            reason=reply.reason,
-        )
-    if reply.reason == "REQUEST_ID_REUSED":
-        raise AlreadyExists("a run of this run_id was started with other arguments; choose another")
-    raise FailedPrecondition(reply.message, reason=reply.reason)
-
-
-def _check(what: str, value: int, least: int, most: int) -> None:
-    if not least <= value <= most:
-        raise ValueError(f"{what} is {value:,}; it is at least {least:,} and at most {most:,}")

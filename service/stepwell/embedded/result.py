@@ -107,12 +107,17 @@ async def read_result(store: Store, run: Run) -> RunResult:
             tenant_id, run_id, cursor=page.cursor, limit=limits.PAGE_SIZE_MAX
         )
         tasks.extend(page.tasks)
-    keys = [key for key in (run.result_id, *(task.result_id for task in tasks)) if key]
+    keys: dict[str, list[str]] = {run_id: [run.result_id] if run.result_id else []}
+    for task in tasks:
+        if task.result_id:
+            # What a fork has kept is under the run that did it.
+            keys.setdefault(task.result_run_id or run_id, []).append(task.result_id)
     payloads: dict[str, Payload] = {}
-    for start in range(0, len(keys), limits.PAYLOAD_KEYS_MAX):
-        wanted = keys[start : start + limits.PAYLOAD_KEYS_MAX]
-        for stored in await store.read_payloads(tenant_id, run_id, wanted):
-            payloads[stored.key] = stored.payload
+    for of_run, names in keys.items():
+        for start in range(0, len(names), limits.PAYLOAD_KEYS_MAX):
+            wanted = names[start : start + limits.PAYLOAD_KEYS_MAX]
+            for stored in await store.read_payloads(tenant_id, of_run, wanted):
+                payloads[stored.key] = stored.payload
     results = {
         task.task_id: TaskResult(
             task_id=task.task_id,

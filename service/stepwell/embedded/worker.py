@@ -137,6 +137,16 @@ class InProcessWorker:
             self._beats.cancel()
             await asyncio.wait([self._beats])
 
+    def abandon(self) -> None:
+        """Stop where everything stands and tell nobody, as a process does that is killed."""
+        self._closing = True
+        if self._beats is not None:
+            self._beats.cancel()
+        for step in self._steps.values():
+            step.delivering = True
+            if step.task is not None:
+                step.task.cancel()
+
     async def _hand_back(self, step: _Step) -> None:
         """Release the lease, so that the next process need not count an attempt as lost."""
         released = Released(reason="the process that ran it stopped")

@@ -6,13 +6,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 
 from msgspec.structs import replace
 
 from stepwell.core.errors import StoreError
-from stepwell.core.inputs import AnyCommand, Begin, Delivery, Expired, Released, Reply, Start
+from stepwell.core.inputs import (
+    AnyCommand,
+    Begin,
+    Delivery,
+    Expired,
+    Fork,
+    Reply,
+    Say,
+    Start,
+)
 from stepwell.core.model import Payload, Session
 from stepwell.core.ports import (
     Presence,
@@ -23,13 +33,16 @@ from stepwell.core.ports import (
     WorkerLease,
     WorkerPort,
 )
-from stepwell.core.states import StepKind
+from stepwell.core.states import BlockedKind, StepKind
 from stepwell.executor.clock import StoreTime
 from stepwell.executor.committer import Committer
 from stepwell.executor.dispatcher import Dispatcher, Timing
 from stepwell.executor.dispatcher import Session as WorkerSession
+from stepwell.executor.endings import with_last_words
 from stepwell.executor.payloads import PayloadCache
 from stepwell.executor.runs import RunKey, Runs
+from stepwell.executor.shares import QueueShares
+from stepwell.executor.writing import Writing, Written
 
 
 class ExecutorConfig(Record, frozen=True, kw_only=True):
@@ -42,6 +55,8 @@ class ExecutorConfig(Record, frozen=True, kw_only=True):
     stickiness_ms: int = 100
     hot_runs_max: int = 10_000
     payload_cache_bytes_max: int = 64 * 1024 * 1024
+    queue_limits: tuple[tuple[str, int], ...] = ()
+    """Names of queues, and how many steps of each may be leased at once, for each tenant."""
 
     @property
     def heartbeat_ms(self) -> int:
@@ -98,10 +113,12 @@ class Executor:
             hold_ms=self.config.hold_ms,
             stickiness_ms=self.config.stickiness_ms,
         )
+        self._shares = QueueShares(dict(self.config.queue_limits), self.replica_id)
         self._dispatcher = Dispatcher(
-            store, self._runs, self._payloads, runtime, self._clock, timing
+            store, self._runs, self._payloads, runtime, self._clock, timing, self._shares
         )
         self._runs.bind(self._dispatcher)
+        self._writing = Writing(store, self._runs, runtime, self._clock)
         self._tasks: list[asyncio.Task[None]] = []
         self._unsubscribe: Callable[[], None] | None = None
 
@@ -118,6 +135,10 @@ class Executor:
     def tell_ends(self, ended: Callable[[str, str], None]) -> None:
         """Call `ended(tenant_id, run_id)` whenever this replica has committed a run's end."""
         self._runs.on_ended = ended
+
+    async def quiet(self) -> None:
+        """Wait until no commit is under way here."""
+        await self._runs.quiet()
 
     async def drain(self) -> None:
         """Give out no more leases and finish every commit that was begun."""
@@ -143,6 +164,10 @@ class Executor:
         """Counts since the start, by name, for metrics."""
         return dict(self._runs.stats)
 
+    def waiting_for(self) -> Mapping[BlockedKind, int]:
+        """Return how many runs wait for what, of those that this replica holds: for metrics."""
+        return self._runs.waiting_for()
+
     @property
     def connected(self) -> Sequence[Presence]:
         """The workers connected to this replica."""
@@ -153,7 +178,7 @@ class Executor:
 
     # --- commands and deliveries ------------------------------------------------------------------
 
-    async def send(self, tenant_id: str, run_id: str, command: Start | AnyCommand) -> Reply:
+    async def send(self, tenant_id: str, run_id: str, command: Start | Fork | AnyCommand) -> Reply:
         """Carry out a command. The reply is true once this returns: it comes after the commit.
 
         Raises:
@@ -161,16 +186,28 @@ class Executor:
             StoreUnavailable: nothing was done.
         """
         reply = await asyncio.shield(self._runs.post((tenant_id, run_id), command))
-        if not isinstance(command, Start):
+        if not isinstance(command, Start | Fork):
             self._dispatcher.wake()
         return reply
 
     def deliver(
-        self, tenant_id: str, run_id: str, delivery: Delivery | Begin
+        self, tenant_id: str, run_id: str, delivery: Delivery | Say | Begin
     ) -> asyncio.Future[Reply]:
-        """Take an outcome, or word that an AT_MOST_ONCE step begins. The future is the answer."""
+        """Take an outcome, messages, or word that an AT_MOST_ONCE step begins. The future is the answer."""
         self._runs.stats["deliveries"] += 1
-        return self._runs.post((tenant_id, run_id), delivery)
+        key = (tenant_id, run_id)
+        reply = self._runs.post(key, delivery)
+        if isinstance(delivery, Delivery) and delivery.streamed:
+            reply.add_done_callback(partial(self._writing.collapse, key, delivery))
+        return reply
+
+    async def append(self, tenant_id: str, written: Sequence[Written]) -> Sequence[bool]:
+        """Keep what steps write while they work; False for each whose lease is lost."""
+        return await self._writing.append(tenant_id, written)
+
+    def now_us(self) -> int:
+        """Return the store's time, about."""
+        return self._clock.now_us()
 
     async def heartbeat(self, tenant_id: str, beats: Sequence[Heartbeat]) -> Sequence[bool]:
         """Renew leases; False for each that is lost."""
@@ -225,11 +262,13 @@ class Executor:
             if lease.token in tokens:
                 session.holds[lease.run_id, lease.execution_id] = lease.token
             else:
-                self._end_lease(presence, lease)
+                await self._end_lease(presence, lease)
+        await self._take_shares(presence, session)
         # Another stream of this worker may have come while the store was asked.
         self._evict(presence)
         self._dispatcher.add(session)
         await self._tell_presence([presence], ttl_ms=self._presence_ttl_ms)
+        await self._divide_shares()
         live = {(lease.run_id, lease.execution_id, lease.token) for lease in leases}
         return session, [(h.run_id, h.execution_id, h.token) in live for h in held]
 
@@ -242,20 +281,19 @@ class Executor:
                 self._dispatcher.remove(session)
                 session.port.replaced()
 
-    def _end_lease(self, presence: Presence, lease: WorkerLease) -> None:
+    async def _end_lease(self, presence: Presence, lease: WorkerLease) -> None:
         key = (presence.tenant_id, lease.run_id)
         if lease.instance_id == presence.instance_id:
-            released = Released(reason="it never reached its worker")
-            self._runs.post(
-                key,
-                Delivery(execution_id=lease.execution_id, token=lease.token, result=released),
+            words = "it never reached its worker"
+            never_came = Expired(
+                execution_id=lease.execution_id, token=lease.token, reason=words, undelivered=True
             )
+            self._runs.post(key, never_came)
         else:
             words = f"worker {presence.worker_id!r} was restarted and does not hold it any more"
-            self._runs.post(
-                key,
-                Expired(execution_id=lease.execution_id, token=lease.token, reason=words),
-            )
+            expired = Expired(execution_id=lease.execution_id, token=lease.token, reason=words)
+            for one in await with_last_words(self.store, *key, [expired]):
+                self._runs.post(key, one)
 
     def credit(self, session: WorkerSession, count: int) -> None:
         """Note that a worker has room for `count` more steps."""
@@ -276,6 +314,37 @@ class Executor:
         while True:
             await self._runtime.sleep(self.config.presence_ms / 1_000)
             await self._tell_presence(self.connected, ttl_ms=self._presence_ttl_ms)
+            await self._divide_shares()
+
+    async def _take_shares(self, presence: Presence, session: WorkerSession) -> None:
+        """Count what a worker brings along against the limits of its queues."""
+        if not self._shares.any:
+            return
+        for run_id, execution_id in tuple(session.holds):
+            state = await self._runs.state((presence.tenant_id, run_id))
+            if state is not None:
+                queue = state.run.spec.queue
+                self._shares.take(presence.tenant_id, queue, (run_id, execution_id))
+
+    async def _divide_shares(self) -> None:
+        """Look who else serves the limited queues, and which leases are over that ended elsewhere."""
+        if not self._shares.any:
+            return
+        for tenant_id in {session.tenant_id for session in self._dispatcher.sessions}:
+            workers = {
+                session.port.presence.worker_id
+                for session in self._dispatcher.sessions
+                if session.tenant_id == tenant_id
+            }
+            with suppress(StoreError):
+                self._shares.divide(tenant_id, await self.store.list_presence(tenant_id))
+                before = self._shares.out(tenant_id)
+                leases = [await self.store.list_leases(tenant_id, worker) for worker in workers]
+                live = frozenset(
+                    (one.run_id, one.execution_id) for found in leases for one in found
+                )
+                # What was granted meanwhile is not among those that were looked up.
+                self._shares.drop(tenant_id, before - live)
 
     async def _tell_presence(self, presences: Sequence[Presence], *, ttl_ms: int) -> None:
         """Presence is for people's eyes: that it can't be written now stops nothing."""

@@ -25,7 +25,7 @@ from stepwell.core.inputs import (
     TimerDue,
     Transition,
 )
-from stepwell.core.model import Execution
+from stepwell.core.model import Execution, Message
 from stepwell.core.ports import (
     ANY_ROLE,
     Assignment,
@@ -38,11 +38,15 @@ from stepwell.core.ports import (
     WorkerPort,
 )
 from stepwell.core.state import RunState
-from stepwell.core.states import DueKind
+from stepwell.core.states import DueKind, ExecutionStatus
 from stepwell.executor import assignments
+from stepwell.executor.answers import with_answer
 from stepwell.executor.clock import StoreTime
+from stepwell.executor.conversations import read_newest
+from stepwell.executor.endings import with_last_words
 from stepwell.executor.payloads import PayloadCache
 from stepwell.executor.runs import RunKey, Runs
+from stepwell.executor.shares import LeaseKey, QueueShares
 
 log = structlog.get_logger(__name__)
 
@@ -103,6 +107,7 @@ class Dispatcher:
         runtime: Runtime,
         clock: StoreTime,
         timing: Timing,
+        shares: QueueShares,
     ) -> None:
         self._store = store
         self._runs = runs
@@ -110,6 +115,9 @@ class Dispatcher:
         self._runtime = runtime
         self._clock = clock
         self._timing = timing
+        self._shares = shares
+        self._limited: dict[str, tuple[str, str, LeaseKey]] = {}
+        """By token: what was granted of limited queues and isn't committed yet."""
         self._sessions: list[Session] = []
         self._granted: dict[str, Session] = {}
         self._backlog: dict[tuple[str, str], float] = {}
@@ -177,33 +185,60 @@ class Dispatcher:
             return []
         offered = {e.execution_id: e for e in transition.executions}
         takes: list[TakeLease] = []
+        limited = self._shares.limits(spec.queue)
+        room = self._room(transition) if limited else 1
         for execution_id in transition.offered:
-            session = self._free_for(spec.tenant_id, spec.queue, offered[execution_id])
+            session = None
+            if room:
+                session = self._free_for(spec.tenant_id, spec.queue, offered[execution_id])
             if session is None:
                 self._more_ready = True
                 self._backlog.setdefault(queue, self._runtime.monotonic())
                 continue
-            takes.append(self._take(session, execution_id))
+            take = self._take(session, execution_id)
+            if limited:
+                room -= 1
+                self._take_share(take, spec.tenant_id, spec.queue, spec.run_id)
+            takes.append(take)
         return takes
+
+    def _room(self, transition: Transition) -> int:
+        """Return how many leases its limited queue has room for, those that end with it counted."""
+        spec = transition.run.spec
+        ending = sum(
+            self._shares.has(spec.tenant_id, spec.queue, (spec.run_id, one.execution_id))
+            for one in transition.executions
+            if one.ended_us
+        )
+        return self._shares.room(spec.tenant_id, spec.queue) + ending
+
+    def _take_share(self, take: TakeLease, tenant_id: str, queue: str, run_id: str) -> None:
+        lease = (run_id, take.execution_id)
+        self._limited[take.token] = (tenant_id, queue, lease)
+        self._shares.take(tenant_id, queue, lease)
 
     def committed(self, key: RunKey, state: RunState, transition: Transition) -> None:
         """Hand out what was leased; tell workers of what was revoked."""
         self._payloads.keep(*key, transition)
         for lease in transition.leases:
             session = self._granted.pop(lease.token, None)
-            assignment = assignments.outline(state, lease)
+            self._limited.pop(lease.token, None)
+            assignment = assignments.outline(state, lease, now_us=self._clock.now_us())
             if session is None or session.closed:
                 self._give_back(key, assignment)
                 continue
             session.holds[key[1], lease.execution_id] = lease.token
-            found = self._payloads.at_hand(*key, assignments.keys_of(assignment))
-            if found is not None:
+            found = self._payloads.at_hand(key[0], assignments.places_of(assignment))
+            plain = not assignment.conversation and assignment.answered is None
+            if found is not None and plain:
                 session.port.assign(assignments.fill(assignment, found))
             else:
                 self._runtime.spawn(self._fetch(key, session, assignment), name="hand out")
         for execution in transition.executions:
             if execution.worker_id and execution.ended_us:
                 self._let_go(key, execution)
+            if execution.status is not ExecutionStatus.LEASED:
+                self._give_share(key, execution)
         for revoked in transition.revoked:
             session = self._session_of(key[0], revoked.worker_id)
             if session is not None:
@@ -215,10 +250,20 @@ class Dispatcher:
             session = self._granted.pop(token, None)
             if session is not None:
                 session.credits += 1
+            limited = self._limited.pop(token, None)
+            if limited is not None:
+                self._shares.give(*limited)
+
+    def _give_share(self, key: RunKey, execution: Execution) -> None:
+        if self._shares.give(key[0], execution.queue, (key[1], execution.execution_id)):
+            self._more_ready = True
+            self._wake.set()
 
     async def _fetch(self, key: RunKey, session: Session, assignment: Assignment) -> None:
         try:
-            found = await self._payloads.get(*key, assignments.keys_of(assignment))
+            found = await self._payloads.get(key[0], assignments.places_of(assignment))
+            messages = await self._conversation(key, assignment)
+            assignment = await with_answer(self._store, assignment)
         except StoreError as error:
             log.warning("a lease could not be filled", run_id=key[1], error=error.message)
             # Released at once it would be leased again at once, and the store is in trouble already.
@@ -230,7 +275,14 @@ class Dispatcher:
         if session.closed:
             self._give_back(key, assignment)
         else:
-            session.port.assign(assignments.fill(assignment, found))
+            session.port.assign(assignments.fill(assignment, found, messages))
+
+    async def _conversation(self, key: RunKey, assignment: Assignment) -> Sequence[Message]:
+        """Read what the task's attempts so far have said; most tasks have no conversation."""
+        if not assignment.conversation:
+            return ()
+        task_id = assignment.execution.task_id
+        return await read_newest(self._store, *key, task_id, assignment.conversation)
 
     def _give_back(self, key: RunKey, assignment: Assignment) -> None:
         """Release a lease that its worker never saw; no attempt is spent."""
@@ -331,7 +383,7 @@ class Dispatcher:
 
     async def _claim(self) -> int:
         """Claim once; return how long there is nothing to do, in milliseconds."""
-        groups = self._groups() if self._more_ready else []
+        groups = self._in_shares(self._groups()) if self._more_ready else []
         request = ClaimRequest(
             wants=tuple(want for want, _ in groups), hold_ms=self._timing.hold_ms
         )
@@ -339,8 +391,7 @@ class Dispatcher:
         self._clock.tell(claimed.now_us)
         if self._stopping:
             return 0
-        for due in claimed.due:
-            self._post((due.tenant_id, due.run_id), _due_input(due))
+        self._take_due(claimed.due)
         self._pace_hints(found=bool(claimed.due) or any(claimed.ready))
         more = False
         for (want, sessions), steps in zip(groups, claimed.ready, strict=True):
@@ -348,13 +399,45 @@ class Dispatcher:
             more = more or full
             self._note_backlog(want, full=full)
             for step in steps:
-                self._lease(step, sessions)
+                self._lease(step, sessions, want.queues[0])
         if groups:
             self._more_ready = more
-        if len(claimed.due) >= request.due_limit:
+        if len(claimed.due) >= request.due_limit or (more and self._shares.any):
             return 0
         poll_ms = self._timing.poll_ms
         return poll_ms if claimed.next_due_ms < 0 else min(poll_ms, max(1, claimed.next_due_ms))
+
+    def _take_due(self, due: Sequence[Due]) -> None:
+        """Give timers to their runs; leases that are over after a look at their last words."""
+        over: dict[RunKey, list[Due]] = {}
+        for one in due:
+            key = (one.tenant_id, one.run_id)
+            if one.kind is DueKind.TIMER:
+                self._post(key, TimerDue(name=one.name))
+            else:
+                over.setdefault(key, []).append(one)
+        for key, leases in over.items():
+            self._runtime.spawn(self._expire(key, leases), name="expire")
+
+    async def _expire(self, key: RunKey, leases: Sequence[Due]) -> None:
+        expired = [
+            Expired(
+                execution_id=one.name,
+                token=one.token,
+                timed_out=one.kind is DueKind.ATTEMPT_TIMED_OUT,
+            )
+            for one in leases
+        ]
+        version = max(one.version for one in leases)
+        try:
+            expired = await with_last_words(self._store, *key, expired, version=version)
+        except StoreError as error:
+            # The claim returns them again when its hold is over.
+            log.warning("expired leases are left for now", run_id=key[1], error=error.message)
+            return
+        if not self._stopping:
+            for one in expired:
+                self._post(key, one)
 
     def _pace_hints(self, *, found: bool) -> None:
         if found:
@@ -391,13 +474,25 @@ class Dispatcher:
             groups.append((want, sessions))
         return groups
 
-    def _lease(self, step: ReadyStep, sessions: Sequence[Session]) -> None:
+    def _in_shares(
+        self, groups: list[tuple[Want, list[Session]]]
+    ) -> list[tuple[Want, list[Session]]]:
+        """Return the groups with what limited queues have room for."""
+        if not self._shares.any:
+            return groups
+        asked = self._shares.ask([want for want, _ in groups])
+        return [(want, groups[position][1]) for want, position in asked]
+
+    def _lease(self, step: ReadyStep, sessions: Sequence[Session], queue: str) -> None:
         free = [one for one in sessions if one.credits > 0 and not one.closed]
         if not free:
             self._more_ready = True
             return
         session = max(free, key=lambda one: one.credits)
         take = self._take(session, step.execution_id)
+        # A limited queue is asked for by itself, so that the step is known to be of it.
+        if self._shares.limits(queue):
+            self._take_share(take, step.tenant_id, queue, step.run_id)
         reply = self._runs.post((step.tenant_id, step.run_id), take)
 
         def settle(_: asyncio.Future[Reply]) -> None:
@@ -416,13 +511,3 @@ class Dispatcher:
                 log.warning("something due was left", run_id=key[1], error=error.message)
 
         reply.add_done_callback(note)
-
-
-def _due_input(due: Due) -> Expired | TimerDue:
-    if due.kind is DueKind.TIMER:
-        return TimerDue(name=due.name)
-    return Expired(
-        execution_id=due.name,
-        token=due.token,
-        timed_out=due.kind is DueKind.ATTEMPT_TIMED_OUT,
-    )

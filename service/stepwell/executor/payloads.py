@@ -10,6 +10,8 @@ from stepwell.core.inputs import Transition
 from stepwell.core.model import Payload
 from stepwell.core.ports import INPUT_KEY, Store
 
+Place = tuple[str, str]
+"""A run, and the key of one of its payloads; results that a fork kept are another run's."""
 Key = tuple[str, str, str]
 
 
@@ -30,36 +32,35 @@ class PayloadCache:
         if transition.run.version == 1:
             self._put((tenant_id, run_id, INPUT_KEY), transition.input)
 
-    def at_hand(
-        self, tenant_id: str, run_id: str, keys: Sequence[str]
-    ) -> dict[str, Payload] | None:
-        """Return what is kept under these keys; None: the store must be asked for some of it."""
-        found: dict[str, Payload] = {}
-        for key in keys:
-            whole_key = (tenant_id, run_id, key)
-            if whole_key not in self._kept:
+    def at_hand(self, tenant_id: str, places: Sequence[Place]) -> dict[Place, Payload] | None:
+        """Return what is kept at these places; None: the store must be asked for some of it."""
+        found: dict[Place, Payload] = {}
+        for place in places:
+            key = (tenant_id, *place)
+            if key not in self._kept:
                 return None
-            if (payload := self._kept[whole_key]) is not None:
-                found[key] = payload
+            if (payload := self._kept[key]) is not None:
+                found[place] = payload
         return found
 
-    async def get(self, tenant_id: str, run_id: str, keys: Sequence[str]) -> dict[str, Payload]:
-        """Return what is kept under these keys; a key without bytes is left out."""
-        found: dict[str, Payload] = {}
-        missing: list[str] = []
-        for key in keys:
-            whole_key = (tenant_id, run_id, key)
-            if whole_key not in self._kept:
-                missing.append(key)
-            elif (payload := self._kept[whole_key]) is not None:
-                found[key] = payload
-        for start in range(0, len(missing), limits.PAYLOAD_KEYS_MAX):
-            page = missing[start : start + limits.PAYLOAD_KEYS_MAX]
-            for stored in await self._store.read_payloads(tenant_id, run_id, page):
-                found[stored.key] = stored.payload
-                self._put((tenant_id, run_id, stored.key), stored.payload)
-        if INPUT_KEY in missing and INPUT_KEY not in found:
-            self._put((tenant_id, run_id, INPUT_KEY), None)
+    async def get(self, tenant_id: str, places: Sequence[Place]) -> dict[Place, Payload]:
+        """Return what is kept at these places; one without bytes is left out."""
+        found: dict[Place, Payload] = {}
+        missing: dict[str, list[str]] = {}
+        for place in places:
+            key = (tenant_id, *place)
+            if key not in self._kept:
+                missing.setdefault(place[0], []).append(place[1])
+            elif (payload := self._kept[key]) is not None:
+                found[place] = payload
+        for run_id, keys in missing.items():
+            for start in range(0, len(keys), limits.PAYLOAD_KEYS_MAX):
+                page = keys[start : start + limits.PAYLOAD_KEYS_MAX]
+                for stored in await self._store.read_payloads(tenant_id, run_id, page):
+                    found[run_id, stored.key] = stored.payload
+                    self._put((tenant_id, run_id, stored.key), stored.payload)
+            if INPUT_KEY in keys and (run_id, INPUT_KEY) not in found:
+                self._put((tenant_id, run_id, INPUT_KEY), None)
         return found
 
     def _put(self, key: Key, payload: Payload | None) -> None:

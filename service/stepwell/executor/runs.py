@@ -17,11 +17,25 @@ import structlog
 
 from stepwell.core import limits
 from stepwell.core.errors import AlreadyExists, RunNotFound, StepwellError, StoreUnavailable
-from stepwell.core.inputs import Command, Context, Input, Reply, Start, TakeLease, Transition
+from stepwell.core.inputs import (
+    Command,
+    Context,
+    Delivery,
+    Fork,
+    Input,
+    Reply,
+    ReplyStatus,
+    Start,
+    TakeLease,
+    TimerDue,
+    Transition,
+)
+from stepwell.core.keys import MORE_TIMER, is_more_asked
 from stepwell.core.loop import advance
 from stepwell.core.ports import Runtime, Store
 from stepwell.core.state import RunState
-from stepwell.core.states import Verdict
+from stepwell.core.states import BlockedKind, Verdict
+from stepwell.executor import keys
 from stepwell.executor.clock import StoreTime
 from stepwell.executor.committer import Committer
 
@@ -168,6 +182,11 @@ class Runs:
         hot.reached = max(hot.reached, version)
         return True
 
+    def waiting_for(self) -> Counter[BlockedKind]:
+        """Return how many of the runs that this replica holds wait for what."""
+        states = (hot.state for hot in self._hot.values())
+        return Counter(state.run.blocked_on for state in states if state is not None)
+
     async def quiet(self) -> None:
         """Wait until no turn is under way."""
         await self._quiet.wait()
@@ -220,7 +239,7 @@ class Runs:
                 looked = True
                 continue
             state = hot.state
-            transition = advance(state, inputs, self._context())
+            transition = await keys.decide(self._store, state, inputs, self._context())
             granted: list[TakeLease] = []
             if transition.offered and self._hands is not None:
                 granted = self._hands.grant(transition)
@@ -229,13 +248,20 @@ class Runs:
             if not transition.changes_something:
                 # No commit will say whether another replica has moved the run on: look.
                 if looked or not await self._moved_on(key, hot):
-                    _tell(batch, transition.replies)
+                    self._tell(batch, transition.replies)
                     return
             elif await self._commit(key, hot, transition, granted):
-                _tell(batch, transition.replies)
+                self._tell(batch, transition.replies)
                 return
             looked = True
         raise StoreUnavailable("too many replicas work on this run at once; try again")
+
+    def _tell(self, batch: Sequence[Waiting], replies: Sequence[Reply]) -> None:
+        """Answer, and count outcomes that came too late: they leave no event."""
+        for one, reply in zip(batch, replies, strict=False):
+            if reply.status is ReplyStatus.LEASE_LOST and isinstance(one.input, Delivery):
+                self.stats["stale_outcomes"] += 1
+        _tell(batch, replies)
 
     async def _commit(
         self, key: RunKey, hot: HotRun, transition: Transition, granted: Sequence[TakeLease]
@@ -258,6 +284,8 @@ class Runs:
             self.stats["leases"] += len(transition.leases)
             if self._hands is not None:
                 self._hands.committed(key, state, transition)
+            if is_more_asked(transition.timers):
+                self.post(key, TimerDue(name=MORE_TIMER))
             if state.run.ended and self.on_ended is not None:
                 self.on_ended(*key)
             return True
@@ -291,7 +319,7 @@ class Runs:
         return hot.state is None or hot.state.run.version != version
 
     async def _load(self, key: RunKey, inputs: Sequence[Input]) -> RunState:
-        if isinstance(inputs[0], Start):
+        if isinstance(inputs[0], Start | Fork):
             return RunState.unborn(*key)
         loaded = await self._store.load(*key)
         if loaded is None:
@@ -344,7 +372,7 @@ def _join(batch: list[Waiting], inbox: deque[Waiting]) -> None:
 
 
 def _goes_alone(one: Input) -> bool:
-    return isinstance(one, Command | Start)
+    return isinstance(one, Command | Start | Fork)
 
 
 def _tell(batch: Sequence[Waiting], replies: Sequence[Reply]) -> None:

@@ -69,9 +69,12 @@ def name(chars_max: int, *, required: bool = False, or_star: bool = False) -> Li
     return Limit(Annotated[str, constraint], words, _quoted, hint=_NAME_HINT)
 
 
-def uuid() -> Limit:
+def uuid(*, required: bool = True) -> Limit:
     """Return the limit of an id that the service made."""
-    return Limit(Annotated[str, StringConstraints(pattern=_UUID)], "a UUID in lower case", _quoted)
+    pattern, words = _UUID, "a UUID in lower case"
+    if not required:
+        pattern, words = pattern + "|^$", f"empty, or {words}"
+    return Limit(Annotated[str, StringConstraints(pattern=pattern)], words, _quoted)
 
 
 def chars(chars_max: int, *, required: bool = False) -> Limit:

@@ -33,6 +33,7 @@ _NAME = name(limits.NAME_CHARS_MAX)
 _NAME_REQUIRED = name(limits.NAME_CHARS_MAX, required=True)
 _TASK_ID = name(limits.TASK_ID_CHARS_MAX, required=True)
 _RUN_ID = uuid()
+_ANY_RUN_ID = uuid(required=False)
 _EXECUTION_ID = chars(limits.EXECUTION_ID_CHARS_MAX, required=True)
 _LABELS = mapping(limits.LABELS_MAX, _NAME_REQUIRED, chars(limits.LABEL_VALUE_CHARS_MAX))
 _REQUEST_ID = chars(limits.REQUEST_ID_CHARS_MAX)
@@ -46,6 +47,11 @@ _PROGRESS_INTERVAL = span(limits.PROGRESS_INTERVAL_MS_MIN, limits.PROGRESS_INTER
 _TOKEN = chars(limits.TOKEN_CHARS_MAX, required=True)
 _ITEMS = many(limits.ITEMS_PER_MESSAGE_MAX)
 _AMOUNT = whole(0, limits.AMOUNT_MAX)
+_VERSION = whole(0)
+_GOAL = text(limits.GOAL_BYTES_MAX)
+_MAX_ITERATIONS = whole(1, limits.ITERATIONS_MAX)
+_MAX_PARALLEL = whole(1, limits.PARALLEL_MAX)
+_PRIORITY = whole(-limits.PRIORITY_MAX, limits.PRIORITY_MAX)
 _PLAN = message(limits.PLAN_BYTES_MAX)
 _STAGES = many(
     2,
@@ -80,6 +86,7 @@ _RECORDS: dict[str, dict[str, Limit]] = {
         "cost_micros": _AMOUNT,
         "tasks": _AMOUNT,
         "wall": _SPAN,
+        "iterations": _AMOUNT,
     },
     "RetryPolicy": {
         "max_attempts": whole(1, limits.ATTEMPTS_MAX),
@@ -113,6 +120,7 @@ _RECORDS: dict[str, dict[str, Limit]] = {
         "content": text(limits.RESPONSE_BYTES_MAX),
         "task_id": chars(limits.TASK_ID_CHARS_MAX),
         "execution_id": chars(limits.EXECUTION_ID_CHARS_MAX),
+        "number": whole(0),
     },
 }
 
@@ -120,27 +128,29 @@ _ORCHESTRATOR: dict[str, dict[str, Limit]] = {
     "StartRunRequest": {
         "pipeline_id": _NAME,
         "queue": _NAME,
-        "goal": text(limits.GOAL_BYTES_MAX),
+        "goal": _GOAL,
         "labels": _LABELS,
         "executor_id": _NAME,
-        "max_iterations": whole(1, limits.ITERATIONS_MAX),
-        "max_parallel": whole(1, limits.PARALLEL_MAX),
-        "priority": whole(-limits.PRIORITY_MAX, limits.PRIORITY_MAX),
+        "max_iterations": _MAX_ITERATIONS,
+        "max_parallel": _MAX_PARALLEL,
+        "priority": _PRIORITY,
+        "no_progress_limit": whole(0, limits.ITERATIONS_MAX),
         "step_timeout": _SPAN,
         "start_delay": _SPAN,
         "plan": _PLAN,
         "stages": _STAGES,
         "request_id": _REQUEST_ID,
     },
-    "GetRunRequest": {"run_id": _RUN_ID},
+    "GetRunRequest": {"run_id": _RUN_ID, "version": _VERSION},
     "ListRunsRequest": {
         **_FILTERS,
         **_PAGE,
         "queue": _NAME,
         "executor_id": _NAME,
         "blocked_on": _FILTER,
+        "parent_run_id": _ANY_RUN_ID,
     },
-    "ListTasksRequest": {"run_id": _RUN_ID, **_PAGE},
+    "ListTasksRequest": {"run_id": _RUN_ID, "version": _VERSION, **_PAGE},
     "ListExecutionsRequest": {
         "run_id": _RUN_ID,
         "task_id": name(limits.TASK_ID_CHARS_MAX),
@@ -169,6 +179,48 @@ _ORCHESTRATOR: dict[str, dict[str, Limit]] = {
     "PauseRunRequest": _COMMAND,
     "CancelRunRequest": _COMMAND,
     "DeleteRunRequest": {"run_id": _RUN_ID},
+    "ForkRunRequest": {
+        "run_id": _RUN_ID,
+        "version": _VERSION,
+        "plan": _PLAN,
+        "goal": _GOAL,
+        "max_iterations": _MAX_ITERATIONS,
+        "max_parallel": _MAX_PARALLEL,
+        "priority": _PRIORITY,
+        "labels": _LABELS,
+        "queue": _NAME,
+        "executor_id": _NAME,
+        "request_id": _REQUEST_ID,
+    },
+    "ListPlansRequest": {"run_id": _RUN_ID, **_PAGE},
+    "ListCheckpointsRequest": {"run_id": _RUN_ID, **_PAGE},
+    "ListInputsRequest": {"run_id": _ANY_RUN_ID, **_PAGE},
+    "AnswerInputRequest": {
+        **_COMMAND,
+        "input_id": chars(limits.INPUT_ID_CHARS_MAX, required=True),
+        "answer": given(),
+        "answered_by": _NAME,
+    },
+    "RaiseBudgetRequest": {**_COMMAND, "budget": given()},
+    "ResolveExecutionRequest": {**_COMMAND, "execution_id": _EXECUTION_ID, "finding": given()},
+    "RetryTaskRequest": {**_COMMAND, "task_id": _TASK_ID},
+    "SkipTaskRequest": {**_COMMAND, "task_id": _TASK_ID},
+    "StopRunRequest": _COMMAND,
+    "ReadLogsRequest": {
+        "run_id": _RUN_ID,
+        "execution_id": chars(limits.EXECUTION_ID_CHARS_MAX),
+        "task_id": name(limits.TASK_ID_CHARS_MAX),
+        "cursor": _CURSOR,
+        "kinds": many(10),
+        "progress_interval": _PROGRESS_INTERVAL,
+    },
+    "GetMessagesRequest": {"run_id": _RUN_ID, "task_id": name(limits.TASK_ID_CHARS_MAX), **_PAGE},
+    "PurgeRunsRequest": {
+        "statuses": _FILTER,
+        "older_than": _SPAN,
+        "pipeline_id": _NAME,
+        "max_runs": _PAGE_SIZE,
+    },
 }
 
 _WORKER: dict[str, dict[str, Limit]] = {
@@ -180,7 +232,7 @@ _WORKER: dict[str, dict[str, Limit]] = {
         "roles": many(
             limits.QUEUES_PER_WORKER_MAX, name(limits.NAME_CHARS_MAX, required=True, or_star=True)
         ),
-        "kinds": many(4),
+        "kinds": many(5),
         "stages": _STAGES,
         "held": _ITEMS,
     },
@@ -191,7 +243,9 @@ _WORKER: dict[str, dict[str, Limit]] = {
         "prompt": _PROMPT,
         "response": text(limits.RESPONSE_BYTES_MAX),
         "messages": many(limits.MESSAGES_PER_OUTCOME_MAX),
+        "messages_after": whole(0),
         "result": given(),
+        "progress": data(limits.PROGRESS_BYTES_MAX),
     },
     "Outcome.Planned": {"plan": _PLAN, "reason": _REASON},
     "Outcome.Reflected": {"decision": given(), "plan": _PLAN, "reason": _REASON},
@@ -203,10 +257,19 @@ _WORKER: dict[str, dict[str, Limit]] = {
         "expires": _SPAN,
     },
     "Outcome.Released": {"reason": _REASON},
+    "Outcome.Reconciled": {"finding": given(), "reason": _REASON},
     "Begin": {**_LEASE, "delivery_id": _TOKEN},
     "CompleteRequest": {"outcomes": _ITEMS},
     "HeartbeatRequest": {"heartbeats": _ITEMS},
     "LeaseHeartbeat": {**_LEASE, "progress": data(limits.PROGRESS_BYTES_MAX)},
+    "AppendRequest": {"appended": _ITEMS},
+    "Appended": {
+        **_LEASE,
+        "logs": _ITEMS,
+        "messages": many(limits.MESSAGES_PER_OUTCOME_MAX),
+        "after": whole(0),
+    },
+    "LogLine": {"text": text(limits.RESPONSE_BYTES_MAX), "level": _NAME, "age": _SPAN},
 }
 
 _STORE: dict[str, dict[str, Limit]] = {
@@ -231,6 +294,17 @@ _STORE: dict[str, dict[str, Limit]] = {
     "StoreListPresenceRequest": {"tenant_id": _STORE_TEXT},
     "StoreListLeasesRequest": {"tenant_id": _STORE_TEXT, "worker_id": _STORE_TEXT},
     "StoreFeedRequest": {"tenant_id": _STORE_TEXT, "cursor": _STORE_TEXT, "limit": _STORE_LIMIT},
+    "StoreReadInputsRequest": {
+        **_STORE_RUN,
+        "input_ids": many(limits.STORE_ITEMS_MAX, _STORE_TEXT),
+    },
+    "StoreFindKeyedRequest": {
+        "tenant_id": _STORE_TEXT,
+        "pipeline_id": _STORE_TEXT,
+        "keys": many(limits.STORE_ITEMS_MAX, _STORE_TEXT),
+    },
+    "StoreTrimLogsRequest": {**_STORE_RUN, "execution_id": _STORE_TEXT, "kind": given()},
+    "StorePurgeLogsRequest": {"older": _SPAN, "limit": _STORE_LIMIT},
 }
 
 FIELD_LIMITS: Mapping[str, Limit] = {
@@ -255,6 +329,8 @@ NOT_ENTERED: frozenset[str] = frozenset(
         "StoreAppendLogsRequest.entries",
         "StoreClaimRequest.request",
         "StoreListRunsRequest.query",
+        "StoreListInputsRequest.query",
+        "StoreListEndedRequest.query",
     )
 )
 """Fields whose messages are not walked into, by full name."""

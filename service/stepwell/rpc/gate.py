@@ -35,7 +35,11 @@ log = structlog.get_logger(__name__)
 _METADATA_OVERHEAD_BYTES = 32
 """What HTTP/2 counts for each entry besides its key and value."""
 _GOES_ON_WHILE_DRAINING = frozenset(
-    {"/stepwell.v1.Worker/Complete", "/stepwell.v1.Worker/Heartbeat"}
+    {
+        "/stepwell.v1.Worker/Complete",
+        "/stepwell.v1.Worker/Heartbeat",
+        "/stepwell.v1.Worker/Append",
+    }
 )
 _UNCHECKED = ("grpc.", "stepwell.v1.WorkRequest")
 """How the names of requests begin that are not ours, or that are looked at item by item."""

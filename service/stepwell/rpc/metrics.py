@@ -16,6 +16,8 @@ from prometheus_client.registry import Collector
 
 from stepwell.core.errors import StepwellError
 from stepwell.core.ports import Runtime
+from stepwell.core.states import BlockedKind
+from stepwell.executor import Executor
 from stepwell.rpc.status import code_of
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)
@@ -85,11 +87,13 @@ class RpcMetrics:
         """Count a call that came no further than the gate."""
         self.code(method, code_of(error))
 
-    def observe_executor(
-        self, stats: Callable[[], Mapping[str, int]], workers: Callable[[], int]
-    ) -> None:
+    def observe_executor(self, executor: Executor) -> None:
         """Show the executor's counts, read when the page is."""
-        self.registry.register(_ExecutorCounts(stats, workers))
+        self.registry.register(_ExecutorCounts(executor))
+
+    def observe_sweeper(self, removed: Callable[[], Mapping[str, int]]) -> None:
+        """Show what retention has removed, read when the page is."""
+        self.registry.register(_SweeperCounts(removed))
 
     async def watch_lag(self, runtime: Runtime) -> None:
         """Measure how late the event loop runs what is due, for as long as it runs."""
@@ -100,20 +104,41 @@ class RpcMetrics:
 
 
 class _ExecutorCounts(Collector):
-    def __init__(self, stats: Callable[[], Mapping[str, int]], workers: Callable[[], int]) -> None:
-        self._stats = stats
-        self._workers = workers
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
 
     def collect(self) -> Iterator[Metric]:
         counts = CounterMetricFamily(
             "stepwell_executor", "What the executor has done.", labels=("what",)
         )
-        for name, count in self._stats().items():
+        for name, count in self._executor.stats.items():
             counts.add_metric((name,), count)
         yield counts
         workers = GaugeMetricFamily("stepwell_workers", "Workers connected to this replica.")
-        workers.add_metric((), self._workers())
+        workers.add_metric((), len(self._executor.connected))
         yield workers
+        runs = GaugeMetricFamily(
+            "stepwell_runs",
+            "Unfinished runs that this replica holds, by what they wait for; NONE: at work.",
+            labels=("blocked_on",),
+        )
+        waiting = self._executor.waiting_for()
+        for kind in BlockedKind:
+            runs.add_metric((kind.value,), waiting.get(kind, 0))
+        yield runs
+
+
+class _SweeperCounts(Collector):
+    def __init__(self, removed: Callable[[], Mapping[str, int]]) -> None:
+        self._removed = removed
+
+    def collect(self) -> Iterator[Metric]:
+        counts = CounterMetricFamily(
+            "stepwell_removed", "What retention has removed.", labels=("what",)
+        )
+        for name, count in self._removed().items():
+            counts.add_metric((name,), count)
+        yield counts
 
 
 class MetricsPage:

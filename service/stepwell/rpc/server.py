@@ -25,6 +25,7 @@ from stepwell.config import GrpcSettings, Settings, state_folder
 from stepwell.core import limits
 from stepwell.core.ports import Authenticator, Runtime, Store
 from stepwell.executor import Executor, ExecutorConfig
+from stepwell.retention import Retention, Sweeper
 from stepwell.rpc import orchestrator, scopes, worker
 from stepwell.rpc.auth import open_authenticator
 from stepwell.rpc.gate import Gate, Patience
@@ -157,7 +158,7 @@ class Server:
             store_info=await self.store.describe(),
         )
         self.metrics = RpcMetrics()
-        self.metrics.observe_executor(lambda: executor.stats, lambda: len(executor.connected))
+        self.metrics.observe_executor(executor)
         patience = Patience(settings.watch.stall_ms, self._receive_bytes_max)
         self._gate = Gate(authenticator, runtime, self.metrics, patience)
         self._server = grpc.aio.server(
@@ -174,10 +175,15 @@ class Server:
             self._page = MetricsPage(self.metrics.registry, settings.metrics.port)
             self.metrics_port = self._page.port
         await self._server.start()
+        sweeper = Sweeper(
+            self.store, runtime, Retention(**settings.retention.model_dump()), executor.forget
+        )
+        self.metrics.observe_sweeper(lambda: sweeper.removed)
         if self._executes:
             executor.start()
+            self._tasks.append(runtime.spawn(sweeper.run(), name="sweep"))
         await self._health.look()
-        self._tasks = [
+        self._tasks += [
             runtime.spawn(self._health.watch(), name="health"),
             runtime.spawn(self.metrics.watch_lag(runtime), name="loop lag"),
         ]
@@ -265,7 +271,8 @@ async def serve(settings: Settings, **how: Any) -> None:
 
 
 def _executor_config(settings: Settings) -> ExecutorConfig:
-    return ExecutorConfig(**settings.executor.model_dump())
+    limits_of = tuple((name, queue.max_parallel) for name, queue in settings.queues.items())
+    return ExecutorConfig(**settings.executor.model_dump(), queue_limits=limits_of)
 
 
 def _options(settings: GrpcSettings, receive_bytes_max: int) -> list[tuple[str, Any]]:

@@ -112,10 +112,23 @@ def _details(error: errors.StepwellError, code: grpc.StatusCode) -> Iterator[Mes
                 break
             faults.field_violations.add(field=one.field, description=one.description)
         yield faults
+    if isinstance(error, errors.ForkIncompatible):
+        broken = error_details_pb2.PreconditionFailure()
+        room = _FIELD_BYTES_MAX
+        for one in error.misfits:
+            room -= len(one.kind) + len(one.subject) + len(one.description)
+            if broken.violations and room < 0:
+                break
+            broken.violations.add(type=one.kind, subject=one.subject, description=one.description)
+        yield broken
     if code is grpc.StatusCode.UNAVAILABLE:
         retry = error_details_pb2.RetryInfo()
         retry.retry_delay.FromMilliseconds(RETRY_AFTER_MS)
         yield retry
+
+
+_NOT_FOUND = frozenset({"TASK_NOT_FOUND"})
+"""Reasons of the loop for: what the command names isn't there."""
 
 
 def raise_refused(reply: Reply) -> None:
@@ -123,13 +136,16 @@ def raise_refused(reply: Reply) -> None:
 
     Raises:
         AlreadyExists: the request id was another request's.
-        InvalidArgument: the plan is not sound.
+        NotFound: what it names isn't there.
+        InvalidArgument: the plan is not sound, or a value isn't.
         FailedPrecondition: the run is in no state for it.
     """
     if reply.status in (ReplyStatus.ACCEPTED, ReplyStatus.UNCHANGED):
         return
     if reply.reason == errors.AlreadyExists.reason:
         raise errors.AlreadyExists(reply.message)
+    if reply.reason in _NOT_FOUND:
+        raise errors.NotFound(reply.message, reason=reply.reason)
     if reply.violations:
         first = reply.violations[0]
         found = tuple(errors.Violation(one.field, one.description) for one in reply.violations)

@@ -18,10 +18,11 @@ from google.protobuf.message import Message
 from stepwell.core.errors import ResourceExhausted
 from stepwell.core.limits import STORE_MESSAGE_BYTES_MAX
 from stepwell.core.ports import Runtime, Store
+from stepwell.core.states import LogKind
 from stepwell.rpc.parts import Context, Parts, Service
 from stepwell.wire import fill, to_record
 from stepwell_client.v1 import store_pb2 as pb
-from stepwell_client.v1 import store_pb2_grpc
+from stepwell_client.v1 import store_pb2_grpc, types_pb2
 
 HINTS_MAX = 1_000
 """Runs that a subscriber is told of in one message; beyond that it is told that any may have changed."""
@@ -29,6 +30,7 @@ ANSWER_BYTES_MAX = STORE_MESSAGE_BYTES_MAX - 64 * 1024
 """With room for what surrounds the message."""
 
 SERVICE_NAME = "stepwell.v1.Store"
+_LOG_KINDS = {types_pb2.LogKind.Value(f"LOG_KIND_{kind.name}"): kind for kind in LogKind}
 
 T = TypeVar("T")
 M = TypeVar("M", bound=Message)
@@ -114,6 +116,25 @@ class StoreService(store_pb2_grpc.StoreServicer):
         )
         return pb.StoreDeleteRunResponse(deleted=deleted)
 
+    async def TrimLogs(
+        self, request: pb.StoreTrimLogsRequest, context: Context
+    ) -> pb.StoreTrimLogsResponse:
+        trim = self._store.trim_logs(
+            request.tenant_id,
+            request.run_id,
+            execution_id=request.execution_id,
+            kind=_LOG_KINDS[request.kind],
+        )
+        await self._finish(trim)
+        return pb.StoreTrimLogsResponse()
+
+    async def PurgeLogs(
+        self, request: pb.StorePurgeLogsRequest, context: Context
+    ) -> pb.StorePurgeLogsResponse:
+        older_ms = request.older.ToMilliseconds()
+        purge = self._store.purge_logs(older_ms=older_ms, limit=request.limit)
+        return pb.StorePurgeLogsResponse(removed=await self._finish(purge))
+
     async def Claim(self, request: pb.StoreClaimRequest, context: Context) -> pb.StoreClaimResponse:
         claimed = await self._store.claim(to_record(request.request))
         response = pb.StoreClaimResponse()
@@ -184,6 +205,40 @@ class StoreService(store_pb2_grpc.StoreServicer):
         page = await self._store.list_runs(to_record(request.query))
         response = pb.StoreListRunsResponse()
         fill(page, response.page)
+        return _fitting(response)
+
+    async def ListInputs(
+        self, request: pb.StoreListInputsRequest, context: Context
+    ) -> pb.StoreListInputsResponse:
+        page = await self._store.list_inputs(to_record(request.query))
+        response = pb.StoreListInputsResponse()
+        fill(page, response.page)
+        return _fitting(response)
+
+    async def ReadInputs(
+        self, request: pb.StoreReadInputsRequest, context: Context
+    ) -> pb.StoreReadInputsResponse:
+        found = await self._store.read_inputs(request.tenant_id, request.run_id, request.input_ids)
+        response = pb.StoreReadInputsResponse()
+        for one in found:
+            fill(one, response.inputs.add())
+        return _fitting(response)
+
+    async def FindKeyed(
+        self, request: pb.StoreFindKeyedRequest, context: Context
+    ) -> pb.StoreFindKeyedResponse:
+        found = await self._store.find_keyed(request.tenant_id, request.pipeline_id, request.keys)
+        response = pb.StoreFindKeyedResponse()
+        for result in found:
+            fill(result, response.results.add())
+        return _fitting(response)
+
+    async def ListEnded(
+        self, request: pb.StoreListEndedRequest, context: Context
+    ) -> pb.StoreListEndedResponse:
+        response = pb.StoreListEndedResponse()
+        for ended in await self._store.list_ended(to_record(request.query)):
+            fill(ended, response.runs.add())
         return _fitting(response)
 
     async def ListTasks(

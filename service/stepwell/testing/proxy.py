@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
-from stepwell.core.model import LogEntry, Outcome, Plan, Run
+from stepwell.core.model import InputRequest, LogEntry, Outcome, Plan, Run
 from stepwell.core.ports import (
     Claimed,
     ClaimRequest,
     Commit,
     CommitResult,
+    EndedQuery,
+    EndedRun,
     EventPage,
     ExecutionPage,
     FeedPage,
+    FoundResult,
     Hint,
+    InputPage,
+    InputQuery,
     Loaded,
     LogPage,
     MessagePage,
@@ -28,6 +33,7 @@ from stepwell.core.ports import (
     TaskPage,
     WorkerLease,
 )
+from stepwell.core.states import LogKind
 
 T = TypeVar("T")
 
@@ -58,6 +64,19 @@ class StoreProxy:
     async def delete_run(self, tenant_id: str, run_id: str, *, version: int) -> bool:
         return await self._call(
             "delete_run", lambda: self.inner.delete_run(tenant_id, run_id, version=version)
+        )
+
+    async def trim_logs(
+        self, tenant_id: str, run_id: str, *, execution_id: str, kind: LogKind
+    ) -> None:
+        await self._call(
+            "trim_logs",
+            lambda: self.inner.trim_logs(tenant_id, run_id, execution_id=execution_id, kind=kind),
+        )
+
+    async def purge_logs(self, *, older_ms: int, limit: int) -> int:
+        return await self._call(
+            "purge_logs", lambda: self.inner.purge_logs(older_ms=older_ms, limit=limit)
         )
 
     async def claim(self, request: ClaimRequest) -> Claimed:
@@ -100,6 +119,26 @@ class StoreProxy:
 
     async def list_runs(self, query: RunQuery) -> RunPage:
         return await self._call("list_runs", lambda: self.inner.list_runs(query))
+
+    async def list_inputs(self, query: InputQuery) -> InputPage:
+        return await self._call("list_inputs", lambda: self.inner.list_inputs(query))
+
+    async def read_inputs(
+        self, tenant_id: str, run_id: str, input_ids: Sequence[str]
+    ) -> Sequence[InputRequest]:
+        return await self._call(
+            "read_inputs", lambda: self.inner.read_inputs(tenant_id, run_id, input_ids)
+        )
+
+    async def find_keyed(
+        self, tenant_id: str, pipeline_id: str, keys: Sequence[str]
+    ) -> Sequence[FoundResult]:
+        return await self._call(
+            "find_keyed", lambda: self.inner.find_keyed(tenant_id, pipeline_id, keys)
+        )
+
+    async def list_ended(self, query: EndedQuery) -> Sequence[EndedRun]:
+        return await self._call("list_ended", lambda: self.inner.list_ended(query))
 
     async def list_tasks(
         self, tenant_id: str, run_id: str, *, cursor: str = "", limit: int = 100

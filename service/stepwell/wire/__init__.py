@@ -34,7 +34,6 @@ _EXCEPTIONS: tuple[Pair, ...] = (
         # The worker's three messages that prove a lease call it by one name.
         renamed={"token": "lease_token"},
         message_only={
-            "remaining_budget": "worked out from the run when it is sent",
             "trace_context": "of the replica that sends it, not of the record",
         },
     ),
@@ -57,6 +56,7 @@ _EXCEPTIONS: tuple[Pair, ...] = (
     Pair(inputs.Failed, worker_pb2.Outcome.Failed),
     Pair(inputs.NeedsInput, worker_pb2.Outcome.NeedsInput),
     Pair(inputs.Released, worker_pb2.Outcome.Released),
+    Pair(inputs.Reconciled, worker_pb2.Outcome.Reconciled),
 )
 
 

@@ -162,8 +162,9 @@ def _shaped(pair: Field, kind: Any, messages: Messages) -> Field:
     if origin is tuple:
         return _tuple(pair, get_args(kind)[0], messages)
     if origin is dict:
-        if holder is None or not holder.GetOptions().map_entry or get_args(kind) != (str, str):
-            raise TypeError(f"{field.full_name} is no map of text to text")
+        if holder is None or not holder.GetOptions().map_entry or get_args(kind)[0] is not str:
+            raise TypeError(f"{field.full_name} is no map of text")
+        _check_scalar(holder.fields_by_name["value"], get_args(kind)[1])
         return pair._replace(shape=Shape.MAPPING)
     if field.is_repeated:
         raise TypeError(f"{field.full_name} is repeated, {pair.name} is not")

@@ -19,14 +19,33 @@ class WatchEndReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     WATCH_END_REASON_DRAINING: _ClassVar[WatchEndReason]
     WATCH_END_REASON_SLOW_CONSUMER: _ClassVar[WatchEndReason]
     WATCH_END_REASON_PURGED: _ClassVar[WatchEndReason]
+
+class ForkViolationKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    FORK_VIOLATION_KIND_UNSPECIFIED: _ClassVar[ForkViolationKind]
+    FORK_VIOLATION_KIND_TASK_REMOVED: _ClassVar[ForkViolationKind]
+    FORK_VIOLATION_KIND_TASK_ADDED: _ClassVar[ForkViolationKind]
+    FORK_VIOLATION_KIND_DEFINITION_CHANGED: _ClassVar[ForkViolationKind]
+    FORK_VIOLATION_KIND_DEPENDENCY_CHANGED: _ClassVar[ForkViolationKind]
+    FORK_VIOLATION_KIND_EFFECT_REPEATED: _ClassVar[ForkViolationKind]
+    FORK_VIOLATION_KIND_ROLE_MISSING: _ClassVar[ForkViolationKind]
+    FORK_VIOLATION_KIND_PLAN_MISSING: _ClassVar[ForkViolationKind]
 WATCH_END_REASON_UNSPECIFIED: WatchEndReason
 WATCH_END_REASON_FINISHED: WatchEndReason
 WATCH_END_REASON_DRAINING: WatchEndReason
 WATCH_END_REASON_SLOW_CONSUMER: WatchEndReason
 WATCH_END_REASON_PURGED: WatchEndReason
+FORK_VIOLATION_KIND_UNSPECIFIED: ForkViolationKind
+FORK_VIOLATION_KIND_TASK_REMOVED: ForkViolationKind
+FORK_VIOLATION_KIND_TASK_ADDED: ForkViolationKind
+FORK_VIOLATION_KIND_DEFINITION_CHANGED: ForkViolationKind
+FORK_VIOLATION_KIND_DEPENDENCY_CHANGED: ForkViolationKind
+FORK_VIOLATION_KIND_EFFECT_REPEATED: ForkViolationKind
+FORK_VIOLATION_KIND_ROLE_MISSING: ForkViolationKind
+FORK_VIOLATION_KIND_PLAN_MISSING: ForkViolationKind
 
 class StartRunRequest(_message.Message):
-    __slots__ = ("pipeline_id", "queue", "goal", "input", "labels", "executor_id", "max_iterations", "max_parallel", "priority", "budget", "step_retry", "step_timeout", "start_delay", "plan", "stages", "request_id", "validate_only")
+    __slots__ = ("pipeline_id", "queue", "goal", "input", "labels", "executor_id", "max_iterations", "max_parallel", "priority", "budget", "step_retry", "step_timeout", "start_delay", "plan", "stages", "request_id", "validate_only", "no_progress_limit")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -51,6 +70,7 @@ class StartRunRequest(_message.Message):
     STAGES_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
+    NO_PROGRESS_LIMIT_FIELD_NUMBER: _ClassVar[int]
     pipeline_id: str
     queue: str
     goal: str
@@ -68,7 +88,8 @@ class StartRunRequest(_message.Message):
     stages: _containers.RepeatedScalarFieldContainer[_types_pb2.StepKind]
     request_id: str
     validate_only: bool
-    def __init__(self, pipeline_id: _Optional[str] = ..., queue: _Optional[str] = ..., goal: _Optional[str] = ..., input: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., labels: _Optional[_Mapping[str, str]] = ..., executor_id: _Optional[str] = ..., max_iterations: _Optional[int] = ..., max_parallel: _Optional[int] = ..., priority: _Optional[int] = ..., budget: _Optional[_Union[_types_pb2.Budget, _Mapping]] = ..., step_retry: _Optional[_Union[_types_pb2.RetryPolicy, _Mapping]] = ..., step_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., start_delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., plan: _Optional[_Union[_types_pb2.PlanDraft, _Mapping]] = ..., stages: _Optional[_Iterable[_Union[_types_pb2.StepKind, str]]] = ..., request_id: _Optional[str] = ..., validate_only: bool = ...) -> None: ...
+    no_progress_limit: int
+    def __init__(self, pipeline_id: _Optional[str] = ..., queue: _Optional[str] = ..., goal: _Optional[str] = ..., input: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., labels: _Optional[_Mapping[str, str]] = ..., executor_id: _Optional[str] = ..., max_iterations: _Optional[int] = ..., max_parallel: _Optional[int] = ..., priority: _Optional[int] = ..., budget: _Optional[_Union[_types_pb2.Budget, _Mapping]] = ..., step_retry: _Optional[_Union[_types_pb2.RetryPolicy, _Mapping]] = ..., step_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., start_delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., plan: _Optional[_Union[_types_pb2.PlanDraft, _Mapping]] = ..., stages: _Optional[_Iterable[_Union[_types_pb2.StepKind, str]]] = ..., request_id: _Optional[str] = ..., validate_only: bool = ..., no_progress_limit: _Optional[int] = ...) -> None: ...
 
 class StartRunResponse(_message.Message):
     __slots__ = ("run", "created")
@@ -79,10 +100,12 @@ class StartRunResponse(_message.Message):
     def __init__(self, run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., created: bool = ...) -> None: ...
 
 class GetRunRequest(_message.Message):
-    __slots__ = ("run_id",)
+    __slots__ = ("run_id", "version")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
     run_id: str
-    def __init__(self, run_id: _Optional[str] = ...) -> None: ...
+    version: int
+    def __init__(self, run_id: _Optional[str] = ..., version: _Optional[int] = ...) -> None: ...
 
 class GetRunResponse(_message.Message):
     __slots__ = ("run",)
@@ -91,7 +114,7 @@ class GetRunResponse(_message.Message):
     def __init__(self, run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ...) -> None: ...
 
 class ListRunsRequest(_message.Message):
-    __slots__ = ("statuses", "pipeline_id", "queue", "executor_id", "labels", "blocked_on", "page_size", "page_token")
+    __slots__ = ("statuses", "pipeline_id", "queue", "executor_id", "labels", "blocked_on", "page_size", "page_token", "parent_run_id")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -107,6 +130,7 @@ class ListRunsRequest(_message.Message):
     BLOCKED_ON_FIELD_NUMBER: _ClassVar[int]
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    PARENT_RUN_ID_FIELD_NUMBER: _ClassVar[int]
     statuses: _containers.RepeatedScalarFieldContainer[_types_pb2.RunStatus]
     pipeline_id: str
     queue: str
@@ -115,7 +139,8 @@ class ListRunsRequest(_message.Message):
     blocked_on: _containers.RepeatedScalarFieldContainer[_types_pb2.BlockedKind]
     page_size: int
     page_token: str
-    def __init__(self, statuses: _Optional[_Iterable[_Union[_types_pb2.RunStatus, str]]] = ..., pipeline_id: _Optional[str] = ..., queue: _Optional[str] = ..., executor_id: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., blocked_on: _Optional[_Iterable[_Union[_types_pb2.BlockedKind, str]]] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+    parent_run_id: str
+    def __init__(self, statuses: _Optional[_Iterable[_Union[_types_pb2.RunStatus, str]]] = ..., pipeline_id: _Optional[str] = ..., queue: _Optional[str] = ..., executor_id: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., blocked_on: _Optional[_Iterable[_Union[_types_pb2.BlockedKind, str]]] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., parent_run_id: _Optional[str] = ...) -> None: ...
 
 class ListRunsResponse(_message.Message):
     __slots__ = ("runs", "next_page_token")
@@ -126,16 +151,18 @@ class ListRunsResponse(_message.Message):
     def __init__(self, runs: _Optional[_Iterable[_Union[_types_pb2.Run, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class ListTasksRequest(_message.Message):
-    __slots__ = ("run_id", "page_size", "page_token", "full_specs")
+    __slots__ = ("run_id", "page_size", "page_token", "full_specs", "version")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     FULL_SPECS_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     page_size: int
     page_token: str
     full_specs: bool
-    def __init__(self, run_id: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., full_specs: bool = ...) -> None: ...
+    version: int
+    def __init__(self, run_id: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., full_specs: bool = ..., version: _Optional[int] = ...) -> None: ...
 
 class ListTasksResponse(_message.Message):
     __slots__ = ("tasks", "next_page_token")
@@ -198,20 +225,22 @@ class GetResultsResponse(_message.Message):
     def __init__(self, run_result: _Optional[_Union[Result, _Mapping]] = ..., results: _Optional[_Iterable[_Union[Result, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class Result(_message.Message):
-    __slots__ = ("task_id", "execution_id", "status", "payload", "by_reference", "failure")
+    __slots__ = ("task_id", "execution_id", "status", "payload", "by_reference", "failure", "run_id")
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
     EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
     STATUS_FIELD_NUMBER: _ClassVar[int]
     PAYLOAD_FIELD_NUMBER: _ClassVar[int]
     BY_REFERENCE_FIELD_NUMBER: _ClassVar[int]
     FAILURE_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
     task_id: str
     execution_id: str
     status: _types_pb2.TaskStatus
     payload: _types_pb2.Payload
     by_reference: bool
     failure: _types_pb2.Failure
-    def __init__(self, task_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., status: _Optional[_Union[_types_pb2.TaskStatus, str]] = ..., payload: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., by_reference: bool = ..., failure: _Optional[_Union[_types_pb2.Failure, _Mapping]] = ...) -> None: ...
+    run_id: str
+    def __init__(self, task_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., status: _Optional[_Union[_types_pb2.TaskStatus, str]] = ..., payload: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., by_reference: bool = ..., failure: _Optional[_Union[_types_pb2.Failure, _Mapping]] = ..., run_id: _Optional[str] = ...) -> None: ...
 
 class WaitRunRequest(_message.Message):
     __slots__ = ("run_id", "timeout")
@@ -428,3 +457,380 @@ class GetServerInfoResponse(_message.Message):
     replica_id: str
     server_time: _timestamp_pb2.Timestamp
     def __init__(self, version: _Optional[str] = ..., features: _Optional[_Iterable[str]] = ..., store: _Optional[_Union[_types_pb2.StoreInfo, _Mapping]] = ..., limits: _Optional[_Mapping[str, int]] = ..., subject: _Optional[str] = ..., tenant_id: _Optional[str] = ..., scopes: _Optional[_Iterable[str]] = ..., replica_id: _Optional[str] = ..., server_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class ForkRunRequest(_message.Message):
+    __slots__ = ("run_id", "version", "mode", "plan", "goal", "input", "replan", "max_iterations", "max_parallel", "priority", "budget", "labels", "queue", "executor_id", "request_id", "validate_only")
+    class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    PLAN_FIELD_NUMBER: _ClassVar[int]
+    GOAL_FIELD_NUMBER: _ClassVar[int]
+    INPUT_FIELD_NUMBER: _ClassVar[int]
+    REPLAN_FIELD_NUMBER: _ClassVar[int]
+    MAX_ITERATIONS_FIELD_NUMBER: _ClassVar[int]
+    MAX_PARALLEL_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    BUDGET_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    EXECUTOR_ID_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    version: int
+    mode: _types_pb2.ForkMode
+    plan: _types_pb2.PlanDraft
+    goal: str
+    input: _types_pb2.Payload
+    replan: bool
+    max_iterations: int
+    max_parallel: int
+    priority: int
+    budget: _types_pb2.Budget
+    labels: _containers.ScalarMap[str, str]
+    queue: str
+    executor_id: str
+    request_id: str
+    validate_only: bool
+    def __init__(self, run_id: _Optional[str] = ..., version: _Optional[int] = ..., mode: _Optional[_Union[_types_pb2.ForkMode, str]] = ..., plan: _Optional[_Union[_types_pb2.PlanDraft, _Mapping]] = ..., goal: _Optional[str] = ..., input: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., replan: bool = ..., max_iterations: _Optional[int] = ..., max_parallel: _Optional[int] = ..., priority: _Optional[int] = ..., budget: _Optional[_Union[_types_pb2.Budget, _Mapping]] = ..., labels: _Optional[_Mapping[str, str]] = ..., queue: _Optional[str] = ..., executor_id: _Optional[str] = ..., request_id: _Optional[str] = ..., validate_only: bool = ...) -> None: ...
+
+class ForkViolation(_message.Message):
+    __slots__ = ("kind", "task_id", "field", "description")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    FIELD_FIELD_NUMBER: _ClassVar[int]
+    DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    kind: ForkViolationKind
+    task_id: str
+    field: str
+    description: str
+    def __init__(self, kind: _Optional[_Union[ForkViolationKind, str]] = ..., task_id: _Optional[str] = ..., field: _Optional[str] = ..., description: _Optional[str] = ...) -> None: ...
+
+class ForkRunResponse(_message.Message):
+    __slots__ = ("run", "created", "violations", "kept_task_ids", "rerun_task_ids")
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    CREATED_FIELD_NUMBER: _ClassVar[int]
+    VIOLATIONS_FIELD_NUMBER: _ClassVar[int]
+    KEPT_TASK_IDS_FIELD_NUMBER: _ClassVar[int]
+    RERUN_TASK_IDS_FIELD_NUMBER: _ClassVar[int]
+    run: _types_pb2.Run
+    created: bool
+    violations: _containers.RepeatedCompositeFieldContainer[ForkViolation]
+    kept_task_ids: _containers.RepeatedScalarFieldContainer[str]
+    rerun_task_ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., created: bool = ..., violations: _Optional[_Iterable[_Union[ForkViolation, _Mapping]]] = ..., kept_task_ids: _Optional[_Iterable[str]] = ..., rerun_task_ids: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class ListPlansRequest(_message.Message):
+    __slots__ = ("run_id", "page_size", "page_token", "with_tasks")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    WITH_TASKS_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    page_size: int
+    page_token: str
+    with_tasks: bool
+    def __init__(self, run_id: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., with_tasks: bool = ...) -> None: ...
+
+class ListPlansResponse(_message.Message):
+    __slots__ = ("plans", "next_page_token")
+    PLANS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    plans: _containers.RepeatedCompositeFieldContainer[_types_pb2.Plan]
+    next_page_token: str
+    def __init__(self, plans: _Optional[_Iterable[_Union[_types_pb2.Plan, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class ListCheckpointsRequest(_message.Message):
+    __slots__ = ("run_id", "page_size", "page_token")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    page_size: int
+    page_token: str
+    def __init__(self, run_id: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class ListCheckpointsResponse(_message.Message):
+    __slots__ = ("checkpoints", "next_page_token")
+    CHECKPOINTS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    checkpoints: _containers.RepeatedCompositeFieldContainer[Checkpoint]
+    next_page_token: str
+    def __init__(self, checkpoints: _Optional[_Iterable[_Union[Checkpoint, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class Checkpoint(_message.Message):
+    __slots__ = ("type", "version", "event", "time", "message", "run")
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    EVENT_FIELD_NUMBER: _ClassVar[int]
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    type: _types_pb2.EventType
+    version: int
+    event: int
+    time: _timestamp_pb2.Timestamp
+    message: str
+    run: _types_pb2.Run
+    def __init__(self, type: _Optional[_Union[_types_pb2.EventType, str]] = ..., version: _Optional[int] = ..., event: _Optional[int] = ..., time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., message: _Optional[str] = ..., run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ...) -> None: ...
+
+class ListInputsRequest(_message.Message):
+    __slots__ = ("run_id", "page_size", "page_token")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    page_size: int
+    page_token: str
+    def __init__(self, run_id: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class ListInputsResponse(_message.Message):
+    __slots__ = ("inputs", "next_page_token")
+    INPUTS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    inputs: _containers.RepeatedCompositeFieldContainer[RunInput]
+    next_page_token: str
+    def __init__(self, inputs: _Optional[_Iterable[_Union[RunInput, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class RunInput(_message.Message):
+    __slots__ = ("run_id", "request")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    request: _types_pb2.InputRequest
+    def __init__(self, run_id: _Optional[str] = ..., request: _Optional[_Union[_types_pb2.InputRequest, _Mapping]] = ...) -> None: ...
+
+class AnswerInputRequest(_message.Message):
+    __slots__ = ("run_id", "input_id", "answer", "answered_by", "replan", "reason", "request_id")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    INPUT_ID_FIELD_NUMBER: _ClassVar[int]
+    ANSWER_FIELD_NUMBER: _ClassVar[int]
+    ANSWERED_BY_FIELD_NUMBER: _ClassVar[int]
+    REPLAN_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    input_id: str
+    answer: _types_pb2.Payload
+    answered_by: str
+    replan: bool
+    reason: str
+    request_id: str
+    def __init__(self, run_id: _Optional[str] = ..., input_id: _Optional[str] = ..., answer: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., answered_by: _Optional[str] = ..., replan: bool = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class AnswerInputResponse(_message.Message):
+    __slots__ = ("run", "input", "changed")
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    INPUT_FIELD_NUMBER: _ClassVar[int]
+    CHANGED_FIELD_NUMBER: _ClassVar[int]
+    run: _types_pb2.Run
+    input: _types_pb2.InputRequest
+    changed: bool
+    def __init__(self, run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., input: _Optional[_Union[_types_pb2.InputRequest, _Mapping]] = ..., changed: bool = ...) -> None: ...
+
+class RaiseBudgetRequest(_message.Message):
+    __slots__ = ("run_id", "budget", "resume", "reason", "request_id")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    BUDGET_FIELD_NUMBER: _ClassVar[int]
+    RESUME_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    budget: _types_pb2.Budget
+    resume: bool
+    reason: str
+    request_id: str
+    def __init__(self, run_id: _Optional[str] = ..., budget: _Optional[_Union[_types_pb2.Budget, _Mapping]] = ..., resume: bool = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class RaiseBudgetResponse(_message.Message):
+    __slots__ = ("run", "changed")
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    CHANGED_FIELD_NUMBER: _ClassVar[int]
+    run: _types_pb2.Run
+    changed: bool
+    def __init__(self, run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., changed: bool = ...) -> None: ...
+
+class ResolveExecutionRequest(_message.Message):
+    __slots__ = ("run_id", "execution_id", "finding", "result", "failure", "reason", "request_id")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
+    FINDING_FIELD_NUMBER: _ClassVar[int]
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    execution_id: str
+    finding: _types_pb2.Finding
+    result: _types_pb2.Payload
+    failure: _types_pb2.Failure
+    reason: str
+    request_id: str
+    def __init__(self, run_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., finding: _Optional[_Union[_types_pb2.Finding, str]] = ..., result: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., failure: _Optional[_Union[_types_pb2.Failure, _Mapping]] = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class ResolveExecutionResponse(_message.Message):
+    __slots__ = ("run", "changed")
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    CHANGED_FIELD_NUMBER: _ClassVar[int]
+    run: _types_pb2.Run
+    changed: bool
+    def __init__(self, run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., changed: bool = ...) -> None: ...
+
+class RetryTaskRequest(_message.Message):
+    __slots__ = ("run_id", "task_id", "reason", "request_id")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    task_id: str
+    reason: str
+    request_id: str
+    def __init__(self, run_id: _Optional[str] = ..., task_id: _Optional[str] = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class RetryTaskResponse(_message.Message):
+    __slots__ = ("run", "changed")
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    CHANGED_FIELD_NUMBER: _ClassVar[int]
+    run: _types_pb2.Run
+    changed: bool
+    def __init__(self, run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., changed: bool = ...) -> None: ...
+
+class SkipTaskRequest(_message.Message):
+    __slots__ = ("run_id", "task_id", "skip_dependents", "reason", "request_id")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    SKIP_DEPENDENTS_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    task_id: str
+    skip_dependents: bool
+    reason: str
+    request_id: str
+    def __init__(self, run_id: _Optional[str] = ..., task_id: _Optional[str] = ..., skip_dependents: bool = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class SkipTaskResponse(_message.Message):
+    __slots__ = ("run", "changed")
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    CHANGED_FIELD_NUMBER: _ClassVar[int]
+    run: _types_pb2.Run
+    changed: bool
+    def __init__(self, run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., changed: bool = ...) -> None: ...
+
+class StopRunRequest(_message.Message):
+    __slots__ = ("run_id", "reason", "request_id")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    reason: str
+    request_id: str
+    def __init__(self, run_id: _Optional[str] = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+
+class StopRunResponse(_message.Message):
+    __slots__ = ("run", "changed")
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    CHANGED_FIELD_NUMBER: _ClassVar[int]
+    run: _types_pb2.Run
+    changed: bool
+    def __init__(self, run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., changed: bool = ...) -> None: ...
+
+class ReadLogsRequest(_message.Message):
+    __slots__ = ("run_id", "execution_id", "task_id", "cursor", "follow", "kinds", "progress_interval")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
+    TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    FOLLOW_FIELD_NUMBER: _ClassVar[int]
+    KINDS_FIELD_NUMBER: _ClassVar[int]
+    PROGRESS_INTERVAL_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    execution_id: str
+    task_id: str
+    cursor: str
+    follow: bool
+    kinds: _containers.RepeatedScalarFieldContainer[_types_pb2.LogKind]
+    progress_interval: _duration_pb2.Duration
+    def __init__(self, run_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., task_id: _Optional[str] = ..., cursor: _Optional[str] = ..., follow: bool = ..., kinds: _Optional[_Iterable[_Union[_types_pb2.LogKind, str]]] = ..., progress_interval: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+
+class ReadLogsResponse(_message.Message):
+    __slots__ = ("entries", "progress", "end")
+    ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    PROGRESS_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    entries: LogBatch
+    progress: LogProgress
+    end: LogEnd
+    def __init__(self, entries: _Optional[_Union[LogBatch, _Mapping]] = ..., progress: _Optional[_Union[LogProgress, _Mapping]] = ..., end: _Optional[_Union[LogEnd, _Mapping]] = ...) -> None: ...
+
+class LogBatch(_message.Message):
+    __slots__ = ("entries", "cursor")
+    ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    entries: _containers.RepeatedCompositeFieldContainer[_types_pb2.LogEntry]
+    cursor: str
+    def __init__(self, entries: _Optional[_Iterable[_Union[_types_pb2.LogEntry, _Mapping]]] = ..., cursor: _Optional[str] = ...) -> None: ...
+
+class LogProgress(_message.Message):
+    __slots__ = ("cursor",)
+    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    cursor: str
+    def __init__(self, cursor: _Optional[str] = ...) -> None: ...
+
+class LogEnd(_message.Message):
+    __slots__ = ("reason", "cursor")
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    reason: WatchEndReason
+    cursor: str
+    def __init__(self, reason: _Optional[_Union[WatchEndReason, str]] = ..., cursor: _Optional[str] = ...) -> None: ...
+
+class GetMessagesRequest(_message.Message):
+    __slots__ = ("run_id", "task_id", "page_size", "page_token")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    task_id: str
+    page_size: int
+    page_token: str
+    def __init__(self, run_id: _Optional[str] = ..., task_id: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class GetMessagesResponse(_message.Message):
+    __slots__ = ("messages", "next_page_token")
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    messages: _containers.RepeatedCompositeFieldContainer[_types_pb2.Message]
+    next_page_token: str
+    def __init__(self, messages: _Optional[_Iterable[_Union[_types_pb2.Message, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class PurgeRunsRequest(_message.Message):
+    __slots__ = ("statuses", "older_than", "pipeline_id", "max_runs", "validate_only")
+    STATUSES_FIELD_NUMBER: _ClassVar[int]
+    OLDER_THAN_FIELD_NUMBER: _ClassVar[int]
+    PIPELINE_ID_FIELD_NUMBER: _ClassVar[int]
+    MAX_RUNS_FIELD_NUMBER: _ClassVar[int]
+    VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
+    statuses: _containers.RepeatedScalarFieldContainer[_types_pb2.RunStatus]
+    older_than: _duration_pb2.Duration
+    pipeline_id: str
+    max_runs: int
+    validate_only: bool
+    def __init__(self, statuses: _Optional[_Iterable[_Union[_types_pb2.RunStatus, str]]] = ..., older_than: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., pipeline_id: _Optional[str] = ..., max_runs: _Optional[int] = ..., validate_only: bool = ...) -> None: ...
+
+class PurgeRunsResponse(_message.Message):
+    __slots__ = ("run_ids", "complete")
+    RUN_IDS_FIELD_NUMBER: _ClassVar[int]
+    COMPLETE_FIELD_NUMBER: _ClassVar[int]
+    run_ids: _containers.RepeatedScalarFieldContainer[str]
+    complete: bool
+    def __init__(self, run_ids: _Optional[_Iterable[str]] = ..., complete: bool = ...) -> None: ...

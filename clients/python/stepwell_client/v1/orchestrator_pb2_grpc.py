@@ -108,6 +108,71 @@ class OrchestratorStub(object):
                 request_serializer=stepwell_dot_v1_dot_orchestrator__pb2.DeleteRunRequest.SerializeToString,
                 response_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.DeleteRunResponse.FromString,
                 _registered_method=True)
+        self.ForkRun = channel.unary_unary(
+                '/stepwell.v1.Orchestrator/ForkRun',
+                request_serializer=stepwell_dot_v1_dot_orchestrator__pb2.ForkRunRequest.SerializeToString,
+                response_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.ForkRunResponse.FromString,
+                _registered_method=True)
+        self.ListPlans = channel.unary_unary(
+                '/stepwell.v1.Orchestrator/ListPlans',
+                request_serializer=stepwell_dot_v1_dot_orchestrator__pb2.ListPlansRequest.SerializeToString,
+                response_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.ListPlansResponse.FromString,
+                _registered_method=True)
+        self.ListCheckpoints = channel.unary_unary(
+                '/stepwell.v1.Orchestrator/ListCheckpoints',
+                request_serializer=stepwell_dot_v1_dot_orchestrator__pb2.ListCheckpointsRequest.SerializeToString,
+                response_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.ListCheckpointsResponse.FromString,
+                _registered_method=True)
+        self.ListInputs = channel.unary_unary(
+                '/stepwell.v1.Orchestrator/ListInputs',
+                request_serializer=stepwell_dot_v1_dot_orchestrator__pb2.ListInputsRequest.SerializeToString,
+                response_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.ListInputsResponse.FromString,
+                _registered_method=True)
+        self.AnswerInput = channel.unary_unary(
+                '/stepwell.v1.Orchestrator/AnswerInput',
+                request_serializer=stepwell_dot_v1_dot_orchestrator__pb2.AnswerInputRequest.SerializeToString,
+                response_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.AnswerInputResponse.FromString,
+                _registered_method=True)
+        self.RaiseBudget = channel.unary_unary(
+                '/stepwell.v1.Orchestrator/RaiseBudget',
+                request_serializer=stepwell_dot_v1_dot_orchestrator__pb2.RaiseBudgetRequest.SerializeToString,
+                response_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.RaiseBudgetResponse.FromString,
+                _registered_method=True)
+        self.ResolveExecution = channel.unary_unary(
+                '/stepwell.v1.Orchestrator/ResolveExecution',
+                request_serializer=stepwell_dot_v1_dot_orchestrator__pb2.ResolveExecutionRequest.SerializeToString,
+                response_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.ResolveExecutionResponse.FromString,
+                _registered_method=True)
+        self.RetryTask = channel.unary_unary(
+                '/stepwell.v1.Orchestrator/RetryTask',
+                request_serializer=stepwell_dot_v1_dot_orchestrator__pb2.RetryTaskRequest.SerializeToString,
+                response_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.RetryTaskResponse.FromString,
+                _registered_method=True)
+        self.SkipTask = channel.unary_unary(
+                '/stepwell.v1.Orchestrator/SkipTask',
+                request_serializer=stepwell_dot_v1_dot_orchestrator__pb2.SkipTaskRequest.SerializeToString,
+                response_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.SkipTaskResponse.FromString,
+                _registered_method=True)
+        self.StopRun = channel.unary_unary(
+                '/stepwell.v1.Orchestrator/StopRun',
+                request_serializer=stepwell_dot_v1_dot_orchestrator__pb2.StopRunRequest.SerializeToString,
+                response_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.StopRunResponse.FromString,
+                _registered_method=True)
+        self.ReadLogs = channel.unary_stream(
+                '/stepwell.v1.Orchestrator/ReadLogs',
+                request_serializer=stepwell_dot_v1_dot_orchestrator__pb2.ReadLogsRequest.SerializeToString,
+                response_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.ReadLogsResponse.FromString,
+                _registered_method=True)
+        self.GetMessages = channel.unary_unary(
+                '/stepwell.v1.Orchestrator/GetMessages',
+                request_serializer=stepwell_dot_v1_dot_orchestrator__pb2.GetMessagesRequest.SerializeToString,
+                response_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.GetMessagesResponse.FromString,
+                _registered_method=True)
+        self.PurgeRuns = channel.unary_unary(
+                '/stepwell.v1.Orchestrator/PurgeRuns',
+                request_serializer=stepwell_dot_v1_dot_orchestrator__pb2.PurgeRunsRequest.SerializeToString,
+                response_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.PurgeRunsResponse.FromString,
+                _registered_method=True)
         self.GetServerInfo = channel.unary_unary(
                 '/stepwell.v1.Orchestrator/GetServerInfo',
                 request_serializer=stepwell_dot_v1_dot_orchestrator__pb2.GetServerInfoRequest.SerializeToString,
@@ -138,9 +203,10 @@ class OrchestratorServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def GetRun(self, request, context):
-        """Returns a run as of its last commit, with what it waits for.
+        """Returns a run as of its last commit, with what it waits for; or as of an earlier version.
 
-        Errors: NOT_FOUND (RUN_NOT_FOUND).
+        Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (VERSION_IN_FUTURE: the run has not come to that
+        version), OUT_OF_RANGE (CURSOR_OUT_OF_RANGE: its events are not kept from the first on any more).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -156,9 +222,10 @@ class OrchestratorServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListTasks(self, request, context):
-        """Lists a run's tasks in the order of plan revision, then of their plan.
+        """Lists a run's tasks in the order of plan revision, then of their plan; or as of an earlier version.
 
-        Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (PAGE_TOKEN_INVALID).
+        Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (PAGE_TOKEN_INVALID, VERSION_IN_FUTURE),
+        OUT_OF_RANGE (CURSOR_OUT_OF_RANGE).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -253,9 +320,146 @@ class OrchestratorServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def DeleteRun(self, request, context):
-        """Removes a run that has ended, with all that belongs to it.
+        """Removes a run that has ended, with all that belongs to it. Results that forks of it have kept stay
+        with them.
 
         Errors: NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_NOT_ENDED: cancel it first).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ForkRun(self, request, context):
+        """Starts a run from a version of another one: what was completed there is kept, by reference, and the
+        rest goes on with what is changed here. The other run stays as it is. Answers after the first commit
+        of the fork.
+
+        Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (VERSION_IN_FUTURE; PLAN_INVALID), OUT_OF_RANGE
+        (CURSOR_OUT_OF_RANGE: the version is below what is kept), ALREADY_EXISTS (REQUEST_ID_REUSED),
+        FAILED_PRECONDITION (LAST_ITERATION: `replan` is asked for and no iteration is left). A fork that
+        doesn't fit is no error with `validate_only`, and FAILED_PRECONDITION (FORK_INCOMPATIBLE) without;
+        its violations stand in the message and in google.rpc.PreconditionFailure.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListPlans(self, request, context):
+        """Lists the revisions of a run's plan, oldest first.
+
+        Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (PAGE_TOKEN_INVALID).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListCheckpoints(self, request, context):
+        """Lists a run's named checkpoints, oldest first: where it started, each plan accepted, the end of each
+        iteration, and its end. Each names a version, for GetRun, ListTasks and ForkRun.
+
+        Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (PAGE_TOKEN_INVALID).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListInputs(self, request, context):
+        """Lists input requests, oldest first: those of a run, or the open ones of all runs.
+
+        Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (PAGE_TOKEN_INVALID).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def AnswerInput(self, request, context):
+        """Answers an input request, once. The task that asked goes on with the answer.
+
+        Errors: NOT_FOUND (RUN_NOT_FOUND; INPUT_NOT_FOUND), INVALID_ARGUMENT (ANSWER_INVALID: it breaks the
+        request's schema, or is none of its choices; with the paths of what is wrong), FAILED_PRECONDITION
+        (INPUT_ANSWERED, INPUT_EXPIRED, INPUT_CANCELLED: it is not open any more; LAST_ITERATION: `replan`
+        is asked for and no iteration is left), ALREADY_EXISTS (REQUEST_ID_REUSED).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RaiseBudget(self, request, context):
+        """Allows a run more tokens, cost, tasks, time or iterations.
+
+        Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (BUDGET_LOWERED: a limit is lower than it was),
+        FAILED_PRECONDITION (RUN_ENDED), ALREADY_EXISTS (REQUEST_ID_REUSED).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ResolveExecution(self, request, context):
+        """Says what became of an AT_MOST_ONCE task whose outcome is unknown.
+
+        Errors: NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (OUTCOME_NOT_UNKNOWN: there is no such
+        execution whose outcome is unknown; RUN_ENDED: the run has failed, resume it first), ALREADY_EXISTS
+        (REQUEST_ID_REUSED).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RetryTask(self, request, context):
+        """Runs a FAILED or SKIPPED task again, with a new allowance of attempts, and what was skipped because of
+        it; or a task that waits for a back-off at once.
+
+        Errors: NOT_FOUND (RUN_NOT_FOUND; TASK_NOT_FOUND), FAILED_PRECONDITION (RUN_ENDED: resume it; TASK_STATUS:
+        it is no such task; TASK_BUILT_ON: something was built on its failure already), ALREADY_EXISTS
+        (REQUEST_ID_REUSED).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SkipTask(self, request, context):
+        """Settles a task as SKIPPED, whatever it is doing; what depends on it goes on and is shown that.
+
+        Errors: NOT_FOUND (RUN_NOT_FOUND; TASK_NOT_FOUND), FAILED_PRECONDITION (RUN_ENDED; TASK_STATUS: it is
+        settled), ALREADY_EXISTS (REQUEST_ID_REUSED).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def StopRun(self, request, context):
+        """Ends a run after the iteration in progress, as though it were the last.
+
+        Errors: NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_ENDED), ALREADY_EXISTS
+        (REQUEST_ID_REUSED).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ReadLogs(self, request, context):
+        """Streams what steps of a run write while they work: first what is there, then live where that is asked
+        for. Chunks of an execution that has COMPLETED are left out: its result is there.
+
+        End-of-file without LogEnd means reconnect, with the last cursor.
+
+        Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (CURSOR_INVALID: the cursor is none of this log's).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetMessages(self, request, context):
+        """Lists the messages of a run's conversations, or of one task's, in the order of their commits.
+
+        Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (PAGE_TOKEN_INVALID).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def PurgeRuns(self, request, context):
+        """Removes runs that ended some time ago, as DeleteRun does: at most so many, the oldest ends first.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -335,6 +539,71 @@ def add_OrchestratorServicer_to_server(servicer, server):
                     servicer.DeleteRun,
                     request_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.DeleteRunRequest.FromString,
                     response_serializer=stepwell_dot_v1_dot_orchestrator__pb2.DeleteRunResponse.SerializeToString,
+            ),
+            'ForkRun': grpc.unary_unary_rpc_method_handler(
+                    servicer.ForkRun,
+                    request_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.ForkRunRequest.FromString,
+                    response_serializer=stepwell_dot_v1_dot_orchestrator__pb2.ForkRunResponse.SerializeToString,
+            ),
+            'ListPlans': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListPlans,
+                    request_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.ListPlansRequest.FromString,
+                    response_serializer=stepwell_dot_v1_dot_orchestrator__pb2.ListPlansResponse.SerializeToString,
+            ),
+            'ListCheckpoints': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListCheckpoints,
+                    request_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.ListCheckpointsRequest.FromString,
+                    response_serializer=stepwell_dot_v1_dot_orchestrator__pb2.ListCheckpointsResponse.SerializeToString,
+            ),
+            'ListInputs': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListInputs,
+                    request_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.ListInputsRequest.FromString,
+                    response_serializer=stepwell_dot_v1_dot_orchestrator__pb2.ListInputsResponse.SerializeToString,
+            ),
+            'AnswerInput': grpc.unary_unary_rpc_method_handler(
+                    servicer.AnswerInput,
+                    request_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.AnswerInputRequest.FromString,
+                    response_serializer=stepwell_dot_v1_dot_orchestrator__pb2.AnswerInputResponse.SerializeToString,
+            ),
+            'RaiseBudget': grpc.unary_unary_rpc_method_handler(
+                    servicer.RaiseBudget,
+                    request_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.RaiseBudgetRequest.FromString,
+                    response_serializer=stepwell_dot_v1_dot_orchestrator__pb2.RaiseBudgetResponse.SerializeToString,
+            ),
+            'ResolveExecution': grpc.unary_unary_rpc_method_handler(
+                    servicer.ResolveExecution,
+                    request_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.ResolveExecutionRequest.FromString,
+                    response_serializer=stepwell_dot_v1_dot_orchestrator__pb2.ResolveExecutionResponse.SerializeToString,
+            ),
+            'RetryTask': grpc.unary_unary_rpc_method_handler(
+                    servicer.RetryTask,
+                    request_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.RetryTaskRequest.FromString,
+                    response_serializer=stepwell_dot_v1_dot_orchestrator__pb2.RetryTaskResponse.SerializeToString,
+            ),
+            'SkipTask': grpc.unary_unary_rpc_method_handler(
+                    servicer.SkipTask,
+                    request_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.SkipTaskRequest.FromString,
+                    response_serializer=stepwell_dot_v1_dot_orchestrator__pb2.SkipTaskResponse.SerializeToString,
+            ),
+            'StopRun': grpc.unary_unary_rpc_method_handler(
+                    servicer.StopRun,
+                    request_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.StopRunRequest.FromString,
+                    response_serializer=stepwell_dot_v1_dot_orchestrator__pb2.StopRunResponse.SerializeToString,
+            ),
+            'ReadLogs': grpc.unary_stream_rpc_method_handler(
+                    servicer.ReadLogs,
+                    request_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.ReadLogsRequest.FromString,
+                    response_serializer=stepwell_dot_v1_dot_orchestrator__pb2.ReadLogsResponse.SerializeToString,
+            ),
+            'GetMessages': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetMessages,
+                    request_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.GetMessagesRequest.FromString,
+                    response_serializer=stepwell_dot_v1_dot_orchestrator__pb2.GetMessagesResponse.SerializeToString,
+            ),
+            'PurgeRuns': grpc.unary_unary_rpc_method_handler(
+                    servicer.PurgeRuns,
+                    request_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.PurgeRunsRequest.FromString,
+                    response_serializer=stepwell_dot_v1_dot_orchestrator__pb2.PurgeRunsResponse.SerializeToString,
             ),
             'GetServerInfo': grpc.unary_unary_rpc_method_handler(
                     servicer.GetServerInfo,
@@ -702,6 +971,357 @@ class Orchestrator(object):
             '/stepwell.v1.Orchestrator/DeleteRun',
             stepwell_dot_v1_dot_orchestrator__pb2.DeleteRunRequest.SerializeToString,
             stepwell_dot_v1_dot_orchestrator__pb2.DeleteRunResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ForkRun(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/stepwell.v1.Orchestrator/ForkRun',
+            stepwell_dot_v1_dot_orchestrator__pb2.ForkRunRequest.SerializeToString,
+            stepwell_dot_v1_dot_orchestrator__pb2.ForkRunResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListPlans(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/stepwell.v1.Orchestrator/ListPlans',
+            stepwell_dot_v1_dot_orchestrator__pb2.ListPlansRequest.SerializeToString,
+            stepwell_dot_v1_dot_orchestrator__pb2.ListPlansResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListCheckpoints(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/stepwell.v1.Orchestrator/ListCheckpoints',
+            stepwell_dot_v1_dot_orchestrator__pb2.ListCheckpointsRequest.SerializeToString,
+            stepwell_dot_v1_dot_orchestrator__pb2.ListCheckpointsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListInputs(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/stepwell.v1.Orchestrator/ListInputs',
+            stepwell_dot_v1_dot_orchestrator__pb2.ListInputsRequest.SerializeToString,
+            stepwell_dot_v1_dot_orchestrator__pb2.ListInputsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AnswerInput(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/stepwell.v1.Orchestrator/AnswerInput',
+            stepwell_dot_v1_dot_orchestrator__pb2.AnswerInputRequest.SerializeToString,
+            stepwell_dot_v1_dot_orchestrator__pb2.AnswerInputResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RaiseBudget(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/stepwell.v1.Orchestrator/RaiseBudget',
+            stepwell_dot_v1_dot_orchestrator__pb2.RaiseBudgetRequest.SerializeToString,
+            stepwell_dot_v1_dot_orchestrator__pb2.RaiseBudgetResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ResolveExecution(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/stepwell.v1.Orchestrator/ResolveExecution',
+            stepwell_dot_v1_dot_orchestrator__pb2.ResolveExecutionRequest.SerializeToString,
+            stepwell_dot_v1_dot_orchestrator__pb2.ResolveExecutionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RetryTask(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/stepwell.v1.Orchestrator/RetryTask',
+            stepwell_dot_v1_dot_orchestrator__pb2.RetryTaskRequest.SerializeToString,
+            stepwell_dot_v1_dot_orchestrator__pb2.RetryTaskResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SkipTask(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/stepwell.v1.Orchestrator/SkipTask',
+            stepwell_dot_v1_dot_orchestrator__pb2.SkipTaskRequest.SerializeToString,
+            stepwell_dot_v1_dot_orchestrator__pb2.SkipTaskResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def StopRun(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/stepwell.v1.Orchestrator/StopRun',
+            stepwell_dot_v1_dot_orchestrator__pb2.StopRunRequest.SerializeToString,
+            stepwell_dot_v1_dot_orchestrator__pb2.StopRunResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReadLogs(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/stepwell.v1.Orchestrator/ReadLogs',
+            stepwell_dot_v1_dot_orchestrator__pb2.ReadLogsRequest.SerializeToString,
+            stepwell_dot_v1_dot_orchestrator__pb2.ReadLogsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetMessages(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/stepwell.v1.Orchestrator/GetMessages',
+            stepwell_dot_v1_dot_orchestrator__pb2.GetMessagesRequest.SerializeToString,
+            stepwell_dot_v1_dot_orchestrator__pb2.GetMessagesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PurgeRuns(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/stepwell.v1.Orchestrator/PurgeRuns',
+            stepwell_dot_v1_dot_orchestrator__pb2.PurgeRunsRequest.SerializeToString,
+            stepwell_dot_v1_dot_orchestrator__pb2.PurgeRunsResponse.FromString,
             options,
             channel_credentials,
             insecure,

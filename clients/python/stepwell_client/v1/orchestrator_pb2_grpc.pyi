@@ -49,9 +49,10 @@ class OrchestratorStub:
     id), ALREADY_EXISTS (REQUEST_ID_REUSED: the request_id came before with another request).
     """
     GetRun: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.GetRunRequest, _orchestrator_pb2.GetRunResponse]
-    """Returns a run as of its last commit, with what it waits for.
+    """Returns a run as of its last commit, with what it waits for; or as of an earlier version.
 
-    Errors: NOT_FOUND (RUN_NOT_FOUND).
+    Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (VERSION_IN_FUTURE: the run has not come to that
+    version), OUT_OF_RANGE (CURSOR_OUT_OF_RANGE: its events are not kept from the first on any more).
     """
     ListRuns: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.ListRunsRequest, _orchestrator_pb2.ListRunsResponse]
     """Lists runs, newest first.
@@ -59,9 +60,10 @@ class OrchestratorStub:
     Errors: INVALID_ARGUMENT (PAGE_TOKEN_INVALID: malformed, or made by another query).
     """
     ListTasks: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.ListTasksRequest, _orchestrator_pb2.ListTasksResponse]
-    """Lists a run's tasks in the order of plan revision, then of their plan.
+    """Lists a run's tasks in the order of plan revision, then of their plan; or as of an earlier version.
 
-    Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (PAGE_TOKEN_INVALID).
+    Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (PAGE_TOKEN_INVALID, VERSION_IN_FUTURE),
+    OUT_OF_RANGE (CURSOR_OUT_OF_RANGE).
     """
     ListExecutions: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.ListExecutionsRequest, _orchestrator_pb2.ListExecutionsResponse]
     """Lists a run's executions, every attempt of every step, in the order in which they were offered.
@@ -120,10 +122,94 @@ class OrchestratorStub:
     ALREADY_EXISTS (REQUEST_ID_REUSED).
     """
     DeleteRun: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.DeleteRunRequest, _orchestrator_pb2.DeleteRunResponse]
-    """Removes a run that has ended, with all that belongs to it.
+    """Removes a run that has ended, with all that belongs to it. Results that forks of it have kept stay
+    with them.
 
     Errors: NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_NOT_ENDED: cancel it first).
     """
+    ForkRun: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.ForkRunRequest, _orchestrator_pb2.ForkRunResponse]
+    """Starts a run from a version of another one: what was completed there is kept, by reference, and the
+    rest goes on with what is changed here. The other run stays as it is. Answers after the first commit
+    of the fork.
+
+    Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (VERSION_IN_FUTURE; PLAN_INVALID), OUT_OF_RANGE
+    (CURSOR_OUT_OF_RANGE: the version is below what is kept), ALREADY_EXISTS (REQUEST_ID_REUSED),
+    FAILED_PRECONDITION (LAST_ITERATION: `replan` is asked for and no iteration is left). A fork that
+    doesn't fit is no error with `validate_only`, and FAILED_PRECONDITION (FORK_INCOMPATIBLE) without;
+    its violations stand in the message and in google.rpc.PreconditionFailure.
+    """
+    ListPlans: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.ListPlansRequest, _orchestrator_pb2.ListPlansResponse]
+    """Lists the revisions of a run's plan, oldest first.
+
+    Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (PAGE_TOKEN_INVALID).
+    """
+    ListCheckpoints: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.ListCheckpointsRequest, _orchestrator_pb2.ListCheckpointsResponse]
+    """Lists a run's named checkpoints, oldest first: where it started, each plan accepted, the end of each
+    iteration, and its end. Each names a version, for GetRun, ListTasks and ForkRun.
+
+    Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (PAGE_TOKEN_INVALID).
+    """
+    ListInputs: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.ListInputsRequest, _orchestrator_pb2.ListInputsResponse]
+    """Lists input requests, oldest first: those of a run, or the open ones of all runs.
+
+    Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (PAGE_TOKEN_INVALID).
+    """
+    AnswerInput: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.AnswerInputRequest, _orchestrator_pb2.AnswerInputResponse]
+    """Answers an input request, once. The task that asked goes on with the answer.
+
+    Errors: NOT_FOUND (RUN_NOT_FOUND; INPUT_NOT_FOUND), INVALID_ARGUMENT (ANSWER_INVALID: it breaks the
+    request's schema, or is none of its choices; with the paths of what is wrong), FAILED_PRECONDITION
+    (INPUT_ANSWERED, INPUT_EXPIRED, INPUT_CANCELLED: it is not open any more; LAST_ITERATION: `replan`
+    is asked for and no iteration is left), ALREADY_EXISTS (REQUEST_ID_REUSED).
+    """
+    RaiseBudget: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.RaiseBudgetRequest, _orchestrator_pb2.RaiseBudgetResponse]
+    """Allows a run more tokens, cost, tasks, time or iterations.
+
+    Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (BUDGET_LOWERED: a limit is lower than it was),
+    FAILED_PRECONDITION (RUN_ENDED), ALREADY_EXISTS (REQUEST_ID_REUSED).
+    """
+    ResolveExecution: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.ResolveExecutionRequest, _orchestrator_pb2.ResolveExecutionResponse]
+    """Says what became of an AT_MOST_ONCE task whose outcome is unknown.
+
+    Errors: NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (OUTCOME_NOT_UNKNOWN: there is no such
+    execution whose outcome is unknown; RUN_ENDED: the run has failed, resume it first), ALREADY_EXISTS
+    (REQUEST_ID_REUSED).
+    """
+    RetryTask: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.RetryTaskRequest, _orchestrator_pb2.RetryTaskResponse]
+    """Runs a FAILED or SKIPPED task again, with a new allowance of attempts, and what was skipped because of
+    it; or a task that waits for a back-off at once.
+
+    Errors: NOT_FOUND (RUN_NOT_FOUND; TASK_NOT_FOUND), FAILED_PRECONDITION (RUN_ENDED: resume it; TASK_STATUS:
+    it is no such task; TASK_BUILT_ON: something was built on its failure already), ALREADY_EXISTS
+    (REQUEST_ID_REUSED).
+    """
+    SkipTask: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.SkipTaskRequest, _orchestrator_pb2.SkipTaskResponse]
+    """Settles a task as SKIPPED, whatever it is doing; what depends on it goes on and is shown that.
+
+    Errors: NOT_FOUND (RUN_NOT_FOUND; TASK_NOT_FOUND), FAILED_PRECONDITION (RUN_ENDED; TASK_STATUS: it is
+    settled), ALREADY_EXISTS (REQUEST_ID_REUSED).
+    """
+    StopRun: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.StopRunRequest, _orchestrator_pb2.StopRunResponse]
+    """Ends a run after the iteration in progress, as though it were the last.
+
+    Errors: NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_ENDED), ALREADY_EXISTS
+    (REQUEST_ID_REUSED).
+    """
+    ReadLogs: _grpc.UnaryStreamMultiCallable[_orchestrator_pb2.ReadLogsRequest, _orchestrator_pb2.ReadLogsResponse]
+    """Streams what steps of a run write while they work: first what is there, then live where that is asked
+    for. Chunks of an execution that has COMPLETED are left out: its result is there.
+
+    End-of-file without LogEnd means reconnect, with the last cursor.
+
+    Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (CURSOR_INVALID: the cursor is none of this log's).
+    """
+    GetMessages: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.GetMessagesRequest, _orchestrator_pb2.GetMessagesResponse]
+    """Lists the messages of a run's conversations, or of one task's, in the order of their commits.
+
+    Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (PAGE_TOKEN_INVALID).
+    """
+    PurgeRuns: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.PurgeRunsRequest, _orchestrator_pb2.PurgeRunsResponse]
+    """Removes runs that ended some time ago, as DeleteRun does: at most so many, the oldest ends first."""
     GetServerInfo: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.GetServerInfoRequest, _orchestrator_pb2.GetServerInfoResponse]
     """Says what this server is, what it promises, what its limits are and who calls."""
 
@@ -148,9 +234,10 @@ class OrchestratorAsyncStub(OrchestratorStub):
     id), ALREADY_EXISTS (REQUEST_ID_REUSED: the request_id came before with another request).
     """
     GetRun: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.GetRunRequest, _orchestrator_pb2.GetRunResponse]  # type: ignore[assignment]
-    """Returns a run as of its last commit, with what it waits for.
+    """Returns a run as of its last commit, with what it waits for; or as of an earlier version.
 
-    Errors: NOT_FOUND (RUN_NOT_FOUND).
+    Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (VERSION_IN_FUTURE: the run has not come to that
+    version), OUT_OF_RANGE (CURSOR_OUT_OF_RANGE: its events are not kept from the first on any more).
     """
     ListRuns: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.ListRunsRequest, _orchestrator_pb2.ListRunsResponse]  # type: ignore[assignment]
     """Lists runs, newest first.
@@ -158,9 +245,10 @@ class OrchestratorAsyncStub(OrchestratorStub):
     Errors: INVALID_ARGUMENT (PAGE_TOKEN_INVALID: malformed, or made by another query).
     """
     ListTasks: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.ListTasksRequest, _orchestrator_pb2.ListTasksResponse]  # type: ignore[assignment]
-    """Lists a run's tasks in the order of plan revision, then of their plan.
+    """Lists a run's tasks in the order of plan revision, then of their plan; or as of an earlier version.
 
-    Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (PAGE_TOKEN_INVALID).
+    Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (PAGE_TOKEN_INVALID, VERSION_IN_FUTURE),
+    OUT_OF_RANGE (CURSOR_OUT_OF_RANGE).
     """
     ListExecutions: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.ListExecutionsRequest, _orchestrator_pb2.ListExecutionsResponse]  # type: ignore[assignment]
     """Lists a run's executions, every attempt of every step, in the order in which they were offered.
@@ -219,10 +307,94 @@ class OrchestratorAsyncStub(OrchestratorStub):
     ALREADY_EXISTS (REQUEST_ID_REUSED).
     """
     DeleteRun: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.DeleteRunRequest, _orchestrator_pb2.DeleteRunResponse]  # type: ignore[assignment]
-    """Removes a run that has ended, with all that belongs to it.
+    """Removes a run that has ended, with all that belongs to it. Results that forks of it have kept stay
+    with them.
 
     Errors: NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_NOT_ENDED: cancel it first).
     """
+    ForkRun: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.ForkRunRequest, _orchestrator_pb2.ForkRunResponse]  # type: ignore[assignment]
+    """Starts a run from a version of another one: what was completed there is kept, by reference, and the
+    rest goes on with what is changed here. The other run stays as it is. Answers after the first commit
+    of the fork.
+
+    Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (VERSION_IN_FUTURE; PLAN_INVALID), OUT_OF_RANGE
+    (CURSOR_OUT_OF_RANGE: the version is below what is kept), ALREADY_EXISTS (REQUEST_ID_REUSED),
+    FAILED_PRECONDITION (LAST_ITERATION: `replan` is asked for and no iteration is left). A fork that
+    doesn't fit is no error with `validate_only`, and FAILED_PRECONDITION (FORK_INCOMPATIBLE) without;
+    its violations stand in the message and in google.rpc.PreconditionFailure.
+    """
+    ListPlans: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.ListPlansRequest, _orchestrator_pb2.ListPlansResponse]  # type: ignore[assignment]
+    """Lists the revisions of a run's plan, oldest first.
+
+    Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (PAGE_TOKEN_INVALID).
+    """
+    ListCheckpoints: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.ListCheckpointsRequest, _orchestrator_pb2.ListCheckpointsResponse]  # type: ignore[assignment]
+    """Lists a run's named checkpoints, oldest first: where it started, each plan accepted, the end of each
+    iteration, and its end. Each names a version, for GetRun, ListTasks and ForkRun.
+
+    Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (PAGE_TOKEN_INVALID).
+    """
+    ListInputs: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.ListInputsRequest, _orchestrator_pb2.ListInputsResponse]  # type: ignore[assignment]
+    """Lists input requests, oldest first: those of a run, or the open ones of all runs.
+
+    Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (PAGE_TOKEN_INVALID).
+    """
+    AnswerInput: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.AnswerInputRequest, _orchestrator_pb2.AnswerInputResponse]  # type: ignore[assignment]
+    """Answers an input request, once. The task that asked goes on with the answer.
+
+    Errors: NOT_FOUND (RUN_NOT_FOUND; INPUT_NOT_FOUND), INVALID_ARGUMENT (ANSWER_INVALID: it breaks the
+    request's schema, or is none of its choices; with the paths of what is wrong), FAILED_PRECONDITION
+    (INPUT_ANSWERED, INPUT_EXPIRED, INPUT_CANCELLED: it is not open any more; LAST_ITERATION: `replan`
+    is asked for and no iteration is left), ALREADY_EXISTS (REQUEST_ID_REUSED).
+    """
+    RaiseBudget: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.RaiseBudgetRequest, _orchestrator_pb2.RaiseBudgetResponse]  # type: ignore[assignment]
+    """Allows a run more tokens, cost, tasks, time or iterations.
+
+    Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (BUDGET_LOWERED: a limit is lower than it was),
+    FAILED_PRECONDITION (RUN_ENDED), ALREADY_EXISTS (REQUEST_ID_REUSED).
+    """
+    ResolveExecution: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.ResolveExecutionRequest, _orchestrator_pb2.ResolveExecutionResponse]  # type: ignore[assignment]
+    """Says what became of an AT_MOST_ONCE task whose outcome is unknown.
+
+    Errors: NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (OUTCOME_NOT_UNKNOWN: there is no such
+    execution whose outcome is unknown; RUN_ENDED: the run has failed, resume it first), ALREADY_EXISTS
+    (REQUEST_ID_REUSED).
+    """
+    RetryTask: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.RetryTaskRequest, _orchestrator_pb2.RetryTaskResponse]  # type: ignore[assignment]
+    """Runs a FAILED or SKIPPED task again, with a new allowance of attempts, and what was skipped because of
+    it; or a task that waits for a back-off at once.
+
+    Errors: NOT_FOUND (RUN_NOT_FOUND; TASK_NOT_FOUND), FAILED_PRECONDITION (RUN_ENDED: resume it; TASK_STATUS:
+    it is no such task; TASK_BUILT_ON: something was built on its failure already), ALREADY_EXISTS
+    (REQUEST_ID_REUSED).
+    """
+    SkipTask: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.SkipTaskRequest, _orchestrator_pb2.SkipTaskResponse]  # type: ignore[assignment]
+    """Settles a task as SKIPPED, whatever it is doing; what depends on it goes on and is shown that.
+
+    Errors: NOT_FOUND (RUN_NOT_FOUND; TASK_NOT_FOUND), FAILED_PRECONDITION (RUN_ENDED; TASK_STATUS: it is
+    settled), ALREADY_EXISTS (REQUEST_ID_REUSED).
+    """
+    StopRun: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.StopRunRequest, _orchestrator_pb2.StopRunResponse]  # type: ignore[assignment]
+    """Ends a run after the iteration in progress, as though it were the last.
+
+    Errors: NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_ENDED), ALREADY_EXISTS
+    (REQUEST_ID_REUSED).
+    """
+    ReadLogs: _aio.UnaryStreamMultiCallable[_orchestrator_pb2.ReadLogsRequest, _orchestrator_pb2.ReadLogsResponse]  # type: ignore[assignment]
+    """Streams what steps of a run write while they work: first what is there, then live where that is asked
+    for. Chunks of an execution that has COMPLETED are left out: its result is there.
+
+    End-of-file without LogEnd means reconnect, with the last cursor.
+
+    Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (CURSOR_INVALID: the cursor is none of this log's).
+    """
+    GetMessages: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.GetMessagesRequest, _orchestrator_pb2.GetMessagesResponse]  # type: ignore[assignment]
+    """Lists the messages of a run's conversations, or of one task's, in the order of their commits.
+
+    Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (PAGE_TOKEN_INVALID).
+    """
+    PurgeRuns: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.PurgeRunsRequest, _orchestrator_pb2.PurgeRunsResponse]  # type: ignore[assignment]
+    """Removes runs that ended some time ago, as DeleteRun does: at most so many, the oldest ends first."""
     GetServerInfo: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.GetServerInfoRequest, _orchestrator_pb2.GetServerInfoResponse]  # type: ignore[assignment]
     """Says what this server is, what it promises, what its limits are and who calls."""
 
@@ -256,9 +428,10 @@ class OrchestratorServicer(metaclass=_abc_1.ABCMeta):
         request: _orchestrator_pb2.GetRunRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_orchestrator_pb2.GetRunResponse, _abc.Awaitable[_orchestrator_pb2.GetRunResponse]]:
-        """Returns a run as of its last commit, with what it waits for.
+        """Returns a run as of its last commit, with what it waits for; or as of an earlier version.
 
-        Errors: NOT_FOUND (RUN_NOT_FOUND).
+        Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (VERSION_IN_FUTURE: the run has not come to that
+        version), OUT_OF_RANGE (CURSOR_OUT_OF_RANGE: its events are not kept from the first on any more).
         """
 
     @_abc_1.abstractmethod
@@ -278,9 +451,10 @@ class OrchestratorServicer(metaclass=_abc_1.ABCMeta):
         request: _orchestrator_pb2.ListTasksRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_orchestrator_pb2.ListTasksResponse, _abc.Awaitable[_orchestrator_pb2.ListTasksResponse]]:
-        """Lists a run's tasks in the order of plan revision, then of their plan.
+        """Lists a run's tasks in the order of plan revision, then of their plan; or as of an earlier version.
 
-        Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (PAGE_TOKEN_INVALID).
+        Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (PAGE_TOKEN_INVALID, VERSION_IN_FUTURE),
+        OUT_OF_RANGE (CURSOR_OUT_OF_RANGE).
         """
 
     @_abc_1.abstractmethod
@@ -393,10 +567,172 @@ class OrchestratorServicer(metaclass=_abc_1.ABCMeta):
         request: _orchestrator_pb2.DeleteRunRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_orchestrator_pb2.DeleteRunResponse, _abc.Awaitable[_orchestrator_pb2.DeleteRunResponse]]:
-        """Removes a run that has ended, with all that belongs to it.
+        """Removes a run that has ended, with all that belongs to it. Results that forks of it have kept stay
+        with them.
 
         Errors: NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_NOT_ENDED: cancel it first).
         """
+
+    @_abc_1.abstractmethod
+    def ForkRun(
+        self,
+        request: _orchestrator_pb2.ForkRunRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_orchestrator_pb2.ForkRunResponse, _abc.Awaitable[_orchestrator_pb2.ForkRunResponse]]:
+        """Starts a run from a version of another one: what was completed there is kept, by reference, and the
+        rest goes on with what is changed here. The other run stays as it is. Answers after the first commit
+        of the fork.
+
+        Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (VERSION_IN_FUTURE; PLAN_INVALID), OUT_OF_RANGE
+        (CURSOR_OUT_OF_RANGE: the version is below what is kept), ALREADY_EXISTS (REQUEST_ID_REUSED),
+        FAILED_PRECONDITION (LAST_ITERATION: `replan` is asked for and no iteration is left). A fork that
+        doesn't fit is no error with `validate_only`, and FAILED_PRECONDITION (FORK_INCOMPATIBLE) without;
+        its violations stand in the message and in google.rpc.PreconditionFailure.
+        """
+
+    @_abc_1.abstractmethod
+    def ListPlans(
+        self,
+        request: _orchestrator_pb2.ListPlansRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_orchestrator_pb2.ListPlansResponse, _abc.Awaitable[_orchestrator_pb2.ListPlansResponse]]:
+        """Lists the revisions of a run's plan, oldest first.
+
+        Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (PAGE_TOKEN_INVALID).
+        """
+
+    @_abc_1.abstractmethod
+    def ListCheckpoints(
+        self,
+        request: _orchestrator_pb2.ListCheckpointsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_orchestrator_pb2.ListCheckpointsResponse, _abc.Awaitable[_orchestrator_pb2.ListCheckpointsResponse]]:
+        """Lists a run's named checkpoints, oldest first: where it started, each plan accepted, the end of each
+        iteration, and its end. Each names a version, for GetRun, ListTasks and ForkRun.
+
+        Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (PAGE_TOKEN_INVALID).
+        """
+
+    @_abc_1.abstractmethod
+    def ListInputs(
+        self,
+        request: _orchestrator_pb2.ListInputsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_orchestrator_pb2.ListInputsResponse, _abc.Awaitable[_orchestrator_pb2.ListInputsResponse]]:
+        """Lists input requests, oldest first: those of a run, or the open ones of all runs.
+
+        Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (PAGE_TOKEN_INVALID).
+        """
+
+    @_abc_1.abstractmethod
+    def AnswerInput(
+        self,
+        request: _orchestrator_pb2.AnswerInputRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_orchestrator_pb2.AnswerInputResponse, _abc.Awaitable[_orchestrator_pb2.AnswerInputResponse]]:
+        """Answers an input request, once. The task that asked goes on with the answer.
+
+        Errors: NOT_FOUND (RUN_NOT_FOUND; INPUT_NOT_FOUND), INVALID_ARGUMENT (ANSWER_INVALID: it breaks the
+        request's schema, or is none of its choices; with the paths of what is wrong), FAILED_PRECONDITION
+        (INPUT_ANSWERED, INPUT_EXPIRED, INPUT_CANCELLED: it is not open any more; LAST_ITERATION: `replan`
+        is asked for and no iteration is left), ALREADY_EXISTS (REQUEST_ID_REUSED).
+        """
+
+    @_abc_1.abstractmethod
+    def RaiseBudget(
+        self,
+        request: _orchestrator_pb2.RaiseBudgetRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_orchestrator_pb2.RaiseBudgetResponse, _abc.Awaitable[_orchestrator_pb2.RaiseBudgetResponse]]:
+        """Allows a run more tokens, cost, tasks, time or iterations.
+
+        Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (BUDGET_LOWERED: a limit is lower than it was),
+        FAILED_PRECONDITION (RUN_ENDED), ALREADY_EXISTS (REQUEST_ID_REUSED).
+        """
+
+    @_abc_1.abstractmethod
+    def ResolveExecution(
+        self,
+        request: _orchestrator_pb2.ResolveExecutionRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_orchestrator_pb2.ResolveExecutionResponse, _abc.Awaitable[_orchestrator_pb2.ResolveExecutionResponse]]:
+        """Says what became of an AT_MOST_ONCE task whose outcome is unknown.
+
+        Errors: NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (OUTCOME_NOT_UNKNOWN: there is no such
+        execution whose outcome is unknown; RUN_ENDED: the run has failed, resume it first), ALREADY_EXISTS
+        (REQUEST_ID_REUSED).
+        """
+
+    @_abc_1.abstractmethod
+    def RetryTask(
+        self,
+        request: _orchestrator_pb2.RetryTaskRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_orchestrator_pb2.RetryTaskResponse, _abc.Awaitable[_orchestrator_pb2.RetryTaskResponse]]:
+        """Runs a FAILED or SKIPPED task again, with a new allowance of attempts, and what was skipped because of
+        it; or a task that waits for a back-off at once.
+
+        Errors: NOT_FOUND (RUN_NOT_FOUND; TASK_NOT_FOUND), FAILED_PRECONDITION (RUN_ENDED: resume it; TASK_STATUS:
+        it is no such task; TASK_BUILT_ON: something was built on its failure already), ALREADY_EXISTS
+        (REQUEST_ID_REUSED).
+        """
+
+    @_abc_1.abstractmethod
+    def SkipTask(
+        self,
+        request: _orchestrator_pb2.SkipTaskRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_orchestrator_pb2.SkipTaskResponse, _abc.Awaitable[_orchestrator_pb2.SkipTaskResponse]]:
+        """Settles a task as SKIPPED, whatever it is doing; what depends on it goes on and is shown that.
+
+        Errors: NOT_FOUND (RUN_NOT_FOUND; TASK_NOT_FOUND), FAILED_PRECONDITION (RUN_ENDED; TASK_STATUS: it is
+        settled), ALREADY_EXISTS (REQUEST_ID_REUSED).
+        """
+
+    @_abc_1.abstractmethod
+    def StopRun(
+        self,
+        request: _orchestrator_pb2.StopRunRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_orchestrator_pb2.StopRunResponse, _abc.Awaitable[_orchestrator_pb2.StopRunResponse]]:
+        """Ends a run after the iteration in progress, as though it were the last.
+
+        Errors: NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_ENDED), ALREADY_EXISTS
+        (REQUEST_ID_REUSED).
+        """
+
+    @_abc_1.abstractmethod
+    def ReadLogs(
+        self,
+        request: _orchestrator_pb2.ReadLogsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_orchestrator_pb2.ReadLogsResponse], _abc.AsyncIterator[_orchestrator_pb2.ReadLogsResponse]]:
+        """Streams what steps of a run write while they work: first what is there, then live where that is asked
+        for. Chunks of an execution that has COMPLETED are left out: its result is there.
+
+        End-of-file without LogEnd means reconnect, with the last cursor.
+
+        Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (CURSOR_INVALID: the cursor is none of this log's).
+        """
+
+    @_abc_1.abstractmethod
+    def GetMessages(
+        self,
+        request: _orchestrator_pb2.GetMessagesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_orchestrator_pb2.GetMessagesResponse, _abc.Awaitable[_orchestrator_pb2.GetMessagesResponse]]:
+        """Lists the messages of a run's conversations, or of one task's, in the order of their commits.
+
+        Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (PAGE_TOKEN_INVALID).
+        """
+
+    @_abc_1.abstractmethod
+    def PurgeRuns(
+        self,
+        request: _orchestrator_pb2.PurgeRunsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_orchestrator_pb2.PurgeRunsResponse, _abc.Awaitable[_orchestrator_pb2.PurgeRunsResponse]]:
+        """Removes runs that ended some time ago, as DeleteRun does: at most so many, the oldest ends first."""
 
     @_abc_1.abstractmethod
     def GetServerInfo(

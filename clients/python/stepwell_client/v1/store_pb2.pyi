@@ -35,7 +35,7 @@ DUE_KIND_ATTEMPT_TIMED_OUT: DueKind
 DUE_KIND_TIMER: DueKind
 
 class Commit(_message.Message):
-    __slots__ = ("commit_id", "tenant_id", "run_id", "version", "run", "input", "plan", "tasks", "executions", "outcomes", "leases", "fences", "timers", "inputs", "events", "messages", "request")
+    __slots__ = ("commit_id", "tenant_id", "run_id", "version", "run", "input", "plan", "tasks", "executions", "outcomes", "leases", "fences", "timers", "inputs", "events", "messages", "request", "keyed")
     COMMIT_ID_FIELD_NUMBER: _ClassVar[int]
     TENANT_ID_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
@@ -53,6 +53,7 @@ class Commit(_message.Message):
     EVENTS_FIELD_NUMBER: _ClassVar[int]
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
     REQUEST_FIELD_NUMBER: _ClassVar[int]
+    KEYED_FIELD_NUMBER: _ClassVar[int]
     commit_id: str
     tenant_id: str
     run_id: str
@@ -70,7 +71,18 @@ class Commit(_message.Message):
     events: _containers.RepeatedCompositeFieldContainer[_types_pb2.Event]
     messages: _containers.RepeatedCompositeFieldContainer[_types_pb2.Message]
     request: RequestRecord
-    def __init__(self, commit_id: _Optional[str] = ..., tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., version: _Optional[int] = ..., run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., input: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., plan: _Optional[_Union[_types_pb2.Plan, _Mapping]] = ..., tasks: _Optional[_Iterable[_Union[_types_pb2.Task, _Mapping]]] = ..., executions: _Optional[_Iterable[_Union[_types_pb2.Execution, _Mapping]]] = ..., outcomes: _Optional[_Iterable[_Union[StoredOutcome, _Mapping]]] = ..., leases: _Optional[_Iterable[_Union[Lease, _Mapping]]] = ..., fences: _Optional[_Iterable[_Union[Fence, _Mapping]]] = ..., timers: _Optional[_Iterable[_Union[Timer, _Mapping]]] = ..., inputs: _Optional[_Iterable[_Union[_types_pb2.InputRequest, _Mapping]]] = ..., events: _Optional[_Iterable[_Union[_types_pb2.Event, _Mapping]]] = ..., messages: _Optional[_Iterable[_Union[_types_pb2.Message, _Mapping]]] = ..., request: _Optional[_Union[RequestRecord, _Mapping]] = ...) -> None: ...
+    keyed: _containers.RepeatedCompositeFieldContainer[KeyedResult]
+    def __init__(self, commit_id: _Optional[str] = ..., tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., version: _Optional[int] = ..., run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., input: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., plan: _Optional[_Union[_types_pb2.Plan, _Mapping]] = ..., tasks: _Optional[_Iterable[_Union[_types_pb2.Task, _Mapping]]] = ..., executions: _Optional[_Iterable[_Union[_types_pb2.Execution, _Mapping]]] = ..., outcomes: _Optional[_Iterable[_Union[StoredOutcome, _Mapping]]] = ..., leases: _Optional[_Iterable[_Union[Lease, _Mapping]]] = ..., fences: _Optional[_Iterable[_Union[Fence, _Mapping]]] = ..., timers: _Optional[_Iterable[_Union[Timer, _Mapping]]] = ..., inputs: _Optional[_Iterable[_Union[_types_pb2.InputRequest, _Mapping]]] = ..., events: _Optional[_Iterable[_Union[_types_pb2.Event, _Mapping]]] = ..., messages: _Optional[_Iterable[_Union[_types_pb2.Message, _Mapping]]] = ..., request: _Optional[_Union[RequestRecord, _Mapping]] = ..., keyed: _Optional[_Iterable[_Union[KeyedResult, _Mapping]]] = ...) -> None: ...
+
+class KeyedResult(_message.Message):
+    __slots__ = ("pipeline_id", "key", "execution_id")
+    PIPELINE_ID_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
+    pipeline_id: str
+    key: str
+    execution_id: str
+    def __init__(self, pipeline_id: _Optional[str] = ..., key: _Optional[str] = ..., execution_id: _Optional[str] = ...) -> None: ...
 
 class StoredOutcome(_message.Message):
     __slots__ = ("execution_id", "result", "prompt", "response")
@@ -313,7 +325,7 @@ class LogPage(_message.Message):
     def __init__(self, entries: _Optional[_Iterable[_Union[_types_pb2.LogEntry, _Mapping]]] = ..., cursor: _Optional[str] = ...) -> None: ...
 
 class RunQuery(_message.Message):
-    __slots__ = ("tenant_id", "statuses", "pipeline_id", "queue", "executor_id", "labels", "blocked_on", "cursor", "limit")
+    __slots__ = ("tenant_id", "statuses", "pipeline_id", "queue", "executor_id", "labels", "blocked_on", "cursor", "limit", "parent_run_id")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -330,6 +342,7 @@ class RunQuery(_message.Message):
     BLOCKED_ON_FIELD_NUMBER: _ClassVar[int]
     CURSOR_FIELD_NUMBER: _ClassVar[int]
     LIMIT_FIELD_NUMBER: _ClassVar[int]
+    PARENT_RUN_ID_FIELD_NUMBER: _ClassVar[int]
     tenant_id: str
     statuses: _containers.RepeatedScalarFieldContainer[_types_pb2.RunStatus]
     pipeline_id: str
@@ -339,7 +352,74 @@ class RunQuery(_message.Message):
     blocked_on: _containers.RepeatedScalarFieldContainer[_types_pb2.BlockedKind]
     cursor: str
     limit: int
-    def __init__(self, tenant_id: _Optional[str] = ..., statuses: _Optional[_Iterable[_Union[_types_pb2.RunStatus, str]]] = ..., pipeline_id: _Optional[str] = ..., queue: _Optional[str] = ..., executor_id: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., blocked_on: _Optional[_Iterable[_Union[_types_pb2.BlockedKind, str]]] = ..., cursor: _Optional[str] = ..., limit: _Optional[int] = ...) -> None: ...
+    parent_run_id: str
+    def __init__(self, tenant_id: _Optional[str] = ..., statuses: _Optional[_Iterable[_Union[_types_pb2.RunStatus, str]]] = ..., pipeline_id: _Optional[str] = ..., queue: _Optional[str] = ..., executor_id: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., blocked_on: _Optional[_Iterable[_Union[_types_pb2.BlockedKind, str]]] = ..., cursor: _Optional[str] = ..., limit: _Optional[int] = ..., parent_run_id: _Optional[str] = ...) -> None: ...
+
+class InputQuery(_message.Message):
+    __slots__ = ("tenant_id", "run_id", "cursor", "limit")
+    TENANT_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    tenant_id: str
+    run_id: str
+    cursor: str
+    limit: int
+    def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., cursor: _Optional[str] = ..., limit: _Optional[int] = ...) -> None: ...
+
+class FoundInput(_message.Message):
+    __slots__ = ("run_id", "request")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    request: _types_pb2.InputRequest
+    def __init__(self, run_id: _Optional[str] = ..., request: _Optional[_Union[_types_pb2.InputRequest, _Mapping]] = ...) -> None: ...
+
+class InputPage(_message.Message):
+    __slots__ = ("inputs", "cursor")
+    INPUTS_FIELD_NUMBER: _ClassVar[int]
+    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    inputs: _containers.RepeatedCompositeFieldContainer[FoundInput]
+    cursor: str
+    def __init__(self, inputs: _Optional[_Iterable[_Union[FoundInput, _Mapping]]] = ..., cursor: _Optional[str] = ...) -> None: ...
+
+class FoundResult(_message.Message):
+    __slots__ = ("key", "run_id", "execution_id")
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
+    key: str
+    run_id: str
+    execution_id: str
+    def __init__(self, key: _Optional[str] = ..., run_id: _Optional[str] = ..., execution_id: _Optional[str] = ...) -> None: ...
+
+class EndedQuery(_message.Message):
+    __slots__ = ("tenant_id", "statuses", "older", "pipeline_id", "limit")
+    TENANT_ID_FIELD_NUMBER: _ClassVar[int]
+    STATUSES_FIELD_NUMBER: _ClassVar[int]
+    OLDER_FIELD_NUMBER: _ClassVar[int]
+    PIPELINE_ID_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    tenant_id: str
+    statuses: _containers.RepeatedScalarFieldContainer[_types_pb2.RunStatus]
+    older: _duration_pb2.Duration
+    pipeline_id: str
+    limit: int
+    def __init__(self, tenant_id: _Optional[str] = ..., statuses: _Optional[_Iterable[_Union[_types_pb2.RunStatus, str]]] = ..., older: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., pipeline_id: _Optional[str] = ..., limit: _Optional[int] = ...) -> None: ...
+
+class EndedRun(_message.Message):
+    __slots__ = ("tenant_id", "run_id", "version", "status", "ended_time")
+    TENANT_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    ENDED_TIME_FIELD_NUMBER: _ClassVar[int]
+    tenant_id: str
+    run_id: str
+    version: int
+    status: _types_pb2.RunStatus
+    ended_time: _timestamp_pb2.Timestamp
+    def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., version: _Optional[int] = ..., status: _Optional[_Union[_types_pb2.RunStatus, str]] = ..., ended_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class RunPage(_message.Message):
     __slots__ = ("runs", "cursor")
@@ -368,7 +448,14 @@ class FeedPage(_message.Message):
     def __init__(self, entries: _Optional[_Iterable[_Union[FeedEntry, _Mapping]]] = ..., cursor: _Optional[str] = ...) -> None: ...
 
 class Presence(_message.Message):
-    __slots__ = ("tenant_id", "worker_id", "instance_id", "replica_id", "queues", "roles", "kinds", "credits")
+    __slots__ = ("tenant_id", "worker_id", "instance_id", "replica_id", "queues", "roles", "kinds", "credits", "holds")
+    class HoldsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
     TENANT_ID_FIELD_NUMBER: _ClassVar[int]
     WORKER_ID_FIELD_NUMBER: _ClassVar[int]
     INSTANCE_ID_FIELD_NUMBER: _ClassVar[int]
@@ -377,6 +464,7 @@ class Presence(_message.Message):
     ROLES_FIELD_NUMBER: _ClassVar[int]
     KINDS_FIELD_NUMBER: _ClassVar[int]
     CREDITS_FIELD_NUMBER: _ClassVar[int]
+    HOLDS_FIELD_NUMBER: _ClassVar[int]
     tenant_id: str
     worker_id: str
     instance_id: str
@@ -385,7 +473,8 @@ class Presence(_message.Message):
     roles: _containers.RepeatedScalarFieldContainer[str]
     kinds: _containers.RepeatedScalarFieldContainer[_types_pb2.StepKind]
     credits: int
-    def __init__(self, tenant_id: _Optional[str] = ..., worker_id: _Optional[str] = ..., instance_id: _Optional[str] = ..., replica_id: _Optional[str] = ..., queues: _Optional[_Iterable[str]] = ..., roles: _Optional[_Iterable[str]] = ..., kinds: _Optional[_Iterable[_Union[_types_pb2.StepKind, str]]] = ..., credits: _Optional[int] = ...) -> None: ...
+    holds: _containers.ScalarMap[str, int]
+    def __init__(self, tenant_id: _Optional[str] = ..., worker_id: _Optional[str] = ..., instance_id: _Optional[str] = ..., replica_id: _Optional[str] = ..., queues: _Optional[_Iterable[str]] = ..., roles: _Optional[_Iterable[str]] = ..., kinds: _Optional[_Iterable[_Union[_types_pb2.StepKind, str]]] = ..., credits: _Optional[int] = ..., holds: _Optional[_Mapping[str, int]] = ...) -> None: ...
 
 class WorkerLease(_message.Message):
     __slots__ = ("run_id", "execution_id", "token", "instance_id")
@@ -734,3 +823,89 @@ class StoreDescribeResponse(_message.Message):
     INFO_FIELD_NUMBER: _ClassVar[int]
     info: _types_pb2.StoreInfo
     def __init__(self, info: _Optional[_Union[_types_pb2.StoreInfo, _Mapping]] = ...) -> None: ...
+
+class StoreListInputsRequest(_message.Message):
+    __slots__ = ("query",)
+    QUERY_FIELD_NUMBER: _ClassVar[int]
+    query: InputQuery
+    def __init__(self, query: _Optional[_Union[InputQuery, _Mapping]] = ...) -> None: ...
+
+class StoreListInputsResponse(_message.Message):
+    __slots__ = ("page",)
+    PAGE_FIELD_NUMBER: _ClassVar[int]
+    page: InputPage
+    def __init__(self, page: _Optional[_Union[InputPage, _Mapping]] = ...) -> None: ...
+
+class StoreReadInputsRequest(_message.Message):
+    __slots__ = ("tenant_id", "run_id", "input_ids")
+    TENANT_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    INPUT_IDS_FIELD_NUMBER: _ClassVar[int]
+    tenant_id: str
+    run_id: str
+    input_ids: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., input_ids: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class StoreReadInputsResponse(_message.Message):
+    __slots__ = ("inputs",)
+    INPUTS_FIELD_NUMBER: _ClassVar[int]
+    inputs: _containers.RepeatedCompositeFieldContainer[_types_pb2.InputRequest]
+    def __init__(self, inputs: _Optional[_Iterable[_Union[_types_pb2.InputRequest, _Mapping]]] = ...) -> None: ...
+
+class StoreFindKeyedRequest(_message.Message):
+    __slots__ = ("tenant_id", "pipeline_id", "keys")
+    TENANT_ID_FIELD_NUMBER: _ClassVar[int]
+    PIPELINE_ID_FIELD_NUMBER: _ClassVar[int]
+    KEYS_FIELD_NUMBER: _ClassVar[int]
+    tenant_id: str
+    pipeline_id: str
+    keys: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, tenant_id: _Optional[str] = ..., pipeline_id: _Optional[str] = ..., keys: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class StoreFindKeyedResponse(_message.Message):
+    __slots__ = ("results",)
+    RESULTS_FIELD_NUMBER: _ClassVar[int]
+    results: _containers.RepeatedCompositeFieldContainer[FoundResult]
+    def __init__(self, results: _Optional[_Iterable[_Union[FoundResult, _Mapping]]] = ...) -> None: ...
+
+class StoreListEndedRequest(_message.Message):
+    __slots__ = ("query",)
+    QUERY_FIELD_NUMBER: _ClassVar[int]
+    query: EndedQuery
+    def __init__(self, query: _Optional[_Union[EndedQuery, _Mapping]] = ...) -> None: ...
+
+class StoreListEndedResponse(_message.Message):
+    __slots__ = ("runs",)
+    RUNS_FIELD_NUMBER: _ClassVar[int]
+    runs: _containers.RepeatedCompositeFieldContainer[EndedRun]
+    def __init__(self, runs: _Optional[_Iterable[_Union[EndedRun, _Mapping]]] = ...) -> None: ...
+
+class StoreTrimLogsRequest(_message.Message):
+    __slots__ = ("tenant_id", "run_id", "execution_id", "kind")
+    TENANT_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    tenant_id: str
+    run_id: str
+    execution_id: str
+    kind: _types_pb2.LogKind
+    def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., kind: _Optional[_Union[_types_pb2.LogKind, str]] = ...) -> None: ...
+
+class StoreTrimLogsResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class StorePurgeLogsRequest(_message.Message):
+    __slots__ = ("older", "limit")
+    OLDER_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    older: _duration_pb2.Duration
+    limit: int
+    def __init__(self, older: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., limit: _Optional[int] = ...) -> None: ...
+
+class StorePurgeLogsResponse(_message.Message):
+    __slots__ = ("removed",)
+    REMOVED_FIELD_NUMBER: _ClassVar[int]
+    removed: int
+    def __init__(self, removed: _Optional[int] = ...) -> None: ...

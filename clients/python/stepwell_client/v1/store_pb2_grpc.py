@@ -108,6 +108,36 @@ class StoreStub(object):
                 request_serializer=stepwell_dot_v1_dot_store__pb2.StoreListRunsRequest.SerializeToString,
                 response_deserializer=stepwell_dot_v1_dot_store__pb2.StoreListRunsResponse.FromString,
                 _registered_method=True)
+        self.ListInputs = channel.unary_unary(
+                '/stepwell.v1.Store/ListInputs',
+                request_serializer=stepwell_dot_v1_dot_store__pb2.StoreListInputsRequest.SerializeToString,
+                response_deserializer=stepwell_dot_v1_dot_store__pb2.StoreListInputsResponse.FromString,
+                _registered_method=True)
+        self.ReadInputs = channel.unary_unary(
+                '/stepwell.v1.Store/ReadInputs',
+                request_serializer=stepwell_dot_v1_dot_store__pb2.StoreReadInputsRequest.SerializeToString,
+                response_deserializer=stepwell_dot_v1_dot_store__pb2.StoreReadInputsResponse.FromString,
+                _registered_method=True)
+        self.FindKeyed = channel.unary_unary(
+                '/stepwell.v1.Store/FindKeyed',
+                request_serializer=stepwell_dot_v1_dot_store__pb2.StoreFindKeyedRequest.SerializeToString,
+                response_deserializer=stepwell_dot_v1_dot_store__pb2.StoreFindKeyedResponse.FromString,
+                _registered_method=True)
+        self.ListEnded = channel.unary_unary(
+                '/stepwell.v1.Store/ListEnded',
+                request_serializer=stepwell_dot_v1_dot_store__pb2.StoreListEndedRequest.SerializeToString,
+                response_deserializer=stepwell_dot_v1_dot_store__pb2.StoreListEndedResponse.FromString,
+                _registered_method=True)
+        self.TrimLogs = channel.unary_unary(
+                '/stepwell.v1.Store/TrimLogs',
+                request_serializer=stepwell_dot_v1_dot_store__pb2.StoreTrimLogsRequest.SerializeToString,
+                response_deserializer=stepwell_dot_v1_dot_store__pb2.StoreTrimLogsResponse.FromString,
+                _registered_method=True)
+        self.PurgeLogs = channel.unary_unary(
+                '/stepwell.v1.Store/PurgeLogs',
+                request_serializer=stepwell_dot_v1_dot_store__pb2.StorePurgeLogsRequest.SerializeToString,
+                response_deserializer=stepwell_dot_v1_dot_store__pb2.StorePurgeLogsResponse.FromString,
+                _registered_method=True)
         self.ListTasks = channel.unary_unary(
                 '/stepwell.v1.Store/ListTasks',
                 request_serializer=stepwell_dot_v1_dot_store__pb2.StoreListTasksRequest.SerializeToString,
@@ -261,6 +291,48 @@ class StoreServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListInputs(self, request, context):
+        """Returns input requests, oldest first: those of a run, or the open ones of all a tenant's runs.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ReadInputs(self, request, context):
+        """Returns input requests by their ids, whatever their status.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def FindKeyed(self, request, context):
+        """Returns which executions completed tasks with these idempotency keys.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListEnded(self, request, context):
+        """Returns ended runs, those that ended first before the others.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def TrimLogs(self, request, context):
+        """Removes the log entries of one kind that an execution wrote.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def PurgeLogs(self, request, context):
+        """Removes log entries of any run that are older, oldest first.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListTasks(self, request, context):
         """Returns a run's tasks in the order of revision, then of their plan.
         """
@@ -394,6 +466,36 @@ def add_StoreServicer_to_server(servicer, server):
                     servicer.ListRuns,
                     request_deserializer=stepwell_dot_v1_dot_store__pb2.StoreListRunsRequest.FromString,
                     response_serializer=stepwell_dot_v1_dot_store__pb2.StoreListRunsResponse.SerializeToString,
+            ),
+            'ListInputs': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListInputs,
+                    request_deserializer=stepwell_dot_v1_dot_store__pb2.StoreListInputsRequest.FromString,
+                    response_serializer=stepwell_dot_v1_dot_store__pb2.StoreListInputsResponse.SerializeToString,
+            ),
+            'ReadInputs': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReadInputs,
+                    request_deserializer=stepwell_dot_v1_dot_store__pb2.StoreReadInputsRequest.FromString,
+                    response_serializer=stepwell_dot_v1_dot_store__pb2.StoreReadInputsResponse.SerializeToString,
+            ),
+            'FindKeyed': grpc.unary_unary_rpc_method_handler(
+                    servicer.FindKeyed,
+                    request_deserializer=stepwell_dot_v1_dot_store__pb2.StoreFindKeyedRequest.FromString,
+                    response_serializer=stepwell_dot_v1_dot_store__pb2.StoreFindKeyedResponse.SerializeToString,
+            ),
+            'ListEnded': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListEnded,
+                    request_deserializer=stepwell_dot_v1_dot_store__pb2.StoreListEndedRequest.FromString,
+                    response_serializer=stepwell_dot_v1_dot_store__pb2.StoreListEndedResponse.SerializeToString,
+            ),
+            'TrimLogs': grpc.unary_unary_rpc_method_handler(
+                    servicer.TrimLogs,
+                    request_deserializer=stepwell_dot_v1_dot_store__pb2.StoreTrimLogsRequest.FromString,
+                    response_serializer=stepwell_dot_v1_dot_store__pb2.StoreTrimLogsResponse.SerializeToString,
+            ),
+            'PurgeLogs': grpc.unary_unary_rpc_method_handler(
+                    servicer.PurgeLogs,
+                    request_deserializer=stepwell_dot_v1_dot_store__pb2.StorePurgeLogsRequest.FromString,
+                    response_serializer=stepwell_dot_v1_dot_store__pb2.StorePurgeLogsResponse.SerializeToString,
             ),
             'ListTasks': grpc.unary_unary_rpc_method_handler(
                     servicer.ListTasks,
@@ -801,6 +903,168 @@ class Store(object):
             '/stepwell.v1.Store/ListRuns',
             stepwell_dot_v1_dot_store__pb2.StoreListRunsRequest.SerializeToString,
             stepwell_dot_v1_dot_store__pb2.StoreListRunsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListInputs(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/stepwell.v1.Store/ListInputs',
+            stepwell_dot_v1_dot_store__pb2.StoreListInputsRequest.SerializeToString,
+            stepwell_dot_v1_dot_store__pb2.StoreListInputsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReadInputs(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/stepwell.v1.Store/ReadInputs',
+            stepwell_dot_v1_dot_store__pb2.StoreReadInputsRequest.SerializeToString,
+            stepwell_dot_v1_dot_store__pb2.StoreReadInputsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def FindKeyed(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/stepwell.v1.Store/FindKeyed',
+            stepwell_dot_v1_dot_store__pb2.StoreFindKeyedRequest.SerializeToString,
+            stepwell_dot_v1_dot_store__pb2.StoreFindKeyedResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListEnded(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/stepwell.v1.Store/ListEnded',
+            stepwell_dot_v1_dot_store__pb2.StoreListEndedRequest.SerializeToString,
+            stepwell_dot_v1_dot_store__pb2.StoreListEndedResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def TrimLogs(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/stepwell.v1.Store/TrimLogs',
+            stepwell_dot_v1_dot_store__pb2.StoreTrimLogsRequest.SerializeToString,
+            stepwell_dot_v1_dot_store__pb2.StoreTrimLogsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PurgeLogs(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/stepwell.v1.Store/PurgeLogs',
+            stepwell_dot_v1_dot_store__pb2.StorePurgeLogsRequest.SerializeToString,
+            stepwell_dot_v1_dot_store__pb2.StorePurgeLogsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -78,6 +78,18 @@ class StoreStub:
     """Returns events, whole commits at a time."""
     ListRuns: _grpc.UnaryUnaryMultiCallable[_store_pb2.StoreListRunsRequest, _store_pb2.StoreListRunsResponse]
     """Returns runs, newest first."""
+    ListInputs: _grpc.UnaryUnaryMultiCallable[_store_pb2.StoreListInputsRequest, _store_pb2.StoreListInputsResponse]
+    """Returns input requests, oldest first: those of a run, or the open ones of all a tenant's runs."""
+    ReadInputs: _grpc.UnaryUnaryMultiCallable[_store_pb2.StoreReadInputsRequest, _store_pb2.StoreReadInputsResponse]
+    """Returns input requests by their ids, whatever their status."""
+    FindKeyed: _grpc.UnaryUnaryMultiCallable[_store_pb2.StoreFindKeyedRequest, _store_pb2.StoreFindKeyedResponse]
+    """Returns which executions completed tasks with these idempotency keys."""
+    ListEnded: _grpc.UnaryUnaryMultiCallable[_store_pb2.StoreListEndedRequest, _store_pb2.StoreListEndedResponse]
+    """Returns ended runs, those that ended first before the others."""
+    TrimLogs: _grpc.UnaryUnaryMultiCallable[_store_pb2.StoreTrimLogsRequest, _store_pb2.StoreTrimLogsResponse]
+    """Removes the log entries of one kind that an execution wrote."""
+    PurgeLogs: _grpc.UnaryUnaryMultiCallable[_store_pb2.StorePurgeLogsRequest, _store_pb2.StorePurgeLogsResponse]
+    """Removes log entries of any run that are older, oldest first."""
     ListTasks: _grpc.UnaryUnaryMultiCallable[_store_pb2.StoreListTasksRequest, _store_pb2.StoreListTasksResponse]
     """Returns a run's tasks in the order of revision, then of their plan."""
     ListExecutions: _grpc.UnaryUnaryMultiCallable[_store_pb2.StoreListExecutionsRequest, _store_pb2.StoreListExecutionsResponse]
@@ -146,6 +158,18 @@ class StoreAsyncStub(StoreStub):
     """Returns events, whole commits at a time."""
     ListRuns: _aio.UnaryUnaryMultiCallable[_store_pb2.StoreListRunsRequest, _store_pb2.StoreListRunsResponse]  # type: ignore[assignment]
     """Returns runs, newest first."""
+    ListInputs: _aio.UnaryUnaryMultiCallable[_store_pb2.StoreListInputsRequest, _store_pb2.StoreListInputsResponse]  # type: ignore[assignment]
+    """Returns input requests, oldest first: those of a run, or the open ones of all a tenant's runs."""
+    ReadInputs: _aio.UnaryUnaryMultiCallable[_store_pb2.StoreReadInputsRequest, _store_pb2.StoreReadInputsResponse]  # type: ignore[assignment]
+    """Returns input requests by their ids, whatever their status."""
+    FindKeyed: _aio.UnaryUnaryMultiCallable[_store_pb2.StoreFindKeyedRequest, _store_pb2.StoreFindKeyedResponse]  # type: ignore[assignment]
+    """Returns which executions completed tasks with these idempotency keys."""
+    ListEnded: _aio.UnaryUnaryMultiCallable[_store_pb2.StoreListEndedRequest, _store_pb2.StoreListEndedResponse]  # type: ignore[assignment]
+    """Returns ended runs, those that ended first before the others."""
+    TrimLogs: _aio.UnaryUnaryMultiCallable[_store_pb2.StoreTrimLogsRequest, _store_pb2.StoreTrimLogsResponse]  # type: ignore[assignment]
+    """Removes the log entries of one kind that an execution wrote."""
+    PurgeLogs: _aio.UnaryUnaryMultiCallable[_store_pb2.StorePurgeLogsRequest, _store_pb2.StorePurgeLogsResponse]  # type: ignore[assignment]
+    """Removes log entries of any run that are older, oldest first."""
     ListTasks: _aio.UnaryUnaryMultiCallable[_store_pb2.StoreListTasksRequest, _store_pb2.StoreListTasksResponse]  # type: ignore[assignment]
     """Returns a run's tasks in the order of revision, then of their plan."""
     ListExecutions: _aio.UnaryUnaryMultiCallable[_store_pb2.StoreListExecutionsRequest, _store_pb2.StoreListExecutionsResponse]  # type: ignore[assignment]
@@ -289,6 +313,54 @@ class StoreServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_store_pb2.StoreListRunsResponse, _abc.Awaitable[_store_pb2.StoreListRunsResponse]]:
         """Returns runs, newest first."""
+
+    @_abc_1.abstractmethod
+    def ListInputs(
+        self,
+        request: _store_pb2.StoreListInputsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_store_pb2.StoreListInputsResponse, _abc.Awaitable[_store_pb2.StoreListInputsResponse]]:
+        """Returns input requests, oldest first: those of a run, or the open ones of all a tenant's runs."""
+
+    @_abc_1.abstractmethod
+    def ReadInputs(
+        self,
+        request: _store_pb2.StoreReadInputsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_store_pb2.StoreReadInputsResponse, _abc.Awaitable[_store_pb2.StoreReadInputsResponse]]:
+        """Returns input requests by their ids, whatever their status."""
+
+    @_abc_1.abstractmethod
+    def FindKeyed(
+        self,
+        request: _store_pb2.StoreFindKeyedRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_store_pb2.StoreFindKeyedResponse, _abc.Awaitable[_store_pb2.StoreFindKeyedResponse]]:
+        """Returns which executions completed tasks with these idempotency keys."""
+
+    @_abc_1.abstractmethod
+    def ListEnded(
+        self,
+        request: _store_pb2.StoreListEndedRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_store_pb2.StoreListEndedResponse, _abc.Awaitable[_store_pb2.StoreListEndedResponse]]:
+        """Returns ended runs, those that ended first before the others."""
+
+    @_abc_1.abstractmethod
+    def TrimLogs(
+        self,
+        request: _store_pb2.StoreTrimLogsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_store_pb2.StoreTrimLogsResponse, _abc.Awaitable[_store_pb2.StoreTrimLogsResponse]]:
+        """Removes the log entries of one kind that an execution wrote."""
+
+    @_abc_1.abstractmethod
+    def PurgeLogs(
+        self,
+        request: _store_pb2.StorePurgeLogsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_store_pb2.StorePurgeLogsResponse, _abc.Awaitable[_store_pb2.StorePurgeLogsResponse]]:
+        """Removes log entries of any run that are older, oldest first."""
 
     @_abc_1.abstractmethod
     def ListTasks(

@@ -38,6 +38,7 @@ class StepKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     STEP_KIND_TASK: _ClassVar[StepKind]
     STEP_KIND_REFLECT: _ClassVar[StepKind]
     STEP_KIND_SYNTHESIZE: _ClassVar[StepKind]
+    STEP_KIND_RECONCILE: _ClassVar[StepKind]
 
 class TaskStatus(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -109,6 +110,26 @@ class Decision(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     DECISION_CONTINUE: _ClassVar[Decision]
     DECISION_REPLAN: _ClassVar[Decision]
 
+class Finding(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    FINDING_UNSPECIFIED: _ClassVar[Finding]
+    FINDING_DONE: _ClassVar[Finding]
+    FINDING_NOT_DONE: _ClassVar[Finding]
+    FINDING_UNDECIDED: _ClassVar[Finding]
+
+class ForkMode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    FORK_MODE_UNSPECIFIED: _ClassVar[ForkMode]
+    FORK_MODE_STRICT: _ClassVar[ForkMode]
+    FORK_MODE_PATCH: _ClassVar[ForkMode]
+
+class LogKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    LOG_KIND_UNSPECIFIED: _ClassVar[LogKind]
+    LOG_KIND_LINE: _ClassVar[LogKind]
+    LOG_KIND_CHUNK: _ClassVar[LogKind]
+    LOG_KIND_CUT: _ClassVar[LogKind]
+
 class PlanTrigger(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     PLAN_TRIGGER_UNSPECIFIED: _ClassVar[PlanTrigger]
@@ -145,6 +166,7 @@ class FinishReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     FINISH_REASON_NONE: _ClassVar[FinishReason]
     FINISH_REASON_FINISHED: _ClassVar[FinishReason]
     FINISH_REASON_MAX_ITERATIONS: _ClassVar[FinishReason]
+    FINISH_REASON_STOPPED: _ClassVar[FinishReason]
 
 class Durability(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -183,6 +205,14 @@ class EventType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     EVENT_TYPE_RUN_FAILED: _ClassVar[EventType]
     EVENT_TYPE_RUN_CANCELLED: _ClassVar[EventType]
     EVENT_TYPE_RUN_BLOCKED: _ClassVar[EventType]
+    EVENT_TYPE_RUN_FORKED: _ClassVar[EventType]
+    EVENT_TYPE_OUTCOME_RESOLVED: _ClassVar[EventType]
+    EVENT_TYPE_MESSAGES_APPENDED: _ClassVar[EventType]
+    EVENT_TYPE_TASK_DEDUPLICATED: _ClassVar[EventType]
+    EVENT_TYPE_TASK_SKIPPED: _ClassVar[EventType]
+    EVENT_TYPE_TASK_RETRY_REQUESTED: _ClassVar[EventType]
+    EVENT_TYPE_REPLAN_REQUESTED: _ClassVar[EventType]
+    EVENT_TYPE_STOP_REQUESTED: _ClassVar[EventType]
 RUN_STATUS_UNSPECIFIED: RunStatus
 RUN_STATUS_QUEUED: RunStatus
 RUN_STATUS_RUNNING: RunStatus
@@ -202,6 +232,7 @@ STEP_KIND_PLAN: StepKind
 STEP_KIND_TASK: StepKind
 STEP_KIND_REFLECT: StepKind
 STEP_KIND_SYNTHESIZE: StepKind
+STEP_KIND_RECONCILE: StepKind
 TASK_STATUS_UNSPECIFIED: TaskStatus
 TASK_STATUS_PENDING: TaskStatus
 TASK_STATUS_READY: TaskStatus
@@ -248,6 +279,17 @@ DECISION_UNSPECIFIED: Decision
 DECISION_FINISH: Decision
 DECISION_CONTINUE: Decision
 DECISION_REPLAN: Decision
+FINDING_UNSPECIFIED: Finding
+FINDING_DONE: Finding
+FINDING_NOT_DONE: Finding
+FINDING_UNDECIDED: Finding
+FORK_MODE_UNSPECIFIED: ForkMode
+FORK_MODE_STRICT: ForkMode
+FORK_MODE_PATCH: ForkMode
+LOG_KIND_UNSPECIFIED: LogKind
+LOG_KIND_LINE: LogKind
+LOG_KIND_CHUNK: LogKind
+LOG_KIND_CUT: LogKind
 PLAN_TRIGGER_UNSPECIFIED: PlanTrigger
 PLAN_TRIGGER_PLANNED: PlanTrigger
 PLAN_TRIGGER_CONTINUED: PlanTrigger
@@ -273,6 +315,7 @@ FINISH_REASON_UNSPECIFIED: FinishReason
 FINISH_REASON_NONE: FinishReason
 FINISH_REASON_FINISHED: FinishReason
 FINISH_REASON_MAX_ITERATIONS: FinishReason
+FINISH_REASON_STOPPED: FinishReason
 DURABILITY_UNSPECIFIED: Durability
 DURABILITY_VOLATILE: Durability
 DURABILITY_PROCESS: Durability
@@ -305,6 +348,14 @@ EVENT_TYPE_RUN_SUCCEEDED: EventType
 EVENT_TYPE_RUN_FAILED: EventType
 EVENT_TYPE_RUN_CANCELLED: EventType
 EVENT_TYPE_RUN_BLOCKED: EventType
+EVENT_TYPE_RUN_FORKED: EventType
+EVENT_TYPE_OUTCOME_RESOLVED: EventType
+EVENT_TYPE_MESSAGES_APPENDED: EventType
+EVENT_TYPE_TASK_DEDUPLICATED: EventType
+EVENT_TYPE_TASK_SKIPPED: EventType
+EVENT_TYPE_TASK_RETRY_REQUESTED: EventType
+EVENT_TYPE_REPLAN_REQUESTED: EventType
+EVENT_TYPE_STOP_REQUESTED: EventType
 
 class Payload(_message.Message):
     __slots__ = ("data", "media_type")
@@ -347,18 +398,20 @@ class Usage(_message.Message):
     def __init__(self, input_tokens: _Optional[int] = ..., output_tokens: _Optional[int] = ..., cost_micros: _Optional[int] = ...) -> None: ...
 
 class Budget(_message.Message):
-    __slots__ = ("input_tokens", "output_tokens", "cost_micros", "tasks", "wall")
+    __slots__ = ("input_tokens", "output_tokens", "cost_micros", "tasks", "wall", "iterations")
     INPUT_TOKENS_FIELD_NUMBER: _ClassVar[int]
     OUTPUT_TOKENS_FIELD_NUMBER: _ClassVar[int]
     COST_MICROS_FIELD_NUMBER: _ClassVar[int]
     TASKS_FIELD_NUMBER: _ClassVar[int]
     WALL_FIELD_NUMBER: _ClassVar[int]
+    ITERATIONS_FIELD_NUMBER: _ClassVar[int]
     input_tokens: int
     output_tokens: int
     cost_micros: int
     tasks: int
     wall: _duration_pb2.Duration
-    def __init__(self, input_tokens: _Optional[int] = ..., output_tokens: _Optional[int] = ..., cost_micros: _Optional[int] = ..., tasks: _Optional[int] = ..., wall: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    iterations: int
+    def __init__(self, input_tokens: _Optional[int] = ..., output_tokens: _Optional[int] = ..., cost_micros: _Optional[int] = ..., tasks: _Optional[int] = ..., wall: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., iterations: _Optional[int] = ...) -> None: ...
 
 class RetryPolicy(_message.Message):
     __slots__ = ("max_attempts", "initial_backoff", "backoff_multiplier", "max_backoff", "jitter", "non_retryable_kinds")
@@ -384,8 +437,20 @@ class Session(_message.Message):
     session_id: str
     def __init__(self, backend: _Optional[str] = ..., session_id: _Optional[str] = ...) -> None: ...
 
+class Previous(_message.Message):
+    __slots__ = ("execution_id", "session", "progress", "failure")
+    EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
+    SESSION_FIELD_NUMBER: _ClassVar[int]
+    PROGRESS_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
+    execution_id: str
+    session: Session
+    progress: Payload
+    failure: Failure
+    def __init__(self, execution_id: _Optional[str] = ..., session: _Optional[_Union[Session, _Mapping]] = ..., progress: _Optional[_Union[Payload, _Mapping]] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ...) -> None: ...
+
 class TaskSpec(_message.Message):
-    __slots__ = ("task_id", "type", "title", "prompt", "role", "depends_on", "input", "retry", "attempt_timeout", "heartbeat_timeout", "total_timeout", "on_failure", "effect", "idempotency_key")
+    __slots__ = ("task_id", "type", "title", "prompt", "role", "depends_on", "input", "retry", "attempt_timeout", "heartbeat_timeout", "total_timeout", "on_failure", "effect", "idempotency_key", "reconcile")
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
     TYPE_FIELD_NUMBER: _ClassVar[int]
     TITLE_FIELD_NUMBER: _ClassVar[int]
@@ -400,6 +465,7 @@ class TaskSpec(_message.Message):
     ON_FAILURE_FIELD_NUMBER: _ClassVar[int]
     EFFECT_FIELD_NUMBER: _ClassVar[int]
     IDEMPOTENCY_KEY_FIELD_NUMBER: _ClassVar[int]
+    RECONCILE_FIELD_NUMBER: _ClassVar[int]
     task_id: str
     type: str
     title: str
@@ -414,7 +480,8 @@ class TaskSpec(_message.Message):
     on_failure: OnFailure
     effect: Effect
     idempotency_key: str
-    def __init__(self, task_id: _Optional[str] = ..., type: _Optional[str] = ..., title: _Optional[str] = ..., prompt: _Optional[str] = ..., role: _Optional[str] = ..., depends_on: _Optional[_Iterable[str]] = ..., input: _Optional[_Union[Payload, _Mapping]] = ..., retry: _Optional[_Union[RetryPolicy, _Mapping]] = ..., attempt_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., heartbeat_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., total_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., on_failure: _Optional[_Union[OnFailure, str]] = ..., effect: _Optional[_Union[Effect, str]] = ..., idempotency_key: _Optional[str] = ...) -> None: ...
+    reconcile: bool
+    def __init__(self, task_id: _Optional[str] = ..., type: _Optional[str] = ..., title: _Optional[str] = ..., prompt: _Optional[str] = ..., role: _Optional[str] = ..., depends_on: _Optional[_Iterable[str]] = ..., input: _Optional[_Union[Payload, _Mapping]] = ..., retry: _Optional[_Union[RetryPolicy, _Mapping]] = ..., attempt_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., heartbeat_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., total_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., on_failure: _Optional[_Union[OnFailure, str]] = ..., effect: _Optional[_Union[Effect, str]] = ..., idempotency_key: _Optional[str] = ..., reconcile: bool = ...) -> None: ...
 
 class PlanDraft(_message.Message):
     __slots__ = ("tasks",)
@@ -423,7 +490,7 @@ class PlanDraft(_message.Message):
     def __init__(self, tasks: _Optional[_Iterable[_Union[TaskSpec, _Mapping]]] = ...) -> None: ...
 
 class Plan(_message.Message):
-    __slots__ = ("revision", "parent_revision", "trigger", "reason", "fingerprint", "iteration", "tasks", "created_time")
+    __slots__ = ("revision", "parent_revision", "trigger", "reason", "fingerprint", "iteration", "tasks", "created_time", "carried")
     REVISION_FIELD_NUMBER: _ClassVar[int]
     PARENT_REVISION_FIELD_NUMBER: _ClassVar[int]
     TRIGGER_FIELD_NUMBER: _ClassVar[int]
@@ -432,6 +499,7 @@ class Plan(_message.Message):
     ITERATION_FIELD_NUMBER: _ClassVar[int]
     TASKS_FIELD_NUMBER: _ClassVar[int]
     CREATED_TIME_FIELD_NUMBER: _ClassVar[int]
+    CARRIED_FIELD_NUMBER: _ClassVar[int]
     revision: int
     parent_revision: int
     trigger: PlanTrigger
@@ -440,10 +508,11 @@ class Plan(_message.Message):
     iteration: int
     tasks: _containers.RepeatedCompositeFieldContainer[TaskSpec]
     created_time: _timestamp_pb2.Timestamp
-    def __init__(self, revision: _Optional[int] = ..., parent_revision: _Optional[int] = ..., trigger: _Optional[_Union[PlanTrigger, str]] = ..., reason: _Optional[str] = ..., fingerprint: _Optional[str] = ..., iteration: _Optional[int] = ..., tasks: _Optional[_Iterable[_Union[TaskSpec, _Mapping]]] = ..., created_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    carried: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, revision: _Optional[int] = ..., parent_revision: _Optional[int] = ..., trigger: _Optional[_Union[PlanTrigger, str]] = ..., reason: _Optional[str] = ..., fingerprint: _Optional[str] = ..., iteration: _Optional[int] = ..., tasks: _Optional[_Iterable[_Union[TaskSpec, _Mapping]]] = ..., created_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., carried: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class RunSpec(_message.Message):
-    __slots__ = ("tenant_id", "run_id", "pipeline_id", "queue", "goal", "labels", "executor_id", "max_iterations", "max_parallel", "priority", "budget", "step_retry", "step_timeout", "start_delay", "request_fingerprint", "parent_run_id", "parent_version")
+    __slots__ = ("tenant_id", "run_id", "pipeline_id", "queue", "goal", "labels", "executor_id", "max_iterations", "max_parallel", "priority", "budget", "step_retry", "step_timeout", "start_delay", "request_fingerprint", "parent_run_id", "parent_version", "family_id", "no_progress_limit")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -468,6 +537,8 @@ class RunSpec(_message.Message):
     REQUEST_FINGERPRINT_FIELD_NUMBER: _ClassVar[int]
     PARENT_RUN_ID_FIELD_NUMBER: _ClassVar[int]
     PARENT_VERSION_FIELD_NUMBER: _ClassVar[int]
+    FAMILY_ID_FIELD_NUMBER: _ClassVar[int]
+    NO_PROGRESS_LIMIT_FIELD_NUMBER: _ClassVar[int]
     tenant_id: str
     run_id: str
     pipeline_id: str
@@ -485,7 +556,9 @@ class RunSpec(_message.Message):
     request_fingerprint: str
     parent_run_id: str
     parent_version: int
-    def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., pipeline_id: _Optional[str] = ..., queue: _Optional[str] = ..., goal: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., executor_id: _Optional[str] = ..., max_iterations: _Optional[int] = ..., max_parallel: _Optional[int] = ..., priority: _Optional[int] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., step_retry: _Optional[_Union[RetryPolicy, _Mapping]] = ..., step_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., start_delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., request_fingerprint: _Optional[str] = ..., parent_run_id: _Optional[str] = ..., parent_version: _Optional[int] = ...) -> None: ...
+    family_id: str
+    no_progress_limit: int
+    def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., pipeline_id: _Optional[str] = ..., queue: _Optional[str] = ..., goal: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., executor_id: _Optional[str] = ..., max_iterations: _Optional[int] = ..., max_parallel: _Optional[int] = ..., priority: _Optional[int] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., step_retry: _Optional[_Union[RetryPolicy, _Mapping]] = ..., step_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., start_delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., request_fingerprint: _Optional[str] = ..., parent_run_id: _Optional[str] = ..., parent_version: _Optional[int] = ..., family_id: _Optional[str] = ..., no_progress_limit: _Optional[int] = ...) -> None: ...
 
 class Counts(_message.Message):
     __slots__ = ("total", "completed", "failed", "skipped", "cancelled")
@@ -501,8 +574,42 @@ class Counts(_message.Message):
     cancelled: int
     def __init__(self, total: _Optional[int] = ..., completed: _Optional[int] = ..., failed: _Optional[int] = ..., skipped: _Optional[int] = ..., cancelled: _Optional[int] = ...) -> None: ...
 
+class AttemptCounts(_message.Message):
+    __slots__ = ("completed", "failed", "timed_out", "lost", "released", "cancelled", "needs_input")
+    COMPLETED_FIELD_NUMBER: _ClassVar[int]
+    FAILED_FIELD_NUMBER: _ClassVar[int]
+    TIMED_OUT_FIELD_NUMBER: _ClassVar[int]
+    LOST_FIELD_NUMBER: _ClassVar[int]
+    RELEASED_FIELD_NUMBER: _ClassVar[int]
+    CANCELLED_FIELD_NUMBER: _ClassVar[int]
+    NEEDS_INPUT_FIELD_NUMBER: _ClassVar[int]
+    completed: int
+    failed: int
+    timed_out: int
+    lost: int
+    released: int
+    cancelled: int
+    needs_input: int
+    def __init__(self, completed: _Optional[int] = ..., failed: _Optional[int] = ..., timed_out: _Optional[int] = ..., lost: _Optional[int] = ..., released: _Optional[int] = ..., cancelled: _Optional[int] = ..., needs_input: _Optional[int] = ...) -> None: ...
+
+class Tally(_message.Message):
+    __slots__ = ("tasks", "digest", "fingerprint", "alike", "iterations_before", "wall_over")
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    FINGERPRINT_FIELD_NUMBER: _ClassVar[int]
+    ALIKE_FIELD_NUMBER: _ClassVar[int]
+    ITERATIONS_BEFORE_FIELD_NUMBER: _ClassVar[int]
+    WALL_OVER_FIELD_NUMBER: _ClassVar[int]
+    tasks: int
+    digest: int
+    fingerprint: str
+    alike: int
+    iterations_before: int
+    wall_over: _duration_pb2.Duration
+    def __init__(self, tasks: _Optional[int] = ..., digest: _Optional[int] = ..., fingerprint: _Optional[str] = ..., alike: _Optional[int] = ..., iterations_before: _Optional[int] = ..., wall_over: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+
 class Run(_message.Message):
-    __slots__ = ("spec", "version", "last_event", "status", "phase", "iteration", "plan_revision", "stages", "stages_fixed", "allowance", "step_attempt", "step_spent", "counts", "usage", "budget", "blocked_on", "blocked_since_time", "pause_reason", "finish_reason", "reason", "failure", "result_id", "created_time", "started_time", "ended_time")
+    __slots__ = ("spec", "version", "last_event", "status", "phase", "iteration", "plan_revision", "stages", "stages_fixed", "allowance", "step_attempt", "step_spent", "counts", "usage", "budget", "blocked_on", "blocked_since_time", "pause_reason", "finish_reason", "reason", "failure", "result_id", "created_time", "started_time", "ended_time", "attempts", "tally", "stopping", "previous")
     SPEC_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     LAST_EVENT_FIELD_NUMBER: _ClassVar[int]
@@ -528,6 +635,10 @@ class Run(_message.Message):
     CREATED_TIME_FIELD_NUMBER: _ClassVar[int]
     STARTED_TIME_FIELD_NUMBER: _ClassVar[int]
     ENDED_TIME_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
+    TALLY_FIELD_NUMBER: _ClassVar[int]
+    STOPPING_FIELD_NUMBER: _ClassVar[int]
+    PREVIOUS_FIELD_NUMBER: _ClassVar[int]
     spec: RunSpec
     version: int
     last_event: int
@@ -553,10 +664,14 @@ class Run(_message.Message):
     created_time: _timestamp_pb2.Timestamp
     started_time: _timestamp_pb2.Timestamp
     ended_time: _timestamp_pb2.Timestamp
-    def __init__(self, spec: _Optional[_Union[RunSpec, _Mapping]] = ..., version: _Optional[int] = ..., last_event: _Optional[int] = ..., status: _Optional[_Union[RunStatus, str]] = ..., phase: _Optional[_Union[Phase, str]] = ..., iteration: _Optional[int] = ..., plan_revision: _Optional[int] = ..., stages: _Optional[_Iterable[_Union[StepKind, str]]] = ..., stages_fixed: bool = ..., allowance: _Optional[int] = ..., step_attempt: _Optional[int] = ..., step_spent: _Optional[int] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., blocked_on: _Optional[_Union[BlockedKind, str]] = ..., blocked_since_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., pause_reason: _Optional[_Union[PauseReason, str]] = ..., finish_reason: _Optional[_Union[FinishReason, str]] = ..., reason: _Optional[str] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., result_id: _Optional[str] = ..., created_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., started_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    attempts: AttemptCounts
+    tally: Tally
+    stopping: bool
+    previous: Previous
+    def __init__(self, spec: _Optional[_Union[RunSpec, _Mapping]] = ..., version: _Optional[int] = ..., last_event: _Optional[int] = ..., status: _Optional[_Union[RunStatus, str]] = ..., phase: _Optional[_Union[Phase, str]] = ..., iteration: _Optional[int] = ..., plan_revision: _Optional[int] = ..., stages: _Optional[_Iterable[_Union[StepKind, str]]] = ..., stages_fixed: bool = ..., allowance: _Optional[int] = ..., step_attempt: _Optional[int] = ..., step_spent: _Optional[int] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., blocked_on: _Optional[_Union[BlockedKind, str]] = ..., blocked_since_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., pause_reason: _Optional[_Union[PauseReason, str]] = ..., finish_reason: _Optional[_Union[FinishReason, str]] = ..., reason: _Optional[str] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., result_id: _Optional[str] = ..., created_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., started_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., attempts: _Optional[_Union[AttemptCounts, _Mapping]] = ..., tally: _Optional[_Union[Tally, _Mapping]] = ..., stopping: bool = ..., previous: _Optional[_Union[Previous, _Mapping]] = ...) -> None: ...
 
 class Task(_message.Message):
-    __slots__ = ("task_id", "revision", "status", "attempts", "spent", "allowance", "result_id", "failure", "input_id", "started_time", "ended_time")
+    __slots__ = ("task_id", "revision", "status", "attempts", "spent", "allowance", "result_id", "failure", "input_id", "started_time", "ended_time", "result_run_id", "deduplicated_from", "messages", "previous", "reconciles", "reconciles_spent")
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
     STATUS_FIELD_NUMBER: _ClassVar[int]
@@ -568,6 +683,12 @@ class Task(_message.Message):
     INPUT_ID_FIELD_NUMBER: _ClassVar[int]
     STARTED_TIME_FIELD_NUMBER: _ClassVar[int]
     ENDED_TIME_FIELD_NUMBER: _ClassVar[int]
+    RESULT_RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    DEDUPLICATED_FROM_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    PREVIOUS_FIELD_NUMBER: _ClassVar[int]
+    RECONCILES_FIELD_NUMBER: _ClassVar[int]
+    RECONCILES_SPENT_FIELD_NUMBER: _ClassVar[int]
     task_id: str
     revision: int
     status: TaskStatus
@@ -579,10 +700,16 @@ class Task(_message.Message):
     input_id: str
     started_time: _timestamp_pb2.Timestamp
     ended_time: _timestamp_pb2.Timestamp
-    def __init__(self, task_id: _Optional[str] = ..., revision: _Optional[int] = ..., status: _Optional[_Union[TaskStatus, str]] = ..., attempts: _Optional[int] = ..., spent: _Optional[int] = ..., allowance: _Optional[int] = ..., result_id: _Optional[str] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., input_id: _Optional[str] = ..., started_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    result_run_id: str
+    deduplicated_from: str
+    messages: int
+    previous: Previous
+    reconciles: int
+    reconciles_spent: int
+    def __init__(self, task_id: _Optional[str] = ..., revision: _Optional[int] = ..., status: _Optional[_Union[TaskStatus, str]] = ..., attempts: _Optional[int] = ..., spent: _Optional[int] = ..., allowance: _Optional[int] = ..., result_id: _Optional[str] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., input_id: _Optional[str] = ..., started_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., result_run_id: _Optional[str] = ..., deduplicated_from: _Optional[str] = ..., messages: _Optional[int] = ..., previous: _Optional[_Union[Previous, _Mapping]] = ..., reconciles: _Optional[int] = ..., reconciles_spent: _Optional[int] = ...) -> None: ...
 
 class Execution(_message.Message):
-    __slots__ = ("execution_id", "kind", "task_id", "iteration", "attempt", "queue", "role", "priority", "status", "delay", "worker_id", "begun", "failure", "usage", "session", "has_result", "offered_time", "leased_time", "ended_time")
+    __slots__ = ("execution_id", "kind", "task_id", "iteration", "attempt", "queue", "role", "priority", "status", "delay", "worker_id", "begun", "failure", "usage", "session", "has_result", "offered_time", "leased_time", "ended_time", "messages_after", "messages", "unknown_time")
     EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
@@ -602,6 +729,9 @@ class Execution(_message.Message):
     OFFERED_TIME_FIELD_NUMBER: _ClassVar[int]
     LEASED_TIME_FIELD_NUMBER: _ClassVar[int]
     ENDED_TIME_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_AFTER_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    UNKNOWN_TIME_FIELD_NUMBER: _ClassVar[int]
     execution_id: str
     kind: StepKind
     task_id: str
@@ -621,7 +751,10 @@ class Execution(_message.Message):
     offered_time: _timestamp_pb2.Timestamp
     leased_time: _timestamp_pb2.Timestamp
     ended_time: _timestamp_pb2.Timestamp
-    def __init__(self, execution_id: _Optional[str] = ..., kind: _Optional[_Union[StepKind, str]] = ..., task_id: _Optional[str] = ..., iteration: _Optional[int] = ..., attempt: _Optional[int] = ..., queue: _Optional[str] = ..., role: _Optional[str] = ..., priority: _Optional[int] = ..., status: _Optional[_Union[ExecutionStatus, str]] = ..., delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., worker_id: _Optional[str] = ..., begun: bool = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., session: _Optional[_Union[Session, _Mapping]] = ..., has_result: bool = ..., offered_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., leased_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    messages_after: int
+    messages: int
+    unknown_time: _timestamp_pb2.Timestamp
+    def __init__(self, execution_id: _Optional[str] = ..., kind: _Optional[_Union[StepKind, str]] = ..., task_id: _Optional[str] = ..., iteration: _Optional[int] = ..., attempt: _Optional[int] = ..., queue: _Optional[str] = ..., role: _Optional[str] = ..., priority: _Optional[int] = ..., status: _Optional[_Union[ExecutionStatus, str]] = ..., delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., worker_id: _Optional[str] = ..., begun: bool = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., session: _Optional[_Union[Session, _Mapping]] = ..., has_result: bool = ..., offered_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., leased_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., messages_after: _Optional[int] = ..., messages: _Optional[int] = ..., unknown_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class InputRequest(_message.Message):
     __slots__ = ("input_id", "task_id", "execution_id", "kind", "prompt", "schema", "choices", "status", "expires", "on_expiry", "answer", "answered_by", "created_time", "ended_time")
@@ -656,30 +789,34 @@ class InputRequest(_message.Message):
     def __init__(self, input_id: _Optional[str] = ..., task_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., kind: _Optional[_Union[InputKind, str]] = ..., prompt: _Optional[str] = ..., schema: _Optional[str] = ..., choices: _Optional[_Iterable[str]] = ..., status: _Optional[_Union[InputStatus, str]] = ..., expires: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., on_expiry: _Optional[_Union[ExpiryAction, str]] = ..., answer: _Optional[_Union[Payload, _Mapping]] = ..., answered_by: _Optional[str] = ..., created_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class Message(_message.Message):
-    __slots__ = ("role", "content", "task_id", "execution_id", "session")
+    __slots__ = ("role", "content", "task_id", "execution_id", "session", "number")
     ROLE_FIELD_NUMBER: _ClassVar[int]
     CONTENT_FIELD_NUMBER: _ClassVar[int]
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
     EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
     SESSION_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
     role: str
     content: str
     task_id: str
     execution_id: str
     session: Session
-    def __init__(self, role: _Optional[str] = ..., content: _Optional[str] = ..., task_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., session: _Optional[_Union[Session, _Mapping]] = ...) -> None: ...
+    number: int
+    def __init__(self, role: _Optional[str] = ..., content: _Optional[str] = ..., task_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., session: _Optional[_Union[Session, _Mapping]] = ..., number: _Optional[int] = ...) -> None: ...
 
 class LogEntry(_message.Message):
-    __slots__ = ("execution_id", "text", "level", "written_time")
+    __slots__ = ("execution_id", "text", "level", "written_time", "kind")
     EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
     TEXT_FIELD_NUMBER: _ClassVar[int]
     LEVEL_FIELD_NUMBER: _ClassVar[int]
     WRITTEN_TIME_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
     execution_id: str
     text: str
     level: str
     written_time: _timestamp_pb2.Timestamp
-    def __init__(self, execution_id: _Optional[str] = ..., text: _Optional[str] = ..., level: _Optional[str] = ..., written_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    kind: LogKind
+    def __init__(self, execution_id: _Optional[str] = ..., text: _Optional[str] = ..., level: _Optional[str] = ..., written_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., kind: _Optional[_Union[LogKind, str]] = ...) -> None: ...
 
 class Stages(_message.Message):
     __slots__ = ("stages",)
@@ -688,7 +825,7 @@ class Stages(_message.Message):
     def __init__(self, stages: _Optional[_Iterable[_Union[StepKind, str]]] = ...) -> None: ...
 
 class RunChange(_message.Message):
-    __slots__ = ("status", "phase", "iteration", "plan_revision", "stages", "stages_fixed", "allowance", "step_attempt", "step_spent", "counts", "usage", "budget", "blocked_on", "blocked_since_time", "pause_reason", "finish_reason", "reason", "failure", "result_id", "created_time", "started_time", "ended_time")
+    __slots__ = ("status", "phase", "iteration", "plan_revision", "stages", "stages_fixed", "allowance", "step_attempt", "step_spent", "counts", "usage", "budget", "blocked_on", "blocked_since_time", "pause_reason", "finish_reason", "reason", "failure", "result_id", "created_time", "started_time", "ended_time", "attempts", "tally", "stopping", "previous")
     STATUS_FIELD_NUMBER: _ClassVar[int]
     PHASE_FIELD_NUMBER: _ClassVar[int]
     ITERATION_FIELD_NUMBER: _ClassVar[int]
@@ -711,6 +848,10 @@ class RunChange(_message.Message):
     CREATED_TIME_FIELD_NUMBER: _ClassVar[int]
     STARTED_TIME_FIELD_NUMBER: _ClassVar[int]
     ENDED_TIME_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
+    TALLY_FIELD_NUMBER: _ClassVar[int]
+    STOPPING_FIELD_NUMBER: _ClassVar[int]
+    PREVIOUS_FIELD_NUMBER: _ClassVar[int]
     status: RunStatus
     phase: Phase
     iteration: int
@@ -733,10 +874,14 @@ class RunChange(_message.Message):
     created_time: _timestamp_pb2.Timestamp
     started_time: _timestamp_pb2.Timestamp
     ended_time: _timestamp_pb2.Timestamp
-    def __init__(self, status: _Optional[_Union[RunStatus, str]] = ..., phase: _Optional[_Union[Phase, str]] = ..., iteration: _Optional[int] = ..., plan_revision: _Optional[int] = ..., stages: _Optional[_Union[Stages, _Mapping]] = ..., stages_fixed: bool = ..., allowance: _Optional[int] = ..., step_attempt: _Optional[int] = ..., step_spent: _Optional[int] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., blocked_on: _Optional[_Union[BlockedKind, str]] = ..., blocked_since_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., pause_reason: _Optional[_Union[PauseReason, str]] = ..., finish_reason: _Optional[_Union[FinishReason, str]] = ..., reason: _Optional[str] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., result_id: _Optional[str] = ..., created_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., started_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    attempts: AttemptCounts
+    tally: Tally
+    stopping: bool
+    previous: Previous
+    def __init__(self, status: _Optional[_Union[RunStatus, str]] = ..., phase: _Optional[_Union[Phase, str]] = ..., iteration: _Optional[int] = ..., plan_revision: _Optional[int] = ..., stages: _Optional[_Union[Stages, _Mapping]] = ..., stages_fixed: bool = ..., allowance: _Optional[int] = ..., step_attempt: _Optional[int] = ..., step_spent: _Optional[int] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., blocked_on: _Optional[_Union[BlockedKind, str]] = ..., blocked_since_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., pause_reason: _Optional[_Union[PauseReason, str]] = ..., finish_reason: _Optional[_Union[FinishReason, str]] = ..., reason: _Optional[str] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., result_id: _Optional[str] = ..., created_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., started_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., attempts: _Optional[_Union[AttemptCounts, _Mapping]] = ..., tally: _Optional[_Union[Tally, _Mapping]] = ..., stopping: bool = ..., previous: _Optional[_Union[Previous, _Mapping]] = ...) -> None: ...
 
 class TaskChange(_message.Message):
-    __slots__ = ("task_id", "revision", "status", "attempts", "spent", "allowance", "result_id", "failure", "input_id", "started_time", "ended_time")
+    __slots__ = ("task_id", "revision", "status", "attempts", "spent", "allowance", "result_id", "failure", "input_id", "started_time", "ended_time", "result_run_id", "deduplicated_from", "messages", "previous", "reconciles", "reconciles_spent")
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
     STATUS_FIELD_NUMBER: _ClassVar[int]
@@ -748,6 +893,12 @@ class TaskChange(_message.Message):
     INPUT_ID_FIELD_NUMBER: _ClassVar[int]
     STARTED_TIME_FIELD_NUMBER: _ClassVar[int]
     ENDED_TIME_FIELD_NUMBER: _ClassVar[int]
+    RESULT_RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    DEDUPLICATED_FROM_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    PREVIOUS_FIELD_NUMBER: _ClassVar[int]
+    RECONCILES_FIELD_NUMBER: _ClassVar[int]
+    RECONCILES_SPENT_FIELD_NUMBER: _ClassVar[int]
     task_id: str
     revision: int
     status: TaskStatus
@@ -759,10 +910,16 @@ class TaskChange(_message.Message):
     input_id: str
     started_time: _timestamp_pb2.Timestamp
     ended_time: _timestamp_pb2.Timestamp
-    def __init__(self, task_id: _Optional[str] = ..., revision: _Optional[int] = ..., status: _Optional[_Union[TaskStatus, str]] = ..., attempts: _Optional[int] = ..., spent: _Optional[int] = ..., allowance: _Optional[int] = ..., result_id: _Optional[str] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., input_id: _Optional[str] = ..., started_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    result_run_id: str
+    deduplicated_from: str
+    messages: int
+    previous: Previous
+    reconciles: int
+    reconciles_spent: int
+    def __init__(self, task_id: _Optional[str] = ..., revision: _Optional[int] = ..., status: _Optional[_Union[TaskStatus, str]] = ..., attempts: _Optional[int] = ..., spent: _Optional[int] = ..., allowance: _Optional[int] = ..., result_id: _Optional[str] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., input_id: _Optional[str] = ..., started_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., result_run_id: _Optional[str] = ..., deduplicated_from: _Optional[str] = ..., messages: _Optional[int] = ..., previous: _Optional[_Union[Previous, _Mapping]] = ..., reconciles: _Optional[int] = ..., reconciles_spent: _Optional[int] = ...) -> None: ...
 
 class ExecutionChange(_message.Message):
-    __slots__ = ("execution_id", "kind", "task_id", "iteration", "attempt", "queue", "role", "priority", "status", "delay", "worker_id", "begun", "failure", "usage", "session", "has_result", "offered_time", "leased_time", "ended_time")
+    __slots__ = ("execution_id", "kind", "task_id", "iteration", "attempt", "queue", "role", "priority", "status", "delay", "worker_id", "begun", "failure", "usage", "session", "has_result", "offered_time", "leased_time", "ended_time", "messages_after", "messages", "unknown_time")
     EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
@@ -782,6 +939,9 @@ class ExecutionChange(_message.Message):
     OFFERED_TIME_FIELD_NUMBER: _ClassVar[int]
     LEASED_TIME_FIELD_NUMBER: _ClassVar[int]
     ENDED_TIME_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_AFTER_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    UNKNOWN_TIME_FIELD_NUMBER: _ClassVar[int]
     execution_id: str
     kind: StepKind
     task_id: str
@@ -801,7 +961,10 @@ class ExecutionChange(_message.Message):
     offered_time: _timestamp_pb2.Timestamp
     leased_time: _timestamp_pb2.Timestamp
     ended_time: _timestamp_pb2.Timestamp
-    def __init__(self, execution_id: _Optional[str] = ..., kind: _Optional[_Union[StepKind, str]] = ..., task_id: _Optional[str] = ..., iteration: _Optional[int] = ..., attempt: _Optional[int] = ..., queue: _Optional[str] = ..., role: _Optional[str] = ..., priority: _Optional[int] = ..., status: _Optional[_Union[ExecutionStatus, str]] = ..., delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., worker_id: _Optional[str] = ..., begun: bool = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., session: _Optional[_Union[Session, _Mapping]] = ..., has_result: bool = ..., offered_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., leased_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    messages_after: int
+    messages: int
+    unknown_time: _timestamp_pb2.Timestamp
+    def __init__(self, execution_id: _Optional[str] = ..., kind: _Optional[_Union[StepKind, str]] = ..., task_id: _Optional[str] = ..., iteration: _Optional[int] = ..., attempt: _Optional[int] = ..., queue: _Optional[str] = ..., role: _Optional[str] = ..., priority: _Optional[int] = ..., status: _Optional[_Union[ExecutionStatus, str]] = ..., delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., worker_id: _Optional[str] = ..., begun: bool = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., session: _Optional[_Union[Session, _Mapping]] = ..., has_result: bool = ..., offered_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., leased_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., messages_after: _Optional[int] = ..., messages: _Optional[int] = ..., unknown_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class Event(_message.Message):
     __slots__ = ("number", "version", "type", "time", "task_id", "execution_id", "input_id", "message", "run", "tasks", "executions", "inputs", "plan_revision")

@@ -121,7 +121,7 @@ class LeaseState(_message.Message):
     def __init__(self, run_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., status: _Optional[_Union[LeaseStatus, str]] = ..., cancel_requested: bool = ...) -> None: ...
 
 class Assignment(_message.Message):
-    __slots__ = ("run", "execution", "lease_token", "task", "run_input", "results", "lease", "limit", "previous_progress", "previous_session", "previous_failure", "answer", "idempotency_key", "remaining_budget", "trace_context")
+    __slots__ = ("run", "execution", "lease_token", "task", "run_input", "results", "lease", "limit", "previous_progress", "previous_session", "previous_failure", "answer", "idempotency_key", "remaining_budget", "trace_context", "previous_messages", "conversation", "answered", "unknown_execution_id")
     class TraceContextEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -144,6 +144,10 @@ class Assignment(_message.Message):
     IDEMPOTENCY_KEY_FIELD_NUMBER: _ClassVar[int]
     REMAINING_BUDGET_FIELD_NUMBER: _ClassVar[int]
     TRACE_CONTEXT_FIELD_NUMBER: _ClassVar[int]
+    PREVIOUS_MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    CONVERSATION_FIELD_NUMBER: _ClassVar[int]
+    ANSWERED_FIELD_NUMBER: _ClassVar[int]
+    UNKNOWN_EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
     run: _types_pb2.Run
     execution: _types_pb2.Execution
     lease_token: str
@@ -159,23 +163,29 @@ class Assignment(_message.Message):
     idempotency_key: str
     remaining_budget: _types_pb2.Budget
     trace_context: _containers.ScalarMap[str, str]
-    def __init__(self, run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., execution: _Optional[_Union[_types_pb2.Execution, _Mapping]] = ..., lease_token: _Optional[str] = ..., task: _Optional[_Union[_types_pb2.TaskSpec, _Mapping]] = ..., run_input: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., results: _Optional[_Iterable[_Union[DependencyResult, _Mapping]]] = ..., lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., limit: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., previous_progress: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., previous_session: _Optional[_Union[_types_pb2.Session, _Mapping]] = ..., previous_failure: _Optional[_Union[_types_pb2.Failure, _Mapping]] = ..., answer: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., idempotency_key: _Optional[str] = ..., remaining_budget: _Optional[_Union[_types_pb2.Budget, _Mapping]] = ..., trace_context: _Optional[_Mapping[str, str]] = ...) -> None: ...
+    previous_messages: _containers.RepeatedCompositeFieldContainer[_types_pb2.Message]
+    conversation: int
+    answered: _types_pb2.InputRequest
+    unknown_execution_id: str
+    def __init__(self, run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., execution: _Optional[_Union[_types_pb2.Execution, _Mapping]] = ..., lease_token: _Optional[str] = ..., task: _Optional[_Union[_types_pb2.TaskSpec, _Mapping]] = ..., run_input: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., results: _Optional[_Iterable[_Union[DependencyResult, _Mapping]]] = ..., lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., limit: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., previous_progress: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., previous_session: _Optional[_Union[_types_pb2.Session, _Mapping]] = ..., previous_failure: _Optional[_Union[_types_pb2.Failure, _Mapping]] = ..., answer: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., idempotency_key: _Optional[str] = ..., remaining_budget: _Optional[_Union[_types_pb2.Budget, _Mapping]] = ..., trace_context: _Optional[_Mapping[str, str]] = ..., previous_messages: _Optional[_Iterable[_Union[_types_pb2.Message, _Mapping]]] = ..., conversation: _Optional[int] = ..., answered: _Optional[_Union[_types_pb2.InputRequest, _Mapping]] = ..., unknown_execution_id: _Optional[str] = ...) -> None: ...
 
 class DependencyResult(_message.Message):
-    __slots__ = ("task_id", "execution_id", "payload", "by_reference", "failure", "skipped")
+    __slots__ = ("task_id", "execution_id", "payload", "by_reference", "failure", "skipped", "run_id")
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
     EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
     PAYLOAD_FIELD_NUMBER: _ClassVar[int]
     BY_REFERENCE_FIELD_NUMBER: _ClassVar[int]
     FAILURE_FIELD_NUMBER: _ClassVar[int]
     SKIPPED_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
     task_id: str
     execution_id: str
     payload: _types_pb2.Payload
     by_reference: bool
     failure: _types_pb2.Failure
     skipped: bool
-    def __init__(self, task_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., payload: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., by_reference: bool = ..., failure: _Optional[_Union[_types_pb2.Failure, _Mapping]] = ..., skipped: bool = ...) -> None: ...
+    run_id: str
+    def __init__(self, task_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., payload: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., by_reference: bool = ..., failure: _Optional[_Union[_types_pb2.Failure, _Mapping]] = ..., skipped: bool = ..., run_id: _Optional[str] = ...) -> None: ...
 
 class Cancellation(_message.Message):
     __slots__ = ("run_id", "execution_id", "reason")
@@ -188,7 +198,7 @@ class Cancellation(_message.Message):
     def __init__(self, run_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class Outcome(_message.Message):
-    __slots__ = ("delivery_id", "run_id", "execution_id", "lease_token", "usage", "session", "prompt", "response", "messages", "planned", "completed", "reflected", "failed", "needs_input", "released")
+    __slots__ = ("delivery_id", "run_id", "execution_id", "lease_token", "usage", "session", "prompt", "response", "messages", "planned", "completed", "reflected", "failed", "needs_input", "released", "reconciled", "progress", "streamed", "messages_after")
     class Planned(_message.Message):
         __slots__ = ("plan", "reason")
         PLAN_FIELD_NUMBER: _ClassVar[int]
@@ -235,6 +245,15 @@ class Outcome(_message.Message):
         REASON_FIELD_NUMBER: _ClassVar[int]
         reason: str
         def __init__(self, reason: _Optional[str] = ...) -> None: ...
+    class Reconciled(_message.Message):
+        __slots__ = ("finding", "result", "reason")
+        FINDING_FIELD_NUMBER: _ClassVar[int]
+        RESULT_FIELD_NUMBER: _ClassVar[int]
+        REASON_FIELD_NUMBER: _ClassVar[int]
+        finding: _types_pb2.Finding
+        result: _types_pb2.Payload
+        reason: str
+        def __init__(self, finding: _Optional[_Union[_types_pb2.Finding, str]] = ..., result: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., reason: _Optional[str] = ...) -> None: ...
     DELIVERY_ID_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
@@ -250,6 +269,10 @@ class Outcome(_message.Message):
     FAILED_FIELD_NUMBER: _ClassVar[int]
     NEEDS_INPUT_FIELD_NUMBER: _ClassVar[int]
     RELEASED_FIELD_NUMBER: _ClassVar[int]
+    RECONCILED_FIELD_NUMBER: _ClassVar[int]
+    PROGRESS_FIELD_NUMBER: _ClassVar[int]
+    STREAMED_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_AFTER_FIELD_NUMBER: _ClassVar[int]
     delivery_id: str
     run_id: str
     execution_id: str
@@ -265,7 +288,11 @@ class Outcome(_message.Message):
     failed: Outcome.Failed
     needs_input: Outcome.NeedsInput
     released: Outcome.Released
-    def __init__(self, delivery_id: _Optional[str] = ..., run_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., lease_token: _Optional[str] = ..., usage: _Optional[_Union[_types_pb2.Usage, _Mapping]] = ..., session: _Optional[_Union[_types_pb2.Session, _Mapping]] = ..., prompt: _Optional[str] = ..., response: _Optional[str] = ..., messages: _Optional[_Iterable[_Union[_types_pb2.Message, _Mapping]]] = ..., planned: _Optional[_Union[Outcome.Planned, _Mapping]] = ..., completed: _Optional[_Union[Outcome.Completed, _Mapping]] = ..., reflected: _Optional[_Union[Outcome.Reflected, _Mapping]] = ..., failed: _Optional[_Union[Outcome.Failed, _Mapping]] = ..., needs_input: _Optional[_Union[Outcome.NeedsInput, _Mapping]] = ..., released: _Optional[_Union[Outcome.Released, _Mapping]] = ...) -> None: ...
+    reconciled: Outcome.Reconciled
+    progress: _types_pb2.Payload
+    streamed: bool
+    messages_after: int
+    def __init__(self, delivery_id: _Optional[str] = ..., run_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., lease_token: _Optional[str] = ..., usage: _Optional[_Union[_types_pb2.Usage, _Mapping]] = ..., session: _Optional[_Union[_types_pb2.Session, _Mapping]] = ..., prompt: _Optional[str] = ..., response: _Optional[str] = ..., messages: _Optional[_Iterable[_Union[_types_pb2.Message, _Mapping]]] = ..., planned: _Optional[_Union[Outcome.Planned, _Mapping]] = ..., completed: _Optional[_Union[Outcome.Completed, _Mapping]] = ..., reflected: _Optional[_Union[Outcome.Reflected, _Mapping]] = ..., failed: _Optional[_Union[Outcome.Failed, _Mapping]] = ..., needs_input: _Optional[_Union[Outcome.NeedsInput, _Mapping]] = ..., released: _Optional[_Union[Outcome.Released, _Mapping]] = ..., reconciled: _Optional[_Union[Outcome.Reconciled, _Mapping]] = ..., progress: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., streamed: bool = ..., messages_after: _Optional[int] = ...) -> None: ...
 
 class Begin(_message.Message):
     __slots__ = ("delivery_id", "run_id", "execution_id", "lease_token")
@@ -330,6 +357,46 @@ class LeaseHeartbeat(_message.Message):
     def __init__(self, run_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., lease_token: _Optional[str] = ..., progress: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., session: _Optional[_Union[_types_pb2.Session, _Mapping]] = ...) -> None: ...
 
 class HeartbeatResponse(_message.Message):
+    __slots__ = ("leases",)
+    LEASES_FIELD_NUMBER: _ClassVar[int]
+    leases: _containers.RepeatedCompositeFieldContainer[LeaseState]
+    def __init__(self, leases: _Optional[_Iterable[_Union[LeaseState, _Mapping]]] = ...) -> None: ...
+
+class AppendRequest(_message.Message):
+    __slots__ = ("appended",)
+    APPENDED_FIELD_NUMBER: _ClassVar[int]
+    appended: _containers.RepeatedCompositeFieldContainer[Appended]
+    def __init__(self, appended: _Optional[_Iterable[_Union[Appended, _Mapping]]] = ...) -> None: ...
+
+class Appended(_message.Message):
+    __slots__ = ("run_id", "execution_id", "lease_token", "logs", "messages", "after")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
+    LEASE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    LOGS_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    execution_id: str
+    lease_token: str
+    logs: _containers.RepeatedCompositeFieldContainer[LogLine]
+    messages: _containers.RepeatedCompositeFieldContainer[_types_pb2.Message]
+    after: int
+    def __init__(self, run_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., lease_token: _Optional[str] = ..., logs: _Optional[_Iterable[_Union[LogLine, _Mapping]]] = ..., messages: _Optional[_Iterable[_Union[_types_pb2.Message, _Mapping]]] = ..., after: _Optional[int] = ...) -> None: ...
+
+class LogLine(_message.Message):
+    __slots__ = ("text", "level", "kind", "age")
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    LEVEL_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    AGE_FIELD_NUMBER: _ClassVar[int]
+    text: str
+    level: str
+    kind: _types_pb2.LogKind
+    age: _duration_pb2.Duration
+    def __init__(self, text: _Optional[str] = ..., level: _Optional[str] = ..., kind: _Optional[_Union[_types_pb2.LogKind, str]] = ..., age: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+
+class AppendResponse(_message.Message):
     __slots__ = ("leases",)
     LEASES_FIELD_NUMBER: _ClassVar[int]
     leases: _containers.RepeatedCompositeFieldContainer[LeaseState]

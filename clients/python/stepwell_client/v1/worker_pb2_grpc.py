@@ -53,6 +53,11 @@ class WorkerStub(object):
                 request_serializer=stepwell_dot_v1_dot_worker__pb2.HeartbeatRequest.SerializeToString,
                 response_deserializer=stepwell_dot_v1_dot_worker__pb2.HeartbeatResponse.FromString,
                 _registered_method=True)
+        self.Append = channel.unary_unary(
+                '/stepwell.v1.Worker/Append',
+                request_serializer=stepwell_dot_v1_dot_worker__pb2.AppendRequest.SerializeToString,
+                response_deserializer=stepwell_dot_v1_dot_worker__pb2.AppendResponse.FromString,
+                _registered_method=True)
 
 
 class WorkerServicer(object):
@@ -99,6 +104,19 @@ class WorkerServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Append(self, request, context):
+        """Keeps what steps write while they work, apart from their outcomes: log entries at once, and
+        messages of a task's conversation by a commit. Answers when they are kept, with one LeaseState for
+        each, in the order given; what a lost lease writes is not kept. Log entries over an execution's
+        share are left out, and an entry of kind CUT says so.
+
+        Errors: INVALID_ARGUMENT, UNAUTHENTICATED, PERMISSION_DENIED, RESOURCE_EXHAUSTED (a message over
+        4 MiB), UNAVAILABLE (send the same again; log entries may then be there twice, messages not).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_WorkerServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -116,6 +134,11 @@ def add_WorkerServicer_to_server(servicer, server):
                     servicer.Heartbeat,
                     request_deserializer=stepwell_dot_v1_dot_worker__pb2.HeartbeatRequest.FromString,
                     response_serializer=stepwell_dot_v1_dot_worker__pb2.HeartbeatResponse.SerializeToString,
+            ),
+            'Append': grpc.unary_unary_rpc_method_handler(
+                    servicer.Append,
+                    request_deserializer=stepwell_dot_v1_dot_worker__pb2.AppendRequest.FromString,
+                    response_serializer=stepwell_dot_v1_dot_worker__pb2.AppendResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -203,6 +226,33 @@ class Worker(object):
             '/stepwell.v1.Worker/Heartbeat',
             stepwell_dot_v1_dot_worker__pb2.HeartbeatRequest.SerializeToString,
             stepwell_dot_v1_dot_worker__pb2.HeartbeatResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Append(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/stepwell.v1.Worker/Append',
+            stepwell_dot_v1_dot_worker__pb2.AppendRequest.SerializeToString,
+            stepwell_dot_v1_dot_worker__pb2.AppendResponse.FromString,
             options,
             channel_credentials,
             insecure,

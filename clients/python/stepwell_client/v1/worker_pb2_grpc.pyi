@@ -62,6 +62,15 @@ class WorkerStub:
 
     Errors: INVALID_ARGUMENT, UNAUTHENTICATED, PERMISSION_DENIED, UNAVAILABLE (send it again).
     """
+    Append: _grpc.UnaryUnaryMultiCallable[_worker_pb2.AppendRequest, _worker_pb2.AppendResponse]
+    """Keeps what steps write while they work, apart from their outcomes: log entries at once, and
+    messages of a task's conversation by a commit. Answers when they are kept, with one LeaseState for
+    each, in the order given; what a lost lease writes is not kept. Log entries over an execution's
+    share are left out, and an entry of kind CUT says so.
+
+    Errors: INVALID_ARGUMENT, UNAUTHENTICATED, PERMISSION_DENIED, RESOURCE_EXHAUSTED (a message over
+    4 MiB), UNAVAILABLE (send the same again; log entries may then be there twice, messages not).
+    """
 
 @_typing.type_check_only
 class WorkerAsyncStub(WorkerStub):
@@ -96,6 +105,15 @@ class WorkerAsyncStub(WorkerStub):
     """Prolongs leases and keeps progress. Answers with one LeaseState for each, in the order given.
 
     Errors: INVALID_ARGUMENT, UNAUTHENTICATED, PERMISSION_DENIED, UNAVAILABLE (send it again).
+    """
+    Append: _aio.UnaryUnaryMultiCallable[_worker_pb2.AppendRequest, _worker_pb2.AppendResponse]  # type: ignore[assignment]
+    """Keeps what steps write while they work, apart from their outcomes: log entries at once, and
+    messages of a task's conversation by a commit. Answers when they are kept, with one LeaseState for
+    each, in the order given; what a lost lease writes is not kept. Log entries over an execution's
+    share are left out, and an entry of kind CUT says so.
+
+    Errors: INVALID_ARGUMENT, UNAUTHENTICATED, PERMISSION_DENIED, RESOURCE_EXHAUSTED (a message over
+    4 MiB), UNAVAILABLE (send the same again; log entries may then be there twice, messages not).
     """
 
 class WorkerServicer(metaclass=_abc_1.ABCMeta):
@@ -146,6 +164,21 @@ class WorkerServicer(metaclass=_abc_1.ABCMeta):
         """Prolongs leases and keeps progress. Answers with one LeaseState for each, in the order given.
 
         Errors: INVALID_ARGUMENT, UNAUTHENTICATED, PERMISSION_DENIED, UNAVAILABLE (send it again).
+        """
+
+    @_abc_1.abstractmethod
+    def Append(
+        self,
+        request: _worker_pb2.AppendRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_worker_pb2.AppendResponse, _abc.Awaitable[_worker_pb2.AppendResponse]]:
+        """Keeps what steps write while they work, apart from their outcomes: log entries at once, and
+        messages of a task's conversation by a commit. Answers when they are kept, with one LeaseState for
+        each, in the order given; what a lost lease writes is not kept. Log entries over an execution's
+        share are left out, and an entry of kind CUT says so.
+
+        Errors: INVALID_ARGUMENT, UNAUTHENTICATED, PERMISSION_DENIED, RESOURCE_EXHAUSTED (a message over
+        4 MiB), UNAVAILABLE (send the same again; log entries may then be there twice, messages not).
         """
 
 def add_WorkerServicer_to_server(servicer: WorkerServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

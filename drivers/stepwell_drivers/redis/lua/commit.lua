@@ -9,12 +9,15 @@
 -- Each command that writes is written to the log as well, and costs twice: so what a commit changes is
 -- noted first and written at its end, one command for each key.
 
-local book, wake, ready, due, holders, births, graves, feed, tenant_feed, rows, index, events =
-  unpack(KEYS)
+local book, wake, ready, due, holders, births, asked, keyed, ended, graves, feed, tenant_feed, rows,
+  index, events = unpack(KEYS)
 local run, floor, behind = ARGV[1], tonumber(ARGV[2]), cmsgpack.unpack(ARGV[3])
+-- A fork that nobody of its family is there for may not be born.
+local is_orphan = ARGV[4] == '1'
 local time = look(book, 'v' .. run)
 local now = time.now
-local version = time.also and tonumber(string.match(time.also, '^%d+')) or 0
+local line = time.also or ''
+local version = tonumber(string.match(line, '^%d+') or 0)
 
 -- --- what is noted ---
 
@@ -25,7 +28,7 @@ local function row_at(number)
 end
 
 -- The rows as they are by now; rows, book and indexes as they are to be.
-local kept, sets, marks, notes, moments, starts, ends
+local kept, sets, marks, notes, moments, starts, ends, asks
 
 local function set(field, value)
   kept[field] = value
@@ -96,7 +99,8 @@ local function read(commit)
 end
 
 local function refusal(commit)
-  if version ~= commit[1] - 1 or (version == 0 and redis.call('ZSCORE', graves, run)) then
+  if version ~= commit[1] - 1
+    or (version == 0 and (is_orphan or redis.call('ZSCORE', graves, run))) then
     if commit[1] >= 1 and commit[1] <= version then
       local record = redis.call('HGET', rows, 'c:' .. text(commit[1]))
       if record and string.sub(record, 17, 16 + #commit[2]) == commit[2] then
@@ -268,21 +272,45 @@ local function put_timer(escaped, delay)
   add('w' .. item)
 end
 
-local function put_input(id, is_open, row, heads)
+local function put_input(id, is_open, row, heads, stamp)
   local old = kept['i:' .. id]
-  local seq
+  local before
   if old then
-    seq = string.sub(old, 1, 16)
+    before = string.sub(old, 1, 32)
   else
     heads.is = heads.is + 1
-    seq = fixed(heads.is)
+    before = fixed(heads.is) .. fixed(stamp)
+    add('i' .. string.sub(before, 1, 16) .. id)
   end
   if is_open then
-    add('a' .. seq .. id)
+    add('a' .. string.sub(before, 1, 16) .. id)
   else
-    drop('a' .. seq .. id)
+    drop('a' .. string.sub(before, 1, 16) .. id)
   end
-  set('i:' .. id, seq .. row)
+  asks[asked_place(run, before, id)] = is_open
+  set('i:' .. id, before .. row)
+end
+
+local function put_birth(birth, stamp)
+  local prefix, suffix, forks, family = unpack(birth)
+  set('birth', prefix .. fixed(stamp) .. suffix)
+  redis.call('ZADD', births, 0, prefix .. fixed(stamp) .. suffix)
+  if forks then
+    set('fork', forks .. fixed(stamp) .. suffix)
+    redis.call('ZADD', births, 0, forks .. fixed(stamp) .. suffix)
+  end
+  if family then
+    set('family', family)
+  end
+end
+
+local function put_keyed(results, stamp)
+  for at = 1, #results, 2 do
+    local place = results[at] .. fixed(stamp) .. string.format('%05d', at) .. '\1' .. run .. '\1'
+      .. results[at + 1]
+    redis.call('ZADD', keyed, 0, place)
+    add('d' .. place)
+  end
 end
 
 local function put_request(commit, heads)
@@ -299,9 +327,9 @@ end
 
 -- --- writing ---
 
-local function write_index()
+local function write_names(key, names)
   local adds, drops = {}, {}
-  for member, there in pairs(marks) do
+  for member, there in pairs(names) do
     if there then
       adds[#adds + 1] = 0
       adds[#adds + 1] = member
@@ -309,8 +337,24 @@ local function write_index()
       drops[#drops + 1] = member
     end
   end
-  many('ZREM', index, drops)
-  many('ZADD', index, adds)
+  many('ZREM', key, drops)
+  many('ZADD', key, adds)
+end
+
+-- A line that tells an end ends with its moment, all others with a word.
+local function tells_end(line)
+  return string.byte(line, -1) <= 57
+end
+
+local function write_ended(was, pipeline)
+  local names = {}
+  for _, place in ipairs(ended_places(run, was, pipeline)) do
+    names[place] = false
+  end
+  for _, place in ipairs(ended_places(run, line, pipeline)) do
+    names[place] = true
+  end
+  write_names(ended, names)
 end
 
 local function write_agenda()
@@ -341,8 +385,8 @@ local function write_agenda()
   many('ZADD', due, overdue)
 end
 
-local function write_book(commit)
-  local lines, gone = { 'v' .. run, text(version) .. ' ' .. commit[4] }, {}
+local function write_book()
+  local lines, gone = { 'v' .. run, line }, {}
   for item, value in pairs(notes) do
     if value then
       lines[#lines + 1] = item
@@ -370,16 +414,16 @@ local function apply(commit, steps)
   local stamp = math.max(now + steps, time.stamp + 1, floor + 1 + steps)
   time.stamp = stamp
   version = commit[1]
+  local was = line
+  line = text(version) .. ' ' .. commit[4]
   local heads = { xs = tonumber(kept.xs or 0), ms = tonumber(kept.ms or 0),
     is = tonumber(kept.is or 0), qn = tonumber(kept.qn or 0) }
-  sets, marks, notes, moments, starts, ends = {}, {}, {}, {}, {}, {}
+  sets, marks, notes, moments, starts, ends, asks = {}, {}, {}, {}, {}, {}, {}
   for at = 1, #commit[5], 2 do
     set(commit[5][at], row_at(commit[5][at + 1]))
   end
   if commit[17] then
-    local birth = commit[17][1] .. fixed(stamp) .. commit[17][2]
-    redis.call('ZADD', births, 0, birth)
-    set('birth', birth)
+    put_birth(commit[17], stamp)
   end
   if commit[7] then
     set('po:' .. text(commit[7][1]), cmsgpack.pack(commit[7][2]))
@@ -406,7 +450,7 @@ local function apply(commit, steps)
     put_timer(commit[12][at], commit[12][at + 1])
   end
   for at = 1, #commit[13], 3 do
-    put_input(commit[13][at], commit[13][at + 1], row_at(commit[13][at + 2]), heads)
+    put_input(commit[13][at], commit[13][at + 1], row_at(commit[13][at + 2]), heads, stamp)
   end
   for at = 1, #commit[14], 2 do
     redis.call('XADD', events, text(commit[14][at]) .. '-0', 'v', text(version),
@@ -425,6 +469,9 @@ local function apply(commit, steps)
   if commit[16] then
     put_request(commit, heads)
   end
+  if #commit[18] > 0 then
+    put_keyed(commit[18], stamp)
+  end
   for head, value in pairs(heads) do
     if value ~= tonumber(kept[head] or 0) then
       set(head, text(value))
@@ -432,9 +479,15 @@ local function apply(commit, steps)
   end
   set('c:' .. text(version), fixed(stamp) .. commit[2] .. row_at(commit[3]))
   many('HSET', rows, sets)
-  write_index()
+  write_names(index, marks)
+  if next(asks) then
+    write_names(asked, asks)
+  end
+  if tells_end(line) or (was ~= '' and tells_end(was)) then
+    write_ended(was, commit[19])
+  end
   write_agenda()
-  write_book(commit)
+  write_book()
   write_holders()
   local id = text(stamp) .. '-0'
   redis.call('XADD', feed, id, 'r', run, 'v', text(version))
@@ -442,7 +495,7 @@ local function apply(commit, steps)
 end
 
 local verdicts, wrote = {}, false
-first = 4
+first = 5
 while first <= #ARGV do
   local commit = cmsgpack.unpack(ARGV[first])
   local verdict = refusal(commit)
@@ -451,7 +504,7 @@ while first <= #ARGV do
     verdict, wrote = 'C', true
   end
   verdicts[#verdicts + 1] = verdict
-  first = first + 1 + commit[18]
+  first = first + 1 + commit[20]
 end
 if not wrote then
   -- Who waits for replicas waits for what this connection wrote: so it always writes.

@@ -1,17 +1,26 @@
 --!lua flags=allow-oom
--- Take a run out of sight, if it is at this version: 1, else 0 (2 for one that has a tombstone). Its rows are kept as trash until `sweep`
--- has taken its commits out of the feeds, some at a time, because there may be many.
+-- Take a run out of sight, if it is at this version: 1, else 0 (2 for one that may not be born). Its rows
+-- stay until `sweep` has taken its commits out of the feeds, some at a time, because there may be many;
+-- those of a run that has a family stay as `kept`, and nobody may have its id as long as they do.
 
-local book, wake, ready, due, holders, births, graves, trash, rows, index, events, logs, rubbish =
-  unpack(KEYS)
+local book, wake, ready, due, holders, births, asked, keyed, ended, logged, graves, trash, rows, index,
+  events, logs, log_marks, rubbish, kept, family = unpack(KEYS)
 local run, version, tombstone_us = ARGV[1], ARGV[2], tonumber(ARGV[3])
-local stored = redis.call('HGET', book, 'v' .. run)
-if not stored then
+local line = redis.call('HGET', book, 'v' .. run)
+if not line then
   return redis.call('ZSCORE', graves, run) and 2 or 0
-elseif string.match(stored, '^%d+') ~= version then
+elseif string.match(line, '^%d+') ~= version then
   return 0
 end
 local time = look(book)
+
+local function members(letter, skip)
+  local found = redis.call('ZRANGEBYLEX', index, '[' .. letter, '[' .. letter .. '\255')
+  for at, member in ipairs(found) do
+    found[at] = string.sub(member, skip)
+  end
+  return found
+end
 
 local function forget(item)
   redis.call('HDEL', book, item)
@@ -19,11 +28,10 @@ local function forget(item)
   redis.call('ZREM', due, item)
 end
 
-for _, member in ipairs(redis.call('ZRANGEBYLEX', index, '[w', '[w\255')) do
-  forget(string.sub(member, 2))
+for _, item in ipairs(members('w', 2)) do
+  forget(item)
 end
-for _, member in ipairs(redis.call('ZRANGEBYLEX', index, '[o', '[o\255')) do
-  local id = string.sub(member, 18)
+for _, id in ipairs(members('o', 18)) do
   -- As keys.py escapes.
   local escaped = string.gsub(id, '[%%:{}%c \127]', function(letter)
     return string.format('%%%02X', string.byte(letter))
@@ -40,15 +48,21 @@ for _, member in ipairs(redis.call('ZRANGEBYLEX', index, '[o', '[o\255')) do
     redis.call('ZREM', holders, cmsgpack.unpack(lease)[3])
   end
 end
-local birth = redis.call('HGET', rows, 'birth')
-if birth then
-  redis.call('ZREM', births, birth)
+for _, id in ipairs(members('a', 18)) do
+  redis.call('ZREM', asked, asked_place(run, redis.call('HGET', rows, 'i:' .. id), id))
 end
+many('ZREM', keyed, members('d', 2))
+local head = redis.call('HMGET', rows, 'birth', 'fork', 'family')
+local pipeline = string.match(head[1], '^[^\1]*\1[^\1]*\1([^\1]*)')
+many('ZREM', ended, ended_places(run, line, pipeline))
+redis.call('ZREM', births, head[1], head[2] or '')
+redis.call('ZREM', logged, run)
 redis.call('HDEL', book, 'v' .. run)
 redis.call('ZREMRANGEBYSCORE', graves, '-inf', '(' .. text(time.now))
-redis.call('ZADD', graves, time.now + tombstone_us, run)
-redis.call('RENAME', rows, rubbish)
+local has_family = head[3] or redis.call('EXISTS', family) == 1
+redis.call('ZADD', graves, has_family and LATEST or time.now + tombstone_us, run)
+redis.call('RENAME', rows, has_family and kept or rubbish)
 redis.call('ZADD', trash, tonumber(version), run)
-redis.call('UNLINK', index, events, logs)
+redis.call('UNLINK', index, events, logs, log_marks)
 keep(time)
 return 1

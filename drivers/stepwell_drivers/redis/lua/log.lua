@@ -1,8 +1,11 @@
 --!lua flags=
 -- Append to a run's log: 1, or 0 for a run that isn't there. The oldest entries go when there are many.
 -- `again`: nobody knows whether the same call was heard before.
+--
+-- An entry's id is the moment of its appending and a number; it never repeats, and the next one is higher,
+-- whatever was taken away in between.
 
-local book, rows, logs = unpack(KEYS)
+local book, rows, logs, log_marks, logged = unpack(KEYS)
 local run, entries_max, call, again = unpack(ARGV, 1, 4)
 if redis.call('HEXISTS', book, 'v' .. run) == 0 then
   return 0
@@ -14,10 +17,34 @@ if again ~= '' then
     end
   end
 end
-local seq = tonumber(redis.call('HGET', rows, 'ls') or 0)
-for at = 5, #ARGV do
-  seq = seq + 1
-  redis.call('XADD', logs, 'MAXLEN', '~', entries_max, text(seq) .. '-0', 'd', ARGV[at], 'c', call)
+local moment, number = string.match(redis.call('HGET', rows, 'ls') or '0-0', '^(%d+)-(%d+)$')
+moment, number = tonumber(moment), tonumber(number)
+local now = look(book).now
+if now > moment then
+  moment, number = now, -1
 end
-redis.call('HSET', rows, 'ls', text(seq))
+local bounds, names = {}, {}
+for at = 5, #ARGV, 2 do
+  local name = ARGV[at]
+  number = number + 1
+  local id = text(moment) .. '-' .. text(number)
+  redis.call('XADD', logs, 'MAXLEN', '~', entries_max, id, 'd', ARGV[at + 1], 'c', call, 'n', name)
+  if not bounds[name] then
+    bounds[name] = { id }
+    names[#names + 1] = name
+  end
+  bounds[name][2] = id
+end
+if #names == 0 then
+  return 1
+end
+local marks = {}
+for at, mark in ipairs(pick(log_marks, names)) do
+  local first = mark and string.match(mark, '^%S+') or bounds[names[at]][1]
+  marks[#marks + 1] = names[at]
+  marks[#marks + 1] = first .. ' ' .. bounds[names[at]][2]
+end
+many('HSET', log_marks, marks)
+redis.call('ZADD', logged, 'NX', moment, run)
+redis.call('HSET', rows, 'ls', text(moment) .. '-' .. text(number))
 return 1

@@ -21,9 +21,10 @@ if #over > 0 then
   end
   redis.call('ZREM', wake, unpack(over))
 end
-if time.behind or #over > 0 then
+if #over > 0 then
   keep(time)
 end
+keep_sometimes(time)
 
 local runs, wanted = {}, {}
 

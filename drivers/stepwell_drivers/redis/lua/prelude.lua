@@ -12,8 +12,9 @@ local function fixed(number)
 end
 
 -- A partition's book is one hash, so that a commit writes it in one go: the time ('#last' that was told,
--- '#offset' to the wall clock, '#stamp' of the last commit), 'v' and a run: its version, status and
--- what it waits for; 'r', 'l' or 't' and a run and a name: what is ready, leased or timed.
+-- '#offset' to the wall clock, '#stamp' of the last commit), 'v' and a run: its version, status,
+-- what it waits for and, if it has ended, when; 'r', 'l' or 't' and a run and a name: what is ready,
+-- leased or timed.
 
 -- The partition's time never goes back: a wall clock that was set back is carried on from where it
 -- was, and so is that of another machine which took this one's place.
@@ -26,13 +27,21 @@ local function look(book, ...)
     offset = offset + last - now
     now = last
   end
-  return { book = book, now = now, offset = offset, stamp = tonumber(kept[3] or 0),
+  return { book = book, now = now, last = last, offset = offset, stamp = tonumber(kept[3] or 0),
     behind = behind, also = kept[4] }
 end
 
 local function keep(time)
   redis.call('HSET', time.book, '#last', text(time.now), '#offset', text(time.offset),
     '#stamp', text(time.stamp))
+end
+
+-- Who only looks writes the time all the same when it is needed from here on, and now and then: what
+-- passed since it was last written is what a wall clock that is set back takes away.
+local function keep_sometimes(time)
+  if time.behind or time.now - time.last >= 10000000 then
+    keep(time)
+  end
 end
 
 -- No moment lies beyond what is exact and sixteen digits wide.
@@ -60,6 +69,28 @@ local function pick(key, fields)
     end
   end
   return found
+end
+
+-- Where an ended run stands (of its tenant or of any, of its pipeline or of any), by its line in the
+-- book; nowhere, if the line tells no end.
+local function ended_places(run, line, pipeline)
+  local status, moment = string.match(line, '^%d+ (%S+) %S+ (%d+)$')
+  local places = {}
+  if moment then
+    for _, tenant in ipairs({ '', string.match(run, '^[^:]*') }) do
+      for _, of in ipairs({ '', pipeline }) do
+        places[#places + 1] = tenant .. '\1' .. of .. '\1' .. status .. '\1' .. moment .. '\1' .. run
+      end
+    end
+  end
+  return places
+end
+
+-- Where an open input request stands, by what stands before its row.
+local function asked_place(run, before, id)
+  local tenant, name = string.match(run, '^([^:]*):(.*)$')
+  return tenant .. '\1' .. string.sub(before, 17, 32) .. string.sub(before, 1, 16) .. '\1' .. name
+    .. '\1' .. id
 end
 
 -- An execution's row: the order of its birth, the letter of its state, its lease with its length, itself.

@@ -1,10 +1,11 @@
 --!lua flags=no-writes
--- Births of one tenant, the newest first, of runs that may match: how far it looked ('' to the end),
--- and the births. Looks at so many at the most.
+-- Births of one tenant (or of one run's forks), the newest first, of runs that may match: how far it
+-- looked ('' to the end), and the births. Looks at so many at the most.
 
 local book, births = unpack(KEYS)
-local tenant, before, count, looks_max = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
+local prefix, before, count, looks_max = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local traits, statuses, blocked = ARGV[5], cmsgpack.unpack(ARGV[6]), cmsgpack.unpack(ARGV[7])
+local tenant = ARGV[8]
 local AT_ONCE = 200
 local wanted = {}
 for trait in string.gmatch(traits, '([^\1]*)\1') do
@@ -13,7 +14,7 @@ end
 
 local function matches(birth, version)
   local at = 0
-  for trait in string.gmatch(string.sub(birth, #tenant + 17), '\1([^\1]*)') do
+  for trait in string.gmatch(string.sub(birth, #prefix + 17), '\1([^\1]*)') do
     at = at + 1
     if wanted[at] ~= '' and wanted[at] ~= trait then
       return false
@@ -25,13 +26,13 @@ end
 
 local found, looked, to = {}, 0, before
 while #found < count and looked < looks_max do
-  local members = redis.call('ZREVRANGEBYLEX', births, to, '[' .. tenant, 'LIMIT', 0, AT_ONCE)
+  local members = redis.call('ZREVRANGEBYLEX', births, to, '[' .. prefix, 'LIMIT', 0, AT_ONCE)
   if #members == 0 then
     return { '', found }
   end
   local names = {}
   for at, member in ipairs(members) do
-    names[at] = 'v' .. string.sub(tenant, 1, -2) .. ':' .. string.match(member, '^[^\1]*', #tenant + 17)
+    names[at] = 'v' .. tenant .. ':' .. string.match(member, '^[^\1]*', #prefix + 17)
   end
   local stored = pick(book, names)
   for at, member in ipairs(members) do

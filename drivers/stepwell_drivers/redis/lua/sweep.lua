@@ -1,12 +1,15 @@
 --!lua flags=allow-oom
--- Take the newest commits of a deleted run out of the feeds: how many are left.
+-- Take the newest commits of a deleted run out of the feeds: how many are left. With the last of them its
+-- rows go, and -1 says that nothing is left to do; those of a run that has a family stay.
 
-local trash, feed, tenant_feed, rubbish = unpack(KEYS)
+local trash, feed, tenant_feed, rubbish, kept = unpack(KEYS)
 local run, at_once = ARGV[1], tonumber(ARGV[2])
 local left = tonumber(redis.call('ZSCORE', trash, run) or 0)
+local is_kept = redis.call('EXISTS', kept) == 1
 local ids = {}
 for version = math.max(left - at_once + 1, 1), left do
-  local record = redis.call('HGET', rubbish, 'c:' .. text(version))
+  local field = 'c:' .. text(version)
+  local record = is_kept and redis.call('HGET', kept, field) or redis.call('HGET', rubbish, field)
   if record then
     ids[#ids + 1] = text(tonumber(string.sub(record, 1, 16))) .. '-0'
   end
@@ -16,13 +19,13 @@ if #ids > 0 then
   redis.call('XDEL', tenant_feed, unpack(ids))
 end
 left = math.max(left - at_once, 0)
-if left > 0 then
-  redis.call('ZADD', trash, left, run)
-else
-  redis.call('UNLINK', rubbish)
-  redis.call('ZREM', trash, run)
-  if redis.call('XLEN', tenant_feed) == 0 then
-    redis.call('UNLINK', tenant_feed)
-  end
+if left == 0 and redis.call('XLEN', tenant_feed) == 0 then
+  redis.call('UNLINK', tenant_feed)
 end
-return left
+if left > 0 or is_kept then
+  redis.call('ZADD', trash, left, run)
+  return left
+end
+redis.call('UNLINK', rubbish)
+redis.call('ZREM', trash, run)
+return -1

@@ -18,6 +18,8 @@ from sqlalchemy.util.concurrency import greenlet_spawn
 
 from stepwell.core.errors import StepwellError, StoreUnavailable
 from stepwell.core.ports import Runtime
+from stepwell_drivers.sql.deletes import DeleteWork
+from stepwell_drivers.sql.logs import LogWork, PurgeLogsWork, TrimLogsWork
 from stepwell_drivers.sql.postgres.errors import BUSY, trouble_of
 from stepwell_drivers.sql.postgres.links import WRITE, Links
 from stepwell_drivers.sql.postgres.readers import take_back
@@ -25,8 +27,8 @@ from stepwell_drivers.sql.stored import RunKey, database_clock
 from stepwell_drivers.sql.trouble import Raced, Trouble
 from stepwell_drivers.sql.writes import (
     CommitWork,
-    DeleteWork,
-    LogWork,
+    PresenceWork,
+    RenewWork,
     Work,
     apply_group,
 )
@@ -217,7 +219,7 @@ def _trouble_of(error: Exception, *, committing: bool) -> Trouble:
 def _runs_of(work: Work) -> frozenset[RunKey]:
     if isinstance(work, CommitWork):
         return frozenset((commit.tenant_id, commit.run_id) for commit in work.commits)
-    if isinstance(work, LogWork | DeleteWork):
+    if isinstance(work, LogWork | TrimLogsWork | DeleteWork):
         return frozenset({(work.tenant_id, work.run_id)})
     return frozenset()
 
@@ -227,11 +229,11 @@ def _may_join(jobs: list[Job], job: Job) -> bool:
     if not jobs:
         return True
     first = jobs[0].work
-    if isinstance(first, DeleteWork):
+    if isinstance(first, DeleteWork | PurgeLogsWork):
         return False
-    if isinstance(first, CommitWork | LogWork):
+    if isinstance(first, CommitWork | LogWork | TrimLogsWork):
         return isinstance(job.work, type(first))
-    return not isinstance(job.work, CommitWork | LogWork | DeleteWork)
+    return isinstance(job.work, RenewWork | PresenceWork)
 
 
 def _bytes_in(work: Work) -> int:

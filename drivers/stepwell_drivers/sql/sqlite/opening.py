@@ -15,6 +15,7 @@ from stepwell.core.states import Durability
 from stepwell_drivers.clock import StoreClock
 from stepwell_drivers.hints import Hints
 from stepwell_drivers.sql import claims, schema
+from stepwell_drivers.sql.deletes import TOMBSTONE_US
 from stepwell_drivers.sql.migrate import HEAD, check, identify, migrate
 from stepwell_drivers.sql.sqlite.engine import (
     make_durable,
@@ -28,7 +29,6 @@ from stepwell_drivers.sql.sqlite.url import SqliteUrl, parse
 from stepwell_drivers.sql.sqlite.writer import Writer
 from stepwell_drivers.sql.statements import Query
 from stepwell_drivers.sql.store import SqlStore, changed_by
-from stepwell_drivers.sql.writes import TOMBSTONE_US
 
 _newest = (
     Query(select(schema.commits.c.committed_us).order_by(schema.commits.c.seq.desc()).limit(1)),

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from enum import IntEnum
 from itertools import islice
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import typer
 from rich.table import Table
 from rich.text import Text
 
-from stepwell.cli import connect, options, words
-from stepwell.cli.exits import CliError, Exit
+from stepwell.cli import connect, given, options, words
+from stepwell.cli.exits import Exit
 from stepwell.cli.terminal import document, note, put, put_json
 from stepwell.cli.text import ago, micros, one_line, span
 from stepwell.cli.view import RunView
 from stepwell.runtime import SystemRuntime
 from stepwell_client import BlockedKind, RunStatus
 from stepwell_client.v1 import types_pb2
-
-E = TypeVar("E", bound=IntEnum)
 
 EXAMPLE = "Example: stepwell ls --status failed --label team=search"
 
@@ -45,6 +42,9 @@ def command(
             "--blocked-on", metavar="KIND", help="Only runs that wait for a worker, input, timer …"
         ),
     ] = None,
+    forks_of: Annotated[
+        str, typer.Option("--forks-of", metavar="RUN", help="Only forks of this run.")
+    ] = "",
     limit: Annotated[
         int,
         typer.Option(
@@ -59,8 +59,8 @@ def command(
 
     Ids are shown short; every command takes them as they are shown.
     """
-    statuses = [_member(RunStatus, "--status", word) for word in status or ()]
-    blocked = [_member(BlockedKind, "--blocked-on", word) for word in blocked_on or ()]
+    statuses = [given.member(RunStatus, "--status", word) for word in status or ()]
+    blocked = [given.member(BlockedKind, "--blocked-on", word) for word in blocked_on or ()]
     with connect.client(context, target, token_file) as made:
         found = made.list(
             statuses=statuses,
@@ -68,6 +68,7 @@ def command(
             queue=queue,
             labels=connect.labels(label),
             blocked_on=blocked,
+            parent_run_id=connect.run_id(made, forks_of) if forks_of else "",
             page_size=min(limit + 1, 1_000),
         )
         runs = list(islice(found, limit + 1))
@@ -83,15 +84,6 @@ def command(
     return Exit.DONE
 
 
-def _member(kind: type[E], option: str, word: str) -> E:
-    """Return the member of that name, however it is written."""
-    name = word.strip().upper().replace("-", "_")
-    if name == "UNSPECIFIED" or name not in kind.__members__:
-        known = ", ".join(one.name.lower() for one in kind if one.value)
-        raise CliError(f"{option} {word!r} is none of {known}")
-    return kind[name]
-
-
 def _print(runs: list[types_pb2.Run]) -> None:
     """Print a table whose columns are as wide as what stands in them; the goal takes the rest."""
     now_us = SystemRuntime().now_us()
@@ -103,6 +95,8 @@ def _print(runs: list[types_pb2.Run]) -> None:
     for run in runs:
         counts = run.counts
         goal = Text(one_line(run.spec.goal))
+        if run.spec.parent_run_id:
+            goal.append(f"  (fork of {run.spec.parent_run_id[:8]})", style="dim")
         said = words.blocked(run, exact=True)
         if said:
             goal.append(f"  ({said})" if goal.plain else f"({said})", style="yellow")

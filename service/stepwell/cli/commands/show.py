@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Annotated
 
 import typer
@@ -20,6 +21,7 @@ from stepwell_client.v1 import types_pb2
 
 EXAMPLE = "Example: stepwell show 3f2a9c1e --result > report.md"
 _ROWS_MAX = 100
+_FORKS_MAX = 10
 
 
 def command(
@@ -29,17 +31,25 @@ def command(
         bool, typer.Option("--result", help="Print what the run came to and nothing else.")
     ] = False,
     whole: Annotated[bool, typer.Option("--all", help="Show every task, however many.")] = False,
+    at: Annotated[
+        int,
+        typer.Option(
+            "--at", metavar="VERSION", min=0, help="As it stood then. Default: as it stands."
+        ),
+    ] = 0,
     json: options.Json = False,
     target: options.Target = None,
     token_file: options.TokenFile = None,
 ) -> int:
     """Show a run, its tasks and its result."""
     with connect.client(context, target, token_file) as made:
-        found = made.get(connect.run_id(made, run))
+        found = made.get(connect.run_id(made, run), version=at)
         if result:
             return _result(made, found, json=json)
-        tasks = list(made.tasks(found.spec.run_id, full_specs=json))
-        executions = list(made.executions(found.spec.run_id))
+        tasks = list(made.tasks(found.spec.run_id, full_specs=json, version=at))
+        # Attempts are listed as they are now: of an earlier version the tasks tell.
+        executions = [] if at else list(made.executions(found.spec.run_id))
+        forks = _forks(made, found.spec.run_id)
         done = found.status == RunStatus.SUCCEEDED
         answer = answers.read(made, found) if done else None
         questions = _questions(made, found) if found.status == RunStatus.WAITING else {}
@@ -53,6 +63,8 @@ def command(
             shown["answer"] = answers.plain(answer)
         put_json(shown)
         return Exit.DONE
+    if at:
+        note(f"as of version {at:,}")
     view = RunView(found)
     view.take_tasks(tasks)
     view.take_executions(executions)
@@ -62,25 +74,19 @@ def command(
     rows_max = len(tasks) + len(executions) if whole else _ROWS_MAX
     put(tree.render(view, out, now_us, rows_max=rows_max, live=False, exact=True), out)
     print()
-    _print_details(found, out)
+    _print_details(found, out, forks)
     name = connect.name_of(found)
     if answer is not None:
         print()
         answers.put(answer, out, name)
-    if said := words.advice(found, name):
+    if (said := words.advice(found, name)) and not at:
         note(said)
     return Exit.DONE
 
 
 def _questions(made: SyncClient, run: types_pb2.Run) -> dict[str, types_pb2.InputRequest]:
-    """Return what the run asks of people, as its events tell it."""
-    found: dict[str, types_pb2.InputRequest] = {}
-    with made.watch(run.spec.run_id) as watch:
-        for event in watch:
-            found.update({one.input_id: one for one in event.inputs})
-            if event.number >= run.last_event:
-                break
-    return found
+    """Return what the run asks of people."""
+    return {one.request.input_id: one.request for one in made.inputs(run.spec.run_id)}
 
 
 def _result(made: SyncClient, run: types_pb2.Run, *, json: bool) -> int:
@@ -98,7 +104,17 @@ def _result(made: SyncClient, run: types_pb2.Run, *, json: bool) -> int:
     return Exit.DONE
 
 
-def _print_details(run: types_pb2.Run, out: Console) -> None:
+def _forks(made: SyncClient, run_id: str) -> str:
+    """Return the names of a run's newest forks."""
+    found = [
+        connect.name_of(run)
+        for run in islice(made.list(parent_run_id=run_id, page_size=_FORKS_MAX + 1), _FORKS_MAX + 1)
+    ]
+    more = [f"… (stepwell ls --forks-of {run_id[:8]})"] if len(found) > _FORKS_MAX else []
+    return ", ".join([*found[:_FORKS_MAX], *more])
+
+
+def _print_details(run: types_pb2.Run, out: Console, forks: str) -> None:
     spec, usage = run.spec, run.usage
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_column(style="dim", no_wrap=True)
@@ -109,6 +125,8 @@ def _print_details(run: types_pb2.Run, out: Console) -> None:
         "id": spec.run_id,
         "pipeline": spec.pipeline_id,
         "queue": spec.queue,
+        "forked from": words.parent(run),
+        "forks": forks,
         "labels": labels,
         "started by": spec.executor_id,
         "created": moment(micros(run.created_time)),

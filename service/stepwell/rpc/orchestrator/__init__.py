@@ -7,7 +7,23 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from functools import partial
 
-from stepwell.rpc.orchestrator import commands, lists, reads, results, start, watch
+from stepwell.rpc.orchestrator import (
+    checkpoints,
+    commands,
+    control,
+    effects,
+    forks,
+    inputs,
+    lists,
+    logs,
+    plans,
+    purge,
+    reads,
+    results,
+    start,
+    watch,
+)
+from stepwell.rpc.orchestrator.history import History
 from stepwell.rpc.orchestrator.shown import Shown
 from stepwell.rpc.parts import Context, Parts, Service
 from stepwell_client.v1 import orchestrator_pb2 as pb
@@ -31,12 +47,13 @@ class Servicer(OrchestratorServicer):
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._shown = Shown(parts.store)
+        self._history = History(parts.store, parts.runtime)
 
     async def StartRun(self, request: pb.StartRunRequest, context: Context) -> pb.StartRunResponse:
         return await start.start_run(self._parts, self._shown, request)
 
     async def GetRun(self, request: pb.GetRunRequest, context: Context) -> pb.GetRunResponse:
-        return await reads.get_run(self._parts, self._shown, request)
+        return await reads.get_run(self._parts, self._shown, self._history, request)
 
     async def ListRuns(self, request: pb.ListRunsRequest, context: Context) -> pb.ListRunsResponse:
         return await lists.list_runs(self._parts, self._shown, request)
@@ -44,7 +61,7 @@ class Servicer(OrchestratorServicer):
     async def ListTasks(
         self, request: pb.ListTasksRequest, context: Context
     ) -> pb.ListTasksResponse:
-        return await lists.list_tasks(self._parts, request)
+        return await lists.list_tasks(self._parts, self._history, request)
 
     async def ListExecutions(
         self, request: pb.ListExecutionsRequest, context: Context
@@ -86,6 +103,65 @@ class Servicer(OrchestratorServicer):
         self, request: pb.DeleteRunRequest, context: Context
     ) -> pb.DeleteRunResponse:
         return await commands.delete_run(self._parts, request)
+
+    def ReadLogs(
+        self, request: pb.ReadLogsRequest, context: Context
+    ) -> AsyncGenerator[pb.ReadLogsResponse]:
+        return logs.read_logs(self._parts, request, context)
+
+    async def GetMessages(
+        self, request: pb.GetMessagesRequest, context: Context
+    ) -> pb.GetMessagesResponse:
+        return await logs.get_messages(self._parts, request)
+
+    async def PurgeRuns(
+        self, request: pb.PurgeRunsRequest, context: Context
+    ) -> pb.PurgeRunsResponse:
+        return await purge.purge_runs(self._parts, request)
+
+    async def ForkRun(self, request: pb.ForkRunRequest, context: Context) -> pb.ForkRunResponse:
+        return await forks.fork_run(self._parts, self._shown, self._history, request)
+
+    async def ListPlans(
+        self, request: pb.ListPlansRequest, context: Context
+    ) -> pb.ListPlansResponse:
+        return await plans.list_plans(self._parts, request)
+
+    async def ListCheckpoints(
+        self, request: pb.ListCheckpointsRequest, context: Context
+    ) -> pb.ListCheckpointsResponse:
+        return await checkpoints.list_checkpoints(self._parts, self._history, request)
+
+    async def ResolveExecution(
+        self, request: pb.ResolveExecutionRequest, context: Context
+    ) -> pb.ResolveExecutionResponse:
+        return await effects.resolve_execution(self._parts, self._shown, request)
+
+    async def RetryTask(
+        self, request: pb.RetryTaskRequest, context: Context
+    ) -> pb.RetryTaskResponse:
+        return await control.retry_task(self._parts, self._shown, request)
+
+    async def SkipTask(self, request: pb.SkipTaskRequest, context: Context) -> pb.SkipTaskResponse:
+        return await control.skip_task(self._parts, self._shown, request)
+
+    async def StopRun(self, request: pb.StopRunRequest, context: Context) -> pb.StopRunResponse:
+        return await control.stop_run(self._parts, self._shown, request)
+
+    async def RaiseBudget(
+        self, request: pb.RaiseBudgetRequest, context: Context
+    ) -> pb.RaiseBudgetResponse:
+        return await control.raise_budget(self._parts, self._shown, request)
+
+    async def ListInputs(
+        self, request: pb.ListInputsRequest, context: Context
+    ) -> pb.ListInputsResponse:
+        return await inputs.list_inputs(self._parts, request)
+
+    async def AnswerInput(
+        self, request: pb.AnswerInputRequest, context: Context
+    ) -> pb.AnswerInputResponse:
+        return await inputs.answer_input(self._parts, self._shown, request)
 
     async def GetServerInfo(
         self, request: pb.GetServerInfoRequest, context: Context

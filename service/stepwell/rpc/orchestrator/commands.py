@@ -30,7 +30,7 @@ async def resume_run(
     if request.validate_only:
         run = await _rehearse(parts, request.run_id, command)
         return pb.ResumeRunResponse(run=await shown.run(run))
-    run, changed = await _carry_out(parts, request.run_id, command)
+    run, changed = await carry_out(parts, request.run_id, command)
     parts.executor.look()
     return pb.ResumeRunResponse(run=await shown.run(run), changed=changed)
 
@@ -40,7 +40,7 @@ async def pause_run(parts: Parts, shown: Shown, request: pb.PauseRunRequest) -> 
     command = Pause(
         request_id=request.request_id, fingerprint=fingerprint_of(request), reason=request.reason
     )
-    run, changed = await _carry_out(parts, request.run_id, command)
+    run, changed = await carry_out(parts, request.run_id, command)
     return pb.PauseRunResponse(run=await shown.run(run), changed=changed)
 
 
@@ -51,7 +51,7 @@ async def cancel_run(
     command = Cancel(
         request_id=request.request_id, fingerprint=fingerprint_of(request), reason=request.reason
     )
-    run, changed = await _carry_out(parts, request.run_id, command)
+    run, changed = await carry_out(parts, request.run_id, command)
     return pb.CancelRunResponse(run=await shown.run(run), changed=changed)
 
 
@@ -71,7 +71,7 @@ async def delete_run(parts: Parts, request: pb.DeleteRunRequest) -> pb.DeleteRun
     raise StoreUnavailable("the run changes all the while; try again")
 
 
-async def _carry_out(parts: Parts, run_id: str, command: AnyCommand) -> tuple[Run, bool]:
+async def carry_out(parts: Parts, run_id: str, command: AnyCommand) -> tuple[Run, bool]:
     tenant_id = tenant()
     reply = await parts.executor.send(tenant_id, run_id, command)
     raise_refused(reply)

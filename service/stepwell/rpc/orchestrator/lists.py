@@ -8,6 +8,7 @@ from stepwell.core.model import Execution, Run, Task, TaskSpec
 from stepwell.core.ports import RunQuery
 from stepwell.core.states import BlockedKind, RunStatus
 from stepwell.rpc.caller import tenant
+from stepwell.rpc.orchestrator.history import History, check_version
 from stepwell.rpc.orchestrator.pages import cursor_of, read_page, size_of, token_of
 from stepwell.rpc.orchestrator.reads import the_run
 from stepwell.rpc.orchestrator.shown import Shown
@@ -49,6 +50,7 @@ async def list_runs(parts: Parts, shown: Shown, request: pb.ListRunsRequest) -> 
             executor_id=request.executor_id,
             labels=dict(request.labels),
             blocked_on=tuple(sorted(asked)),
+            parent_run_id=request.parent_run_id,
             cursor=cursor,
             limit=limit,
         )
@@ -65,14 +67,22 @@ async def list_runs(parts: Parts, shown: Shown, request: pb.ListRunsRequest) -> 
     return pb.ListRunsResponse(runs=runs, next_page_token=token_of(tenant_id, request, after))
 
 
-async def list_tasks(parts: Parts, request: pb.ListTasksRequest) -> pb.ListTasksResponse:
+async def list_tasks(
+    parts: Parts, history: History, request: pb.ListTasksRequest
+) -> pb.ListTasksResponse:
     """Return a page of a run's tasks, each with what it is."""
     tenant_id, run_id = tenant(), request.run_id
-    await the_run(parts, run_id)
+    run = await the_run(parts, run_id)
+    check_version(run, request.version)
     cursor = cursor_of(tenant_id, request)
     specs = Specs(parts, tenant_id, run_id)
 
     async def read(limit: int) -> tuple[Sequence[Task], str]:
+        if request.version:
+            tasks, _ = await history.tasks_at(run, request.version)
+            start = int(cursor or "0")
+            end = start + limit
+            return tasks[start:end], str(end) if end < len(tasks) else ""
         page = await parts.store.list_tasks(tenant_id, run_id, cursor=cursor, limit=limit)
         return page.tasks, page.cursor
 

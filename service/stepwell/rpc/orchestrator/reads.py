@@ -10,10 +10,11 @@ from stepwell.core.errors import RunNotFound
 from stepwell.core.model import Run
 from stepwell.rpc.caller import caller, tenant
 from stepwell.rpc.gate import draining
+from stepwell.rpc.orchestrator.history import History
 from stepwell.rpc.orchestrator.shown import Shown
 from stepwell.rpc.parts import Parts, server_version
 from stepwell.watch import wait_end
-from stepwell.wire import fill
+from stepwell.wire import fill, to_message
 from stepwell.wire.codec import get_ms
 from stepwell_client.v1 import orchestrator_pb2 as pb
 
@@ -32,9 +33,16 @@ async def the_run(parts: Parts, run_id: str) -> Run:
     return run
 
 
-async def get_run(parts: Parts, shown: Shown, request: pb.GetRunRequest) -> pb.GetRunResponse:
-    """Return a run as of its last commit."""
-    return pb.GetRunResponse(run=await shown.run(await the_run(parts, request.run_id)))
+async def get_run(
+    parts: Parts, shown: Shown, history: History, request: pb.GetRunRequest
+) -> pb.GetRunResponse:
+    """Return a run as of its last commit, or of the version asked for."""
+    run = await the_run(parts, request.run_id)
+    if request.version in (0, run.version):
+        return pb.GetRunResponse(run=await shown.run(run))
+    rows = await history.rows_at(run, request.version)
+    # What it waited for then, as the rows had it: who was connected is not known any more.
+    return pb.GetRunResponse(run=to_message(rows.run))
 
 
 async def wait_run(parts: Parts, shown: Shown, request: pb.WaitRunRequest) -> pb.WaitRunResponse:

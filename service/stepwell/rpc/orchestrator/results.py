@@ -125,7 +125,7 @@ class _Inline:
             batch, waiting = waiting[:_PAYLOADS_AT_ONCE], waiting[_PAYLOADS_AT_ONCE:]
             payloads = await self._read(batch)
             for result in batch:
-                payload = payloads.get(result.execution_id)
+                payload = payloads.get((result.run_id, result.execution_id))
                 if payload is None:
                     result.by_reference = False
                 elif len(payload.data) <= room:
@@ -139,16 +139,24 @@ class _Inline:
             one for one in results if one.task_id or one.by_reference or one.HasField("payload")
         ]
 
-    async def _read(self, batch: Sequence[pb.Result]) -> dict[str, Payload]:
-        keys = [one.execution_id for one in batch]
-        found = await self._store.read_payloads(*self._run, keys)
-        return {one.key: one.payload for one in found}
+    async def _read(self, batch: Sequence[pb.Result]) -> dict[tuple[str, str], Payload]:
+        """Return their bytes by run and execution: what a fork has kept is another run's."""
+        wanted: dict[str, list[str]] = {}
+        for one in batch:
+            wanted.setdefault(one.run_id, []).append(one.execution_id)
+        tenant_id, own_id = self._run
+        found: dict[tuple[str, str], Payload] = {}
+        for run_id, keys in wanted.items():
+            for stored in await self._store.read_payloads(tenant_id, run_id or own_id, keys):
+                found[run_id, stored.key] = stored.payload
+        return found
 
 
 def _result_of(task: Task) -> pb.Result:
     result = pb.Result(
         task_id=task.task_id,
         execution_id=task.result_id,
+        run_id=task.result_run_id,
         status=f"TASK_STATUS_{task.status}",
         by_reference=bool(task.result_id),
     )

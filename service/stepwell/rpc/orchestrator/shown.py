@@ -61,7 +61,12 @@ class Shown:
         kind = _KINDS.get(run.phase)
         if kind is not None:
             return any(kind in one.kinds for one in serving)
-        if any(StepKind.TASK in one.kinds and ANY_ROLE in one.roles for one in serving):
+        if any(
+            StepKind.TASK in one.kinds
+            and StepKind.RECONCILE in one.kinds
+            and ANY_ROLE in one.roles
+            for one in serving
+        ):
             return True
         steps = await self._ready_steps(run)
         return any(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from stepwell.core import limits
 from stepwell.core.errors import InvalidArgument, RunNotFound, Violation
 from stepwell.core.inputs import Context, Reply, ReplyStatus, Start
 from stepwell.core.loop import advance
@@ -12,6 +13,7 @@ from stepwell.core.ports import Principal
 from stepwell.core.state import RunState
 from stepwell.core.states import StepKind
 from stepwell.rpc.caller import caller
+from stepwell.rpc.orchestrator.budgets import with_default
 from stepwell.rpc.orchestrator.requests import fingerprint_of, run_id_of
 from stepwell.rpc.orchestrator.shown import Shown
 from stepwell.rpc.parts import QUEUE_DEFAULT, Parts
@@ -33,7 +35,7 @@ async def start_run(parts: Parts, shown: Shown, request: pb.StartRunRequest) -> 
         if request.request_id
         else parts.runtime.new_id()
     )
-    command = _command(who, run_id, request)
+    command = _command(parts, who, run_id, request)
     if request.validate_only:
         rehearsed = await _rehearse(parts, command)
         return pb.StartRunResponse(run=await shown.run(rehearsed.run))
@@ -64,8 +66,8 @@ async def _rehearse(parts: Parts, command: Start) -> _Rehearsed:
     return _Rehearsed(transition.replies[0], transition.run)
 
 
-def _command(who: Principal, run_id: str, request: pb.StartRunRequest) -> Start:
-    budget: Budget = to_record(request.budget)
+def _command(parts: Parts, who: Principal, run_id: str, request: pb.StartRunRequest) -> Start:
+    asked: Budget = to_record(request.budget)
     spec = RunSpec(
         tenant_id=who.tenant_id,
         run_id=run_id,
@@ -77,7 +79,8 @@ def _command(who: Principal, run_id: str, request: pb.StartRunRequest) -> Start:
         max_iterations=_or(request, "max_iterations", MAX_ITERATIONS_DEFAULT),
         max_parallel=_or(request, "max_parallel", MAX_PARALLEL_DEFAULT),
         priority=request.priority,
-        budget=budget,
+        budget=with_default(parts, who.tenant_id, asked),
+        no_progress_limit=_or(request, "no_progress_limit", limits.NO_PROGRESS_LIMIT_DEFAULT),
         step_retry=to_record(request.step_retry),
         step_timeout_ms=get_ms(request.step_timeout),
         start_delay_ms=get_ms(request.start_delay),

@@ -30,7 +30,7 @@ FILTERED_PROGRESS_MS = 1_000
 """What passes no filter is told of by its number at most so often."""
 
 
-class _Said:
+class Said:
     """When the reader last had a message."""
 
     def __init__(self, runtime: Runtime) -> None:
@@ -44,7 +44,7 @@ class _Said:
         return (self._runtime.monotonic() - self._at) * 1_000 >= FILTERED_PROGRESS_MS
 
 
-def _progress_ms(parts: Parts, request: Any) -> int:
+def progress_ms(parts: Parts, request: Any) -> int:
     if request.HasField("progress_interval"):
         return get_ms(request.progress_interval)
     return parts.settings.watch.progress_ms
@@ -78,7 +78,7 @@ async def watch_one(
         frozenset(types_pb2.EventType.Name(t).removeprefix("EVENT_TYPE_") for t in request.types),
         frozenset(request.task_ids),
     )
-    said, after = _Said(parts.runtime), request.after
+    said, after = Said(parts.runtime), request.after
     try:
         while True:
             batches = watch_run(
@@ -88,7 +88,7 @@ async def watch_one(
                 tenant_id=tenant_id,
                 run_id=run_id,
                 after=after,
-                progress_ms=_progress_ms(parts, request),
+                progress_ms=progress_ms(parts, request),
             )
             ended = False
             async with aclosing(batches) as seen:
@@ -116,7 +116,7 @@ def _end(reason: pb.WatchEndReason, run: types_pb2.Run | None = None) -> pb.Watc
 
 
 def _event_messages(
-    parts: Parts, batch: Batch, wanted: EventFilter, said: _Said
+    parts: Parts, batch: Batch, wanted: EventFilter, said: Said
 ) -> Iterator[pb.WatchRunResponse]:
     """Yield the messages of a batch: few, not too large, none with a part of a commit."""
     found: list[types_pb2.Event] = []
@@ -173,7 +173,7 @@ async def watch_all(
     cursor = await _first_cursor(parts, tenant_id, request.cursor)
     await context.send_initial_metadata(())
     wanted = RunFilter(request.pipeline_id, run_statuses(request.statuses), dict(request.labels))
-    said = _Said(parts.runtime)
+    said = Said(parts.runtime)
     try:
         if request.cursor == NOW:
             # From here on a reconnect misses nothing, though nothing may have happened yet.
@@ -184,7 +184,7 @@ async def watch_all(
             parts.runtime,
             tenant_id=tenant_id,
             cursor=cursor,
-            progress_ms=_progress_ms(parts, request),
+            progress_ms=progress_ms(parts, request),
         )
         async with aclosing(batches) as seen:
             async for batch in seen:

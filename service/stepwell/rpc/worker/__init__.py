@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 from functools import partial
 
@@ -14,6 +14,7 @@ from stepwell.core.states import RunStatus
 from stepwell.executor import Heartbeat
 from stepwell.rpc.caller import tenant
 from stepwell.rpc.parts import Context, Parts, Service
+from stepwell.rpc.worker.append import append
 from stepwell.rpc.worker.intake import Answer, Intake, Receipt
 from stepwell.rpc.worker.stream import Stream, open_stream
 from stepwell.wire import to_record
@@ -82,18 +83,28 @@ class Servicer(WorkerServicer):
             for one in request.heartbeats
         ]
         alive = await self._parts.executor.heartbeat(tenant(), beats)
+        return pb.HeartbeatResponse(leases=await self._states(request.heartbeats, alive))
+
+    async def Append(self, request: pb.AppendRequest, context: Context) -> pb.AppendResponse:
+        alive = await append(self._parts, request)
+        return pb.AppendResponse(leases=await self._states(request.appended, alive))
+
+    async def _states(
+        self, leases: Sequence[pb.LeaseHeartbeat | pb.Appended], alive: Sequence[bool]
+    ) -> list[pb.LeaseState]:
+        """Say how these leases stand, and of those that are lost whether their run was cancelled."""
         cancelled = await self._cancelled(
-            {beat.run_id for beat, lives in zip(beats, alive, strict=True) if not lives}
+            {one.run_id for one, lives in zip(leases, alive, strict=True) if not lives}
         )
-        response = pb.HeartbeatResponse()
-        for beat, lives in zip(beats, alive, strict=True):
-            response.leases.add(
-                run_id=beat.run_id,
-                execution_id=beat.execution_id,
+        return [
+            pb.LeaseState(
+                run_id=one.run_id,
+                execution_id=one.execution_id,
                 status=pb.LEASE_STATUS_LIVE if lives else pb.LEASE_STATUS_LOST,
-                cancel_requested=not lives and beat.run_id in cancelled,
+                cancel_requested=not lives and one.run_id in cancelled,
             )
-        return response
+            for one, lives in zip(leases, alive, strict=True)
+        ]
 
     async def _cancelled(self, run_ids: set[str]) -> set[str]:
         """Return those of these runs that were cancelled: their work was lost because of that."""

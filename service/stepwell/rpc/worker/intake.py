@@ -10,11 +10,14 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from stepwell.core import errors
-from stepwell.core.inputs import Begin, Delivery, Failed, Reply, ReplyStatus
+from stepwell.core.inputs import Begin, Delivery, Failed, NeedsInput, Reply, ReplyStatus
 from stepwell.core.model import Failure, Violation
 from stepwell.executor import Executor
 from stepwell.rpc.validate import violations
+from stepwell.schemas import check_question
 from stepwell.wire import fill, to_record
 from stepwell_client.v1 import worker_pb2 as pb
 
@@ -67,11 +70,46 @@ class Intake:
             asyncio.get_running_loop().call_soon(answered, receipt)
             return
 
-        def done(reply: asyncio.Future[Reply]) -> None:
-            answered(_answer_of(reply, delivery_id, execution_id, failure))
+        def deliver(delivery: Delivery | Begin, failure: Failure | None) -> None:
+            def done(reply: asyncio.Future[Reply]) -> None:
+                answered(_answer_of(reply, delivery_id, execution_id, failure))
 
-        reply = self._executor.deliver(self._tenant_id, item.run_id, delivery)
-        reply.add_done_callback(done)
+            reply = self._executor.deliver(self._tenant_id, item.run_id, delivery)
+            reply.add_done_callback(done)
+
+        if isinstance(delivery, Delivery) and isinstance(delivery.result, NeedsInput):
+            _ask(delivery, delivery.result, deliver, answered)
+        else:
+            deliver(delivery, failure)
+
+
+def _ask(
+    delivery: Delivery,
+    question: NeedsInput,
+    deliver: Callable[[Delivery, Failure | None], None],
+    answered: Callable[[Answer], None],
+) -> None:
+    """Deliver a question, or the failure of an attempt whose question is no sound one."""
+
+    def settle(found: Sequence[Violation]) -> None:
+        if not found:
+            deliver(delivery, None)
+            return
+        failure = _failure_of([errors.Violation(one.field, one.description) for one in found])
+        deliver(replace(delivery, result=Failed(failure=failure)), failure)
+
+    def checked(done: asyncio.Future[tuple[Violation, ...]]) -> None:
+        error = done.exception()
+        if error is None:
+            settle(done.result())
+        else:
+            answered(error if isinstance(error, Exception) else RuntimeError(repr(error)))
+
+    found = check_question(question)
+    if isinstance(found, tuple):
+        settle(found)
+    else:
+        found.add_done_callback(checked)
 
 
 def _read(item: Item) -> tuple[Delivery | Begin | None, Failure | None]:

@@ -11,8 +11,8 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator
 
-from stepwell.core.model import Budget, Payload
-from stepwell.core.ports import Assignment, Presence, Runtime
+from stepwell.core.model import Payload
+from stepwell.core.ports import Assignment, Presence
 from stepwell.core.states import StepKind
 from stepwell.rpc.worker.intake import Receipt
 from stepwell.wire import fill
@@ -30,13 +30,11 @@ class Outbox:
         self,
         presence: Presence,
         stages: tuple[StepKind, ...],
-        runtime: Runtime,
         *,
         message_bytes_max: int,
     ) -> None:
         self.presence = presence
         self.stages = stages
-        self._runtime = runtime
         self._bytes_max = message_bytes_max
         self._assignments: deque[Assignment] = deque()
         self._cancellations: deque[pb.Cancellation] = deque()
@@ -129,36 +127,10 @@ class Outbox:
             size = _size_of(assignments[0])
             if size > room and message.assignments:
                 break
-            self._write(assignments.popleft(), message.assignments.add())
+            fill(assignments.popleft(), message.assignments.add())
             room -= size
             count -= 1
         return message
-
-    def _write(self, assignment: Assignment, message: pb.Assignment) -> None:
-        fill(assignment, message)
-        if assignment.run.budget != _NO_BUDGET:
-            fill(remaining_budget(assignment, self._runtime.now_us()), message.remaining_budget)
-
-
-_NO_BUDGET = Budget()
-
-
-def remaining_budget(assignment: Assignment, now_us: int) -> Budget:
-    """Return what is left; 0 means no limit, so that a part that is used up shows as 1."""
-    run = assignment.run
-    budget, usage = run.budget, run.usage
-    wall_ms = max(0, now_us - run.started_us) // 1_000 if run.started_us else 0
-
-    def left(limit: int, used: int) -> int:
-        return max(1, limit - used) if limit else 0
-
-    return Budget(
-        input_tokens=left(budget.input_tokens, usage.input_tokens),
-        output_tokens=left(budget.output_tokens, usage.output_tokens),
-        cost_micros=left(budget.cost_micros, usage.cost_micros),
-        tasks=left(budget.tasks, run.counts.total),
-        wall_ms=left(budget.wall_ms, wall_ms),
-    )
 
 
 def _size_of(assignment: Assignment) -> int:
@@ -173,6 +145,7 @@ def _size_of(assignment: Assignment) -> int:
         size += 64 + _bytes_of(result.payload)
         if result.failure is not None:
             size += len(result.failure.message) + len(result.failure.details)
+    size += sum(64 + len(message.content) for message in assignment.previous_messages)
     failure = assignment.previous_failure
     return size if failure is None else size + len(failure.message) + len(failure.details)
 

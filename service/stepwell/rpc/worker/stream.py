@@ -52,7 +52,6 @@ class Stream:
         self.outbox = Outbox(
             presence,
             _kinds(hello.stages),
-            parts.runtime,
             message_bytes_max=parts.settings.watch.message_bytes_max,
         )
         self._intake = Intake(parts.executor, tenant_id)

@@ -27,11 +27,16 @@ pytest.register_assert_rewrite(
             "beside",
             "claims",
             "commits",
+            "ended",
             "events",
+            "families",
             "fidelity",
+            "inputs",
             "itself",
+            "keyed",
             "leases",
             "loads",
+            "logs",
             "reads",
             "resends",
             "runs",
@@ -55,9 +60,16 @@ from stepwell.testing.conformance.commits import (  # noqa: E402 - after the rew
     TestCommits,
     TestRows,
 )
+from stepwell.testing.conformance.ended import (  # noqa: E402 - after the rewriting
+    TestEnded,
+)
 from stepwell.testing.conformance.events import (  # noqa: E402 - after the rewriting
     TestEvents,
     TestFeed,
+)
+from stepwell.testing.conformance.families import (  # noqa: E402 - after the rewriting
+    TestFamilies,
+    TestForks,
 )
 from stepwell.testing.conformance.fidelity import (  # noqa: E402 - after the rewriting
     TestDurability,
@@ -68,9 +80,15 @@ from stepwell.testing.conformance.harness import (  # noqa: E402 - after the rew
     excused,
     store,
 )
+from stepwell.testing.conformance.inputs import (  # noqa: E402 - after the rewriting
+    TestInputs,
+)
 from stepwell.testing.conformance.itself import (  # noqa: E402 - after the rewriting
     TestHints,
     TestStore,
+)
+from stepwell.testing.conformance.keyed import (  # noqa: E402 - after the rewriting
+    TestKeyed,
 )
 from stepwell.testing.conformance.leases import (  # noqa: E402 - after the rewriting
     TestFences,
@@ -79,6 +97,9 @@ from stepwell.testing.conformance.leases import (  # noqa: E402 - after the rewr
 from stepwell.testing.conformance.loads import (  # noqa: E402 - after the rewriting
     TestLoad,
     TestLoadSince,
+)
+from stepwell.testing.conformance.logs import (  # noqa: E402 - after the rewriting
+    TestLogsRemoved,
 )
 from stepwell.testing.conformance.reads import (  # noqa: E402 - after the rewriting
     TestBeside,
@@ -115,18 +136,24 @@ __all__ = [
     "TestDelete",
     "TestDue",
     "TestDurability",
+    "TestEnded",
     "TestEvents",
+    "TestFamilies",
     "TestFeed",
     "TestFences",
     "TestFidelity",
     "TestFilters",
+    "TestForks",
     "TestHints",
     "TestHolds",
     "TestHostileNames",
+    "TestInputs",
+    "TestKeyed",
     "TestLeases",
     "TestLoad",
     "TestLoadSince",
     "TestLogs",
+    "TestLogsRemoved",
     "TestPages",
     "TestPresence",
     "TestReady",

@@ -77,6 +77,11 @@ async def version_of(store: Store, run_id: str = RUN, *, tenant: str = TENANT) -
     return run.version if run is not None else 0
 
 
+async def now_us(store: Store) -> int:
+    """Return the store's time."""
+    return (await claimed(store, due_limit=0)).now_us
+
+
 async def run_ids(store: Store, query: RunQuery | None = None) -> list[str]:
     """List one page of runs and return their ids."""
     page = await store.list_runs(query or RunQuery(tenant_id=TENANT))

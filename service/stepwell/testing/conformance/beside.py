@@ -6,8 +6,16 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from stepwell.core.model import Payload
-from stepwell.core.ports import INPUT_KEY, Commit, Presence, Store
-from stepwell.core.states import Verdict
+from stepwell.core.ports import (
+    INPUT_KEY,
+    Commit,
+    EndedQuery,
+    InputPage,
+    InputQuery,
+    Presence,
+    Store,
+)
+from stepwell.core.states import RunStatus, Verdict
 from stepwell.testing.conformance import ask
 from stepwell.testing.conformance import builders as b
 from stepwell.testing.conformance.catalog import promises
@@ -22,11 +30,13 @@ class TestPresence(Cases):
     @promises("put_presence", "Say that these workers are connected")
     @promises("list_presence", "Return the tenant's workers that are connected, on any replica.")
     @promises("Presence.credits", "Free places when it was last told.")
+    @promises("Presence.holds", "By queue: how many leases it held when it was last told.")
     async def test_connected_workers_are_listed_as_they_were_told(
         self, store: Store, open_store: StoreFactory
     ) -> None:
         door = await open_store.join(store)
         told = [b.presence("w1"), replace(b.presence("w2"), replica_id="r2", credits=0)]
+        told[0] = replace(told[0], holds={"default": 3, "a\x00b": 2**53 + 1, "": 1})
         await store.put_presence(told, ttl_ms=10_000)
         assert sorted(await door.list_presence(b.TENANT), key=_worker) == told
 
@@ -210,6 +220,8 @@ def _full_run() -> tuple[Commit, Commit]:
         outcomes=[b.outcome(b"bytes", "done")],
         messages=[b.message("hello")],
         inputs=[b.question("q")],
+        keyed=[b.keyed("k", "done")],
+        status=RunStatus.FAILED,
     )
     return first, second
 
@@ -226,6 +238,12 @@ async def _assert_gone(store: Store) -> None:
     assert (await store.read_messages(b.TENANT, b.RUN)).messages == ()
     assert not keeps("logs") or (await store.read_logs(b.TENANT, b.RUN)).entries == ()
     assert await ask.run_ids(store) == []
+    assert await store.list_inputs(InputQuery(tenant_id=b.TENANT)) == InputPage()
+    assert await store.list_inputs(InputQuery(tenant_id=b.TENANT, run_id=b.RUN)) == InputPage()
+    assert list(await store.read_inputs(b.TENANT, b.RUN, ["q"])) == []
+    assert list(await store.find_keyed(b.TENANT, "", ["k"])) == []
+    ended = EndedQuery(statuses=(RunStatus.FAILED,))
+    assert not keeps("retention") or list(await store.list_ended(ended)) == []
     answer = await ask.claimed(store, b.want())
     assert (answer.ready, answer.due) == (((),), ())
     assert list(await store.renew([b.renewal()])) == [False]

@@ -31,6 +31,7 @@ from stepwell.core.model import (
 from stepwell.core.ports import (
     Commit,
     Fence,
+    KeyedResult,
     Lease,
     Presence,
     Renewal,
@@ -41,6 +42,7 @@ from stepwell.core.states import (
     EventType,
     ExecutionStatus,
     InputStatus,
+    LogKind,
     RunStatus,
     StepKind,
     TaskStatus,
@@ -64,8 +66,11 @@ def born(
     plan: Plan | None = None,
     tasks: Sequence[Task] = (),
     executions: Sequence[Execution] = (),
+    outcomes: Sequence[Outcome] = (),
     leases: Sequence[Lease] = (),
     timers: Sequence[Timer] = (),
+    inputs: Sequence[InputRequest] = (),
+    keyed: Sequence[KeyedResult] = (),
     events: int = 1,
     status: RunStatus = RunStatus.QUEUED,
     created_us: int = EPOCH_US,
@@ -83,8 +88,11 @@ def born(
         plan=plan,
         tasks=tuple(tasks),
         executions=tuple(executions),
+        outcomes=tuple(outcomes),
         leases=tuple(leases),
         timers=tuple(timers),
+        inputs=tuple(inputs),
+        keyed=tuple(keyed),
         events=events_of(1, first=1, many=events),
     )
 
@@ -106,6 +114,7 @@ def step(
     timers: Sequence[Timer] = (),
     inputs: Sequence[InputRequest] = (),
     messages: Sequence[Message] = (),
+    keyed: Sequence[KeyedResult] = (),
     request: RequestRecord | None = None,
     events: int = 1,
 ) -> Commit:
@@ -134,9 +143,30 @@ def step(
         timers=tuple(timers),
         inputs=tuple(inputs),
         messages=tuple(messages),
+        keyed=tuple(keyed),
         request=request,
         events=events_of(version, first=before.run.last_event + 1, many=events),
     )
+
+
+def fork(
+    run_id: str,
+    *,
+    parent: str = RUN,
+    family: str = "",
+    tenant: str = TENANT,
+    commit_id: str = "",
+    outcomes: Sequence[Outcome] = (),
+) -> Commit:
+    """Return the birth of a run that is forked from another; its family is the parent's own."""
+    spec = RunSpec(
+        tenant_id=tenant,
+        run_id=run_id,
+        parent_run_id=parent,
+        parent_version=1,
+        family_id=family or parent,
+    )
+    return born(run_id, tenant=tenant, spec=spec, commit_id=commit_id, outcomes=outcomes)
 
 
 def events_of(version: int, *, first: int, many: int) -> tuple[Event, ...]:
@@ -268,9 +298,18 @@ def outcome(data: bytes = b"{}", execution_id: str = STEP) -> Outcome:
     return Outcome(execution_id=execution_id, result=Payload(data=data))
 
 
-def question(input_id: str, status: InputStatus = InputStatus.OPEN) -> InputRequest:
+def question(
+    input_id: str, status: InputStatus = InputStatus.OPEN, *, created_us: int = 0
+) -> InputRequest:
     """Return an input request."""
-    return InputRequest(input_id=input_id, task_id="a", prompt="sure?", status=status)
+    return InputRequest(
+        input_id=input_id, task_id="a", prompt="sure?", status=status, created_us=created_us
+    )
+
+
+def keyed(key: str, execution_id: str = STEP, *, pipeline_id: str = "") -> KeyedResult:
+    """Return the word that an execution completed a task with this key."""
+    return KeyedResult(pipeline_id=pipeline_id, key=key, execution_id=execution_id)
 
 
 def message(text: str, *, task_id: str = "a") -> Message:
@@ -278,9 +317,9 @@ def message(text: str, *, task_id: str = "a") -> Message:
     return Message(role="assistant", content=text, task_id=task_id, execution_id=STEP)
 
 
-def line(text: str, execution_id: str = STEP) -> LogEntry:
-    """Return a line that a worker wrote."""
-    return LogEntry(execution_id=execution_id, text=text)
+def line(text: str, execution_id: str = STEP, kind: LogKind = LogKind.LINE) -> LogEntry:
+    """Return a line that a worker wrote, or something else of its log."""
+    return LogEntry(execution_id=execution_id, text=text, kind=kind)
 
 
 def request(request_id: str, version: int) -> RequestRecord:

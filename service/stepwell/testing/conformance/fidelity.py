@@ -13,13 +13,13 @@ from stepwell.core.model import (
     Outcome,
     Payload,
 )
-from stepwell.core.ports import INPUT_KEY, Store
+from stepwell.core.ports import INPUT_KEY, FoundInput, InputQuery, Store
 from stepwell.core.states import Verdict
 from stepwell.testing.conformance import ask
 from stepwell.testing.conformance import builders as b
 from stepwell.testing.conformance.catalog import promises
 from stepwell.testing.conformance.harness import Cases, StoreFactory, keeps
-from stepwell.testing.conformance.odd_rows import ODD, full_commit, odd_events
+from stepwell.testing.conformance.odd_rows import ODD, full_commit, odd_events, parent_commit
 
 ODD_BYTES = {
     "empty": b"",
@@ -43,6 +43,7 @@ class TestFidelity(Cases):
         self, store: Store, open_store: StoreFactory
     ) -> None:
         commit = full_commit()
+        await ask.must(store, parent_commit())
         await ask.must(store, commit)
         for _ in range(2):
             rows = await ask.loaded(store)
@@ -61,10 +62,14 @@ class TestFidelity(Cases):
             assert (await store.read_messages(b.TENANT, b.RUN)).messages == commit.messages
             executions = (await store.list_executions(b.TENANT, b.RUN)).executions
             assert executions == commit.executions
+            assert tuple(await store.read_inputs(b.TENANT, b.RUN, [ODD])) == commit.inputs
+            found = await store.list_inputs(InputQuery(tenant_id=b.TENANT))
+            assert found.inputs == (FoundInput(run_id=b.RUN, request=commit.inputs[0]),)
             store = await open_store.reopen(store)
 
     @promises("get_run", "Return the run's row as of the last commit")
     async def test_D2_a_negative_zero_keeps_its_sign(self, store: Store) -> None:
+        await ask.must(store, parent_commit())
         await ask.must(store, full_commit())
         rows = await ask.loaded(store)
         policies = [rows.run.spec.step_retry, rows.plans[0].tasks[0].retry]
@@ -73,6 +78,7 @@ class TestFidelity(Cases):
 
     @promises("read_events", "Return the events numbered above `after`")
     async def test_D2_an_unset_field_of_a_change_is_not_an_empty_one(self, store: Store) -> None:
+        await ask.must(store, parent_commit())
         await ask.must(store, full_commit())
         page = await store.read_events(b.TENANT, b.RUN, after=0, limit=10)
         assert page is not None

@@ -21,12 +21,13 @@ class Group(NamedTuple):
 
 
 GROUPS: Mapping[str, Group] = {
-    "commits": Group(("TestCommits", "TestRows", "TestSentAgain", "TestAtomic")),
+    "commits": Group(("TestCommits", "TestRows", "TestForks", "TestSentAgain", "TestAtomic")),
     "claims": Group(("TestReady", "TestHolds")),
     "leases": Group(("TestFences", "TestLeases")),
     "time": Group(("TestDue", "TestClocks")),
     "loads": Group(("TestLoad", "TestLoadSince")),
     "reads": Group(("TestByKey", "TestPages", "TestBeside")),
+    "inputs": Group(("TestInputs",)),
     "events": Group(("TestEvents",)),
     "runs": Group(("TestRuns",)),
     "fidelity": Group(("TestFidelity", "TestDurability")),
@@ -39,7 +40,7 @@ GROUPS: Mapping[str, Group] = {
         " runs or none.",
     ),
     "delete": Group(
-        ("TestDelete",),
+        ("TestDelete", "TestFamilies"),
         "`delete_run` raises StoreRefused; DeleteRun fails, and a run is kept for ever.",
     ),
     "feed": Group(
@@ -47,8 +48,18 @@ GROUPS: Mapping[str, Group] = {
         "`feed` raises StoreRefused; WatchRuns fails, and each run can still be watched.",
     ),
     "logs": Group(
-        ("TestLogs",),
-        "`append_logs` and `read_logs` raise StoreRefused; what workers write is not kept.",
+        ("TestLogs", "TestLogsRemoved"),
+        "`append_logs` and `read_logs` raise StoreRefused, `trim_logs` does nothing, `purge_logs`"
+        " returns 0; what workers write is not kept.",
+    ),
+    "keyed": Group(
+        ("TestKeyed",),
+        "`find_keyed` returns nothing; a task whose idempotency key another run completed is done"
+        " again.",
+    ),
+    "retention": Group(
+        ("TestEnded",),
+        "`list_ended` raises StoreRefused; PurgeRuns fails, and nothing is removed by age.",
     ),
     "presence": Group(
         ("TestPresence",),
@@ -66,7 +77,11 @@ ALSO: Mapping[str, tuple[str, ...]] = {
     "test_a_deleted_run_hides_no_other_from_the_feed": ("delete",),
     "test_S3_logs_are_there_after_a_restart": ("logs",),
     "test_T3_a_log_under_another_tenant_is_dropped": ("logs",),
+    "test_an_ended_run_that_was_deleted_is_not_found": ("delete",),
     "test_T3_deleting_under_another_tenant_deletes_nothing": ("delete",),
+    "test_a_result_of_a_deleted_run_is_not_found": ("delete",),
+    "test_input_requests_of_a_deleted_run_are_gone": ("delete",),
+    "test_lines_of_a_deleted_run_are_not_counted_by_a_purge": ("delete",),
 }
 """Cases that need optional groups besides the group that they stand in."""
 

@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from stepwell.core.errors import StoreUnavailable
-from stepwell.core.ports import INPUT_KEY, ClaimRequest, RunQuery, Store
-from stepwell.core.states import Verdict
+from stepwell.core.ports import INPUT_KEY, ClaimRequest, EndedQuery, InputQuery, RunQuery, Store
+from stepwell.core.states import LogKind, RunStatus, Verdict
 from stepwell.runtime import SystemRuntime
 from stepwell.testing.conformance import ask
 from stepwell.testing.conformance import builders as b
@@ -142,6 +142,12 @@ class TestStore(Cases):
             lambda: store.read_plan(b.TENANT, b.RUN, 1),
             lambda: store.read_events(b.TENANT, b.RUN, after=0, limit=1),
             lambda: store.list_runs(RunQuery(tenant_id=b.TENANT)),
+            lambda: store.list_inputs(InputQuery(tenant_id=b.TENANT)),
+            lambda: store.read_inputs(b.TENANT, b.RUN, ["q"]),
+            lambda: store.find_keyed(b.TENANT, "", ["k"]),
+            lambda: store.list_ended(EndedQuery(statuses=(RunStatus.FAILED,))),
+            lambda: store.trim_logs(b.TENANT, b.RUN, execution_id="x", kind=LogKind.CHUNK),
+            lambda: store.purge_logs(older_ms=1, limit=1),
             lambda: store.list_tasks(b.TENANT, b.RUN),
             lambda: store.list_executions(b.TENANT, b.RUN),
             lambda: store.read_messages(b.TENANT, b.RUN),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from stepwell.core.model import (
+    AttemptCounts,
     Budget,
     Counts,
     Event,
@@ -16,18 +17,20 @@ from stepwell.core.model import (
     Outcome,
     Payload,
     Plan,
+    Previous,
     RetryPolicy,
     Run,
     RunChange,
     RunSpec,
     Session,
+    Tally,
     Task,
     TaskChange,
     TaskSpec,
     Usage,
     Violation,
 )
-from stepwell.core.ports import Commit
+from stepwell.core.ports import Commit, KeyedResult
 from stepwell.core.states import (
     BlockedKind,
     Effect,
@@ -52,6 +55,14 @@ LARGEST = 2**63 - 1
 ODD = "\x00 \u202e \U0001f600 é e\u0301 \r\n \t ' \" \\ {} %s \x7f"
 
 
+PARENT = "the parent's \x00 \U0001f600"
+
+
+def parent_commit() -> Commit:
+    """Return the birth of the run that `full_commit` is forked from."""
+    return b.born(PARENT)
+
+
 def _run() -> Run:
     spec = RunSpec(
         tenant_id=b.TENANT,
@@ -64,13 +75,22 @@ def _run() -> Run:
         max_iterations=BEYOND_FLOAT,
         max_parallel=256,
         priority=-100,
-        budget=Budget(input_tokens=BEYOND_FLOAT, output_tokens=1, cost_micros=LARGEST, wall_ms=7),
+        budget=Budget(
+            input_tokens=BEYOND_FLOAT,
+            output_tokens=1,
+            cost_micros=LARGEST,
+            tasks=4,
+            wall_ms=7,
+            iterations=LARGEST,
+        ),
         step_retry=_retry(),
         step_timeout_ms=LARGEST,
         start_delay_ms=1,
         request_fingerprint="f",
-        parent_run_id=ODD,
+        parent_run_id=PARENT,
         parent_version=3,
+        family_id=PARENT,
+        no_progress_limit=BEYOND_FLOAT,
     )
     return Run(
         spec=spec,
@@ -86,8 +106,20 @@ def _run() -> Run:
         step_attempt=4,
         step_spent=1,
         counts=Counts(total=9, completed=1, failed=2, skipped=3, cancelled=2),
+        attempts=AttemptCounts(
+            completed=1,
+            failed=2,
+            timed_out=3,
+            lost=4,
+            released=5,
+            cancelled=6,
+            needs_input=BEYOND_FLOAT,
+        ),
         usage=Usage(input_tokens=LARGEST, output_tokens=BEYOND_FLOAT, cost_micros=-1),
         budget=Budget(tasks=5),
+        tally=Tally(tasks=3, digest=LARGEST, fingerprint=ODD, alike=2),
+        stopping=True,
+        previous=_previous(),
         blocked_on=BlockedKind.PAUSED,
         blocked_since_us=1_700_000_000_123_457,
         pause_reason=PauseReason.BUDGET_EXHAUSTED,
@@ -98,6 +130,15 @@ def _run() -> Run:
         created_us=1,
         started_us=2,
         ended_us=LARGEST,
+    )
+
+
+def _previous() -> Previous:
+    return Previous(
+        execution_id=ODD,
+        session=_session(),
+        progress=Payload(data=b"\x00\xff", media_type=ODD),
+        failure=_failure(),
     )
 
 
@@ -133,6 +174,7 @@ def _task_spec() -> TaskSpec:
         on_failure=OnFailure.SKIP_DEPENDENTS,
         effect=Effect.AT_MOST_ONCE,
         idempotency_key=ODD,
+        reconcile=True,
     )
 
 
@@ -146,6 +188,7 @@ def full_commit() -> Commit:
         fingerprint=ODD,
         iteration=3,
         tasks=(_task_spec(), TaskSpec(task_id="a", input=Payload(data=b"")), TaskSpec(task_id="z")),
+        carried=("z", ODD),
         created_us=5,
     )
     row = Task(
@@ -156,8 +199,12 @@ def full_commit() -> Commit:
         spent=2,
         allowance=3,
         result_id=ODD,
+        result_run_id=ODD,
+        deduplicated_from=ODD,
         failure=_failure(),
         input_id=ODD,
+        messages=BEYOND_FLOAT,
+        previous=_previous(),
         started_us=BEYOND_FLOAT,
         ended_us=2,
     )
@@ -188,9 +235,17 @@ def full_commit() -> Commit:
         inputs=(question,),
         events=odd_events(),
         messages=(
-            Message(role=ODD, content=ODD, task_id=ODD, execution_id=ODD, session=_session()),
+            Message(
+                role=ODD,
+                content=ODD,
+                task_id=ODD,
+                execution_id=ODD,
+                number=BEYOND_FLOAT,
+                session=_session(),
+            ),
             Message(role="", content=""),
         ),
+        keyed=(KeyedResult(pipeline_id=ODD, key=ODD, execution_id=ODD),),
         request=b.request(ODD, BEYOND_FLOAT),
     )
 
@@ -217,6 +272,8 @@ def _execution() -> Execution:
         usage=Usage(input_tokens=LARGEST, output_tokens=1, cost_micros=BEYOND_FLOAT),
         session=_session(),
         has_result=True,
+        messages_after=LARGEST,
+        messages=BEYOND_FLOAT,
         offered_us=1,
         leased_us=2,
         ended_us=LARGEST,
@@ -234,10 +291,29 @@ def odd_events() -> tuple[Event, Event]:
         execution_id=ODD,
         input_id=ODD,
         message=ODD,
-        run=RunChange(status=RunStatus.QUEUED, reason="", counts=Counts(), stages=()),
-        tasks=(TaskChange(task_id=ODD, attempts=0), TaskChange(task_id="x", failure=_failure())),
+        run=RunChange(
+            status=RunStatus.QUEUED,
+            reason="",
+            counts=Counts(),
+            stages=(),
+            attempts=AttemptCounts(),
+            tally=Tally(),
+            stopping=False,
+            previous=Previous(),
+        ),
+        tasks=(
+            TaskChange(task_id=ODD, attempts=0, messages=0, previous=Previous()),
+            TaskChange(task_id="x", failure=_failure(), result_run_id="", deduplicated_from=""),
+        ),
         executions=(
-            ExecutionChange(execution_id=ODD, kind=StepKind.PLAN, begun=False, usage=Usage()),
+            ExecutionChange(
+                execution_id=ODD,
+                kind=StepKind.PLAN,
+                begun=False,
+                usage=Usage(),
+                messages=0,
+                messages_after=0,
+            ),
         ),
         inputs=(b.question(ODD),),
         plan_revision=2,

@@ -10,7 +10,15 @@ import pytest
 
 from stepwell.core.errors import InvalidArgument
 from stepwell.core.model import Outcome, Payload
-from stepwell.core.ports import INPUT_KEY, ExecutionPage, MessagePage, RunQuery, Store, TaskPage
+from stepwell.core.ports import (
+    INPUT_KEY,
+    ExecutionPage,
+    InputQuery,
+    MessagePage,
+    RunQuery,
+    Store,
+    TaskPage,
+)
 from stepwell.core.states import TaskStatus
 from stepwell.runtime import SystemRuntime
 from stepwell.testing.conformance import ask
@@ -113,6 +121,8 @@ class TestPages(Cases):
             lambda: store.list_executions(b.TENANT, b.RUN, cursor=cursor),
             lambda: store.read_messages(b.TENANT, b.RUN, cursor=cursor),
             lambda: store.list_runs(query),
+            lambda: store.list_inputs(InputQuery(tenant_id=b.TENANT, cursor=cursor)),
+            lambda: store.list_inputs(InputQuery(tenant_id=b.TENANT, run_id=b.RUN, cursor=cursor)),
         ]
         if keeps("logs"):
             reads.append(lambda: store.read_logs(b.TENANT, b.RUN, cursor=cursor))

@@ -73,6 +73,7 @@ class TestFilters(Cases):
     """The list of some runs."""
 
     @promises("RunQuery", "Which runs to list; an empty filter matches all.")
+    @promises("RunQuery.parent_run_id", "Forks of this run.")
     async def test_a_filter_shows_only_what_it_matches(
         self, store: Store, open_store: StoreFactory
     ) -> None:
@@ -82,6 +83,8 @@ class TestFilters(Cases):
             "pipeline": replace(spec, pipeline_id="p"),
             "queue": replace(spec, queue="q"),
             "executor": replace(spec, executor_id="e"),
+            "fork": replace(spec, parent_run_id="plain", family_id="plain"),
+            "fork of the fork": replace(spec, parent_run_id="fork", family_id="plain"),
         }
         for name, each in specs.items():
             await _born(store, open_store, name, spec=replace(each, run_id=name))
@@ -90,7 +93,11 @@ class TestFilters(Cases):
         assert await ask.run_ids(store, replace(query, queue="q")) == ["queue"]
         assert await ask.run_ids(store, replace(query, executor_id="e")) == ["executor"]
         assert await ask.run_ids(store, replace(query, executor_id="e", queue="q")) == []
-        assert await ask.run_ids(store, query) == ["executor", "queue", "pipeline", "plain"]
+        assert await ask.run_ids(store, replace(query, parent_run_id="plain")) == ["fork"]
+        found = await ask.run_ids(store, replace(query, parent_run_id="fork"))
+        assert found == ["fork of the fork"]
+        assert await ask.run_ids(store, replace(query, parent_run_id="queue")) == []
+        assert await ask.run_ids(store, query) == list(reversed(specs))
 
     @promises("RunQuery", "Which runs to list; an empty filter matches all.")
     async def test_runs_are_found_by_their_present_status(

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Set
 
+from msgspec.structs import replace
+
 from stepwell.core.ports import Store
 from stepwell.testing.programs import calls as c
 from stepwell.testing.programs import reading
 from stepwell.testing.programs.compare import brief, rows_of
 from stepwell.testing.programs.known import Key, Known
-from stepwell.testing.programs.making import pick
+from stepwell.testing.programs.making import ENDS, pick
 from stepwell.testing.programs.names import WORKERS
 
 Ask = Callable[[Store], Awaitable[object]]
 Asked = tuple[str, Ask]
+OLDER_MS = 2**45
+"""Before 1970."""
 LIST_NAMES = ("list_tasks", "list_executions", "read_messages", "read_logs")
 
 
@@ -24,8 +28,14 @@ def group_of(call: c.AnyCall) -> str:
             return "filters"
         case c.DeleteCall():
             return "delete"
+        case c.FindCall():
+            return "keyed"
+        case c.EndedCall():
+            return "retention"
         case c.FeedCall() | c.NonsenseCall(what=5):
             return "feed"
+        case c.TrimCall() | c.PurgeCall():
+            return "logs"
         case c.LogCall() | c.ReadOnCall() | c.ListCall(what=3) | c.NonsenseCall(what=3):
             return "logs"
         case c.PresenceCall():
@@ -47,6 +57,11 @@ def asked_of(call: c.AnyCall, known: Known) -> Asked | None:
             return _list(known.key(call.tenant, call.run), call)
         case c.RunsCall():
             return _runs(known.tenants[call.tenant], call)
+        case c.InputsCall():
+            key = known.key(call.tenant, call.run)
+            return _inputs(key[0], key[1] if call.of_run else "", call.limit)
+        case c.EndedCall():
+            return _ended(known.tenants[call.tenant], call)
         case c.LeasesCall():
             return _leases(known.tenants[call.tenant], call.worker)
         case c.NonsenseCall():
@@ -59,6 +74,9 @@ def everything(known: Known, left_out: Set[str]) -> Iterator[Asked]:
     """Ask for all that can be read of what a program did, but for what a driver leaves out."""
     for tenant in range(len(known.tenants)):
         yield _runs(known.tenants[tenant], c.RunsCall(limit=2))
+        yield _inputs(known.tenants[tenant], "", 2)
+        if "retention" not in left_out:
+            yield _ended(known.tenants[tenant], c.EndedCall(statuses=len(ENDS), limit=100))
         if "presence" not in left_out:
             yield _presences(known.tenants[tenant])
         for worker in range(len(WORKERS)):
@@ -66,6 +84,7 @@ def everything(known: Known, left_out: Set[str]) -> Iterator[Asked]:
     for key in known.reached:
         yield _load(key, 0)
         yield _fetch(key, known)
+        yield _inputs(*key, 1)
         if key in known.heads:
             yield _events(key, 0, 100_000)
             for what in range(len(LIST_NAMES) - ("logs" in left_out)):
@@ -99,6 +118,22 @@ def _list(key: Key, call: c.ListCall) -> Asked:
 def _runs(tenant_id: str, call: c.RunsCall) -> Asked:
     query = reading.query_of(tenant_id, call.by, call.value, call.limit)
     return f"list_runs {brief(query)}", lambda store: reading.runs(store, query)
+
+
+def _inputs(tenant_id: str, run_id: str, limit: int) -> Asked:
+    words = f"list_inputs {tenant_id!r} {run_id!r}, pages of {limit}"
+    return words, lambda store: reading.inputs(store, tenant_id, run_id, limit)
+
+
+def _ended(tenant_id: str, call: c.EndedCall) -> Asked:
+    query = reading.ended_query_of(tenant_id, call.statuses, call.pipeline, call.limit)
+    if call.ancient:
+        query = replace(query, older_ms=OLDER_MS)
+
+    async def ask(store: Store) -> object:
+        return list(await store.list_ended(query))
+
+    return f"list_ended {brief(query)}", ask
 
 
 def _leases(tenant_id: str, worker: int) -> Asked:

@@ -78,6 +78,8 @@ class Change(Part, frozen=True, kw_only=True):
     word: int = 0
     kind: int = 0
     """At its birth: what the run is listed by."""
+    parent: int = 0
+    """At its birth: the run that it is forked from; 0: none."""
     plan: int = 0
     """A new revision with so many tasks; 0: none."""
     tasks: tuple[RowOfTask, ...] = ()
@@ -87,6 +89,8 @@ class Change(Part, frozen=True, kw_only=True):
     """Each a name and a delay; a delay of -1 takes it away."""
     inputs: tuple[tuple[int, int], ...] = ()
     messages: tuple[tuple[int, int], ...] = ()
+    keyed: tuple[tuple[int, int], ...] = ()
+    """Each a key and an execution."""
     events: int = 1
     request: bool = False
     payload: int = 0
@@ -182,6 +186,33 @@ class RunsCall(Call, frozen=True, kw_only=True):
     limit: int = 1
 
 
+class InputsCall(Call, frozen=True, kw_only=True):
+    """`list_inputs`, page by page: of one run, or of all."""
+
+    tenant: int = 0
+    run: int = 0
+    of_run: bool = False
+    limit: int = 1
+
+
+class FindCall(Call, frozen=True, kw_only=True):
+    """`find_keyed`."""
+
+    tenant: int = 0
+    pipeline: int = 0
+
+
+class EndedCall(Call, frozen=True, kw_only=True):
+    """`list_ended`."""
+
+    tenant: int = 0
+    statuses: int = 0
+    pipeline: int = 0
+    limit: int = 1
+    ancient: bool = False
+    """Only such as ended before there were computers."""
+
+
 class FeedCall(Call, frozen=True, kw_only=True):
     """`feed` from where it was last read: a page, or all that there is."""
 
@@ -197,6 +228,22 @@ class LogCall(Call, frozen=True, kw_only=True):
     run: int = 0
     lines: tuple[tuple[int, int], ...] = ((0, 0),)
     """Each an execution and a word."""
+
+
+class TrimCall(Call, frozen=True, kw_only=True):
+    """`trim_logs`."""
+
+    tenant: int = 0
+    run: int = 0
+    name: int = 0
+    kind: int = 0
+
+
+class PurgeCall(Call, frozen=True, kw_only=True):
+    """`purge_logs`, until there are no more."""
+
+    periods: int = 0
+    limit: int = 1
 
 
 class ReadOnCall(Call, frozen=True, kw_only=True):
@@ -252,8 +299,13 @@ AnyCall = (
     | EventsCall
     | ListCall
     | RunsCall
+    | InputsCall
+    | FindCall
+    | EndedCall
     | FeedCall
     | LogCall
+    | TrimCall
+    | PurgeCall
     | ReadOnCall
     | DeleteCall
     | PresenceCall

@@ -22,9 +22,12 @@ from stepwell.testing.programs.calls import (
     ClaimCall,
     CommitCall,
     DeleteCall,
+    EndedCall,
     EventsCall,
     FeedCall,
     FetchCall,
+    FindCall,
+    InputsCall,
     LeasesCall,
     ListCall,
     LoadCall,
@@ -32,12 +35,14 @@ from stepwell.testing.programs.calls import (
     NonsenseCall,
     PassCall,
     PresenceCall,
+    PurgeCall,
     ReadOnCall,
     RenewCall,
     ReopenCall,
     RowOfExecution,
     RowOfTask,
     RunsCall,
+    TrimCall,
     Wanted,
 )
 
@@ -120,6 +125,7 @@ scalars = record(
     status=range(7),
     word=WORDS,
     kind=range(12),
+    parent=(0, 0, 0, 0, 0, 0, 1, 2),
     request=YES_OR_NO,
     payload=range(6),
 )
@@ -131,6 +137,7 @@ following = with_rows(
     timers=few(pair(range(3), (0, 1, 2, 3, -1)), 2),
     inputs=few(pair(range(2), range(4)), 1),
     messages=few(pair(range(3), WORDS), 2),
+    keyed=few(pair(range(3), range(8)), 1),
 )
 BASES = (Base.NEXT, Base.NEXT, Base.AGAIN, Base.STALE, Base.AHEAD, Base.BIRTH, Base.AGAIN)
 of_any_base = with_rows(
@@ -171,15 +178,32 @@ list_calls = record(
     ListCall, door=DOORS, tenant=TENANTS, run=RUNS, what=range(4), only=range(4), limit=LIMITS
 )
 runs_calls = record(
-    RunsCall, door=DOORS, tenant=TENANTS, by=range(7), value=range(8), limit=range(1, 5)
+    RunsCall, door=DOORS, tenant=TENANTS, by=range(8), value=range(8), limit=range(1, 5)
+)
+inputs_calls = record(
+    InputsCall, door=DOORS, tenant=TENANTS, run=RUNS, of_run=YES_OR_NO, limit=LIMITS
+)
+find_calls = record(FindCall, door=DOORS, tenant=TENANTS, pipeline=range(3))
+ended_calls = record(
+    EndedCall,
+    door=DOORS,
+    tenant=TENANTS,
+    statuses=range(6),
+    pipeline=range(3),
+    limit=LIMITS,
+    ancient=(False, False, False, True),
 )
 feed_calls = record(
     FeedCall, door=DOORS, reader=range(2), limit=range(1, 10), to_the_end=(True, False)
 )
 log_calls = with_rows(
     record(LogCall, door=DOORS, tenant=TENANTS, run=RUNS),
-    lines=some(pair(range(8), WORDS), 3),
+    lines=some(pair((0, 0, 0, 1, 2, 6), WORDS), 3),
 )
+trim_calls = record(
+    TrimCall, door=DOORS, tenant=TENANTS, run=RUNS, name=(0, 0, 0, 1), kind=range(3)
+)
+purge_calls = record(PurgeCall, door=DOORS, periods=(1, 0, 2), limit=(1_000, 1, 2, 5))
 read_on_calls = record(
     ReadOnCall, door=DOORS, tenant=TENANTS, run=RUNS, only=range(2), limit=LIMITS
 )
@@ -193,12 +217,12 @@ presence_calls = record(
     word=WORDS,
 )
 leases_calls = record(LeasesCall, door=DOORS, tenant=TENANTS, worker=range(2))
-nonsense_calls = record(NonsenseCall, door=DOORS, what=range(6))
+nonsense_calls = record(NonsenseCall, door=DOORS, what=range(8))
 reopen_calls = st.just(ReopenCall())
 
 WEIGHTS: tuple[tuple[int, Strategy[AnyCall]], ...] = (
     (14, commit_calls),
-    (5, batch_calls),
+    (6, batch_calls),
     (2, again_calls),
     (4, renew_calls),
     (7, claim_calls),
@@ -208,8 +232,13 @@ WEIGHTS: tuple[tuple[int, Strategy[AnyCall]], ...] = (
     (2, events_calls),
     (4, list_calls),
     (2, runs_calls),
+    (2, inputs_calls),
+    (2, find_calls),
+    (2, ended_calls),
     (3, feed_calls),
-    (2, log_calls),
+    (3, log_calls),
+    (2, trim_calls),
+    (2, purge_calls),
     (2, read_on_calls),
     (2, delete_calls),
     (2, presence_calls),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from stepwell.core.ports import Commit, Due, ReadyStep, Renewal
+from stepwell.core.ports import Commit, Due, KeyedResult, ReadyStep, Renewal
 from stepwell.core.states import DueKind, ExecutionStatus
 from stepwell.testing.programs.names import RUNS, tenants_of
 
@@ -49,6 +49,10 @@ class Known:
         self.tasks: dict[Key, dict[str, int]] = {}
         self.plans: dict[Key, int] = {}
         self.results: dict[Key, set[str]] = {}
+        self.families: dict[Key, str] = {}
+        """The family that each run was born into."""
+        self.keyed: dict[tuple[str, str, str], list[tuple[int, str]]] = {}
+        """By tenant, pipeline and key: when something was committed under it, and by which run."""
         self.ranks: dict[tuple[str, str, str], tuple[int, int]] = {}
         """Of what is READY: its place among others, by priority and then by the moment."""
         self.moments: dict[tuple[str, str, str, str], int] = {}
@@ -88,6 +92,9 @@ class Known:
             return
         self.heads[key] = commit
         self.reached[key] = commit.version
+        self.families.setdefault(key, commit.run.spec.family_id or key[1])
+        for keyed in commit.keyed:
+            self._finds(key, keyed)
         tasks = self.tasks.setdefault(key, {})
         tasks.update({task.task_id: task.revision for task in commit.tasks})
         if commit.plan is not None:
@@ -109,6 +116,17 @@ class Known:
             given = Given(key, lease.execution_id, lease.token)
             self.given.append(given)
             self.live[key, lease.execution_id] = given
+
+    def _finds(self, key: Key, keyed: KeyedResult) -> None:
+        name = (key[0], keyed.pipeline_id, keyed.key)
+        self.keyed.setdefault(name, []).append((self.now_ms, key[1]))
+
+    def is_told_by_time(self, tenant_id: str, pipeline_id: str, key: str) -> bool:
+        """Tell whether one run was the last to commit under a key: two at one moment have no order."""
+        found = self.keyed.get((tenant_id, pipeline_id, key), [])
+        there = [one for one in found if (tenant_id, one[1]) in self.heads]
+        last_ms = max((moment_ms for moment_ms, _ in there), default=0)
+        return len({run_id for moment_ms, run_id in there if moment_ms == last_ms}) < 2
 
     def renewed(self, beat: Renewal) -> None:
         """Take in a heartbeat that was accepted just now."""

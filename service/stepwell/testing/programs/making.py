@@ -23,7 +23,7 @@ from stepwell.core.model import (
     Task,
     TaskSpec,
 )
-from stepwell.core.ports import Commit, Fence, Lease, Timer
+from stepwell.core.ports import Commit, Fence, KeyedResult, Lease, Timer
 from stepwell.core.states import (
     BlockedKind,
     EventType,
@@ -40,12 +40,14 @@ from stepwell.testing.programs.names import (
     EXECUTORS,
     HALF_MS,
     INPUTS,
+    KEYS,
     LABELS,
     PAYLOADS,
     PERIOD_MS,
     PIPELINES,
     QUEUES,
     ROLES,
+    RUNS,
     TASKS,
     TIMERS,
     WORDS,
@@ -53,6 +55,7 @@ from stepwell.testing.programs.names import (
 )
 
 T = TypeVar("T")
+ENDS = (RunStatus.SUCCEEDED, RunStatus.FAILED, RunStatus.CANCELLED)
 LIVE = 3
 """Checks of a lower number mean a lease that holds, if there is one."""
 
@@ -99,6 +102,10 @@ def _birth(change: Change, key: Key, commit_id: str, known: Known) -> Commit:
         executor_id=pick(EXECUTORS, change.kind // 3),
         goal=pick(WORDS, change.word),
     )
+    parent = RUNS[change.parent - 1] if change.parent else ""
+    if parent and parent != key[1]:
+        family = known.families.get((key[0], parent), parent)
+        spec = replace(spec, parent_run_id=parent, parent_version=1, family_id=family)
     # Runs are listed by the time of their birth: no two of a program have the same.
     created_us = EPOCH_US + len(known.sent) * 1_000
     return Commit(
@@ -129,12 +136,15 @@ def _with_rows(commit: Commit, change: Change, known: Known) -> Commit:
     leased = [row for row in rows.values() if _status(row) is ExecutionStatus.LEASED and row.lease]
     results = [row for row in rows.values() if row.result and _is_new(row, key, known)]
     number = known.number()
+    status = pick(list(RunStatus), change.status)
     return replace(
         commit,
         run=replace(
             commit.run,
             last_event=commit.run.last_event + change.events,
-            status=pick(list(RunStatus), change.status),
+            status=status,
+            # Before the birth of any store's clock, and no two of a program at once.
+            ended_us=1_000_000 + number if status in ENDS else 0,
             reason=pick(WORDS, change.word),
             blocked_on=pick(list(BlockedKind), change.word),
             result_id=commit.commit_id,
@@ -151,6 +161,14 @@ def _with_rows(commit: Commit, change: Change, known: Known) -> Commit:
         ),
         inputs=tuple(_input(*one) for one in dict(change.inputs).items()),
         messages=tuple(_message(*one, number=number) for one in change.messages),
+        keyed=tuple(
+            KeyedResult(
+                pipeline_id=commit.run.spec.pipeline_id,
+                key=pick(KEYS, name),
+                execution_id=pick(EXECUTIONS, execution).execution_id,
+            )
+            for name, execution in change.keyed
+        ),
         events=_events(commit, change.events),
         request=_request(number, commit.version) if change.request else None,
     )

@@ -41,6 +41,7 @@ WORKERS = ("worker", "w\x00}{:")
 TIMERS = ("timer", "expiry:p", "t\x00}{")
 INPUTS = ("p", "q\x00")
 TASKS = ("a", "b", "c", "d\x00}{")
+KEYS = ("k", "k\x00}{:", "key 3")
 NONSENSE = "~no store made this~"
 
 PAYLOADS: tuple[Payload | None, ...] = (

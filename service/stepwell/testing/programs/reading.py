@@ -8,21 +8,25 @@ from typing import TypeVar
 from stepwell.core.model import LogEntry
 from stepwell.core.ports import (
     INPUT_KEY,
+    EndedQuery,
     FeedEntry,
+    InputQuery,
     RunQuery,
     Store,
 )
 from stepwell.core.states import BlockedKind, RunStatus
 from stepwell.testing.programs.compare import Differs, walk
 from stepwell.testing.programs.known import Key
-from stepwell.testing.programs.making import pick
+from stepwell.testing.programs.making import ENDS, pick
 from stepwell.testing.programs.names import (
     EXECUTIONS,
     EXECUTORS,
+    INPUTS,
     LABELS,
     NONSENSE,
     PIPELINES,
     QUEUES,
+    RUNS,
     TASKS,
     WORKERS,
 )
@@ -120,6 +124,7 @@ def query_of(tenant_id: str, by: int, value: int, limit: int) -> RunQuery:
         RunQuery(tenant_id=tenant_id, limit=limit, executor_id=pick(EXECUTORS, value)),
         RunQuery(tenant_id=tenant_id, limit=limit, labels=pick(LABELS, value)),
         RunQuery(tenant_id=tenant_id, limit=limit, blocked_on=(pick(list(BlockedKind), value),)),
+        RunQuery(tenant_id=tenant_id, limit=limit, parent_run_id=pick(RUNS, value)),
     )
     return pick(queries, by)
 
@@ -138,6 +143,38 @@ async def runs(store: Store, query: RunQuery) -> object:
     return await walk(page_at, query.limit)
 
 
+def ended_query_of(tenant_id: str, statuses: int, pipeline: int, limit: int) -> EndedQuery:
+    """Return a question for ended runs of a tenant."""
+    return EndedQuery(
+        tenant_id=tenant_id,
+        statuses=ENDS if statuses >= len(ENDS) else (ENDS[statuses],),
+        pipeline_id=pick(PIPELINES, pipeline),
+        limit=limit,
+    )
+
+
+async def inputs(store: Store, tenant_id: str, run_id: str, limit: int) -> object:
+    """List input requests, in an order of ours: they are as old as their writers say."""
+
+    async def page_at(cursor: str) -> Page[tuple[str, str, object]]:
+        query = InputQuery(tenant_id=tenant_id, run_id=run_id, cursor=cursor, limit=limit)
+        page = await store.list_inputs(query)
+        return [(one.run_id, one.request.input_id, one.request) for one in page.inputs], page.cursor
+
+    return sorted(await walk(page_at, limit), key=lambda one: one[:2])
+
+
+async def purged(store: Store, older_ms: int, limit: int) -> int:
+    """Remove old lines until there are no more; return how many there were."""
+    removed = 0
+    for _ in range(TURNS_MAX):
+        many = await store.purge_logs(older_ms=older_ms, limit=limit)
+        removed += many
+        if many < limit:
+            return removed
+    raise Differs("a purge without an end")
+
+
 async def fetched(store: Store, key: Key, plans: int) -> object:
     """Read what is kept by key: bytes, outcomes, plans; and some keys that nothing is kept under."""
     names = [named.execution_id for named in EXECUTIONS]
@@ -145,6 +182,7 @@ async def fetched(store: Store, key: Key, plans: int) -> object:
         list(await store.read_payloads(*key, [*names, "nobody's", INPUT_KEY])),
         list(await store.read_outcomes(*key, [*reversed(names), INPUT_KEY])),
         [await store.read_plan(*key, revision) for revision in range(plans + 2)],
+        list(await store.read_inputs(*key, [*reversed(INPUTS), "nobody's"])),
     )
 
 
@@ -169,6 +207,8 @@ async def nonsense(store: Store, key: Key, what: int) -> object:
         lambda: store.read_logs(*key, cursor=NONSENSE),
         lambda: store.list_runs(RunQuery(tenant_id=key[0], cursor=NONSENSE)),
         lambda: store.feed(cursor=NONSENSE),
+        lambda: store.list_inputs(InputQuery(tenant_id=key[0], cursor=NONSENSE)),
+        lambda: store.list_inputs(InputQuery(tenant_id=key[0], run_id=key[1], cursor=NONSENSE)),
     )
     return await pick(asked, what)()
 

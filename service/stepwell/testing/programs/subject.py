@@ -12,7 +12,7 @@ from stepwell.runtime import SystemRuntime
 from stepwell.stores import open_store
 from stepwell.testing.runtime import ManualRuntime
 
-OPTIONAL = frozenset({"filters", "delete", "feed", "logs", "presence"})
+OPTIONAL = frozenset({"filters", "delete", "feed", "logs", "presence", "keyed", "retention"})
 """Groups of the contract that a driver may leave out, and calls of a program with them."""
 
 

@@ -7,7 +7,7 @@ nothing else than the first.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import msgspec
@@ -45,7 +45,7 @@ TOMBSTONE_US = 2 * 3_600 * 1_000_000
 RunKey = tuple[str, str]
 """Tenant and run."""
 Key = tuple[str, str, str]
-"""Tenant, run and the name of an execution or a timer."""
+"""Tenant, run and the name of an execution or a timer; or tenant, pipeline and a result's key."""
 
 
 # --- entries ---
@@ -119,6 +119,8 @@ class Rows:
     executions: dict[str, Execution] = field(default_factory=dict[str, Execution])
     """In the order of their birth: a dictionary keeps a key's first place."""
     inputs: dict[str, InputRequest] = field(default_factory=dict[str, InputRequest])
+    asked: dict[str, int] = field(default_factory=dict[str, int])
+    """When each input request was born: a number that no other has."""
     outcomes: dict[str, Outcome] = field(default_factory=dict[str, Outcome])
     events: list[Event] = field(default_factory=list[Event])
     messages: list[Message] = field(default_factory=list[Message])
@@ -138,6 +140,11 @@ class Rows:
         )
 
 
+def _family(run: RunKey, row: Run) -> RunKey:
+    """Return the tenant, and the id that the family of a run goes by."""
+    return run[0], row.spec.family_id or run[1]
+
+
 class State:
     """Every run, what is ready, what comes due, and the feed."""
 
@@ -150,6 +157,10 @@ class State:
         self.ready: dict[Key, Item] = {}
         self.leases: dict[Key, Item] = {}
         self.timers: dict[Key, Item] = {}
+        self.keyed: dict[Key, list[tuple[str, str]]] = {}
+        """By tenant, pipeline and key: run and execution, those committed last at the end."""
+        self._left: dict[RunKey, tuple[RunKey, Mapping[str, Outcome]]] = {}
+        """By deleted run: its family, and the outcomes that this still refers to."""
         self._tombstones: dict[RunKey, int] = {}
         self._order = 0
 
@@ -162,11 +173,27 @@ class State:
         ids = rows.commit_ids if rows is not None else []
         if 1 <= commit.version <= len(ids) and ids[commit.version - 1] == commit.commit_id:
             return Verdict.COMMITTED
-        if commit.version != len(ids) + 1 or self._tombstones.get(key, 0) > now_us:
+        buried = self._tombstones.get(key, 0) > now_us or key in self._left
+        if commit.version != len(ids) + 1 or buried:
             return Verdict.CONFLICT
+        spec = commit.run.spec
+        if commit.version == 1 and spec.parent_run_id:
+            family = (commit.tenant_id, spec.family_id)
+            if (key[0], spec.parent_run_id) not in self.runs and not self._is_there(family):
+                return Verdict.CONFLICT
         if all(self.holds(*key, fence.execution_id, fence.token) for fence in commit.fences):
             return None
         return Verdict.LEASE_LOST
+
+    def _is_there(self, family: RunKey) -> bool:
+        """Return whether any run of a family is there."""
+        return any(_family(run, rows.run) == family for run, rows in self.runs.items())
+
+    def outcomes(self, run: RunKey) -> Mapping[str, Outcome]:
+        """Return what a run's executions left behind, or what a deleted one left to its family."""
+        if run in self.runs:
+            return self.runs[run].outcomes
+        return self._left[run][1] if run in self._left else {}
 
     def holds(self, tenant_id: str, run_id: str, execution_id: str, token: str) -> bool:
         """Return whether the token is that of the execution's lease, expired or not."""
@@ -199,7 +226,13 @@ class State:
         if commit.plan is not None:
             rows.plans[commit.plan.revision] = commit.plan
         rows.tasks.update((task.task_id, task) for task in commit.tasks)
-        rows.inputs.update((request.input_id, request) for request in commit.inputs)
+        for request in commit.inputs:
+            rows.inputs[request.input_id] = request
+            self._order += 1
+            rows.asked.setdefault(request.input_id, self._order)
+        for keyed in commit.keyed:
+            place = (run[1], keyed.execution_id)
+            self.keyed.setdefault((run[0], keyed.pipeline_id, keyed.key), []).append(place)
         rows.events += commit.events
         rows.messages += commit.messages
         if commit.request is not None:
@@ -248,8 +281,16 @@ class State:
             item.session = renewal.session
 
     def _delete(self, run: RunKey, now_us: int) -> None:
-        del self.runs[run]
+        rows = self.runs.pop(run)
+        family = _family(run, rows.run)
+        self._left[run] = (family, rows.outcomes)
+        if not self._is_there(family):
+            # It was the last: nobody refers to anything of theirs any more.
+            self._left = {key: left for key, left in self._left.items() if left[0] != family}
         self._tombstones[run] = now_us + TOMBSTONE_US
+        for key, places in self.keyed.items():
+            if key[0] == run[0]:
+                places[:] = [place for place in places if place[0] != run[1]]
         for at, entry in enumerate(self.feed):
             if entry is not None and (entry.tenant_id, entry.run_id) == run:
                 self.feed[at] = None

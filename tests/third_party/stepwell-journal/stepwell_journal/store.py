@@ -7,17 +7,23 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import NoReturn, TypeVar
 
 from stepwell.core.errors import InvalidArgument, OutcomeUnknown, StoreRefused, StoreUnavailable
-from stepwell.core.model import Execution, LogEntry, Outcome, Plan, Run
+from stepwell.core.model import Execution, InputRequest, LogEntry, Outcome, Plan, Run
 from stepwell.core.ports import (
     INPUT_KEY,
     Claimed,
     ClaimRequest,
     Commit,
     CommitResult,
+    EndedQuery,
+    EndedRun,
     EventPage,
     ExecutionPage,
     FeedPage,
+    FoundInput,
+    FoundResult,
     Hint,
+    InputPage,
+    InputQuery,
     Loaded,
     LogPage,
     MessagePage,
@@ -32,7 +38,7 @@ from stepwell.core.ports import (
     TaskPage,
     WorkerLease,
 )
-from stepwell.core.states import OPEN, Durability, InputStatus, Verdict
+from stepwell.core.states import OPEN, Durability, InputStatus, LogKind, Verdict
 from stepwell_journal.journal import Journal
 from stepwell_journal.state import Committed, Deleted, Entry, Item, Renewed, Rows, State, encoded
 
@@ -136,6 +142,15 @@ class JournalStore:
     async def append_logs(self, tenant_id: str, run_id: str, entries: Sequence[LogEntry]) -> None:
         self._refuse_logs()
 
+    async def trim_logs(
+        self, tenant_id: str, run_id: str, *, execution_id: str, kind: LogKind
+    ) -> None:
+        self._insist_on_open()
+
+    async def purge_logs(self, *, older_ms: int, limit: int) -> int:
+        self._insist_on_open()
+        return 0
+
     def _refuse_logs(self) -> NoReturn:
         self._insist_on_open()
         raise StoreRefused("a journal keeps no logs; let your workers log where they run")
@@ -179,18 +194,17 @@ class JournalStore:
         self, tenant_id: str, run_id: str, keys: Sequence[str]
     ) -> Sequence[StoredPayload]:
         rows = self._rows(tenant_id, run_id)
-        if rows is None:
-            return []
-        payloads = {name: outcome.result for name, outcome in rows.outcomes.items()}
-        payloads[INPUT_KEY] = rows.input
+        outcomes = self._state.outcomes((tenant_id, run_id))
+        payloads = {name: outcome.result for name, outcome in outcomes.items()}
+        payloads[INPUT_KEY] = rows.input if rows is not None else None
         found = [(key, payloads.get(key)) for key in keys]
         return [StoredPayload(key=key, payload=it) for key, it in found if it is not None]
 
     async def read_outcomes(
         self, tenant_id: str, run_id: str, execution_ids: Sequence[str]
     ) -> Sequence[Outcome]:
-        rows = self._rows(tenant_id, run_id)
-        outcomes = rows.outcomes if rows is not None else {}
+        self._insist_on_open()
+        outcomes = self._state.outcomes((tenant_id, run_id))
         return [outcomes[name] for name in execution_ids if name in outcomes]
 
     async def read_plan(self, tenant_id: str, run_id: str, revision: int) -> Plan | None:
@@ -234,6 +248,63 @@ class JournalStore:
         # Births, not places: runs come and go between two pages.
         cursor = str(page[-1].birth) if len(page) < len(found) else ""
         return RunPage(runs=tuple(rows.run for rows in page), cursor=cursor)
+
+    async def list_inputs(self, query: InputQuery) -> InputPage:
+        self._insist_on_open()
+        after = _place(query.cursor) if query.cursor else 0
+        found = [
+            (rows.asked[input_id], run_id, request)
+            for (tenant_id, run_id), rows in self._state.runs.items()
+            if tenant_id == query.tenant_id and query.run_id in {"", run_id}
+            for input_id, request in rows.inputs.items()
+            if rows.asked[input_id] > after and (query.run_id or request.status is InputStatus.OPEN)
+        ]
+        found.sort(key=lambda it: it[0])
+        page = found[: max(query.limit, 1)]
+        return InputPage(
+            inputs=tuple(FoundInput(run_id=run_id, request=it) for _, run_id, it in page),
+            cursor=str(page[-1][0]) if len(page) < len(found) else "",
+        )
+
+    async def read_inputs(
+        self, tenant_id: str, run_id: str, input_ids: Sequence[str]
+    ) -> Sequence[InputRequest]:
+        rows = self._rows(tenant_id, run_id)
+        kept = rows.inputs if rows is not None else {}
+        return [kept[name] for name in input_ids if name in kept]
+
+    async def find_keyed(
+        self, tenant_id: str, pipeline_id: str, keys: Sequence[str]
+    ) -> Sequence[FoundResult]:
+        self._insist_on_open()
+        kept = self._state.keyed
+        found = [(key, kept.get((tenant_id, pipeline_id, key))) for key in keys]
+        return [
+            FoundResult(key=key, run_id=places[-1][0], execution_id=places[-1][1])
+            for key, places in found
+            if places
+        ]
+
+    async def list_ended(self, query: EndedQuery) -> Sequence[EndedRun]:
+        self._insist_on_open()
+        until_us = self._now_us() - query.older_ms * 1_000
+        found = [
+            EndedRun(
+                tenant_id=tenant_id,
+                run_id=run_id,
+                version=len(rows.commit_ids),
+                status=rows.run.status,
+                ended_us=rows.run.ended_us,
+            )
+            for (tenant_id, run_id), rows in self._state.runs.items()
+            if query.tenant_id in {"", tenant_id}
+            and query.pipeline_id in {"", rows.run.spec.pipeline_id}
+            and rows.run.ended
+            and rows.run.status in query.statuses
+            and rows.run.ended_us <= until_us
+        ]
+        found.sort(key=lambda it: it.ended_us)
+        return found[: max(query.limit, 1)]
 
     async def list_tasks(
         self, tenant_id: str, run_id: str, *, cursor: str = "", limit: int = 100
@@ -390,6 +461,7 @@ def _matches(run: Run, query: RunQuery) -> bool:
         and query.pipeline_id in {"", spec.pipeline_id}
         and query.queue in {"", spec.queue}
         and query.executor_id in {"", spec.executor_id}
+        and query.parent_run_id in {"", spec.parent_run_id}
         and (not query.blocked_on or run.blocked_on in query.blocked_on)
         and all(spec.labels.get(key) == value for key, value in query.labels.items())
     )

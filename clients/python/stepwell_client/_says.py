@@ -1,0 +1,229 @@
+"""What a step says while it works: log lines, pieces of its answer, messages of its conversation.
+
+Log entries and messages are kept apart from the step's outcome, so they are there when its worker dies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Sequence
+from functools import cached_property
+from typing import NamedTuple, Protocol
+
+from stepwell_client._limits import (
+    BATCH_BYTES_MAX,
+    MESSAGE_BYTES_MAX,
+    MESSAGES_PER_OUTCOME_MAX,
+    ROLE_CHARS_MAX,
+)
+from stepwell_client.v1 import types_pb2, worker_pb2
+
+
+class Heard(Protocol):
+    """Whoever keeps what a step says. A part of `execution.StepServices`."""
+
+    def write(
+        self, assignment: worker_pb2.Assignment, text: str, level: str, *, chunk: bool
+    ) -> None:
+        """Have a line, or a piece of what the step produces, kept in the run's log soon.
+
+        Any thread may call. Never waits and never raises: what finds no room is left out.
+        """
+        ...
+
+    async def flush(self, assignment: worker_pb2.Assignment) -> None:
+        """Return when what the step wrote is kept, or can't be. Called before its outcome is taken."""
+        ...
+
+    async def save_messages(
+        self,
+        assignment: worker_pb2.Assignment,
+        messages: Sequence[types_pb2.Message],
+        after: int,
+    ) -> None:
+        """Append to the task's conversation now; return when that is durable.
+
+        `after`: how many the step has appended before, so that none is appended twice. Raises LeaseLost
+        where the step is another's by now.
+        """
+        ...
+
+    async def fetch_messages(
+        self, assignment: worker_pb2.Assignment
+    ) -> Sequence[types_pb2.Message]:
+        """Return all messages of the assignment's task, in the order of their commits."""
+        ...
+
+
+class Voice(NamedTuple):
+    """A step, and who keeps what it says."""
+
+    assignment: worker_pb2.Assignment
+    heard: Heard
+
+    def write(self, text: str, level: str, *, chunk: bool) -> None:
+        self.heard.write(self.assignment, text, level, chunk=chunk)
+
+    async def save(self, messages: Sequence[types_pb2.Message], after: int) -> None:
+        await self.heard.save_messages(self.assignment, messages, after)
+
+    async def fetch(self) -> Sequence[types_pb2.Message]:
+        return await self.heard.fetch_messages(self.assignment)
+
+
+class Record:
+    """What an attempt said while it worked, and whether it is wanted still."""
+
+    __slots__ = (
+        "cancelled",
+        "messages",
+        "progress",
+        "prompt",
+        "response",
+        "saved",
+        "session",
+        "streamed",
+        "usage",
+        "wrote",
+    )
+
+    def __init__(self) -> None:
+        self.cancelled = False
+        self.usage: types_pb2.Usage | None = None
+        self.session: types_pb2.Session | None = None
+        self.progress: types_pb2.Payload | None = None
+        """The last that it reported."""
+        self.messages: list[types_pb2.Message] = []
+        """Those that are not saved: they go with the outcome."""
+        self.saved = 0
+        self.wrote = False
+        self.streamed = False
+        self.prompt = ""
+        self.response = ""
+
+
+class Says:
+    """The part of a step's context that speaks. Every method may be called from any thread."""
+
+    _assignment: worker_pb2.Assignment
+    _record: Record
+    _loop: asyncio.AbstractEventLoop
+    _voice: Voice
+
+    # Its log.
+
+    def log(self, text: object, level: str = "INFO") -> None:
+        """Write a line to the run's log: sent at once, and never waited for.
+
+        A line of more than 16 KiB is cut, and what one attempt writes beyond 4 MiB is left out; the log
+        says so in either case.
+        """
+        self._record.wrote = True
+        self._voice.write(str(text), level, chunk=False)
+
+    def stream(self, chunk: str) -> None:
+        """Show a piece of what the step is producing, such as a few tokens, to whoever follows the run.
+
+        Once the step has completed its result stands for all of them, and they are gone.
+        """
+        self._record.wrote = self._record.streamed = True
+        self._voice.write(chunk, "INFO", chunk=True)
+
+    @cached_property
+    def logger(self) -> logging.Logger:
+        """A logger of the standard library whose records become lines of the run's log."""
+        # Not registered by its name: it goes with the step.
+        name = f"stepwell.{self._assignment.execution.execution_id}"
+        logger = logging.Logger(name)  # noqa: LOG001 - see above
+        logger.addHandler(_Handler(self.log))
+        return logger
+
+    # Its conversation.
+
+    @property
+    def previous_messages(self) -> Sequence[types_pb2.Message]:
+        """What the task's attempts before this one said: the newest messages, of 1 MiB at most."""
+        return self._assignment.previous_messages
+
+    def append(self, role: str, content: str) -> None:
+        """Append a message to the task's conversation: 1 MiB at most, 256 that are not saved.
+
+        It goes with the step's outcome, or at once with `save_messages`.
+        """
+        if not 1 <= len(role) <= ROLE_CHARS_MAX:
+            raise ValueError(f"a role has 1 to {ROLE_CHARS_MAX} characters, not {len(role)}")
+        if len(self._record.messages) >= MESSAGES_PER_OUTCOME_MAX:
+            raise ValueError(
+                f"at most {MESSAGES_PER_OUTCOME_MAX} messages wait to be saved: call save_messages()"
+            )
+        data = content.encode("utf-8", "backslashreplace")
+        if len(data) > MESSAGE_BYTES_MAX:
+            raise ValueError(
+                f"the message has {len(data):,} bytes; {MESSAGE_BYTES_MAX:,} is the most"
+            )
+        message = types_pb2.Message(role=role, content=data.decode(), session=self._record.session)
+        self._record.messages.append(message)
+
+    async def save_messages(self) -> None:
+        """Keep what was appended so far at once: the next attempt has it, should this one die.
+
+        Raises LeaseLost where the step is not wanted any more, Unavailable where no server answers; then
+        the messages stay with the step, and are never kept twice.
+        """
+        async with self._saving:
+            while batch := self._next_messages():
+                await self._voice.save(batch, self._record.saved)
+                del self._record.messages[: len(batch)]
+                self._record.saved += len(batch)
+
+    def save_messages_blocking(self) -> None:
+        """Do the same from a synchronous function."""
+        asyncio.run_coroutine_threadsafe(self.save_messages(), self._loop).result()
+
+    @cached_property
+    def _saving(self) -> asyncio.Lock:
+        return asyncio.Lock()
+
+    def _next_messages(self) -> list[types_pb2.Message]:
+        batch: list[types_pb2.Message] = []
+        size = 0
+        for message in self._record.messages[:MESSAGES_PER_OUTCOME_MAX]:
+            size += message.ByteSize()
+            if batch and size > BATCH_BYTES_MAX:
+                break
+            batch.append(message)
+        return batch
+
+    async def conversation(self) -> AsyncIterator[types_pb2.Message]:
+        """Yield all that the task's attempts before this one said, the oldest message first."""
+        for message in await self._whole_conversation():
+            yield message
+
+    def conversation_blocking(self) -> Sequence[types_pb2.Message]:
+        """Return the same to a synchronous function."""
+        return asyncio.run_coroutine_threadsafe(self._whole_conversation(), self._loop).result()
+
+    async def _whole_conversation(self) -> Sequence[types_pb2.Message]:
+        inline, count = self._assignment.previous_messages, self._assignment.conversation
+        if len(inline) >= count:
+            return inline
+        found: list[types_pb2.Message] = []
+        for message in await self._voice.fetch():
+            if message.number == 1:
+                found.clear()  # A task that a plan defines anew begins another conversation.
+            if message.number <= count:
+                found.append(message)
+        return found
+
+
+class _Handler(logging.Handler):
+    def __init__(self, write: Callable[[object, str], None]) -> None:
+        super().__init__()
+        self._write = write
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            self._write(self.format(record), record.levelname)
+        except Exception:  # noqa: BLE001 - as the handlers of the standard library do
+            self.handleError(record)

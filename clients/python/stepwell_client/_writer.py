@@ -1,0 +1,176 @@
+"""The thread that sends what steps write: at once, and while a message is on its way the next one grows.
+
+It needs nothing of the event loop, as the heartbeats don't, and shares their connection: an agent's
+function that keeps the event loop busy is heard all the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable
+
+import grpc
+
+from stepwell_client._connect import Connection
+from stepwell_client._runtime import Runtime, full_jitter
+from stepwell_client._writing import Buffer, Key
+from stepwell_client.v1 import worker_pb2, worker_pb2_grpc
+
+CALL_SECONDS = 10.0
+BACKOFF_SECONDS = 0.05
+BACKOFF_SECONDS_MAX = 2.0
+FLUSH_SECONDS = 10.0
+"""How long an outcome waits at the most for its step's last words to be kept."""
+
+_log = logging.getLogger("stepwell_client.worker")
+
+_COMES_BACK = (
+    grpc.StatusCode.UNAVAILABLE,
+    grpc.StatusCode.DEADLINE_EXCEEDED,
+    grpc.StatusCode.RESOURCE_EXHAUSTED,
+    grpc.StatusCode.INTERNAL,
+    grpc.StatusCode.UNKNOWN,
+    grpc.StatusCode.CANCELLED,
+)
+
+
+class Writer:
+    """Sends what steps write, from the first line to `stop`."""
+
+    def __init__(
+        self,
+        channel: Callable[[], grpc.Channel],
+        connection: Connection,
+        runtime: Runtime,
+        on_change: Callable[[worker_pb2.LeaseState], None],
+        *,
+        name: str,
+    ) -> None:
+        """`on_change` is called in the thread, with states that are LOST."""
+        self._channel_of = channel
+        self._connection = connection
+        self._runtime = runtime
+        self._on_change = on_change
+        self._name = name
+        self._buffer = Buffer(runtime.monotonic)
+        self._wake = threading.Condition()
+        self._waiting: dict[Key, list[tuple[asyncio.AbstractEventLoop, asyncio.Event]]] = {}
+        self._thread: threading.Thread | None = None
+        self._stopped = False
+
+    def write(self, key: Key, token: str, text: str, level: str, *, chunk: bool) -> None:
+        """Have it sent. Any thread may call; never waits."""
+        if self._buffer.write(key, token, text, level, chunk=chunk):
+            with self._wake:
+                if self._thread is None and not self._stopped:
+                    self._thread = threading.Thread(
+                        target=self._run, name=f"{self._name}-logs", daemon=True
+                    )
+                    self._thread.start()
+                self._wake.notify()
+
+    async def flush(self, key: Key) -> None:
+        """Wait until all that an execution wrote is kept, but not for ever."""
+        quiet = asyncio.Event()
+        waiter = (asyncio.get_running_loop(), quiet)
+        with self._wake:
+            if self._stopped or self._buffer.is_quiet(key):
+                return
+            self._waiting.setdefault(key, []).append(waiter)
+            self._wake.notify()
+        try:
+            async with asyncio.timeout(FLUSH_SECONDS):
+                await quiet.wait()
+        except TimeoutError:
+            _log.warning("the last log entries of %s could not be sent in time", key[1])
+        finally:
+            with self._wake:
+                waiting = self._waiting.get(key, [])
+                if waiter in waiting:
+                    waiting.remove(waiter)
+                if not waiting:
+                    self._waiting.pop(key, None)
+
+    def forget(self, key: Key) -> None:
+        """Let go of an execution that has ended."""
+        self._buffer.forget(key)
+
+    def close(self, key: Key) -> None:
+        """Send nothing more of an execution: its lease is lost."""
+        self._buffer.close(key)
+        self._tell([key])
+
+    def stop(self) -> None:
+        """End the thread; what isn't sent by then is lost."""
+        with self._wake:
+            self._stopped = True
+            self._wake.notify()
+            waiting = list(self._waiting)
+        self._tell(waiting)
+        if self._thread is not None:
+            self._thread.join(timeout=0.5)
+
+    def _run(self) -> None:
+        while True:
+            request = self._buffer.take()
+            if request is None:
+                with self._wake:
+                    if self._stopped:
+                        return
+                    if not self._buffer.has_lines:
+                        self._wake.wait()
+                continue
+            if not self._send(request):
+                return
+            self._tell(self._buffer.done(request))
+
+    def _send(self, request: worker_pb2.AppendRequest) -> bool:
+        """Send until it is kept, or can't be; False: the worker stops."""
+        failures = 0
+        renewed = False
+        while not self._stopped:
+            try:
+                stub = worker_pb2_grpc.WorkerStub(self._channel_of())
+                response = stub.Append(
+                    request, timeout=CALL_SECONDS, metadata=self._connection.access.metadata
+                )
+            except grpc.RpcError as error:
+                code = error.code() if isinstance(error, grpc.Call) else None
+                if code is grpc.StatusCode.UNAUTHENTICATED and not renewed:
+                    renewed = self._connection.access.reload()
+                    if renewed:
+                        continue
+                if code not in _COMES_BACK:
+                    _log.warning("log entries are left out: the server answers %s", code)
+                    return True
+                failures += 1
+                self._pause(failures)
+            except ValueError:  # The channel was closed meanwhile.
+                return False
+            else:
+                for state in response.leases:
+                    if state.status == worker_pb2.LEASE_STATUS_LOST:
+                        self._buffer.close((state.run_id, state.execution_id))
+                        self._on_change(state)
+                return True
+        return False
+
+    def _pause(self, failures: int) -> None:
+        seconds = full_jitter(
+            self._runtime, failures, base=BACKOFF_SECONDS, cap=BACKOFF_SECONDS_MAX
+        )
+        with self._wake:
+            if not self._stopped:
+                # A notification for what was written meanwhile only makes it shorter.
+                self._wake.wait(max(0.01, seconds))
+
+    def _tell(self, keys: list[Key]) -> None:
+        with self._wake:
+            told = [one for key in keys for one in self._waiting.get(key, ())]
+        for loop, quiet in told:
+            try:
+                loop.call_soon_threadsafe(quiet.set)
+            except RuntimeError:  # It is closed: nobody waits any more.
+                continue

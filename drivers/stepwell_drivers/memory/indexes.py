@@ -1,0 +1,117 @@
+"""What is found across a tenant's runs: open input requests, results by their keys, runs that ended.
+
+Each is kept in the order in which it is read, so that a page costs what it returns.
+"""
+
+from __future__ import annotations
+
+import heapq
+from bisect import bisect_left, insort
+from collections.abc import Iterator, Sequence
+from itertools import islice, takewhile
+
+from stepwell.core.model import InputRequest, Run
+from stepwell.core.ports import EndedQuery, FoundInput, InputPage, KeyedResult
+from stepwell.core.states import InputStatus, RunStatus
+
+_Place = tuple[str, str]
+"""A run and an execution of it."""
+
+
+class OpenInputs:
+    """A tenant's open input requests, the oldest first."""
+
+    __slots__ = ("_births", "_found")
+
+    def __init__(self) -> None:
+        self._births: list[int] = []
+        self._found: dict[int, FoundInput] = {}
+
+    def put(self, birth: int, run_id: str, request: InputRequest) -> None:
+        """Keep a request while it is OPEN."""
+        if request.status is not InputStatus.OPEN:
+            self.drop(birth)
+            return
+        if birth not in self._found:
+            insort(self._births, birth)
+        self._found[birth] = FoundInput(run_id=run_id, request=request)
+
+    def drop(self, birth: int) -> None:
+        """Forget a request."""
+        if self._found.pop(birth, None) is not None:
+            del self._births[bisect_left(self._births, birth)]
+
+    def page(self, cursor: int, limit: int) -> InputPage:
+        """Return those born from `cursor` on."""
+        start = bisect_left(self._births, cursor)
+        end = start + max(limit, 1)
+        found = tuple(self._found[birth] for birth in self._births[start:end])
+        after = str(self._births[end]) if end < len(self._births) else ""
+        return InputPage(inputs=found, cursor=after)
+
+
+class Keyed:
+    """A tenant's results by pipeline and key; of those of one key the last one stands last."""
+
+    __slots__ = ("_by_run", "_found")
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, str], dict[_Place, None]] = {}
+        self._by_run: dict[str, dict[tuple[str, str, str], None]] = {}
+
+    def put(self, run_id: str, result: KeyedResult) -> None:
+        """Keep a result; it is the last one now."""
+        places = self._found.setdefault((result.pipeline_id, result.key), {})
+        place = (run_id, result.execution_id)
+        places.pop(place, None)
+        places[place] = None
+        of_run = self._by_run.setdefault(run_id, {})
+        of_run[result.pipeline_id, result.key, result.execution_id] = None
+
+    def drop(self, run_id: str) -> None:
+        """Forget what a run committed."""
+        for pipeline_id, key, execution_id in self._by_run.pop(run_id, {}):
+            places = self._found[pipeline_id, key]
+            del places[run_id, execution_id]
+            if not places:
+                del self._found[pipeline_id, key]
+
+    def find(self, pipeline_id: str, key: str) -> _Place | None:
+        """Return the last one under a key, of the runs that are there."""
+        places = self._found.get((pipeline_id, key))
+        return next(reversed(places)) if places else None
+
+
+class EndedRuns:
+    """Ended runs by the moment of their end: of one tenant or of all, of one pipeline or of all."""
+
+    def __init__(self) -> None:
+        self._ended: dict[tuple[str | None, str | None, RunStatus], list[tuple[int, str, str]]] = {}
+
+    def put(self, tenant_id: str, run_id: str, run: Run) -> None:
+        """Take in a run if it has ended."""
+        if run.ended:
+            for runs in self._lists_of(tenant_id, run):
+                insort(runs, (run.ended_us, tenant_id, run_id))
+
+    def drop(self, tenant_id: str, run_id: str, run: Run) -> None:
+        """Take out a run, as it stood when it was taken in."""
+        if run.ended:
+            for runs in self._lists_of(tenant_id, run):
+                del runs[bisect_left(runs, (run.ended_us, tenant_id, run_id))]
+
+    def _lists_of(self, tenant_id: str, run: Run) -> Iterator[list[tuple[int, str, str]]]:
+        for tenant in (None, tenant_id):
+            for pipeline_id in (None, run.spec.pipeline_id):
+                yield self._ended.setdefault((tenant, pipeline_id, run.status), [])
+
+    def find(self, query: EndedQuery, now_us: int) -> Sequence[tuple[str, str]]:
+        """Return tenant and run of those that match, those that ended first before the others."""
+        until_us = now_us - query.older_ms * 1_000
+        tenant_id, pipeline_id = query.tenant_id or None, query.pipeline_id or None
+        lists = (
+            self._ended.get((tenant_id, pipeline_id, status), [])
+            for status in dict.fromkeys(query.statuses)
+        )
+        old_enough = takewhile(lambda run: run[0] <= until_us, heapq.merge(*lists))
+        return [(run[1], run[2]) for run in islice(old_enough, max(query.limit, 1))]

@@ -1,0 +1,97 @@
+"""The logs of all runs: appended apart from commits, trimmed, and purged by the moment of appending.
+
+A cursor is the number of an entry within its run's log. Numbers are never given twice, so that a cursor
+stays good whatever is removed.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import deque
+from collections.abc import Sequence
+
+from stepwell.core.model import LogEntry
+from stepwell.core.ports import LogPage
+from stepwell.core.states import LogKind
+
+
+class RunLog:
+    """What was written to one run's log, and is kept."""
+
+    __slots__ = ("_entries", "_numbers", "next_number")
+
+    def __init__(self) -> None:
+        self._numbers: list[int] = []
+        self._entries: list[LogEntry] = []
+        self.next_number = 0
+
+    def append(self, entries: Sequence[LogEntry]) -> None:
+        """Append entries, under numbers that none had before."""
+        self._numbers.extend(range(self.next_number, self.next_number + len(entries)))
+        self._entries.extend(entries)
+        self.next_number += len(entries)
+
+    def trim(self, execution_id: str, kind: LogKind) -> None:
+        """Remove the entries of a kind that an execution wrote."""
+        kept = [
+            (number, entry)
+            for number, entry in zip(self._numbers, self._entries, strict=True)
+            if entry.execution_id != execution_id or entry.kind is not kind
+        ]
+        self._numbers = [number for number, _ in kept]
+        self._entries = [entry for _, entry in kept]
+
+    def drop(self, first: int, end: int, limit: int) -> int:
+        """Remove up to `limit` entries whose numbers lie in `[first, end)`; return how many."""
+        start = bisect_left(self._numbers, first)
+        stop = min(bisect_left(self._numbers, end), start + limit)
+        del self._numbers[start:stop]
+        del self._entries[start:stop]
+        return stop - start
+
+    def clear(self) -> None:
+        """Remove all of it."""
+        self._numbers.clear()
+        self._entries.clear()
+
+    def has(self, first: int, end: int) -> bool:
+        """Say whether there is an entry whose number lies in `[first, end)`."""
+        return bisect_left(self._numbers, first) < bisect_left(self._numbers, end)
+
+    def page(self, execution_id: str, cursor: int, limit: int) -> LogPage:
+        """Return a page from a cursor on, and where to go on."""
+        found: list[LogEntry] = []
+        next_number = max(cursor, self.next_number)
+        for at in range(bisect_left(self._numbers, cursor), len(self._numbers)):
+            if len(found) >= max(limit, 1):
+                next_number = self._numbers[at]
+                break
+            if execution_id in {"", self._entries[at].execution_id}:
+                found.append(self._entries[at])
+        return LogPage(entries=tuple(found), cursor=str(next_number))
+
+
+class LogBook:
+    """In which order, and when, the runs' logs were appended to: what a purge goes by."""
+
+    def __init__(self) -> None:
+        self._calls: deque[tuple[int, RunLog, int, int]] = deque()
+
+    def append(self, log: RunLog, entries: Sequence[LogEntry], now_us: int) -> None:
+        """Append to a run's log, and remember when."""
+        if entries:
+            first = log.next_number
+            log.append(entries)
+            self._calls.append((now_us, log, first, log.next_number))
+
+    def purge(self, until_us: int, limit: int) -> int:
+        """Remove entries that were appended up to that moment, oldest first; return how many."""
+        removed = 0
+        while self._calls and removed < limit:
+            appended_us, log, first, end = self._calls[0]
+            if appended_us > until_us:
+                break
+            removed += log.drop(first, end, limit - removed)
+            if not log.has(first, end):
+                self._calls.popleft()
+        return removed

@@ -1,0 +1,180 @@
+"""Families of forks over partitions: a fork's birth, a deletion, and what stays of a deleted run meanwhile.
+
+A fork refers to results of the run that it was forked from, so these stay as long as anybody of the
+family is there. Each family has a book, where its first run lies (`RunKeys.family`): all forks that were
+ever to join it. The book alone never says that one of them is there. That, each run's own partition knows.
+
+A birth is two steps: join the book if somebody of the family is there (`join`), then commit. A deletion is
+two as well: out of sight, with the results kept (`delete`), then ask everybody in the book (`settle`). If
+nobody is there, nobody will be: who joined and isn't born yet gets a tombstone first. Only then what they
+left is taken away. Between any two steps anybody may die: a fork that joined and never came is an entry
+that nobody finds alive, and a deletion that was not finished stands in its partition's trash until
+somebody finishes it; each step may be taken twice. Forks that lie where their parents do need no further
+partition to be asked; others are right, too, and cost a round trip more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from stepwell.core.errors import OutcomeUnknown, StoreError, StoreUnavailable
+from stepwell.core.model import RunSpec
+from stepwell_drivers.redis.base import Base, number
+from stepwell_drivers.redis.keys import Partition, RunKeys
+from stepwell_drivers.redis.network import Ask
+from stepwell_drivers.redis.scripts import Call
+from stepwell_drivers.redis.wire import Reply
+
+TOMBSTONE_US = 2 * 3_600 * 1_000_000
+SWEEP_COMMITS = 2_000
+"""So many commits of a deleted run are taken out of the feeds in one go."""
+FIELDS_AT_ONCE = 1_000
+_KEPT = (b"b:", b"u:", b"family")
+"""What the names of rows begin with that stay for a family."""
+
+
+class Families:
+    """Who is of one family, and what is left of runs that were deleted."""
+
+    def __init__(self, base: Base) -> None:
+        self._base = base
+
+    # --- births ---
+
+    async def join(self, tenant_id: str, run: RunKeys, spec: RunSpec) -> bool:
+        """Make a fork's birth known to its family; False: nobody of it is there.
+
+        Raises:
+            StoreUnavailable: nothing is known; what was noted does no harm.
+        """
+        parent = self._base.run(tenant_id, spec.parent_run_id) if spec.parent_run_id else None
+        if not spec.family_id:
+            return parent is None or await self._any_there([parent])
+        family = self._base.run(tenant_id, spec.family_id)
+        alive, others = await self._note(family, run, is_known=parent is None)
+        if alive == 1 or await self._any_there(self._named(others)):
+            return True
+        if parent is not None and await self._any_there([parent]):
+            # It is of another family itself, but it is there.
+            await self._note(family, run, is_known=True)
+            return True
+        if others:
+            await self.settle(family)
+        return False
+
+    async def _note(self, family: RunKeys, run: RunKeys, *, is_known: bool) -> Reply:
+        one = family.partition
+        arguments = (
+            *(family.name.encode(), run.name.encode()),
+            *(number(run.partition.number), number(one.number), b"1" if is_known else b"0"),
+        )
+        call = Call(self._base.scripts.join, (one.book, family.family), arguments)
+        # As durable as the commit that follows.
+        (reply,) = await self._base.network.commit_all([Ask(one.slot, call)])
+        if isinstance(reply, OutcomeUnknown):
+            raise StoreUnavailable(reply.message)
+        if isinstance(reply, StoreError):
+            raise reply
+        return reply
+
+    # --- deletions ---
+
+    async def finish(self, run: RunKeys) -> None:
+        """Take away what is left of a deleted run, but for what its family keeps."""
+        base, one = self._base, run.partition
+        keys = (one.trash, one.feed, run.tenant_feed, run.rubbish, run.kept)
+        arguments = (run.name.encode(), number(SWEEP_COMMITS))
+        left = 1
+        while left > 0:
+            left = await base.call(one, base.scripts.sweep, keys, *arguments)
+        if left < 0:
+            return
+        family_id: bytes | None = await base.read(run, ("HGET", run.kept, "family"))
+        tenant, _, _ = run.name.encode().partition(b":")
+        family = run if family_id is None else base.keys.of_name(tenant + b":" + family_id)
+        if not await self.settle(family, run):
+            await self._thin(run)
+        await base.read(run, ("ZREM", one.trash, run.name))
+
+    async def _thin(self, run: RunKeys) -> None:
+        """Leave nothing but results, and what tells whose they are: another may finish this, too."""
+        names: list[bytes] = await self._base.read(run, ("HKEYS", run.kept))
+        gone = [name for name in names if not name.startswith(_KEPT)]
+        for at in range(0, len(gone), FIELDS_AT_ONCE):
+            few = gone[at : at + FIELDS_AT_ONCE]
+            await self._base.read(run, ("HDEL", run.kept, *few))
+
+    async def settle(self, family: RunKeys, deleted: RunKeys | None = None) -> bool:
+        """Take away what a family kept if it has died out; False: somebody of it is there.
+
+        What the run that is being deleted left goes last: by it, all of this can be begun again.
+        """
+        base, one = self._base, family.partition
+        keys = (one.book, one.graves, family.family)
+        gone: list[bytes] = []
+        while True:
+            arguments = (family.name.encode(), number(one.number), number(TOMBSTONE_US), *gone)
+            found, names = await base.call(one, base.scripts.extinct, keys, *arguments)
+            if found == 0:
+                return False
+            if found == 1:
+                break
+            others = self._named(names)
+            # Looked for first: as long as one is there, the others may still be born.
+            if await self._any_there(others) or await self._fence(others):
+                return False
+            gone += names
+        members = dict.fromkeys([family, *self._named(names)])
+        await self._forget([run for run in members if run != deleted], own=b"0")
+        if names:
+            await base.read(family, ("HDEL", family.family, *names))
+        if deleted is not None:
+            await self._forget([deleted], own=b"1")
+        return True
+
+    async def _fence(self, runs: Iterable[RunKeys]) -> bool:
+        """Let none of them be born any more; True: one is there."""
+        groups: dict[Partition, list[bytes]] = {}
+        for run in runs:
+            groups.setdefault(run.partition, []).append(run.name.encode())
+        asks = [
+            Ask(
+                one.slot,
+                Call(
+                    self._base.scripts.fence,
+                    (one.book, one.graves),
+                    (number(TOMBSTONE_US), *group),
+                ),
+            )
+            for one, group in groups.items()
+        ]
+        return any(await self._base.network.ask_all(asks))
+
+    async def _forget(self, runs: Iterable[RunKeys], *, own: bytes) -> None:
+        asks: list[Ask] = []
+        for run in runs:
+            one = run.partition
+            keys = (one.book, one.graves, one.trash, run.kept)
+            arguments = (run.name.encode(), number(TOMBSTONE_US), own)
+            asks.append(Ask(one.slot, Call(self._base.scripts.forget, keys, arguments)))
+        await self._base.network.ask_all(asks)
+
+    async def finish_all(self) -> None:
+        """Finish the deletions that were interrupted."""
+        base = self._base
+        lists = await base.network.ask_all(
+            [Ask(one.slot, ("ZRANGE", one.trash, 0, 999)) for one in base.keys.partitions]
+        )
+        for name in [name for names in lists for name in names]:
+            await self.finish(base.keys.of_name(name))
+
+    # --- who is there ---
+
+    async def _any_there(self, runs: Iterable[RunKeys]) -> bool:
+        asks = [
+            Ask(run.partition.slot, ("HEXISTS", run.partition.book, f"v{run.name}")) for run in runs
+        ]
+        return any(await self._base.network.ask_all(asks))
+
+    def _named(self, names: Iterable[bytes]) -> list[RunKeys]:
+        return [self._base.keys.of_name(name) for name in names]

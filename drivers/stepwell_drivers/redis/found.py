@@ -1,0 +1,163 @@
+"""What is found across runs: open input requests, results by their keys, runs that have ended.
+
+Each partition has an index of its own in the order in which it is read; all are asked at once and merged
+here. A page costs what it returns, from each partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from stepwell.core.errors import InvalidArgument
+from stepwell.core.ports import (
+    EndedQuery,
+    EndedRun,
+    FoundInput,
+    FoundResult,
+    InputPage,
+    InputQuery,
+)
+from stepwell.core.states import InputStatus, RunStatus
+from stepwell_drivers.redis import rows
+from stepwell_drivers.redis.base import Base, number
+from stepwell_drivers.redis.cursors import cursor_of, place_of
+from stepwell_drivers.redis.keys import SEPARATOR, escape, unescape
+from stepwell_drivers.redis.network import Ask
+from stepwell_drivers.redis.packing import births_of, keyed_under, micros
+from stepwell_drivers.redis.scripts import Call
+
+_LIMIT_MAX = 10_000
+_Place = tuple[str, int]
+"""Stamp and number within the run, and the partition."""
+_Asked = tuple[_Place, str, str]
+"""With the run and the input request."""
+
+
+class Found:
+    """The door for those who look for something in all runs."""
+
+    def __init__(self, base: Base) -> None:
+        self._base = base
+
+    # --- input requests ---
+
+    async def open_inputs(self, query: InputQuery) -> InputPage:
+        """Return a tenant's open input requests, the oldest first."""
+        limit = max(query.limit, 1)
+        last = place_of(query.cursor, "a", tuple[str, int], ("", -1))
+        found: list[FoundInput] = []
+        while True:
+            wanted = limit + 1 - len(found)
+            asked = await self._asked(query.tenant_id, last, wanted)
+            requests = await self._requests(query.tenant_id, asked)
+            for one, request in zip(asked, requests, strict=True):
+                if request is not None:
+                    if len(found) == limit:
+                        return InputPage(inputs=tuple(found), cursor=cursor_of("a", last))
+                    found.append(request)
+                last = one[0]
+            if len(asked) < wanted:
+                return InputPage(inputs=tuple(found))
+
+    async def _asked(self, tenant_id: str, last: _Place, many: int) -> list[_Asked]:
+        """Return the first so many after a place."""
+        prefix = births_of(tenant_id).encode()
+        place, partition = last[0].encode(), last[1]
+        asks: list[Ask] = []
+        for one in self._base.keys.partitions:
+            # A partition's place is one's own: what came before it stands in those before.
+            after = prefix + place + (b"\xff" if one.number <= partition else b"")
+            sent = ("ZRANGEBYLEX", one.asked, b"[" + after, b"[" + prefix + b"\xff")
+            asks.append(Ask(one.slot, (*sent, "LIMIT", 0, many)))
+        found: list[_Asked] = []
+        for at, members in enumerate(await self._base.network.ask_all(asks)):
+            for member in members:
+                stamp, run, name = member[len(prefix) :].decode().split(SEPARATOR, 2)
+                found.append(((stamp, at), unescape(run), name))
+        return sorted(found)[:many]
+
+    async def _requests(self, tenant_id: str, asked: Sequence[_Asked]) -> list[FoundInput | None]:
+        """Return them as they are by now; None: it is open no more."""
+        runs = [self._base.run(tenant_id, run_id) for _, run_id, _ in asked]
+        asks = [
+            Ask(run.partition.slot, ("HGET", run.rows, f"i:{name}"))
+            for run, (_, _, name) in zip(runs, asked, strict=True)
+        ]
+        found: list[FoundInput | None] = []
+        for (_, run_id, _), row in zip(asked, await self._base.network.ask_all(asks), strict=True):
+            request = None if row is None else rows.input_of(row)
+            is_open = request is not None and request.status is InputStatus.OPEN
+            found.append(
+                FoundInput(run_id=run_id, request=request) if request and is_open else None
+            )
+        return found
+
+    # --- results by key ---
+
+    async def by_key(
+        self, tenant_id: str, pipeline_id: str, keys: Sequence[str]
+    ) -> list[FoundResult]:
+        """Return what was committed last under each key, of the runs that are there."""
+        if not keys:
+            return []
+        try:
+            under = [keyed_under(tenant_id, pipeline_id, key).encode() for key in keys]
+        except UnicodeEncodeError:
+            raise InvalidArgument("a name holds half a surrogate pair") from None
+        asks = [
+            Ask(one.slot, Call(self._base.scripts.keyed, (one.keyed,), under))
+            for one in self._base.keys.partitions
+        ]
+        replies = await self._base.network.ask_all(asks)
+        found: list[FoundResult] = []
+        for key, *places in zip(keys, *replies, strict=True):
+            # A moment stands at the beginning; where there is none, nothing does.
+            last = max(places).decode()
+            if last:
+                _, run, execution = last.split(SEPARATOR)
+                run_id = unescape(run.partition(":")[2])
+                found.append(FoundResult(key=key, run_id=run_id, execution_id=unescape(execution)))
+        return found
+
+    # --- ended runs ---
+
+    async def ended(self, query: EndedQuery) -> list[EndedRun]:
+        """Return ended runs, those that ended first before the others."""
+        limit = min(max(query.limit, 1), _LIMIT_MAX)
+        try:
+            lists = [
+                "".join(part + SEPARATOR for part in (*_of(query), status)).encode()
+                for status in dict.fromkeys(query.statuses)
+            ]
+        except UnicodeEncodeError:
+            raise InvalidArgument("a name holds half a surrogate pair") from None
+        # By the time that was told: this partition's clock may have been set back meanwhile.
+        older, heard = micros(max(query.older_ms, 0)), self._base.now_us
+        arguments = (number(older), number(heard), number(limit), *lists)
+        asks = [
+            Ask(one.slot, Call(self._base.scripts.ended, (one.book, one.ended), arguments))
+            for one in self._base.keys.partitions
+        ]
+        found = [
+            _ended_of(name, line)
+            for reply in await self._base.network.ask_all(asks)
+            for name, line in zip(reply[::2], reply[1::2], strict=True)
+        ]
+        return sorted(found, key=lambda one: (one.ended_us, one.tenant_id, one.run_id))[:limit]
+
+
+def _of(query: EndedQuery) -> tuple[str, str]:
+    """Return the list's tenant and pipeline; empty: any."""
+    return escape(query.tenant_id), escape(query.pipeline_id)
+
+
+def _ended_of(name: bytes, line: bytes) -> EndedRun:
+    tenant, _, run = name.decode().partition(":")
+    version, status, _, moment = line.decode().split(" ")
+    return EndedRun(
+        tenant_id=unescape(tenant),
+        run_id=unescape(run),
+        version=int(version),
+        status=RunStatus(status),
+        ended_us=int(moment),
+    )

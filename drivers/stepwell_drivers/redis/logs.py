@@ -1,0 +1,148 @@
+"""Logs: a stream for each run, whose ids are the moments of appending by the store's clock.
+
+So what is old is at its beginning, and a purge looks at nothing that is newer. Which run has the oldest
+entry is told by an index of each partition; of many that wrote at the same time each gives a little in
+turn, and more the longer it takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from stepwell.core.errors import OutcomeUnknown
+from stepwell.core.model import LogEntry
+from stepwell.core.ports import LogPage
+from stepwell.core.states import LogKind
+from stepwell_drivers.redis.base import Base, number
+from stepwell_drivers.redis.cursors import cursor_of, place_of
+from stepwell_drivers.redis.keys import RunKeys
+from stepwell_drivers.redis.network import Ask
+from stepwell_drivers.redis.packing import micros
+from stepwell_drivers.redis.rows import log_of, packed
+from stepwell_drivers.redis.scripts import Call
+
+LOG_ENTRIES_MAX = 100_000
+"""About so many lines a run keeps; older ones go."""
+READ_AT_ONCE = 1_000
+"""By who looks for one execution's."""
+REMOVED_AT_ONCE = 500
+"""By one script."""
+RUNS_AT_ONCE = 32
+"""Of each partition in a round of a purge."""
+STRICT_ROUNDS = 16
+"""Rounds of a purge that take runs' entries in turn exactly; each later one takes twice as much time
+together as the one before it."""
+_LATEST_US = 9 * 10**15
+_AFTER_MAX = 2**63 - 1
+
+
+class Logs:
+    """The door for what workers write while they work."""
+
+    def __init__(self, base: Base) -> None:
+        self._base = base
+
+    async def append(self, tenant_id: str, run_id: str, entries: Sequence[LogEntry]) -> bool:
+        """Append to a run's log, each entry once; False: there is no such run."""
+        run = self._base.run(tenant_id, run_id)
+        one = run.partition
+        # Of this call: when no answer came, it tells whether the entries are there.
+        name = self._base.network.runtime.new_id().encode()
+        keys = (one.book, run.rows, run.logs, run.log_marks, one.logged)
+        lines = [
+            part
+            for entry in entries
+            for part in (_mark(entry.kind, entry.execution_id), packed(entry))
+        ]
+        call = (run.name.encode(), number(LOG_ENTRIES_MAX), name)
+        script = self._base.scripts.log
+        try:
+            answer = await self._base.call(one, script, keys, *call, b"", *lines, again=False)
+        except OutcomeUnknown:
+            answer = await self._base.call(one, script, keys, *call, b"again", *lines)
+        return answer == 1
+
+    async def read(
+        self, tenant_id: str, run_id: str, execution_id: str, cursor: str, limit: int
+    ) -> LogPage:
+        """Return log entries; the cursor is set at the end, too."""
+        run = self._base.run(tenant_id, run_id)
+        (moment, count), limit = place_of(cursor, "l", tuple[int, int], (0, 0)), max(limit, 1)
+        if not (0 <= moment <= _AFTER_MAX and 0 <= count <= _AFTER_MAX):
+            moment, count = _AFTER_MAX, 0
+        many = limit if not execution_id else READ_AT_ONCE
+        entries: list[LogEntry] = []
+        while len(entries) < limit:
+            sent = ("XRANGE", run.logs, f"({moment}-{count}", "+", "COUNT", many)
+            found: list[Any] = await self._base.read(run, sent)
+            for name, fields in found:
+                if len(entries) >= limit:
+                    break
+                moment, count = map(int, name.split(b"-"))
+                entry = log_of(fields[1])
+                if execution_id in {"", entry.execution_id}:
+                    entries.append(entry)
+            if len(found) < many:
+                break
+        return LogPage(entries=tuple(entries), cursor=cursor_of("l", (moment, count)))
+
+    async def trim(self, tenant_id: str, run_id: str, execution_id: str, kind: LogKind) -> None:
+        """Remove the entries of one kind of an execution, some at a time."""
+        run = self._base.run(tenant_id, run_id)
+        one = run.partition
+        keys = (run.logs, run.log_marks, one.logged)
+        arguments = (run.name.encode(), _mark(kind, execution_id), number(REMOVED_AT_ONCE))
+        while await self._base.call(one, self._base.scripts.trim, keys, *arguments):
+            pass
+
+    # --- purging ---
+
+    async def purge(self, older_ms: int, limit: int) -> int:
+        """Remove entries of any run that are so old, the oldest first; return how many."""
+        older, limit = number(micros(max(older_ms, 0))), max(limit, 1)
+        removed = rounds = slack_us = 0
+        while removed < limit:
+            oldest = await self._oldest(older)
+            if not oldest:
+                break
+            # Up to where the next run has the oldest one, and a little further.
+            latest_us = oldest[1][0] + slack_us if len(oldest) > 1 else _LATEST_US
+            few = [run for moment, run in oldest if moment <= latest_us]
+            removed += await self._remove(few, older, latest_us, limit - removed)
+            rounds += 1
+            if rounds >= STRICT_ROUNDS:
+                slack_us = max(1_000, 2 * slack_us)
+        return removed
+
+    async def _oldest(self, older: bytes) -> list[tuple[int, RunKeys]]:
+        """Return runs that may have an entry so old, by a moment that isn't after it."""
+        base = self._base
+        asks = [
+            Ask(
+                one.slot,
+                Call(base.scripts.logged, (one.book, one.logged), (older, number(RUNS_AT_ONCE))),
+            )
+            for one in base.keys.partitions
+        ]
+        found: list[tuple[int, RunKeys]] = []
+        for reply in await base.network.ask_all(asks):
+            for name, moment in zip(reply[::2], reply[1::2], strict=True):
+                found.append((int(float(moment)), base.keys.of_name(name)))
+        return sorted(found, key=lambda one: (one[0], one[1].name))
+
+    async def _remove(
+        self, runs: Sequence[RunKeys], older: bytes, latest_us: int, limit: int
+    ) -> int:
+        share = min(-(-limit // len(runs)), REMOVED_AT_ONCE)
+        asks: list[Ask] = []
+        for run in runs[:limit]:
+            one = run.partition
+            arguments = (run.name.encode(), older, number(latest_us), number(share))
+            keys = (one.book, run.logs, run.log_marks, one.logged)
+            asks.append(Ask(one.slot, Call(self._base.scripts.purge, keys, arguments)))
+        return sum(await self._base.network.ask_all(asks))
+
+
+def _mark(kind: LogKind, execution_id: str) -> bytes:
+    return f"{kind}\x01{execution_id}".encode()

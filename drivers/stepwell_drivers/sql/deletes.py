@@ -1,0 +1,66 @@
+"""The end of a run's rows, and the tombstone that stands where they were."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from sqlalchemy import bindparam, delete, select
+
+from stepwell_drivers.sql import families, schema
+from stepwell_drivers.sql.dialect import Link
+from stepwell_drivers.sql.statements import Insert, Query
+
+TOMBSTONE_US = 2 * 3_600 * 1_000_000
+"""How long a deleted run's id is refused: the port asks for an hour at least."""
+
+
+class DeleteWork(NamedTuple):
+    """`Store.delete_run`; answers whether it was at the version."""
+
+    tenant_id: str
+    run_id: str
+    version: int
+
+
+_RUN = ("tenant_id", "run_id")
+_version = Query(
+    select(schema.runs.c.version)
+    .where(
+        schema.runs.c.tenant_id == bindparam("tenant_id"),
+        schema.runs.c.run_id == bindparam("run_id"),
+    )
+    .with_for_update()
+)
+_MOVING = ("version", "expires_us", "family_id")
+_put_tombstones = Insert(schema.tombstones, (*_RUN, *_MOVING), key=_RUN, replaced=_MOVING)
+_delete_rows = [
+    Query(
+        delete(table).where(
+            table.c.tenant_id == bindparam("tenant_id"), table.c.run_id == bindparam("run_id")
+        )
+    )
+    for table in schema.OF_A_RUN
+]
+
+
+def delete_run(connection: Link, work: DeleteWork, now_us: int) -> bool:
+    """Remove a run, if it is at the version, and bury its id.
+
+    Its outcomes stay while others of its family are there; with the last one all of theirs go.
+    """
+    run = (work.tenant_id, work.run_id)
+    family = families.family_of(connection, run)
+    if family is None:
+        return False
+    key = {"tenant_id": work.tenant_id, "run_id": work.run_id}
+    row = _version.first(connection, **key)
+    if row is None or row[0] != work.version:
+        return False
+    is_last = not families.has_others(connection, family, run)
+    for query in _delete_rows:
+        query.run(connection, **key)
+    if is_last:
+        families.end(connection, family, run)
+    left_to = "" if is_last else family[1]
+    _put_tombstones.run(connection, [(*run, work.version, now_us + TOMBSTONE_US, left_to)])
+    return True

@@ -1,0 +1,142 @@
+"""Which runs are of one family, and how a fork's birth and a deletion stay out of each other's way.
+
+A fork refers to results of the run that it was forked from. So the outcomes of a deleted run stay as long
+as another run of its family is there; its tombstone says so, and keeps the id from being used again
+meanwhile. The last one of the family takes all of them with it.
+
+SQLite has one writer. In Postgres a birth that joins a family shares a lock of the family's, and a deletion
+has it alone: so no fork is born of what is just being deleted, and of two that are deleted at once the
+second one knows that it is the last. The lock is taken before any row's: who holds rows never waits for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from sqlalchemy import ColumnElement, Text, bindparam, delete, literal_column, select, text, update
+from sqlalchemy.dialects.postgresql import ARRAY
+
+from stepwell.core.ports import Commit
+from stepwell_drivers.sql import schema
+from stepwell_drivers.sql.dialect import Link, is_postgres
+from stepwell_drivers.sql.statements import Pick, Query
+
+RunKey = tuple[str, str]
+FamilyKey = tuple[str, str]
+"""A tenant, and the id of the family: that of its first run."""
+
+_RUN = ("tenant_id", "run_id")
+_there = Pick(schema.runs, _RUN, _RUN)
+_family_id = Query(
+    select(schema.runs.c.family_id).where(
+        schema.runs.c.tenant_id == bindparam("tenant_id"),
+        schema.runs.c.run_id == bindparam("run_id"),
+    )
+)
+# Written out: else the partial indexes would not be used.
+_NOT_EMPTY: ColumnElement[str] = literal_column("''")
+_member = Query(
+    select(schema.runs.c.run_id)
+    .where(
+        schema.runs.c.tenant_id == bindparam("tenant_id"),
+        schema.runs.c.family_id == bindparam("family_id"),
+        schema.runs.c.family_id != _NOT_EMPTY,
+        schema.runs.c.run_id != bindparam("but"),
+    )
+    .limit(1)
+)
+_graves = schema.tombstones.c
+_of_family = (
+    _graves.tenant_id == bindparam("tenant_id"),
+    _graves.family_id == bindparam("family_id"),
+    _graves.family_id != _NOT_EMPTY,
+)
+_left = Query(select(_graves.run_id).where(*_of_family))
+_settle = Query(update(schema.tombstones).where(*_of_family).values(family_id=literal_column("''")))
+_delete_outcomes = Query(
+    delete(schema.outcomes).where(
+        schema.outcomes.c.tenant_id == bindparam("tenant_id"),
+        schema.outcomes.c.run_id == bindparam("run_id"),
+    )
+)
+
+
+def _locking(how: str) -> Query:
+    """Return what takes locks of such names until the transaction ends; nobody sees names in them."""
+    lock = f"{how}(hashtextextended('family ' || current_schema() || ' ' || name, 0))"
+    sql = f"SELECT count({lock}) FROM unnest(:names) AS given(name)"  # noqa: S608 - two words of ours
+    return Query(text(sql).bindparams(bindparam("names", type_=ARRAY(Text()))))
+
+
+_share = _locking("pg_advisory_xact_lock_shared")
+_own = _locking("pg_advisory_xact_lock")
+
+
+def joined_by(commit: Commit) -> FamilyKey | None:
+    """Return the family that a commit's run is born into; None: it is no fork's birth."""
+    spec = commit.run.spec
+    if commit.version != 1 or not spec.parent_run_id:
+        return None
+    return (commit.tenant_id, spec.family_id or spec.parent_run_id)
+
+
+def known(connection: Link, commits: Sequence[Commit]) -> set[FamilyKey]:
+    """Return which of the families that these commits join are there, and keep them there.
+
+    To be called before any row is locked.
+    """
+    forks = {family: commit for commit in commits if (family := joined_by(commit)) is not None}
+    if not forks:
+        return set()
+    _lock(connection, _share, forks)
+    keys = {
+        (tenant_id, name): None
+        for commit in commits
+        if (family := joined_by(commit)) is not None
+        for tenant_id, name in (family, (commit.tenant_id, commit.run.spec.parent_run_id))
+    }
+    there = {(row[0], row[1]) for row in _there.run(connection, list(keys))}
+    return there | {family for family in forks if _has_member(connection, family)}
+
+
+def family_of(connection: Link, run: RunKey) -> FamilyKey | None:
+    """Return a run's family, and let nobody else join or leave it; None: there is no such run.
+
+    To be called before any row is locked.
+    """
+    row = _family_id.first(connection, tenant_id=run[0], run_id=run[1])
+    if row is None:
+        return None
+    family = (run[0], row[0] or run[1])
+    _lock(connection, _own, [family])
+    return family
+
+
+def has_others(connection: Link, family: FamilyKey, run: RunKey) -> bool:
+    """Whether another run of this one's family is there."""
+    if family != run and _there.run(connection, [family]):
+        return True
+    return _has_member(connection, family, but=run[1])
+
+
+def end(connection: Link, family: FamilyKey, run: RunKey) -> None:
+    """Remove the outcomes of the last run of a family, and what the others had left."""
+    key = {"tenant_id": family[0], "family_id": family[1]}
+    left = [run_id for (run_id,) in _left.run(connection, **key)]
+    for run_id in (run[1], *left):
+        _delete_outcomes.run(connection, tenant_id=family[0], run_id=run_id)
+    if left:
+        _settle.run(connection, **key)
+
+
+def _has_member(connection: Link, family: FamilyKey, *, but: str = "") -> bool:
+    tenant_id, family_id = family
+    row = _member.first(connection, tenant_id=tenant_id, family_id=family_id, but=but)
+    return row is not None
+
+
+def _lock(connection: Link, how: Query, families: Iterable[FamilyKey]) -> None:
+    if is_postgres(connection.dialect):
+        # The lengths tell where a tenant ends: any text is a legal name.
+        names = [f"{len(tenant)}:{tenant}{name}" for tenant, name in sorted(families)]
+        how.run(connection, names=names)

@@ -1,0 +1,116 @@
+"""The logs of all runs: appended apart from commits, trimmed, and purged by the moment of appending.
+
+A row's number is never given twice, so a cursor stays good whatever is removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from sqlalchemy import bindparam, delete, select
+
+from stepwell.core.model import LogEntry
+from stepwell.core.states import LogKind
+from stepwell_drivers.sql import schema, step_rows
+from stepwell_drivers.sql.dialect import Link
+from stepwell_drivers.sql.statements import Delete, Insert, Pick, Query
+
+PURGED_AT_ONCE = 512
+"""Entries that a purge looks at before it decides whether to go on."""
+
+
+class LogWork(NamedTuple):
+    """`Store.append_logs`; answers whether there is such a run."""
+
+    tenant_id: str
+    run_id: str
+    entries: Sequence[LogEntry]
+
+
+class TrimLogsWork(NamedTuple):
+    """`Store.trim_logs`."""
+
+    tenant_id: str
+    run_id: str
+    execution_id: str
+    kind: LogKind
+
+
+class PurgeLogsWork(NamedTuple):
+    """`Store.purge_logs`; answers how many it removed."""
+
+    older_ms: int
+    limit: int
+
+
+_RUN = ("tenant_id", "run_id")
+_insert_logs = Insert(schema.logs, step_rows.LOG)
+# Nobody may delete the run meanwhile; commits may go on.
+_pick_runs = Pick(schema.runs, _RUN, _RUN, lock={"read": True, "key_share": True})
+_logs = schema.logs.c
+_trim = Query(
+    delete(schema.logs).where(
+        _logs.tenant_id == bindparam("tenant_id"),
+        _logs.run_id == bindparam("run_id"),
+        _logs.execution_id == bindparam("execution_id"),
+        _logs.kind == bindparam("kind"),
+    )
+)
+# Those that somebody else removes just now are left to him: so neither waits for the other.
+_oldest = Query(
+    select(_logs.seq, _logs.appended_us)
+    .where(_logs.seq > bindparam("after"))
+    .order_by(_logs.seq)
+    .limit(bindparam("many"))
+    .with_for_update(skip_locked=True)
+)
+_drop = Delete(schema.logs, ("seq",))
+
+
+def append_logs(connection: Link, works: Sequence[LogWork], now_us: int) -> set[tuple[str, str]]:
+    """Append to the logs of the runs that are there; return which are."""
+    keys = dict.fromkeys((work.tenant_id, work.run_id) for work in works)
+    there = {(row[0], row[1]) for row in _pick_runs.run(connection, list(keys))}
+    rows = [
+        step_rows.log_row((work.tenant_id, work.run_id), entry, now_us)
+        for work in works
+        if (work.tenant_id, work.run_id) in there
+        for entry in work.entries
+    ]
+    _insert_logs.run(connection, rows)
+    return there
+
+
+def trim_logs(connection: Link, works: Sequence[TrimLogsWork]) -> None:
+    """Remove what an execution wrote of one kind."""
+    keys = dict.fromkeys((work.tenant_id, work.run_id) for work in works)
+    _pick_runs.run(connection, list(keys))
+    for work in works:
+        _trim.run(
+            connection,
+            tenant_id=work.tenant_id,
+            run_id=work.run_id,
+            execution_id=work.execution_id,
+            kind=work.kind.value,
+        )
+
+
+def purge_logs(connection: Link, work: PurgeLogsWork, now_us: int) -> int:
+    """Remove entries that were appended long ago, in the order of their rows; return how many.
+
+    It ends at the first one that is newer: what lies behind costs nothing.
+    """
+    until_us = now_us - max(work.older_ms, 0) * 1_000
+    removed, after, left = 0, -1, max(work.limit, 1)
+    while left > 0:
+        many = min(left, PURGED_AT_ONCE)
+        rows = _oldest.run(connection, after=after, many=many)
+        old = [(seq,) for seq, appended_us in rows if appended_us <= until_us]
+        _drop.run(connection, old)
+        removed += len(old)
+        if len(old) < many:
+            break
+        left -= many
+        after = rows[-1][0]
+    return removed

@@ -1,0 +1,178 @@
+"""What is found across runs: input requests, results by their keys, runs that ended long ago.
+
+Each is read by an index of its own, and costs what it returns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from heapq import merge
+from itertools import islice
+from typing import Any
+
+from sqlalchemy import BindParameter, bindparam, func, literal_column, select, text, tuple_
+
+from stepwell.core.model import InputRequest
+from stepwell.core.ports import (
+    EndedQuery,
+    EndedRun,
+    FoundInput,
+    FoundResult,
+    InputPage,
+    InputQuery,
+)
+from stepwell.core.states import RunStatus
+from stepwell_drivers.sql import schema, step_rows
+from stepwell_drivers.sql.columns import Values
+from stepwell_drivers.sql.dialect import Link
+from stepwell_drivers.sql.pages import cursor_of, cut, place_of
+from stepwell_drivers.sql.statements import Newest, Pick, Query
+from stepwell_drivers.sql.stored import Clock
+
+ENDED_AT_ONCE = 200
+"""Rows that are read at a time of each status."""
+
+# --- input requests ------------------------------------------------------------------------------
+
+_inputs = schema.inputs.c
+_of_tenant = (
+    select(*[_inputs[name] for name in ("seq", "run_id", *step_rows.INPUT_READ)])
+    .where(
+        schema.listed(schema.inputs),
+        _inputs.tenant_id == bindparam("tenant_id"),
+        _inputs.seq > bindparam("after"),
+    )
+    .order_by(_inputs.seq)
+    .limit(bindparam("many"))
+)
+_inputs_of_run = Query(_of_tenant.where(_inputs.run_id == bindparam("run_id")))
+# Written out, not a parameter: else the partial index would not be used.
+_open_inputs = Query(_of_tenant.where(_inputs.status == literal_column("'OPEN'")))
+_pick_inputs = Pick(schema.inputs, ("tenant_id", "run_id", "input_id"), step_rows.INPUT_READ)
+
+
+def list_inputs(connection: Link, query: InputQuery) -> InputPage:
+    """Return input requests in the order of their birth."""
+    place: dict[str, Any] = {
+        "tenant_id": query.tenant_id,
+        "after": place_of(query.cursor, int, 0),
+        "many": max(query.limit, 1) + 1,
+    }
+    if query.run_id:
+        rows = _inputs_of_run.run(connection, **place, run_id=query.run_id)
+    else:
+        rows = _open_inputs.run(connection, **place)
+    page, more = cut(rows, query.limit)
+    found = [FoundInput(run_id=row[1], request=step_rows.input_of(row[2:])) for row in page]
+    return InputPage(inputs=tuple(found), cursor=cursor_of(page[-1][0]) if more else "")
+
+
+def read_inputs(
+    connection: Link, tenant_id: str, run_id: str, input_ids: Sequence[str]
+) -> list[InputRequest]:
+    """Return these input requests, in their order."""
+    wanted = [(tenant_id, run_id, name) for name in dict.fromkeys(input_ids)]
+    found = {row[0]: step_rows.input_of(row) for row in _pick_inputs.run(connection, wanted)}
+    return [found[name] for name in input_ids if name in found]
+
+
+# --- results by key ------------------------------------------------------------------------------
+
+_newest_keyed = Newest(
+    schema.keyed, ("tenant_id", "pipeline_id", "key"), ("key", "run_id", "execution_id")
+)
+
+
+def find_keyed(
+    connection: Link, tenant_id: str, pipeline_id: str, keys: Sequence[str]
+) -> list[FoundResult]:
+    """Return the last result under each key, in the keys' order."""
+    wanted = [(tenant_id, pipeline_id, key) for key in dict.fromkeys(keys)]
+    found = {
+        key: FoundResult(key=key, run_id=run_id, execution_id=execution_id)
+        for key, run_id, execution_id in _newest_keyed.run(connection, wanted)
+    }
+    return [found[key] for key in keys if key in found]
+
+
+# --- ended runs ------------------------------------------------------------------------------------
+
+_runs = schema.runs.c
+_ended = text(schema.ENDED)
+"""In the words of the partial indexes, which else would not be used."""
+_PLACE = ("us", "after_tenant", "after_run")
+_next_tenant = Query(
+    select(func.min(_runs.tenant_id)).where(
+        _ended,
+        _runs.tenant_id > bindparam("after"),
+    )
+)
+
+
+@cache
+def _of_status(*exact: str) -> Query:
+    """Select ended runs in the order of their ends; `exact` are the columns that must match."""
+    order = (_runs.ended_us, _runs.tenant_id, _runs.run_id)
+    place: list[BindParameter[Any]] = [bindparam(name) for name in _PLACE]
+    return Query(
+        select(*order, _runs.version, _runs.status)
+        .where(
+            _ended,
+            *[_runs[name] == bindparam(name) for name in ("status", *exact)],
+            _runs.ended_us <= bindparam("until_us"),
+            tuple_(*order) > tuple_(*place),
+        )
+        .order_by(*order)
+        .limit(bindparam("many"))
+    )
+
+
+def list_ended(connection: Link, query: EndedQuery, clock: Clock) -> list[EndedRun]:
+    """Return ended runs, those that ended first before the others."""
+    until_us = clock(connection) - max(query.older_ms, 0) * 1_000
+    limit = max(query.limit, 1)
+    lists = [
+        _ended_runs(connection, status, exact, until_us, limit)
+        for exact in _exact(connection, query)
+        for status in dict.fromkeys(query.statuses)
+    ]
+    return [
+        EndedRun(
+            tenant_id=tenant_id,
+            run_id=run_id,
+            version=version,
+            status=RunStatus(status),
+            ended_us=ended_us,
+        )
+        for ended_us, tenant_id, run_id, version, status in islice(merge(*lists), limit)
+    ]
+
+
+def _exact(connection: Link, query: EndedQuery) -> Iterator[dict[str, str]]:
+    """Return what must match; of a pipeline of every tenant, tenant by tenant."""
+    pipeline = {"pipeline_id": query.pipeline_id} if query.pipeline_id else {}
+    if query.tenant_id or not pipeline:
+        tenant = {"tenant_id": query.tenant_id} if query.tenant_id else {}
+        yield {**tenant, **pipeline}
+        return
+    tenant_id = ""
+    while (row := _next_tenant.first(connection, after=tenant_id)) and row[0] is not None:
+        tenant_id = str(row[0])
+        yield {"tenant_id": tenant_id, **pipeline}
+
+
+def _ended_runs(
+    connection: Link, status: RunStatus, exact: dict[str, str], until_us: int, limit: int
+) -> Iterator[Values]:
+    many = min(limit, ENDED_AT_ONCE)
+    matching = _of_status(*exact)
+    place = dict(zip(_PLACE, (-1, "", ""), strict=True))
+    while True:
+        rows = matching.run(
+            connection, **exact, **place, status=status.value, until_us=until_us, many=many
+        )
+        yield from rows
+        if len(rows) < many:
+            return
+        place = dict(zip(_PLACE, rows[-1][:3], strict=True))

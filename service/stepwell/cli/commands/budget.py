@@ -1,0 +1,134 @@
+"""`stepwell budget`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from stepwell.cli import connect, given, options, words
+from stepwell.cli.exits import Exit
+from stepwell.cli.terminal import put, put_json
+from stepwell.cli.text import US, micros, span
+from stepwell.runtime import SystemRuntime
+from stepwell_client import Budget
+from stepwell_client.v1 import types_pb2
+
+EXAMPLE = "Example: stepwell budget 3f2a9c1e --tokens-out 200000 --cost 2.50"
+
+_MICROS = 1_000_000
+
+
+def command(
+    context: typer.Context,
+    run: options.RunId,
+    tokens_in: Annotated[
+        int,
+        typer.Option("--tokens-in", metavar="N", min=0, help="Input tokens.", show_default=False),
+    ] = 0,
+    tokens_out: Annotated[
+        int,
+        typer.Option("--tokens-out", metavar="N", min=0, help="Output tokens.", show_default=False),
+    ] = 0,
+    cost: Annotated[
+        float,
+        typer.Option(
+            "--cost", metavar="AMOUNT", min=0, help="In units of currency.", show_default=False
+        ),
+    ] = 0.0,
+    tasks: Annotated[
+        int,
+        typer.Option("--tasks", metavar="N", min=0, help="Tasks begun.", show_default=False),
+    ] = 0,
+    iterations: Annotated[
+        int,
+        typer.Option(
+            "--iterations", metavar="N", min=0, help="Iterations begun.", show_default=False
+        ),
+    ] = 0,
+    wall: Annotated[
+        str,
+        typer.Option(
+            "--wall",
+            metavar="SPAN",
+            help="Time since the first lease: 90s, 30m, 12h.",
+            show_default=False,
+        ),
+    ] = "",
+    resume: Annotated[
+        bool,
+        typer.Option("--resume/--no-resume", help="Whether a run paused for its budget goes on."),
+    ] = True,
+    reason: options.Reason = "",
+    json: options.Json = False,
+    target: options.Target = None,
+    token_file: options.TokenFile = None,
+) -> int:
+    """Show what a run has used of its budget, or raise its limits.
+
+    Options are new limits, not additions; the others stay. A run that is paused for its budget goes
+    on, if that is enough.
+    """
+    more = Budget(
+        input_tokens=tokens_in,
+        output_tokens=tokens_out,
+        cost_micros=round(cost * _MICROS),
+        tasks=tasks,
+        iterations=iterations,
+        wall=given.seconds("--wall", wall) if wall else None,
+    )
+    with connect.client(context, target, token_file) as made:
+        run_id = connect.run_id(made, run)
+        answer = None
+        if more != Budget():
+            answer = made.raise_budget(run_id, more, resume=resume, reason=reason)
+        seen = answer.run if answer is not None else made.get(run_id)
+    if json:
+        put_json(answer or seen)
+        return Exit.DONE
+    if answer is not None:
+        said = "may use up more" if answer.changed else "was allowed as much before"
+        print(f"run {connect.name_of(seen)} {said}; it is {words.status(seen)}")
+    put(_table(seen))
+    return Exit.DONE
+
+
+def _table(run: types_pb2.Run) -> Table:
+    """Return what is used, allowed and left, part by part."""
+    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    made.add_column("PART", no_wrap=True)
+    for title in ("USED", "LIMIT", "LEFT"):
+        made.add_column(title, no_wrap=True, justify="right")
+    limits, usage, tally = run.budget, run.usage, run.tally
+    begun = run.iteration - tally.iterations_before
+    counts = (
+        ("input tokens", usage.input_tokens, limits.input_tokens),
+        ("output tokens", usage.output_tokens, limits.output_tokens),
+        ("tasks", tally.tasks, limits.tasks),
+        # The one after the last that is allowed is entered, and nothing of it dispatched.
+        ("iterations", min(begun, limits.iterations or begun), limits.iterations),
+    )
+    for name, used, limit in counts:
+        left = f"{max(0, limit - used):,}" if limit else "-"
+        made.add_row(name, f"{used:,}", f"{limit:,}" if limit else "-", left)
+    _add_cost(made, usage.cost_micros, limits.cost_micros)
+    _add_wall(made, run)
+    return made
+
+
+def _add_cost(made: Table, used: int, limit: int) -> None:
+    left = _cost(max(0, limit - used)) if limit else "-"
+    made.add_row("cost", _cost(used), _cost(limit) if limit else "-", left)
+
+
+def _cost(amount: int) -> str:
+    return f"{amount / _MICROS:,.6f}".rstrip("0").rstrip(".")
+
+
+def _add_wall(made: Table, run: types_pb2.Run) -> None:
+    began, ended = micros(run.started_time), micros(run.ended_time)
+    limit_us = run.budget.wall.seconds * US + run.budget.wall.nanos // 1_000
+    used_us = (ended or SystemRuntime().now_us()) - began if began else 0
+    left = span(max(0, limit_us - used_us)) if limit_us else "-"
+    made.add_row("wall time", span(used_us), span(limit_us) if limit_us else "-", left)

@@ -1,0 +1,70 @@
+"""From arguments of Python's to the loop's commands, and from its refusals to errors."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from stepwell.core import limits
+from stepwell.core.errors import AlreadyExists, FailedPrecondition, InvalidArgument, Violation
+from stepwell.core.inputs import Reply, ReplyStatus, Start
+from stepwell.core.model import Payload, RunSpec, TaskSpec
+from stepwell.core.states import StepKind
+from stepwell.wire import to_record
+from stepwell_client import Budget as ClientBudget
+from stepwell_client import StepKind as ClientStepKind
+from stepwell_client._plans import Planned, draft
+from stepwell_client.v1 import types_pb2
+
+_ENCODER = msgspec.json.Encoder(order="deterministic")
+
+
+def start_command(
+    spec: RunSpec,
+    *,
+    budget: ClientBudget | None,
+    run_input: types_pb2.Payload | None,
+    plan: Planned | None,
+    stages: tuple[StepKind, ...],
+) -> Start:
+    """Return the command that starts the run, with a fingerprint that tells it from another's."""
+    payload: Payload | None = None if run_input is None else to_record(run_input)
+    check_size("input", len(payload.data) if payload else 0, 0, limits.PAYLOAD_BYTES_MAX)
+    tasks: tuple[TaskSpec, ...] | None = None
+    if plan is not None:
+        tasks = tuple(to_record(task) for task in draft(plan).tasks)
+    if budget is not None:
+        spec = replace(spec, budget=to_record(budget.message()))
+    start = Start(spec=spec, input=payload, plan=tasks, stages=stages)
+    fingerprint = hashlib.sha256(_ENCODER.encode(start)).hexdigest()
+    return replace(start, spec=replace(spec, request_fingerprint=fingerprint))
+
+
+def kinds_of(kinds: Sequence[ClientStepKind]) -> tuple[StepKind, ...]:
+    """Return the core's words for the client's numbers."""
+    return tuple(StepKind(kind.name) for kind in kinds)
+
+
+def expect(reply: Reply) -> None:
+    """Raise what a refusal means."""
+    if reply.status in (ReplyStatus.ACCEPTED, ReplyStatus.UNCHANGED):
+        return
+    if reply.violations:
+        first = reply.violations[0]
+        raise InvalidArgument(
+            f"{reply.message}: {first.field}: {first.description}",
+            tuple(Violation(one.field, one.description) for one in reply.violations),
+            reason=reply.reason,
+        )
+    if reply.reason == "REQUEST_ID_REUSED":
+        raise AlreadyExists("a run of this run_id was started with other arguments; choose another")
+    raise FailedPrecondition(reply.message, reason=reply.reason)
+
+
+def check_size(what: str, value: int, least: int, most: int) -> None:
+    """Raise ValueError where a number is not within its bounds."""
+    if not least <= value <= most:
+        raise ValueError(f"{what} is {value:,}; it is at least {least:,} and at most {most:,}")

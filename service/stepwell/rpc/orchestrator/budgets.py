@@ -1,0 +1,23 @@
+"""The budget that a run is started with: what the request says, and the settings where it says nothing."""
+
+from __future__ import annotations
+
+from stepwell.config import BudgetSettings
+from stepwell.core.model import Budget
+from stepwell.rpc.parts import Parts
+
+
+def with_default(parts: Parts, tenant_id: str, budget: Budget) -> Budget:
+    """Return the budget with the tenant's own limits where it has none.
+
+    Part by part: the request's, else the tenant's where the settings name it, else the default one. A
+    0 in the tenant's table means no limit whatever the default is.
+    """
+    settings = parts.settings.budgets
+    tenant = settings.tenants.get(tenant_id, BudgetSettings())
+    limits: dict[str, int] = {}
+    for name in budget.__struct_fields__:
+        named = name in tenant.model_fields_set
+        default = getattr(tenant if named else settings.default, name)
+        limits[name] = getattr(budget, name) or default
+    return Budget(**limits)

@@ -1,0 +1,63 @@
+"""ResolveExecution: a person says what became of an AT_MOST_ONCE task whose outcome is unknown."""
+
+from __future__ import annotations
+
+from stepwell.core.errors import InvalidArgument, Violation
+from stepwell.core.inputs import Resolve
+from stepwell.core.model import Failure
+from stepwell.core.states import Finding
+from stepwell.rpc.orchestrator.commands import carry_out
+from stepwell.rpc.orchestrator.requests import fingerprint_of
+from stepwell.rpc.orchestrator.shown import Shown
+from stepwell.rpc.parts import Parts
+from stepwell.wire import to_record
+from stepwell_client.v1 import orchestrator_pb2 as pb
+from stepwell_client.v1 import types_pb2
+
+
+async def resolve_execution(
+    parts: Parts, shown: Shown, request: pb.ResolveExecutionRequest
+) -> pb.ResolveExecutionResponse:
+    """Settle an unknown outcome."""
+    _check(request)
+    command = Resolve(
+        request_id=request.request_id,
+        fingerprint=fingerprint_of(request),
+        reason=request.reason,
+        execution_id=request.execution_id,
+        finding=_FINDINGS[request.finding],
+        result=to_record(request.result) if request.HasField("result") else None,
+        failure=_failure_of(request),
+    )
+    run, changed = await carry_out(parts, request.run_id, command)
+    return pb.ResolveExecutionResponse(run=await shown.run(run), changed=changed)
+
+
+_FINDINGS = {
+    types_pb2.FINDING_DONE: Finding.DONE,
+    types_pb2.FINDING_NOT_DONE: Finding.NOT_DONE,
+}
+
+
+def _failure_of(request: pb.ResolveExecutionRequest) -> Failure:
+    """Return why the task failed; one that says nothing still says that it did."""
+    if not request.HasField("failure"):
+        return Failure()
+    failure: Failure = to_record(request.failure)
+    return failure if failure != Failure() else Failure(kind="RESOLVED_AS_FAILED")
+
+
+def _check(request: pb.ResolveExecutionRequest) -> None:
+    if request.finding not in _FINDINGS:
+        raise _fault("finding", "is DONE or NOT_DONE: a person decides")
+    done = request.finding == types_pb2.FINDING_DONE
+    if request.HasField("result") and not done:
+        raise _fault("result", "comes with DONE only")
+    if request.HasField("failure") and not done:
+        raise _fault("failure", "comes with DONE only")
+    if request.HasField("failure") and request.HasField("result"):
+        raise _fault("failure", "does not go together with a result; leave one of them out")
+
+
+def _fault(field: str, what: str) -> InvalidArgument:
+    return InvalidArgument(f"{field} {what}", (Violation(field, what),))

@@ -1,0 +1,152 @@
+"""ReadLogs and GetMessages: what steps write while they work, and the conversations of tasks."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import aclosing
+
+from stepwell.core.errors import InvalidArgument, RunNotFound, Violation
+from stepwell.core.model import Message
+from stepwell.core.states import LogKind
+from stepwell.following import LogBatch, Wanted, follow_log
+from stepwell.rpc.caller import tenant
+from stepwell.rpc.orchestrator.pages import cursor_of, read_page, size_of, token_of
+from stepwell.rpc.orchestrator.reads import the_run
+from stepwell.rpc.orchestrator.watch import Said, progress_ms
+from stepwell.rpc.parts import Context, Parts
+from stepwell.rpc.status import SlowConsumer
+from stepwell.wire import to_message
+from stepwell_client.v1 import orchestrator_pb2 as pb
+from stepwell_client.v1 import types_pb2
+
+MESSAGES_AT_ONCE = 32
+"""Read together: each may have a mebibyte."""
+_HASH_BYTES = 12
+
+
+# --- logs --------------------------------------------------------------------------------------------
+
+
+async def read_logs(
+    parts: Parts, request: pb.ReadLogsRequest, context: Context
+) -> AsyncGenerator[pb.ReadLogsResponse]:
+    """Yield entries of a run's log, then why there are no more."""
+    cursor = _opened(request)
+    await the_run(parts, request.run_id)
+    await context.send_initial_metadata(())
+    said = Said(parts.runtime)
+    batches = follow_log(
+        parts.store,
+        parts.bells,
+        parts.runtime,
+        tenant_id=tenant(),
+        run_id=request.run_id,
+        wanted=_wanted(request),
+        cursor=cursor,
+        follow=request.follow,
+        progress_ms=progress_ms(parts, request),
+    )
+    finished = False
+    try:
+        async with aclosing(batches) as seen:
+            async for batch in seen:
+                cursor, finished = batch.cursor, batch.finished
+                for message in _messages(request, batch, said):
+                    yield message
+                    said.now()
+        reason = pb.WATCH_END_REASON_FINISHED if finished else pb.WATCH_END_REASON_DRAINING
+        yield _end(request, reason, cursor)
+    except RunNotFound:
+        yield _end(request, pb.WATCH_END_REASON_PURGED, "")
+    except SlowConsumer:
+        yield _end(request, pb.WATCH_END_REASON_SLOW_CONSUMER, cursor)
+    except InvalidArgument:
+        raise _invalid() from None
+
+
+def _wanted(request: pb.ReadLogsRequest) -> Wanted:
+    names = (types_pb2.LogKind.Name(kind) for kind in request.kinds)
+    return Wanted(
+        execution_id=request.execution_id,
+        task_id=request.task_id,
+        kinds=frozenset(LogKind(name.removeprefix("LOG_KIND_")) for name in names),
+    )
+
+
+def _messages(
+    request: pb.ReadLogsRequest, batch: LogBatch, said: Said
+) -> Iterator[pb.ReadLogsResponse]:
+    if batch.entries:
+        cursor = _sealed(request, batch.cursor)
+        entries = pb.LogBatch(entries=map(to_message, batch.entries), cursor=cursor)
+        yield pb.ReadLogsResponse(entries=entries)
+    elif not batch.finished or said.is_long_ago():
+        cursor = _sealed(request, batch.cursor)
+        yield pb.ReadLogsResponse(progress=pb.LogProgress(cursor=cursor))
+
+
+def _end(
+    request: pb.ReadLogsRequest, reason: pb.WatchEndReason, cursor: str
+) -> pb.ReadLogsResponse:
+    return pb.ReadLogsResponse(end=pb.LogEnd(reason=reason, cursor=_sealed(request, cursor)))
+
+
+def _sealed(request: pb.ReadLogsRequest, cursor: str) -> str:
+    """Return the store's cursor behind a hash of what it is a cursor of."""
+    if not cursor:
+        return ""
+    digest = hashlib.sha256()
+    for part in (tenant(), request.run_id, request.execution_id, cursor):
+        digest.update(f"{len(part)}:{part}".encode())
+    raw = digest.digest()[:_HASH_BYTES] + cursor.encode()
+    return base64.urlsafe_b64encode(raw).decode().rstrip("=")
+
+
+def _opened(request: pb.ReadLogsRequest) -> str:
+    """Return the store's cursor that the request goes on from.
+
+    Raises:
+        InvalidArgument: it is none of this log's.
+    """
+    given = request.cursor
+    if not given:
+        return ""
+    try:
+        raw = base64.urlsafe_b64decode(given.encode() + b"=" * (-len(given) % 4))
+        cursor = raw[_HASH_BYTES:].decode()
+    except (binascii.Error, UnicodeError, ValueError):
+        raise _invalid() from None
+    if _sealed(request, cursor) != given:
+        raise _invalid()
+    return cursor
+
+
+def _invalid() -> InvalidArgument:
+    what = "is none of this log's; start with an empty one"
+    return InvalidArgument(f"cursor {what}", (Violation("cursor", what),), reason="CURSOR_INVALID")
+
+
+# --- messages ----------------------------------------------------------------------------------------
+
+
+async def get_messages(parts: Parts, request: pb.GetMessagesRequest) -> pb.GetMessagesResponse:
+    """Return a page of a run's messages, in the order of their commits."""
+    tenant_id, run_id = tenant(), request.run_id
+    await the_run(parts, run_id)
+    cursor = cursor_of(tenant_id, request)
+
+    async def read(limit: int) -> tuple[Sequence[Message], str]:
+        page = await parts.store.read_messages(
+            tenant_id, run_id, task_id=request.task_id, cursor=cursor, limit=limit
+        )
+        return page.messages, page.cursor
+
+    async def show(message: Message) -> types_pb2.Message:
+        return to_message(message)
+
+    messages, after = await read_page(read, show, min(size_of(request), MESSAGES_AT_ONCE))
+    token = token_of(tenant_id, request, after)
+    return pb.GetMessagesResponse(messages=messages, next_page_token=token)

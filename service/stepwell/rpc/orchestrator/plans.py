@@ -1,0 +1,43 @@
+"""ListPlans: the revisions of a run's plan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from stepwell.core.model import Plan
+from stepwell.rpc.caller import tenant
+from stepwell.rpc.orchestrator.pages import cursor_of, read_page, size_of, token_of
+from stepwell.rpc.orchestrator.reads import the_run
+from stepwell.rpc.parts import Parts
+from stepwell.wire import to_message
+from stepwell_client.v1 import orchestrator_pb2 as pb
+from stepwell_client.v1 import types_pb2
+
+
+async def list_plans(parts: Parts, request: pb.ListPlansRequest) -> pb.ListPlansResponse:
+    """Return a page of a run's plans, by revision."""
+    tenant_id = tenant()
+    run = await the_run(parts, request.run_id)
+    cursor = cursor_of(tenant_id, request)
+
+    async def read(limit: int) -> tuple[Sequence[int], str]:
+        start = int(cursor or "1")
+        last = min(run.plan_revision, start + limit - 1)
+        return range(start, last + 1), str(last + 1) if last < run.plan_revision else ""
+
+    async def show(revision: int) -> types_pb2.Plan | None:
+        # One at a time: a page of large plans is cut before all of them are read.
+        plan = await parts.store.read_plan(tenant_id, request.run_id, revision)
+        return None if plan is None else _shown(plan, with_tasks=request.with_tasks)
+
+    plans, after = await read_page(read, show, size_of(request))
+    return pb.ListPlansResponse(plans=plans, next_page_token=token_of(tenant_id, request, after))
+
+
+def _shown(plan: Plan, *, with_tasks: bool) -> types_pb2.Plan:
+    if not with_tasks:
+        return to_message(replace(plan, tasks=()))
+    light = tuple(replace(task, prompt="", input=None) for task in plan.tasks)
+    return to_message(replace(plan, tasks=light))

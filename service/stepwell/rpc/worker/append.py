@@ -1,0 +1,50 @@
+"""Append: what steps write while they work."""
+
+from __future__ import annotations
+
+from stepwell.core.model import LogEntry
+from stepwell.core.states import LogKind
+from stepwell.executor.writing import Written
+from stepwell.rpc.caller import tenant
+from stepwell.rpc.parts import Parts
+from stepwell.wire import to_record
+from stepwell.wire.codec import get_ms
+from stepwell_client.v1 import types_pb2
+from stepwell_client.v1 import worker_pb2 as pb
+
+_KINDS = {
+    types_pb2.LOG_KIND_UNSPECIFIED: LogKind.LINE,
+    types_pb2.LOG_KIND_LINE: LogKind.LINE,
+    types_pb2.LOG_KIND_CHUNK: LogKind.CHUNK,
+    types_pb2.LOG_KIND_CUT: LogKind.CUT,
+}
+
+
+async def append(parts: Parts, request: pb.AppendRequest) -> list[bool]:
+    """Keep it; False for each whose lease is lost."""
+    now_us = parts.executor.now_us()
+    return list(
+        await parts.executor.append(
+            tenant(), [_written(appended, now_us) for appended in request.appended]
+        )
+    )
+
+
+def _written(appended: pb.Appended, now_us: int) -> Written:
+    return Written(
+        run_id=appended.run_id,
+        execution_id=appended.execution_id,
+        token=appended.lease_token,
+        entries=tuple(
+            LogEntry(
+                execution_id=appended.execution_id,
+                text=line.text,
+                level=line.level or "INFO",
+                kind=_KINDS.get(line.kind, LogKind.LINE),
+                written_us=max(0, now_us - get_ms(line.age) * 1_000),
+            )
+            for line in appended.logs
+        ),
+        messages=tuple(to_record(message) for message in appended.messages),
+        after=appended.after,
+    )

@@ -1,0 +1,102 @@
+"""Who gets the next step: limits of queues, priorities, and turns between runs and tenants."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from stepwell.config import QueueSettings
+from stepwell_client import Agent, RunStatus, Task, TaskContext
+from tests.capabilities.conftest import Served
+
+LIMITED = {"narrow": QueueSettings(max_parallel=2)}
+
+
+class Gauge:
+    """An agent whose tasks say how many of them were at work at once."""
+
+    def __init__(self) -> None:
+        self.now = 0
+        self.most = 0
+        self.order: list[str] = []
+        self.agent = Agent("gauge")
+        self.agent.task(self.work)
+
+    async def work(self, ctx: TaskContext) -> None:
+        self.order.append(ctx.goal)
+        self.now += 1
+        self.most = max(self.most, self.now)
+        await asyncio.sleep(0.005)
+        self.now -= 1
+
+
+def tasks(count: int) -> list[Task]:
+    return [Task(f"t{n}") for n in range(count)]
+
+
+async def test_a_queue_s_limit_holds_over_all_its_runs(served: Served) -> None:
+    await served.restart(queues=LIMITED)
+    gauge = Gauge()
+    runs = [await served.client.start("x", plan=tasks(8), queue="narrow") for _ in range(3)]
+    async with served.worker(gauge.agent, queues=["narrow"], concurrency=16):
+        for run in runs:
+            assert (await run.wait()).status == RunStatus.SUCCEEDED
+    assert gauge.most == 2
+
+
+async def test_a_limited_queue_takes_no_room_from_the_others(served: Served) -> None:
+    await served.restart(queues=LIMITED)
+    gauge = Gauge()
+    narrow = await served.client.start("narrow", plan=tasks(10), queue="narrow")
+    wide = await served.client.start("wide", plan=tasks(10), queue="wide")
+    async with served.worker(gauge.agent, queues=["narrow", "wide"], concurrency=8):
+        assert (await wide.wait()).status == RunStatus.SUCCEEDED
+        assert (await narrow.wait()).status == RunStatus.SUCCEEDED
+    assert gauge.most > 2
+    assert gauge.order[10:].count("wide") < 5, "the wide queue waited for the narrow one"
+
+
+async def test_replicas_share_a_queue_s_limit(served: Served) -> None:
+    if served.store_kind == "sqlite":
+        pytest.skip("one process holds the file")
+    await served.restart(queues=LIMITED)
+    other = await served.replica(queues=LIMITED)
+    gauge = Gauge()
+    async with (
+        served.worker(gauge.agent, queues=["narrow"], concurrency=8, worker_id="one"),
+        served.worker(
+            gauge.agent,
+            queues=["narrow"],
+            concurrency=8,
+            worker_id="two",
+            target=other.addresses[0],
+        ),
+    ):
+        await asyncio.sleep(0.5)  # Each has to hear of the other: presence is told every 200 ms.
+        runs = [await served.client.start("x", plan=tasks(8), queue="narrow") for _ in range(3)]
+        for run in runs:
+            assert (await run.wait()).status == RunStatus.SUCCEEDED
+    assert gauge.most == 2
+
+
+async def test_a_higher_priority_goes_first(served: Served) -> None:
+    gauge = Gauge()
+    low = await served.client.start("low", plan=tasks(6), priority=-1)
+    high = await served.client.start("high", plan=tasks(6), priority=5)
+    async with served.worker(gauge.agent, concurrency=1):
+        for run in (low, high):
+            assert (await run.wait()).status == RunStatus.SUCCEEDED
+    assert gauge.order == ["high"] * 6 + ["low"] * 6
+
+
+async def test_a_large_run_leaves_turns_to_small_ones(served: Served) -> None:
+    gauge = Gauge()
+    large = await served.client.start("large", plan=tasks(200), max_parallel=20)
+    small = [await served.client.start(f"small{n}", plan=tasks(1)) for n in range(5)]
+    async with served.worker(gauge.agent, concurrency=2):
+        for run in (*small, large):
+            assert (await run.wait()).status == RunStatus.SUCCEEDED
+    last = max(gauge.order.index(f"small{n}") for n in range(5))
+    # What a run may have offered is before them, and what eager leases overtake: never the whole run.
+    assert last < 100, gauge.order

@@ -1,0 +1,151 @@
+"""The command line's way into a run's past: forks, plans, checkpoints, earlier versions, two runs compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.service.cli_world import Terminal, plan_file, serving, working
+
+pytestmark = pytest.mark.timeout(110)
+TASKS = [
+    {"id": "one", "type": "echo", "input": 20},
+    {"id": "two", "type": "echo", "input": 22},
+    {"id": "all", "type": "sum", "depends_on": ["one", "two"]},
+]
+
+
+@pytest.fixture(scope="module")
+def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
+    """A terminal whose server is there and has a worker on its default queue."""
+    made = Terminal(tmp_path_factory.mktemp("cli"))
+    with serving(made) as address:
+        made.variables["STEPWELL_TARGET"] = address
+        with working(made):
+            yield made
+
+
+@pytest.fixture(scope="module")
+def parent(terminal: Terminal) -> str:
+    """A run that has ended, of the tasks above."""
+    answer = terminal("run", "--plan", plan_file(terminal.folder, TASKS), "--goal", "add", "--json")
+    assert answer.code == 0, answer.err
+    return answer.json_lines[-1]["run"]["spec"]["runId"]
+
+
+def changed_plan(terminal: Terminal) -> str:
+    return plan_file(terminal.folder, [TASKS[0], {**TASKS[1], "input": 30}, TASKS[2]])
+
+
+def test_a_fork_with_another_plan_is_followed_to_its_result(
+    terminal: Terminal, parent: str
+) -> None:
+    answer = terminal("fork", parent, "--patch", "--plan", changed_plan(terminal))
+
+    assert answer.code == 0, answer.err
+    assert f"is a fork of {parent[:8]} at version " in answer.err
+    assert "1 result kept, 2 to be done again" in answer.err
+    assert f"forked from {parent[:8]} at version " in answer.out
+    assert answer.out.splitlines()[-3:] == ["one: 20", "two: 30", "all: 50"]
+    fork = answer.err.split()[0]
+    shown = terminal("show", fork)
+    assert f"kept from {parent[:8]}" in shown.out
+    assert f"{parent[:8]} at version" in shown.out
+    assert fork in terminal("show", parent).out
+    assert f"(fork of {parent[:8]})" in terminal("ls").out
+    listed = terminal("ls", "--forks-of", parent, "--json").json["runs"]
+    assert fork in {run["spec"]["runId"][:8] for run in listed}
+
+
+def test_a_dry_run_says_what_would_be_kept_and_starts_nothing(
+    terminal: Terminal, parent: str
+) -> None:
+    before = len(terminal("ls", "--json").json["runs"])
+    answer = terminal("fork", parent, "--patch", "--plan", changed_plan(terminal), "--dry-run")
+    assert (answer.code, answer.out) == (0, "kept: one\ndone again: two, all\n")
+    refused = terminal("fork", parent, "--strict", "--plan", changed_plan(terminal), "--dry-run")
+    assert refused.code == 1
+    assert "definition changed: plan.tasks[1].input: Its input was another" in refused.out
+    assert len(terminal("ls", "--json").json["runs"]) == before
+
+
+def test_a_fork_that_does_not_fit_says_why(terminal: Terminal, parent: str) -> None:
+    answer = terminal("fork", parent, "--plan", changed_plan(terminal))
+    assert answer.code == 1
+    assert "DEFINITION_CHANGED" in answer.err
+    assert "--patch" in answer.err
+    beyond = terminal("fork", parent, "--at", "999")
+    assert beyond.code == 2
+    assert "version: the run has come to version" in beyond.err
+    assert terminal("fork", parent, "--at", "-1").code == 2
+    assert "no JSON" in terminal("fork", parent, "--input", "nonsense").err
+
+
+def test_a_detached_fork_prints_its_id_and_a_request_finds_it_again(
+    terminal: Terminal, parent: str
+) -> None:
+    words = ("fork", parent, "--detach", "--queue", "nobody", "--replan", "--request-id", "r1")
+    first = terminal(*words)
+    assert first.code == 0, first.err
+    assert first.out.strip()[-12:] == parent[-12:]
+    again = terminal(*words)
+    assert again.out == first.out
+    assert "has made fork" in again.err
+
+
+def test_checkpoints_plans_and_earlier_versions(terminal: Terminal) -> None:
+    assert terminal("run", "--goal", "twice").code == 0
+    run_id = terminal("ls", "-n", "1", "--json").json["runs"][0]["spec"]["runId"]
+
+    said = terminal("checkpoints", run_id)
+    assert said.code == 0
+    assert "iteration completed" in said.out
+    assert f"stepwell fork {run_id[:8]} --at VERSION" in said.err
+    found = terminal("checkpoints", run_id, "--json").json["checkpoints"]
+    assert [one["type"].removeprefix("EVENT_TYPE_") for one in found] == [
+        "RUN_STARTED",
+        "PLAN_ACCEPTED",
+        "ITERATION_COMPLETED",
+        "PLAN_ACCEPTED",
+        "ITERATION_COMPLETED",
+        "RUN_SUCCEEDED",
+    ]
+    plans = terminal("plans", run_id)
+    assert [line.split()[:5] for line in plans.out.splitlines()[1:]] == [
+        ["1", "1", "2", "0", "planned"],
+        ["2", "2", "1", "0", "continued"],
+    ]
+    then = terminal("show", run_id, "--at", found[2]["version"])
+    assert "iteration 2 of 10" in then.out
+    assert "2 of 3 tasks" in then.out
+    assert f"as of version {found[2]['version']}" in then.err
+    assert terminal("show", run_id, "--at", "999").code == 2
+    empty = terminal("run", "--detach", "--queue", "nobody").out.strip()
+    assert "no plan yet" in terminal("plans", empty).err
+
+
+def test_two_runs_are_compared_side_by_side(terminal: Terminal, parent: str) -> None:
+    other = [TASKS[0], {**TASKS[1], "input": 30}, {"id": "new", "type": "echo", "input": "n"}]
+    plan = plan_file(terminal.folder, other)
+    fork = terminal("fork", parent, "--patch", "--plan", plan, "--json").json_lines[-1]
+    fork_id = fork["run"]["spec"]["runId"]
+
+    answer = terminal("diff", parent, fork_id)
+    assert answer.code == 0, answer.err
+    rows = {line.split()[1]: line for line in answer.out.splitlines() if line and line[0] in "=~+-"}
+    assert rows["one"].split()[0] == "="
+    assert "kept, the same result" in rows["one"]
+    assert rows["two"].startswith("~")
+    assert rows["two"].endswith("input")
+    assert rows["all"].startswith("-")
+    assert rows["new"].startswith("+")
+    assert "forked from" in answer.out
+    document = terminal("diff", parent, fork_id, "--json").json
+    assert [(one["taskId"], one["plan"], one["sameResult"]) for one in document["tasks"]] == [
+        ("one", "same", True),
+        ("two", "changed", False),
+        ("all", "removed", None),
+        ("new", "added", None),
+    ]
+    assert document["tasks"][1]["results"] == [22, 30]

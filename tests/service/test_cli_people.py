@@ -1,0 +1,155 @@
+"""`stepwell inputs` and `stepwell answer` against a real server and a real worker."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.service.cli_world import Terminal, plan_file, read_until, serving
+
+pytestmark = pytest.mark.timeout(110)
+
+ASKING = """
+    from stepwell_client import Agent, InputKind, NeedsInput, Task
+
+    agent = Agent("asks")
+
+    @agent.task("ask")
+    def ask(ctx):
+        if ctx.answered is None:
+            given = ctx.input() or {}
+            kind = InputKind[given.pop("kind", "INPUT")]
+            raise NeedsInput(f"what of {ctx.task_id}?", kind=kind, **given)
+        return ctx.answer()
+
+    @agent.plan
+    def plan(ctx):
+        return [Task("after", "ask", input={"kind": "APPROVAL"})]
+"""
+
+
+@pytest.fixture(scope="module")
+def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
+    made = Terminal(tmp_path_factory.mktemp("people"))
+    (made.folder / "people_agent.py").write_text(textwrap.dedent(ASKING))
+    with serving(made) as address:
+        made.variables["STEPWELL_TARGET"] = address
+        worker = made.spawn("worker", "people_agent:agent")
+        try:
+            read_until(worker.stderr, "serves replica")
+            yield made
+        finally:
+            worker.terminate()
+            worker.communicate(timeout=30)
+
+
+def ask(terminal: Terminal, **questions: Any) -> str:
+    """Start a run with a task for each question; returns its id when it waits for them all."""
+    tasks = [{"id": name, "type": "ask", "input": given} for name, given in questions.items()]
+    answer = terminal("run", "--plan", plan_file(terminal.folder, tasks), "--json")
+    assert answer.code == 4, answer.err
+    return str(answer.json_lines[-1]["run"]["spec"]["runId"])
+
+
+def test_what_a_run_asks_is_listed_and_answered(terminal: Terminal) -> None:
+    run_id = ask(terminal, a={"expires": 3600})
+    listed = terminal("inputs")
+    assert listed.code == 0
+    row = next(line for line in listed.out.splitlines() if line.startswith(run_id[:8]))
+    assert "input:task:a#1" in row
+    assert "what of a?" in row
+    assert "in 59m" in row or "in 1h" in row or "in 60m" in row
+    assert "stepwell answer" in listed.err
+
+    answered = terminal("answer", run_id[:8], '{"n": 1}')
+    assert answered.code == 0, answered.err
+    assert answered.out == f"run {run_id[:8]} has its answer to input:task:a#1\n"
+    assert terminal("watch", run_id).code == 0
+    assert run_id[:8] not in terminal("inputs").out
+    of_run = terminal("inputs", run_id)
+    assert "answered" in of_run.out
+    shown = terminal("inputs", run_id, "--json").json["inputs"][0]
+    assert shown["runId"] == run_id
+    assert shown["request"]["status"] == "INPUT_STATUS_ANSWERED"
+
+
+def test_of_several_questions_one_is_named(terminal: Terminal) -> None:
+    run_id = ask(terminal, a={}, b={})
+    unnamed = terminal("answer", run_id, "1")
+    assert unnamed.code == 2
+    assert "asks 2 questions" in unnamed.err
+    assert terminal("answer", run_id, "b", "two words").code == 0
+    assert terminal("answer", run_id, "input:task:a#1", "1").code == 0
+    assert terminal("watch", run_id).code == 0
+    assert terminal("show", run_id, "--result", "--json").json == {
+        "answer": {"a": 1, "b": "two words"}
+    }
+
+
+@pytest.mark.parametrize(
+    ("question", "words", "came"),
+    [
+        ({"kind": "APPROVAL"}, ["--yes"], True),
+        ({"kind": "APPROVAL"}, ["--no"], False),
+        ({"kind": "APPROVAL"}, ["no"], False),
+        ({"kind": "CHOICE", "choices": ["1", "2"]}, ["2"], "2"),
+        ({"kind": "CHOICE", "choices": ["1", "2"]}, ["a", "--choice", "1"], "1"),
+        ({}, ["--json-file", "-"], [1, 2]),
+    ],
+)
+def test_answers_of_each_kind(
+    terminal: Terminal, question: dict[str, Any], words: list[str], came: Any
+) -> None:
+    run_id = ask(terminal, a=question)
+    answered = terminal("answer", run_id, *words, "--json", stdin="[1, 2]")
+    assert answered.code == 0, answered.err
+    assert answered.json["changed"] is True
+    assert terminal("watch", run_id).code == 0
+    assert terminal("show", run_id, "--result", "--json").json == {"answer": {"a": came}}
+
+
+def test_an_answer_may_have_the_run_plan_again(terminal: Terminal) -> None:
+    run_id = ask(terminal, a={})
+    answered = terminal("answer", run_id, "no", "--replan", "--reason", "another way")
+    assert "it plans again" in answered.out, answered.err
+    assert terminal("watch", run_id).code == 4
+    assert terminal("answer", run_id, "after", "--yes").code == 0
+    assert terminal("watch", run_id).code == 0
+
+
+def test_what_is_no_answer_says_what_to_do(terminal: Terminal) -> None:
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
+    run_id = ask(terminal, a={"schema": json.dumps(schema)})
+    cases = {
+        ("answer", run_id, '{"n": "x"}'): "answer.n: 'x' is not of type 'integer'",
+        ("answer", run_id): "what is the answer?",
+        ("answer", run_id, "--yes", "--no"): "give one",
+        ("answer", run_id, "a", "b", "c"): "in quotes",
+        ("answer", run_id, "nobody", "1"): "has asked no 'nobody'",
+        ("answer", run_id, "--json-file", "nowhere.json"): "can't be read",
+    }
+    for arguments, said in cases.items():
+        refused = terminal(*arguments)
+        assert refused.code == 2, refused
+        assert said in refused.err
+    assert terminal("answer", run_id, "{}").code == 0
+    late = terminal("answer", run_id, "a", "1")
+    assert late.code == 1
+    assert "was answered already" in late.err
+    assert "waits for no answer" in terminal("answer", run_id, "1").err
+    terminal("watch", run_id)
+    assert "no run waits" in terminal("inputs").err or terminal("inputs").out
+
+
+def test_a_file_holds_the_answer(terminal: Terminal) -> None:
+    run_id = ask(terminal, a={})
+    Path(terminal.folder / "answer.json").write_text('{"from": "a file"}')
+    assert terminal("answer", run_id, "a", "--json-file", "answer.json").code == 0
+    assert terminal("watch", run_id).code == 0
+    result = terminal("show", run_id, "--result", "--json").json
+    assert result == {"answer": {"a": {"from": "a file"}}}

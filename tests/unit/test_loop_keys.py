@@ -1,0 +1,130 @@
+"""Tasks of the same idempotency key: done once, and the others take what came of it."""
+
+from __future__ import annotations
+
+from stepwell.core import limits
+from stepwell.core.inputs import Completed, Context, KnownResult, Start, TimerDue, Transition
+from stepwell.core.keys import MORE_TIMER
+from stepwell.core.loop import advance
+from stepwell.core.model import Payload, RetryPolicy, RunSpec, TaskSpec
+from stepwell.core.ports import KeyedResult
+from stepwell.core.state import RunState
+from stepwell.core.states import OnFailure
+from tests.unit.loop_world import World
+
+ONCE = RetryPolicy(max_attempts=1)
+
+
+def keyed(task_id: str, key: str = "k", **fields: object) -> TaskSpec:
+    return TaskSpec(task_id=task_id, idempotency_key=key, **fields)  # pyright: ignore[reportArgumentType] - a test's shorthand
+
+
+def test_one_of_a_key_is_in_flight_and_the_others_take_its_result() -> None:
+    world = World()
+    world.start(plan=[keyed("a"), keyed("b"), keyed("c"), TaskSpec(task_id="d")], max_parallel=4)
+    assert world.ready() == ["task:a#1", "task:d#1"]
+    world.deliver("task:a#1", Completed(result=Payload(data=b"1")))
+    for task_id in ("b", "c"):
+        task = world.task(task_id)
+        assert task.status == "COMPLETED"
+        assert task.result_id == "task:a#1"
+        assert task.deduplicated_from == "run/task:a#1"
+        born = world.executions[f"task:{task_id}#1"]
+        assert (born.status, born.has_result, born.worker_id) == ("COMPLETED", False, "")
+    assert world.kinds().count("TASK_DEDUPLICATED") == 2
+    world.complete("d")
+    assert world.run.status == "SUCCEEDED"
+    assert world.run.attempts.completed == 4
+
+
+def test_if_it_fails_the_next_one_is_tried() -> None:
+    world = World()
+    plan = [keyed(name, retry=ONCE, on_failure=OnFailure.CONTINUE) for name in "abc"]
+    world.start(plan=plan, max_parallel=4)
+    world.fail("a")
+    assert world.ready() == ["task:b#1"]
+    world.complete("b")
+    assert world.task("c").deduplicated_from == "run/task:b#1"
+    assert world.run.status == "SUCCEEDED"
+
+
+def test_one_that_waits_for_others_takes_the_result_when_its_turn_comes() -> None:
+    world = World()
+    world.start(plan=[keyed("a"), TaskSpec(task_id="x"), keyed("b", depends_on=("x",))])
+    world.complete("a")
+    assert world.task("b").status == "PENDING"
+    world.complete("x")
+    assert world.task("b").status == "COMPLETED"
+    assert world.run.status == "SUCCEEDED"
+
+
+def test_tasks_of_other_keys_and_of_none_are_left_alone() -> None:
+    world = World()
+    world.start(plan=[keyed("a", "1"), keyed("b", "2"), TaskSpec(task_id="c")])
+    assert len(world.ready()) == 3
+
+
+def start(*tasks: TaskSpec, known: dict[str, KnownResult | None]) -> Transition:
+    spec = RunSpec(tenant_id="tenant", run_id="run", pipeline_id="p")
+    context = Context(known=known)
+    return advance(RunState.unborn("tenant", "run"), [Start(spec=spec, plan=tuple(tasks))], context)
+
+
+def test_keys_that_nobody_has_looked_for_are_named() -> None:
+    unasked = start(keyed("a"), keyed("b", "l"), TaskSpec(task_id="c"), known={})
+    assert unasked.unknown_keys == ("k", "l")
+    assert len(unasked.offered) == 3
+    asked = start(keyed("a"), keyed("b", "l"), known={"k": None, "l": None})
+    assert asked.unknown_keys == ()
+    assert len(asked.offered) == 2
+
+
+def test_what_another_run_came_to_is_taken_with_its_bytes() -> None:
+    result = Payload(data=b"7")
+    other = KnownResult(run_id="other", execution_id="task:z#1", result=result)
+    world = World()
+    world.known = {"k": other}
+    world.start(plan=[keyed("a"), keyed("b"), TaskSpec(task_id="c", depends_on=("a",))])
+    assert world.task("a").deduplicated_from == "other/task:z#1"
+    assert world.task("b").deduplicated_from == "other/task:z#1"
+    assert world.task("b").result_id == "task:a#1"
+    assert world.executions["task:a#1"].has_result
+    assert not world.executions["task:b#1"].has_result
+    assert world.ready() == ["task:c#1"]
+
+
+def test_a_run_of_which_all_is_known_ends_at_once() -> None:
+    other = KnownResult(run_id="other", execution_id="task:z#1")
+    world = World()
+    world.known = {"k": other}
+    world.start(plan=[keyed("a"), keyed("b", depends_on=("a",))])
+    assert world.run.status == "SUCCEEDED"
+
+
+def test_a_completed_task_with_a_key_is_kept_for_other_runs() -> None:
+    world = World()
+    world.start(plan=[keyed("a"), TaskSpec(task_id="b")], pipeline_id="p")
+    world.complete("a", "b")
+    assert world.keyed == [KeyedResult(pipeline_id="p", key="k", execution_id="task:a#1")]
+
+
+def test_many_that_are_known_are_settled_in_several_commits() -> None:
+    count = limits.DEDUPLICATED_PER_COMMIT_MAX + 3
+    world = World()
+    world.known = {
+        f"k{n}": KnownResult(run_id="other", execution_id=f"task:{n}#1") for n in range(count)
+    }
+    world.start(plan=[keyed(f"t{n}", f"k{n}") for n in range(count)])
+    assert world.run.counts.completed == limits.DEDUPLICATED_PER_COMMIT_MAX
+    assert world.run.status == "QUEUED"
+    assert world.timers[MORE_TIMER] == 0
+    world.do(TimerDue(name=MORE_TIMER))
+    assert world.run.status == "SUCCEEDED"
+
+
+def test_a_plan_has_only_so_many_tasks_of_a_key() -> None:
+    world = World()
+    many = [keyed(f"t{n}") for n in range(limits.TASKS_PER_KEY_MAX + 1)]
+    reply = world.start(plan=many)
+    assert reply.reason == "PLAN_INVALID"
+    assert reply.violations[0].field == f"plan.tasks[{limits.TASKS_PER_KEY_MAX}].idempotency_key"
