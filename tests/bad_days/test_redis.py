@@ -16,7 +16,7 @@ from stepwell.core.ports import RunQuery, Store
 from stepwell.core.states import Durability, Verdict
 from stepwell.testing.conformance import builders as b
 from stepwell_drivers.redis.keys import Keys
-from stepwell_drivers.redis.opening import PARTITIONS_IN_CLUSTER
+from stepwell_drivers.redis.opening import PARTITIONS_IN_CLUSTER, SCHEMA
 from tests.backends.cluster import RedisCluster
 from tests.backends.proxy import Proxy
 from tests.backends.redis import Redis
@@ -354,7 +354,7 @@ async def test_acknowledgements_that_need_a_replica_are_not_given_without_one(
                 )
             )
             await chain.grow(store, 5)
-            assert replica.execute("HGET", "{waits}meta", "schema") == "1"
+            assert replica.execute("HGET", "{waits}meta", "schema") == str(SCHEMA)
 
 
 async def test_slots_that_move_under_load_are_followed(cluster: RedisCluster) -> None:

@@ -65,21 +65,28 @@ class Mortal:
         """How many calls it lives for; below 0: as long as it likes."""
         self.held: tuple[asyncio.Event, asyncio.Event] | None = None
         """Instead of dying it tells the one and waits for the other, and lives on."""
+        self.until = ""
+        """Its end comes when it would call this script."""
         for name in ("ask", "ask_all", "commit_all"):
             setattr(network, name, self._mortal(getattr(network, name)))
 
     def _mortal(self, method: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
         async def call(asks: Any, **options: Any) -> Any:
-            if self.left == 0:
-                if self.held is None:
-                    raise Died
-                self.held[0].set()
-                await self.held[1].wait()
+            few: list[Ask] = [asks] if isinstance(asks, Ask) else asks
+            names = {one.what.script.name for one in few if isinstance(one.what, Call)}
+            if self.left == 0 or self.until in names:
+                await self._end()
             self.left -= 1
-            self.made += [asks] if isinstance(asks, Ask) else asks
+            self.made += few
             return await method(asks, **options)
 
         return call
+
+    async def _end(self) -> None:
+        if self.held is None:
+            raise Died
+        self.held[0].set()
+        await self.held[1].wait()
 
 
 @pytest.fixture(scope="module")
@@ -202,7 +209,10 @@ async def test_a_fork_that_was_never_born_keeps_nothing(
 ) -> None:
     await parent_in(url, place)
     fork = fork_of(place, place.fork)
-    assert not await dying_after(url, 1, lambda store: store.commit([fork]))
+    async with door(url) as (store, mortal):
+        mortal.until = "commit"
+        with pytest.raises(Died):
+            await store.commit([fork])
     async with door(url) as (store, _):
         assert await store.get_run(b.TENANT, place.fork) is None
         assert await store.delete_run(b.TENANT, place.parent, version=1)
@@ -220,13 +230,48 @@ async def test_a_birth_under_way_beside_the_end_of_its_family_comes_too_late(
     async with door(url) as (slow, mortal), door(url) as (store, _):
         # It waits after it joined the family, before its commit leaves.
         hold, go_on = asyncio.Event(), asyncio.Event()
-        mortal.left, mortal.held = 1, (hold, go_on)
+        mortal.until, mortal.held = "commit", (hold, go_on)
         birth = asyncio.create_task(ask.verdicts(slow, fork_of(place, place.fork)))
         await hold.wait()
         assert await store.delete_run(b.TENANT, place.parent, version=1)
         assert await result_of(store, place.parent) == []
         go_on.set()
         assert await birth == [Verdict.CONFLICT]
+    nothing_is_left(server)
+
+
+@PLACES
+async def test_a_birth_under_way_is_not_refused_while_another_of_its_family_is_there(
+    server: Redis, url: str, place: Place
+) -> None:
+    outcome = await parent_in(url, place, place.other)
+    async with door(url) as (slow, mortal), door(url) as (store, _):
+        hold, go_on = asyncio.Event(), asyncio.Event()
+        mortal.until, mortal.held = "commit", (hold, go_on)
+        birth = asyncio.create_task(ask.verdicts(slow, fork_of(place, place.fork)))
+        await hold.wait()
+        assert await store.delete_run(b.TENANT, place.parent, version=1)
+        go_on.set()
+        assert await birth == [Verdict.COMMITTED]
+        assert await store.delete_run(b.TENANT, place.other, version=1)
+        assert await result_of(store, place.parent) == [outcome]
+        assert await store.delete_run(b.TENANT, place.fork, version=1)
+    nothing_is_left(server)
+
+
+@PLACES
+async def test_a_run_that_had_a_forks_id_before_is_none_of_the_family(
+    server: Redis, url: str, place: Place
+) -> None:
+    await parent_in(url, place)
+    async with door(url) as (store, _):
+        await ask.must(store, b.born(place.fork))
+        assert await ask.verdicts(store, fork_of(place, place.fork)) == [Verdict.CONFLICT]
+        assert await store.delete_run(b.TENANT, place.parent, version=1)
+        assert await result_of(store, place.parent) == []
+        assert await store.get_run(b.TENANT, place.fork) is not None
+        assert await ask.verdicts(store, fork_of(place, place.other)) == [Verdict.CONFLICT]
+        assert await store.delete_run(b.TENANT, place.fork, version=1)
     nothing_is_left(server)
 
 
@@ -304,17 +349,22 @@ async def test_two_last_deletions_that_were_both_cut_short_are_finished(
 
 
 @PLACES
+@pytest.mark.parametrize("victim", ["parent", "fork"])
 async def test_a_deletion_that_lags_behind_its_own_repetition_takes_nothing_away(
-    server: Redis, url: str, place: Place
+    server: Redis, url: str, place: Place, victim: str
 ) -> None:
     """Two finish the same one, as when a replica starts meanwhile; the slower one comes to it last."""
+    names = [place.parent, place.fork]
+    if victim == "fork":
+        names.reverse()
     for steps in range(1, 9):
         server.flush()
-        outcome = await parent_in(url, place, place.fork)
+        await parent_in(url, place, place.fork)
         async with door(url) as (slow, mortal):
+            (outcome,) = await result_of(slow, names[0])
             hold, go_on = asyncio.Event(), asyncio.Event()
             mortal.left, mortal.held = steps, (hold, go_on)
-            deletion = asyncio.create_task(slow.delete_run(b.TENANT, place.parent, version=1))
+            deletion = asyncio.create_task(slow.delete_run(b.TENANT, names[0], version=1))
             waits = asyncio.create_task(hold.wait())
             await asyncio.wait((deletion, waits), return_when=asyncio.FIRST_COMPLETED)
             async with door(url):
@@ -322,9 +372,9 @@ async def test_a_deletion_that_lags_behind_its_own_repetition_takes_nothing_away
             go_on.set()
             assert await deletion
             waits.cancel()
-            assert await result_of(slow, place.parent) == [outcome]
-            assert await slow.delete_run(b.TENANT, place.fork, version=1)
-            assert await result_of(slow, place.parent) == []
+            assert await result_of(slow, names[0]) == [outcome]
+            assert await slow.delete_run(b.TENANT, names[1], version=1)
+            assert await result_of(slow, names[0]) == []
         nothing_is_left(server)
 
 

@@ -12,7 +12,6 @@ from stepwell_client import (
     Agent,
     Continue,
     Effect,
-    EventType,
     FailedPrecondition,
     Finish,
     ForkIncompatible,
@@ -24,7 +23,6 @@ from stepwell_client import (
     RunNotFound,
     RunStatus,
     Task,
-    TaskStatus,
 )
 from stepwell_client.v1 import orchestrator_pb2 as pb
 from tests.capabilities.conftest import Served
@@ -337,7 +335,7 @@ async def test_the_same_request_finds_the_same_fork_and_another_is_refused(
     assert (again.id, again.created) == (fork.id, False)
     assert fork.id[-12:] == run.id[-12:]
     with pytest.raises(RequestIdReused):
-        await run.fork(**{**options, "goal": "another"})
+        await run.fork(goal="another", **options)
     await run.cancel()
     await served.client.delete(run.id)
     assert (await run.fork(**options)).id == fork.id

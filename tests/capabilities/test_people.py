@@ -163,6 +163,19 @@ async def test_an_answer_is_given_once(served: Served) -> None:
         assert await run.result() == {"a": 1}
 
 
+async def test_of_two_people_on_two_replicas_one_has_answered(served: Served) -> None:
+    async with asking(served) as (run, input_id):
+        clients = [served.client, served.new_client()]
+        if served.store_kind != "sqlite":  # A file is one process's.
+            clients[1] = served.new_client(target=(await served.replica()).addresses[0])
+        answers = [one.answer(run.id, input_id, n) for n, one in enumerate(clients)]
+        said = await asyncio.gather(*answers, return_exceptions=True)
+        (late,) = [one for one in said if isinstance(one, FailedPrecondition)]
+        (first,) = [one for one in said if not isinstance(one, BaseException)]
+        assert late.reason == "INPUT_ANSWERED"
+        assert await run.result() == {"a": int(first.input.answer.data)}
+
+
 async def test_what_can_not_be_answered_says_why(served: Served) -> None:
     async with asking(served) as (run, input_id):
         with pytest.raises(NotFound) as missing:

@@ -23,7 +23,7 @@ AT_ONCE = Retry(initial_backoff=0.0)
 
 
 def words(messages: object) -> list[tuple[int, str, str]]:
-    return [(one.number, one.role, one.content) for one in messages]  # pyright: ignore[reportGeneralTypeIssues, reportUnknownVariableType]
+    return [(one.number, one.role, one.content) for one in messages]  # pyright: ignore[reportGeneralTypeIssues] - any iterable of messages
 
 
 class Seen:

@@ -165,6 +165,11 @@ class FakeWorkers(worker_pb2_grpc.WorkerServicer):
         self.lease_state: dict[str, dict[str, Any]] = {}
         self.completed: list[worker_pb2.Outcome] = []
         self.completes = False
+        self.appended: list[worker_pb2.Appended] = []
+        self.append_calls = 0
+        self.append_refusals: deque[End] = deque()
+        self.append_gate = asyncio.Event()
+        self.append_gate.set()
 
     async def stream(self) -> Stream:
         return await asyncio.wait_for(self._streams.get(), 5)
@@ -206,6 +211,33 @@ class FakeWorkers(worker_pb2_grpc.WorkerServicer):
             for beat in request.heartbeats
         ]
         return worker_pb2.HeartbeatResponse(leases=states)
+
+    async def Append(self, request: Any, context: Any) -> worker_pb2.AppendResponse:
+        self.append_calls += 1
+        if self.append_refusals:
+            refusal = self.append_refusals.popleft()
+            assert refusal.code is not None
+            await context.abort(refusal.code, refusal.message)
+        await self.append_gate.wait()
+        self.appended += request.appended
+        states = [
+            worker_pb2.LeaseState(
+                run_id=one.run_id,
+                execution_id=one.execution_id,
+                **self.lease_state.get(one.execution_id, {"status": worker_pb2.LEASE_STATUS_LIVE}),
+            )
+            for one in request.appended
+        ]
+        return worker_pb2.AppendResponse(leases=states)
+
+    def lines(self, execution_id: str = "e1") -> list[str]:
+        """What an execution has written, as it came."""
+        return [
+            line.text
+            for one in self.appended
+            if one.execution_id == execution_id
+            for line in one.logs
+        ]
 
     async def Complete(self, request: Any, context: Any) -> worker_pb2.CompleteResponse:
         if not self.completes:
@@ -300,6 +332,11 @@ class FakeServices:
     payloads: dict[str, types_pb2.Payload] = field(default_factory=dict)
     begun: list[str] = field(default_factory=list)
     beats: list[Any] = field(default_factory=list)
+    written: list[tuple[str, str, bool]] = field(default_factory=list)
+    flushes: int = 0
+    saved: list[tuple[int, list[str]]] = field(default_factory=list)
+    refuse_save: BaseException | None = None
+    conversation: list[types_pb2.Message] = field(default_factory=list)
     refuse_begin: BaseException | None = None
 
     async def begin(self, assignment: worker_pb2.Assignment) -> None:
@@ -312,3 +349,17 @@ class FakeServices:
 
     async def fetch_results(self, assignment: Any, execution_ids: Any) -> Any:
         return {each: self.payloads[each] for each in execution_ids}
+
+    def write(self, assignment: Any, text: str, level: str, *, chunk: bool) -> None:
+        self.written.append((text, level, chunk))
+
+    async def flush(self, assignment: Any) -> None:
+        self.flushes += 1
+
+    async def save_messages(self, assignment: Any, messages: Any, after: int) -> None:
+        if self.refuse_save is not None:
+            raise self.refuse_save
+        self.saved.append((after, [one.content for one in messages]))
+
+    async def fetch_messages(self, assignment: Any) -> Any:
+        return self.conversation

@@ -36,6 +36,7 @@ SHELL = (
     "stepwell.retention",
     "stepwell.watch",
     "stepwell.schemas",
+    "stepwell.answering",
     "stepwell.following",
 )
 
@@ -60,6 +61,7 @@ GROUPS: dict[str, Group] = {
     "stepwell.schemas": Group(3, (CORE,)),
     "stepwell.following": Group(3, (CORE, "stepwell.watch")),
     "stepwell.executor": Group(3, (CORE, CONFIG)),
+    "stepwell.answering": Group(3, (CORE, "stepwell.executor", "stepwell.schemas")),
     # Floor 4: the two edges, which don't know each other.
     "stepwell.rpc": Group(4, (*SHELL, PROTOCOL)),
     "stepwell_drivers": Group(4, (CORE,)),

@@ -97,5 +97,5 @@ def test_a_conversation_is_printed(terminal: Terminal) -> None:
 
 def test_a_log_of_no_run_says_what_to_do(terminal: Terminal) -> None:
     answer = terminal("logs", "00000000-0000-4000-8000-00000000dead")
-    assert answer.code == 1
+    assert answer.code == 2
     assert "no run" in answer.err

@@ -46,6 +46,7 @@ MUST_HAPPEN = (
     "commit:unknown_applied",
     "commit:unknown_not_applied",
     "commit_id seen again",
+    "run forked",
     "foreign delivery refused",
     "hint:lost",
     "stale result refused",

@@ -22,6 +22,7 @@ from stepwell.runtime import SystemRuntime
 from stepwell.stores import open_store
 from stepwell_client import (
     Agent,
+    Done,
     Effect,
     NeedsInput,
     Retry,
@@ -209,3 +210,25 @@ def test_after_kill_9_a_resume_runs_only_what_was_not_done(tmp_path: Path) -> No
 
     assert done.stdout == "{'t0': 1, 't1': 1, 't2': 1, 't3': 2, 't4': 1, 't5': 1}\n", done.stderr
     assert calls.read_text().split() == ["plan", "t0", "t1", "t2", "t3", "t3", "t4", "t5"]
+
+
+async def test_a_begun_task_of_a_dead_process_is_settled_by_hand(store: Store) -> None:
+    agent, reached = Agent(), asyncio.Event()
+
+    @agent.task
+    async def charge(ctx: TaskContext) -> str:
+        reached.set()
+        await asyncio.sleep(3600)
+        return "never"
+
+    plan = [Task("charge", effect=Effect.AT_MOST_ONCE)]
+    first = Orchestrator("", agent, plan=plan, store=store, run_id="sale")
+    process = asyncio.ensure_future(first.run())
+    await reached.wait()
+    process.cancel()
+    await asyncio.wait([process])
+    second = await Orchestrator.resume("sale", agent, store=store)
+    waiting = await second.run()
+    assert waiting.run.blocked_on is BlockedKind.UNKNOWN_OUTCOME
+    await second.resolve("task:charge#1", Done("by hand"))
+    assert (await second.run()).value == {"charge": "by hand"}

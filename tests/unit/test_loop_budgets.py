@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from stepwell.core.budgets import remaining
@@ -27,7 +29,7 @@ THREE = [TaskSpec(task_id=name) for name in "abc"]
 WALL = "budget:wall:1000"
 
 
-def started(budget: Budget, tasks: list[TaskSpec] | None = None, **spec: object) -> World:
+def started(budget: Budget, tasks: list[TaskSpec] | None = None, **spec: Any) -> World:
     world = World()
     world.start(plan=tasks or THREE, budget=budget, **spec)
     return world

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from stepwell.core.inputs import (
@@ -115,11 +117,11 @@ def test_only_what_is_not_settled_is_skipped() -> None:
 # --- retry ----------------------------------------------------------------------------------------
 
 
-def failed(**fields: object) -> World:
+def failed(**fields: Any) -> World:
     """Return a run in which `a` failed and was passed over, while `other` still runs."""
     world = World()
     first, *rest = chain("a", "b", "c")
-    whole = [TaskSpec(task_id="a", **fields), *rest, TaskSpec(task_id="other")]  # pyright: ignore[reportArgumentType] - a test's shorthand
+    whole = [TaskSpec(task_id="a", **fields), *rest, TaskSpec(task_id="other")]
     assert first.task_id == "a"
     world.start(plan=whole)
     world.fail("a")
@@ -170,8 +172,8 @@ def test_what_another_failure_skips_stays_skipped() -> None:
     world = World()
     world.start(
         plan=[
-            TaskSpec(task_id="a", **bad),  # pyright: ignore[reportArgumentType] - a test's shorthand
-            TaskSpec(task_id="x", **bad),  # pyright: ignore[reportArgumentType] - a test's shorthand
+            TaskSpec(task_id="a", **bad),
+            TaskSpec(task_id="x", **bad),
             TaskSpec(task_id="b", depends_on=("a",)),
             TaskSpec(task_id="both", depends_on=("b", "x")),
             TaskSpec(task_id="other"),

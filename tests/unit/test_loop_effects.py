@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from stepwell.core.inputs import (
@@ -37,7 +39,7 @@ def charge(*, reconcile: bool = False, **fields: object) -> TaskSpec:
     return TaskSpec(task_id="charge", retry=NO_WAIT, **fields)  # pyright: ignore[reportArgumentType] - a test's shorthand
 
 
-def begun(*, reconcile: bool = False, others: int = 0, **spec: object) -> tuple[World, str]:
+def begun(*, reconcile: bool = False, others: int = 0, **spec: Any) -> tuple[World, str]:
     """Return a run whose AT_MOST_ONCE task has begun, and its lease's token."""
     world = World()
     more = [TaskSpec(task_id=f"other{n}") for n in range(others)]
@@ -47,7 +49,7 @@ def begun(*, reconcile: bool = False, others: int = 0, **spec: object) -> tuple[
     return world, token
 
 
-def unknown(*, reconcile: bool = False, **spec: object) -> tuple[World, str]:
+def unknown(*, reconcile: bool = False, **spec: Any) -> tuple[World, str]:
     """Return a run of which nobody knows what became of its task."""
     world, token = begun(reconcile=reconcile, **spec)
     session = Session(backend="bank", session_id="s1")

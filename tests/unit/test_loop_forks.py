@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -85,14 +86,14 @@ def kinds(made: Base) -> list[tuple[str, str, str]]:
     return [(str(one.kind), one.task_id, one.field) for one in made.misfits]
 
 
-def planned(*tasks: TaskSpec, **spec: object) -> World:
+def planned(*tasks: TaskSpec, **spec: Any) -> World:
     world = World()
     world.start(**spec)
     world.deliver("plan:1#1", Planned(tasks=tasks))
     return world
 
 
-def finished(*tasks: TaskSpec, **spec: object) -> World:
+def finished(*tasks: TaskSpec, **spec: Any) -> World:
     world = planned(*tasks, **spec)
     world.complete(*(task.task_id for task in tasks))
     world.deliver("reflect:1#1", Reflected(decision=Decision.FINISH))
@@ -444,3 +445,26 @@ def test_a_kept_failure_is_told_with_its_words() -> None:
     parent.fail("a", message="no")
     world = fork(parent)
     assert world.task("a").failure == Failure(kind="Boom", message="no")
+
+
+def test_what_is_kept_of_failures_and_answers_has_its_limits() -> None:
+    """All of it stands in one event, and a message of a watch holds whole commits."""
+    details = "d" * 60_000
+    bad = [one(f"bad{n}", retry=ONCE, on_failure=OnFailure.CONTINUE) for n in range(12)]
+    asks = [one(f"ask{n}") for n in range(4)]
+    parent = planned(*bad, *asks, max_parallel=32)
+    for task in bad:
+        parent.fail(task.task_id, message="m" * 500, details=details)
+    for task in asks:
+        parent.deliver(f"task:{task.task_id}#1", NeedsInput(prompt="?"))
+    parent.do(Pause())
+    for task in asks:
+        answer = Payload(data=b"x" * 200_000)
+        parent.do(Answer(input_id=f"input:task:{task.task_id}#1", payload=answer))
+    world = fork(parent)
+
+    failures = [world.task(task.task_id).failure for task in bad]
+    assert [bool(failure.details) for failure in failures] == [True] * 8 + [False] * 4
+    assert {failure.kind for failure in failures} == {"Boom"}
+    assert len(failures[-1].message) == 200
+    assert [bool(world.task(task.task_id).input_id) for task in asks] == [True, True, False, False]

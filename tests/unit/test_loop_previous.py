@@ -24,7 +24,7 @@ from stepwell.core.model import (
     Session,
     TaskSpec,
 )
-from stepwell.core.states import Decision, Effect, EventType, ExecutionStatus
+from stepwell.core.states import Decision, Effect, EventType, ExecutionStatus, OnFailure
 from tests.unit.loop_world import World, chain
 
 SESSION = Session(backend="cli", session_id="s-1")
@@ -158,12 +158,9 @@ def test_the_next_phase_starts_with_nothing() -> None:
 def test_a_task_that_is_defined_anew_starts_with_nothing() -> None:
     world = World()
     world.start(step_retry=AT_ONCE)
-    world.deliver(
-        "plan:1#1",
-        Planned(
-            tasks=(TaskSpec(task_id="a", retry=RetryPolicy(max_attempts=1), on_failure="CONTINUE"),)
-        ),
-    )  # pyright: ignore[reportArgumentType]
+    once = RetryPolicy(max_attempts=1)
+    first = TaskSpec(task_id="a", retry=once, on_failure=OnFailure.CONTINUE)
+    world.deliver("plan:1#1", Planned(tasks=(first,)))
     boom = Failed(failure=Failure(kind="Boom"))
     world.deliver("task:a#1", boom, session=SESSION, messages=words("hello"))
     assert world.task("a").previous.session == SESSION

@@ -78,8 +78,7 @@ class Commits:
         is_orphan: bool = False,
     ) -> Ask:
         arguments = (
-            *(run.name.encode(), number(self._base.floor), packed(chain)),
-            b"1" if is_orphan else b"0",
+            *(run.name.encode(), number(self._base.floor), packed((is_orphan, chain))),
             *[part for at in chain for part in bodies[at]],
         )
         return Ask(
@@ -133,8 +132,8 @@ class Commits:
         run = self._base.run(tenant_id, run_id)
         one = run.partition
         keys = (
-            *(one.book, one.wake, one.ready, one.due, one.holders, one.births),
-            *(one.asked, one.keyed, one.ended, one.logged, one.graves, one.trash),
+            *(one.book, one.wake, one.ready, one.due, one.holders, one.lists),
+            *(one.logged, one.graves, one.trash),
             *(run.rows, run.orders, run.events, run.logs, run.log_marks),
             *(run.rubbish, run.kept, run.family),
         )
@@ -174,8 +173,7 @@ def _is_fork(commit: Commit) -> bool:
 def _commit_keys(run: RunKeys) -> tuple[bytes, ...]:
     one = run.partition
     return (
-        *(one.book, one.wake, one.ready, one.due, one.holders, one.births),
-        *(one.asked, one.keyed, one.ended, one.graves),
+        *(one.book, one.wake, one.ready, one.due, one.holders, one.lists, one.graves),
         *(one.feed, run.tenant_feed, run.rows, run.orders, run.events),
     )
 

@@ -21,9 +21,9 @@ from stepwell.core.states import InputStatus, RunStatus
 from stepwell_drivers.redis import rows
 from stepwell_drivers.redis.base import Base, number
 from stepwell_drivers.redis.cursors import cursor_of, place_of
-from stepwell_drivers.redis.keys import SEPARATOR, escape, unescape
+from stepwell_drivers.redis.keys import SEPARATOR, unescape
 from stepwell_drivers.redis.network import Ask
-from stepwell_drivers.redis.packing import births_of, keyed_under, micros
+from stepwell_drivers.redis.packing import asked_of, ended_in, keyed_under, micros
 from stepwell_drivers.redis.scripts import Call
 
 _LIMIT_MAX = 10_000
@@ -61,13 +61,13 @@ class Found:
 
     async def _asked(self, tenant_id: str, last: _Place, many: int) -> list[_Asked]:
         """Return the first so many after a place."""
-        prefix = births_of(tenant_id).encode()
+        prefix = asked_of(tenant_id).encode()
         place, partition = last[0].encode(), last[1]
         asks: list[Ask] = []
         for one in self._base.keys.partitions:
             # A partition's place is one's own: what came before it stands in those before.
             after = prefix + place + (b"\xff" if one.number <= partition else b"")
-            sent = ("ZRANGEBYLEX", one.asked, b"[" + after, b"[" + prefix + b"\xff")
+            sent = ("ZRANGEBYLEX", one.lists, b"[" + after, b"[" + prefix + b"\xff")
             asks.append(Ask(one.slot, (*sent, "LIMIT", 0, many)))
         found: list[_Asked] = []
         for at, members in enumerate(await self._base.network.ask_all(asks)):
@@ -105,7 +105,7 @@ class Found:
         except UnicodeEncodeError:
             raise InvalidArgument("a name holds half a surrogate pair") from None
         asks = [
-            Ask(one.slot, Call(self._base.scripts.keyed, (one.keyed,), under))
+            Ask(one.slot, Call(self._base.scripts.keyed, (one.lists,), under))
             for one in self._base.keys.partitions
         ]
         replies = await self._base.network.ask_all(asks)
@@ -126,7 +126,7 @@ class Found:
         limit = min(max(query.limit, 1), _LIMIT_MAX)
         try:
             lists = [
-                "".join(part + SEPARATOR for part in (*_of(query), status)).encode()
+                ended_in(query.tenant_id, query.pipeline_id, status).encode()
                 for status in dict.fromkeys(query.statuses)
             ]
         except UnicodeEncodeError:
@@ -135,7 +135,7 @@ class Found:
         older, heard = micros(max(query.older_ms, 0)), self._base.now_us
         arguments = (number(older), number(heard), number(limit), *lists)
         asks = [
-            Ask(one.slot, Call(self._base.scripts.ended, (one.book, one.ended), arguments))
+            Ask(one.slot, Call(self._base.scripts.ended, (one.book, one.lists), arguments))
             for one in self._base.keys.partitions
         ]
         found = [
@@ -144,11 +144,6 @@ class Found:
             for name, line in zip(reply[::2], reply[1::2], strict=True)
         ]
         return sorted(found, key=lambda one: (one.ended_us, one.tenant_id, one.run_id))[:limit]
-
-
-def _of(query: EndedQuery) -> tuple[str, str]:
-    """Return the list's tenant and pipeline; empty: any."""
-    return escape(query.tenant_id), escape(query.pipeline_id)
 
 
 def _ended_of(name: bytes, line: bytes) -> EndedRun:

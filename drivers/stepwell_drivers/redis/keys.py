@@ -65,14 +65,11 @@ class Partition(NamedTuple):
     """Sorted set: expired leases and timers that ran out, by their moment."""
     holders: bytes
     """Sorted set by name: tenant, worker → leases."""
-    births: bytes
-    """Sorted set by name: tenant, birth → run, with what it is listed by; forks once more by parent."""
-    asked: bytes
-    """Sorted set by name: tenant, birth → run and open input request."""
-    keyed: bytes
-    """Sorted set by name: tenant, pipeline, key, moment → run and execution."""
-    ended: bytes
-    """Sorted set by name: tenant or any, pipeline or any, status, end → run."""
+    lists: bytes
+    """Sorted set by name, lists that go over all runs, one behind the other: tenant, birth → run, with
+    what it is listed by, forks once more by parent; tenant, birth → open input request; tenant,
+    pipeline, key, moment → run and execution; tenant or any, pipeline or any, status, end → run.
+    """
     logged: bytes
     """Sorted set: runs with a log, by a moment that is not after its oldest entry's."""
     graves: bytes

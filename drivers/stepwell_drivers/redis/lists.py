@@ -171,7 +171,7 @@ class _Births:
                 *(number(RUNS_LOOKED_AT), self._traits, self._statuses, self._blocked),
                 self._tenant,
             )
-            keys = (one.book, one.births)
+            keys = (one.book, one.lists)
             asks.append(Ask(one.slot, Call(base.scripts.runs, keys, arguments)))
         for at, reply in zip(dry, await base.network.ask_all(asks), strict=True):
             self._before[at], births = reply

@@ -22,6 +22,8 @@ DELAY_MS_MAX = 9 * 10**12
 _MOMENT_MAX = 10**16 - 1
 _FORKS = "\x02"
 """Between a tenant and a parent: behind all that begins with the tenant alone."""
+_ASKED, _KEYED, _ENDED = "\x03", "\x04", "\x05"
+"""Before what is listed beside births; no name begins so."""
 _LARGEST = 2**63 - 1
 _STATES = {
     ExecutionStatus.READY: "R",
@@ -225,7 +227,19 @@ def births_of(tenant_id: str, parent_run_id: str = "") -> str:
 
 def keyed_under(tenant_id: str, pipeline_id: str, key: str) -> str:
     """Return what stands before the moments of results of this key."""
-    return "".join(escape(part) + SEPARATOR for part in (tenant_id, pipeline_id, key))
+    names = "".join(escape(part) + SEPARATOR for part in (tenant_id, pipeline_id, key))
+    return f"{_KEYED}{names}"
+
+
+def asked_of(tenant_id: str) -> str:
+    """Return what stands before the births of a tenant's open input requests."""
+    return f"{_ASKED}{escape(tenant_id)}{SEPARATOR}"
+
+
+def ended_in(tenant_id: str, pipeline_id: str, status: str) -> str:
+    """Return what stands before the moments of runs that ended so; of any, where a name is empty."""
+    names = (escape(tenant_id), escape(pipeline_id), status)
+    return f"{_ENDED}{''.join(name + SEPARATOR for name in names)}"
 
 
 def _keyed(tenant_id: str, keyed: KeyedResult) -> tuple[str, str]:

@@ -101,11 +101,10 @@ def find_keyed(
 _runs = schema.runs.c
 _ended = text(schema.ENDED)
 """In the words of the partial indexes, which else would not be used."""
-_PLACE = ("us", "after_tenant", "after_run")
+_ORDER = ("ended_us", "tenant_id", "run_id")
 _next_tenant = Query(
     select(func.min(_runs.tenant_id)).where(
-        _ended,
-        _runs.tenant_id > bindparam("after"),
+        schema.listed(schema.runs), _runs.tenant_id > bindparam("after")
     )
 )
 
@@ -113,17 +112,18 @@ _next_tenant = Query(
 @cache
 def _of_status(*exact: str) -> Query:
     """Select ended runs in the order of their ends; `exact` are the columns that must match."""
-    order = (_runs.ended_us, _runs.tenant_id, _runs.run_id)
-    place: list[BindParameter[Any]] = [bindparam(name) for name in _PLACE]
+    # What is the same in all of them is left out: else the place of a page would not be found by index.
+    order = [name for name in _ORDER if name not in exact]
+    place: list[BindParameter[Any]] = [bindparam(f"after_{name}") for name in order]
     return Query(
-        select(*order, _runs.version, _runs.status)
+        select(*[_runs[name] for name in (*_ORDER, "version", "status")])
         .where(
             _ended,
             *[_runs[name] == bindparam(name) for name in ("status", *exact)],
             _runs.ended_us <= bindparam("until_us"),
-            tuple_(*order) > tuple_(*place),
+            tuple_(*[_runs[name] for name in order]) > tuple_(*place),
         )
-        .order_by(*order)
+        .order_by(*[_runs[name] for name in order])
         .limit(bindparam("many"))
     )
 
@@ -167,12 +167,12 @@ def _ended_runs(
 ) -> Iterator[Values]:
     many = min(limit, ENDED_AT_ONCE)
     matching = _of_status(*exact)
-    place = dict(zip(_PLACE, (-1, "", ""), strict=True))
+    given = {**exact, "status": status.value, "until_us": until_us, "many": many}
+    last: Values = (-1, "", "")
     while True:
-        rows = matching.run(
-            connection, **exact, **place, status=status.value, until_us=until_us, many=many
-        )
+        place = {f"after_{name}": value for name, value in zip(_ORDER, last, strict=False)}
+        rows = matching.run(connection, **given, **place)
         yield from rows
         if len(rows) < many:
             return
-        place = dict(zip(_PLACE, rows[-1][:3], strict=True))
+        last = rows[-1]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from stepwell.cli import words
 from stepwell.cli.text import US, count, micros, one_line, span
 from stepwell.cli.view import RunView
-from stepwell_client import EventType
+from stepwell_client import EventType, StepKind
 from stepwell_client.v1 import types_pb2
 
 _SUBJECT_CHARS = 28
@@ -48,6 +48,8 @@ def _leased(view: RunView, event: types_pb2.Event) -> str:
     one = view.open.get(event.execution_id) or view.steps.get(event.execution_id)
     if one is None:
         return "started"
+    if one.kind == StepKind.RECONCILE:
+        return f"is looked into by {one_line(one.worker_id)}"
     attempt = f", attempt {one.attempt}" if one.attempt > 1 else ""
     return f"started by {one_line(one.worker_id)}{attempt}"
 
@@ -58,6 +60,11 @@ def _completed(view: RunView, event: types_pb2.Event) -> str:
     took = f" in {span(micros(event.time) - began)}" if began else ""
     counts = view.run.counts
     return f"completed{took} ({counts.completed:,} of {counts.total:,})"
+
+
+def _deduplicated(view: RunView, event: types_pb2.Event) -> str:
+    counts = view.run.counts
+    return f"{words.deduplicated(event.message)} ({counts.completed:,} of {counts.total:,})"
 
 
 def _retry(view: RunView, event: types_pb2.Event) -> str:
@@ -102,9 +109,11 @@ _SAYINGS: dict[int, Said] = {
     EventType.EXECUTION_TIMED_OUT: _why("attempt took too long"),
     EventType.LEASE_LOST: _why("its worker was lost"),
     EventType.OUTCOME_UNKNOWN: _why("nobody knows what came of it"),
+    EventType.OUTCOME_RESOLVED: _why("it is known what came of it"),
     EventType.PLAN_ACCEPTED: _planned,
     EventType.PLAN_REJECTED: _why("plan refused"),
     EventType.TASK_COMPLETED: _completed,
+    EventType.TASK_DEDUPLICATED: _deduplicated,
     EventType.TASK_FAILED: _why("failed"),
     EventType.TASK_RETRY_SCHEDULED: _retry,
     EventType.STEP_RETRY_SCHEDULED: _retry,
@@ -112,6 +121,10 @@ _SAYINGS: dict[int, Said] = {
     EventType.INPUT_REQUESTED: _why("asks"),
     EventType.INPUT_ANSWERED: _why("was answered"),
     EventType.INPUT_EXPIRED: _why("was not answered in time"),
+    EventType.TASK_SKIPPED: _why("skipped"),
+    EventType.TASK_RETRY_REQUESTED: _why("is run again"),
+    EventType.REPLAN_REQUESTED: _why("is planned again by a person's answer"),
+    EventType.STOP_REQUESTED: _why("is to end after this iteration"),
     EventType.BUDGET_RAISED: _why("has a larger budget"),
     EventType.RUN_FORKED: _forked,
     EventType.RUN_BLOCKED: _blocked,

@@ -21,7 +21,13 @@ _INDENT_MAX = 5
 _BAR_CELLS = 24
 _LATEST = 5
 """So many of those that ended last are shown before those that are still to come."""
-_KIND_ORDER = {StepKind.PLAN: 0, StepKind.TASK: 1, StepKind.REFLECT: 2, StepKind.SYNTHESIZE: 3}
+_KIND_ORDER = {
+    StepKind.PLAN: 0,
+    StepKind.TASK: 1,
+    StepKind.RECONCILE: 2,
+    StepKind.REFLECT: 3,
+    StepKind.SYNTHESIZE: 4,
+}
 _RANK: dict[int, int] = {
     TaskStatus.RUNNING: 0,
     TaskStatus.FAILED: 0,
@@ -152,10 +158,10 @@ def _bar(counts: types_pb2.Counts, *, fancy: bool) -> Text:
 
 
 def _last_attempts(view: RunView) -> list[types_pb2.Execution]:
-    """Return the newest attempt at each PLAN, REFLECT and SYNTHESIZE step."""
-    last: dict[tuple[int, int], types_pb2.Execution] = {}
+    """Return the newest attempt at each PLAN, REFLECT, SYNTHESIZE and RECONCILE step."""
+    last: dict[tuple[int, int, str], types_pb2.Execution] = {}
     for one in view.steps.values():
-        key = (one.iteration, one.kind)
+        key = (one.iteration, one.kind, one.task_id)
         if key not in last or last[key].attempt <= one.attempt:
             last[key] = one
     return list(last.values())
@@ -181,7 +187,7 @@ def _step_row(view: RunView, one: types_pb2.Execution, now_us: int) -> Row:
         rank=rank,
         indent=0,
         sign=sign,
-        name=words.STEP_NAMES.get(one.kind, str(one.kind)),
+        name=one_line(f"{words.STEP_NAMES.get(one.kind, str(one.kind))} {one.task_id}".rstrip()),
         title="",
         took_us=(ended or now_us) - began if began else 0,
         note=_with_attempt(note, one.attempt),
@@ -227,7 +233,11 @@ def _task_note(
         question = view.questions.get(task.input_id)
         if question is not None:
             return f"asks: {one_line(question.prompt)}"
+        if attempt is not None and attempt.status == ExecutionStatus.UNKNOWN_OUTCOME:
+            return words.unknown(attempt, now_us)
         return "waits for an answer" if task.input_id else "nobody knows what came of it"
+    if task.deduplicated_from:
+        return words.deduplicated(task.deduplicated_from)
     if task.result_run_id:
         return f"kept from {task.result_run_id[:8]}"
     return words.failure(task.failure)

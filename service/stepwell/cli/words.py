@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from stepwell.cli.text import count, one_line
+from stepwell.cli.text import count, micros, one_line, span
 from stepwell.cli.view import RunView
 from stepwell_client import (
     ENDED,
@@ -60,6 +60,7 @@ STEP_NAMES: dict[int, str] = {
     StepKind.PLAN: "plan",
     StepKind.REFLECT: "reflect",
     StepKind.SYNTHESIZE: "synthesize",
+    StepKind.RECONCILE: "reconcile",
 }
 
 
@@ -127,6 +128,19 @@ def blocked(run: types_pb2.Run, *, exact: bool) -> str:
     return ""
 
 
+def unknown(execution: types_pb2.Execution, now_us: int) -> str:
+    """Return which execution's outcome nobody knows, and since when."""
+    since = micros(execution.unknown_time)
+    waited = f", for {span(now_us - since)}" if since else ""
+    return f"nobody knows what came of {one_line(execution.execution_id)}{waited}"
+
+
+def deduplicated(whose: str) -> str:
+    """Return whose result a task took."""
+    run_id, _, execution_id = whose.partition("/")
+    return f"DEDUPLICATED: took the result of {one_line(execution_id)} of run {run_id[:8]}"
+
+
 def pause(run: types_pb2.Run) -> str:
     """Return why a run is paused."""
     why = {
@@ -160,6 +174,8 @@ def advice(run: types_pb2.Run, name: str) -> str:
         return f"go on: stepwell resume {name}"
     if run.status == RunStatus.WAITING and run.blocked_on == BlockedKind.INPUT:
         return f"see what it asks: stepwell inputs {name}; then: stepwell answer {name} VALUE"
+    if run.blocked_on == BlockedKind.UNKNOWN_OUTCOME and run.status not in ENDED:
+        return f"settle it: stepwell resolve {name} EXECUTION --done (or --not-done)"
     if run.status == RunStatus.WAITING:
         return f"follow it on: stepwell watch {name} --wait"
     return ""

@@ -94,7 +94,8 @@ def holder(draft: Draft, execution_id: str, token: str) -> Execution | None:
     """Return the execution if this token is that of its lease, superseded by nothing."""
     held = draft.held(execution_id)
     if draft.run.ended:
-        return None  # Of a run that FAILED an unknown outcome is open still: it waits for the resume.
+        # Of a run that FAILED an unknown outcome is open still: it waits for the resume.
+        return None
     if held is None or not held.token or not hmac.compare_digest(held.token, token):
         return None
     draft.fences.append(Fence(execution_id=execution_id, token=token))

@@ -218,9 +218,7 @@ def offer_reconcile(draft: Draft, task_id: str, *, delay_ms: int = 0) -> None:
     number = draft.task(task_id).reconciles + 1
     execution_id = f"reconcile:{task_id}#{number}"
     role = draft.spec(task_id).role
-    _add(
-        draft, StepKind.RECONCILE, execution_id, number, delay_ms, task_id=task_id, role=role
-    )
+    _add(draft, StepKind.RECONCILE, execution_id, number, delay_ms, task_id=task_id, role=role)
     draft.change_task(task_id, reconciles=number)
 
 

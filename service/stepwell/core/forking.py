@@ -121,7 +121,7 @@ def _run(spec: RunSpec, before: Before, phase: Phase, changes: Changes) -> Run:
     )
 
 
-# --- what doesn't fit -----------------------------------------------------------------------------
+# --- the plan -------------------------------------------------------------------------------------
 
 
 def _check_plan(after: After, changes: Changes) -> None:

@@ -10,11 +10,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from stepwell.core.commands import runs_again
 from stepwell.core.fold import Rows
 from stepwell.core.graph import Graph
 from stepwell.core.model import Execution, InputRequest, Plan, Run, Task, TaskSpec
 from stepwell.core.states import SETTLED, ForkMode, InputStatus, TaskStatus
+
+
+FAILURE_BYTES_MAX = 512 * 1024
+"""Of failures that were passed over, together: all that stays is told in one event. Of the others the
+kind and a few words stay."""
+ANSWER_BYTES_MAX = 512 * 1024
+"""Of answers that tasks have yet to use; what finds no room is asked again."""
+_WORDS_CHARS = 200
 
 
 class Changes(NamedTuple):
@@ -79,6 +89,7 @@ class After:
     def __init__(self, before: Before, changes: Changes, *, executing: bool) -> None:
         self._before = before
         self._executing = executing
+        self._answers_room = ANSWER_BYTES_MAX
         self.given = changes.plan
         standing = before.standing()
         if changes.plan is None or changes.mode is ForkMode.STRICT:
@@ -136,32 +147,44 @@ class After:
 
     def tasks(self, parent_run_id: str) -> Iterator[Task]:
         """Return the rows of those that stay, or whose numbers go on."""
+        room = FAILURE_BYTES_MAX
         for task_id, spec in self.specs.items():
             task = self._before.tasks.get(task_id)
             if task is None:
                 continue
             if task_id in self.stays:
-                yield _kept(task, parent_run_id)
+                room -= len(task.failure.message) + len(task.failure.details)
+                yield _kept(task, parent_run_id, whole=room >= 0)
                 continue
             unchanged = self._before.graph.specs[task_id] == spec
             row = Task(
                 task_id=task_id,
                 revision=1,
                 attempts=task.attempts,
-                input_id=self._answered(task) if unchanged else "",
+                input_id=self._answer_of(task) if unchanged else "",
             )
             if row.attempts or row.input_id:
                 yield row
 
-    def _answered(self, task: Task) -> str:
+    def _answer_of(self, task: Task) -> str:
         """Return the input request whose answer the task has yet to work with; empty: none."""
         request = self._before.inputs.get(task.input_id)
         waits = task.status not in SETTLED or task.status is TaskStatus.CANCELLED
-        answered = request is not None and request.status is InputStatus.ANSWERED
-        return task.input_id if waits and answered else ""
+        if request is None or request.status is not InputStatus.ANSWERED or not waits:
+            return ""
+        self._answers_room -= _size_of(request)
+        return task.input_id if self._answers_room >= 0 else ""
 
 
-def _kept(task: Task, parent_run_id: str) -> Task:
+def _size_of(request: InputRequest) -> int:
+    answer = len(request.answer.data) if request.answer is not None else 0
+    return answer + len(request.prompt) + len(request.schema)
+
+
+def _kept(task: Task, parent_run_id: str, *, whole: bool) -> Task:
+    failure = task.failure
+    if not whole:
+        failure = replace(failure, message=failure.message[:_WORDS_CHARS], details="")
     return Task(
         task_id=task.task_id,
         revision=1,
@@ -170,7 +193,7 @@ def _kept(task: Task, parent_run_id: str) -> Task:
         result_id=task.result_id,
         result_run_id=(task.result_run_id or parent_run_id) if task.result_id else "",
         deduplicated_from=task.deduplicated_from,
-        failure=task.failure,
+        failure=failure,
         started_us=task.started_us,
         ended_us=task.ended_us,
     )

@@ -4,28 +4,38 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Self
 
 import structlog
 
+from stepwell.answering import give_answer
 from stepwell.core import limits
 from stepwell.core.errors import (
     FailedPrecondition,
     RunNotFound,
     StoreUnavailable,
 )
-from stepwell.core.inputs import Cancel, Pause, Resume, Start
-from stepwell.core.model import Run, RunSpec
+from stepwell.core.inputs import Cancel, Pause, RaiseBudget, Resume, Start
+from stepwell.core.model import InputRequest, Run, RunSpec
 from stepwell.core.ports import ANY_ROLE, Presence, Runtime, Store
 from stepwell.core.states import RunStatus, StepKind
+from stepwell.embedded.people import answer_command, read_open_inputs
+from stepwell.embedded.resolving import resolution
 from stepwell.embedded.result import RunCancelled, RunFailed, RunResult, read_result
-from stepwell.embedded.starting import check_size, expect, kinds_of, start_command
+from stepwell.embedded.starting import (
+    budget_record,
+    check_size,
+    expect,
+    kinds_of,
+    start_command,
+)
 from stepwell.embedded.worker import InProcessWorker
 from stepwell.executor import Executor, ExecutorConfig
 from stepwell.runtime import SystemRuntime
 from stepwell.stores import open_store
-from stepwell_client import Agent, encode
+from stepwell_client import Agent, Done, Failure, NotDone, encode
 from stepwell_client import Budget as ClientBudget
 from stepwell_client import StepKind as ClientStepKind
 from stepwell_client._plans import Planned
@@ -66,6 +76,7 @@ class Orchestrator:
         labels: Mapping[str, str] | None = None,
         budget: ClientBudget | None = None,
         max_parallel: int = 32,
+        no_progress_limit: int = limits.NO_PROGRESS_LIMIT_DEFAULT,
         tenant_id: str = TENANT,
         runtime: Runtime | None = None,
     ) -> None:
@@ -86,6 +97,7 @@ class Orchestrator:
         check_size("goal", len(goal.encode("utf-8", "replace")), 0, limits.GOAL_BYTES_MAX)
         check_size("max_iterations", max_iterations, 1, limits.ITERATIONS_MAX)
         check_size("max_parallel", max_parallel, 1, limits.PARALLEL_MAX)
+        check_size("no_progress_limit", no_progress_limit, 0, limits.ITERATIONS_MAX)
         if plan is None and StepKind.PLAN not in kinds_of(agent.kinds):
             raise ValueError("the agent has no plan function: decorate one, or pass plan=")
         self._agent = agent
@@ -104,6 +116,7 @@ class Orchestrator:
                 executor_id="embedded",
                 max_iterations=max_iterations,
                 max_parallel=max_parallel,
+                no_progress_limit=no_progress_limit,
             ),
             budget=budget,
             run_input=encode(input),
@@ -111,6 +124,8 @@ class Orchestrator:
             stages=kinds_of(agent.stages if stages is None else stages) if plan is not None else (),
         )
         self._executor: Executor | None = None
+        self._opened: Store | None = None
+        self._own: Store | None = None
 
     @classmethod
     async def resume(
@@ -140,6 +155,8 @@ class Orchestrator:
         self._run_id = run_id
         self._start = None
         self._executor = None
+        self._opened = None
+        self._own = None
         opened = await self._open()
         try:
             run = await opened.get_run(tenant_id, run_id)
@@ -161,8 +178,8 @@ class Orchestrator:
     async def run(self) -> RunResult:
         """Run the loop until the run ends, or stands still, and return what it came to.
 
-        A run that is WAITING for a person or PAUSED has not failed: it is returned with that status
-        and goes on by `resume`. Cancelling the call stops the work in hand, leaves the run as it is
+        A run that is WAITING for a person or PAUSED has not failed: it is returned with that status.
+        After `answer` another `run()` goes on with it, and so does `resume`. Cancelling the call stops the work in hand, leaves the run as it is
         in the store, and raises CancelledError.
 
         Raises:
@@ -177,14 +194,16 @@ class Orchestrator:
         store = await self._open()
         try:
             config = ExecutorConfig(lease_ms=LEASE_MS)
-            self._executor = Executor(store, self._runtime, config)
+            self._executor, self._opened = Executor(store, self._runtime, config), store
             try:
                 run = await self._drive(store, self._executor)
             finally:
-                executor, self._executor = self._executor, None
+                executor, self._executor, self._opened = self._executor, None, None
                 await executor.drain()
                 await executor.close()
             result = await read_result(store, run)
+            if run.ended:
+                self._own = None
         finally:
             await self._shut(store)
         if run.status is RunStatus.CANCELLED:
@@ -201,7 +220,81 @@ class Orchestrator:
         """Have `run()` start no more steps, wait for those in hand, and return."""
         await self._command(Pause(reason=reason))
 
+    async def raise_budget(self, budget: ClientBudget, *, reason: str = "") -> None:
+        """Set new, higher limits, while `run()` runs it or between two calls of it.
+
+        A run that is PAUSED for its budget goes on then, in this `run()` or the next one.
+
+        Raises:
+            InvalidArgument: a limit would be lower than it was; `.violations` says which.
+            FailedPrecondition: the run has ended.
+        """
+        command = RaiseBudget(budget=budget_record(budget), reason=reason)
+        async with self._store_and_executor() as (_, executor):
+            expect(await executor.send(self._tenant_id, self._run_id, command))
+
+    async def inputs(self) -> Sequence[InputRequest]:
+        """Return what the run waits for people to answer, oldest first."""
+        async with self._store_and_executor() as (store, _):
+            return await read_open_inputs(store, self._tenant_id, self._run_id)
+
+    async def answer(
+        self,
+        input_id: str,
+        value: object,
+        *,
+        replan: bool = False,
+        reason: str = "",
+        answered_by: str = "embedded",
+    ) -> None:
+        """Answer what the run asks, once, while `run()` runs it or between two calls of it.
+
+        `replan`: have it make another plan before anything else; its planner is shown the `reason`.
+
+        Raises:
+            NotFound: it has asked no such thing.
+            InvalidArgument: the answer doesn't fit; `.violations` says where.
+            FailedPrecondition: it was answered before, has expired or is not asked any more; or it
+                is the last iteration, and no other plan can follow.
+        """
+        command = answer_command(
+            input_id, value, replan=replan, reason=reason, answered_by=answered_by
+        )
+        async with self._store_and_executor() as (store, executor):
+            answered = await give_answer(store, executor, self._tenant_id, self._run_id, command)
+            expect(answered.reply)
+
+    async def resolve(self, execution_id: str, found: Done | NotDone | Failure) -> None:
+        """Say what became of an execution whose outcome is unknown: before `run()`, or meanwhile.
+
+        Done: its task is completed, with that value. NotDone: it is run again. A Failure: its effect took
+        place and it failed for good.
+
+        Raises:
+            FailedPrecondition: the outcome of this execution isn't unknown, or not any more.
+        """
+        command = resolution(execution_id, found)
+        async with self._store_and_executor() as (_, executor):
+            expect(await executor.send(self._tenant_id, self._run_id, command))
+
     # --- inside -------------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def _store_and_executor(self) -> AsyncGenerator[tuple[Store, Executor]]:
+        """Lend those that run the run, or others where it doesn't run now."""
+        if self._executor is not None and self._opened is not None:
+            yield self._opened, self._executor
+            return
+        store = await self._open()
+        try:
+            executor = Executor(store, self._runtime, ExecutorConfig(lease_ms=LEASE_MS))
+            try:
+                yield store, executor
+            finally:
+                await executor.drain()
+                await executor.close()
+        finally:
+            await self._shut(store)
 
     async def _command(self, command: Cancel | Pause) -> None:
         if self._executor is None:
@@ -209,12 +302,17 @@ class Orchestrator:
         expect(await self._executor.send(self._tenant_id, self._run_id, command))
 
     async def _open(self) -> Store:
-        if self._store is None or isinstance(self._store, str):
-            return await open_store(self._store or "memory://", runtime=self._runtime)
+        if self._store is None:
+            # Kept until the run has ended: what it asks can be answered between two calls of run().
+            if self._own is None:
+                self._own = await open_store("memory://", runtime=self._runtime)
+            return self._own
+        if isinstance(self._store, str):
+            return await open_store(self._store, runtime=self._runtime)
         return self._store
 
     async def _shut(self, store: Store) -> None:
-        if store is not self._store:
+        if store is not self._store and store is not self._own:
             await store.close()
 
     async def _drive(self, store: Store, executor: Executor) -> Run:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from stepwell.core import limits
 from stepwell.core.errors import AlreadyExists, FailedPrecondition, InvalidArgument, Violation
 from stepwell.core.inputs import Reply, ReplyStatus, Start
-from stepwell.core.model import Payload, RunSpec, TaskSpec
+from stepwell.core.model import Budget, Payload, RunSpec, TaskSpec
 from stepwell.core.states import StepKind
 from stepwell.wire import to_record
 from stepwell_client import Budget as ClientBudget
@@ -37,10 +37,18 @@ def start_command(
     if plan is not None:
         tasks = tuple(to_record(task) for task in draft(plan).tasks)
     if budget is not None:
-        spec = replace(spec, budget=to_record(budget.message()))
+        spec = replace(spec, budget=budget_record(budget))
     start = Start(spec=spec, input=payload, plan=tasks, stages=stages)
     fingerprint = hashlib.sha256(_ENCODER.encode(start)).hexdigest()
     return replace(start, spec=replace(spec, request_fingerprint=fingerprint))
+
+
+def budget_record(budget: ClientBudget) -> Budget:
+    """Return a budget as the loop takes it. Raises ValueError for a limit below zero."""
+    made: Budget = to_record(budget.message())
+    for name in made.__struct_fields__:
+        check_size(f"budget.{name}", getattr(made, name), 0, limits.AMOUNT_MAX)
+    return made
 
 
 def kinds_of(kinds: Sequence[ClientStepKind]) -> tuple[StepKind, ...]:

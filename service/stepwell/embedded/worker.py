@@ -11,16 +11,28 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
 import structlog
+from msgspec.structs import replace
 
 from stepwell.core import limits
 from stepwell.core.errors import InvalidArgument, NotFound, StepwellError, StoreError
-from stepwell.core.inputs import Begin, Delivery, Failed, Released, Reply, ReplyStatus
+from stepwell.core.inputs import (
+    Begin,
+    Delivery,
+    Failed,
+    NeedsInput,
+    Released,
+    Reply,
+    ReplyStatus,
+    Say,
+)
 from stepwell.core.model import Failure, Payload, RetryPolicy, Session
 from stepwell.core.ports import Assignment, Presence, Runtime
 from stepwell.core.retry import backoff_ms
 from stepwell.core.states import StepKind
+from stepwell.embedded.writing import Scribe
 from stepwell.executor import Executor, Heartbeat
 from stepwell.executor.dispatcher import Session as WorkerSession
+from stepwell.schemas import question_violations
 from stepwell.wire import to_message, to_record
 from stepwell_client import LeaseLost
 from stepwell_client.execution import AgentRunner
@@ -32,6 +44,7 @@ STOP_MS = 2_000
 """How long closing waits for functions that were cancelled; threads can't be made to stop."""
 BEAT_MS_MIN = 200
 """Progress is written no more often than this."""
+_MESSAGES_AT_ONCE = 64
 _DELIVER_AGAIN = RetryPolicy(initial_backoff_ms=50, max_backoff_ms=2_000)
 
 
@@ -45,6 +58,8 @@ class _Step:
         self.begun = False
         self.delivering = False
         self.progress: Payload | None = None
+        """What is not kept yet."""
+        self.last_progress: Payload | None = None
         self.session = Session()
         self._told_session = Session()
         self._beat_s = min(beat_ms, assignment.lease_ms // 4) / 1_000
@@ -101,6 +116,7 @@ class InProcessWorker:
         self._loop = asyncio.get_running_loop()
         self._beat_now = asyncio.Event()
         self._beats: asyncio.Task[None] | None = None
+        self._scribe = Scribe(executor, runtime, presence.tenant_id)
 
     async def open(self, credit: int) -> None:
         """Connect, and ask for this many steps at once."""
@@ -136,12 +152,14 @@ class InProcessWorker:
         if self._beats is not None:
             self._beats.cancel()
             await asyncio.wait([self._beats])
+        await self._scribe.close()
 
     def abandon(self) -> None:
         """Stop where everything stands and tell nobody, as a process does that is killed."""
         self._closing = True
         if self._beats is not None:
             self._beats.cancel()
+        self._scribe.stop()
         for step in self._steps.values():
             step.delivering = True
             if step.task is not None:
@@ -150,8 +168,10 @@ class InProcessWorker:
     async def _hand_back(self, step: _Step) -> None:
         """Release the lease, so that the next process need not count an attempt as lost."""
         released = Released(reason="the process that ran it stopped")
+        delivery = self._delivery(step, released)
+        delivery = replace(delivery, session=step.session, progress=step.last_progress)
         try:
-            await self._send(step, self._delivery(step, released))
+            await self._send(step, delivery)
         except StepwellError as error:
             log.warning("a step could not be handed back", error=error.message)
 
@@ -191,11 +211,14 @@ class InProcessWorker:
     async def _do(self, step: _Step) -> None:
         try:
             delivery = self._decode(step, await self._runner.run(step.message, self))
+            if isinstance(delivery.result, NeedsInput):
+                delivery = await _checked(delivery, delivery.result)
             step.delivering = True
             await self._deliver(step, delivery)
         except LeaseLost:
             pass  # Another has it by now: nobody waits for an outcome.
         finally:
+            self._scribe.forget(step.key)
             del self._steps[step.key]
             if self._session is not None:
                 self._executor.credit(self._session, 1)
@@ -235,7 +258,7 @@ class InProcessWorker:
             wait_ms = backoff_ms(_DELIVER_AGAIN, failures, self._runtime.random())
             await self._runtime.sleep(wait_ms / 1_000)
 
-    async def _send(self, step: _Step, delivery: Delivery | Begin) -> Reply:
+    async def _send(self, step: _Step, delivery: Delivery | Begin | Say) -> Reply:
         tenant_id = self._presence.tenant_id
         return await asyncio.shield(self._executor.deliver(tenant_id, step.key[0], delivery))
 
@@ -263,10 +286,59 @@ class InProcessWorker:
         if step is None:
             return
         if progress is not None:
-            step.progress = to_record(progress)
+            step.progress = step.last_progress = to_record(progress)
         if session is not None:
             step.session = to_record(session)
         self._loop.call_soon_threadsafe(self._beat_now.set)
+
+    def write(
+        self, assignment: worker_pb2.Assignment, text: str, level: str, *, chunk: bool
+    ) -> None:
+        step = self._step_of(assignment)
+        if step is not None:
+            self._scribe.write(step.key, step.assignment.token, text, level, chunk=chunk)
+
+    async def flush(self, assignment: worker_pb2.Assignment) -> None:
+        step = self._step_of(assignment)
+        if step is not None:
+            await self._scribe.flush(step.key)
+
+    async def save_messages(
+        self,
+        assignment: worker_pb2.Assignment,
+        messages: Sequence[types_pb2.Message],
+        after: int,
+    ) -> None:
+        step = self._step_of(assignment)
+        if step is None:
+            raise LeaseLost(f"execution {assignment.execution.execution_id} is not wanted any more")
+        said = Say(
+            execution_id=step.key[1],
+            token=step.assignment.token,
+            messages=tuple(to_record(message) for message in messages),
+            after=after,
+        )
+        reply = await self._send(step, said)
+        if reply.status not in (ReplyStatus.ACCEPTED, ReplyStatus.UNCHANGED):
+            raise LeaseLost(reply.message)
+
+    async def fetch_messages(
+        self, assignment: worker_pb2.Assignment
+    ) -> Sequence[types_pb2.Message]:
+        spec, cursor = assignment.run.spec, ""
+        found: list[types_pb2.Message] = []
+        while True:
+            page = await self._executor.store.read_messages(
+                spec.tenant_id,
+                spec.run_id,
+                task_id=assignment.execution.task_id,
+                cursor=cursor,
+                limit=_MESSAGES_AT_ONCE,
+            )
+            found += [to_message(message) for message in page.messages]
+            cursor = page.cursor
+            if not cursor:
+                return found
 
     async def fetch_results(
         self, assignment: worker_pb2.Assignment, execution_ids: Sequence[str]
@@ -312,3 +384,13 @@ class InProcessWorker:
             step.sent(beat, now)
             if not live:
                 self._stop(step)
+
+
+async def _checked(delivery: Delivery, question: NeedsInput) -> Delivery:
+    """Return the delivery, or the failure of an attempt whose question is no sound one."""
+    found = await question_violations(question)
+    if not found:
+        return delivery
+    message = f"{found[0].field}: {found[0].description}"
+    failure = Failure(kind="INVALID_OUTCOME", message=message, retryable=False, violations=found)
+    return replace(delivery, result=Failed(failure=failure))

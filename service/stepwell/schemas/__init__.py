@@ -19,8 +19,8 @@ from stepwell.schemas.effort import Effort, TooLong
 from stepwell.schemas.guarded import Schema, SchemaError, path_of
 from stepwell.schemas.json_text import NoJson, load
 
-STEPS_MAX = 300_000
-"""Of one check: one or two seconds."""
+STEPS_MAX = 100_000
+"""Of one check: a second or so."""
 STEPS_AT_ONCE_MAX = 1_000
 BYTES_AT_ONCE_MAX = 4 * 1024
 _KEPT_MAX = 256

@@ -291,8 +291,8 @@ class OrchestratorServicer(object):
         """Makes a PAUSED or FAILED run go on from its last checkpoint: completed tasks stay, failed and
         interrupted ones run again. A live run loses nothing; one that SUCCEEDED is returned as it is.
 
-        Errors: NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_CANCELLED: to go on from it, fork),
-        ALREADY_EXISTS (REQUEST_ID_REUSED).
+        Errors: NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_CANCELLED: to go on from it, fork;
+        BUDGET_EXHAUSTED: raise it), ALREADY_EXISTS (REQUEST_ID_REUSED).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

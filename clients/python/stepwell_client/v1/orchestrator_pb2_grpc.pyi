@@ -105,8 +105,8 @@ class OrchestratorStub:
     """Makes a PAUSED or FAILED run go on from its last checkpoint: completed tasks stay, failed and
     interrupted ones run again. A live run loses nothing; one that SUCCEEDED is returned as it is.
 
-    Errors: NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_CANCELLED: to go on from it, fork),
-    ALREADY_EXISTS (REQUEST_ID_REUSED).
+    Errors: NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_CANCELLED: to go on from it, fork;
+    BUDGET_EXHAUSTED: raise it), ALREADY_EXISTS (REQUEST_ID_REUSED).
     """
     PauseRun: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.PauseRunRequest, _orchestrator_pb2.PauseRunResponse]
     """Pauses a run: it accepts outcomes of work in flight and dispatches nothing.
@@ -290,8 +290,8 @@ class OrchestratorAsyncStub(OrchestratorStub):
     """Makes a PAUSED or FAILED run go on from its last checkpoint: completed tasks stay, failed and
     interrupted ones run again. A live run loses nothing; one that SUCCEEDED is returned as it is.
 
-    Errors: NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_CANCELLED: to go on from it, fork),
-    ALREADY_EXISTS (REQUEST_ID_REUSED).
+    Errors: NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_CANCELLED: to go on from it, fork;
+    BUDGET_EXHAUSTED: raise it), ALREADY_EXISTS (REQUEST_ID_REUSED).
     """
     PauseRun: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.PauseRunRequest, _orchestrator_pb2.PauseRunResponse]  # type: ignore[assignment]
     """Pauses a run: it accepts outcomes of work in flight and dispatches nothing.
@@ -532,8 +532,8 @@ class OrchestratorServicer(metaclass=_abc_1.ABCMeta):
         """Makes a PAUSED or FAILED run go on from its last checkpoint: completed tasks stay, failed and
         interrupted ones run again. A live run loses nothing; one that SUCCEEDED is returned as it is.
 
-        Errors: NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_CANCELLED: to go on from it, fork),
-        ALREADY_EXISTS (REQUEST_ID_REUSED).
+        Errors: NOT_FOUND (RUN_NOT_FOUND), FAILED_PRECONDITION (RUN_CANCELLED: to go on from it, fork;
+        BUDGET_EXHAUSTED: raise it), ALREADY_EXISTS (REQUEST_ID_REUSED).
         """
 
     @_abc_1.abstractmethod

@@ -9,11 +9,11 @@
 -- Each command that writes is written to the log as well, and costs twice: so what a commit changes is
 -- noted first and written at its end, one command for each key.
 
-local book, wake, ready, due, holders, births, asked, keyed, ended, graves, feed, tenant_feed, rows,
-  index, events = unpack(KEYS)
-local run, floor, behind = ARGV[1], tonumber(ARGV[2]), cmsgpack.unpack(ARGV[3])
+local book, wake, ready, due, holders, lists, graves, feed, tenant_feed, rows, index, events =
+  unpack(KEYS)
+local run, floor = ARGV[1], tonumber(ARGV[2])
 -- A fork that nobody of its family is there for may not be born.
-local is_orphan = ARGV[4] == '1'
+local is_orphan, behind = unpack(cmsgpack.unpack(ARGV[3]))
 local time = look(book, 'v' .. run)
 local now = time.now
 local line = time.also or ''
@@ -28,7 +28,7 @@ local function row_at(number)
 end
 
 -- The rows as they are by now; rows, book and indexes as they are to be.
-local kept, sets, marks, notes, moments, starts, ends, asks
+local kept, sets, marks, notes, moments, starts, ends, listed
 
 local function set(field, value)
   kept[field] = value
@@ -287,20 +287,21 @@ local function put_input(id, is_open, row, heads, stamp)
   else
     drop('a' .. string.sub(before, 1, 16) .. id)
   end
-  asks[asked_place(run, before, id)] = is_open
+  listed[asked_place(run, before, id)] = is_open
   set('i:' .. id, before .. row)
 end
 
 local function put_birth(birth, stamp)
   local prefix, suffix, forks, family = unpack(birth)
   set('birth', prefix .. fixed(stamp) .. suffix)
-  redis.call('ZADD', births, 0, prefix .. fixed(stamp) .. suffix)
+  listed[prefix .. fixed(stamp) .. suffix] = true
   if forks then
     set('fork', forks .. fixed(stamp) .. suffix)
-    redis.call('ZADD', births, 0, forks .. fixed(stamp) .. suffix)
+    listed[forks .. fixed(stamp) .. suffix] = true
   end
   if family then
     set('family', family)
+    note('f' .. run, family)
   end
 end
 
@@ -308,7 +309,7 @@ local function put_keyed(results, stamp)
   for at = 1, #results, 2 do
     local place = results[at] .. fixed(stamp) .. string.format('%05d', at) .. '\1' .. run .. '\1'
       .. results[at + 1]
-    redis.call('ZADD', keyed, 0, place)
+    listed[place] = true
     add('d' .. place)
   end
 end
@@ -346,15 +347,13 @@ local function tells_end(line)
   return string.byte(line, -1) <= 57
 end
 
-local function write_ended(was, pipeline)
-  local names = {}
+local function put_end(was, pipeline)
   for _, place in ipairs(ended_places(run, was, pipeline)) do
-    names[place] = false
+    listed[place] = false
   end
   for _, place in ipairs(ended_places(run, line, pipeline)) do
-    names[place] = true
+    listed[place] = true
   end
-  write_names(ended, names)
 end
 
 local function write_agenda()
@@ -385,7 +384,7 @@ local function write_agenda()
   many('ZADD', due, overdue)
 end
 
-local function write_book()
+local function write_book(stamped)
   local lines, gone = { 'v' .. run, line }, {}
   for item, value in pairs(notes) do
     if value then
@@ -396,8 +395,7 @@ local function write_book()
     end
   end
   many('HDEL', book, gone)
-  for _, part in ipairs({ '#last', text(now), '#offset', text(time.offset), '#stamp',
-    text(time.stamp) }) do
+  for _, part in ipairs({ '#last', text(now), '#offset', text(time.offset), '#stamp', stamped }) do
     lines[#lines + 1] = part
   end
   many('HSET', book, lines)
@@ -415,10 +413,11 @@ local function apply(commit, steps)
   time.stamp = stamp
   version = commit[1]
   local was = line
-  line = text(version) .. ' ' .. commit[4]
+  local numbered, stamped = text(version), text(stamp)
+  line = numbered .. ' ' .. commit[4]
   local heads = { xs = tonumber(kept.xs or 0), ms = tonumber(kept.ms or 0),
     is = tonumber(kept.is or 0), qn = tonumber(kept.qn or 0) }
-  sets, marks, notes, moments, starts, ends, asks = {}, {}, {}, {}, {}, {}, {}
+  sets, marks, notes, moments, starts, ends, listed = {}, {}, {}, {}, {}, {}, {}
   for at = 1, #commit[5], 2 do
     set(commit[5][at], row_at(commit[5][at + 1]))
   end
@@ -453,7 +452,7 @@ local function apply(commit, steps)
     put_input(commit[13][at], commit[13][at + 1], row_at(commit[13][at + 2]), heads, stamp)
   end
   for at = 1, #commit[14], 2 do
-    redis.call('XADD', events, text(commit[14][at]) .. '-0', 'v', text(version),
+    redis.call('XADD', events, text(commit[14][at]) .. '-0', 'v', numbered,
       'd', row_at(commit[14][at + 1]))
   end
   if #commit[14] > 0 then
@@ -472,30 +471,30 @@ local function apply(commit, steps)
   if #commit[18] > 0 then
     put_keyed(commit[18], stamp)
   end
+  if tells_end(line) or (was ~= '' and tells_end(was)) then
+    put_end(was, commit[19])
+  end
   for head, value in pairs(heads) do
     if value ~= tonumber(kept[head] or 0) then
       set(head, text(value))
     end
   end
-  set('c:' .. text(version), fixed(stamp) .. commit[2] .. row_at(commit[3]))
+  set('c:' .. numbered, fixed(stamp) .. commit[2] .. row_at(commit[3]))
   many('HSET', rows, sets)
   write_names(index, marks)
-  if next(asks) then
-    write_names(asked, asks)
-  end
-  if tells_end(line) or (was ~= '' and tells_end(was)) then
-    write_ended(was, commit[19])
+  if next(listed) then
+    write_names(lists, listed)
   end
   write_agenda()
-  write_book()
+  write_book(stamped)
   write_holders()
-  local id = text(stamp) .. '-0'
-  redis.call('XADD', feed, id, 'r', run, 'v', text(version))
-  redis.call('XADD', tenant_feed, id, 'r', run, 'v', text(version))
+  local id = stamped .. '-0'
+  redis.call('XADD', feed, id, 'r', run, 'v', numbered)
+  redis.call('XADD', tenant_feed, id, 'r', run, 'v', numbered)
 end
 
 local verdicts, wrote = {}, false
-first = 5
+first = 4
 while first <= #ARGV do
   local commit = cmsgpack.unpack(ARGV[first])
   local verdict = refusal(commit)

@@ -3,8 +3,8 @@
 -- stay until `sweep` has taken its commits out of the feeds, some at a time, because there may be many;
 -- those of a run that has a family stay as `kept`, and nobody may have its id as long as they do.
 
-local book, wake, ready, due, holders, births, asked, keyed, ended, logged, graves, trash, rows, index,
-  events, logs, log_marks, rubbish, kept, family = unpack(KEYS)
+local book, wake, ready, due, holders, lists, logged, graves, trash, rows, index, events, logs,
+  log_marks, rubbish, kept, family = unpack(KEYS)
 local run, version, tombstone_us = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local line = redis.call('HGET', book, 'v' .. run)
 if not line then
@@ -49,15 +49,15 @@ for _, id in ipairs(members('o', 18)) do
   end
 end
 for _, id in ipairs(members('a', 18)) do
-  redis.call('ZREM', asked, asked_place(run, redis.call('HGET', rows, 'i:' .. id), id))
+  redis.call('ZREM', lists, asked_place(run, redis.call('HGET', rows, 'i:' .. id), id))
 end
-many('ZREM', keyed, members('d', 2))
+many('ZREM', lists, members('d', 2))
 local head = redis.call('HMGET', rows, 'birth', 'fork', 'family')
 local pipeline = string.match(head[1], '^[^\1]*\1[^\1]*\1([^\1]*)')
-many('ZREM', ended, ended_places(run, line, pipeline))
-redis.call('ZREM', births, head[1], head[2] or '')
+many('ZREM', lists, ended_places(run, line, pipeline))
+redis.call('ZREM', lists, head[1], head[2] or '')
 redis.call('ZREM', logged, run)
-redis.call('HDEL', book, 'v' .. run)
+redis.call('HDEL', book, 'v' .. run, 'f' .. run)
 redis.call('ZREMRANGEBYSCORE', graves, '-inf', '(' .. text(time.now))
 local has_family = head[3] or redis.call('EXISTS', family) == 1
 redis.call('ZADD', graves, has_family and LATEST or time.now + tombstone_us, run)

@@ -1,7 +1,7 @@
 --!lua flags=allow-oom
 -- Runs that ended so long ago, of each of these lists those that ended first: each with its line.
 
-local book, ended = unpack(KEYS)
+local book, lists = unpack(KEYS)
 local older_us, heard, limit = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local time = look(book)
 keep_sometimes(time)
@@ -11,7 +11,7 @@ if till < 0 then
   return found
 end
 for at = 4, #ARGV do
-  local names = redis.call('ZRANGEBYLEX', ended, '[' .. ARGV[at], '[' .. ARGV[at] .. fixed(till)
+  local names = redis.call('ZRANGEBYLEX', lists, '[' .. ARGV[at], '[' .. ARGV[at] .. fixed(till)
     .. '\1\255', 'LIMIT', 0, limit)
   for number, name in ipairs(names) do
     names[number] = 'v' .. string.sub(name, #ARGV[at] + 18)

@@ -6,13 +6,13 @@
 local book, family = unpack(KEYS)
 local root, run, number, here, is_known = unpack(ARGV)
 local alive = is_known == '1' or redis.call('HEXISTS', book, 'v' .. root) == 1
-local others = {}
+local name, others = string.match(root, ':(.*)$'), {}
 if not alive then
   local found = redis.call('HGETALL', family)
   for at = 1, #found, 2 do
     if found[at] ~= run and found[at + 1] ~= here then
       others[#others + 1] = found[at]
-    elseif found[at] ~= run and redis.call('HEXISTS', book, 'v' .. found[at]) == 1 then
+    elseif found[at] ~= run and redis.call('HGET', book, 'f' .. found[at]) == name then
       alive = true
     end
   end

@@ -14,7 +14,7 @@ end
 -- A partition's book is one hash, so that a commit writes it in one go: the time ('#last' that was told,
 -- '#offset' to the wall clock, '#stamp' of the last commit), 'v' and a run: its version, status,
 -- what it waits for and, if it has ended, when; 'r', 'l' or 't' and a run and a name: what is ready,
--- leased or timed.
+-- leased or timed; 'f' and a fork: its family.
 
 -- The partition's time never goes back: a wall clock that was set back is carried on from where it
 -- was, and so is that of another machine which took this one's place.
@@ -71,6 +71,9 @@ local function pick(key, fields)
   return found
 end
 
+-- What is listed over all runs is one sorted set by name. A letter tells the list: births none, open
+-- input requests 3, results by key 4, ended runs 5.
+
 -- Where an ended run stands (of its tenant or of any, of its pipeline or of any), by its line in the
 -- book; nowhere, if the line tells no end.
 local function ended_places(run, line, pipeline)
@@ -79,7 +82,7 @@ local function ended_places(run, line, pipeline)
   if moment then
     for _, tenant in ipairs({ '', string.match(run, '^[^:]*') }) do
       for _, of in ipairs({ '', pipeline }) do
-        places[#places + 1] = tenant .. '\1' .. of .. '\1' .. status .. '\1' .. moment .. '\1' .. run
+        places[#places + 1] = '\5' .. tenant .. '\1' .. of .. '\1' .. status .. '\1' .. moment .. '\1' .. run
       end
     end
   end
@@ -89,7 +92,7 @@ end
 -- Where an open input request stands, by what stands before its row.
 local function asked_place(run, before, id)
   local tenant, name = string.match(run, '^([^:]*):(.*)$')
-  return tenant .. '\1' .. string.sub(before, 17, 32) .. string.sub(before, 1, 16) .. '\1' .. name
+  return '\3' .. tenant .. '\1' .. string.sub(before, 17, 32) .. string.sub(before, 1, 16) .. '\1' .. name
     .. '\1' .. id
 end
 

@@ -2,7 +2,7 @@
 -- Births of one tenant (or of one run's forks), the newest first, of runs that may match: how far it
 -- looked ('' to the end), and the births. Looks at so many at the most.
 
-local book, births = unpack(KEYS)
+local book, lists = unpack(KEYS)
 local prefix, before, count, looks_max = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local traits, statuses, blocked = ARGV[5], cmsgpack.unpack(ARGV[6]), cmsgpack.unpack(ARGV[7])
 local tenant = ARGV[8]
@@ -26,7 +26,7 @@ end
 
 local found, looked, to = {}, 0, before
 while #found < count and looked < looks_max do
-  local members = redis.call('ZREVRANGEBYLEX', births, to, '[' .. prefix, 'LIMIT', 0, AT_ONCE)
+  local members = redis.call('ZREVRANGEBYLEX', lists, to, '[' .. prefix, 'LIMIT', 0, AT_ONCE)
   if #members == 0 then
     return { '', found }
   end

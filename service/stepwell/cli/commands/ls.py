@@ -15,7 +15,7 @@ from stepwell.cli.terminal import document, note, put, put_json
 from stepwell.cli.text import ago, micros, one_line, span
 from stepwell.cli.view import RunView
 from stepwell.runtime import SystemRuntime
-from stepwell_client import BlockedKind, RunStatus
+from stepwell_client import BlockedKind, ExecutionStatus, RunStatus, SyncClient
 from stepwell_client.v1 import types_pb2
 
 EXAMPLE = "Example: stepwell ls --status failed --label team=search"
@@ -72,11 +72,12 @@ def command(
             page_size=min(limit + 1, 1_000),
         )
         runs = list(islice(found, limit + 1))
+        unknown = {} if json else _unknown(made, runs[:limit])
     more = len(runs) > limit
     if json:
         put_json({"runs": [document(run) for run in runs[:limit]], "more": more})
     elif runs:
-        _print(runs[:limit])
+        _print(runs[:limit], unknown)
         if more:
             note(f"… and older ones: --limit {limit * 10}")
     else:
@@ -84,7 +85,19 @@ def command(
     return Exit.DONE
 
 
-def _print(runs: list[types_pb2.Run]) -> None:
+def _unknown(made: SyncClient, runs: list[types_pb2.Run]) -> dict[str, types_pb2.Execution]:
+    """Return, by run, an execution that it waits for since nobody knows what came of it."""
+    found: dict[str, types_pb2.Execution] = {}
+    for run in runs:
+        if run.blocked_on == BlockedKind.UNKNOWN_OUTCOME:
+            for one in made.executions(run.spec.run_id):
+                if one.status == ExecutionStatus.UNKNOWN_OUTCOME:
+                    found[run.spec.run_id] = one
+                    break
+    return found
+
+
+def _print(runs: list[types_pb2.Run], unknown: dict[str, types_pb2.Execution]) -> None:
     """Print a table whose columns are as wide as what stands in them; the goal takes the rest."""
     now_us = SystemRuntime().now_us()
     names = connect.short([run.spec.run_id for run in runs])
@@ -98,6 +111,8 @@ def _print(runs: list[types_pb2.Run]) -> None:
         if run.spec.parent_run_id:
             goal.append(f"  (fork of {run.spec.parent_run_id[:8]})", style="dim")
         said = words.blocked(run, exact=True)
+        if run.spec.run_id in unknown:
+            said = words.unknown(unknown[run.spec.run_id], now_us)
         if said:
             goal.append(f"  ({said})" if goal.plain else f"({said})", style="yellow")
         elif run.status == RunStatus.FAILED:

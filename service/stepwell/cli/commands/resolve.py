@@ -19,7 +19,9 @@ def command(
     run: options.RunId,
     execution: Annotated[
         str,
-        typer.Argument(metavar="EXECUTION", help="The execution, or its task; see `stepwell show`."),
+        typer.Argument(
+            metavar="EXECUTION", help="The execution, or its task; see `stepwell show`."
+        ),
     ],
     done: Annotated[
         bool | None,
@@ -48,7 +50,9 @@ def command(
     if not done and (result is not None or failed is not None):
         raise CliError("--result and --failed go with --done")
     if result is not None and failed is not None:
-        raise CliError("--result and --failed don't go together: it came to something, or it failed")
+        raise CliError(
+            "--result and --failed don't go together: it came to something, or it failed"
+        )
     found: Done | NotDone | Failure = Done() if done else NotDone()
     if result is not None:
         found = Done(given.run_input(result, "--result"))

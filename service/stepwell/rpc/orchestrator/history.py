@@ -14,7 +14,8 @@ from stepwell.core.fold import Rows, copy_of, fold_on, run_after, unborn
 from stepwell.core.model import Event, Plan, Run, Task
 from stepwell.core.ports import Runtime, Store
 
-PAGE_EVENTS = 256
+PAGE_EVENTS = 512
+EVENTS_AT_ONCE = 64
 """Folded at a stretch; then others have their turn."""
 ROWS_KEPT_MAX = 100_000
 """Tasks, executions and inputs in all remembered states together."""
@@ -52,7 +53,9 @@ class History:
         async for events in self.events(run, rows.run.last_event):
             wanted = [event for event in events if event.version <= version]
             await self._read_plans(run, wanted, plans)
-            rows = fold_on(rows, plans, wanted)
+            for start in range(0, len(wanted), EVENTS_AT_ONCE):
+                rows = fold_on(rows, plans, wanted[start : start + EVENTS_AT_ONCE])
+                await self._runtime.sleep(0)
             if len(wanted) < len(events) or rows.run.version == version:
                 break
         if rows.run.version != version:

@@ -75,8 +75,8 @@ def everything(known: Known, left_out: Set[str]) -> Iterator[Asked]:
     for tenant in range(len(known.tenants)):
         yield _runs(known.tenants[tenant], c.RunsCall(limit=2))
         yield _inputs(known.tenants[tenant], "", 2)
-        if "retention" not in left_out:
-            yield _ended(known.tenants[tenant], c.EndedCall(statuses=len(ENDS), limit=100))
+        for statuses in range(len(ENDS)) if "retention" not in left_out else ():
+            yield _ended(known.tenants[tenant], c.EndedCall(statuses=statuses, limit=100))
         if "presence" not in left_out:
             yield _presences(known.tenants[tenant])
         for worker in range(len(WORKERS)):
@@ -88,7 +88,18 @@ def everything(known: Known, left_out: Set[str]) -> Iterator[Asked]:
         if key in known.heads:
             yield _events(key, 0, 100_000)
             for what in range(len(LIST_NAMES) - ("logs" in left_out)):
-                yield _list(key, c.ListCall(what=what, limit=10))
+                yield _list(key, c.ListCall(what=what, limit=3))
+
+
+def what_is_left(known: Known) -> Iterator[Asked]:
+    """Ask for what every run, there or deleted, has left behind."""
+    for key in known.reached:
+        yield _fetch(key, known)
+
+
+def the_log_of(key: Key) -> Asked:
+    """Ask for a run's log."""
+    return _list(key, c.ListCall(what=LIST_NAMES.index("read_logs"), limit=3))
 
 
 def _load(key: Key, since: int) -> Asked:

@@ -120,12 +120,12 @@ scalars = record(
     Change,
     tenant=TENANTS,
     run=RUNS,
+    parent=(0, 0, 1, 0, 2, 0),
     events=(1, 0, 2, 3, 4),
     plan=(0, 0, 0, 1, 3, 4),
     status=range(7),
     word=WORDS,
     kind=range(12),
-    parent=(0, 0, 0, 0, 0, 0, 1, 2),
     request=YES_OR_NO,
     payload=range(6),
 )

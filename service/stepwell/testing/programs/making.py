@@ -23,7 +23,7 @@ from stepwell.core.model import (
     Task,
     TaskSpec,
 )
-from stepwell.core.ports import Commit, Fence, KeyedResult, Lease, Timer
+from stepwell.core.ports import Commit, Fence, KeyedResult, Lease, Presence, Timer
 from stepwell.core.states import (
     BlockedKind,
     EventType,
@@ -32,7 +32,7 @@ from stepwell.core.states import (
     RunStatus,
     TaskStatus,
 )
-from stepwell.testing.programs.calls import Base, Change, Check, RowOfExecution
+from stepwell.testing.programs.calls import Base, Change, Check, PresenceCall, RowOfExecution
 from stepwell.testing.programs.known import Given, Key, Known, Sent
 from stepwell.testing.programs.names import (
     EPOCH_US,
@@ -41,6 +41,7 @@ from stepwell.testing.programs.names import (
     HALF_MS,
     INPUTS,
     KEYS,
+    KINDS,
     LABELS,
     PAYLOADS,
     PERIOD_MS,
@@ -305,6 +306,24 @@ def _input(name: int, status: int) -> InputRequest:
         status=pick(list(InputStatus), status),
         answer=Payload(data=b"\x00yes") if answered else None,
     )
+
+
+def presences_of(tenant_id: str, call: PresenceCall) -> list[Presence]:
+    """Return the workers that a call tells of."""
+    return [
+        Presence(
+            tenant_id=tenant_id,
+            worker_id=pick(WORKERS, worker),
+            instance_id=f"instance {worker // 2}",
+            replica_id=pick(WORDS, call.word),
+            queues=(pick(QUEUES, worker),),
+            roles=ROLES[: call.word % 3],
+            kinds=KINDS[call.word % len(KINDS)],
+            credits=call.word,
+            holds={pick(QUEUES, worker + call.word): call.word} if call.word else {},
+        )
+        for worker in call.workers
+    ]
 
 
 def _message(task: int, word: int, *, number: int) -> Message:

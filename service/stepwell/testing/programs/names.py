@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from stepwell.core.model import Payload
+from stepwell.core.ports import ANY_ROLE
 from stepwell.core.states import StepKind
 
 EPOCH_US = 1_700_000_000_000_000
@@ -36,6 +37,9 @@ LABELS: tuple[dict[str, str], ...] = (
     {"k": "v", "other": ""},
     {"k": "w", "a.b": '"c"', "$": "é"},
 )
+KINDS = (tuple(StepKind), (StepKind.TASK,), (StepKind.PLAN, StepKind.REFLECT))
+ROLES_WANTED: tuple[tuple[str, ...], ...] = ((ANY_ROLE,), (), (ROLES[1],), ROLES[1:])
+QUEUES_WANTED: tuple[tuple[str, ...], ...] = (QUEUES, *((queue,) for queue in QUEUES), QUEUES[1:])
 RUNS = ("r1", "r2 }{:%", "00000000-0000-4000-8000-000000000003")
 WORKERS = ("worker", "w\x00}{:")
 TIMERS = ("timer", "expiry:p", "t\x00}{")

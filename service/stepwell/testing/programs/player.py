@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from itertools import product
 from typing import TypeVar, cast
 
 from msgspec.structs import replace
@@ -19,12 +20,11 @@ from stepwell.core.ports import (
     Claimed,
     ClaimRequest,
     Commit,
-    Presence,
     Renewal,
     Store,
     Want,
 )
-from stepwell.core.states import LogKind, StepKind, Verdict
+from stepwell.core.states import LogKind, Verdict
 from stepwell.runtime import SystemRuntime
 from stepwell.stores import open_store
 from stepwell.testing.programs import calls as c
@@ -37,24 +37,32 @@ from stepwell.testing.programs.answers import (
     verdicts,
     widened,
 )
-from stepwell.testing.programs.asking import Ask, asked_of, everything, group_of
+from stepwell.testing.programs.asking import (
+    Ask,
+    asked_of,
+    everything,
+    group_of,
+    the_log_of,
+    what_is_left,
+)
 from stepwell.testing.programs.compare import Differs, brief, must_equal
 from stepwell.testing.programs.known import Key, Known
-from stepwell.testing.programs.making import commit_of, delay_of, lease_of, pick
+from stepwell.testing.programs.making import commit_of, delay_of, lease_of, pick, presences_of
 from stepwell.testing.programs.names import (
     EXECUTIONS,
     HALF_MS,
     HOLD_MS,
     KEYS,
+    KINDS,
     PASSED_MS_MAX,
     PAYLOADS,
     PERIOD_MS,
     PIPELINES,
     QUEUES,
-    ROLES,
+    QUEUES_WANTED,
+    ROLES_WANTED,
     RUNS,
     WORDS,
-    WORKERS,
 )
 from stepwell.testing.programs.subject import Subject
 from stepwell.testing.runtime import ManualRuntime
@@ -68,9 +76,6 @@ PATIENCE = 200
 """A feed may lag behind for a moment: so often it is asked again, at 10 ms each."""
 
 T = TypeVar("T")
-KINDS = (tuple(StepKind), (StepKind.TASK,), (StepKind.PLAN, StepKind.REFLECT))
-ROLES_WANTED: tuple[tuple[str, ...], ...] = ((ANY_ROLE,), (), (ROLES[1],), ROLES[1:])
-QUEUES_WANTED: tuple[tuple[str, ...], ...] = (QUEUES, *((queue,) for queue in QUEUES), QUEUES[1:])
 
 
 class Player:
@@ -147,6 +152,11 @@ class Player:
         """Compare all that can be read, then delete it all and see that it is gone."""
         known = self.known
         await self._dump("at the end")
+        if "keyed" not in self.subject.left_out:
+            for tenant, pipeline in product(range(2), range(len(PIPELINES))):
+                await self._find(c.FindCall(tenant=tenant, pipeline=pipeline))
+        if "logs" not in self.subject.left_out:
+            await self._shorten_logs()
         for reader in range(len(self.feeds)):
             await self._feed_to_the_end(0, reader, 100)
         for _ in range(TURNS):
@@ -160,9 +170,26 @@ class Player:
                 version = head.version
                 await self._both(0, lambda s, k=key, v=version: s.delete_run(*k, version=v))
                 known.delete(key)
+                # One by one: what each leaves to the others is to be seen.
+                for words, ask in what_is_left(known):
+                    self.said.append(f"when {key} is deleted: {words}")
+                    await self._both(0, ask)
+                    self.said.pop()
             await self._must_stay_dead()
             await self._dump("when all is deleted")
             must_equal([], await self._left())
+
+    async def _shorten_logs(self) -> None:
+        """Trim each log, purge them all, and compare what stays."""
+        for tenant, run in product(range(2), range(len(RUNS))):
+            if self.known.key(tenant, run) in self.known.heads:
+                await self._trim(c.TrimCall(tenant=tenant, run=run))
+        for periods in (1, 0):
+            for key in self.known.heads:
+                words, ask = the_log_of(key)
+                self.said.append(words)
+                await self._both(0, ask)
+            await self._purge(c.PurgeCall(periods=periods, limit=2))
 
     async def close(self) -> None:
         """Let go of the reference, and leave nothing in the driver's store."""
@@ -260,20 +287,7 @@ class Player:
 
     async def _presence(self, call: c.PresenceCall) -> None:
         tenant_id = self.known.tenants[call.tenant]
-        told = [
-            Presence(
-                tenant_id=tenant_id,
-                worker_id=pick(WORKERS, worker),
-                instance_id=f"instance {worker // 2}",
-                replica_id=pick(WORDS, call.word),
-                queues=(pick(QUEUES, worker),),
-                roles=ROLES[: call.word % 3],
-                kinds=KINDS[call.word % len(KINDS)],
-                credits=call.word,
-                holds={pick(QUEUES, worker + call.word): call.word} if call.word else {},
-            )
-            for worker in call.workers
-        ]
+        told = presences_of(tenant_id, call)
         ttl_ms = delay_of(call.ttl)
         self.said.append(f"put_presence {brief(told)} for {ttl_ms} ms, list_presence")
 

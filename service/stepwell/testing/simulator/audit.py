@@ -11,6 +11,7 @@ from stepwell.core.ports import Store
 from stepwell.core.states import ExecutionStatus, StepKind, TaskStatus
 from stepwell.testing.simulator.book import Book
 from stepwell.testing.simulator.ledger import Ledger
+from stepwell.testing.simulator.talking import audit_talk
 from stepwell.testing.simulator.violation import holds
 
 
@@ -99,8 +100,12 @@ def _accepted_results(book: Book, ledger: Ledger) -> None:
         if execution.status is not ExecutionStatus.COMPLETED:
             continue
         name = execution.execution_id
-        lease, outcome = book.leases[name], book.outcomes.get(name)
-        if outcome is not None:
+        lease, outcome = book.leases.get(name), book.outcomes.get(name)
+        if lease is None or (outcome is not None and not outcome.response):
+            # Born of another's result, or found out about: nothing that its own worker sent.
+            settled = lease is None or execution.begun
+            holds(settled, "S7", f"{book.key}: {name} was completed by nobody")
+        elif outcome is not None:
             sent = ledger.deliveries.get(lease.token)
             right = sent is not None and outcome.response == lease.token == sent.response
             holds(right, "S7", f"{book.key}: {name} holds what another attempt sent")
@@ -112,8 +117,16 @@ def _accepted_results(book: Book, ledger: Ledger) -> None:
             other = completed.setdefault((execution.task_id, revision), name)
             holds(other == name, "S7", f"{book.key}: both {other} and {name} were accepted")
     for task in book.tasks.values():
-        if task.status is TaskStatus.COMPLETED:
+        if task.result_run_id:
+            done = ledger.book((book.key[0], task.result_run_id)).executions[task.result_id]
+            kept = done.status is ExecutionStatus.COMPLETED
+            holds(kept, "S7", f"{book.key}: {task.task_id} is kept from {done}")
+        elif task.status is TaskStatus.COMPLETED:
             accepted = completed.get((task.task_id, task.revision))
+            if task.deduplicated_from and accepted is not None:
+                # It was born beside the one whose result it took, or with a copy of another run's.
+                done = book.executions[task.result_id].status is ExecutionStatus.COMPLETED
+                accepted = task.result_id if done else accepted
             holds(accepted == task.result_id, "S7", f"{book.key}: {task.task_id} isn't {accepted}")
 
 
@@ -147,4 +160,5 @@ _CHECKS: tuple[Callable[[Store, Book], Coroutine[Any, Any, None]], ...] = (
     _events_are_kept,
     _folds,
     _results_are_kept,
+    audit_talk,
 )

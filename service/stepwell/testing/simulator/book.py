@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from stepwell.core.model import Event, Execution, InputRequest, Outcome, Plan, Run, Task, TaskSpec
 from stepwell.core.ports import Commit, Lease
-from stepwell.core.states import OPEN, ExecutionStatus, InputStatus
+from stepwell.core.states import OPEN, ExecutionStatus, InputStatus, StepKind
 
 
 class Closing(NamedTuple):
@@ -133,6 +133,8 @@ class Book:
         """Return what a failed or lost attempt is counted against."""
         task = self.tasks.get(execution.task_id)
         assert self.run is not None
+        if task is not None and execution.kind is StepKind.RECONCILE:
+            return (step_of(execution), task.attempts, self.run.allowance)
         return (step_of(execution), task.revision if task else 0, self.run.allowance)
 
     def renewed(self, execution_id: str, now_us: int, lease_ms: int) -> None:

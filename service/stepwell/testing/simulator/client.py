@@ -5,6 +5,8 @@ Every command carries a request id, so that what was carried out is told from wh
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from msgspec.structs import replace
 
 from stepwell.core.errors import RunNotFound, StepwellError
@@ -12,14 +14,21 @@ from stepwell.core.inputs import (
     Answer,
     AnyCommand,
     Cancel,
+    Fork,
     Pause,
+    RaiseBudget,
     Reply,
     ReplyStatus,
+    Resolve,
     Resume,
+    RetryTask,
+    SkipTask,
     Start,
+    Stop,
 )
-from stepwell.core.model import Payload
-from stepwell.core.states import InputStatus, RunStatus
+from stepwell.core.model import Budget, Run
+from stepwell.core.states import ExecutionStatus, Finding, InputStatus, PauseReason, RunStatus
+from stepwell.testing.simulator import forks
 from stepwell.testing.simulator.book import Book
 from stepwell.testing.simulator.chance import Chance
 from stepwell.testing.simulator.ledger import Ledger
@@ -27,7 +36,18 @@ from stepwell.testing.simulator.network import Network, Unreachable
 from stepwell.testing.simulator.replica import Replica
 from stepwell.testing.simulator.rules import FINAL
 from stepwell.testing.simulator.violation import holds
-from stepwell.testing.simulator.workloads import Workload
+from stepwell.testing.simulator.workloads import Workload, answer_to
+
+
+def _more(run: Run) -> Budget:
+    """Return a budget with more of everything that it limits."""
+    now = run.budget
+    return Budget(
+        input_tokens=now.input_tokens * 4,
+        tasks=now.tasks * 4,
+        wall_ms=now.wall_ms * 60,
+        iterations=now.iterations * 4,
+    )
 
 
 class Client:
@@ -41,6 +61,9 @@ class Client:
         replicas: list[Replica],
         ledger: Ledger,
         chance: Chance,
+        *,
+        adopt: Callable[[Client, Fork], None],
+        birth: Fork | None = None,
     ) -> None:
         self.key = key
         self.workload = workload
@@ -51,6 +74,10 @@ class Client:
         self._requests = 0
         self.leaves_paused = chance.happens(0.1)
         """It never resumes its run: then PAUSED is what the run waits in."""
+        self._adopt = adopt
+        self._birth = birth
+        """What it begins with where it is a fork."""
+        self._forks = 0
         self.started = False
         self.idle = False
         """Nothing that it said is under way."""
@@ -77,7 +104,7 @@ class Client:
 
     async def start(self) -> None:
         """Start the run, again and again until an answer comes."""
-        command = self.workload.start(*self.key)
+        command = self._birth or self.workload.start(*self.key)
         reply = await self._say(command)
         self.started = True
         known = (ReplyStatus.ACCEPTED, ReplyStatus.UNCHANGED)
@@ -89,6 +116,8 @@ class Client:
     async def _one_thing(self) -> None:
         draw, run = self._chance.random(), self.book.run
         await self._answer_inputs()
+        if self._chance.happens(0.3):
+            await self._settle_unknown()
         if draw < 0.15:
             await self._command(Pause(reason="wait"))
         elif draw < 0.6 and run is not None:
@@ -96,21 +125,62 @@ class Client:
                 await self._command(Resume(retry_failed=self._chance.happens(0.8)))
         elif draw > 0.96:
             await self._command(Cancel(reason="no more"))
+        elif 0.68 < draw < 0.82 and run is not None and self._birth is None and not self._forks:
+            self._fork()
+        elif draw > 0.82 and run is not None:
+            await self._command(self._change_of(run))
+
+    def _fork(self) -> None:
+        """Make another run of this one, as it stood at some version."""
+        fork = forks.draw(self.book, f"{self.key[1]}-fork", self._chance)
+        if fork is not None:
+            self._forks += 1
+            self._adopt(self, fork)
+
+    def _change_of(self, run: Run) -> AnyCommand:
+        """Return something that a person could change on the way."""
+        names = sorted(self.book.tasks)
+        draw = self._chance.random()
+        if draw < 0.2 or not names:
+            return Stop(reason="enough")
+        if draw < 0.5:
+            return RaiseBudget(budget=_more(run), resume=self._chance.happens(0.8))
+        if draw < 0.8:
+            return RetryTask(task_id=self._chance.pick(names))
+        dependents = self._chance.happens(0.5)
+        return SkipTask(task_id=self._chance.pick(names), skip_dependents=dependents)
 
     async def care(self) -> None:
         """Do what the run waits for, as somebody who wants it to end."""
         if not self.started:
             await self.start()
         await self._answer_inputs()
+        await self._settle_unknown()
         run = self.book.run
-        if run is not None and run.status is RunStatus.PAUSED and not self.leaves_paused:
-            await self._command(Resume())
+        if run is None or run.status is not RunStatus.PAUSED or self.leaves_paused:
+            return
+        if run.pause_reason is PauseReason.BUDGET_EXHAUSTED:
+            await self._command(RaiseBudget(budget=_more(run)))
+        # A failed run that is resumed may find its budget used up: then it wants both.
+        await self._command(Resume())
+
+    async def _settle_unknown(self) -> None:
+        """Say that nothing took place, where nobody knows what did."""
+        for execution in self.book.open():
+            if execution.status is ExecutionStatus.UNKNOWN_OUTCOME:
+                name = execution.execution_id
+                await self._command(Resolve(execution_id=name, finding=Finding.NOT_DONE))
 
     async def _answer_inputs(self) -> None:
         for request in tuple(self.book.inputs.values()):
             if request.status is InputStatus.OPEN and self._chance.happens(0.6):
-                payload = Payload(data=b'"yes"')
-                await self._command(Answer(input_id=request.input_id, payload=payload))
+                command = Answer(
+                    input_id=request.input_id,
+                    payload=answer_to(request),
+                    replan=self.workload.replans and self._chance.happens(0.3),
+                    reason="another way",
+                )
+                await self._command(command)
 
     async def _command(self, command: AnyCommand) -> None:
         """Carry out a command under a new request id; sometimes say it twice."""
@@ -141,7 +211,7 @@ class Client:
     def _check(self, condition: bool, name: str, told: str) -> None:
         self._ledger.guard(lambda: holds(condition, name, f"{self.key}: {told}"))
 
-    async def _say(self, command: Start | AnyCommand) -> Reply:
+    async def _say(self, command: Start | Fork | AnyCommand) -> Reply:
         """Say it to any replica until one has answered."""
         tenant_id, run_id = self.key
         while True:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
-from stepwell.core.inputs import Begin, Delivery, Released, Reply, ReplyStatus
+from stepwell.core.inputs import Begin, Delivery, Released, Reply, ReplyStatus, Say
 from stepwell.core.ports import (
     Claimed,
     ClaimRequest,
@@ -19,7 +19,7 @@ from stepwell.core.ports import (
     Renewal,
     Store,
 )
-from stepwell.core.states import OPEN, DueKind, EventType, ExecutionStatus, Verdict
+from stepwell.core.states import OPEN, DueKind, EventType, ExecutionStatus, RunStatus, Verdict
 from stepwell.testing.proxy import StoreProxy
 from stepwell.testing.simulator import rules
 from stepwell.testing.simulator.book import Applied, Book
@@ -169,7 +169,7 @@ class Ledger:
     # --- what leaves a replica ---
 
     def told(
-        self, key: RunKey, invoked: int, delivery: Delivery | Begin, reply: Reply, door: str
+        self, key: RunKey, invoked: int, delivery: Delivery | Begin | Say, reply: Reply, door: str
     ) -> None:
         """Note what a worker is told of a delivery that reached a replica at entry `invoked`."""
         name = f"{delivery.execution_id} {reply.status}"
@@ -177,7 +177,7 @@ class Ledger:
         self.guard(lambda: self._check_told(key, invoked, delivery, reply))
 
     def _check_told(
-        self, key: RunKey, invoked: int, delivery: Delivery | Begin, reply: Reply
+        self, key: RunKey, invoked: int, delivery: Delivery | Begin | Say, reply: Reply
     ) -> None:
         book = self.book(key)
         execution = book.executions.get(delivery.execution_id)
@@ -190,11 +190,16 @@ class Ledger:
             # Once the outcome is unknown a step may be reported, and not begun again.
             status = execution.status if execution is not None else None
             begun = status is ExecutionStatus.UNKNOWN_OUTCOME and isinstance(delivery, Begin)
-            lost = closing is not None or begun or not own
+            # A run that failed takes no late outcome, until it goes on.
+            failed = book.run is not None and (
+                book.run.status is RunStatus.FAILED or book.run.allowance > 1
+            )
+            waits = status is ExecutionStatus.UNKNOWN_OUTCOME and failed
+            lost = closing is not None or begun or waits or not own
             holds(lost, "S8", f"{name} was told that its lease is lost, and it isn't")
             return
         holds(own, "S8", f"{name} was accepted from someone who never had the lease")
-        if isinstance(delivery, Begin):
+        if isinstance(delivery, Begin | Say):
             return
         holds(closing is not None, "S3", f"{name} was acknowledged and isn't committed")
         assert closing is not None
@@ -220,12 +225,15 @@ _COUNTED = frozenset(
         EventType.EXECUTION_TIMED_OUT,
         EventType.EXECUTION_RELEASED,
         EventType.OUTCOME_UNKNOWN,
+        EventType.OUTCOME_RESOLVED,
+        EventType.TASK_DEDUPLICATED,
         EventType.PLAN_REJECTED,
         EventType.RUN_RESUMED,
         EventType.RUN_PAUSED,
         EventType.RUN_FAILED,
         EventType.INPUT_REQUESTED,
         EventType.INPUT_ANSWERED,
+        EventType.MESSAGES_APPENDED,
     }
 )
 

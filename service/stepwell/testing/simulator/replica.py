@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from stepwell.core.inputs import AnyCommand, Begin, Delivery, Reply, Start
+from stepwell.core.inputs import AnyCommand, Begin, Delivery, Fork, Reply, Say, Start
 from stepwell.core.ports import Assignment, Presence, Store
 from stepwell.core.states import StepKind
 from stepwell.executor import Executor, ExecutorConfig, Heartbeat, Held
 from stepwell.executor.dispatcher import Session
+from stepwell.executor.writing import Written
 from stepwell.testing.faults import Faults, FaultyStore
 from stepwell.testing.simulator.chance import Chance
 from stepwell.testing.simulator.ledger import Ledger, WitnessedStore
@@ -160,7 +161,13 @@ class Replica:
         if port.session is not None and self.up and not self.runtime.dead:
             self.runtime.spawn(self.executor.detach(port.session), name="detach")
 
-    async def deliver(self, tenant_id: str, run_id: str, delivery: Delivery | Begin) -> Reply:
+    async def append(self, tenant_id: str, written: Sequence[Written]) -> Sequence[bool]:
+        """Keep what steps write while they work."""
+        return await self.executor.append(tenant_id, written)
+
+    async def deliver(
+        self, tenant_id: str, run_id: str, delivery: Delivery | Begin | Say
+    ) -> Reply:
         """Answer an outcome or a begin; the answer comes after the commit."""
         ledger = self.place.ledger
         invoked = ledger.history.order
@@ -172,6 +179,6 @@ class Replica:
         """Answer heartbeats."""
         return await self.executor.heartbeat(tenant_id, beats)
 
-    async def send(self, tenant_id: str, run_id: str, command: Start | AnyCommand) -> Reply:
+    async def send(self, tenant_id: str, run_id: str, command: Start | Fork | AnyCommand) -> Reply:
         """Answer a command."""
         return await self.executor.send(tenant_id, run_id, command)

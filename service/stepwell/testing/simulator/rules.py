@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from stepwell.core.budgets import used_up
 from stepwell.core.model import Execution, TaskSpec
 from stepwell.core.states import (
     ENDED,
@@ -99,7 +100,8 @@ def _leased_in_order(book: Book, applied: Applied, execution: Execution) -> None
         status = tasks[dependency].status
         holds(status in SETTLED, "S11", f"{name} before {dependency}, which is {status}")
         same_plan = tasks[dependency].revision == tasks[task_id].revision
-        if status is TaskStatus.FAILED and same_plan and commit.run.allowance == 1:
+        passed_over = commit.run.allowance > 1 or commit.run.spec.parent_run_id
+        if status is TaskStatus.FAILED and same_plan and not passed_over:
             goes_on = specs[dependency].on_failure is OnFailure.CONTINUE
             holds(goes_on, "S11", f"{name} although {dependency} has failed")
 
@@ -110,11 +112,22 @@ def _plans_are_counted(book: Book, applied: Applied) -> None:
         holds(plan.revision == len(book.plans) + 1, "S17", f"{_named(applied)}: {plan.revision}")
     run = applied.commit.run
     holds(run.iteration <= run.spec.max_iterations, "S17", f"{_named(applied)}: {run.iteration}")
+    _check_budget(book, applied)
     iteration = book.run.iteration if book.run is not None else 1
     for event in applied.commit.events:
         if event.type is EventType.REFLECTION_ACCEPTED:
             book.reflections[iteration] += 1
             holds(book.reflections[iteration] == 1, "S17", f"{_named(applied)}: reflected twice")
+
+
+def _check_budget(book: Book, applied: Applied) -> None:
+    run, before = applied.commit.run, book.run
+    limit = run.budget.tasks
+    told = f"{_named(applied)}: {run.tally.tasks} tasks, {limit} are allowed"
+    holds(not limit or run.tally.tasks <= limit, "S17", told)
+    gone = before is not None and used_up(before) and used_up(run)
+    told = f"{_named(applied)}: leased, although the budget is used up"
+    holds(not (gone and applied.commit.leases), "S17", told)
 
 
 def _one_lease_a_step(book: Book, applied: Applied) -> None:
@@ -131,7 +144,8 @@ def _attempts_are_bounded(book: Book, applied: Applied) -> None:
             continue
         purse = book.purse_of(execution)
         spec: TaskSpec | None = book.specs.get(execution.task_id)
-        policy = spec.retry if spec is not None else applied.commit.run.spec.step_retry
+        is_task = spec is not None and execution.kind is StepKind.TASK
+        policy = spec.retry if spec and is_task else applied.commit.run.spec.step_retry
         spent = book.spent[purse]
         holds(
             spent <= policy.max_attempts,
@@ -146,7 +160,13 @@ def _the_end_is_clean(book: Book, applied: Applied) -> None:
     if run.status in ENDED:
         last = applied.commit.events[-1].type
         holds(last is _LAST[run.status], "S15", f"{_named(applied)}: {run.status} after {last}")
-        left = [execution.execution_id for execution in book.open()]
+        # What became of a step that had begun is still to be settled once a failed run goes on.
+        unsettled = run.status is RunStatus.FAILED
+        left = [
+            execution.execution_id
+            for execution in book.open()
+            if not (unsettled and execution.status is ExecutionStatus.UNKNOWN_OUTCOME)
+        ]
         holds(not left, "S14", f"{_named(applied)}: {run.status} with {left} open")
         holds(not book.timers, "S14", f"{_named(applied)}: timers are left: {list(book.timers)}")
     elif run.status is not RunStatus.PAUSED:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from typing import NamedTuple
 
 from stepwell.core.errors import NotFound, StepwellError
-from stepwell.core.inputs import Begin, Completed, Delivery, Released, ReplyStatus
-from stepwell.core.model import Usage
+from stepwell.core.inputs import Begin, Completed, Delivery, Released, ReplyStatus, Say
+from stepwell.core.model import Session, Usage
 from stepwell.core.ports import ANY_ROLE, Assignment, Presence
 from stepwell.core.states import Effect, StepKind
 from stepwell.executor import Heartbeat, Held
@@ -21,8 +22,17 @@ from stepwell.testing.simulator.ledger import Ledger
 from stepwell.testing.simulator.network import Network, Stream, Unreachable
 from stepwell.testing.simulator.replica import CONFIG, Replica, StreamPort
 from stepwell.testing.simulator.runtime import SimRuntime
+from stepwell.testing.simulator.talking import (
+    check_shown,
+    last_words,
+    progress_of,
+    session_of,
+    speech,
+    talks,
+    written,
+)
 from stepwell.testing.simulator.violation import holds
-from stepwell.testing.simulator.workloads import Workload
+from stepwell.testing.simulator.workloads import Workload, answer_to
 
 KINDS = tuple(StepKind)
 LEASE_S = CONFIG.lease_ms / 1_000
@@ -224,12 +234,17 @@ class Worker:
         self._check_inputs(assignment)
         workload = self.crew.workloads[run.spec.tenant_id, run.spec.run_id]
         temper = assignment.task.type.partition(":")[0] if assignment.task else ""
-        at_most_once = assignment.task is not None and assignment.task.effect is Effect.AT_MOST_ONCE
+        at_most_once = (
+            assignment.task is not None
+            and assignment.task.effect is Effect.AT_MOST_ONCE
+            and execution.kind is StepKind.TASK
+        )
         if at_most_once:
             begin = Begin(execution_id=execution.execution_id, token=token)
             if not await self._say(assignment, begin):
                 self._done(token)
                 return
+        said = await self._talk(assignment) if talks(assignment) else 0
         await self.runtime.sleep(self.chance.random() * self._longest_s(temper))
         await self._awake.wait()
         if temper == "poison":
@@ -244,6 +259,8 @@ class Worker:
         )
         if self.chance.happens(0.03) and not at_most_once:
             delivery = Delivery(execution_id=execution.execution_id, token=token, result=Released())
+        if talks(assignment) and not isinstance(delivery.result, Released):
+            delivery = last_words(assignment, delivery, said)
         self.crew.ledger.deliveries[token] = delivery
         await self._trespass(assignment)
         await self._say(assignment, delivery)
@@ -252,21 +269,53 @@ class Worker:
             await self.runtime.sleep(self.chance.random() * 2 * LEASE_S)
             await self._say(assignment, delivery, times=1)
 
+    async def _talk(self, assignment: Assignment) -> int:
+        """Say things before there is an outcome; returns how many messages."""
+        self.crew.ledger.guard(lambda: check_shown(assignment))
+        said = 0
+        for one in speech(assignment, self.chance):
+            await self.runtime.sleep(self.chance.random() * self._longest_s("") / 4)
+            await self._write(assignment)
+            if not await self._say(assignment, one):
+                break
+            said = one.after + len(one.messages)
+        return said
+
+    async def _write(self, assignment: Assignment) -> None:
+        """Write a line to the log of any replica, once: it may be lost."""
+        up = [replica for replica in self.crew.replicas if replica.up]
+        if not up:
+            return
+        replica, tenant_id = self.chance.pick(up), self.character.tenant_id
+        with suppress(Unreachable, StepwellError):
+            await self.crew.network.call(
+                replica, "append", lambda: replica.append(tenant_id, [written(assignment)])
+            )
+
     def _longest_s(self, temper: str) -> float:
         return 2 * LEASE_S if temper == "slow" else self.character.work_ms_max / 1_000
 
     def _check_inputs(self, assignment: Assignment) -> None:
         """The results that a step builds on are those that were accepted, byte for byte."""
-        book = self.crew.ledger.book((assignment.run.spec.tenant_id, assignment.run.spec.run_id))
+        spec = assignment.run.spec
         for one in assignment.results:
+            # What a fork has kept is another run's.
+            book = self.crew.ledger.book((spec.tenant_id, one.run_id or spec.run_id))
             kept = book.outcomes.get(one.execution_id)
             right = kept is not None and kept.result == one.payload
             told = f"{assignment.execution.execution_id} got other bytes of {one.task_id}"
             fine = right if one.payload is not None else one.failure is not None or one.skipped
             self.crew.ledger.guard(lambda fine=fine, told=told: holds(fine, "S7", told))
+        answered = assignment.answered
+        if answered is None:
+            return
+        own = assignment.task is not None and answered.task_id == assignment.task.task_id
+        fits = own and assignment.answer == answer_to(answered)
+        told = f"{assignment.execution.execution_id} got another's answer"
+        self.crew.ledger.guard(lambda: holds(fits, "S7", told))
 
     async def _say(
-        self, assignment: Assignment, delivery: Delivery | Begin, *, times: int = 1_000
+        self, assignment: Assignment, delivery: Delivery | Begin | Say, *, times: int = 1_000
     ) -> bool:
         """Say it to any replica until one has answered; True: it was accepted."""
         spec = assignment.run.spec
@@ -305,6 +354,8 @@ class Worker:
                 run_id=job.assignment.run.spec.run_id,
                 execution_id=job.assignment.execution.execution_id,
                 token=token,
+                progress=progress_of(job.assignment) if talks(job.assignment) else None,
+                session=session_of(job.assignment) if talks(job.assignment) else Session(),
             )
             for token, job in self.jobs.items()
         ]

@@ -9,11 +9,23 @@ it builds on: so the bytes tell whether every task got what it depends on.
 from __future__ import annotations
 
 import hashlib
+import zlib
 from collections.abc import Callable, Sequence
 
-from stepwell.core.inputs import Completed, Failed, NeedsInput, Planned, Reflected, Result, Start
+from stepwell.core.inputs import (
+    Completed,
+    Failed,
+    NeedsInput,
+    Planned,
+    Reconciled,
+    Reflected,
+    Result,
+    Start,
+)
 from stepwell.core.model import (
+    Budget,
     Failure,
+    InputRequest,
     Payload,
     Record,
     RetryPolicy,
@@ -21,7 +33,7 @@ from stepwell.core.model import (
     TaskSpec,
 )
 from stepwell.core.ports import Assignment, DependencyResult
-from stepwell.core.states import Decision, Effect, ExpiryAction, OnFailure, StepKind
+from stepwell.core.states import Decision, Effect, ExpiryAction, Finding, OnFailure, StepKind
 from stepwell.testing.simulator.chance import Chance
 
 BOTH = (StepKind.REFLECT, StepKind.SYNTHESIZE)
@@ -48,6 +60,10 @@ class Workload(Record, frozen=True, kw_only=True):
     """So many attempts at planning bring a plan with a cycle."""
     start_delay_ms: int = 0
     poison: bool = False
+    replans: bool = False
+    """Now and then an answer asks for another plan."""
+    budget: Budget = Budget()
+    no_progress_limit: int = 0
 
     def start(self, tenant_id: str, run_id: str) -> Start:
         """Return the command that brings it to life."""
@@ -59,6 +75,8 @@ class Workload(Record, frozen=True, kw_only=True):
             max_parallel=self.max_parallel,
             step_retry=QUICK,
             start_delay_ms=self.start_delay_ms,
+            budget=self.budget,
+            no_progress_limit=self.no_progress_limit,
             request_fingerprint=f"start {run_id}",
         )
         run_input = Payload(data=self.name.encode())
@@ -82,6 +100,8 @@ class Workload(Record, frozen=True, kw_only=True):
             if decision is Decision.CONTINUE:
                 decision = Decision.FINISH
             return Reflected(decision=decision)
+        if assignment.task is not None and execution.kind is StepKind.RECONCILE:
+            return find_out(assignment.task, assignment)
         if assignment.task is None:
             return Completed(result=digest("answer", assignment.results))
         return perform_task(assignment.task, assignment)
@@ -91,13 +111,31 @@ def perform_task(task: TaskSpec, assignment: Assignment) -> Result:
     """Return what a worker makes of a task, by its temper."""
     temper, _, number = task.type.partition(":")
     attempt = assignment.execution.attempt
-    if temper == "flaky" and attempt <= int(number):
+    if temper in ("flaky", "talk") and attempt <= int(number or 0):
         return Failed(failure=Failure(kind="Flaky", message=f"attempt {attempt}"))
     if temper == "reject":
         return Failed(failure=Failure(kind="Reject", message="never", retryable=False))
-    if temper == "ask" and attempt == 1:
+    if temper == "ask" and assignment.answered is None:
         return NeedsInput(prompt="go on?", expires_ms=4_000, on_expiry=ExpiryAction.DENY)
     return Completed(result=digest(task.task_id + task.prompt, assignment.results))
+
+
+def answer_to(request: InputRequest) -> Payload:
+    """Return what a person answers: no two requests are answered alike."""
+    return Payload(data=request.input_id.encode(), media_type="text/plain")
+
+
+def find_out(task: TaskSpec, assignment: Assignment) -> Result:
+    """Return what looking into an unknown outcome comes to: by the task and how often it was looked."""
+    draw = zlib.crc32(f"{task.task_id}#{assignment.execution.attempt}".encode()) % 4
+    if draw == 0:
+        return Failed(failure=Failure(kind="Flaky", message="nobody answers"))
+    if draw == 1:
+        return Reconciled(finding=Finding.NOT_DONE)
+    if draw == 2:
+        return Reconciled(finding=Finding.UNDECIDED)
+    result = digest(task.task_id + task.prompt, assignment.results)
+    return Reconciled(finding=Finding.DONE, result=result)
 
 
 def digest(name: str, results: Sequence[DependencyResult]) -> Payload:
@@ -195,6 +233,23 @@ def _once(chance: Chance) -> Workload:
     return Workload(name="at most once", plans=(plan,), by_caller=True)
 
 
+def _found_out(chance: Chance) -> Workload:
+    names = [f"u{index}" for index in range(chance.between(2, 4))]
+    plan = tuple(task(name, effect=Effect.AT_MOST_ONCE, reconcile=True) for name in names)
+    slow = tempered(chance, plan, "slow", "slow")
+    return Workload(name="found out", plans=((*slow, task("uend", *names)),), by_caller=True)
+
+
+def _keyed(chance: Chance) -> Workload:
+    plan = tempered(chance, fan("y", chance.between(3, 6)), "flaky:1")
+    keys = ("one", "one", "two")
+    keyed = tuple(
+        _with(one, {"idempotency_key": keys[index % len(keys)]} if not one.depends_on else {})
+        for index, one in enumerate(plan)
+    )
+    return Workload(name="keys", plans=(keyed,), by_caller=True, max_parallel=4)
+
+
 def _poison(chance: Chance) -> Workload:
     few = RetryPolicy(max_attempts=chance.between(2, 3), initial_backoff_ms=10)
     policy = chance.pick([OnFailure.CONTINUE, OnFailure.FAIL_RUN])
@@ -208,6 +263,20 @@ def _asks(chance: Chance) -> Workload:
     return Workload(name="asks", plans=(plan,), by_caller=True)
 
 
+def _asks_to_plan_again(chance: Chance) -> Workload:
+    first = tempered(chance, fan("n", chance.between(3, 5)), "ask", "ask", "slow")
+    # Another plan keeps a task as it is, defines one anew and leaves the others out.
+    second = (first[0], task("n1", prompt="anew", temper="ask"), *chain("m", 2, temper="ask"))
+    return Workload(
+        name="asks to plan again",
+        plans=(first, second, (*second[:2], *diamond("o"))),
+        by_caller=chance.happens(0.5),
+        stages=chance.pick([(), BOTH]),
+        max_parallel=chance.between(1, 4),
+        replans=True,
+    )
+
+
 def _slow(chance: Chance) -> Workload:
     plan = tempered(chance, fan("w", 3), "slow", "slow")
     patient = tuple(_with(one, {"total_timeout_ms": 60_000}) for one in plan)
@@ -217,7 +286,48 @@ def _slow(chance: Chance) -> Workload:
     return Workload(name="slow", plans=plans, by_caller=True, start_delay_ms=delay_ms)
 
 
+def _budgeted(chance: Chance) -> Workload:
+    part = chance.pick(["input_tokens", "tasks", "wall_ms", "iterations"])
+    limit = {"input_tokens": 3, "tasks": 2, "wall_ms": 1_500, "iterations": 1}[part]
+    plans = (tempered(chance, fan("b", 3), "flaky:1"), chain("c", 2))
+    return Workload(
+        name=f"a budget of {part}",
+        plans=plans,
+        decisions=(Decision.CONTINUE,),
+        stages=BOTH,
+        budget=Budget(**{part: limit}),
+    )
+
+
+def _circles(chance: Chance) -> Workload:
+    again = chance.pick([Decision.REPLAN, Decision.CONTINUE])
+    plan = chain("z", 2)
+    return Workload(
+        name="goes in circles",
+        plans=(plan,) * 6,
+        decisions=(again,) * 5,
+        stages=BOTH,
+        max_iterations=6,
+        no_progress_limit=chance.between(1, 3),
+    )
+
+
+def _talks(chance: Chance) -> Workload:
+    again = chance.pick([Decision.CONTINUE, Decision.FINISH])
+    first = tempered(chance, diamond("t"), "talk", "talk:1", "talk:2", "talk")
+    # The second plan names an old task otherwise than before: it begins another conversation.
+    second = (task("ta", prompt="anew", temper="talk:9"), first[1], *chain("v", 2, temper="talk"))
+    return Workload(
+        name="talks",
+        plans=(first, second),
+        decisions=(again,),
+        stages=BOTH,
+        max_parallel=chance.between(1, 4),
+    )
+
+
 KINDS: tuple[Callable[[Chance], Workload], ...] = (
+    _talks,
     _sequence,
     _fan_out,
     _diamond,
@@ -226,9 +336,14 @@ KINDS: tuple[Callable[[Chance], Workload], ...] = (
     _skips,
     _fails,
     _once,
+    _found_out,
+    _keyed,
     _poison,
     _asks,
+    _asks_to_plan_again,
     _slow,
+    _budgeted,
+    _circles,
 )
 
 

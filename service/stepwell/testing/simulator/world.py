@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
+from stepwell.core.inputs import Fork
 from stepwell.core.ports import Store
 from stepwell.core.states import ExecutionStatus, RunStatus, TaskStatus
 from stepwell.testing.faults import Faults
@@ -30,6 +31,7 @@ from stepwell.testing.simulator.setting import Setting
 from stepwell.testing.simulator.violation import InvariantViolation, holds
 from stepwell.testing.simulator.watcher import Watcher
 from stepwell.testing.simulator.worker import Character, Crew, Worker
+from stepwell.testing.simulator.workloads import Workload
 from stepwell.testing.simulator.workloads import draw as draw_workload
 
 STILL_S = 20.0
@@ -87,10 +89,32 @@ class World:
                 key = (tenant_id, f"run-{number}")
                 chance = self.chance.of(f"client {key}")
                 workload = draw_workload(chance)
-                clients.append(
-                    Client(key, workload, self.network, self.replicas, self.ledger, chance)
-                )
+                clients.append(self._client(key, workload, chance))
         return clients
+
+    def _client(
+        self, key: tuple[str, str], workload: Workload, chance: Chance, birth: Fork | None = None
+    ) -> Client:
+        return Client(
+            key,
+            workload,
+            self.network,
+            self.replicas,
+            self.ledger,
+            chance,
+            adopt=self._adopt,
+            birth=birth,
+        )
+
+    def _adopt(self, parent: Client, fork: Fork) -> None:
+        """Let a fork have a caller of its own, and workers that know what it is."""
+        key = (parent.key[0], fork.spec.run_id)
+        client = self._client(key, parent.workload, self.chance.of(f"client {key}"), fork)
+        self.crew.workloads[key] = parent.workload
+        self.clients.append(client)
+        self.history.seen["run forked"] += 1
+        left_s = max(0.0, self.setting.safety_s - self.loop.time())
+        self.spawn(client.meddle(left_s), f"client {key}")
 
     def fail(self, error: Exception) -> None:
         """Note what was found; the first of it ends the simulation."""

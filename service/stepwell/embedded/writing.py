@@ -1,0 +1,131 @@
+"""What the steps of an embedded run write: gathered from any thread, kept while the steps go on.
+
+The same bounded buffer as a worker's, emptied by a task of the event loop instead of by a thread that calls
+a server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import structlog
+
+from stepwell.core.errors import StoreError
+from stepwell.core.model import LogEntry, RetryPolicy
+from stepwell.core.ports import Runtime
+from stepwell.core.retry import backoff_ms
+from stepwell.core.states import LogKind
+from stepwell.executor import Executor
+from stepwell.executor.writing import Written
+from stepwell.wire.codec import get_ms
+from stepwell_client._writing import Buffer, Key
+from stepwell_client.v1 import types_pb2, worker_pb2
+
+log = structlog.get_logger(__name__)
+
+FLUSH_SECONDS = 10.0
+_AGAIN = RetryPolicy(initial_backoff_ms=20, max_backoff_ms=1_000)
+_KINDS = {
+    types_pb2.LOG_KIND_LINE: LogKind.LINE,
+    types_pb2.LOG_KIND_CHUNK: LogKind.CHUNK,
+    types_pb2.LOG_KIND_CUT: LogKind.CUT,
+}
+
+
+class Scribe:
+    """Keeps what steps write, from the first line to `close`."""
+
+    def __init__(self, executor: Executor, runtime: Runtime, tenant_id: str) -> None:
+        self._executor = executor
+        self._runtime = runtime
+        self._tenant_id = tenant_id
+        self._buffer = Buffer(runtime.monotonic)
+        self._loop = asyncio.get_running_loop()
+        self._wake = asyncio.Event()
+        self._kept = asyncio.Condition()
+        self._task: asyncio.Task[None] | None = None
+        self._closed = False
+
+    def write(self, key: Key, token: str, text: str, level: str, *, chunk: bool) -> None:
+        """Have it kept. Any thread may call; never waits."""
+        if self._buffer.write(key, token, text, level, chunk=chunk):
+            self._loop.call_soon_threadsafe(self._begin)
+
+    async def flush(self, key: Key) -> None:
+        """Wait until all that an execution wrote is kept, but not for ever."""
+        self._begin()
+        try:
+            async with asyncio.timeout(FLUSH_SECONDS), self._kept:
+                await self._kept.wait_for(lambda: self._closed or self._buffer.is_quiet(key))
+        except TimeoutError:
+            log.warning("the last log entries could not be kept in time", execution_id=key[1])
+
+    def forget(self, key: Key) -> None:
+        """Let go of an execution that has ended."""
+        self._buffer.forget(key)
+
+    async def close(self) -> None:
+        """Stop; what isn't kept by then is lost."""
+        self.stop()
+        if self._task is not None:
+            await asyncio.wait([self._task])
+
+    def stop(self) -> None:
+        """Stop without waiting for it."""
+        self._closed = True
+        if self._task is not None:
+            self._task.cancel()
+
+    def _begin(self) -> None:
+        if self._task is None and not self._closed:
+            self._task = self._runtime.spawn(self._work(), name="logs")
+        self._wake.set()
+
+    async def _work(self) -> None:
+        while True:
+            self._wake.clear()
+            request = self._buffer.take()
+            if request is None:
+                await self._wake.wait()
+                continue
+            await self._keep(request)
+            self._buffer.done(request)
+            async with self._kept:
+                self._kept.notify_all()
+
+    async def _keep(self, request: worker_pb2.AppendRequest) -> None:
+        """Keep a batch, however often the store has to be asked."""
+        now_us = self._executor.now_us()
+        written = [_written(appended, now_us) for appended in request.appended]
+        failures = 0
+        while True:
+            try:
+                live = await self._executor.append(self._tenant_id, written)
+            except StoreError as error:
+                failures += 1
+                log.warning("log entries were not taken; they are sent again", error=error.message)
+                wait_ms = backoff_ms(_AGAIN, failures, self._runtime.random())
+                await self._runtime.sleep(wait_ms / 1_000)
+                continue
+            for one, lives in zip(written, live, strict=True):
+                if not lives:
+                    self._buffer.close((one.run_id, one.execution_id))
+            return
+
+
+def _written(appended: worker_pb2.Appended, now_us: int) -> Written:
+    return Written(
+        run_id=appended.run_id,
+        execution_id=appended.execution_id,
+        token=appended.lease_token,
+        entries=tuple(
+            LogEntry(
+                execution_id=appended.execution_id,
+                text=line.text,
+                level=line.level,
+                kind=_KINDS[line.kind],
+                written_us=now_us - get_ms(line.age) * 1_000,
+            )
+            for line in appended.logs
+        ),
+    )

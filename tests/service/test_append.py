@@ -1,0 +1,184 @@
+"""Append over the wire: fenced by the lease, kept once, bounded; and reading what it kept."""
+
+from __future__ import annotations
+
+import grpc
+import grpc.aio
+import pytest
+
+from stepwell_client.v1 import orchestrator_pb2 as opb
+from stepwell_client.v1 import types_pb2
+from stepwell_client.v1 import worker_pb2 as wpb
+from tests.service.conftest import ME, NO_RUN, Client, bearer
+
+pytestmark = pytest.mark.timeout(30)
+LIVE, LOST = wpb.LEASE_STATUS_LIVE, wpb.LEASE_STATUS_LOST
+
+
+def appended(got: wpb.Assignment, *texts: str, **fields: object) -> wpb.Appended:
+    return wpb.Appended(
+        run_id=got.run.spec.run_id,
+        execution_id=got.execution.execution_id,
+        lease_token=got.lease_token,
+        logs=[wpb.LogLine(text=text) for text in texts],
+        **fields,  # pyright: ignore[reportArgumentType] - a test's shorthand
+    )
+
+
+def said(*texts: str) -> list[types_pb2.Message]:
+    return [types_pb2.Message(role="user", content=text) for text in texts]
+
+
+async def append(client: Client, *items: wpb.Appended, metadata: object = ME) -> list[int]:
+    response = await client.work.Append(wpb.AppendRequest(appended=items), metadata=metadata)
+    return [state.status for state in response.leases]
+
+
+async def lines(client: Client, run_id: str, **fields: object) -> list[types_pb2.LogEntry]:
+    request = opb.ReadLogsRequest(run_id=run_id, **fields)  # pyright: ignore[reportArgumentType] - a test's shorthand
+    found: list[types_pb2.LogEntry] = []
+    async for message in client.runs.ReadLogs(request, metadata=ME):
+        found += message.entries.entries
+        if message.HasField("end"):
+            assert message.end.reason == opb.WATCH_END_REASON_FINISHED
+    return found
+
+
+async def messages(client: Client, run_id: str, **fields: object) -> opb.GetMessagesResponse:
+    request = opb.GetMessagesRequest(run_id=run_id, **fields)  # pyright: ignore[reportArgumentType] - a test's shorthand
+    return await client.runs.GetMessages(request, metadata=ME)
+
+
+async def test_entries_are_kept_in_order_with_the_time_they_were_written(client: Client) -> None:
+    await client.start_tasks("a", queue="q")
+    async with client.worker(queues=["q"]) as worker:
+        got = await worker.assignment()
+        item = appended(got, "one", "two")
+        item.logs[0].age.FromMilliseconds(5_000)
+        item.logs[1].level, item.logs[1].kind = "WARNING", types_pb2.LOG_KIND_CHUNK
+        assert await append(client, item) == [LIVE]
+        one, two = await lines(client, got.run.spec.run_id)
+        assert (one.text, one.level, one.kind) == ("one", "INFO", types_pb2.LOG_KIND_LINE)
+        assert (two.text, two.level, two.kind) == ("two", "WARNING", types_pb2.LOG_KIND_CHUNK)
+        age = two.written_time.ToMilliseconds() - one.written_time.ToMilliseconds()
+        assert 4_900 <= age <= 5_100
+        only = await lines(client, got.run.spec.run_id, kinds=[types_pb2.LOG_KIND_CHUNK])
+        assert [entry.text for entry in only] == ["two"]
+        await worker.complete(got)
+
+
+async def test_only_the_lease_s_holder_is_heard(client: Client) -> None:
+    await client.start_tasks("a", queue="q")
+    async with client.worker(queues=["q"]) as worker:
+        got = await worker.assignment()
+        wrong, nowhere = appended(got, "x"), appended(got, "x")
+        wrong.lease_token = "0" * 32
+        nowhere.run_id = NO_RUN
+        assert await append(client, wrong, appended(got, "mine"), nowhere) == [LOST, LIVE, LOST]
+        foreign = await append(client, appended(got, "x"), metadata=bearer("foreign"))
+        assert foreign == [LOST]
+        await worker.complete(got)
+        late = appended(got, "late", messages=said("late"))
+        assert await append(client, late) == [LOST]
+    found = await lines(client, got.run.spec.run_id)
+    assert [entry.text for entry in found] == ["mine"]
+    assert not (await messages(client, got.run.spec.run_id)).messages
+
+
+async def test_a_cancelled_run_s_worker_is_told_so(client: Client) -> None:
+    run = await client.start_tasks("a", queue="q")
+    async with client.worker(queues=["q"]) as worker:
+        got = await worker.assignment()
+        request = opb.CancelRunRequest(run_id=got.run.spec.run_id)
+        await client.runs.CancelRun(request, metadata=ME)
+        item = wpb.AppendRequest(appended=[appended(got, "late")])
+        response = await client.work.Append(item, metadata=ME)
+        assert response.leases[0].status == LOST
+        assert response.leases[0].cancel_requested
+    assert run is not None
+
+
+async def test_messages_that_come_twice_are_kept_once(client: Client) -> None:
+    await client.start_tasks("a", queue="q")
+    async with client.worker(queues=["q"]) as worker:
+        got = await worker.assignment()
+        for _ in range(2):
+            item = appended(got, messages=said("one", "two"))
+            assert await append(client, item) == [LIVE]
+        more = appended(got, messages=said("two", "three"), after=1)
+        assert await append(client, more) == [LIVE]
+        run_id = got.run.spec.run_id
+        page = await messages(client, run_id, task_id="a", page_size=2)
+        assert [(one.number, one.content) for one in page.messages] == [(1, "one"), (2, "two")]
+        rest = await messages(
+            client, run_id, task_id="a", page_size=2, page_token=page.next_page_token
+        )
+        assert [(one.number, one.content) for one in rest.messages] == [(3, "three")]
+        assert not rest.next_page_token
+        assert not (await messages(client, run_id, task_id="b")).messages
+        await worker.complete(got)
+
+
+async def test_what_breaks_a_limit_is_refused_with_its_path(client: Client) -> None:
+    await client.start_tasks("a", queue="q")
+    async with client.worker(queues=["q"]) as worker:
+        got = await worker.assignment()
+        too_long = appended(got, "fine", "x" * (1024 * 1024 + 1))
+        no_role = appended(got, messages=[types_pb2.Message(content="x")])
+        below = appended(got, after=-1)
+        for item, field in (
+            (too_long, "appended[0].logs[1].text"),
+            (no_role, "appended[0].messages[0].role"),
+            (below, "appended[0].after"),
+        ):
+            with pytest.raises(grpc.aio.AioRpcError) as caught:
+                await append(client, item)
+            assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+            assert field in str(caught.value.details())
+        # The step itself goes on.
+        await worker.complete(got)
+
+
+async def test_a_page_token_of_another_query_is_refused(client: Client) -> None:
+    await client.start_tasks("a", queue="q")
+    async with client.worker(queues=["q"]) as worker:
+        got = await worker.assignment()
+        await append(client, appended(got, messages=said("one", "two")))
+        page = await messages(client, got.run.spec.run_id, page_size=1)
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await messages(
+                client, got.run.spec.run_id, task_id="a", page_token=page.next_page_token
+            )
+        assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+        await worker.complete(got)
+
+
+async def test_a_reader_who_does_not_follow_is_told_the_end_of_what_is_there(
+    client: Client,
+) -> None:
+    await client.start_tasks("a", queue="q")
+    async with client.worker(queues=["q"]) as worker:
+        got = await worker.assignment()
+        await append(client, appended(got, *[str(number) for number in range(700)]))
+        found = await lines(client, got.run.spec.run_id)
+        assert [entry.text for entry in found] == [str(number) for number in range(700)]
+        await worker.complete(got)
+
+
+async def test_a_follower_of_one_execution_ends_with_it(client: Client) -> None:
+    await client.start_tasks("a", "b", queue="q")
+    async with client.worker(queues=["q"]) as worker:
+        got = await worker.assignment()
+        await append(client, appended(got, "one"))
+        request = opb.ReadLogsRequest(
+            run_id=got.run.spec.run_id, execution_id=got.execution.execution_id, follow=True
+        )
+        call = client.runs.ReadLogs(request, metadata=ME)
+        first = await call.read()
+        assert [entry.text for entry in first.entries.entries] == ["one"]
+        await worker.complete(got)
+        last = first
+        while not last.HasField("end"):
+            last = await call.read()
+        assert last.end.reason == opb.WATCH_END_REASON_FINISHED
+        assert (await client.get(got.run.spec.run_id)).status == types_pb2.RUN_STATUS_RUNNING

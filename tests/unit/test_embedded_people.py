@@ -1,0 +1,97 @@
+"""A run in the caller's process asks its caller, who answers it there."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stepwell.core.errors import FailedPrecondition, InvalidArgument, NotFound
+from stepwell.core.states import RunStatus
+from stepwell.embedded import Orchestrator, RunFailed
+from stepwell_client import Agent, InputKind, NeedsInput, PlanContext, Task, TaskContext
+from tests.service.conftest import until
+
+
+def asking(**question: Any) -> Agent:
+    agent = Agent("asking")
+
+    @agent.task("ask")
+    def ask(ctx: TaskContext) -> Any:
+        if ctx.answered is None:
+            raise NeedsInput(f"{ctx.task_id}?", **question)
+        return ctx.answer()
+
+    return agent
+
+
+@pytest.mark.parametrize("kept", [False, True])
+async def test_a_run_is_answered_between_two_calls_of_run(kept: bool, tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path / 'runs.db'}" if kept else None
+    plan = [Task("a", "ask"), Task("b", "ask")]
+    orchestrator = Orchestrator("ask", asking(), plan=plan, store=store)
+    assert (await orchestrator.run()).status is RunStatus.WAITING
+    asked = await orchestrator.inputs()
+    assert sorted(one.prompt for one in asked) == ["a?", "b?"]
+    for one in asked:
+        await orchestrator.answer(one.input_id, one.task_id.upper())
+    assert await orchestrator.inputs() == ()
+    result = await orchestrator.run()
+    assert result.value == {"a": "A", "b": "B"}
+
+
+async def test_a_run_is_answered_while_it_runs_and_makes_another_plan() -> None:
+    agent = asking()
+    go_on = asyncio.Event()
+
+    @agent.task("work")
+    async def work(ctx: TaskContext) -> None:
+        await go_on.wait()
+
+    @agent.plan
+    def plan(ctx: PlanContext) -> list[Task]:
+        return [Task("a", "ask"), Task("work", "work"), Task("new", "work")]
+
+    orchestrator = Orchestrator("ask", agent, plan=[Task("a", "ask"), Task("work", "work")])
+
+    async def asks() -> bool:
+        return orchestrator._executor is not None and bool(await orchestrator.inputs())
+
+    running = asyncio.create_task(orchestrator.run())
+    await until(asks)
+    (one,) = await orchestrator.inputs()
+    await orchestrator.answer(one.input_id, None, replan=True, reason="more")
+    go_on.set()
+    result = await running
+    assert result.value == {"a": None, "work": None, "new": None}
+    assert result.run.iteration == 2
+
+
+async def test_what_is_no_answer_is_refused_as_by_a_server() -> None:
+    agent = asking(kind=InputKind.CHOICE, choices=["x", "y"])
+    orchestrator = Orchestrator("ask", agent, plan=[Task("a", "ask")], max_iterations=1)
+    await orchestrator.run()
+    (one,) = await orchestrator.inputs()
+    with pytest.raises(InvalidArgument) as invalid:
+        await orchestrator.answer(one.input_id, "z")
+    assert [violation.field for violation in invalid.value.violations] == ["answer"]
+    with pytest.raises(NotFound):
+        await orchestrator.answer("input:task:b#1", "x")
+    with pytest.raises(FailedPrecondition) as last:
+        await orchestrator.answer(one.input_id, "x", replan=True)
+    assert last.value.reason == "LAST_ITERATION"
+    await orchestrator.answer(one.input_id, "x")
+    with pytest.raises(FailedPrecondition) as second:
+        await orchestrator.answer(one.input_id, "x")
+    assert second.value.reason == "INPUT_ANSWERED"
+    assert (await orchestrator.run()).value == {"a": "x"}
+
+
+async def test_a_question_that_is_none_fails_its_task() -> None:
+    agent = asking(schema={"type": "strin"})
+    with pytest.raises(RunFailed) as failed:
+        await Orchestrator("ask", agent, plan=[Task("a", "ask")]).run()
+    violations = failed.value.result.run.failure.violations
+    assert [one.field for one in violations] == ["needs_input.schema"]
