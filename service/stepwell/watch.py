@@ -123,15 +123,19 @@ class Pace:
         self._said = runtime.monotonic()
 
     def said(self) -> None:
+        """Note that something was said."""
         self._said = self._runtime.monotonic()
 
     def silent_ms(self) -> float:
+        """Return how long nothing was."""
         return (self._runtime.monotonic() - self._said) * 1_000
 
     def is_due(self) -> bool:
+        """Tell whether a sign of life is."""
         return self.silent_ms() >= self._progress_ms
 
     def wait_ms(self) -> float:
+        """Return how long to wait for a hint at the most."""
         return max(1.0, min(POLL_MS, self._progress_ms - self.silent_ms()))
 
 

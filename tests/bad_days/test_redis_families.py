@@ -265,7 +265,7 @@ async def test_a_run_that_had_a_forks_id_before_is_none_of_the_family(
 ) -> None:
     await parent_in(url, place)
     async with door(url) as (store, _):
-        await ask.must(store, b.born(place.fork))
+        await ask.must(store, b.born(place.fork, commit_id="another"))
         assert await ask.verdicts(store, fork_of(place, place.fork)) == [Verdict.CONFLICT]
         assert await store.delete_run(b.TENANT, place.parent, version=1)
         assert await result_of(store, place.parent) == []

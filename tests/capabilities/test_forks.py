@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from stepwell.embedded.result import read_result
+from stepwell.rpc.orchestrator import forks
 from stepwell_client import (
     Agent,
     Continue,
@@ -350,3 +352,33 @@ async def test_a_fork_of_a_cancelled_run_goes_on_where_it_was(served: Served) ->
         fork = await stopped.fork(queue="default")
         assert (await fork.wait(WAIT_S)).status == RunStatus.SUCCEEDED
         assert (await tasks_of(served, fork))["b"].attempts == 3
+
+
+async def test_a_parent_that_is_deleted_meanwhile_is_not_found(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = await served.client.start("goes", queue="nobody")
+    await run.cancel()
+    work_out = forks._base
+
+    async def too_late(*arguments: Any) -> Any:
+        base = await work_out(*arguments)
+        await served.client.delete(run.id)
+        return base
+
+    monkeypatch.setattr(forks, "_base", too_late)
+    with pytest.raises(RunNotFound):
+        await run.fork(replan=True)
+    assert [one async for one in served.client.list()] == []
+
+
+async def test_an_embedded_result_of_a_fork_has_what_it_kept(served: Served) -> None:
+    async with working(served):
+        run = await finished(served)
+        fork = await run.fork(replan=True)
+        await fork.wait(WAIT_S)
+    row = await fork.refresh()
+    found = await served.store.get_run(row.spec.tenant_id, fork.id)
+    assert found is not None
+    result = await read_result(served.store, found)
+    assert {name: one.value for name, one in result.tasks.items()} == {"a": "a", "b": "a"}

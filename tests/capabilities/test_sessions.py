@@ -18,6 +18,7 @@ from stepwell_client import (
 from stepwell_client.v1 import types_pb2
 from tests.capabilities.conftest import Served
 from tests.capabilities.silence import go_silent
+from tests.service.conftest import until
 
 AT_ONCE = Retry(initial_backoff=0.0)
 
@@ -120,13 +121,13 @@ async def test_a_lost_attempts_heartbeats_reach_the_next_one(served: Served) -> 
 
 async def told(served: Served, run_id: str) -> None:
     """Wait until a heartbeat has brought progress and session to the store."""
-    async with asyncio.timeout(10):
-        while True:
-            loaded = await served.store.load("tenant-a", run_id)
-            assert loaded is not None
-            if any(row.progress is not None for row in loaded.executions):
-                return
-            await asyncio.sleep(0.02)
+
+    async def is_there() -> bool:
+        loaded = await served.store.load("tenant-a", run_id)
+        assert loaded is not None
+        return any(row.progress is not None for row in loaded.executions)
+
+    await until(is_there)
 
 
 async def test_work_that_is_handed_back_keeps_its_place(served: Served) -> None:
@@ -262,9 +263,11 @@ async def test_a_tasks_session_and_messages_are_there_after_a_restart(served: Se
     later = Retry(initial_backoff=0.5, jitter=0.0)
     run = await served.client.start("talk", plan=[Task("a", "talk", retry=later)])
     async with served.worker(agent):
-        async with asyncio.timeout(10):
-            while not [one async for one in served.client.messages(run.id)]:
-                await asyncio.sleep(0.02)
+
+        async def has_spoken() -> bool:
+            return bool([one async for one in served.client.messages(run.id)])
+
+        await until(has_spoken)
     await served.restart()
     async with served.worker(agent):
         assert (await served.client.wait(run.id, 20)).status == RunStatus.SUCCEEDED

@@ -84,7 +84,9 @@ class FakeOrchestrator(orchestrator_pb2_grpc.OrchestratorServicer):
 
     StartRun = GetRun = ListRuns = ListTasks = ListExecutions = GetResults = WaitRun = answer
     ResumeRun = PauseRun = CancelRun = DeleteRun = GetServerInfo = answer
-    WatchRun = WatchRuns = stream  # pyright: ignore[reportAssignmentType] - the stub knows generators only
+    ForkRun = ListPlans = ListCheckpoints = ListInputs = AnswerInput = RaiseBudget = answer
+    ResolveExecution = RetryTask = SkipTask = StopRun = GetMessages = PurgeRuns = answer
+    WatchRun = WatchRuns = ReadLogs = stream  # pyright: ignore[reportAssignmentType] - the stub knows generators only
 
 
 @dataclass

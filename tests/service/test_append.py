@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import grpc
 import grpc.aio
 import pytest
@@ -29,7 +31,7 @@ def said(*texts: str) -> list[types_pb2.Message]:
     return [types_pb2.Message(role="user", content=text) for text in texts]
 
 
-async def append(client: Client, *items: wpb.Appended, metadata: object = ME) -> list[int]:
+async def append(client: Client, *items: wpb.Appended, metadata: Any = ME) -> list[int]:
     response = await client.work.Append(wpb.AppendRequest(appended=items), metadata=metadata)
     return [state.status for state in response.leases]
 
@@ -173,7 +175,7 @@ async def test_a_follower_of_one_execution_ends_with_it(client: Client) -> None:
         request = opb.ReadLogsRequest(
             run_id=got.run.spec.run_id, execution_id=got.execution.execution_id, follow=True
         )
-        call = client.runs.ReadLogs(request, metadata=ME)
+        call: Any = client.runs.ReadLogs(request, metadata=ME)
         first = await call.read()
         assert [entry.text for entry in first.entries.entries] == ["one"]
         await worker.complete(got)

@@ -14,7 +14,8 @@ from random import Random
 
 import pytest
 
-from stepwell_client import Plan, Retry, RunStatus, Task
+from stepwell_client import Client, ExecutionStatus, Plan, Retry, RunStatus, Task, word
+from stepwell_client.v1 import types_pb2
 from tests.system.processes import Place
 from tests.system.witness import Witness
 
@@ -46,6 +47,16 @@ async def kill(place: Place, rnd: Random) -> str:
     return "worker"
 
 
+async def attempts_agree(client: Client, run: types_pb2.Run) -> None:
+    """The attempts that a run counted are those that its rows tell."""
+    ends = Counter(
+        [word(ExecutionStatus, one.status) async for one in client.executions(run.spec.run_id)]
+    )
+    fields = types_pb2.AttemptCounts.DESCRIPTOR.fields
+    counted = {field.name.upper(): getattr(run.attempts, field.name) for field in fields}
+    assert {name: count for name, count in counted.items() if count} == dict(ends)
+
+
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("half", [0, 1])
 async def test_S3_nothing_acknowledged_is_lost_over_a_hundred_kills(
@@ -70,6 +81,7 @@ async def test_S3_nothing_acknowledged_is_lost_over_a_hundred_kills(
                 async with asyncio.timeout(60):
                     run = await client.wait(run_id)
                 assert run.status == RunStatus.SUCCEEDED, (run.failure, place.log("server"))
+                await attempts_agree(client, run)
             witnessing.cancel()
             await asyncio.gather(witnessing, return_exceptions=True)
             checked = await witness.check(client, started)

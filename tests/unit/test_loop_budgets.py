@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from stepwell.core.budgets import remaining
+from stepwell.core.budgets import remaining, used_up
 from stepwell.core.inputs import (
     Answer,
     Completed,
@@ -21,7 +22,17 @@ from stepwell.core.inputs import (
     TakeLease,
     TimerDue,
 )
-from stepwell.core.model import Budget, Failure, Payload, RetryPolicy, TaskSpec, Usage
+from stepwell.core.model import (
+    Budget,
+    Failure,
+    Payload,
+    RetryPolicy,
+    Run,
+    RunSpec,
+    Tally,
+    TaskSpec,
+    Usage,
+)
 from stepwell.core.states import Decision, OnFailure, RunStatus, StepKind, TaskStatus
 from tests.unit.loop_world import World, chain
 
@@ -340,3 +351,26 @@ def test_a_task_that_failed_and_was_passed_over_leaves_the_count_as_it_is() -> N
     world.fail("a")
     assert paused(world)
     assert world.run.tally.tasks == 1
+
+
+def test_a_fork_counts_the_iterations_and_tasks_that_it_begins_itself() -> None:
+    before = Run(
+        spec=RunSpec(tenant_id="t", run_id="r"),
+        budget=Budget(iterations=2, tasks=1),
+        iteration=5,
+        tally=Tally(iterations_before=4),
+    )
+    assert used_up(before) == ()
+    assert remaining(before, 0) == Budget(iterations=1, tasks=1)
+    (gone,) = used_up(replace(before, iteration=7))
+    assert (gone.part, gone.limit, gone.used) == ("iterations", 2, 2)
+
+
+def test_what_two_workers_have_in_flight_is_all_that_a_budget_is_exceeded_by() -> None:
+    world = started(Budget(input_tokens=10))
+    for task_id in "abc":
+        world.lease(f"task:{task_id}#1")
+    for task_id in "abc":
+        world.deliver(f"task:{task_id}#1", Completed(), usage=Usage(input_tokens=9))
+    assert world.run.usage.input_tokens == 27
+    assert world.run.status is RunStatus.SUCCEEDED

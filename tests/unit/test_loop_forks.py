@@ -294,6 +294,15 @@ def test_a_fork_may_not_plan_again_after_the_last_iteration() -> None:
     assert fork(parent, changes=Changes(replan=True), max_iterations=2).run.iteration == 2
 
 
+def test_a_fork_may_not_allow_fewer_iterations_than_there_were() -> None:
+    parent = planned(one("a"))
+    parent.complete("a")
+    parent.deliver("reflect:1#1", Reflected(decision=Decision.REPLAN))
+    assert fork(parent, max_iterations=2).run.iteration == 2
+    with pytest.raises(FailedPrecondition, match="begins in iteration 2 of 1"):
+        base(parent, max_iterations=1)
+
+
 def test_a_fork_of_a_run_without_a_plan_wants_one_or_asks_for_one() -> None:
     parent = World()
     parent.start()

@@ -24,8 +24,10 @@ from stepwell.core.inputs import (
     Pause,
     Planned,
     RaiseBudget,
+    Reconciled,
     Reflected,
     Released,
+    Resolve,
     Result,
     Resume,
     RetryTask,
@@ -35,7 +37,15 @@ from stepwell.core.inputs import (
     TimerDue,
 )
 from stepwell.core.model import Budget, Failure, Payload, RetryPolicy, TaskSpec, Usage
-from stepwell.core.states import Decision, Effect, ExpiryAction, OnFailure, RunStatus, StepKind
+from stepwell.core.states import (
+    Decision,
+    Effect,
+    ExpiryAction,
+    Finding,
+    OnFailure,
+    RunStatus,
+    StepKind,
+)
 from tests.unit.loop_world import World
 
 
@@ -51,6 +61,8 @@ def plans(rnd: Random, prefix: str = "t") -> tuple[TaskSpec, ...]:
                 depends_on=tuple(depends_on),
                 on_failure=rnd.choice(list(OnFailure)),
                 effect=rnd.choice(list(Effect)),
+                reconcile=rnd.random() < 0.5,
+                idempotency_key=rnd.choice(["", "", "k", "l"]),
                 total_timeout_ms=rnd.choice([0, 0, 1000]),
                 retry=RetryPolicy(
                     max_attempts=rnd.randint(1, 3), initial_backoff_ms=rnd.choice([0, 100])
@@ -91,6 +103,7 @@ def results(rnd: Random, kind: StepKind) -> Result:
             Reflected(decision=Decision.REPLAN),
         ],
         StepKind.SYNTHESIZE: [Completed(result=Payload(data=b"{}"))],
+        StepKind.RECONCILE: [Reconciled(finding=finding) for finding in Finding],
     }
     bad: list[Result] = [
         Failed(failure=Failure(kind="Boom", retryable=rnd.random() < 0.7)),
@@ -102,6 +115,7 @@ def results(rnd: Random, kind: StepKind) -> Result:
 
 MOVES = ["lease"] * 5 + ["deliver"] * 8 + ["stale", "expire", "expire", "timer", "pause"]
 MOVES += ["resume", "resume", "begin", "answer", "cancel", "retry", "skip", "stop", "raise"]
+MOVES += ["resolve"]
 
 
 def one_input(rnd: Random, world: World) -> Input | None:
@@ -140,6 +154,9 @@ def one_input(rnd: Random, world: World) -> Input | None:
         return Resume(retry_failed=rnd.random() < 0.7)
     if kind == "cancel" and rnd.random() < 0.1:
         return Cancel()
+    if kind == "resolve" and world.executions:
+        finding = rnd.choice([Finding.DONE, Finding.NOT_DONE])
+        return Resolve(execution_id=rnd.choice(sorted(world.executions)), finding=finding)
     return one_change(rnd, world, kind)
 
 

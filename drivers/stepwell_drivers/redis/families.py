@@ -52,7 +52,7 @@ class Families:
             return parent is None or await self._any_there([parent])
         family = self._base.run(tenant_id, spec.family_id)
         alive, others = await self._note(family, run, is_known=parent is None)
-        if alive == 1 or await self._any_there(self._named(others)):
+        if alive == 1 or await self._any_of(family, self._named(others)):
             return True
         if parent is not None and await self._any_there([parent]):
             # It is of another family itself, but it is there.
@@ -121,7 +121,7 @@ class Families:
                 break
             others = self._named(names)
             # Looked for first: as long as one is there, the others may still be born.
-            if await self._any_there(others) or await self._fence(others):
+            if await self._any_of(family, others) or await self._fence(family, others):
                 return False
             gone += names
         members = dict.fromkeys([family, *self._named(names)])
@@ -132,7 +132,7 @@ class Families:
             await self._forget([deleted], own=b"1")
         return True
 
-    async def _fence(self, runs: Iterable[RunKeys]) -> bool:
+    async def _fence(self, family: RunKeys, runs: Iterable[RunKeys]) -> bool:
         """Let none of them be born any more; True: one is there."""
         groups: dict[Partition, list[bytes]] = {}
         for run in runs:
@@ -143,7 +143,7 @@ class Families:
                 Call(
                     self._base.scripts.fence,
                     (one.book, one.graves),
-                    (number(TOMBSTONE_US), *group),
+                    (number(TOMBSTONE_US), _id_of(family), *group),
                 ),
             )
             for one, group in groups.items()
@@ -176,5 +176,16 @@ class Families:
         ]
         return any(await self._base.network.ask_all(asks))
 
+    async def _any_of(self, family: RunKeys, runs: Iterable[RunKeys]) -> bool:
+        """Whether one of them is there, and of this family: an id may have become another's."""
+        asks = [
+            Ask(run.partition.slot, ("HGET", run.partition.book, f"f{run.name}")) for run in runs
+        ]
+        return _id_of(family) in await self._base.network.ask_all(asks)
+
     def _named(self, names: Iterable[bytes]) -> list[RunKeys]:
         return [self._base.keys.of_name(name) for name in names]
+
+
+def _id_of(family: RunKeys) -> bytes:
+    return family.name.partition(":")[2].encode()

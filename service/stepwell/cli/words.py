@@ -89,6 +89,13 @@ def parent(run: types_pb2.Run) -> str:
     return f"{spec.parent_run_id[:8]} at version {spec.parent_version}" if spec.parent_run_id else ""
 
 
+def attempts(run: types_pb2.Run) -> str:
+    """Return how many attempts ended how; empty: none has."""
+    fields = types_pb2.AttemptCounts.DESCRIPTOR.fields
+    counted = [(field.name.replace("_", " "), getattr(run.attempts, field.name)) for field in fields]
+    return ", ".join(f"{number:,} {name}" for name, number in counted if number)
+
+
 def tasks(run: types_pb2.Run) -> str:
     """Return how many tasks are done, and how many ended otherwise."""
     counts = run.counts

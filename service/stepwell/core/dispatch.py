@@ -117,14 +117,13 @@ def close_open(draft: Draft, status: ExecutionStatus, task_status: TaskStatus, r
 
 def withdraw_inputs(draft: Draft, task_id: str) -> bool:
     """Cancel what a task still asks; tell whether it asked anything."""
-    asked = False
-    for request in tuple(draft.open_inputs()):
-        if request.task_id == task_id:
-            asked = True
-            ended = replace(request, status=InputStatus.CANCELLED, ended_us=draft.context.now_us)
-            draft.put_input(ended)
-            drop_timer(draft, INPUT_TIMER + request.input_id)
-    return asked
+    request = draft.open_input(draft.task(task_id).input_id)
+    if request is None:
+        return False
+    ended = replace(request, status=InputStatus.CANCELLED, ended_us=draft.context.now_us)
+    draft.put_input(ended)
+    drop_timer(draft, INPUT_TIMER + request.input_id)
+    return True
 
 
 def hold_back(draft: Draft, why: PauseReason, reason: str) -> None:

@@ -312,12 +312,17 @@ class Draft:
 
     def open_inputs(self) -> Iterator[InputRequest]:
         """Return the input requests that wait for an answer."""
-        merged = {**self.state.inputs, **self.changed_inputs}
-        return (one for one in merged.values() if one.status is InputStatus.OPEN)
+        for input_id, one in self.state.inputs.items():
+            if input_id not in self.changed_inputs:
+                yield one
+        for one in tuple(self.changed_inputs.values()):
+            if one.status is InputStatus.OPEN:
+                yield one
 
     def open_input(self, input_id: str) -> InputRequest | None:
         """Return an input request that waits for an answer, or None."""
-        return next((one for one in self.open_inputs() if one.input_id == input_id), None)
+        one = self.changed_inputs.get(input_id) or self.state.inputs.get(input_id)
+        return one if one is not None and one.status is InputStatus.OPEN else None
 
     def waiting(self, task_id: str) -> int:
         """Return how many of a task's dependencies aren't settled."""

@@ -100,10 +100,10 @@ def _run(spec: RunSpec, before: Before, phase: Phase, changes: Changes) -> Run:
     run = before.run
     again = changes.replan and run.plan_revision > 0 and run.phase is not Phase.PLANNING
     iteration = run.iteration + again
-    if again and iteration > spec.max_iterations:
+    if iteration > spec.max_iterations:
         raise FailedPrecondition(
-            f"version {spec.parent_version} is in iteration {run.iteration} of "
-            f"{spec.max_iterations}; allow more with max_iterations to plan again",
+            f"version {spec.parent_version} is in iteration {run.iteration}, so that the fork begins in "
+            f"iteration {iteration} of {spec.max_iterations}; allow more with max_iterations",
             reason="LAST_ITERATION",
         )
     has_plan = run.plan_revision > 0 or changes.plan is not None

@@ -18,7 +18,6 @@ from stepwell.core.graph import Graph
 from stepwell.core.model import Execution, InputRequest, Plan, Run, Task, TaskSpec
 from stepwell.core.states import SETTLED, ForkMode, InputStatus, TaskStatus
 
-
 FAILURE_BYTES_MAX = 512 * 1024
 """Of failures that were passed over, together: all that stays is told in one event. Of the others the
 kind and a few words stay."""

@@ -121,7 +121,10 @@ class Session(Record, frozen=True, kw_only=True):
 
 
 class Previous(Record, frozen=True, kw_only=True):
-    """What the attempts at a step so far leave to its next one, and to no other step."""
+    """What the attempts at a step so far leave to its next one, and to no other step.
+
+    An attempt that was handed back and said nothing leaves it as it was.
+    """
 
     execution_id: str = ""
     """The last attempt. Empty: there was none, or it left nothing."""

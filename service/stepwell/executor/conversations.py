@@ -7,12 +7,22 @@ from collections.abc import Sequence
 
 from stepwell.core import limits
 from stepwell.core.model import Message
-from stepwell.core.ports import Store
+from stepwell.core.ports import Assignment, Store
 
 _PAGE = 64
 """Messages read at once: each may have a mebibyte."""
 _MESSAGE_BYTES = 64
 """What a message costs besides its text."""
+
+
+async def read_for(
+    store: Store, tenant_id: str, run_id: str, assignment: Assignment
+) -> Sequence[Message]:
+    """Return what the attempts so far at an assignment's task have said; most tasks say nothing."""
+    if not assignment.conversation:
+        return ()
+    task_id = assignment.execution.task_id
+    return await read_newest(store, tenant_id, run_id, task_id, assignment.conversation)
 
 
 async def read_newest(

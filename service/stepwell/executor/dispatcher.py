@@ -17,7 +17,6 @@ from stepwell.core import limits
 from stepwell.core.errors import StepwellError, StoreError
 from stepwell.core.inputs import (
     Delivery,
-    Expired,
     Input,
     Released,
     Reply,
@@ -25,7 +24,7 @@ from stepwell.core.inputs import (
     TimerDue,
     Transition,
 )
-from stepwell.core.model import Execution, Message
+from stepwell.core.model import Execution
 from stepwell.core.ports import (
     ANY_ROLE,
     Assignment,
@@ -39,11 +38,10 @@ from stepwell.core.ports import (
 )
 from stepwell.core.state import RunState
 from stepwell.core.states import DueKind, ExecutionStatus
-from stepwell.executor import assignments
+from stepwell.executor import assignments, conversations
 from stepwell.executor.answers import with_answer
 from stepwell.executor.clock import StoreTime
-from stepwell.executor.conversations import read_newest
-from stepwell.executor.endings import with_last_words
+from stepwell.executor.endings import expired_of
 from stepwell.executor.payloads import PayloadCache
 from stepwell.executor.runs import RunKey, Runs
 from stepwell.executor.shares import LeaseKey, QueueShares
@@ -262,7 +260,7 @@ class Dispatcher:
     async def _fetch(self, key: RunKey, session: Session, assignment: Assignment) -> None:
         try:
             found = await self._payloads.get(key[0], assignments.places_of(assignment))
-            messages = await self._conversation(key, assignment)
+            messages = await conversations.read_for(self._store, *key, assignment)
             assignment = await with_answer(self._store, assignment)
         except StoreError as error:
             log.warning("a lease could not be filled", run_id=key[1], error=error.message)
@@ -276,13 +274,6 @@ class Dispatcher:
             self._give_back(key, assignment)
         else:
             session.port.assign(assignments.fill(assignment, found, messages))
-
-    async def _conversation(self, key: RunKey, assignment: Assignment) -> Sequence[Message]:
-        """Read what the task's attempts so far have said; most tasks have no conversation."""
-        if not assignment.conversation:
-            return ()
-        task_id = assignment.execution.task_id
-        return await read_newest(self._store, *key, task_id, assignment.conversation)
 
     def _give_back(self, key: RunKey, assignment: Assignment) -> None:
         """Release a lease that its worker never saw; no attempt is spent."""
@@ -420,17 +411,8 @@ class Dispatcher:
             self._runtime.spawn(self._expire(key, leases), name="expire")
 
     async def _expire(self, key: RunKey, leases: Sequence[Due]) -> None:
-        expired = [
-            Expired(
-                execution_id=one.name,
-                token=one.token,
-                timed_out=one.kind is DueKind.ATTEMPT_TIMED_OUT,
-            )
-            for one in leases
-        ]
-        version = max(one.version for one in leases)
         try:
-            expired = await with_last_words(self._store, *key, expired, version=version)
+            expired = await expired_of(self._store, *key, leases)
         except StoreError as error:
             # The claim returns them again when its hold is over.
             log.warning("expired leases are left for now", run_id=key[1], error=error.message)

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from stepwell.core.inputs import Expired
-from stepwell.core.ports import OpenExecution, Store
+from stepwell.core.ports import Due, OpenExecution, Store
+from stepwell.core.states import DueKind
 
 RECENT_COMMITS = 100
 
@@ -37,6 +38,26 @@ async def with_last_words(
         if loaded is None or loaded.complete or all(one.execution_id in rows for one in expired):
             break
     return [_with_its_own(one, rows.get(one.execution_id)) for one in expired]
+
+
+async def expired_of(
+    store: Store, tenant_id: str, run_id: str, leases: Sequence[Due]
+) -> list[Expired]:
+    """Return what the end of these leases of a run is to the loop, with their last words.
+
+    Raises:
+        StoreUnavailable: nothing could be read; the leases are still over.
+    """
+    expired = [
+        Expired(
+            execution_id=one.name,
+            token=one.token,
+            timed_out=one.kind is DueKind.ATTEMPT_TIMED_OUT,
+        )
+        for one in leases
+    ]
+    version = max(one.version for one in leases)
+    return await with_last_words(store, tenant_id, run_id, expired, version=version)
 
 
 def _with_its_own(one: Expired, row: OpenExecution | None) -> Expired:

@@ -134,7 +134,7 @@ class OrchestratorStub:
 
     Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (VERSION_IN_FUTURE; PLAN_INVALID), OUT_OF_RANGE
     (CURSOR_OUT_OF_RANGE: the version is below what is kept), ALREADY_EXISTS (REQUEST_ID_REUSED),
-    FAILED_PRECONDITION (LAST_ITERATION: `replan` is asked for and no iteration is left). A fork that
+    FAILED_PRECONDITION (LAST_ITERATION: it would begin after the last iteration it is allowed). A fork that
     doesn't fit is no error with `validate_only`, and FAILED_PRECONDITION (FORK_INCOMPATIBLE) without;
     its violations stand in the message and in google.rpc.PreconditionFailure.
     """
@@ -319,7 +319,7 @@ class OrchestratorAsyncStub(OrchestratorStub):
 
     Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (VERSION_IN_FUTURE; PLAN_INVALID), OUT_OF_RANGE
     (CURSOR_OUT_OF_RANGE: the version is below what is kept), ALREADY_EXISTS (REQUEST_ID_REUSED),
-    FAILED_PRECONDITION (LAST_ITERATION: `replan` is asked for and no iteration is left). A fork that
+    FAILED_PRECONDITION (LAST_ITERATION: it would begin after the last iteration it is allowed). A fork that
     doesn't fit is no error with `validate_only`, and FAILED_PRECONDITION (FORK_INCOMPATIBLE) without;
     its violations stand in the message and in google.rpc.PreconditionFailure.
     """
@@ -585,7 +585,7 @@ class OrchestratorServicer(metaclass=_abc_1.ABCMeta):
 
         Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (VERSION_IN_FUTURE; PLAN_INVALID), OUT_OF_RANGE
         (CURSOR_OUT_OF_RANGE: the version is below what is kept), ALREADY_EXISTS (REQUEST_ID_REUSED),
-        FAILED_PRECONDITION (LAST_ITERATION: `replan` is asked for and no iteration is left). A fork that
+        FAILED_PRECONDITION (LAST_ITERATION: it would begin after the last iteration it is allowed). A fork that
         doesn't fit is no error with `validate_only`, and FAILED_PRECONDITION (FORK_INCOMPATIBLE) without;
         its violations stand in the message and in google.rpc.PreconditionFailure.
         """

@@ -2,13 +2,14 @@
 -- Whether a family has died out: 0 while anybody of it is there; 2 and those of other partitions who
 -- have to be looked for first (all but those that the caller names: they are gone); 1 and all who ever
 -- were to join. From then on none of them can be born: who is not there has a tombstone.
+-- (A run under such an id that is of another family was there before the fork that was to have it.)
 
 local book, graves, family = unpack(KEYS)
 local root, here, tombstone_us = ARGV[1], ARGV[2], tonumber(ARGV[3])
 if redis.call('HEXISTS', book, 'v' .. root) == 1 then
   return { 0, {} }
 end
-local gone = {}
+local name, gone = string.match(root, ':(.*)$'), {}
 for at = 4, #ARGV do
   gone[ARGV[at]] = true
 end
@@ -20,7 +21,7 @@ for at = 1, #found, 2 do
     if not gone[found[at]] then
       others[#others + 1] = found[at]
     end
-  elseif redis.call('HEXISTS', book, 'v' .. found[at]) == 1 then
+  elseif redis.call('HGET', book, 'f' .. found[at]) == name then
     return { 0, {} }
   else
     absent[#absent + 1] = found[at]

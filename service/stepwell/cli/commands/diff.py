@@ -160,8 +160,6 @@ def _print_runs(a: _Side, b: _Side) -> None:
 
 def _facts(side: _Side, now_us: int) -> dict[str, str]:
     run, spec, usage = side.run, side.run.spec, side.run.usage
-    counts = run.attempts
-    lost = counts.lost + counts.timed_out
     return {
         "status": words.status(run),
         "forked from": words.parent(run),
@@ -171,7 +169,7 @@ def _facts(side: _Side, now_us: int) -> dict[str, str]:
         "plan": str(run.plan_revision) if run.plan_revision else "",
         "tasks": words.tasks(run),
         "kept": str(sum(bool(one.task.result_run_id) for one in side.tasks.values()) or ""),
-        "attempts": f"{counts.completed:,} completed, {counts.failed:,} failed, {lost:,} lost",
+        "attempts": words.attempts(run),
         "tokens": f"{usage.input_tokens:,} in, {usage.output_tokens:,} out",
         "cost": f"{usage.cost_micros / 1_000_000:,.6f}",
         "took": span(RunView(run).took_us(now_us)) if micros(run.started_time) else "",

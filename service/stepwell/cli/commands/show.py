@@ -133,6 +133,7 @@ def _print_details(run: types_pb2.Run, out: Console, forks: str) -> None:
         "ended": moment(micros(run.ended_time)) if run.ended_time.seconds else "",
         "tokens": tokens if usage.input_tokens or usage.output_tokens else "",
         "cost": f"{usage.cost_micros / 1_000_000:,.6f}" if usage.cost_micros else "",
+        "attempts": words.attempts(run),
         "reason": run.reason,
         "commits": f"{run.version:,}",
     }

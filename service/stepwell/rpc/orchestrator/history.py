@@ -33,7 +33,8 @@ class History:
         self._runtime = runtime
         self._rows: OrderedDict[tuple[_Key, int], Rows] = OrderedDict()
         self._runs: OrderedDict[tuple[_Key, int], Run] = OrderedDict()
-        self._size = 0
+        self.rows_kept = 0
+        """How many rows are remembered."""
 
     async def rows_at(self, run: Run, version: int) -> Rows:
         """Return all rows of a run as of a version of it. They are shared: not to be written to.
@@ -159,10 +160,10 @@ class History:
         if key in self._rows:
             return
         self._rows[key] = rows
-        self._size += _size_of(rows)
-        while self._size > ROWS_KEPT_MAX:
+        self.rows_kept += _size_of(rows)
+        while self.rows_kept > ROWS_KEPT_MAX:
             _, dropped = self._rows.popitem(last=False)
-            self._size -= _size_of(dropped)
+            self.rows_kept -= _size_of(dropped)
 
 
 def check_version(run: Run, version: int) -> None:

@@ -38,13 +38,16 @@ class Said:
         self._at = runtime.monotonic()
 
     def now(self) -> None:
+        """Note that it is having one."""
         self._at = self._runtime.monotonic()
 
     def is_long_ago(self) -> bool:
+        """Tell whether it may be told again what was filtered out."""
         return (self._runtime.monotonic() - self._at) * 1_000 >= FILTERED_PROGRESS_MS
 
 
 def progress_ms(parts: Parts, request: Any) -> int:
+    """Return how often an idle stream says that it lives."""
     if request.HasField("progress_interval"):
         return get_ms(request.progress_interval)
     return parts.settings.watch.progress_ms
