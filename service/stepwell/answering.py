@@ -23,10 +23,18 @@ from stepwell.core.states import InputStatus
 from stepwell.executor import Executor
 from stepwell.schemas import answer_violations
 
+
+class _Closed(NamedTuple):
+    reason: str
+    words: str
+
+
 _WORDS = {
-    InputStatus.ANSWERED: ("INPUT_ANSWERED", "was answered already"),
-    InputStatus.EXPIRED: ("INPUT_EXPIRED", "was not answered in time, and its task has failed"),
-    InputStatus.CANCELLED: ("INPUT_CANCELLED", "is not asked any more"),
+    InputStatus.ANSWERED: _Closed(reason="INPUT_ANSWERED", words="was answered already"),
+    InputStatus.EXPIRED: _Closed(
+        reason="INPUT_EXPIRED", words="was not answered in time, and its task has failed"
+    ),
+    InputStatus.CANCELLED: _Closed(reason="INPUT_CANCELLED", words="is not asked any more"),
 }
 
 

@@ -10,7 +10,8 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable
 
 from stepwell.core.errors import CursorOutOfRange, InvalidArgument, RunNotFound
-from stepwell.core.model import Event, Record, Run
+from stepwell.core.events import Event
+from stepwell.core.model import Record, Run
 from stepwell.core.ports import EventPage, FeedEntry, Runtime, Store
 
 POLL_MS = 1_000

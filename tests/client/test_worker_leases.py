@@ -345,6 +345,9 @@ class BlockingServicer(worker_pb2_grpc.WorkerServicer):
         self.beats.append(time.monotonic())
         return worker_pb2.HeartbeatResponse()
 
+    def Append(self, request: Any, context: Any) -> worker_pb2.AppendResponse:
+        return worker_pb2.AppendResponse()
+
 
 async def test_heartbeats_go_on_while_the_event_loop_is_blocked() -> None:
     servicer = BlockingServicer()

@@ -21,14 +21,14 @@ _NOT_TOLD = {
     "FAILED_PRECONDITION": "the base of those that say what",
     "STORE_ERROR": "the base of those that say what",
     "NOT_READY": "the loop's answer to a lease that came too late; no RPC asks for one",
-    "INPUT_NOT_OPEN": "no RPC answers input requests yet",
+    "INPUT_NOT_OPEN": "the loop's answer; the caller is told what became of the request",
 }
 
 
 def _reasons() -> Iterator[tuple[str, str]]:
     """Yield every reason that the code names, and where."""
     paths = [path for folder in _SERVED for path in (TOP / folder).rglob("*.py")]
-    for path in [*paths, TOP / "service/stepwell/watch.py"]:
+    for path in [*paths, *(TOP / "service/stepwell").glob("*.py")]:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             found = _reason(node)
             if isinstance(found, ast.Constant) and _WORD.fullmatch(str(found.value)):

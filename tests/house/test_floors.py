@@ -49,6 +49,7 @@ GROUPS: dict[str, Group] = {
     "stepwell.core.model": Group(
         1, ("stepwell.core.states", "stepwell.core.errors", "stepwell.core.limits")
     ),
+    "stepwell.core.events": Group(1, ("stepwell.core.states", "stepwell.core.model")),
     # Floor 2: the loop and the ports.
     "stepwell.core": Group(2, (CORE,)),
     # Floor 3: what stands around the loop.

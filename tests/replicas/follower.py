@@ -11,7 +11,7 @@ from random import Random
 import grpc
 import grpc.aio
 
-from stepwell.core.model import Event
+from stepwell.core.events import Event
 from stepwell.testing.simulator.violation import holds
 from stepwell.wire import to_record
 from stepwell_client.v1 import orchestrator_pb2, orchestrator_pb2_grpc

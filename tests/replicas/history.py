@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from stepwell.core.model import Event
+from stepwell.core.events import Event
 from stepwell.core.ports import Commit, CommitResult, RunQuery, Store
 from stepwell.core.states import EventType, ExecutionStatus, RunStatus, Verdict
 from stepwell.testing.simulator import audit

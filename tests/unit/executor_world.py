@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
 from stepwell.core.inputs import Completed, Delivery, Reply, Result, Start
 from stepwell.core.model import RunSpec, TaskSpec
@@ -101,7 +102,7 @@ class ExecutorWorld:
         self.runtime = runtime
         self.executors: list[Executor] = []
 
-    def executor(self, store: Store | None = None, **config: int) -> Executor:
+    def executor(self, store: Store | None = None, **config: Any) -> Executor:
         settings = ExecutorConfig(**{"lease_ms": 10_000, **config})
         executor = Executor(store or self.store, self.runtime, settings)
         executor.start()

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from msgspec.structs import astuple, replace
 
 from stepwell.core.budgets import used_up
+from stepwell.core.events import Event
 from stepwell.core.fold import fold
 from stepwell.core.inputs import (
     Completed,
@@ -29,7 +30,6 @@ from stepwell.core.keys import MORE_TIMER
 from stepwell.core.loop import advance
 from stepwell.core.model import (
     AttemptCounts,
-    Event,
     Execution,
     Failure,
     Plan,
@@ -226,9 +226,8 @@ class World:
         if state.run.status in ENDED:
             # What became of an AT_MOST_ONCE step that a failing run cut off is still to be settled.
             left = [e.status for e in open_rows if state.run.status is RunStatus.FAILED]
-            assert set(left) <= {ExecutionStatus.UNKNOWN_OUTCOME} and len(left) == len(open_rows), (
-                "S14"
-            )
+            assert set(left) <= {ExecutionStatus.UNKNOWN_OUTCOME}, "S14"
+            assert len(left) == len(open_rows), "S14"
             assert not self.timers, "an ended run has timers"
             assert transition.events[-1].type in _LAST[state.run.status], "S15"
         else:

@@ -18,19 +18,16 @@ from msgspec.structs import FieldInfo, fields
 
 from stepwell.core import inputs, model, ports, states
 from stepwell.core.errors import InvalidArgument
+from stepwell.core.events import Event, ExecutionChange, RunChange, TaskChange
 from stepwell.core.model import (
     Counts,
-    Event,
-    ExecutionChange,
     Failure,
     Payload,
     Record,
     RetryPolicy,
     Run,
-    RunChange,
     RunSpec,
     Session,
-    TaskChange,
     TaskSpec,
     Usage,
 )

@@ -420,7 +420,9 @@ class RunHandle:
         self.message = (await self._client.cancel(self.id, reason=reason)).run
         return self.message
 
-    async def resolve(self, execution_id: str, found: Settled, *, reason: str = "") -> types_pb2.Run:
+    async def resolve(
+        self, execution_id: str, found: Settled, *, reason: str = ""
+    ) -> types_pb2.Run:
         """Say what became of an execution whose outcome is unknown."""
         done = await self._client.resolve(self.id, execution_id, found, reason=reason)
         self.message = done.run

@@ -36,8 +36,9 @@ def purge(
         max_runs=options.get("max_runs", 0),
         validate_only=options.get("validate_only", False),
     )
-    if "older_than" in options:
-        request.older_than.CopyFrom(duration(options["older_than"]))
+    age = duration(options.get("older_than"))
+    if age is not None:
+        request.older_than.CopyFrom(age)
     return (yield from procedures.call("PurgeRuns", request))
 
 

@@ -11,9 +11,9 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Protocol, TypeVar
 
+from stepwell.core.events import Event
 from stepwell.core.limits import REQUESTS_KEPT_MAX
 from stepwell.core.model import (
-    Event,
     Execution,
     InputRequest,
     Message,

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from stepwell.core.errors import InvalidArgument
+from stepwell.core.events import Event
 from stepwell.core.limits import REQUESTS_KEPT_MAX
-from stepwell.core.model import Event, InputRequest, Outcome, Plan, Run
+from stepwell.core.model import InputRequest, Outcome, Plan, Run
 from stepwell.core.ports import (
     INPUT_KEY,
     EventPage,

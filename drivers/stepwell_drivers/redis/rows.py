@@ -11,8 +11,8 @@ import msgspec
 from msgspec.structs import replace
 
 from stepwell.core.errors import InvalidArgument
+from stepwell.core.events import Event
 from stepwell.core.model import (
-    Event,
     Execution,
     InputRequest,
     LogEntry,

@@ -11,18 +11,8 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from stepwell.core.model import (
-    Event,
-    Execution,
-    ExecutionChange,
-    InputRequest,
-    LogEntry,
-    Message,
-    Outcome,
-    RunChange,
-    Session,
-    TaskChange,
-)
+from stepwell.core.events import Event, ExecutionChange, RunChange, TaskChange
+from stepwell.core.model import Execution, InputRequest, LogEntry, Message, Outcome, Session
 from stepwell.core.ports import Presence
 from stepwell.core.states import (
     EventType,

@@ -86,13 +86,17 @@ def where(view: RunView) -> str:
 def parent(run: types_pb2.Run) -> str:
     """Return what a run was forked from; empty: it is no fork."""
     spec = run.spec
-    return f"{spec.parent_run_id[:8]} at version {spec.parent_version}" if spec.parent_run_id else ""
+    return (
+        f"{spec.parent_run_id[:8]} at version {spec.parent_version}" if spec.parent_run_id else ""
+    )
 
 
 def attempts(run: types_pb2.Run) -> str:
     """Return how many attempts ended how; empty: none has."""
     fields = types_pb2.AttemptCounts.DESCRIPTOR.fields
-    counted = [(field.name.replace("_", " "), getattr(run.attempts, field.name)) for field in fields]
+    counted = [
+        (field.name.replace("_", " "), getattr(run.attempts, field.name)) for field in fields
+    ]
     return ", ".join(f"{number:,} {name}" for name, number in counted if number)
 
 

@@ -13,21 +13,18 @@ from typing import Any
 from msgspec.structs import replace
 
 from stepwell.core import circling
+from stepwell.core.events import Event, ExecutionChange, RunChange, TaskChange
 from stepwell.core.graph import Graph
 from stepwell.core.inputs import Context, Reply, Revoked, Transition
 from stepwell.core.model import (
-    Event,
     Execution,
-    ExecutionChange,
     InputRequest,
     Message,
     Outcome,
     Payload,
     Plan,
     RequestRecord,
-    RunChange,
     Task,
-    TaskChange,
     TaskSpec,
 )
 from stepwell.core.ports import Fence, KeyedResult, Lease, OpenExecution, Timer
@@ -254,10 +251,7 @@ class Draft:
 
     def _define_anew(self, task: Task, revision: int) -> None:
         anew = Task(task_id=task.task_id, revision=revision)
-        fields = {
-            name: getattr(anew, name)
-            for name in _OF_ITS_DEFINITION
-        }
+        fields = {name: getattr(anew, name) for name in _OF_ITS_DEFINITION}
         self.change_task(task.task_id, status=TaskStatus.PENDING, spent=0, allowance=0, **fields)
 
     # --- reading through ---------------------------------------------------------------------------

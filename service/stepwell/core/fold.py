@@ -11,19 +11,8 @@ from typing import NamedTuple, TypeVar
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
-from stepwell.core.model import (
-    Event,
-    Execution,
-    ExecutionChange,
-    InputRequest,
-    Plan,
-    Record,
-    Run,
-    RunChange,
-    RunSpec,
-    Task,
-    TaskChange,
-)
+from stepwell.core.events import Event, ExecutionChange, RunChange, TaskChange
+from stepwell.core.model import Execution, InputRequest, Plan, Record, Run, RunSpec, Task
 from stepwell.core.states import StepKind
 
 R = TypeVar("R", bound=Record)

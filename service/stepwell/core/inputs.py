@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from stepwell.core.events import Event
 from stepwell.core.model import (
     Budget,
-    Event,
     Execution,
     ExpiryAction,
     Failure,

@@ -21,9 +21,9 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+from stepwell.core.events import Event
 from stepwell.core.model import (
     Budget,
-    Event,
     Execution,
     Failure,
     InputRequest,

@@ -17,7 +17,7 @@ from typing import Any
 
 from google.protobuf.message import Message
 
-from stepwell.core import inputs, model, ports
+from stepwell.core import events, inputs, model, ports
 from stepwell.core.model import Record
 from stepwell.wire.codec import Codec, Pair, compile_pairs
 from stepwell_client.v1 import store_pb2, types_pb2, worker_pb2
@@ -82,7 +82,11 @@ def _message_of(record: type[Record]) -> type[Message]:
 
 def _pairs() -> list[Pair]:
     apart = {pair.record for pair in _EXCEPTIONS}
-    alike = [kind for kind in (*_records(model), *_records(ports)) if kind not in apart]
+    alike = [
+        kind
+        for kind in (*_records(model), *_records(events), *_records(ports))
+        if kind not in apart
+    ]
     return [*(Pair(kind, _message_of(kind)) for kind in alike), *_EXCEPTIONS]
 
 

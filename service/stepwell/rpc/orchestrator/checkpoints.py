@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from stepwell.core.events import Event
 from stepwell.core.fold import run_after
-from stepwell.core.model import Event, Run
+from stepwell.core.model import Run
 from stepwell.core.states import EventType
 from stepwell.rpc.caller import tenant
 from stepwell.rpc.orchestrator.history import History

@@ -72,6 +72,7 @@ async def delete_run(parts: Parts, request: pb.DeleteRunRequest) -> pb.DeleteRun
 
 
 async def carry_out(parts: Parts, run_id: str, command: AnyCommand) -> tuple[Run, bool]:
+    """Have the loop do it; return the run afterwards, and whether it was changed by this call."""
     tenant_id = tenant()
     reply = await parts.executor.send(tenant_id, run_id, command)
     raise_refused(reply)

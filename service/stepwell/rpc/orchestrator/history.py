@@ -10,8 +10,9 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Mapping, Sequence
 
 from stepwell.core.errors import CursorOutOfRange, InvalidArgument, RunNotFound, Violation
+from stepwell.core.events import Event
 from stepwell.core.fold import Rows, copy_of, fold_on, run_after, unborn
-from stepwell.core.model import Event, Plan, Run, Task
+from stepwell.core.model import Plan, Run, Task
 from stepwell.core.ports import Runtime, Store
 
 PAGE_EVENTS = 512

@@ -62,9 +62,7 @@ class Shown:
         if kind is not None:
             return any(kind in one.kinds for one in serving)
         if any(
-            StepKind.TASK in one.kinds
-            and StepKind.RECONCILE in one.kinds
-            and ANY_ROLE in one.roles
+            StepKind.TASK in one.kinds and StepKind.RECONCILE in one.kinds and ANY_ROLE in one.roles
             for one in serving
         ):
             return True

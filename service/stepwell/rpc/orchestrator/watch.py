@@ -11,7 +11,8 @@ from contextlib import aclosing
 from typing import Any, NamedTuple
 
 from stepwell.core.errors import InvalidArgument, RunNotFound, Violation
-from stepwell.core.model import Event, Run
+from stepwell.core.events import Event
+from stepwell.core.model import Run
 from stepwell.core.ports import FeedEntry, Runtime
 from stepwell.rpc.caller import tenant
 from stepwell.rpc.orchestrator.lists import run_statuses

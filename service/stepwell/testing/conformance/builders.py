@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from stepwell.core.events import Event
 from stepwell.core.model import (
-    Event,
     Execution,
     Failure,
     InputRequest,

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from stepwell.core.events import Event, ExecutionChange, RunChange, TaskChange
 from stepwell.core.model import (
     AttemptCounts,
     Budget,
     Counts,
-    Event,
     Execution,
-    ExecutionChange,
     Failure,
     InputRequest,
     Message,
@@ -20,12 +19,10 @@ from stepwell.core.model import (
     Previous,
     RetryPolicy,
     Run,
-    RunChange,
     RunSpec,
     Session,
     Tally,
     Task,
-    TaskChange,
     TaskSpec,
     Usage,
     Violation,

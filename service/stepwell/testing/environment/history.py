@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from stepwell.core import limits
+from stepwell.core.events import Event
 from stepwell.core.fold import Rows, fold
-from stepwell.core.model import Event, Execution, Plan, Run
+from stepwell.core.model import Execution, Plan, Run
 from stepwell.core.ports import Store
 from stepwell.core.states import EventType, ExecutionStatus, StepKind
 

@@ -7,8 +7,8 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
+from stepwell.core.events import Event
 from stepwell.core.model import (
-    Event,
     Execution,
     Failure,
     InputRequest,

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from stepwell.core.events import Event
 from stepwell.core.fold import fold
-from stepwell.core.model import Event, Execution, Task
+from stepwell.core.model import Execution, Task
 from stepwell.core.ports import Store
 from stepwell.core.states import ExecutionStatus, StepKind, TaskStatus
 from stepwell.testing.simulator.book import Book

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import NamedTuple
 
-from stepwell.core.model import Event, Execution, InputRequest, Outcome, Plan, Run, Task, TaskSpec
+from stepwell.core.events import Event
+from stepwell.core.model import Execution, InputRequest, Outcome, Plan, Run, Task, TaskSpec
 from stepwell.core.ports import Commit, Lease
 from stepwell.core.states import OPEN, ExecutionStatus, InputStatus, StepKind
 

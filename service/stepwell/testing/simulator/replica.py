@@ -165,9 +165,7 @@ class Replica:
         """Keep what steps write while they work."""
         return await self.executor.append(tenant_id, written)
 
-    async def deliver(
-        self, tenant_id: str, run_id: str, delivery: Delivery | Begin | Say
-    ) -> Reply:
+    async def deliver(self, tenant_id: str, run_id: str, delivery: Delivery | Begin | Say) -> Reply:
         """Answer an outcome or a begin; the answer comes after the commit."""
         ledger = self.place.ledger
         invoked = ledger.history.order

@@ -6,7 +6,7 @@ import asyncio
 from contextlib import aclosing
 
 from stepwell.core.errors import InvalidArgument, RunNotFound, StoreError
-from stepwell.core.model import Event
+from stepwell.core.events import Event
 from stepwell.testing.simulator.chance import Chance
 from stepwell.testing.simulator.ledger import Ledger
 from stepwell.testing.simulator.network import Network

@@ -64,6 +64,7 @@ class World:
         self.workers: dict[str, Worker] = {}
         """The newest instance of each."""
         self.old_workers: list[Worker] = []
+        self._returning: list[Worker] = []
         self.watchers = [
             Watcher(
                 f"watcher {client.key} {n}",
@@ -253,13 +254,18 @@ class World:
             worker.kill()
         for worker in tuple(self.workers.values()):
             worker.cont()
-            if worker.replaced:
-                # It was told that a newer instance is here, which by now is gone.
-                self.spawn(self.restart(worker, 0.1), f"restart {worker.instance_id}")
+        self._hire_again()
         served = {worker.character.tenant_id for worker in self.workers.values()}
         for tenant_id in self.setting.tenants:
             if tenant_id not in served:
                 self._hire(tenant_id, len(self.workers))
+
+    def _hire_again(self) -> None:
+        """Start those again that were told of a newer instance, which by now is gone."""
+        for worker in tuple(self.workers.values()):
+            if worker.replaced and worker not in self._returning:
+                self._returning.append(worker)
+                self.spawn(self.restart(worker, 0.1), f"restart {worker.instance_id}")
 
     async def _settle(self) -> None:
         """Wait until every run has ended or waits; a run that could move and doesn't is a violation."""
@@ -269,6 +275,7 @@ class World:
                 await client.care()
             if all(client.idle and _rests(client.book) for client in self.clients):
                 return
+            self._hire_again()
             now = self.loop.time()
             for client in self.clients:
                 self._check_moves(client, now, since)
@@ -278,7 +285,7 @@ class World:
         book = client.book
         if _rests(book):
             return
-        last = book.applied[-1].now_us - self.runtime.now_us() if book.applied else 0
+        last = self._last_move_us(book) - self.runtime.now_us()
         still_s = min(-last / 1_000_000, now - since)
         name = "L3" if not any(_is_taken(book)) else "L2"
         status = book.run.status if book.run else "unborn"
@@ -287,6 +294,11 @@ class World:
         late = now - since > LIVENESS_S
         poisoned = "S13" if client.workload.poison else "L1"
         holds(not late, poisoned, f"{book.key}: no end after {LIVENESS_S:.0f} s: {_open(book)}")
+
+    def _last_move_us(self, book: Book) -> int:
+        """Return when anything of its tenant moved: workers that are busy do one thing after the other."""
+        same = [one for key, one in self.ledger.books.items() if key[0] == book.key[0]]
+        return max((one.applied[-1].now_us for one in same if one.applied), default=0)
 
     async def _watchers_saw_it_all(self) -> None:
         """With nothing lost any more, no watcher lags longer than a poll and a second (E10)."""

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from stepwell.core.events import Event
 from stepwell.core.limits import REQUESTS_KEPT_MAX
 from stepwell.core.model import (
-    Event,
     Execution,
     InputRequest,
     Message,
