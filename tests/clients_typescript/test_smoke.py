@@ -125,7 +125,7 @@ async def check_the_others(program: Program, client: Client) -> None:
     assert program.one("results", runId=heavy)["tasks"] == {"weigh": 1_400_000}
     cancelled = program.one("started", goal="be cancelled")["runId"]
     assert await attempts(client, cancelled) == {"t": ["CANCELLED"]}
-    assert program.one("cancellation")["reason"]
+    assert program.one("cancellation")["reason"], program.all("cancellation")
     assert program.one("replaced")["reason"] == "REPLACED"
 
 

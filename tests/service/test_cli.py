@@ -176,6 +176,23 @@ def test_ls_shows_columns_and_takes_filters(terminal: Terminal) -> None:
     assert "no runs" in terminal("ls", "--label", "team=nobody").err
 
 
+def test_ls_shortens_nothing_but_the_goal(terminal: Terminal) -> None:
+    run_id = start(terminal, "--goal", "long " * 100, "--label", "long=goal", "-p", "the-pipeline")
+    head, line = terminal("ls", "--label", "long=goal").out.splitlines()
+
+    assert line.split()[:2] == [run_id[:8], "QUEUED"]
+    assert "the-pipeline" in line
+    assert line.endswith("…")
+    assert head.split()[:4] == ["RUN", "STATUS", "TASKS", "STARTED"]
+
+
+def test_who_follows_a_run_that_no_worker_serves_is_told_so(terminal: Terminal) -> None:
+    run_id = start(terminal, "--goal", "alone")
+    watching = terminal.spawn("watch", run_id)
+    read_until(watching.stderr, "no worker serves queue 'nobody'; start one: stepwell worker")
+    end(watching, signal.SIGINT)
+
+
 def test_show_shows_the_tree_the_details_and_the_answer(terminal: Terminal) -> None:
     run_id = terminal("run", "--json", "--goal", "twice", "--label", "a=b").json_lines[-1]["run"][
         "spec"
@@ -308,7 +325,11 @@ def test_a_setting_that_can_not_be_is_2_and_one_line(
 @pytest.mark.parametrize(
     ("tasks", "said"),
     [
-        ([{"id": "a", "nonsense": 1}], "tasks[0]"),
+        ([{"id": "a", "nonsense": 1}], "tasks[0].nonsense: a task has no such field; it has id, "),
+        (
+            [{"id": "a", "effect": "maybe"}],
+            "tasks[0].effect 'maybe' is none of idempotent, at_most",
+        ),
         ([{"id": "a"}, {"id": "b", "depends_on": ["c"]}], "plan.tasks[1].depends_on[0]"),
         ([{"id": "a", "depends_on": ["b"]}, {"id": "b", "depends_on": ["a"]}], "cycle"),
         ([], "holds no tasks"),

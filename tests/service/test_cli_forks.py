@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -149,3 +151,51 @@ def test_two_runs_are_compared_side_by_side(terminal: Terminal, parent: str) -> 
         ("new", "added", None),
     ]
     assert document["tasks"][1]["results"] == [22, 30]
+
+
+def test_a_plan_is_printed_as_a_file_that_a_strict_fork_takes(terminal: Terminal) -> None:
+    tasks = [
+        {
+            "id": "one",
+            "type": "echo",
+            "prompt": "say it",
+            "input": {"text": "ü", "many": [1, 2]},
+            "effect": "at_most_once",
+            "attempt_timeout": "30s",
+        },
+        {"id": "two", "type": "sum", "depends_on": []},
+    ]
+    made = terminal("run", "--plan", plan_file(terminal.folder, tasks), "--json")
+    run_id = made.json_lines[-1]["run"]["spec"]["runId"]
+    printed = terminal("plans", run_id, "--tasks-of", "1")
+
+    assert printed.json["tasks"][0].items() >= tasks[0].items()
+    (terminal.folder / "again.json").write_text(printed.out)
+    answer = terminal("fork", run_id, "--plan", "again.json", "--dry-run")
+    assert answer.code == 0, answer.err
+    assert answer.out.startswith("kept: one, two")
+    missing = terminal("plans", run_id, "--tasks-of", "2")
+    assert missing.code == 2
+    assert "there is no plan 2; the run has 1 plan" in missing.err
+
+
+def test_an_earlier_version_counts_its_times_up_to_then(terminal: Terminal) -> None:
+    made = terminal("run", "--goal", "then", "--json")
+    run = made.json_lines[-1]["run"]
+    time.sleep(1.2)
+    shown = terminal("show", run["spec"]["runId"], "--at", "2").out
+
+    took = re.search(r" · (\d+\.\d+)s · ", shown)
+    assert took is not None, shown
+    assert float(took[1]) < 1.0
+
+
+def test_results_are_compared_as_json(terminal: Terminal) -> None:
+    plan = plan_file(terminal.folder, [{"id": "a", "type": "echo", "input": {"yes": True}}])
+    other = plan_file(terminal.folder, [{"id": "a", "type": "echo", "input": {}}], "other.json")
+    runs = [
+        terminal("run", "--plan", name, "--json").json_lines[-1]["run"]["spec"]["runId"]
+        for name in (plan, other)
+    ]
+
+    assert 'completed, {"yes": true}' in terminal("diff", *runs).out

@@ -99,3 +99,15 @@ def test_a_log_of_no_run_says_what_to_do(terminal: Terminal) -> None:
     answer = terminal("logs", "00000000-0000-4000-8000-00000000dead")
     assert answer.code == 2
     assert "no run" in answer.err
+
+
+@pytest.mark.parametrize("arguments", [("logs", "--task", "nope"), ("messages", "nope")])
+def test_a_task_that_the_run_does_not_have_is_told(
+    terminal: Terminal, arguments: tuple[str, ...]
+) -> None:
+    run = start(terminal, "talk")
+    command, *others = arguments
+    answer = terminal(command, run, *others)
+
+    assert answer.code == 2
+    assert f"run {run[:8]} has no task 'nope'" in answer.err

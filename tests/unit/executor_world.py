@@ -38,6 +38,7 @@ class FakeWorker:
             tenant_id=TENANT,
             worker_id=worker_id,
             instance_id=instance_id,
+            replica_id=executor.replica_id,
             queues=(queue,),
             roles=roles,
             kinds=tuple(StepKind),

@@ -46,6 +46,36 @@ def statuses(world: World) -> dict[str, str]:
 # --- skip -----------------------------------------------------------------------------------------
 
 
+def test_what_a_person_skipped_stays_so_over_a_pause_and_a_failure() -> None:
+    world = World()
+    world.start(plan=[TaskSpec(task_id="out"), TaskSpec(task_id="fails", retry=ONCE)])
+    world.do(SkipTask(task_id="out"))
+    world.do(Pause())
+    world.do(Resume())
+    assert world.ready() == ["task:fails#2"]
+
+    world.fail("fails")
+    assert world.run.status is RunStatus.FAILED
+    world.do(Resume())
+    assert world.ready() == ["task:fails#3"]
+    assert world.task("out").status is TaskStatus.SKIPPED
+
+
+def test_a_failure_that_a_later_plan_left_out_stays_over_a_pause() -> None:
+    world = World()
+    world.start(
+        plan=[TaskSpec(task_id="a", **SKIPS), TaskSpec(task_id="b")], stages=(StepKind.REFLECT,)
+    )
+    world.fail("a")
+    world.complete("b")
+    new = (TaskSpec(task_id="c"),)
+    world.deliver("reflect:1#1", Reflected(decision=Decision.CONTINUE, tasks=new))
+    world.do(Pause())
+    world.do(Resume())
+
+    assert statuses(world) == {"a": "FAILED", "b": "COMPLETED", "c": "READY"}
+
+
 def test_a_running_task_is_skipped_its_worker_told_and_its_late_outcome_refused() -> None:
     world = World()
     world.start(plan=chain("a", "b"))

@@ -21,6 +21,7 @@ from stepwell.core.inputs import (
     Pause,
     Planned,
     Reflected,
+    SkipTask,
 )
 from stepwell.core.kept import Changes
 from stepwell.core.model import Failure, Payload, RetryPolicy, RunSpec, Session, TaskSpec, Usage
@@ -230,6 +231,15 @@ def test_a_fork_of_a_failed_run_runs_what_failed_and_what_that_skipped() -> None
     broken.fail("a")
     assert broken.run.status is RunStatus.FAILED
     assert fork(broken).ready() == ["task:a#2"]
+
+
+def test_what_a_person_skipped_stays_skipped_in_a_fork() -> None:
+    parent = planned(one("a"), one("b"))
+    parent.do(SkipTask(task_id="a"))
+    world = fork(parent)
+
+    assert world.task("a").status is TaskStatus.SKIPPED
+    assert world.ready() == ["task:b#2"]
 
 
 def test_a_failure_that_was_passed_over_stays() -> None:

@@ -4,9 +4,24 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from stepwell.core.inputs import Answer, Completed, Delivery, NeedsInput, Planned, Reflected
+from stepwell.core.inputs import (
+    Answer,
+    Completed,
+    Delivery,
+    Expired,
+    NeedsInput,
+    Planned,
+    Reflected,
+)
 from stepwell.core.model import AttemptCounts, Payload, TaskSpec
-from stepwell.core.states import Decision, InputStatus, Phase, RunStatus, TaskStatus
+from stepwell.core.states import (
+    Decision,
+    InputStatus,
+    OnFailure,
+    Phase,
+    RunStatus,
+    TaskStatus,
+)
 from tests.unit.loop_world import World
 
 NO = Payload(data=b"false")
@@ -143,3 +158,76 @@ def test_attempts_are_counted_by_how_they_ended() -> None:
 
     assert world.run.status is RunStatus.FAILED
     assert world.run.attempts == AttemptCounts(completed=2, failed=1, needs_input=1, cancelled=2)
+
+
+# --- a plan that changes what carried tasks wait for ------------------------------------------------
+
+
+def built(*below: TaskSpec, **first: object) -> tuple[TaskSpec, ...]:
+    return (*flat("first", **first), *below)
+
+
+def test_what_is_settled_in_the_commit_of_a_plan_counts_for_the_new_graph() -> None:
+    world, tokens = replanning("first")
+    last = TaskSpec(task_id="last", depends_on=("first", "second"))
+    plan = Planned(tasks=(*flat("first", "second"), last))
+    planner = world.lease("plan:2#1")
+    first = Delivery(execution_id="task:first#1", token=tokens["first"], result=Completed())
+    world.do(first, Delivery(execution_id="plan:2#1", token=planner, result=plan))
+
+    assert world.ready() == ["task:second#1"]
+
+
+def test_what_waited_for_it_before_the_plan_waits_for_what_the_plan_adds() -> None:
+    below = TaskSpec(task_id="below", depends_on=("first",))
+    world = World()
+    world.start()
+    world.deliver("plan:1#1", Planned(tasks=(*flat("ask"), *built(below))))
+    token = world.lease("task:first#1")
+    world.deliver("task:ask#1", NeedsInput(prompt="this way?"))
+    world.do(Answer(input_id="input:task:ask#1", payload=NO, replan=True))
+    planner = world.lease("plan:2#1")
+    first = Delivery(execution_id="task:first#1", token=token, result=Completed())
+    wider = replace(below, depends_on=("first", "second"))
+    plan = Planned(tasks=(*flat("first", "second"), wider))
+    world.do(first, Delivery(execution_id="plan:2#1", token=planner, result=plan))
+
+    assert world.ready() == ["task:second#1"]
+
+
+def carried_over_what_is_done_again(**below: object) -> World:
+    """A run whose task `below` is leased and carried over, while `first` is to be done otherwise."""
+    spec = replace(TaskSpec(task_id="below", depends_on=("first",)), **below)
+    world = World()
+    world.start()
+    world.deliver("plan:1#1", Planned(tasks=(*flat("ask"), *built(spec))))
+    world.complete("first")
+    world.lease("task:below#1")
+    world.deliver("task:ask#1", NeedsInput(prompt="this way?"))
+    world.do(Answer(input_id="input:task:ask#1", payload=NO, replan=True))
+    plan = built(spec, prompt="otherwise", on_failure=OnFailure.SKIP_DEPENDENTS)
+    world.deliver("plan:2#1", Planned(tasks=plan))
+    assert world.leased() == ["task:below#1"]
+    assert world.ready() == ["task:first#2"]
+    return world
+
+
+def test_a_lost_attempt_waits_for_what_the_plan_defined_anew_above_it() -> None:
+    world = carried_over_what_is_done_again()
+    token = world.held("task:below#1").token
+    world.do(Expired(execution_id="task:below#1", token=token))
+    assert world.ready() == ["task:first#2"]
+
+    world.complete("first")
+    assert world.ready() == ["task:below#2"]
+
+
+def test_the_total_time_out_of_a_skipped_task_runs_no_longer() -> None:
+    world = carried_over_what_is_done_again(total_timeout_ms=60_000)
+    token = world.held("task:below#1").token
+    world.do(Expired(execution_id="task:below#1", token=token))
+    assert "total:below" in world.timers
+    world.fail("first", retryable=False)
+
+    assert world.task("below").status is TaskStatus.SKIPPED
+    assert world.timers == {}

@@ -137,7 +137,7 @@ async def test_what_is_new_in_a_row_of_before_is_as_if_it_had_never_happened(url
         ("first", LogKind.LINE),
         ("second", LogKind.LINE),
     ]
-    assert [one.holds for one in await store.list_presence(b.TENANT)] == [{}]
+    assert [one.credits for one in await store.list_presence(b.TENANT)] == [3]
     await store.close()
 
 

@@ -415,7 +415,6 @@ workers = Table(
     *_numbers("credits", "expires_us"),
     PrimaryKeyConstraint("tenant_id", "worker_id", "instance_id"),
     Index("workers_by_expiry", "expires_us"),
-    *_json("holds"),
     sqlite_with_rowid=False,
 )
 

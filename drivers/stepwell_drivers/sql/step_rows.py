@@ -34,7 +34,6 @@ from stepwell_drivers.sql.columns import (
 )
 
 _texts = msgspec.json.Decoder(tuple[str, ...]).decode
-_holds = msgspec.json.Decoder(dict[str, int]).decode
 _kinds = msgspec.json.Decoder(tuple[StepKind, ...]).decode
 
 
@@ -275,9 +274,9 @@ def log_of(row: Sequence[Any]) -> LogEntry:
 
 WORKER = (
     *("tenant_id", "worker_id", "instance_id", "replica_id", "queues", "roles", "kinds"),
-    *("credits", "holds", "expires_us"),
+    *("credits", "expires_us"),
 )
-WORKER_READ = WORKER[:9]
+WORKER_READ = WORKER[:8]
 
 
 def worker_row(presence: Presence, expires_us: int) -> Values:
@@ -285,13 +284,13 @@ def worker_row(presence: Presence, expires_us: int) -> Values:
     return (
         *(presence.tenant_id, presence.worker_id, presence.instance_id, presence.replica_id),
         *(to_json(presence.queues), to_json(presence.roles), to_json(presence.kinds)),
-        *(presence.credits, to_json(presence.holds), expires_us),
+        *(presence.credits, expires_us),
     )
 
 
 def worker_of(row: Sequence[Any]) -> Presence:
     """Return the presence of a row of WORKER_READ."""
-    tenant_id, worker_id, instance_id, replica_id, queues, roles, kinds, free, holds = row
+    tenant_id, worker_id, instance_id, replica_id, queues, roles, kinds, free = row
     return Presence(
         tenant_id=tenant_id,
         worker_id=worker_id,
@@ -301,5 +300,4 @@ def worker_of(row: Sequence[Any]) -> Presence:
         roles=_texts(roles),
         kinds=_kinds(kinds),
         credits=free,
-        holds=_holds(holds),
     )

@@ -24,7 +24,7 @@ COMMANDS: dict[str, str] = {
     "show": "Show a run, its tasks and its result.",
     "watch": "Follow a run that is there.",
     "logs": "Print what a run's steps wrote.",
-    "messages": "Print the conversations of a run's tasks, as their attempts appended them.",
+    "messages": "Print the conversations of a run's tasks.",
     "resume": "Make a run go on from its last checkpoint, and follow it.",
     "pause": "Pause a run; work in flight may end.",
     "inputs": "List what runs ask of people, oldest first.",

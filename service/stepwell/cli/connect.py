@@ -38,7 +38,10 @@ def named(context: typer.Context, target: str | None, token_file: Path | None) -
     variable = "" if "STEPWELL_TOKEN" in os.environ else os.environ.get("STEPWELL_TOKEN_FILE", "")
     path = token_file or above.token_file or (Path(variable) if variable else None)
     if path is not None and not path.expanduser().is_file():
-        raise CliError(f"the token file {path} is not there", Exit.UNREACHABLE)
+        raise CliError(
+            f"the token file {path} is not there; a server writes it at its start, and says where",
+            Exit.UNREACHABLE,
+        )
     return Connection(target or above.target, path)
 
 
@@ -100,3 +103,10 @@ def labels(pairs: Sequence[str] | None) -> dict[str, str]:
 def name_of(run: types_pb2.Run) -> str:
     """Return the run's id as people type it."""
     return run.spec.run_id[:SHORT_CHARS]
+
+
+def known_task(made: SyncClient, run_id: str, task_id: str) -> None:
+    """Refuse the id of a task that the run never had; empty: no task is meant."""
+    if task_id and all(one.task.task_id != task_id for one in made.tasks(run_id)):
+        name = run_id[:SHORT_CHARS]
+        raise CliError(f"run {name} has no task {task_id!r}; see: stepwell show {name} --all")

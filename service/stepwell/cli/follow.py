@@ -17,7 +17,7 @@ from stepwell.cli.exits import Exit
 from stepwell.cli.terminal import console, document, note, put_json
 from stepwell.cli.view import RunView
 from stepwell.runtime import SystemRuntime
-from stepwell_client import ENDED, RunStatus, SyncClient, Unavailable
+from stepwell_client import ENDED, BlockedKind, RunStatus, SyncClient, Unavailable
 from stepwell_client.v1 import types_pb2
 
 REFRESH_PER_SECOND = 8
@@ -54,6 +54,8 @@ def follow(
     view = RunView.unborn(run)
     lock = threading.Lock()
     screen = _screen(view, lock, json=json)
+    if not json:
+        _warn(made, run)
     try:
         with screen.during():
             for event in _events(made, view, keep=keep):
@@ -73,6 +75,13 @@ def follow(
         raise
     screen.close(made, view)
     return of_status(view.run.status)
+
+
+def _warn(made: SyncClient, run: types_pb2.Run) -> None:
+    """Say that nothing will happen while no worker serves the run: no event tells that."""
+    now = made.get(run.spec.run_id)
+    if now.status not in ENDED and now.blocked_on == BlockedKind.WORKER:
+        note(words.blocked(now, exact=True))
 
 
 def _events(made: SyncClient, view: RunView, *, keep: bool) -> Iterator[types_pb2.Event]:

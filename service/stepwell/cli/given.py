@@ -20,8 +20,8 @@ _ENUMS = {
     "onFailure": "ON_FAILURE_",
     "on_failure": "ON_FAILURE_",
 }
-
-
+_NAMES = [field.name for field in types_pb2.TaskSpec.DESCRIPTOR.fields]
+_FIELDS = {*_NAMES, *(field.json_name for field in types_pb2.TaskSpec.DESCRIPTOR.fields)}
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3_600, "d": 86_400}
 E = TypeVar("E", bound=IntEnum)
@@ -100,25 +100,64 @@ def plan(name: str) -> types_pb2.PlanDraft:
         if not isinstance(task, dict):
             raise CliError(f"{where} is no object")
         try:
-            json_format.ParseDict(_task(cast("dict[str, Any]", task)), made.tasks.add())
+            json_format.ParseDict(_task(cast("dict[str, Any]", task), where), made.tasks.add())
         except json_format.ParseError as error:
             raise CliError(f"{where}: {' '.join(str(error).split())}") from None
     return made
 
 
-def _task(given: dict[str, Any]) -> dict[str, Any]:
+def _task(given: dict[str, Any], where: str) -> dict[str, Any]:
     """Return a task as the protocol's JSON has it."""
     task = dict(given)
     if "id" in task:
         task["taskId"] = task.pop("id")
     if task.get("input") is not None:
-        data = json.dumps(task["input"], ensure_ascii=False).encode()
+        # The same bytes as the client library makes of it, so that STRICT forks find it unchanged.
+        data = json.dumps(task["input"], ensure_ascii=False, separators=(",", ":")).encode()
         task["input"] = {
             "data": base64.b64encode(data).decode(),
             "mediaType": "application/json",
         }
     for name, prefix in _ENUMS.items():
         word = task.get(name)
-        if isinstance(word, str) and not word.startswith(prefix):
-            task[name] = prefix + word.upper()
+        if isinstance(word, str):
+            task[name] = _member_of(prefix, word, f"{where}.{name}")
+    for name in task:
+        if name not in _FIELDS:
+            known = ", ".join(["id", *(one for one in _NAMES if one != "task_id")])
+            raise CliError(f"{where}.{name}: a task has no such field; it has {known}")
     return task
+
+
+def _member_of(prefix: str, word: str, where: str) -> str:
+    """Return the protocol's name of a member of `Effect` or `OnFailure`."""
+    kind = types_pb2.Effect if prefix == _ENUMS["effect"] else types_pb2.OnFailure
+    name = word.upper() if word.upper().startswith(prefix) else prefix + word.upper()
+    names = kind.keys()
+    if name not in names:
+        known = ", ".join(one.removeprefix(prefix).lower() for one in names[1:])
+        raise CliError(f"{where} {word!r} is none of {known}")
+    return name
+
+
+def plan_task(spec: types_pb2.TaskSpec) -> dict[str, Any]:
+    """Return a task as a plan's file has it: the way back from `plan`."""
+    made: dict[str, Any] = json_format.MessageToDict(spec, preserving_proto_field_name=True)
+    task = {"id": made.pop("task_id"), **made}
+    for name in ("effect", "on_failure"):
+        if name in task:
+            task[name] = task[name].removeprefix(_ENUMS[name]).lower()
+    if spec.HasField("input"):
+        task["input"] = _json_of(spec)
+    return task
+
+
+def _json_of(spec: types_pb2.TaskSpec) -> Any:
+    try:
+        return json.loads(spec.input.data)
+    except ValueError:
+        kind = spec.input.media_type
+        raise CliError(
+            f"the input of task {spec.task_id!r} is {kind}, and a plan's file has JSON only;"
+            " see it with `stepwell plans --json`"
+        ) from None

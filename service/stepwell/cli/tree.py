@@ -97,7 +97,7 @@ def render(
     if titled:
         grid.add_column(no_wrap=True, overflow="ellipsis", max_width=max(16, console.width // 4))
     grid.add_column(no_wrap=True, justify="right", min_width=6)
-    grid.add_column(no_wrap=True, overflow="ellipsis", style="dim")
+    grid.add_column(style="dim")  # The one that becomes narrower where there is too little room.
     iterations = {row.order[0] for row in kept}
     iteration = 0
     for row in kept:
@@ -112,7 +112,8 @@ def render(
         name.append(row.name, style="dim" if row.sign.style == "dim" else "")
         took = Text(span(row.took_us) if row.took_us else "")
         titles = [Text(row.title)] if titled else []
-        grid.add_row(name, *titles, took, Text(row.note))
+        note = Text(row.note, no_wrap=True, overflow="ellipsis")
+        grid.add_row(name, *titles, took, note)
     parts: list[RenderableType] = [*_head(view, now_us, fancy=fancy, live=live, exact=exact), grid]
     if left:
         parts.append(Text(f"  {left}", style="dim"))
@@ -207,7 +208,9 @@ def _task_row(
     spec = view.specs.get(task.task_id)
     title = one_line(spec.title, 80) if spec is not None else ""
     began, ended = micros(task.started_time), micros(task.ended_time)
-    took = (ended or now_us) - began if began and task.status != TaskStatus.PENDING else 0
+    # A task that was cancelled says of its last attempt only when it began.
+    known = ended or task.status not in (TaskStatus.PENDING, TaskStatus.CANCELLED)
+    took = (ended or now_us) - began if began and known else 0
     return Row(
         order=order,
         rank=_RANK.get(task.status, 4),

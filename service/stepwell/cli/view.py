@@ -97,6 +97,14 @@ class RunView:
         ended = micros(self.run.ended_time)
         return (ended or now_us) - began if began else 0
 
+    def last_us(self) -> int:
+        """Return the last moment that the run and its tasks tell of."""
+        run = self.run
+        moments = [run.created_time, run.started_time, run.ended_time, run.blocked_since_time]
+        for task in self.tasks.values():
+            moments += (task.started_time, task.ended_time)
+        return max(micros(one) for one in moments)
+
     def _execution(self, execution_id: str) -> types_pb2.Execution:
         found = self.steps.get(execution_id) or self.open.get(execution_id)
         # What an event leaves out has its default: a step is born READY, as a first attempt.

@@ -153,8 +153,9 @@ def end_attempt(
         if delivery.usage != Usage():
             fields["usage"] = delivery.usage
             draft.change_run(usage=draft.run.usage + delivery.usage)
-        new = unsaid(execution, delivery.messages, delivery.messages_after)
-        fields |= append(draft, execution, new, delivery.session)
+        if delivery.messages:
+            new = unsaid(execution, delivery.messages, delivery.messages_after)
+            fields |= append(draft, execution, new, delivery.session)
         result = delivery.result.result if isinstance(delivery.result, Completed) else None
         if result is not None:
             fields["has_result"] = True
@@ -206,8 +207,10 @@ def again(draft: Draft, execution: Execution, delay_ms: int) -> None:
         paused
         or draft.run.phase is not Phase.EXECUTING
         or execution.status is ExecutionStatus.UNKNOWN_OUTCOME
+        or draft.waiting(execution.task_id)
     ):
-        # The place that an unknown outcome had among max_parallel may be another's by now.
+        # The place that an unknown outcome had among max_parallel may be another's by now; and a plan
+        # that carried the task over may have defined anew what it depends on.
         draft.change_task(execution.task_id, status=TaskStatus.PENDING)
     else:
         offer_task(draft, execution.task_id, delay_ms=delay_ms)

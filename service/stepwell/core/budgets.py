@@ -107,9 +107,10 @@ def remaining(run: Run, now_us: int) -> Budget:
 
     `now_us` is the store's time as it is known here: good enough to tell a worker how long it has.
     """
-    budget, used = run.budget, used_of(run)
+    budget = run.budget
     if budget == _NO_BUDGET:
         return budget
+    used = used_of(run)
 
     def left(limit: int, gone: int) -> int:
         return max(1, limit - gone) if limit else 0

@@ -131,6 +131,16 @@ def drop_total_timer(draft: Draft, task_id: str) -> None:
         drop_timer(draft, TOTAL_TIMER + task_id)
 
 
+def skip_dependents(draft: Draft, task_id: str) -> None:
+    """Settle as SKIPPED what depends on a task, at any distance, and was not begun."""
+    for dependent in draft.graph.downstream(task_id):
+        if draft.task(dependent).status is TaskStatus.PENDING:
+            draft.change_task(dependent, status=TaskStatus.SKIPPED, ended_us=draft.context.now_us)
+            if draft.task(dependent).attempts:
+                # Offered once, before a plan defined anew what it depends on.
+                drop_total_timer(draft, dependent)
+
+
 def pause(draft: Draft, command: Pause) -> Reply:
     """Dispatch nothing more. What is ready is withdrawn; what is leased may end."""
     if draft.run.status is RunStatus.PAUSED:
@@ -206,11 +216,8 @@ def _failed_tasks(draft: Draft) -> list[str]:
         return [task_id for task_id in draft.graph.specs if _failed_the_run(draft, task_id)]
     if draft.run.phase is not Phase.EXECUTING:
         return []
-    return [
-        task_id
-        for task_id in draft.graph.specs
-        if runs_again(draft.graph, lambda one: draft.task(one).status, task_id)
-    ]
+    again = run_again(draft.graph, lambda one: draft.task(one).status, draft.is_planned)
+    return [task_id for task_id in draft.graph.specs if task_id in again]
 
 
 def _failed_the_run(draft: Draft, task_id: str) -> bool:
@@ -218,12 +225,38 @@ def _failed_the_run(draft: Draft, task_id: str) -> bool:
     return failed and draft.spec(task_id).on_failure is OnFailure.FAIL_RUN
 
 
-def runs_again(tasks: Graph, status_of: Callable[[str], TaskStatus], task_id: str) -> bool:
-    """Tell whether a task is a failure that stopped something, or what such a one stopped."""
-    status = status_of(task_id)
-    if status is TaskStatus.FAILED and tasks.specs[task_id].on_failure is OnFailure.CONTINUE:
-        return False
-    return status in (TaskStatus.FAILED, TaskStatus.SKIPPED) and all(
-        status_of(dependent) in (TaskStatus.PENDING, TaskStatus.SKIPPED)
-        for dependent in tasks.dependents.get(task_id, ())
-    )
+def run_again(
+    tasks: Graph, status_of: Callable[[str], TaskStatus], is_planned: Callable[[str], bool]
+) -> frozenset[str]:
+    """Return the failures that stopped something, and what was skipped because of them.
+
+    What something was built on stays, as does what the plan in force doesn't name: whoever made that plan
+    knew of it. What a person skipped was stopped by no failure.
+    """
+
+    def is_end(task_id: str) -> bool:
+        return all(
+            status_of(dependent) in (TaskStatus.PENDING, TaskStatus.SKIPPED)
+            for dependent in tasks.dependents.get(task_id, ())
+        )
+
+    failed = [
+        task_id
+        for task_id, spec in tasks.specs.items()
+        if status_of(task_id) is TaskStatus.FAILED
+        and spec.on_failure is not OnFailure.CONTINUE
+        and is_planned(task_id)
+        and is_end(task_id)
+    ]
+    found = set(failed)
+    below = [k for k in failed if tasks.specs[k].on_failure is OnFailure.SKIP_DEPENDENTS]
+    seen = set(below)
+    for task_id in below:
+        for dependent in tasks.dependents.get(task_id, ()):
+            if dependent in seen:
+                continue
+            seen.add(dependent)
+            below.append(dependent)
+            if status_of(dependent) is TaskStatus.SKIPPED and is_end(dependent):
+                found.add(dependent)
+    return frozenset(found)

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from stepwell.core import budgets
-from stepwell.core.commands import UNCHANGED, drop_total_timer, go_on, refused, stays_paused
+from stepwell.core.commands import (
+    UNCHANGED,
+    drop_total_timer,
+    go_on,
+    refused,
+    skip_dependents,
+    stays_paused,
+)
 from stepwell.core.dispatch import close, offer_task, withdraw_inputs
 from stepwell.core.draft import Draft
 from stepwell.core.inputs import (
@@ -62,9 +69,7 @@ def skip_task(draft: Draft, command: SkipTask) -> Reply:
     draft.change_task(task_id, status=TaskStatus.SKIPPED, input_id="", ended_us=ended_us)
     drop_total_timer(draft, task_id)
     if command.skip_dependents:
-        for dependent in draft.graph.downstream(task_id):
-            if draft.task(dependent).status is TaskStatus.PENDING:
-                draft.change_task(dependent, status=TaskStatus.SKIPPED, ended_us=ended_us)
+        skip_dependents(draft, task_id)
     return Reply()
 
 

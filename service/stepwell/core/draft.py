@@ -188,7 +188,8 @@ class Draft:
         self.executions[execution.execution_id] = execution
         fields = {name: value for name in _BORN_WITH if (value := getattr(execution, name))}
         self._events[-1].executions[execution.execution_id] = fields
-        self._count_attempt(execution.status)
+        if execution.status in _ATTEMPTS_COUNTED:
+            self._count_attempt(execution.status)
 
     def change_execution(self, execution: Execution, **fields: Any) -> None:
         """Change fields of an execution's row."""
@@ -198,7 +199,7 @@ class Draft:
         execution_id = execution.execution_id
         self.executions[execution_id] = replace(execution, **fields)
         self._events[-1].executions.setdefault(execution_id, {}).update(fields)
-        if status is not None:
+        if status is not None and status in _ATTEMPTS_COUNTED:
             self._count_attempt(status)
 
     def put_input(self, request: InputRequest) -> None:
@@ -240,6 +241,8 @@ class Draft:
                 total += 1
         self.change_run(counts=replace(self.run.counts, total=total), plan_revision=plan.revision)
         self._plan_waiting = self._count_waiting()
+        # What was settled before it in this transition was counted for the old graph.
+        self._waiting.clear()
         for task_id in before:
             task = self.task(task_id)
             if task_id not in named and task.status not in SETTLED:
@@ -361,10 +364,8 @@ class Draft:
         self.change_run(counts=replace(counts, **fields))
 
     def _count_attempt(self, status: ExecutionStatus) -> None:
-        name = _ATTEMPTS_COUNTED.get(status)
-        if name is not None:
-            counts = self.run.attempts
-            self.change_run(attempts=replace(counts, **{name: getattr(counts, name) + 1}))
+        name, counts = _ATTEMPTS_COUNTED[status], self.run.attempts
+        self.change_run(attempts=replace(counts, **{name: getattr(counts, name) + 1}))
 
     def _tell_dependents(self, task_id: str, step: int) -> None:
         for dependent in self.graph.dependents.get(task_id, ()):

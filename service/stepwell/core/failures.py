@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stepwell.core import reconcile, retry
 from stepwell.core.attempts import again, end_attempt
-from stepwell.core.commands import drop_total_timer
+from stepwell.core.commands import drop_total_timer, skip_dependents
 from stepwell.core.dispatch import (
     close,
     fail_run,
@@ -111,9 +111,7 @@ def fail_task(draft: Draft, task_id: str, failure: Failure, execution_id: str = 
     drop_total_timer(draft, task_id)
     policy = draft.spec(task_id).on_failure
     if policy is OnFailure.SKIP_DEPENDENTS:
-        for dependent in draft.graph.downstream(task_id):
-            if draft.task(dependent).status is TaskStatus.PENDING:
-                draft.change_task(dependent, status=TaskStatus.SKIPPED, ended_us=now_us)
+        skip_dependents(draft, task_id)
     elif policy is OnFailure.FAIL_RUN:
         fail_run(draft, failure)
 
@@ -136,8 +134,9 @@ def expire(draft: Draft, one: Expired) -> Reply:
         else f"worker {execution.worker_id!r} was not heard of for the length of the lease"
     )
     words = one.reason or words
-    if one.timed_out or not execution.begun:
-        # Whoever has begun may go on without a lease: its late outcome settles what became of it.
+    # Whoever has begun may go on without a lease: its late outcome settles what became of it. And who never
+    # heard of a step needn't hear that it is over.
+    if one.timed_out or not (execution.begun or one.undelivered):
         revoke(draft, execution, words)
     if execution.begun:
         draft.event(

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from stepwell.core.commands import runs_again
+from stepwell.core.commands import run_again
 from stepwell.core.fold import Rows
 from stepwell.core.graph import Graph
 from stepwell.core.model import Execution, InputRequest, Plan, Run, Task, TaskSpec
@@ -87,7 +87,11 @@ class After:
 
     def __init__(self, before: Before, changes: Changes, *, executing: bool) -> None:
         self._before = before
-        self._executing = executing
+        self._again = (
+            run_again(before.graph, before.as_if_live, before.in_force.__contains__)
+            if executing
+            else frozenset[str]()
+        )
         self._answers_room = ANSWER_BYTES_MAX
         self.given = changes.plan
         standing = before.standing()
@@ -114,10 +118,7 @@ class After:
         status = before.status(task_id)
         if status is TaskStatus.CANCELLED:
             return before.is_dropped(task_id)
-        if status is TaskStatus.COMPLETED or not self._executing:
-            return status in SETTLED
-        again = runs_again(before.graph, before.as_if_live, task_id)
-        return status in SETTLED and not again
+        return status in SETTLED and task_id not in self._again
 
     def _stay_in(self, specs: Mapping[str, TaskSpec]) -> frozenset[str]:
         """Return what stays in another plan: unchanged, and built on nothing that doesn't stay."""

@@ -412,8 +412,6 @@ class Presence(Record, frozen=True, kw_only=True):
     kinds: tuple[StepKind, ...] = ()
     credits: int = 0
     """Free places when it was last told."""
-    holds: dict[str, int] = {}
-    """By queue: how many leases it held when it was last told."""
 
 
 class WorkerLease(Record, frozen=True, kw_only=True):

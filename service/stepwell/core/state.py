@@ -58,7 +58,7 @@ class RunState:
         self.requests: dict[str, RequestRecord] = {}
         self.waiting: dict[str, int] = {}
         self.runnable: OrderedDict[str, None] = OrderedDict()
-        self.plan_tasks: tuple[str, ...] = ()
+        self.plan_tasks: frozenset[str] = frozenset()
         self.plan_fingerprint = ""
 
     @classmethod
@@ -122,7 +122,7 @@ class RunState:
         self.run = run
         for plan in plans:
             self.graph = self.graph.with_plan(plan.tasks)
-            self.plan_tasks = tuple(spec.task_id for spec in plan.tasks)
+            self.plan_tasks = frozenset(spec.task_id for spec in plan.tasks)
             self.plan_fingerprint = plan.fingerprint
         if plans:
             self.tasks.update((task.task_id, task) for task in tasks)

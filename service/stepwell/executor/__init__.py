@@ -338,12 +338,12 @@ class Executor:
             }
             with suppress(StoreError):
                 self._shares.divide(tenant_id, await self.store.list_presence(tenant_id))
-                before = self._shares.out(tenant_id)
+                before = self._shares.out(tenant_id) - self._dispatcher.uncommitted(tenant_id)
                 leases = [await self.store.list_leases(tenant_id, worker) for worker in workers]
                 live = frozenset(
                     (one.run_id, one.execution_id) for found in leases for one in found
                 )
-                # What was granted meanwhile is not among those that were looked up.
+                # What was granted meanwhile, or was being committed, is not among those looked up.
                 self._shares.drop(tenant_id, before - live)
 
     async def _tell_presence(self, presences: Sequence[Presence], *, ttl_ms: int) -> None:

@@ -252,6 +252,10 @@ class Dispatcher:
             if limited is not None:
                 self._shares.give(*limited)
 
+    def uncommitted(self, tenant_id: str) -> frozenset[LeaseKey]:
+        """Return what was granted of a tenant's limited queues and isn't known to be stored yet."""
+        return frozenset(lease for whose, _, lease in self._limited.values() if whose == tenant_id)
+
     def _give_share(self, key: RunKey, execution: Execution) -> None:
         if self._shares.give(key[0], execution.queue, (key[1], execution.execution_id)):
             self._more_ready = True
@@ -270,8 +274,12 @@ class Dispatcher:
             self.credit(session, 1)
             self._give_back(key, assignment)
             return
+        name = (key[1], assignment.execution.execution_id)
         if session.closed:
             self._give_back(key, assignment)
+        elif session.holds.get(name) != assignment.token:
+            # It ended while its bytes were read, and its worker will not grant this credit again.
+            self.credit(session, 1)
         else:
             session.port.assign(assignments.fill(assignment, found, messages))
 

@@ -160,6 +160,7 @@ class Runs:
         hot = self._hot.setdefault(key, HotRun())
         if hot.state is None and not hot.busy:
             hot.state = state
+        self._let_go()
         return state
 
     def forget(self, key: RunKey) -> None:

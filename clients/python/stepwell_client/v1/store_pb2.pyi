@@ -448,14 +448,7 @@ class FeedPage(_message.Message):
     def __init__(self, entries: _Optional[_Iterable[_Union[FeedEntry, _Mapping]]] = ..., cursor: _Optional[str] = ...) -> None: ...
 
 class Presence(_message.Message):
-    __slots__ = ("tenant_id", "worker_id", "instance_id", "replica_id", "queues", "roles", "kinds", "credits", "holds")
-    class HoldsEntry(_message.Message):
-        __slots__ = ("key", "value")
-        KEY_FIELD_NUMBER: _ClassVar[int]
-        VALUE_FIELD_NUMBER: _ClassVar[int]
-        key: str
-        value: int
-        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    __slots__ = ("tenant_id", "worker_id", "instance_id", "replica_id", "queues", "roles", "kinds", "credits")
     TENANT_ID_FIELD_NUMBER: _ClassVar[int]
     WORKER_ID_FIELD_NUMBER: _ClassVar[int]
     INSTANCE_ID_FIELD_NUMBER: _ClassVar[int]
@@ -464,7 +457,6 @@ class Presence(_message.Message):
     ROLES_FIELD_NUMBER: _ClassVar[int]
     KINDS_FIELD_NUMBER: _ClassVar[int]
     CREDITS_FIELD_NUMBER: _ClassVar[int]
-    HOLDS_FIELD_NUMBER: _ClassVar[int]
     tenant_id: str
     worker_id: str
     instance_id: str
@@ -473,8 +465,7 @@ class Presence(_message.Message):
     roles: _containers.RepeatedScalarFieldContainer[str]
     kinds: _containers.RepeatedScalarFieldContainer[_types_pb2.StepKind]
     credits: int
-    holds: _containers.ScalarMap[str, int]
-    def __init__(self, tenant_id: _Optional[str] = ..., worker_id: _Optional[str] = ..., instance_id: _Optional[str] = ..., replica_id: _Optional[str] = ..., queues: _Optional[_Iterable[str]] = ..., roles: _Optional[_Iterable[str]] = ..., kinds: _Optional[_Iterable[_Union[_types_pb2.StepKind, str]]] = ..., credits: _Optional[int] = ..., holds: _Optional[_Mapping[str, int]] = ...) -> None: ...
+    def __init__(self, tenant_id: _Optional[str] = ..., worker_id: _Optional[str] = ..., instance_id: _Optional[str] = ..., replica_id: _Optional[str] = ..., queues: _Optional[_Iterable[str]] = ..., roles: _Optional[_Iterable[str]] = ..., kinds: _Optional[_Iterable[_Union[_types_pb2.StepKind, str]]] = ..., credits: _Optional[int] = ...) -> None: ...
 
 class WorkerLease(_message.Message):
     __slots__ = ("run_id", "execution_id", "token", "instance_id")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json as json_of
 from typing import Annotated, Any, NamedTuple
 
 import typer
@@ -180,7 +181,7 @@ def _facts(side: _Side, now_us: int) -> dict[str, str]:
 def _answer(side: _Side) -> str:
     if side.answer is None or isinstance(side.answer, dict):
         return ""
-    return one_line(str(answers.plain(side.answer)), _CHARS)
+    return _words(side.answer)
 
 
 def _print_tasks(a: _Side, b: _Side, rows: list[_Row]) -> None:
@@ -216,4 +217,11 @@ def _preview(side: _Side, task_id: str) -> str:
     found = side.results.get(task_id)
     if found is None or not found.HasField("payload"):
         return words.failure(found.failure) if found is not None else ""
-    return one_line(str(answers.plain(found)), _CHARS)
+    return _words(found)
+
+
+def _words(found: orchestrator_pb2.Result) -> str:
+    """Return a result in one line: a text as it stands, anything else as JSON."""
+    value = answers.plain(found)
+    text = value if isinstance(value, str) else json_of.dumps(value, ensure_ascii=False)
+    return one_line(text, _CHARS)

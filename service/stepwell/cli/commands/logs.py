@@ -62,6 +62,7 @@ def command(
             raise
         paper.end()
         if not json and not paper.used:
+            connect.known_task(made, run_id, task)
             note("nothing was written; steps write with ctx.log(…) and ctx.stream(…)")
     return Exit.DONE
 

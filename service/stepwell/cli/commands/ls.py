@@ -104,10 +104,11 @@ def _print(runs: list[types_pb2.Run], unknown: dict[str, types_pb2.Execution]) -
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for title in ("RUN", "STATUS", "TASKS", "STARTED", "TOOK", "PIPELINE"):
         table.add_column(title, no_wrap=True, justify="right" if title == "TOOK" else "left")
-    table.add_column("GOAL", no_wrap=True, overflow="ellipsis")
+    # Where there is too little room, only columns that may wrap become narrower.
+    table.add_column("GOAL")
     for run in runs:
         counts = run.counts
-        goal = Text(one_line(run.spec.goal))
+        goal = Text(one_line(run.spec.goal), no_wrap=True, overflow="ellipsis")
         if run.spec.parent_run_id:
             goal.append(f"  (fork of {run.spec.parent_run_id[:8]})", style="dim")
         said = words.blocked(run, exact=True)

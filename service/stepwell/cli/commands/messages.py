@@ -24,7 +24,7 @@ def command(
     target: options.Target = None,
     token_file: options.TokenFile = None,
 ) -> int:
-    """Print the conversations of a run's tasks, as their attempts appended them."""
+    """Print the conversations of a run's tasks."""
     with connect.client(context, target, token_file) as made:
         run_id = connect.run_id(made, run)
         found = made.messages(run_id, task_id=task)
@@ -41,5 +41,6 @@ def command(
             print(one_line(f"{message.role}{number} ({whose}{said})"))
             print(lines(message.content) + "\n", flush=True)
         if not printed:
+            connect.known_task(made, run_id, task)
             note("no messages; steps append them with ctx.append(role, content)")
     return Exit.DONE

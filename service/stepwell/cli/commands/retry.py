@@ -20,10 +20,10 @@ def command(
     target: options.Target = None,
     token_file: options.TokenFile = None,
 ) -> int:
-    """Run a task again that failed or was skipped; or now, if it waits for its next attempt.
+    """Run a task again that failed or was skipped.
 
-    What was skipped because of it runs again, too. A run that has failed goes on with
-    `stepwell resume`.
+    What was skipped because of it runs again, too. A task that waits for its next attempt runs now. A
+    run that has failed goes on with `stepwell resume`.
     """
     with connect.client(context, target, token_file) as made:
         answer = made.retry_task(connect.run_id(made, run), task, reason=reason)

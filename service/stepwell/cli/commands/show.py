@@ -70,7 +70,7 @@ def command(
     view.take_executions(executions)
     view.questions.update(questions)
     out = console()
-    now_us = SystemRuntime().now_us()
+    now_us = view.last_us() if at else SystemRuntime().now_us()
     rows_max = len(tasks) + len(executions) if whole else _ROWS_MAX
     put(tree.render(view, out, now_us, rows_max=rows_max, live=False, exact=True), out)
     print()

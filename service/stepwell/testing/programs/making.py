@@ -320,7 +320,6 @@ def presences_of(tenant_id: str, call: PresenceCall) -> list[Presence]:
             roles=ROLES[: call.word % 3],
             kinds=KINDS[call.word % len(KINDS)],
             credits=call.word,
-            holds={pick(QUEUES, worker + call.word): call.word} if call.word else {},
         )
         for worker in call.workers
     ]

@@ -84,7 +84,6 @@ def _columns() -> dict[str, list[Column[Any]]]:
         ],
         "executions": _numbers("messages_after", "messages", "unknown_us"),
         "messages": _numbers("number"),
-        "workers": _json("holds"),
         "tombstones": _words("family_id"),
     }
 

@@ -1,0 +1,108 @@
+"""What happens here while the store takes its time: between a lease and its commit, or its hand-out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TypeVar
+
+import pytest
+
+from stepwell.core.inputs import Cancel
+from stepwell.core.model import TaskSpec
+from stepwell.core.ports import Store
+from stepwell.executor.writing import Written
+from stepwell.testing.proxy import StoreProxy
+from tests.unit.executor_world import (
+    RUN,
+    TENANT,
+    ExecutorWorld,
+    FakeWorker,
+    executor_world,
+    until,
+)
+from tests.unit.loop_world import chain
+
+T = TypeVar("T")
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[ExecutorWorld]:
+    async with executor_world() as world:
+        yield world
+
+
+class Slow(StoreProxy):
+    """A store whose calls of one method wait until they are let go on."""
+
+    def __init__(self, inner: Store, method: str) -> None:
+        super().__init__(inner)
+        self._method = method
+        self.waiting = 0
+        self.go_on = asyncio.Event()
+
+    async def _call(self, method: str, call: Callable[[], Awaitable[T]]) -> T:
+        if method == self._method:
+            self.waiting += 1
+            await self.go_on.wait()
+        return await call()
+
+
+async def turns() -> None:
+    """Let everything that can go on without time go on."""
+    for _ in range(100):
+        await asyncio.sleep(0)
+
+
+async def test_a_lease_that_is_being_committed_counts_against_its_queue(
+    world: ExecutorWorld,
+) -> None:
+    store = Slow(world.store, "commit")
+    executor = world.executor(store, queue_limits=(("default", 1),), presence_ms=1_000)
+    worker = FakeWorker(executor)
+    await worker.attach(credits=2)
+    starting = asyncio.ensure_future(
+        world.start(executor, [TaskSpec(task_id="a"), TaskSpec(task_id="b")])
+    )
+    await until(lambda: store.waiting == 1)
+    # Meanwhile it is looked up which leases are over: this one isn't stored yet.
+    world.pass_time(1_000)
+    await turns()
+    store.go_on.set()
+    await starting
+    for _ in range(3):
+        world.pass_time(100)
+        await turns()
+    assert worker.pile.qsize() == 1
+
+
+async def test_what_ended_before_it_was_handed_out_is_not_and_gives_its_credit_back(
+    world: ExecutorWorld,
+) -> None:
+    await world.start(world.executor(), chain("a"))
+    store = Slow(world.store, "read_payloads")
+    executor = world.executor(store)
+    worker = FakeWorker(executor)
+    await worker.attach(credits=1)
+    world.pass_time(100)
+    await until(lambda: store.waiting == 1)
+    await executor.send(TENANT, RUN, Cancel())
+    store.go_on.set()
+    await turns()
+
+    assert worker.pile.empty()
+    assert worker.session is not None
+    assert worker.session.credits == 1
+
+
+async def test_runs_that_are_only_looked_at_take_no_more_room_than_others(
+    world: ExecutorWorld,
+) -> None:
+    other = world.executor()
+    ids = [f"00000000-0000-4000-8000-{n:012}" for n in range(10)]
+    for run_id in ids:
+        await world.start(other, chain("a"), run_id=run_id)
+    executor = world.executor(hot_runs_max=3)
+    stale = [Written(run_id=run_id, execution_id="task:a#1", token="none") for run_id in ids]
+    assert not any(await executor.append(TENANT, stale))
+    assert sum(executor.waiting_for().values()) == 3
