@@ -12,7 +12,7 @@ import pytest
 
 from stepwell_client import Agent, Client, Failure, TaskContext, Unavailable
 from stepwell_client._limits import LOG_BYTES_PER_EXECUTION_MAX, LOG_TEXT_BYTES_MAX
-from stepwell_client._writing import PAGE_BYTES_MAX, Buffer
+from stepwell_client._writing import PAGE_BYTES_MAX, Buffer, grow_older
 from stepwell_client.execution import AgentRunner
 from stepwell_client.v1 import types_pb2, worker_pb2
 from tests.client.fakes import RUN_ID, End, FakeServer, FakeServices, assignment
@@ -45,6 +45,18 @@ def test_lines_come_out_in_their_order_once() -> None:
     assert [line.text for line in drained(buffer)] == [str(number) for number in range(2_500)]
     assert buffer.take() is None
     assert buffer.is_quiet(KEY)
+
+
+def test_a_batch_that_is_sent_again_says_how_long_ago_that_was_by_then() -> None:
+    times = iter([10.0, 12.0])
+    buffer = Buffer(lambda: next(times))
+    write(buffer, "written at 10")
+    request = buffer.take()
+    assert request is not None
+    (line,) = request.appended[0].logs
+    assert line.age.ToMilliseconds() == 2_000
+    grow_older(request, 3.5)
+    assert line.age.ToMilliseconds() == 5_500
 
 
 def test_an_execution_is_quiet_only_when_its_batch_is_done() -> None:

@@ -190,6 +190,7 @@ def test_who_follows_a_run_that_no_worker_serves_is_told_so(terminal: Terminal) 
     run_id = start(terminal, "--goal", "alone")
     watching = terminal.spawn("watch", run_id)
     read_until(watching.stderr, "no worker serves queue 'nobody'; start one: stepwell worker")
+    read_until(watching.stdout, "started: alone")
     end(watching, signal.SIGINT)
 
 

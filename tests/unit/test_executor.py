@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from typing import TypeVar
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
+from stepwell.core import limits
 from stepwell.core.errors import (
     InvalidArgument,
     OutcomeUnknown,
@@ -16,9 +19,9 @@ from stepwell.core.errors import (
     StoreUnavailable,
 )
 from stepwell.core.inputs import Begin, Cancel, Completed, Failed, Pause, Resume
-from stepwell.core.model import Payload, RetryPolicy, TaskSpec
+from stepwell.core.model import Failure, Payload, RetryPolicy, TaskSpec
 from stepwell.core.ports import Commit, CommitResult
-from stepwell.core.states import Effect, ExecutionStatus, RunStatus
+from stepwell.core.states import Effect, ExecutionStatus, OnFailure, RunStatus
 from stepwell.executor import Heartbeat, Held
 from stepwell.testing.faults import FaultyStore
 from tests.unit.executor_world import (
@@ -285,6 +288,30 @@ class CountingStore(FaultyStore):
     async def commit(self, commits: Sequence[Commit]) -> Sequence[CommitResult]:
         self.groups.append(len(commits))
         return await super().commit(commits)
+
+
+async def test_the_events_of_a_commit_stay_within_their_limit_however_large_failures_are(
+    world: ExecutorWorld,
+) -> None:
+    executor = world.executor()
+    worker = FakeWorker(executor)
+    await worker.attach(20)
+    once = RetryPolicy(max_attempts=1)
+    plan = [TaskSpec(task_id=f"t{n}", retry=once, on_failure=OnFailure.CONTINUE) for n in range(20)]
+    await world.start(executor, plan)
+    failed = Failed(failure=Failure(message="m" * 64_000, details="d" * 64_000))
+    assignments = [await worker.next() for _ in plan]
+    await asyncio.gather(*(worker.deliver(one, failed) for one in assignments))
+    sizes: Counter[int] = Counter()
+    after = 0
+    while page := await world.store.read_events(TENANT, RUN, after=after, limit=1):
+        for event in page.events:
+            sizes[event.version] += len(msgspec.msgpack.encode(event))
+            after = event.number
+        if page.ended or not page.events:
+            break
+    assert max(sizes.values()) <= limits.EVENT_BYTES_PER_COMMIT_MAX
+    assert len(sizes) < 20, "they still go together as far as they fit"
 
 
 async def test_commits_of_many_runs_go_together(world: ExecutorWorld) -> None:

@@ -23,6 +23,7 @@ def test_S14_cancel_closes_everything_and_late_outcomes_are_refused() -> None:
     assert world.do(Cancel(reason="enough"))[0].status == "ACCEPTED"
     assert world.run.status is RunStatus.CANCELLED
     assert all(t.status is TaskStatus.CANCELLED for t in world.state.tasks.values())
+    assert all(t.ended_us for t in world.state.tasks.values())
     late = Delivery(execution_id="task:a#1", token=token, result=Completed())
     assert world.do(late)[0].status == "LEASE_LOST"
     assert world.do(Cancel())[0].status == "UNCHANGED"

@@ -5,6 +5,7 @@ It drives the same procedures and cursors as `Client`, in the caller's thread.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -39,6 +40,10 @@ from stepwell_client.v1 import orchestrator_pb2, orchestrator_pb2_grpc, types_pb
 T = TypeVar("T")
 Item = TypeVar("Item")
 CursorT = TypeVar("CursorT", bound="Cursor[Any, Any, Any]")
+
+
+CLOSE_SECONDS = 2.0
+"""How long closing a connection may take."""
 
 
 class SyncClient(SyncControl, SyncEffects, SyncForks, SyncLogs, SyncPeople, SyncRetention):
@@ -78,7 +83,11 @@ class SyncClient(SyncControl, SyncEffects, SyncForks, SyncLogs, SyncPeople, Sync
         self.close()
 
     def close(self) -> None:
-        self._channel.close()
+        # A call that was interrupted while it was being made belongs to nobody: grpc would wait for it
+        # for ever.
+        closing = threading.Thread(target=self._channel.close, daemon=True)
+        closing.start()
+        closing.join(CLOSE_SECONDS)
 
     def start(
         self, goal: str = "", **options: Unpack[StartOptions]

@@ -15,7 +15,7 @@ import grpc
 
 from stepwell_client._connect import Connection
 from stepwell_client._runtime import Runtime, full_jitter
-from stepwell_client._writing import Buffer, Key
+from stepwell_client._writing import Buffer, Key, grow_older
 from stepwell_client.v1 import worker_pb2, worker_pb2_grpc
 
 CALL_SECONDS = 10.0
@@ -130,6 +130,7 @@ class Writer:
         """Send until it is kept, or can't be; False: the worker stops."""
         failures = 0
         renewed = False
+        sent = self._runtime.monotonic()
         while not self._stopped:
             try:
                 stub = worker_pb2_grpc.WorkerStub(self._channel_of())
@@ -147,6 +148,9 @@ class Writer:
                     return True
                 failures += 1
                 self._pause(failures)
+                now = self._runtime.monotonic()
+                grow_older(request, now - sent)
+                sent = now
             except ValueError:  # The channel was closed meanwhile.
                 return False
             else:

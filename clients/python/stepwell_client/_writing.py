@@ -212,6 +212,13 @@ def _add_line(
         line.age.FromTimedelta(timedelta(seconds=age))
 
 
+def grow_older(request: worker_pb2.AppendRequest, seconds: float) -> None:
+    """Put right how long ago the lines of a batch were written that is sent again so much later."""
+    for appended in request.appended:
+        for line in appended.logs:
+            line.age.FromTimedelta(line.age.ToTimedelta() + timedelta(seconds=seconds))
+
+
 def _cut(text: str) -> tuple[str, int]:
     """Return a line that is not too long, with how much of it is missing, and its size."""
     data = text.encode("utf-8", "backslashreplace")

@@ -6,6 +6,7 @@ import base64
 import json
 import re
 import sys
+from collections.abc import Iterable
 from enum import IntEnum
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -13,6 +14,7 @@ from typing import Any, TypeVar, cast
 from google.protobuf import json_format
 
 from stepwell.cli.exits import CliError
+from stepwell_client import Budget
 from stepwell_client.v1 import types_pb2
 
 _ENUMS = {
@@ -42,6 +44,35 @@ def seconds(option: str, text: str) -> float:
     if match is None:
         raise CliError(f"{option} {text!r} is no time span; it is a number and ms, s, m, h or d")
     return float(match[1]) * _SECONDS[match[2]]
+
+
+_PARTS = {
+    "tokens-in": "input_tokens",
+    "tokens-out": "output_tokens",
+    "tasks": "tasks",
+    "iterations": "iterations",
+}
+
+
+def budget(items: Iterable[str]) -> Budget | None:
+    """Return the budget of `--budget PART=VALUE`, given any number of times; None: none is given."""
+    made: dict[str, Any] = {}
+    for item in items:
+        part, _, value = item.partition("=")
+        if part == "wall":
+            made["wall"] = seconds("--budget wall", value)
+            continue
+        try:
+            if part == "cost":
+                made["cost_micros"] = round(float(value) * 1_000_000)
+            else:
+                made[_PARTS[part]] = int(value)
+        except (KeyError, ValueError):
+            known = ", ".join(sorted([*_PARTS, "cost", "wall"]))
+            raise CliError(
+                f"--budget {item!r} is no PART=VALUE; parts are {known}: cost=2.50, wall=30m"
+            ) from None
+    return Budget(**made) if made else None
 
 
 def run_input(text: str, option: str = "--input") -> types_pb2.Payload:

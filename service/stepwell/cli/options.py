@@ -39,6 +39,15 @@ Label = Annotated[
     list[str] | None,
     typer.Option("--label", metavar="KEY=VALUE", help="A label; may be given again."),
 ]
+Spend = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--budget",
+        metavar="PART=VALUE",
+        help="What it may use up: cost=2.50, tokens-in=N, tokens-out=N, tasks=N, iterations=N, "
+        "wall=30m; may be given again.",
+    ),
+]
 Keep = Annotated[
     bool,
     typer.Option("--wait", help="Go on following while the run waits for something or is paused."),

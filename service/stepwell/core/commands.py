@@ -113,7 +113,7 @@ def cancel(draft: Draft, command: Cancel) -> Reply:
         return UNCHANGED
     if draft.run.ended:
         return refused(
-            "RUN_ENDED", f"the run has {draft.run.status.lower()}; there is nothing to cancel"
+            "RUN_ENDED", f"the run is over, {draft.run.status}; there is nothing to cancel"
         )
     draft.event(EventType.RUN_CANCELLED, message=command.reason)
     close_open(draft, ExecutionStatus.CANCELLED, TaskStatus.CANCELLED, "the run was cancelled")
@@ -147,7 +147,7 @@ def pause(draft: Draft, command: Pause) -> Reply:
         return UNCHANGED
     if draft.run.ended:
         return refused(
-            "RUN_ENDED", f"the run has {draft.run.status.lower()}; there is nothing to pause"
+            "RUN_ENDED", f"the run is over, {draft.run.status}; there is nothing to pause"
         )
     draft.event(EventType.RUN_PAUSED, message=command.reason)
     hold_back(draft, PauseReason.REQUESTED, command.reason)

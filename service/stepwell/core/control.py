@@ -152,7 +152,7 @@ def raise_budget(draft: Draft, command: RaiseBudget) -> Reply:
 
 
 def _ended(draft: Draft, why: str) -> Reply:
-    return refused("RUN_ENDED", f"the run has {draft.run.status.lower()}; {why}")
+    return refused("RUN_ENDED", f"the run is over, {draft.run.status}; {why}")
 
 
 def _refusal(draft: Draft, task_id: str, why: str) -> Reply | None:

@@ -100,6 +100,7 @@ def end(draft: Draft, status: RunStatus, **fields: object) -> None:
 
 def close_open(draft: Draft, status: ExecutionStatus, task_status: TaskStatus, reason: str) -> None:
     """Close every open execution and input request; their tasks go to `task_status`."""
+    settled = {"ended_us": draft.context.now_us} if task_status in SETTLED else {}
     for execution in tuple(draft.open_executions()):
         if execution.begun and task_status is TaskStatus.PENDING:
             # It may have taken effect, so it must not be run again when the run goes on.
@@ -108,11 +109,11 @@ def close_open(draft: Draft, status: ExecutionStatus, task_status: TaskStatus, r
             continue
         close(draft, execution, status, reason=reason)
         if execution.kind is StepKind.TASK:
-            draft.change_task(execution.task_id, status=task_status)
+            draft.change_task(execution.task_id, status=task_status, **settled)
     for request in tuple(draft.open_inputs()):
         withdraw_inputs(draft, request.task_id)
         if draft.task(request.task_id).status is TaskStatus.BLOCKED:
-            draft.change_task(request.task_id, status=task_status, input_id="")
+            draft.change_task(request.task_id, status=task_status, input_id="", **settled)
 
 
 def withdraw_inputs(draft: Draft, task_id: str) -> bool:

@@ -21,7 +21,6 @@ from stepwell.core.states import (
     IN_FLIGHT,
     OPEN,
     SETTLED,
-    ExecutionStatus,
     InputStatus,
     TaskStatus,
 )
@@ -193,8 +192,3 @@ class RunState:
             self.inputs[request.input_id] = request
         else:
             self.inputs.pop(request.input_id, None)
-
-
-def is_leased(row: OpenExecution) -> bool:
-    """Tell whether a worker holds it."""
-    return row.execution.status is ExecutionStatus.LEASED

@@ -337,7 +337,8 @@ class Executor:
                 if session.tenant_id == tenant_id
             }
             with suppress(StoreError):
-                self._shares.divide(tenant_id, await self.store.list_presence(tenant_id))
+                presences = await self.store.list_presence(tenant_id)
+                self._shares.divide(tenant_id, presences, now_us=self._clock.now_us())
                 before = self._shares.out(tenant_id) - self._dispatcher.uncommitted(tenant_id)
                 leases = [await self.store.list_leases(tenant_id, worker) for worker in workers]
                 live = frozenset(

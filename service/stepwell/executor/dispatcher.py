@@ -382,7 +382,7 @@ class Dispatcher:
 
     async def _claim(self) -> int:
         """Claim once; return how long there is nothing to do, in milliseconds."""
-        groups = self._in_shares(self._groups()) if self._more_ready else []
+        groups = self._groups() if self._more_ready else []
         request = ClaimRequest(
             wants=tuple(want for want, _ in groups), hold_ms=self._timing.hold_ms
         )
@@ -462,14 +462,7 @@ class Dispatcher:
                 limit=sum(session.credits for session in sessions),
             )
             groups.append((want, sessions))
-        return groups
-
-    def _in_shares(
-        self, groups: list[tuple[Want, list[Session]]]
-    ) -> list[tuple[Want, list[Session]]]:
-        """Return the groups with what limited queues have room for."""
-        if not self._shares.any:
-            return groups
+        # Of a limited queue no more is asked for than there is room for.
         asked = self._shares.ask([want for want, _ in groups])
         return [(want, groups[position][1]) for want, position in asked]
 

@@ -21,8 +21,10 @@ from stepwell.core.inputs import (
     Command,
     Context,
     Delivery,
+    Failed,
     Fork,
     Input,
+    NeedsInput,
     Reply,
     ReplyStatus,
     Start,
@@ -362,14 +364,31 @@ def _batch(inbox: deque[Waiting]) -> list[Waiting]:
 
 
 def _join(batch: list[Waiting], inbox: deque[Waiting]) -> None:
-    """Add what has come meanwhile."""
+    """Add what has come meanwhile, as far as the events of it all stay within their limit."""
+    if not inbox or _goes_alone(batch[-1].input):
+        return
+    room = limits.EVENT_BYTES_PER_COMMIT_MAX - sum(_event_bytes(one.input) for one in batch)
     while (
         inbox
         and len(batch) < limits.INPUTS_PER_TRANSITION_MAX
-        and not _goes_alone(batch[-1].input)
         and not _goes_alone(inbox[0].input)
+        and (room := room - _event_bytes(inbox[0].input)) >= 0
     ):
         batch.append(inbox.popleft())
+
+
+def _event_bytes(one: Input) -> int:
+    """Return about how much of an input stands in events: failures and questions can be large."""
+    if not isinstance(one, Delivery):
+        return 0
+    size = 0
+    if isinstance(one.result, Failed):
+        failure = one.result.failure
+        # Of the execution, of its task, and for the next attempt.
+        size = 3 * (len(failure.message) + len(failure.details))
+    elif isinstance(one.result, NeedsInput):
+        size = len(one.result.prompt) + len(one.result.schema)
+    return size + (len(one.progress.data) if one.progress is not None else 0)
 
 
 def _goes_alone(one: Input) -> bool:

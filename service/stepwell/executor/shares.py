@@ -14,6 +14,9 @@ from msgspec.structs import replace
 
 from stepwell.core.ports import Presence, Want
 
+ROUND_US = 10_000_000
+"""How long a replica has its part of what can't be divided evenly."""
+
 QueueKey = tuple[str, str]
 """(tenant_id, queue)."""
 LeaseKey = tuple[str, str]
@@ -46,12 +49,17 @@ class QueueShares:
         """Whether any queue has one."""
         return bool(self._limits)
 
-    def divide(self, tenant_id: str, presences: Sequence[Presence]) -> None:
-        """Take this replica's part anew, by who is connected where."""
+    def divide(self, tenant_id: str, presences: Sequence[Presence], *, now_us: int) -> None:
+        """Take this replica's part anew, by who is connected where.
+
+        What can't be divided evenly goes round, by the store's time: a replica without a part would
+        else starve steps that only its workers do.
+        """
         for queue, limit in self._limits.items():
             replicas = {one.replica_id for one in presences if queue in one.queues}
             replicas.add(self._replica_id)
-            rank = sorted(replicas).index(self._replica_id)
+            turn = now_us // ROUND_US
+            rank = (sorted(replicas).index(self._replica_id) + turn) % len(replicas)
             share, rest = divmod(limit, len(replicas))
             self._shares[tenant_id, queue] = share + (rank < rest)
 

@@ -89,6 +89,7 @@ def command(
     max_iterations: _Iterations = None,
     max_parallel: _Parallel = None,
     priority: _Priority = None,
+    budget: options.Spend = None,
     request_id: _RequestId = "",
     detach: Annotated[
         bool, typer.Option("--detach", "-d", help="Print its id and don't follow it.")
@@ -115,6 +116,8 @@ def command(
         wanted["goal"] = goal
     if given_input is not None:
         wanted["input"] = given.run_input(given_input)
+    if (spend := given.budget(budget or ())) is not None:
+        wanted["budget"] = spend
     if plan is not None:
         wanted["plan"] = given.plan(plan)
     if max_iterations is not None:

@@ -78,6 +78,7 @@ def command(
     max_iterations: _Iterations = None,
     max_parallel: _Parallel = None,
     priority: _Priority = 0,
+    budget: options.Spend = None,
     request_id: _RequestId = "",
     detach: Annotated[
         bool, typer.Option("--detach", "-d", help="Print its id and don't follow it.")
@@ -102,6 +103,8 @@ def command(
         priority=priority,
         request_id=request_id,
     )
+    if (spend := given.budget(budget or ())) is not None:
+        wanted["budget"] = spend
     if given_input is not None:
         wanted["input"] = given.run_input(given_input)
     if plan is not None:
