@@ -84,7 +84,7 @@ def test_a_task_is_skipped_with_those_that_depend_on_it(terminal: Terminal) -> N
     assert "skipped: gone" in terminal("watch", run_id).out
     ended = terminal("skip", run_id, "c")
     assert ended.code == 1
-    assert "has succeeded" in ended.err
+    assert "the run is over, SUCCEEDED" in ended.err
 
 
 def test_a_failed_task_runs_again(terminal: Terminal) -> None:
