@@ -212,8 +212,9 @@ async def test_what_is_new_is_found_by_index(doors: Doors) -> None:
     first = b.born()
     keyed = KeyedResult(pipeline_id="p", key="k", execution_id="x")
     await ask.must(store, first, replace(b.step(first, inputs=[b.question("q")]), keyed=(keyed,)))
-    # Where there are few, any index will do.
+    # Where there are few, or nothing is known of them yet, any index will do.
     await doors.beside.execute(LOGS)
+    await doors.beside.execute("ANALYZE logs")
     forks = pages._matching(DIALECT, pages._Shape(("parent_run_id",), 0, 0))
     asked: list[tuple[ClauseElement, str]] = [
         (lookups._inputs_of_run._statement, "inputs_in_order"),
