@@ -140,7 +140,7 @@ class QueueSettings(Group):
     """What holds for one queue, of each tenant by itself."""
 
     max_parallel: Annotated[int, Field(ge=1)]
-    """So many steps of it may be leased at once, over all runs and replicas."""
+    """So many steps of it may be leased at once, over all runs; replicas divide it among themselves."""
 
 
 class BudgetSettings(Group):

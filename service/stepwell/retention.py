@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import structlog
-from msgspec.structs import replace
 
 from stepwell.core.errors import StoreError
 from stepwell.core.ports import EndedQuery, EndedRun, Runtime, Store
@@ -101,8 +100,3 @@ async def remove(
             forget(one.tenant_id, one.run_id)
             removed.append(one)
     return removed
-
-
-def page_of(query: EndedQuery, limit: int) -> EndedQuery:
-    """Return the query for one more than `limit`, so that it shows whether there are more."""
-    return replace(query, limit=limit + 1)

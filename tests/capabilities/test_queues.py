@@ -9,6 +9,7 @@ import pytest
 from stepwell.config import QueueSettings
 from stepwell_client import Agent, RunHandle, RunStatus, Task, TaskContext, Worker
 from tests.capabilities.conftest import Served
+from tests.service.conftest import until
 
 LIMITED = {"narrow": QueueSettings(max_parallel=2)}
 
@@ -79,7 +80,9 @@ async def test_replicas_share_a_queue_s_limit(served: Served) -> None:
             target=other.addresses[0],
         ),
     ):
-        await asyncio.sleep(0.5)  # Each has to hear of the other: presence is told every 200 ms.
+        # Each has to hear of the other first.
+        replicas = [served.server.parts.executor, other.parts.executor]
+        await until(lambda: all(one._shares.room("tenant-a", "narrow") == 1 for one in replicas))
         runs = [await served.client.start("x", plan=tasks(8), queue="narrow") for _ in range(3)]
         for run in runs:
             assert (await run.wait()).status == RunStatus.SUCCEEDED

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import TypeVar
 
 from stepwell_client._procedures import Procedure, Procedures
@@ -9,19 +10,23 @@ from stepwell_client._procedures import Procedure, Procedures
 T = TypeVar("T")
 
 
-class AsyncPart:
+class AsyncPart(ABC):
     """A theme's methods of `Client`."""
 
     _procedures: Procedures
 
+    @abstractmethod
     async def _do(self, procedure: Procedure[T]) -> T:
-        raise NotImplementedError
+        """Drive a procedure to its end."""
+        ...
 
 
-class SyncPart:
+class SyncPart(ABC):
     """A theme's methods of `SyncClient`."""
 
     _procedures: Procedures
 
+    @abstractmethod
     def _do(self, procedure: Procedure[T]) -> T:
-        raise NotImplementedError
+        """Drive a procedure to its end."""
+        ...

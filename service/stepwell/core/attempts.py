@@ -181,6 +181,18 @@ def end_attempt(
     close(draft, execution, status, **fields)
 
 
+def release(draft: Draft, execution: Execution, said: Delivery | Expired, reason: str) -> None:
+    """Hand the step to someone else at once; no attempt is spent."""
+    draft.event(
+        EventType.EXECUTION_RELEASED,
+        task_id=execution.task_id,
+        execution_id=execution.execution_id,
+        message=reason,
+    )
+    end_attempt(draft, execution, ExecutionStatus.RELEASED, said)
+    again(draft, execution, 0)
+
+
 _LEAVES_SOMETHING = frozenset(
     {
         ExecutionStatus.FAILED,

@@ -19,7 +19,7 @@ from stepwell.core.dispatch import (
 from stepwell.core.draft import Draft
 from stepwell.core.graph import Graph
 from stepwell.core.inputs import Cancel, Pause, Reply, ReplyStatus, Resume, Start
-from stepwell.core.model import Failure, Plan, Run, TaskSpec, Violation
+from stepwell.core.model import Failure, Plan, Run, RunSpec, TaskSpec, Violation
 from stepwell.core.plans import carried_over, let_go
 from stepwell.core.states import (
     SETTLED,
@@ -42,16 +42,21 @@ def refused(reason: str, message: str) -> Reply:
     return Reply(status=ReplyStatus.REFUSED, reason=reason, message=message)
 
 
+def born_before(draft: Draft, spec: RunSpec) -> Reply:
+    """Return the reply to a start or a fork whose run is there: the same request, or another one."""
+    same = draft.run.spec.request_fingerprint == spec.request_fingerprint
+    if same and spec.request_fingerprint:
+        return UNCHANGED
+    return refused(
+        "REQUEST_ID_REUSED",
+        "this request_id started another run before; use a new one for a new run",
+    )
+
+
 def start(draft: Draft, command: Start) -> Reply:
     """Bring the run to life. A plan of the caller's is checked like any other."""
     if draft.run.version:
-        same = draft.run.spec.request_fingerprint == command.spec.request_fingerprint
-        if same and command.spec.request_fingerprint:
-            return UNCHANGED
-        return refused(
-            "REQUEST_ID_REUSED",
-            "this request_id started another run before; use a new one for a new run",
-        )
+        return born_before(draft, command.spec)
     if command.plan is not None:
         violations = graph.violations_of(command.plan, ())
         if violations:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stepwell.core import reconcile, retry
-from stepwell.core.attempts import again, end_attempt
+from stepwell.core.attempts import again, end_attempt, release
 from stepwell.core.commands import drop_total_timer, skip_dependents
 from stepwell.core.dispatch import (
     close,
@@ -150,14 +150,7 @@ def expire(draft: Draft, one: Expired) -> Reply:
         leave(draft, execution, session=one.session, progress=one.progress, failure=lost)
         return Reply()
     if one.undelivered:
-        draft.event(
-            EventType.EXECUTION_RELEASED,
-            task_id=execution.task_id,
-            execution_id=execution.execution_id,
-            message=words,
-        )
-        end_attempt(draft, execution, ExecutionStatus.RELEASED, one)
-        again(draft, execution, 0)
+        release(draft, execution, one, words)
         return Reply()
     fail_attempt(draft, execution, status, Failure(kind=status, message=words), one)
     return Reply()

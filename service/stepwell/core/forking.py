@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from stepwell.core import graph, limits
-from stepwell.core.commands import UNCHANGED, refused
+from stepwell.core.commands import born_before
 from stepwell.core.draft import Draft
 from stepwell.core.errors import FailedPrecondition, InvalidArgument, Violation
 from stepwell.core.fold import Rows
@@ -151,13 +151,7 @@ def _check_plan(after: After, changes: Changes) -> None:
 def start_fork(draft: Draft, command: Fork) -> Reply:
     """Bring a fork to life, with what its parent had come to."""
     if draft.run.version:
-        same = draft.run.spec.request_fingerprint == command.spec.request_fingerprint
-        if same and command.spec.request_fingerprint:
-            return UNCHANGED
-        return refused(
-            "REQUEST_ID_REUSED",
-            "this request_id started another run before; use a new one for a new fork",
-        )
+        return born_before(draft, command.spec)
     spec, run = command.spec, command.run
     draft.run = Run(spec=spec)
     draft.input = command.input

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from stepwell.core import circling
-from stepwell.core.attempts import LEASE_LOST, again, end_attempt, holder
+from stepwell.core.attempts import LEASE_LOST, end_attempt, holder, release
 from stepwell.core.commands import accept_plan, plan_violations
 from stepwell.core.dispatch import (
     enter,
@@ -165,16 +165,8 @@ def _synthesize(
 
 
 def _release(draft: Draft, execution: Execution, delivery: Delivery) -> Reply:
-    """Hand the step to someone else at once; no attempt is spent."""
     reason = delivery.result.reason if isinstance(delivery.result, Released) else ""
-    draft.event(
-        EventType.EXECUTION_RELEASED,
-        task_id=execution.task_id,
-        execution_id=execution.execution_id,
-        message=reason,
-    )
-    end_attempt(draft, execution, ExecutionStatus.RELEASED, delivery)
-    again(draft, execution, 0)
+    release(draft, execution, delivery, reason)
     return Reply()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from stepwell.core.errors import InvalidArgument, Violation
 from stepwell.core.ports import EndedQuery
 from stepwell.core.states import ENDED, RunStatus
-from stepwell.retention import page_of, remove
+from stepwell.retention import remove
 from stepwell.rpc.caller import tenant
 from stepwell.rpc.parts import Parts
 from stepwell.wire.codec import get_ms
@@ -23,8 +23,9 @@ async def purge_runs(parts: Parts, request: pb.PurgeRunsRequest) -> pb.PurgeRuns
         statuses=_ends(request),
         older_ms=get_ms(request.older_than),
         pipeline_id=request.pipeline_id,
+        limit=most + 1,  # The one too many says that there are more.
     )
-    found = list(await parts.store.list_ended(page_of(query, most)))
+    found = list(await parts.store.list_ended(query))
     complete, found = len(found) <= most, found[:most]
     if not request.validate_only:
         removed = await remove(parts.store, found, parts.executor.forget)

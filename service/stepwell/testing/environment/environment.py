@@ -15,10 +15,10 @@ from stepwell.embedded.starting import kinds_of, start_command
 from stepwell.embedded.worker import InProcessWorker
 from stepwell.executor import Executor, ExecutorConfig
 from stepwell.stores import open_store
-from stepwell.testing.environment.clockwork import WatchedStore
-from stepwell.testing.environment.run import EnvironmentRun
+from stepwell.testing.environment.run import HOPS_MAX, EnvironmentRun
 from stepwell.testing.environment.runtime import SkippingRuntime
 from stepwell.testing.environment.script import Fails, IsLost, Script, ScriptedRunner
+from stepwell.testing.environment.watched_store import WatchedStore
 from stepwell_client import Agent, Budget, encode
 from stepwell_client import StepKind as ClientStepKind
 from stepwell_client._plans import Planned
@@ -27,8 +27,6 @@ from stepwell_client.v1 import types_pb2
 TENANT = "default"
 QUEUE = "test"
 CREDITS = 64
-HOPS_MAX = 10_000
-"""Jumps to the next thing that is due, while nothing else happens: more is a run in a circle."""
 
 
 class Environment:

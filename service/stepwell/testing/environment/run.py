@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from msgspec.structs import replace
-
-from stepwell.core.errors import InvalidArgument, Violation
+from stepwell.answering import give_answer
 from stepwell.core.inputs import (
     Answer,
     AnyCommand,
@@ -26,12 +24,12 @@ from stepwell.core.states import InputStatus, RunStatus
 from stepwell.embedded.result import RunCancelled, RunFailed, RunResult, read_result
 from stepwell.embedded.starting import expect
 from stepwell.executor import Executor
-from stepwell.schemas import answer_violations
 from stepwell.testing.environment.history import History, read_history
 from stepwell.wire import to_record
 from stepwell_client import encode
 
 HOPS_MAX = 10_000
+"""Jumps to the next thing that is due, while nothing else happens: more is a run in a circle."""
 _WAITS = (RunStatus.WAITING, RunStatus.PAUSED)
 
 
@@ -134,18 +132,19 @@ class EnvironmentRun:
 
         Raises:
             InvalidArgument: the answer doesn't fit; `.violations` says where.
-            FailedPrecondition: it is not open.
+            FailedPrecondition: it is not open; the reason says why.
+            NotFound: the run has no such question.
         """
-        open_ones = await self.inputs()
         if not input_id:
+            open_ones = await self.inputs()
             assert len(open_ones) == 1, f"{len(open_ones)} questions are open; name one of them"
             input_id = open_ones[0].input_id
         encoded = encode(value)
         payload: Payload = Payload(data=b"null") if encoded is None else to_record(encoded)
-        for request in open_ones:
-            if request.input_id == input_id:
-                await _check(request, payload)
-        await self.send(Answer(input_id=input_id, payload=payload, replan=replan, reason=reason))
+        command = Answer(input_id=input_id, payload=payload, replan=replan, reason=reason)
+        ground = self._ground
+        done = await give_answer(ground.store, ground.executor, self._tenant_id, self.id, command)
+        expect(done.reply)
 
     async def pause(self, reason: str = "") -> None:
         """Dispatch nothing more."""
@@ -179,14 +178,3 @@ class EnvironmentRun:
             InvalidArgument: the command is not a valid one.
         """
         expect(await self._ground.executor.send(self._tenant_id, self.id, command))
-
-
-async def _check(request: InputRequest, payload: Payload) -> None:
-    found = await answer_violations(replace(request, answer=None), payload)
-    if found:
-        first = found[0]
-        raise InvalidArgument(
-            f"{first.field}: {first.description}",
-            tuple(Violation(one.field, one.description) for one in found),
-            reason="ANSWER_INVALID",
-        )

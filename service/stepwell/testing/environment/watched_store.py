@@ -13,13 +13,11 @@ class WatchedStore(StoreProxy):
 
     def __init__(self, inner: Store) -> None:
         super().__init__(inner)
-        self.claims = 0
         self.last = Claimed()
         self._claimed = asyncio.Event()
 
     async def claim(self, request: ClaimRequest) -> Claimed:
         claimed = await super().claim(request)
-        self.claims += 1
         self.last = claimed
         self._claimed.set()
         return claimed
