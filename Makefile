@@ -10,6 +10,8 @@ DIR ?= .
 # Test processes. JOBS=0 runs in one process, for a debugger; ARGS goes to pytest as it is.
 JOBS ?= 2
 ARGS ?=
+# For `make proof`: more than there are cores, because most of its cases wait for something.
+PROOF_JOBS ?= 4
 # For `make simulate`: how many seeds, and which is the first.
 SEEDS ?= 1000
 FROM ?= 0
@@ -29,7 +31,7 @@ SOURCES := service drivers clients/python tests scripts $(wildcard bench example
 READY := $(VENV)/.ready
 GENERATE_READY := $(GENERATE_VENV)/.ready
 
-.PHONY: help setup demo test simulate programs check format generate release-proto bench lock clean
+.PHONY: help setup demo test proof teeth simulate programs check format generate release-proto bench lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -53,6 +55,12 @@ demo: $(READY) ## a durable agent run on DIR (default: this tree) that survives 
 
 test: $(READY) ## run every test (ARGS='-k lease' selects some)
 	@$(PY) -m pytest -n $(JOBS) --dist worksteal $(ARGS)
+
+proof: $(READY) ## play the proofs of docs/reliability.md in full (ARGS='-k kills' selects some)
+	@$(PY) -m scripts.proof --jobs $(PROOF_JOBS) $(ARGS)
+
+teeth: $(READY) ## plant each known bug, see which invariant catches it, write the table
+	@$(PY) -m scripts.teeth $(ARGS)
 
 simulate: $(READY) ## play SEEDS seeds of the simulator, FROM one on (a soak is SEEDS=1000000)
 	@$(PY) -m stepwell.testing.simulator --from $(FROM) --seeds $(SEEDS)

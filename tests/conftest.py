@@ -1,7 +1,31 @@
-"""What all tests share: the list of covered invariants at the end of a run."""
+"""What all tests share: each event that one sees is looked at, and the list of covered invariants at the end."""
 
 from __future__ import annotations
 
+import signal
+from collections.abc import Iterator
+
+import pytest
+
 from stepwell.testing.conformance.report import pytest_terminal_summary
+from tests import watched
 
 __all__ = ["pytest_terminal_summary"]
+
+watched.patch()
+# A shell that starts the tests in its background has them, and all that they start, ignore SIGINT.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True)
+def _events_are_whole() -> Iterator[None]:
+    """Each event of each watch of each test comes once, in its order, the same for all."""
+    log = watched.begin()
+    yield
+    assert not log.wrong, "\n".join(log.wrong)
+
+
+@pytest.fixture
+def scripted_server(_events_are_whole: None) -> None:
+    """A server that breaks the rules on purpose: its streams are let pass."""
+    watched.log.streams = False

@@ -44,16 +44,16 @@ class Hints:
 
     def tell(self, runs: Mapping[RunKey, int]) -> None:
         """Tell everyone, soon, of these runs and the versions that they have reached (0: unknown)."""
-        loop = asyncio.get_running_loop()
-        for hint in self._hints if runs else ():
+        loop, news = asyncio.get_running_loop(), tuple(runs.items())
+        for hint in self._hints if news else ():
             # One call each: a hint that raises keeps nothing from the others.
-            loop.call_soon(self._call, hint, tuple(runs.items()))
+            loop.call_soon(self._call, hint, news)
 
     def clear(self) -> None:
         """Tell nobody any more."""
         self._hints.clear()
 
-    def _call(self, hint: Hint, runs: tuple[tuple[RunKey, int], ...]) -> None:
-        for (tenant_id, run_id), version in runs:
+    def _call(self, hint: Hint, news: tuple[tuple[RunKey, int], ...]) -> None:
+        for (tenant_id, run_id), version in news:
             if hint in self._hints:
                 hint(tenant_id, run_id, version)

@@ -7,7 +7,10 @@ fill; a hint only wakes it earlier than the next poll would, so a lost hint cost
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
+
+import msgspec
+from msgspec.structs import replace
 
 from stepwell.core.errors import CursorOutOfRange, InvalidArgument, RunNotFound
 from stepwell.core.events import Event
@@ -16,7 +19,10 @@ from stepwell.core.ports import EventPage, FeedEntry, Runtime, Store
 
 POLL_MS = 1_000
 """How long a watcher that gets no hint waits before it looks by itself."""
-PAGE_EVENTS = 512
+PAGE_EVENTS_MIN = 64
+PAGE_EVENTS_MAX = 512
+PAGE_BYTES_MAX = 1024 * 1024
+"""What a watcher holds while its reader doesn't read, or the one commit that is larger."""
 END_LOOK_MS = 500
 
 
@@ -161,15 +167,15 @@ async def watch_run(
     """
     bell = bells.hang(tenant_id, run_id)
     pace = Pace(runtime, progress_ms)
+    pages = _Pages(store, tenant_id, run_id)
     try:
-        first = await _page(store, tenant_id, run_id, after)
-        if after > first.latest:
+        page = await pages.read(after)
+        if after > page.latest:
             raise InvalidArgument(
-                f"after is {after}, but the run's last event is {first.latest}; "
+                f"after is {after}, but the run's last event is {page.latest}; "
                 "start from a number that was seen",
                 reason="CURSOR_IN_FUTURE",
             )
-        page = first
         while True:
             if after + 1 < page.oldest:
                 raise CursorOutOfRange(
@@ -192,16 +198,53 @@ async def watch_run(
                 await bells.wait(bell, pace.wait_ms())
             if bells.closing:
                 return
-            page = await _page(store, tenant_id, run_id, after)
+            page = await pages.read(after)
     finally:
         bells.take_down(tenant_id, run_id, bell)
 
 
-async def _page(store: Store, tenant_id: str, run_id: str, after: int) -> EventPage:
-    page = await store.read_events(tenant_id, run_id, after=after, limit=PAGE_EVENTS)
-    if page is None:
-        raise RunNotFound(run_id)
-    return page
+class _Pages:
+    """Reads pages of whole commits that are no larger than a watcher may hold.
+
+    An event may have a thousand times the size of another. So the first page is short, the next one is
+    longer if that had room, and what is too much of a page is dropped, to be read again when it is wanted.
+    """
+
+    def __init__(self, store: Store, tenant_id: str, run_id: str) -> None:
+        self._store = store
+        self._run = (tenant_id, run_id)
+        self._limit = PAGE_EVENTS_MIN
+
+    async def read(self, after: int) -> EventPage:
+        """Return the events after this number, or the first of them.
+
+        Raises:
+            RunNotFound: there is no such run.
+        """
+        page = await self._store.read_events(*self._run, after=after, limit=self._limit)
+        if page is None:
+            raise RunNotFound(self._run[1])
+        fits = _fitting(page.events)
+        if fits < len(page.events):
+            self._limit = min(2 * fits, PAGE_EVENTS_MIN)
+            return replace(page, events=page.events[:fits], ended=False)
+        if page.events and page.events[-1].number < page.latest:
+            self._limit = min(2 * self._limit, PAGE_EVENTS_MAX)
+        return page
+
+
+def _fitting(events: Sequence[Event]) -> int:
+    """Return how many of them, in whole commits, a watcher may hold; one commit at the least."""
+    if not events or events[0].version == events[-1].version:
+        return len(events)
+    room, fits = PAGE_BYTES_MAX, 0
+    for index, event in enumerate(events):
+        if event.version != events[index - 1].version:
+            fits = index
+        room -= len(msgspec.json.encode(event))
+        if room < 0 and fits:
+            return fits
+    return len(events)
 
 
 async def wait_end(store: Store, bells: Bells, *, tenant_id: str, run_id: str) -> Run | None:

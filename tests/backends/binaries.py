@@ -54,11 +54,10 @@ def _runs(folder: Path) -> bool:
     """Whether the other user may start what is there: each folder above it has a say."""
     try:
         subprocess.run(
-            [folder / "postgres", "--version"],
+            [*becoming(postgres_user()), folder / "postgres", "--version"],
             check=True,
             capture_output=True,
             cwd="/",
-            **becoming(postgres_user()),
         )
     except (OSError, subprocess.SubprocessError):
         return False

@@ -12,7 +12,6 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from tests.backends.keeper import GONE_S, KEEPER, discard, family, is_alive, tell
 
@@ -66,11 +65,16 @@ def until(condition: Callable[[], bool], limit_s: float) -> bool:
     return True
 
 
-def becoming(user: str | None) -> dict[str, Any]:
-    """Options of `subprocess` for another user; none for ourselves."""
+def becoming(user: str | None) -> list[str]:
+    """What stands before a command that another user is to run; nothing for ourselves.
+
+    `subprocess` could become somebody else by itself, but only in a copy of this process that runs
+    on for a while, and where gRPC has threads such a copy may crash.
+    """
     if user is None:
-        return {}
-    return {"user": user, "group": pwd.getpwnam(user).pw_gid, "extra_groups": []}
+        return []
+    who = f"--userspec={user}:{pwd.getpwnam(user).pw_gid}"
+    return ["/usr/sbin/chroot", who, "--groups=", "--skip-chdir", "/"]
 
 
 class Child:
@@ -80,11 +84,12 @@ class Child:
         self, arguments: Sequence[str], *, folder: Path, log: Path, user: str | None = None
     ) -> None:
         self.log = log
+        shell = ["/bin/sh", "-c", 'read -r go && exec "$@" </dev/null', "sh"]
         with log.open("ab") as out:
             # The shell waits for a word before it becomes the server, and we give it once the
             # watchdog knows the pid: there is no moment at which a server would be left behind.
             self._process = subprocess.Popen(
-                ["/bin/sh", "-c", 'read -r go && exec "$@" </dev/null', "sh", *arguments],
+                [*shell, *becoming(user), *arguments],
                 stdin=subprocess.PIPE,
                 stdout=out,
                 stderr=subprocess.STDOUT,
@@ -92,7 +97,6 @@ class Child:
                 env={"PATH": "/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC"},
                 # A Ctrl-C at the terminal is for pytest, which then stops its servers.
                 start_new_session=True,
-                **becoming(user),
             )
         self.pid = self._process.pid
         KEEPER.watch(self.pid)

@@ -66,6 +66,7 @@ class RedisCluster:
         ]
         self.full_coverage = full_coverage
         self._joined = False
+        self._ids: dict[int, str] = {}
 
     # Its life
 
@@ -91,6 +92,7 @@ class RedisCluster:
             if index:
                 meet = ("127.0.0.1", self.nodes[0].port, self.nodes[0].bus_port)
                 _say(node, "CLUSTER", "MEET", *meet)
+            self.id_of(index)
         self._wait(lambda node: self._info(node)["cluster_known_nodes"] == str(len(self.nodes)))
         for index, node in enumerate(self.nodes[self.masters :]):
             _say(node, "CLUSTER", "REPLICATE", self.id_of(index % self.masters))
@@ -137,11 +139,20 @@ class RedisCluster:
 
     # What is in it
 
-    def url(self, *, ports: Iterable[int] | None = None, scheme: str = "redis+cluster") -> str:
-        """One address is enough for a client; `ports` may be those of proxies."""
+    def url(
+        self,
+        *,
+        ports: Iterable[int] | None = None,
+        scheme: str = "redis+cluster",
+        all_nodes: bool = False,
+        **options: str,
+    ) -> str:
+        """One address is enough for a client, while that node is up; `ports` may be those of proxies."""
         who = "" if self.password is None else f":{quote(self.password, safe='')}@"
-        port = next(iter(ports)) if ports else self.nodes[0].port
-        return f"{scheme}://{who}127.0.0.1:{port}"
+        named = list(ports or (node.port for node in self.nodes))
+        places = ",".join(f"127.0.0.1:{port}" for port in named[: None if all_nodes else 1])
+        query = "&".join(f"{key}={value}" for key, value in options.items())
+        return f"{scheme}://{who}{places}{query and '?' + query}"
 
     def flush(self) -> None:
         """Nothing is left: no keys, no scripts."""
@@ -153,8 +164,21 @@ class RedisCluster:
         """Tells clients another port for a node: that of a proxy in front of it."""
         self.nodes[index].configure(cluster_announce_port=str(port))
 
+    def wait_announced(self) -> None:
+        """Waits until the nodes that run tell the same ports: what one announces reaches the others later."""
+        some = [node for node in self.nodes if node.running]
+
+        def agreed(_node: Redis) -> bool:
+            told = [{line[0]: line[1] for line in self._lines(node)} for node in some]
+            return all(one == told[0] for one in told)
+
+        self._wait(agreed, some[:1])
+
     def id_of(self, index: int) -> str:
-        return str(_say(self.nodes[index], "CLUSTER", "MYID"))
+        """Its name for life; known also while it is down or frozen."""
+        if index not in self._ids:
+            self._ids[index] = str(_say(self.nodes[index], "CLUSTER", "MYID"))
+        return self._ids[index]
 
     def slot_of(self, key: str) -> int:
         return int(_say(self.nodes[0], "CLUSTER", "KEYSLOT", key))
@@ -164,15 +188,43 @@ class RedisCluster:
         witness = next(node for node in self.nodes if node.running)
         for first, last, master, *_ in _say(witness, "CLUSTER", "SLOTS"):
             if first <= slot <= last:
-                return next(i for i in range(len(self.nodes)) if self._is(i, master[2]))
+                return next(i for i in range(len(self.nodes)) if self.id_of(i) == master[2])
         raise LookupError(f"nobody serves slot {slot}")
 
-    def _is(self, index: int, node_id: str) -> bool:
-        node = self.nodes[index]
-        if node.running:
-            return self.id_of(index) == node_id
-        lines = (node.folder / "nodes.conf").read_text().splitlines()
-        return any(line.startswith(node_id) and "myself" in line for line in lines)
+    # Masters that die
+
+    def replica_of(self, index: int) -> int:
+        """A node that runs and follows this one, whether or not this one does."""
+        for at, node in enumerate(self.nodes):
+            if node.running and at != index and self._master_of(node) == self.id_of(index):
+                return at
+        raise LookupError(f"nobody follows node {index}")
+
+    @staticmethod
+    def _lines(node: Redis) -> list[list[str]]:
+        return [line.split() for line in str(_say(node, "CLUSTER", "NODES")).splitlines()]
+
+    def _master_of(self, node: Redis) -> str:
+        """Whom it follows, in its own words; `-`: it is a master."""
+        return next(line[3] for line in self._lines(node) if "myself" in line[2])
+
+    def take_over(self, index: int) -> None:
+        """A replica makes itself the master and asks nobody, as an operator would have it do."""
+        _say(self.nodes[index], "CLUSTER", "FAILOVER", "TAKEOVER")
+
+    def wait_led(self, index: int) -> None:
+        """Waits until this one has been elected."""
+        self._wait(lambda node: _say(node, "ROLE")[0] == "master", [self.nodes[index]])
+
+    def wait_followed(self, index: int) -> None:
+        """Waits until all agree that this one is a master, and it has a replica that is up to date."""
+        name = self.id_of(index)
+        self._wait(lambda node: self._is_ready(node) and self._knows_pair(node, name))
+
+    def _knows_pair(self, node: Redis, name: str) -> bool:
+        lines = self._lines(node)
+        leads = any(line[0] == name and "master" in line[2] for line in lines)
+        return leads and any(line[3] == name and "fail" not in line[2] for line in lines)
 
     # Slots on the move
 

@@ -39,8 +39,13 @@ def _take(port: int) -> bool:
     return True
 
 
-def reserve() -> int:
-    """A loopback port that nobody listens on, kept from other test processes until `release`."""
+def reserve(wanted: int = 0) -> int:
+    """A loopback port that nobody listens on, kept from other test processes until `release`.
+
+    `wanted`: this one, which somebody of ours has just let go.
+    """
+    if wanted and _take(wanted):
+        return wanted
     highest = _highest()
     for _ in range(TRIES_MAX):
         port = _dice.randrange(LOWEST, highest)

@@ -43,14 +43,13 @@ def hand_over(path: Path) -> None:
 def run_tool(version: int, name: str, *arguments: str | Path) -> None:
     """Runs one of Postgres' programs as its user; what it said is in the error."""
     done = subprocess.run(
-        [postgres_bin(version) / name, *arguments],
+        [*becoming(postgres_user()), postgres_bin(version) / name, *arguments],
         cwd="/",
         env={"PATH": "/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC"},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         check=False,
-        **becoming(postgres_user()),
     )
     if done.returncode != 0:
         raise NotStarted(f"{name} ended with {done.returncode}:\n{done.stdout}{done.stderr}")

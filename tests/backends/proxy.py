@@ -1,4 +1,4 @@
-"""A TCP proxy of our own, in front of any server: it delays, freezes, cuts, and loses answers.
+"""A TCP proxy of our own, in front of any server: it delays, freezes, cuts, and loses what passes.
 
     async with Proxy(server.port) as proxy:
         url = server.url(name, port=proxy.port)
@@ -18,12 +18,15 @@ import socket
 import struct
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 from typing import Any, Self
 
 from tests.backends import ports
 from tests.backends.tls import Certificates
 
 CHUNK = 65_536
+TRICKLED_BYTES = 64
+"""So much of a chunk comes byte by byte; the rest in one piece, or nothing would ever arrive."""
 WAIT_S = 30.0
 
 
@@ -55,6 +58,8 @@ class Line:
         self.deaf = False
         # The client is cut off; the server is read to its end, so that it does all it was sent.
         self.lost = False
+        # Something on it vanished: it may not go on as if nothing had.
+        self.is_incomplete = False
 
     def cut(self) -> None:
         """Both ends at once, as when the machine in between is gone."""
@@ -65,8 +70,10 @@ class Line:
         """The client's end at once, the server's when it has done all that it was sent."""
         self.lost = True
         self._drop_client()
-        if self.to_server.can_write_eof():
-            self.to_server.write_eof()
+        # The server may be gone, and this loop not know it yet.
+        with contextlib.suppress(OSError):
+            if self.to_server.can_write_eof():
+                self.to_server.write_eof()
 
     def _drop_client(self) -> None:
         if self.reset and self.socket.fileno() >= 0:
@@ -86,16 +93,27 @@ class Proxy:
     """Listens on a free loopback port, and passes on what it gets unless told otherwise.
 
     `target` is a loopback port or the path of a Unix socket. `delay_s` is waited before each
-    chunk, in both directions. A client that is cut off reads the end of the stream, as from a
+    chunk, in both directions; so is a part of `jitter_s` by chance, each connection's own, so that
+    what went over two of them comes in another order. With `trickles` the beginning of each chunk
+    comes byte by byte. A client that is cut off reads the end of the stream, as from a
     server that was killed; with `reset`, on connections made after it was set, a reset.
     `passed_up` and `passed_down` count bytes.
     """
 
-    def __init__(self, target: int | Path, *, certificates: Certificates | None = None) -> None:
+    def __init__(
+        self,
+        target: int | Path,
+        *,
+        certificates: Certificates | None = None,
+        chance: Random | None = None,
+    ) -> None:
         self.target = target
         self.certificates = certificates
         self.port = ports.reserve()
         self.delay_s = 0.0
+        self.jitter_s = 0.0
+        self.trickles = False
+        self._chance = chance or Random(0)
         self.reset = False
         self.passed_up = 0
         self.passed_down = 0
@@ -104,6 +122,7 @@ class Proxy:
         self._up_left: int | None = None
         self._down_left: int | None = None
         self._swallow = False
+        self._swallow_up = False
         self._lines: set[Line] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
@@ -122,7 +141,10 @@ class Proxy:
                 "127.0.0.1",
                 self.port,
                 ssl=self.certificates.server_context() if self.certificates else None,
+                # Else it waits once more while it listens: cancelled there, it would go on unknown.
+                start_serving=False,
             )
+        await self._server.start_serving()
         return self
 
     async def close(self) -> None:
@@ -182,9 +204,13 @@ class Proxy:
         """Answers vanish from now on, and clients wait; until `lose_lines`."""
         self._swallow = True
 
+    def swallow_requests(self) -> None:
+        """What clients send vanishes from now on, and they wait; until `lose_lines`."""
+        self._swallow_up = True
+
     def lose_lines(self) -> None:
-        """Cuts clients off now; the server does what it was sent. Answers pass again."""
-        self._swallow = False
+        """Cuts clients off now; the server does what it was sent. All passes again."""
+        self._swallow = self._swallow_up = False
         for line in list(self._lines):
             line.lose()
 
@@ -196,11 +222,15 @@ class Proxy:
         self._thawed.set()
 
     def heal(self) -> None:
-        """No faults from now on; what was cut stays cut."""
+        """No faults from now on; what was cut stays cut, and what vanished costs its connection."""
         self._faults.clear()
         self._up_left = self._down_left = None
-        self._swallow = False
-        self.delay_s = 0.0
+        self._swallow = self._swallow_up = False
+        for line in self._lines:
+            if line.is_incomplete:
+                line.lose()
+        self.delay_s = self.jitter_s = 0.0
+        self.trickles = False
         self.thaw()
 
     # What a test waits for
@@ -219,6 +249,11 @@ class Proxy:
         async with asyncio.timeout(WAIT_S), self._changed:
             await self._changed.wait_for(lambda: self._fired >= count)
 
+    async def until_vanished(self) -> None:
+        """Waits until something has vanished on a connection that is still there."""
+        async with asyncio.timeout(WAIT_S), self._changed:
+            await self._changed.wait_for(lambda: any(line.is_incomplete for line in self._lines))
+
     async def until_sent(self, count_bytes: int) -> None:
         """Waits until so many bytes have been sent on, from the beginning."""
         async with asyncio.timeout(WAIT_S), self._changed:
@@ -232,6 +267,11 @@ class Proxy:
     async def _fire(self) -> None:
         async with self._changed:
             self._fired += 1
+            self._changed.notify_all()
+
+    async def _vanished(self, line: Line) -> None:
+        async with self._changed:
+            line.is_incomplete = True
             self._changed.notify_all()
 
     # Passing on
@@ -275,9 +315,10 @@ class Proxy:
     async def _up(self, line: Line) -> None:
         with contextlib.suppress(OSError):
             while data := await line.from_client.read(CHUNK):
-                await self._thawed.wait()
-                if self.delay_s:
-                    await asyncio.sleep(self.delay_s)
+                await self._wait()
+                if self._swallow_up:
+                    await self._vanished(line)
+                    continue
                 if not await self._may_go_up(line, data):
                     return
                 await self._send_on(line, data)
@@ -285,9 +326,25 @@ class Proxy:
             with contextlib.suppress(OSError):
                 line.to_server.write_eof()
 
+    async def _wait(self) -> None:
+        await self._thawed.wait()
+        late_s = self.delay_s + (self.jitter_s and self._chance.random() * self.jitter_s)
+        if late_s:
+            await asyncio.sleep(late_s)
+
+    async def _write(self, line: Line, writer: asyncio.StreamWriter, data: bytes) -> None:
+        single = min(TRICKLED_BYTES, len(data)) if self.trickles else 0
+        for piece in (*(data[at : at + 1] for at in range(single)), data[single:]):
+            if line.lost:
+                # While it waited: the server was told the end, and the client is gone.
+                return
+            writer.write(piece)
+            await writer.drain()
+            # The peer's turn to read it.
+            await asyncio.sleep(0)
+
     async def _send_on(self, line: Line, data: bytes) -> None:
-        line.to_server.write(data)
-        await line.to_server.drain()
+        await self._write(line, line.to_server, data)
         async with self._changed:
             self.passed_up += len(data)
             self._changed.notify_all()
@@ -323,13 +380,13 @@ class Proxy:
             while data := await line.from_server.read(CHUNK):
                 if line.lost:
                     continue
-                await self._thawed.wait()
-                if self.delay_s:
-                    await asyncio.sleep(self.delay_s)
+                await self._wait()
                 if line.deaf:
                     line.lose()
                     await self._fire()
-                elif not self._swallow and not await self._go_down(line, data):
+                elif self._swallow:
+                    await self._vanished(line)
+                elif not await self._go_down(line, data):
                     return
         if not line.lost:
             # Servers close both directions; a client that is still sending is told so.
@@ -337,16 +394,17 @@ class Proxy:
 
     async def _go_down(self, line: Line, data: bytes) -> bool:
         """Passes on what may pass; whether the line goes on."""
-        part = data if self._down_left is None else data[: self._down_left]
+        # Decided before anything is awaited: meanwhile another line may be cut, or all be healed, and a
+        # line that goes on must have passed on every byte.
+        left, self._down_left = self._down_left, None
+        part = data[:left]
+        goes_on = len(part) == len(data)
+        if left is not None and goes_on:
+            self._down_left = left - len(part)
         self.passed_down += len(part)
-        line.to_client.write(part)
-        await line.to_client.drain()
-        if self._down_left is None:
+        await self._write(line, line.to_client, part)
+        if goes_on:
             return True
-        self._down_left -= len(part)
-        if len(part) == len(data):
-            return True
-        self._down_left = None
         # What was written has left, or the cut would take it along.
         line.to_client.close()
         await _gone(line.to_client)

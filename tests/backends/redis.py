@@ -6,11 +6,13 @@ import contextlib
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
-from tests.backends import ports
+from tests.backends import ports, redis_log
 from tests.backends.binaries import redis_program
 from tests.backends.child import Child, NotStarted
 from tests.backends.redis_client import WARDEN, WARDEN_PASSWORD, RedisClient
@@ -28,6 +30,8 @@ class Redis(RedisClient, Server):
     server that keeps nothing. `users` are ACL rules by name. Neither build knows TLS: `Proxy` with
     certificates, in front of it, does. `settings` are the server's own; `inside` is the folder
     for its folder, on another disk maybe.
+
+    A log that it refuses is mended at the next start, as its operator would.
     """
 
     port_taken = "ddress already in use"
@@ -54,6 +58,7 @@ class Redis(RedisClient, Server):
                 "save": "",
                 "appendonly": "no" if appendfsync is None else "yes",
                 "appendfsync": appendfsync or "no",
+                **redis_log.SETTINGS,
                 "maxmemory": maxmemory or "0",
                 "maxmemory-policy": maxmemory_policy,
                 # The log is rewritten, by a copy of the process, when a test asks for it.
@@ -71,6 +76,7 @@ class Redis(RedisClient, Server):
         self.primary = replica_of
         self.bus_port = ports.reserve() if cluster else 0
         self.run_id = ""
+        self.mended = 0
 
     def _lines(self) -> Iterator[str]:
         """Its configuration, written anew at each start."""
@@ -105,12 +111,24 @@ class Redis(RedisClient, Server):
             [str(redis_program(self.kind)), str(configuration)], folder=self.folder, log=self.log
         )
 
+    def start(self) -> Self:
+        try:
+            return super().start()
+        except NotStarted as error:
+            if not redis_log.refuses(error):
+                raise
+        redis_log.mend(self.kind, self.folder)
+        self.mended += 1
+        return super().start()
+
     def _ready(self) -> bool:
         """Whether it serves: while it loads its data it says so instead."""
         if not self.socket.exists():
             return False
         try:
             with self.admin() as client:
+                # Who waits looks again; by itself the client would, for seconds, at one that has ended.
+                client.set_retry(Retry(NoBackoff(), 0))
                 return bool(client.ping())
         except redis.ConnectionError:
             return False
@@ -156,6 +174,15 @@ class Redis(RedisClient, Server):
             replica_of=self,
             settings=settings,
         )
+
+    def cut_off(self) -> None:
+        """As a replica it gets nothing any more, and its primary goes on alone."""
+        self.execute("CONFIG", "SET", "masteruser", "nobody")
+        self.execute("CLIENT", "KILL", "TYPE", "master")
+
+    def let_follow(self) -> None:
+        """It may follow again, whom it did or another."""
+        self.execute("CONFIG", "SET", "masteruser", WARDEN)
 
     @contextlib.contextmanager
     def admin(self) -> Iterator[redis.Redis]:

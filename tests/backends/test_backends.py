@@ -341,25 +341,26 @@ def test_what_is_missing_skips_unless_it_is_required(monkeypatch: pytest.MonkeyP
 # Whoever runs it
 
 
-def unprivileged() -> tuple[Sequence[str], dict[str, Any]]:
+def unprivileged() -> Sequence[str]:
     """How to run this interpreter as somebody who may not do all."""
     reachable = becoming(UNPRIVILEGED)
     mapped = ["unshare", "--user", "--map-user=65534", "--map-group=65534"]
     try:
-        subprocess.run([sys.executable, "-c", ""], check=True, capture_output=True, **reachable)
+        command = [*reachable, sys.executable, "-c", ""]
+        subprocess.run(command, check=True, capture_output=True)
     except (OSError, subprocess.SubprocessError, LookupError):
         # The interpreter lies below a closed folder: the owner's rights then, but no more.
-        return mapped, {}
-    return [], reachable
+        return mapped
+    return reachable
 
 
 def test_servers_start_for_a_normal_user() -> None:
     if os.geteuid() != 0:
         # Then all other tests are this one.
-        before, options = (), {}
+        before: Sequence[str] = ()
     else:
-        before, options = unprivileged()
-    owner = Owner(before, "close", **options)
+        before = unprivileged()
+    owner = Owner(before, "close")
 
     assert owner.said["user"] != 0
     _, said = owner.process.communicate("")

@@ -116,14 +116,15 @@ def test_it_is_made_with_slots_missing() -> None:
             cluster.owner(99)
 
 
-def test_a_node_announces_the_port_of_its_proxy(cluster: RedisCluster) -> None:
-    own = cluster.nodes[1].port
+def test_the_port_that_a_node_announces_is_told_by_every_node(cluster: RedisCluster) -> None:
     cluster.announce(1, 1234)
     try:
-        with library.Redis(
-            port=own, username=WARDEN, password=WARDEN_PASSWORD, decode_responses=True
-        ) as node:
-            shards = str(node.execute_command("CLUSTER", "SLOTS"))
-        assert "1234" in shards
+        cluster.wait_announced()
+        for node in cluster.nodes:
+            with library.Redis(
+                port=node.port, username=WARDEN, password=WARDEN_PASSWORD, decode_responses=True
+            ) as client:
+                assert "1234" in str(client.execute_command("CLUSTER", "SLOTS"))
     finally:
         cluster.announce(1, 0)
+        cluster.wait_announced()

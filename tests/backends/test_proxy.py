@@ -150,6 +150,19 @@ async def test_so_many_bytes_are_received_and_not_one_more(
     await closed(writer)
 
 
+async def test_a_cut_that_has_begun_is_ended_though_all_is_healed(redis_proxy: Proxy) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", redis_proxy.port)
+    redis_proxy.trickles = True
+    redis_proxy.cut_after_received(3)
+    writer.write(b"PING\r\n")
+
+    first = await reader.readexactly(1)
+    redis_proxy.heal()
+    async with asyncio.timeout(LONG_S):
+        assert first + await reader.read() == b"+PO"
+    await closed(writer)
+
+
 async def test_replies_vanish_until_the_line_is_lost(
     redis: Redis, redis_proxy: Proxy, client: Client
 ) -> None:
@@ -165,6 +178,20 @@ async def test_replies_vanish_until_the_line_is_lost(
         await asked
     await redis_proxy.settled()
     assert await client.get("key") == b"value"
+
+
+async def test_a_connection_on_which_something_vanished_is_lost_when_all_is_healed(
+    redis_proxy: Proxy,
+) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", redis_proxy.port)
+    redis_proxy.swallow_replies()
+    writer.write(b"PING\r\n")
+    await redis_proxy.until_vanished()
+
+    redis_proxy.heal()
+    async with asyncio.timeout(LONG_S):
+        assert await reader.read() == b""
+    await closed(writer)
 
 
 async def test_open_connections_are_cut_and_new_ones_are_taken(
@@ -205,6 +232,20 @@ async def test_new_connections_are_refused_and_open_ones_go_on(
     await closed(writer)
 
 
+async def test_an_accept_that_is_cut_short_can_be_made_again(redis: Redis) -> None:
+    for turns in range(8):
+        async with Proxy(redis.port) as proxy:
+            await proxy.refuse()
+            accepting = asyncio.create_task(proxy.accept())
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            accepting.cancel()
+            await asyncio.wait((accepting,))
+            await proxy.accept()
+            async with Client(port=proxy.port) as client:
+                assert await client.ping()
+
+
 async def test_nothing_moves_while_it_is_frozen(
     redis: Redis, redis_proxy: Proxy, client: Client
 ) -> None:
@@ -230,6 +271,81 @@ async def test_each_chunk_waits_its_delay(redis_proxy: Proxy, client: Client) ->
     assert loop.time() - start >= 0.1
     redis_proxy.heal()
     assert redis_proxy.delay_s == 0
+
+
+async def test_requests_vanish_until_the_line_is_lost(
+    redis: Redis, redis_proxy: Proxy, client: Client
+) -> None:
+    redis_proxy.swallow_requests()
+    before = redis_proxy.passed_up
+    asked = asyncio.ensure_future(client.set("key", "value"))
+    await asyncio.wait([asked], timeout=0.05)
+    assert not asked.done()
+
+    redis_proxy.lose_lines()
+
+    with pytest.raises(Cut):
+        await asked
+    assert redis_proxy.passed_up == before
+    assert redis.execute("GET", "key") is None
+    assert await client.set("key", "value")
+
+
+async def test_what_trickles_comes_byte_by_byte_and_whole(
+    redis_proxy: Proxy, client: Client
+) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", redis_proxy.port)
+    redis_proxy.trickles = True
+    writer.write(b"PING\r\n")
+
+    pieces: list[bytes] = []
+    while sum(map(len, pieces)) < len(b"+PONG\r\n"):
+        pieces.append(await reader.read(100))
+    assert b"".join(pieces) == b"+PONG\r\n"
+    assert len(pieces) > 1
+    long = "x" * 100_000
+    await client.set("key", long)
+    assert await client.get("key") == long.encode()
+    await closed(writer)
+
+
+async def test_what_trickles_ends_when_the_line_is_lost(caplog: pytest.LogCaptureFixture) -> None:
+    sent, arrived = b"x" * 1_000, asyncio.get_running_loop().create_future()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        first = await reader.readexactly(1)
+        proxy.lose_lines()
+        arrived.set_result(first + await reader.read())
+        await closed(writer)
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server, Proxy(server.sockets[0].getsockname()[1]) as proxy:
+        proxy.trickles = True
+        _, writer = await asyncio.open_connection("127.0.0.1", proxy.port)
+        writer.write(sent)
+        async with asyncio.timeout(LONG_S):
+            assert 1 <= len(await arrived) < len(sent)
+        await proxy.settled()
+        await closed(writer)
+
+    assert caplog.records == []
+
+
+async def test_with_jitter_separate_connections_overtake_each_other(redis: Redis) -> None:
+    overtaken = 0
+    async with Proxy(redis.port) as proxy:
+        proxy.jitter_s = 0.02
+        clients = [Client(port=proxy.port, single_connection_client=True) for _ in range(2)]
+        for client in clients:
+            await client.ping()
+        for number in range(20):
+            first = asyncio.ensure_future(clients[0].getset("last", f"{number} first"))
+            second = asyncio.ensure_future(clients[1].getset("last", f"{number} second"))
+            await asyncio.gather(first, second)
+            overtaken += first.result() == f"{number} second".encode()
+        for client in clients:
+            await client.aclose()
+    assert 0 < overtaken < 20
 
 
 async def test_it_speaks_tls_for_a_server_that_does_not(redis: Redis, tmp_path: Path) -> None:

@@ -158,7 +158,7 @@ async def test_a_user_who_may_make_nothing(own: Postgres, database: str) -> None
     for grant in (
         "GRANT USAGE ON SCHEMA stepwell TO guest",
         "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA stepwell TO guest",
-        "GRANT USAGE ON ALL SEQUENCES IN SCHEMA stepwell TO guest",
+        "GRANT SELECT, UPDATE, USAGE ON ALL SEQUENCES IN SCHEMA stepwell TO guest",
     ):
         own.execute(grant, database=database)
     async with opened(url) as store:

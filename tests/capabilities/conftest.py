@@ -16,6 +16,9 @@ import pytest
 from stepwell.config import ExecutorSettings, Settings
 from stepwell.core.ports import Store
 from stepwell.rpc.server import Server
+from stepwell.runtime import SystemRuntime
+from stepwell.stores import open_store
+from stepwell.testing.proxy import StoreProxy
 from stepwell_client import Agent, Client, Worker
 from tests.backends.shared import postgres_server, redis_server
 from tests.service.conftest import bearer, settings_for, token
@@ -57,6 +60,8 @@ STORES: dict[str, Callable[[Path], AbstractContextManager[str]]] = {
     "postgres": _postgres,
     "redis": _redis,
 }
+Door = Callable[[Store], Store]
+"""Puts something between a server and its store."""
 QUICK = ExecutorSettings(lease_ms=1_500, poll_ms=100, hold_ms=200, presence_ms=200)
 """Leases short enough to wait for one to end."""
 
@@ -64,8 +69,11 @@ QUICK = ExecutorSettings(lease_ms=1_500, poll_ms=100, hold_ms=200, presence_ms=2
 class Served:
     """A store with a server over it. `client` is the tenant's own, with every scope it may have."""
 
-    def __init__(self, stack: AsyncExitStack, folder: Path, store: str, url: str) -> None:
+    def __init__(
+        self, stack: AsyncExitStack, folder: Path, store: str, url: str, door: Door | None = None
+    ) -> None:
         self._stack = stack
+        self._door = door
         self.folder = folder
         self.store_kind = store
         self.url = url
@@ -77,9 +85,15 @@ class Served:
         return self.server.addresses[0]
 
     @property
+    def calm(self) -> bool:
+        """Whether nothing is put between: no call of a client is one that came before."""
+        return self._door is None
+
+    @property
     def store(self) -> Store:
-        """The server's own door to the store, to look at rows."""
-        return self.server.store
+        """The server's own door to the store, to look at rows: past what a test put before it."""
+        store = self.server.store
+        return store.inner if isinstance(store, StoreProxy) else store
 
     async def start(self, **groups: Any) -> None:
         """Start the server; groups of settings replace those of the tests."""
@@ -88,7 +102,10 @@ class Served:
 
     async def replica(self, **groups: Any) -> Server:
         """Start another server over the same store (SQLite is one process's: there it can't be)."""
-        server = Server(self.settings(**groups))
+        settings, store = self.settings(**groups), None
+        if self._door is not None:
+            store = self._door(await open_store(self.url, runtime=SystemRuntime()))
+        server = Server(settings, store=store)
         return await self._stack.enter_async_context(server)
 
     def settings(self, **groups: Any) -> Settings:

@@ -102,7 +102,7 @@ async def test_the_worker_of_a_skipped_task_is_told_and_its_outcome_refused(
     async with raw_worker(served) as (_, worker):
         got = await worker.assignment()
         answer = await served.client.skip_task(run.id, "a", reason="not needed", request_id="r")
-        assert answer.changed
+        assert answer.changed or not served.calm
         told = await worker.cancellation()
         assert (told.run_id, told.execution_id) == (run.id, got.execution.execution_id)
         assert told.reason == "the task was skipped"
@@ -164,7 +164,7 @@ async def test_a_run_ends_after_the_iteration_in_progress(served: Served) -> Non
         run = await served.client.start("look", max_iterations=10_000, no_progress_limit=0)
         await until(served, run.id, types_pb2.EVENT_TYPE_ITERATION_COMPLETED)
         answer = await served.client.stop(run.id, reason="enough")
-        assert answer.changed
+        assert answer.changed or not served.calm
         ended = await asyncio.wait_for(run.wait(), 20)
     assert ended.status == RunStatus.SUCCEEDED
     assert ended.finish_reason == FinishReason.STOPPED

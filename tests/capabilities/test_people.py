@@ -61,12 +61,13 @@ def agent_of(**question: Any) -> Agent:
     return agent
 
 
-async def open_inputs(served: Served, run: RunHandle, count: int) -> list[pb.RunInput]:
-    """Wait until the run asks so many questions."""
+async def inputs(run: RunHandle, count: int, *, ended: bool) -> list[pb.RunInput]:
+    """Wait until the run has so many questions: that are open, or with those that are over."""
     found: list[pb.RunInput] = []
 
     async def are_there() -> bool:
-        found[:] = [one async for one in run.inputs() if not one.request.ended_time.seconds]
+        listed = [one async for one in run.inputs()]
+        found[:] = [one for one in listed if ended or not one.request.ended_time.seconds]
         return len(found) == count
 
     await until(are_there)
@@ -74,12 +75,18 @@ async def open_inputs(served: Served, run: RunHandle, count: int) -> list[pb.Run
     return found
 
 
+async def open_inputs(served: Served, run: RunHandle, count: int) -> list[pb.RunInput]:
+    """Wait until the run asks so many questions."""
+    return await inputs(run, count, ended=False)
+
+
 @asynccontextmanager
 async def asking(served: Served, **question: Any) -> AsyncIterator[tuple[RunHandle, str]]:
     """A run that waits for its one question, which its worker asked; yields the question's id."""
     async with served.worker(agent_of(**question)):
         run = await served.client.start("ask", plan=[Task("a", "ask", retry=Retry(max_attempts=1))])
-        (one,) = await open_inputs(served, run, 1)
+        # One that expires may be over before it is seen here.
+        (one,) = await inputs(run, 1, ended="expires" in question)
         yield run, one.request.input_id
 
 
@@ -140,7 +147,7 @@ async def test_a_question_outlives_a_restart_and_its_answer_too(served: Served) 
         pass
     await served.restart()
     answered = await served.client.answer(run.id, input_id, [1])
-    assert answered.changed
+    assert answered.changed or not served.calm
     assert answered.input.answered_by == "all"
     await served.restart()
     async with served.worker(agent_of()):
@@ -154,7 +161,8 @@ async def test_an_answer_is_given_once(served: Served) -> None:
         client = served.client
         first = await client.answer(run.id, input_id, 1, request_id="one")
         again = await client.answer(run.id, input_id, 1, request_id="one")
-        assert (first.changed, again.changed) == (True, False)
+        assert first.changed or not served.calm
+        assert not again.changed
         with pytest.raises(RequestIdReused):
             await client.answer(run.id, input_id, 2, request_id="one")
         with pytest.raises(FailedPrecondition) as second:
@@ -284,6 +292,10 @@ async def test_an_answer_after_expiry_is_refused(served: Served, action: ExpiryA
         with pytest.raises(FailedPrecondition) as late:
             await run.answer(input_id, 1)
         assert late.value.reason == "INPUT_EXPIRED"
+        # Until then it was open, by the store's clock and the server's, which need not agree quite.
+        (asked,) = [one.request async for one in run.inputs()]
+        open_ms = asked.ended_time.ToMilliseconds() - asked.created_time.ToMilliseconds()
+        assert open_ms >= 290
 
 
 async def test_a_run_that_was_paused_by_an_expiry_is_resumed_and_answered(served: Served) -> None:

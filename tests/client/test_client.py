@@ -284,6 +284,7 @@ async def numbers(watch: Any) -> list[int]:
     return [event.number async for event in watch]
 
 
+@pytest.mark.usefixtures("scripted_server")
 async def test_a_watch_over_lost_streams_has_no_gap_and_no_repeat(
     server: FakeServer, client: Client
 ) -> None:

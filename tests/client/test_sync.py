@@ -174,6 +174,7 @@ def test_every_other_command_answers(rig: Rig) -> None:
         future.result(5)
 
 
+@pytest.mark.usefixtures("scripted_server")
 def test_a_watch_comes_again_without_gap_or_repeat(rig: Rig) -> None:
     seen = rig.do(lambda client: [event.number for event in client.watch(RUN_ID, after=2)])
     afters = [

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from concurrent import futures
 from typing import Any
 
@@ -327,7 +326,9 @@ class BlockingServicer(worker_pb2_grpc.WorkerServicer):
     Complete: Any = None  # Not called.
 
     def __init__(self) -> None:
-        self.beats: list[float] = []
+        self.blocked = threading.Event()
+        self.beats = threading.Semaphore(0)
+        """Those that came while the loop was blocked."""
         self.done = threading.Event()
 
     def Work(self, request_iterator: Any, context: Any) -> Any:
@@ -342,7 +343,8 @@ class BlockingServicer(worker_pb2_grpc.WorkerServicer):
                 yield worker_pb2.WorkResponse(acks=[ack_of(item) for item in request.outcomes])
 
     def Heartbeat(self, request: Any, context: Any) -> worker_pb2.HeartbeatResponse:
-        self.beats.append(time.monotonic())
+        if self.blocked.is_set():
+            self.beats.release()
         return worker_pb2.HeartbeatResponse()
 
     def Append(self, request: Any, context: Any) -> worker_pb2.AppendResponse:
@@ -355,22 +357,22 @@ async def test_heartbeats_go_on_while_the_event_loop_is_blocked() -> None:
     worker_pb2_grpc.add_WorkerServicer_to_server(servicer, server)
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
-    agent, blocked = Agent(), []
+    agent, came = Agent(), list[bool]()
 
     @agent.task
     async def rude(ctx: TaskContext) -> None:
-        blocked.append(time.monotonic())
-        time.sleep(0.4)  # noqa: ASYNC251 - to block the event loop is the point
-        blocked.append(time.monotonic())
+        servicer.blocked.set()
+        # It blocks the event loop until they have come: that is the point.
+        came.extend(servicer.beats.acquire(timeout=2) for _ in range(5))
+        servicer.blocked.clear()
 
     try:
         async with (
             Client(f"127.0.0.1:{port}", token="", runtime=FastRuntime()) as client,
             serving(agent, client),
         ):
-            await until(servicer.done.is_set)
+            assert await asyncio.to_thread(servicer.done.wait, 30)
     finally:
         server.stop(0).wait()
 
-    began, ended = blocked
-    assert len([beat for beat in servicer.beats if began < beat < ended]) >= 4
+    assert came == [True] * 5

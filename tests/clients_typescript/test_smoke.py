@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -13,7 +14,7 @@ from stepwell_client import Client, EventType, ExecutionStatus, RunStatus
 from tests.clients_typescript.node import SMOKE, Fact, Program, find_node, install, lay_out
 from tests.clients_typescript.proxy import Proxy
 from tests.system.processes import Place
-from tests.system.witness import check_events
+from tests.watched import check_events
 
 ACCEPTED, LEASE_LOST = "ACK_STATUS_ACCEPTED", "ACK_STATUS_LEASE_LOST"
 GOALS = ("do my plan", "plan yourself", "be heavy", "be cancelled", "be handed over")
@@ -162,7 +163,7 @@ async def test_a_server_that_goes_down_in_order_says_so_and_the_leases_are_kept(
     try:
         run_id = (await program.until("holding"))["runId"]
         assert place.server is not None
-        place.server.terminate()
+        place.server.signal(signal.SIGTERM)
         lost = await program.until("disconnect")
         await asyncio.to_thread(place.server.wait)
         await place.start_server()

@@ -1,7 +1,8 @@
 """Clock, ids, chance, spawning and sleeping come from Runtime: a simulation must hold them all.
 
-One module a distribution implements it; every other is refused the originals. `asyncio.timeout` and
-`wait_for` stay allowed: they count on the event loop's clock, which a simulation brings itself.
+One module a distribution implements it, and so does the simulator; every other is refused the
+originals. `asyncio.timeout` and `wait_for` stay allowed: they count on the event loop's clock, which a
+simulation brings itself.
 """
 
 from __future__ import annotations
@@ -13,7 +14,13 @@ import pytest
 
 from tests.house.source import SOURCE_ROOTS, Module, read_modules, write_tree
 
-IMPLEMENTATIONS = {"stepwell.runtime", "stepwell_client._runtime"}
+IMPLEMENTATIONS = {
+    "stepwell.runtime",
+    "stepwell_client._runtime",
+    # The simulator's, and the event loop that it stands on.
+    "stepwell.testing.simulator.runtime",
+    "stepwell.testing.simulator.loop",
+}
 
 # Names as the standard library has them; a whole module is refused with ".*".
 REFUSED = {

@@ -10,6 +10,9 @@ from stepwell_client import Agent, TaskContext
 
 GATES = "REPLICA_GATES"
 
+BULKY_ATTEMPTS = 12
+BULKY_CHARS = 60_000
+
 agent = Agent("replicas")
 
 
@@ -30,3 +33,18 @@ async def gated(ctx: TaskContext) -> dict[str, object]:
 @agent.task("instant")
 async def instant(ctx: TaskContext) -> bytes:
     return os.urandom(1024)
+
+
+@agent.task("bulky")
+async def bulky(ctx: TaskContext) -> None:
+    """Fail again and again, with as much to say as is kept."""
+    if ctx.attempt < BULKY_ATTEMPTS:
+        raise RuntimeError(f"{ctx.attempt} " + "x" * BULKY_CHARS)
+
+
+@agent.task("fragile")
+async def fragile(ctx: TaskContext) -> int:
+    """Fail as often as the run is resumed before its third time."""
+    if ctx.attempt < 3:
+        raise RuntimeError(f"not at attempt {ctx.attempt}")
+    return ctx.attempt

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+
+import grpc
+import grpc.aio
 
 from stepwell.core.ports import Store
 from stepwell.runtime import SystemRuntime
@@ -15,7 +18,7 @@ from tests.replicas import observed
 from tests.replicas.agent import GATES
 from tests.replicas.observed import Entry
 from tests.replicas.programs import Port, Program, wait_for
-from tests.replicas.stores import STORES, Shared
+from tests.replicas.stores import ALONE, STORES, Shared
 
 NAMES = ("r1", "r2", "r3")
 LEASE_MS = 2_000
@@ -29,18 +32,27 @@ SETTINGS = {
     "STEPWELL_EXECUTOR__POLL_MS": str(POLL_MS),
 }
 
+_SOON = [
+    ("grpc.initial_reconnect_backoff_ms", 50),
+    ("grpc.min_reconnect_backoff_ms", 50),
+    ("grpc.max_reconnect_backoff_ms", 300),
+]
+"""A replica that is back is found again at once."""
+
 
 class Cluster:
     """Replicas by name, and workers by theirs."""
 
-    def __init__(self, folder: Path, shared: Shared) -> None:
+    def __init__(self, folder: Path, shared: Shared, names: Sequence[str] = NAMES) -> None:
         self.folder = folder
         self.shared = shared
+        self.names = names
         self.token_file = folder / "state/stepwell/token"
-        self._ports = {name: Port() for name in NAMES}
-        self._diaries = {name: folder / f"{name}.diary" for name in NAMES}
-        self.replicas = {name: self._replica(name) for name in NAMES}
+        self._ports = {name: Port() for name in names}
+        self._diaries = {name: folder / f"{name}.diary" for name in names}
+        self.replicas = {name: self._replica(name) for name in names}
         self.workers: dict[str, Program] = {}
+        self._channels: dict[str, grpc.aio.Channel] = {}
         (folder / "gates").mkdir()
 
     def _replica(self, name: str) -> Program:
@@ -58,7 +70,7 @@ class Cluster:
 
     async def start(self, *names: str, **environment: str) -> None:
         """Start replicas, all of them where none is named, and wait until they serve."""
-        chosen = [self.replicas[name] for name in names or NAMES]
+        chosen = [self.replicas[name] for name in names or self.names]
         for program in chosen:
             program.environment = {**program.environment, **environment}
             program.start()
@@ -67,16 +79,31 @@ class Cluster:
 
     def kill(self, name: str) -> None:
         """SIGKILL a replica or a worker."""
-        (self.replicas.get(name) or self.workers[name]).kill()
+        self.program(name).kill()
+
+    def program(self, name: str) -> Program:
+        """Return a replica or a worker."""
+        return self.replicas.get(name) or self.workers[name]
 
     def target(self, *names: str) -> str:
         """Return an address: of one replica, or of several, the first of which is preferred."""
-        addresses = [f"127.0.0.1:{self._ports[name].number}" for name in names or NAMES]
+        addresses = [f"127.0.0.1:{self._ports[name].number}" for name in names or self.names]
         return f"ipv4:{','.join(addresses)}"
 
     def client(self, *names: str) -> Client:
         """Return a client of one replica, or of several."""
         return Client(self.target(*names), token_file=self.token_file)
+
+    def channel(self, name: str) -> grpc.aio.Channel:
+        """Return this loop's one channel to a replica, for all calls by hand."""
+        if name not in self._channels:
+            self._channels[name] = grpc.aio.insecure_channel(self.target(name), options=_SOON)
+        return self._channels[name]
+
+    async def hang_up(self) -> None:
+        """Close what `channel` opened."""
+        while self._channels:
+            await self._channels.popitem()[1].close()
 
     @property
     def metadata(self) -> tuple[tuple[str, str], ...]:
@@ -110,7 +137,14 @@ class Cluster:
     # --- what is left of it all -----------------------------------------------------------------------
 
     async def store(self) -> Store:
-        """Open the store beside the replicas, as one of them would. The caller closes it."""
+        """Open the store beside the replicas, as one of them would. The caller closes it.
+
+        A file is for one process: a replica that is alone with it is killed, and not begun again.
+        """
+        if len(self.names) == 1:
+            self.replicas[self.names[0]].kill()
+        if self.shared.settle is not None:
+            await asyncio.to_thread(self.shared.settle)
         return await open_store(self.store_url, runtime=SystemRuntime())
 
     @property
@@ -137,9 +171,12 @@ class Cluster:
 
 @contextmanager
 def cluster_on(kind: str, folder: Path) -> Iterator[Cluster]:
-    """Return a cluster on an empty store of this kind; its replicas are not started."""
+    """Return a cluster on an empty store of this kind; its replicas are not started.
+
+    A file has one replica.
+    """
     with STORES[kind](folder) as shared:
-        cluster = Cluster(folder, shared)
+        cluster = Cluster(folder, shared, NAMES[:1] if kind == ALONE else NAMES)
         try:
             yield cluster
         finally:

@@ -15,8 +15,11 @@ import grpc
 import grpc.aio
 
 from stepwell_client.v1 import types_pb2, worker_pb2, worker_pb2_grpc
-from tests.replicas.cluster import NAMES, Cluster
+from tests.replicas.cluster import Cluster
 from tests.replicas.history import Acknowledged
+
+BY_HAND = "by-hand"
+"""A queue that nobody else serves."""
 
 
 class Hand:
@@ -39,7 +42,7 @@ class Hand:
     async def work(self) -> None:
         """Serve until cancelled, now at this replica and now at that one."""
         while True:
-            names = self._rnd.sample(NAMES, len(NAMES))
+            names = self._rnd.sample(self._cluster.names, len(self._cluster.names))
             async with grpc.aio.insecure_channel(self._cluster.target(*names)) as channel:
                 call = worker_pb2_grpc.WorkerStub(channel).Work(metadata=self._cluster.metadata)
                 try:
@@ -58,7 +61,11 @@ class Hand:
             for one in self.unsettled.values()
         ]
         hello = worker_pb2.Hello(
-            worker_id=self._name, instance_id="only", kinds=[types_pb2.STEP_KIND_TASK], held=held
+            worker_id=self._name,
+            instance_id="only",
+            kinds=[types_pb2.STEP_KIND_TASK],
+            queues=["default", BY_HAND],
+            held=held,
         )
         again = () if self._asleep else self.unsettled.values()
         await call.write(worker_pb2.WorkRequest(hello=hello, credits=1, outcomes=again))
@@ -104,7 +111,7 @@ class Hand:
         """Report everything once more, or for the first time, at every replica: all is refused."""
         late = [*self.settled, *self.unsettled.values()]
         assert late, "there is nothing to report"
-        for name in NAMES:
+        for name in self._cluster.names:
             async with grpc.aio.insecure_channel(self._cluster.target(name)) as channel:
                 request = worker_pb2.CompleteRequest(outcomes=late)
                 for outcome in request.outcomes:

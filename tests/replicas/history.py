@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from stepwell.core.events import Event
@@ -43,8 +43,8 @@ class Log:
         """What was answered, and when."""
         self.lost: set[str] = set()
         """Applied, and the answer was kept back."""
-        self.open: set[str] = set()
-        """Sent, and nobody knows: it may be in the store or not."""
+        self._unanswered: Counter[str] = Counter()
+        """How many times each was sent and nobody knows what came of it."""
         self.by_version: dict[tuple[str, int], list[Sent]] = defaultdict(list)
         for entry in diary:
             self._take(entry)
@@ -55,16 +55,20 @@ class Log:
             if commit.commit_id not in self.sent:
                 one = self.sent[commit.commit_id] = Sent(commit, entry.door, entry.at)
                 self.by_version[commit.run_id, commit.version].append(one)
-                self.open.add(commit.commit_id)
+            self._unanswered[commit.commit_id] += 1
         elif entry.told is not None:
+            # A verdict is of the commit, however often it was sent.
             self.told[entry.commit_id].append((entry.at, entry.told))
-            self.open.discard(entry.commit_id)
-        elif entry.failed and entry.certain:
-            self.open.discard(entry.failed)
-        elif entry.failed or entry.lost:
-            self.open.add(entry.failed or entry.lost)
-            if entry.lost:
-                self.lost.add(entry.lost)
+            del self._unanswered[entry.commit_id]
+        elif entry.certain:
+            # Of this one time it is known that it did nothing; of those before it isn't.
+            self._unanswered[entry.failed] -= 1
+        elif entry.lost:
+            self.lost.add(entry.lost)
+
+    def is_open(self, commit_id: str) -> bool:
+        """Tell whether it was sent and nobody knows: it may be in the store or not."""
+        return self._unanswered[commit_id] > 0
 
     def verdicts(self, one: Sent) -> set[Verdict]:
         """Return what a commit was answered."""
@@ -80,6 +84,15 @@ class Acknowledged(NamedTuple):
     data: bytes
 
 
+class Lost(NamedTuple):
+    """A lease that ran out, by the machine's monotonic clock."""
+
+    worker_id: str
+    leased_at: float
+    """When the commit that took it was sent."""
+    lost_at: float
+
+
 class Findings:
     """What a checked history came to."""
 
@@ -87,6 +100,7 @@ class Findings:
         self.seen: Counter[str] = Counter()
         """How often each thing happened that must have happened."""
         self.books: dict[str, Book] = {}
+        self.lost: list[Lost] = []
 
     def doors(self, run_id: str, kind: EventType) -> Counter[str]:
         """Return how many events of a kind each replica committed to a run."""
@@ -157,8 +171,7 @@ async def _replay(
     )
     numbers = [event.number for event in events]
     holds(numbers == list(range(1, len(numbers) + 1)), "E1", f"{run_id}: {numbers}")
-    for version, stored in by_version.items():
-        one = _author(run_id, version, stored, log)
+    for one in await _authors(store, run_id, by_version, log):
         answers = [result for _, result in log.told[one.commit.commit_id]]
         result = answers[0] if answers else CommitResult(verdict=Verdict.COMMITTED)
         ledger.committed(one.door, one.commit, result)
@@ -166,7 +179,26 @@ async def _replay(
             ledger.committed(one.door, one.commit, again)
 
 
-def _author(run_id: str, version: int, stored: Sequence[Event], log: Log) -> Sent:
+async def _authors(
+    store: Store, run_id: str, by_version: Mapping[int, Sequence[Event]], log: Log
+) -> list[Sent]:
+    """Return the commit that made each version, in their order.
+
+    The store names the last one, and each names the one that it `follows`.
+    """
+    loaded = await store.load(TENANT, run_id)
+    assert loaded is not None
+    commit_id = loaded.commit_id
+    found: list[Sent] = []
+    for version in sorted(by_version, reverse=True):
+        one = _author(run_id, version, by_version[version], log, commit_id)
+        found.append(one)
+        commit_id = one.commit.follows
+    return found[::-1]
+
+
+def _author(run_id: str, version: int, stored: Sequence[Event], log: Log, commit_id: str) -> Sent:
+    """Find the commit that made a version; it has this id, unless that is empty: not known."""
     name = f"{run_id} v{version}"
     candidates = log.by_version[run_id, version]
     won = [one for one in candidates if Verdict.COMMITTED in log.verdicts(one)]
@@ -175,11 +207,19 @@ def _author(run_id: str, version: int, stored: Sequence[Event], log: Log) -> Sen
         verdicts = log.verdicts(one)
         holds(len(verdicts) == 1, "S4", f"{name} by {one.door} was told {verdicts}")
         holds(list(one.commit.events) == list(stored), "S3", f"{name} isn't what was acknowledged")
+        own = commit_id in ("", one.commit.commit_id)
+        holds(own, "S3", f"{name} was acknowledged to {one.door}, and {commit_id} is followed")
         return one
     # Nobody was told: its replica was killed before the answer came. Then it is one of these.
-    unanswered = [one for one in candidates if one.commit.commit_id in log.open]
-    fits = [one for one in unanswered if list(one.commit.events) == list(stored)]
+    unanswered = [one for one in candidates if log.is_open(one.commit.commit_id)]
+    fits = [
+        one
+        for one in unanswered
+        if list(one.commit.events) == list(stored) and commit_id in ("", one.commit.commit_id)
+    ]
     holds(fits, "S5", f"{name} is in the store, and nobody sent it or it was refused")
+    # Two that died one after the other may have sent the same events, and not the same bytes.
+    assert len(fits) == 1, f"{name}: its successor doesn't say which of {len(fits)} it follows"
     return fits[0]
 
 
@@ -293,8 +333,14 @@ def _count(findings: Findings, diary: Sequence[Entry], log: Log) -> None:
         later = log.verdicts(log.sent[commit_id])
         holds(later <= {Verdict.COMMITTED}, "S4", f"{commit_id} was applied, then {later}")
         seen["commit_id seen again"] += bool(later)
-    seen["commit that nobody was told of"] += len(log.open)
+    seen["acknowledged commit checked"] += sum(
+        Verdict.COMMITTED in log.verdicts(one) for one in log.sent.values()
+    )
+    seen["commit that nobody was told of"] += sum(map(log.is_open, log.sent))
+    winners = [name for name in seen if name.startswith("conflict won by ")]
+    seen["conflict won by each of two replicas"] += len(winners) > 1
     for book in findings.books.values():
+        findings.lost += _losses(book, log)
         seen["run taken to its end"] += 1
         doors = {
             applied.door
@@ -303,3 +349,17 @@ def _count(findings: Findings, diary: Sequence[Entry], log: Log) -> None:
         }
         seen["run with outcomes accepted by several replicas"] += len(doors) > 1
         seen["lease lost"] += sum(event.type is EventType.LEASE_LOST for event in book.events)
+
+
+def _losses(book: Book, log: Log) -> list[Lost]:
+    """Return the leases of a run that were found to have run out."""
+    leased_at: dict[str, float] = {}
+    found: list[Lost] = []
+    for applied in book.applied:
+        at = log.sent[applied.commit.commit_id].at
+        leased_at.update((lease.execution_id, at) for lease in applied.commit.leases)
+        for event in applied.commit.events:
+            if event.type is EventType.LEASE_LOST and event.execution_id in leased_at:
+                worker_id = book.leases[event.execution_id].worker_id
+                found.append(Lost(worker_id, leased_at[event.execution_id], at))
+    return found

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
+from zlib import crc32
 
 import msgspec
 
@@ -29,7 +30,7 @@ from stepwell.testing.proxy import StoreProxy
 DIARY = "REPLICA_DIARY"
 NAME = "REPLICA_NAME"
 DEAF = "REPLICA_DEAF"
-"""Not empty: no hint of the store is ever told."""
+"""The share of the runs, from 0 to 1, of which no hint of the store is ever told; the same at all replicas."""
 LOST_ANSWERS = "REPLICA_LOST_ANSWERS"
 """Of the groups of commits so many, from 0 to 1, are applied and get no answer."""
 
@@ -61,11 +62,12 @@ class Scribe(StoreProxy):
 
     def __init__(self, inner: Store) -> None:
         super().__init__(inner)
-        self._file = os.open(os.environ[DIARY], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        self._file = os.open(os.environ[DIARY], os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+        _take_back_torn_line(self._file)
         self._door = os.environ[NAME]
         self._chance = Random(self._door)
         self._lost = float(os.environ.get(LOST_ANSWERS, "0"))
-        self._deaf = bool(os.environ.get(DEAF))
+        self._deaf = float(os.environ.get(DEAF, "0"))
         self._said_deaf = False
 
     def _write(self, entries: Sequence[dict[str, Any]]) -> None:
@@ -98,12 +100,30 @@ class Scribe(StoreProxy):
         return claimed
 
     def subscribe(self, hint: Hint) -> Callable[[], None]:
-        return self.inner.subscribe(self._drop if self._deaf else hint)
+        def tell(tenant_id: str, run_id: str, version: int = 0) -> None:
+            if not self._drops(run_id):
+                hint(tenant_id, run_id, version)
 
-    def _drop(self, tenant_id: str, run_id: str, version: int = 0) -> None:
-        if run_id and not self._said_deaf:
+        return self.inner.subscribe(tell if self._deaf else hint)
+
+    def _drops(self, run_id: str) -> bool:
+        if not run_id:
+            # "Any of them may have changed", after a connection was lost.
+            return self._deaf >= 1
+        drops = crc32(run_id.encode()) < self._deaf * 2**32
+        if drops and not self._said_deaf:
             self._said_deaf = True
             self._write([{"deaf": True}])
+        return drops
+
+
+def _take_back_torn_line(file: int) -> None:
+    """Cut off what a SIGKILL in the middle of a write left: what is written next begins a line.
+
+    Nobody acted on it, as whoever writes goes on only after the whole line.
+    """
+    with os.fdopen(file, "rb", closefd=False) as diary:
+        os.ftruncate(file, diary.read().rfind(b"\n") + 1)
 
 
 def read(path: Path) -> list[Entry]:

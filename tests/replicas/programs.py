@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-TOP = Path(__file__).parents[2]
+from tests.replicas.nursery import Asked, Life, nursery
+
 START_S = 40.0
 STOP_S = 20.0
 
@@ -41,6 +40,7 @@ class Program:
         arguments: Sequence[str],
         environment: Mapping[str, str] | None = None,
     ) -> None:
+        """`arguments` begin with the module: `-m`, its name, then what it is told."""
         self.name = name
         self.log_path = folder / f"{name}.log"
         self.environment = {
@@ -48,49 +48,46 @@ class Program:
             "XDG_STATE_HOME": str(folder / "state"),
             **(environment or {}),
         }
-        self._arguments = arguments
-        self._process: subprocess.Popen[bytes] | None = None
+        _, self._module, *self._arguments = arguments
+        self._life: Life | None = None
         self.seen_bytes = 0
         """Where in the log this life begins."""
 
     def start(self) -> None:
         """Begin another life."""
-        assert self._process is None, f"{self.name} is up"
+        assert self._life is None, f"{self.name} is up"
+        asked = Asked(self._module, self._arguments, self.environment)
         with self.log_path.open("ab") as out:
             self.seen_bytes = out.tell()
-            self._process = subprocess.Popen(
-                [sys.executable, *self._arguments],
-                cwd=TOP,
-                env=self.environment,
-                stdout=out,
-                stderr=subprocess.STDOUT,
-            )
+            self._life = nursery().born(asked, out.fileno())
 
     @property
     def up(self) -> bool:
-        return self._process is not None and self._process.poll() is None
+        return self._life is not None and self._life.poll() is None
 
     @property
     def pid(self) -> int:
-        assert self._process is not None
-        return self._process.pid
+        assert self._life is not None
+        return self._life.pid
 
     def kill(self) -> None:
         """SIGKILL, and wait until it is gone."""
-        process, self._process = self._process, None
-        if process is not None:
-            process.kill()
-            process.wait()
+        life, self._life = self._life, None
+        if life is not None:
+            life.signal(signal.SIGKILL)
+            life.wait()
 
     def signal(self, number: signal.Signals) -> None:
         """Send it another signal; it stays ours."""
-        os.kill(self.pid, number)
+        assert self._life is not None
+        self._life.signal(number)
 
     def wait(self) -> int:
         """Wait for an end that it was asked for; returns the exit code."""
-        assert self._process is not None
-        code = self._process.wait(STOP_S)
-        self._process = None
+        assert self._life is not None
+        code = self._life.wait(STOP_S)
+        assert code is not None, f"{self.name} doesn't end:\n{self.log[-4_000:]}"
+        self._life = None
         return code
 
     @property

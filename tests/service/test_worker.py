@@ -223,7 +223,8 @@ async def test_a_worker_that_grants_0_credits(client: Client) -> None:
 
 
 async def test_a_worker_that_never_answers(memory: World) -> None:
-    server = await memory.server(executor=ExecutorSettings(lease_ms=300, poll_ms=100))
+    # The second lease must outlast two calls: nobody renews it either.
+    server = await memory.server(executor=ExecutorSettings(lease_ms=1_500, poll_ms=100))
     client = await memory.client(server)
     await client.start(
         plan=types_pb2.PlanDraft(

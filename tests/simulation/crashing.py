@@ -1,36 +1,66 @@
-"""One run, its executor crashed at a chosen commit and started again, as often as it takes.
+"""One run, its executor crashed at chosen commits and started again, as often as it takes.
 
-The same code plays on a memory store in virtual time and on a SQLite file in real time. A crash is
-the executor gone between two steps of any of its tasks: the commit never reached the store, or the
-store has it and nobody was told. Then the store is closed and opened anew where it is a file.
+The same code plays on a memory store in virtual time and on any other store on a real loop, whose
+store's clock a test moves by hand. A crash is the executor gone between two steps of any of its tasks:
+the commit never reached the store, or the store has it and nobody was told. Then the store is closed and
+opened anew, as another process would. Or the executor lives and is told that the outcome is unknown,
+whether the store has the commit or not.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from enum import StrEnum
 from typing import NamedTuple
 
-from stepwell.core.inputs import Cancel, Delivery, ReplyStatus
-from stepwell.core.model import RetryPolicy
-from stepwell.core.ports import ANY_ROLE, Assignment, Commit, CommitResult, Presence, Store
-from stepwell.core.states import ExecutionStatus, StepKind, TaskStatus
-from stepwell.executor import Executor, ExecutorConfig, Held
+from stepwell.core.errors import OutcomeUnknown
+from stepwell.core.inputs import Completed, Delivery
+from stepwell.core.ports import Commit, CommitResult, Store
+from stepwell.core.states import Verdict
+from stepwell.executor import Executor, ExecutorConfig
 from stepwell.testing.proxy import StoreProxy
 from stepwell.testing.simulator.chance import Chance
 from stepwell.testing.simulator.runtime import SimRuntime
 from stepwell.testing.simulator.workloads import Workload
+from tests.simulation.crash_ends import KEY, Canonical, RunKey, canonical
+from tests.simulation.crash_hand import Bank, Died, Hand
+from tests.simulation.crash_people import People
+from tests.simulation.crash_workloads import POISON_ATTEMPTS_MAX
 
-KEY = ("tenant", "run")
-AT_ONCE = RetryPolicy(max_attempts=6, initial_backoff_ms=0)
-CONFIG = ExecutorConfig(lease_ms=3_000, poll_ms=20, hold_ms=1)
-LIVES_MAX = 4
+__all__ = ["KEY", "Canonical", "Crash", "CrashWorld", "Fate", "Hand", "Side", "canonical"]
+
+VIRTUAL = ExecutorConfig(lease_ms=3_000, poll_ms=1_000, hold_ms=1)
+REAL = ExecutorConfig(lease_ms=3_000, poll_ms=20, hold_ms=1)
+"""A clock that is moved by hand wakes nobody who waits for it."""
+STILL_S = 0.02
+STEPS_MS = (100, 1_000, 4_000)
+"""So far the store's clock goes where nothing has happened for `STILL_S`: further each time."""
+CRASHES_MAX = 2
+WITHIN_S = 60
+
+Advance = Callable[[float], Awaitable[None]]
 
 
 class Side(StrEnum):
-    BEFORE = "before the commit reaches the store"
-    AFTER = "after the store has it, unacknowledged"
+    """What becomes of a commit, and of the executor that made it."""
+
+    BEFORE = "a crash before the commit reaches the store"
+    AFTER = "a crash after the store has it, unacknowledged"
+    APPLIED = "told that the outcome is unknown, and the store has it"
+    LOST = "told that the outcome is unknown, and the store has nothing"
+
+    @property
+    def kills(self) -> bool:
+        """Whether the executor is gone."""
+        return self in (Side.BEFORE, Side.AFTER)
+
+    @property
+    def reaches_the_store(self) -> bool:
+        """Whether the store has the commit."""
+        return self in (Side.AFTER, Side.APPLIED)
 
 
 class Fate(StrEnum):
@@ -42,8 +72,10 @@ class Fate(StrEnum):
 
 
 class Crash(NamedTuple):
+    """What goes wrong in one life of an executor."""
+
     at: int
-    """The number of the commit, from 1."""
+    """The number of the commit, from 1 in each life."""
     side: Side
     fate: Fate = Fate.SURVIVES
 
@@ -51,183 +83,202 @@ class Crash(NamedTuple):
 class CrashingStore(StoreProxy):
     """A door that counts commits, and never comes back from the chosen one."""
 
-    def __init__(self, inner: Store, world: CrashWorld) -> None:
+    def __init__(self, inner: Store, world: CrashWorld, crash: Crash | None) -> None:
         super().__init__(inner)
         self.world = world
-
-    async def commit(self, commits: Sequence[Commit]) -> Sequence[CommitResult]:
-        world, crash = self.world, self.world.crash
-        for number in range(world.commits + 1, world.commits + len(commits) + 1):
-            if crash is not None and number == crash.at and not world.crashed.is_set():
-                if crash.side is Side.AFTER:
-                    await self.inner.commit(commits)
-                world.crashed.set()
-                await asyncio.Event().wait()
-        world.commits += len(commits)
-        return await self.inner.commit(commits)
-
-
-class Hand:
-    """A worker that does one step at a time and keeps each outcome until it is acknowledged."""
-
-    def __init__(self, world: CrashWorld, worker_id: str, instance: int) -> None:
-        self.world = world
-        self.presence = Presence(
-            tenant_id=KEY[0],
-            worker_id=worker_id,
-            instance_id=f"{worker_id}-{instance}",
-            queues=("default",),
-            roles=(ANY_ROLE,),
-            kinds=tuple(StepKind),
-        )
-        self.stages = (StepKind.REFLECT, StepKind.SYNTHESIZE)
-        self.todo: asyncio.Queue[Assignment] = asyncio.Queue()
-        self.kept: dict[str, Assignment] = {}
-
-    def assign(self, assignment: Assignment) -> None:
-        self.kept[assignment.token] = assignment
-        self.todo.put_nowait(assignment)
-
-    def cancel(self, execution_id: str, run_id: str, reason: str) -> None:
-        for token, assignment in tuple(self.kept.items()):
-            if assignment.execution.execution_id == execution_id:
-                del self.kept[token]
-
-    def replaced(self) -> None:
-        self.kept.clear()
-
-    async def work(self, executor: Executor) -> None:
-        session, live = await executor.attach(
-            self,
-            [
-                Held(run_id=KEY[1], execution_id=a.execution.execution_id, token=t)
-                for t, a in self.kept.items()
-            ],
-        )
-        self.todo = asyncio.Queue()
-        for assignment, is_live in zip(tuple(self.kept.values()), live, strict=True):
-            if is_live:
-                self.todo.put_nowait(assignment)
-            else:
-                del self.kept[assignment.token]
-        executor.credit(session, 2)
-        while True:
-            assignment = await self.todo.get()
-            if assignment.token in self.kept and await self._one(executor, assignment):
-                executor.credit(session, 1)
-
-    async def _one(self, executor: Executor, assignment: Assignment) -> bool:
-        if assignment.task is not None and assignment.task.type == "cancel":
-            # While this one is under way somebody cancels the run; it never reports.
-            self.world.cancel_wanted.set()
-            return False
-        delivery = Delivery(
-            execution_id=assignment.execution.execution_id,
-            token=assignment.token,
-            result=self.world.workload.perform(assignment),
-        )
-        await executor.deliver(*KEY, delivery)
-        self.kept.pop(assignment.token, None)
-        return True
-
-
-class CrashWorld:
-    """One run over as many lives of its executor as it takes."""
-
-    def __init__(
-        self, workload: Workload, open_store: Callable[[], Awaitable[Store]], crash: Crash | None
-    ) -> None:
-        self.workload = workload
-        self.open_store = open_store
         self.crash = crash
         self.commits = 0
         self.crashed = asyncio.Event()
-        self.cancel_wanted = asyncio.Event()
-        self.lives = 0
+        self.unknown: set[str] = set()
+        """Ids of commits that may have been applied, for all that their executor knows."""
+        self.verdicts: dict[str, set[Verdict]] = {}
 
-    async def play(self) -> Canonical:
-        """Return the final state; the run has ended then."""
-        hand = Hand(self, "hand", 1)
-        while True:
-            self.lives += 1
-            assert self.lives <= LIVES_MAX
-            store = await self.open_store()
-            runtime = SimRuntime(asyncio.get_running_loop(), Chance(f"life {self.lives}"))
-            executor = Executor(CrashingStore(store, self), runtime, CONFIG)
-            executor.start()
-            runtime.spawn(hand.work(executor), name="hand")
-            ended = runtime.spawn(self._care(executor, store), name="care")
-            crashed = asyncio.ensure_future(self.crashed.wait()) if self.lives == 1 else None
-            waited = [ended] if crashed is None else [ended, crashed]
-            async with asyncio.timeout(60):
-                await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
-            over = ended.done()
-            found = await canonical(store) if over else None
+    async def commit(self, commits: Sequence[Commit]) -> Sequence[CommitResult]:
+        """Apply them, all but what the crash leaves out."""
+        crash, first = self.crash, self.commits + 1
+        self.commits += len(commits)
+        names = {commit.commit_id for commit in commits}
+        self.unknown -= names
+        if crash is not None and first <= crash.at <= self.commits:
+            self.crash = None
+            # Of a group the store may have a part: this one is its last, or the first that it misses.
+            part = commits[: crash.at - first + crash.side.reaches_the_store]
+            if part:
+                await self._apply(part)
+            self.world.happened[crash.side] += 1
+            if not crash.side.kills:
+                self.unknown |= names
+                raise OutcomeUnknown("no answer came in time")
+            self.crashed.set()
+            await asyncio.Event().wait()
+        return await self._apply(commits)
+
+    async def _apply(self, commits: Sequence[Commit]) -> Sequence[CommitResult]:
+        world = self.world
+        world.under_way += 1
+        try:
+            results = await self.inner.commit(commits)
+        finally:
+            world.under_way -= 1
+        for commit, result in zip(commits, results, strict=True):
+            self.verdicts.setdefault(commit.commit_id, set()).add(result.verdict)
+            if result.verdict is Verdict.COMMITTED:
+                world.applied[commit.commit_id] += 1
+        world.people.moved.set()
+        return results
+
+    def check(self) -> None:
+        """S4: what was unknown was asked again, the same, and each commit has one verdict."""
+        assert not self.unknown, f"S4: never asked again: {self.unknown}"
+        for name, verdicts in self.verdicts.items():
+            assert len(verdicts) == 1, f"S4: {name} is {verdicts}"
+
+
+class End(NamedTuple):
+    """What it all came to: the runs, and the world outside."""
+
+    runs: tuple[Canonical, ...]
+    effects: dict[str, int]
+    """How often the effect of each AT_MOST_ONCE task took place."""
+
+
+class CrashWorld:
+    """One run, and what is forked of it, over as many lives of its executor as it takes."""
+
+    def __init__(
+        self,
+        workload: Workload,
+        open_store: Callable[[], Awaitable[Store]],
+        crashes: Sequence[Crash] | None,
+        *,
+        key: RunKey = KEY,
+        advance: Advance | None = None,
+    ) -> None:
+        self.key = key
+        self.workload = workload
+        self.open_store = open_store
+        self.crashes = tuple(crashes or ())
+        self.advance = advance
+        """Moves the store's clock, in milliseconds; None: it is this loop's."""
+        self.bank = Bank()
+        self.people = People(key, workload, self.bank)
+        self.cancel_wanted = self.people.cancel_wanted
+        self.commits: list[int] = []
+        """How many commits each life has sent."""
+        self.applied: Counter[str] = Counter()
+        """How often the store has said of each commit id that it is committed."""
+        self.happened: Counter[Side] = Counter()
+        self.acknowledged: list[tuple[RunKey, Delivery]] = []
+        """Outcomes that a worker was told are accepted."""
+        self.deaths = 0
+        """Workers that a step has killed."""
+        self.under_way = 0
+        self._instances = 0
+        self._hand = self._new_hand("hand")
+
+    @property
+    def lives(self) -> int:
+        """How many executors there were."""
+        return len(self.commits)
+
+    async def play(self) -> End:
+        """Return what all came to; every run has ended then."""
+        for number in range(CRASHES_MAX + 1):
+            crash = self.crashes[number] if number < len(self.crashes) else None
+            found = await self._live(crash)
+            if found is not None:
+                return found
+            assert crash is not None
+            if crash.fate is not Fate.SURVIVES:
+                self._hand = self._new_hand("hand" if crash.fate is Fate.RESTARTS else "stranger")
+        raise AssertionError("a life without a crash did not come to an end")
+
+    async def _live(self, crash: Crash | None) -> End | None:
+        """Play one life of the executor; None: it has crashed."""
+        store = await self.open_store()
+        runtime = SimRuntime(asyncio.get_running_loop(), Chance(f"life {self.lives + 1}"))
+        door = CrashingStore(store, self, crash)
+        executor = Executor(door, runtime, REAL if self.advance is not None else VIRTUAL)
+        executor.start()
+        tasks = [
+            runtime.spawn(self._serve(executor), name="hands"),
+            runtime.spawn(self.people.care(executor, store, self._look_s), name="people"),
+            runtime.spawn(door.crashed.wait(), name="crash"),
+        ]
+        # The clock is no part of the process that dies: what moves it is never broken off.
+        over = asyncio.Event()
+        clock = asyncio.ensure_future(self._let_time_pass(door, over))
+        try:
+            async with asyncio.timeout(WITHIN_S):
+                done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+                for one in done:
+                    one.result()
+                if not door.crashed.is_set():
+                    # What was told to be unknown is asked again, also where nobody waits for it. And the
+                    # run's last commit may yet be the crash: people can see its end before its sender.
+                    tasks.append(runtime.spawn(executor.quiet(), name="quiet"))
+                    done, _ = await asyncio.wait(tasks[-2:], return_when=asyncio.FIRST_COMPLETED)
+                    for one in done:
+                        one.result()
+                if door.crashed.is_set():
+                    return None
+                door.check()
+            return await self._end(store)
+        finally:
+            self.commits.append(door.commits)
             runtime.kill()
-            if crashed is not None:
-                crashed.cancel()
-            await asyncio.wait([ended, *waited])
+            await asyncio.wait(tasks)
+            over.set()
+            await clock
             await asyncio.sleep(0)
             await store.close()
-            if found is not None:
-                ended.result()
-                return found
-            assert self.crash is not None
-            hand = self._next_hand(hand, self.crash.fate)
 
-    def _next_hand(self, hand: Hand, fate: Fate) -> Hand:
-        if fate is Fate.SURVIVES:
-            return hand
-        return Hand(self, "hand" if fate is Fate.RESTARTS else "stranger", 2)
+    @property
+    def _look_s(self) -> float:
+        """People look again so often, whatever they have heard."""
+        return 0.05 if self.advance is not None else 1.0
 
-    async def _care(self, executor: Executor, store: Store) -> None:
-        """Start the run, cancel it when that is wanted, wait for its end. Said again in each life."""
-        reply = await executor.send(*KEY, self.workload.start(*KEY))
-        assert reply.status in (ReplyStatus.ACCEPTED, ReplyStatus.UNCHANGED), reply
+    async def _serve(self, executor: Executor) -> None:
+        """Have workers, one after another: a step may kill each."""
         while True:
-            run = await store.get_run(*KEY)
-            if run is not None and run.ended:
-                return
-            if self.cancel_wanted.is_set():
-                command = Cancel(request_id="cancel", fingerprint="cancel", reason="no more")
-                reply = await executor.send(*KEY, command)
-                assert reply.status in (ReplyStatus.ACCEPTED, ReplyStatus.UNCHANGED), reply
-            await asyncio.sleep(0.005)
+            try:
+                await self._hand.work(executor)
+            except Died:
+                self.deaths += 1
+                assert self.deaths <= POISON_ATTEMPTS_MAX, "S13: a step goes on killing its workers"
+                self._hand = self._new_hand(self._hand.worker_id)
 
+    def _new_hand(self, worker_id: str) -> Hand:
+        self._instances += 1
+        return Hand(self, worker_id, self._instances)
 
-class Canonical(NamedTuple):
-    """What a run came to: all that a caller can see but times, ids and numbers of attempts."""
+    async def _let_time_pass(self, door: CrashingStore, over: asyncio.Event) -> None:
+        """Let the store's clock go on where nothing else does; back-offs and leases end by that alone."""
+        seen, still = -1, 0
+        while self.advance is not None and not over.is_set():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(STILL_S):
+                    await over.wait()
+            if door.commits != seen or self.under_way:
+                seen, still = door.commits, 0
+            elif not over.is_set():
+                await self.advance(STEPS_MS[min(still, len(STEPS_MS) - 1)])
+                still += 1
 
-    run: tuple[object, ...]
-    tasks: dict[str, tuple[object, ...]]
-    plans: tuple[str, ...]
-    answer: bytes | None
+    async def _end(self, store: Store) -> End:
+        runs = [await canonical(store, key) for key in self.people.keys]
+        for key in self.people.keys:
+            await self._all_there(store, key)
+        for name, count in self.bank.effects.items():
+            assert count == 1, f"the effect of {name} took place {count} times"
+        return End(tuple(runs), dict(self.bank.effects))
 
-
-async def canonical(store: Store) -> Canonical:
-    """Read a run's final state; on the way, that each completed task was accepted once (S18)."""
-    run = await store.get_run(*KEY)
-    assert run is not None
-    rows = (await store.list_tasks(*KEY, limit=1_000)).tasks
-    executions = (await store.list_executions(*KEY, limit=1_000)).executions
-    tasks: dict[str, tuple[object, ...]] = {}
-    for task in rows:
-        accepted = [
-            one.execution_id
-            for one in executions
-            if one.task_id == task.task_id and one.status is ExecutionStatus.COMPLETED
-        ]
-        if task.status is TaskStatus.COMPLETED:
-            assert accepted == [task.result_id], f"S18: {task.task_id}: {accepted}"
-        payloads = await store.read_payloads(*KEY, [task.result_id]) if task.result_id else []
-        data = payloads[0].payload.data if payloads else None
-        tasks[task.task_id] = (task.status, task.revision, task.failure.kind, data)
-    plans: list[str] = []
-    for revision in range(1, run.plan_revision + 1):
-        plan = await store.read_plan(*KEY, revision)
-        assert plan is not None
-        plans.append(f"{plan.trigger} {plan.iteration} {plan.fingerprint}")
-    payloads = await store.read_payloads(*KEY, [run.result_id]) if run.result_id else []
-    answer = payloads[0].payload.data if payloads else None
-    facts = (run.status, run.phase, run.iteration, run.finish_reason, run.counts, run.failure.kind)
-    return Canonical(facts, tasks, tuple(plans), answer)
+    async def _all_there(self, store: Store, key: RunKey) -> None:
+        """S3, S7: every result that was acknowledged is in the store, byte for byte."""
+        told = {
+            delivery.execution_id: delivery.result.result
+            for whose, delivery in self.acknowledged
+            if whose == key and isinstance(delivery.result, Completed)
+        }
+        kept = {one.key: one.payload for one in await store.read_payloads(*key, list(told))}
+        assert kept == told, "S3: an acknowledged outcome was lost or altered"

@@ -1,128 +1,226 @@
-"""Crash points: every commit of each workload, before it and after it, on every embedded driver.
+"""Crash points: every commit of twelve workloads, on every driver, before it, after it and unknown.
 
 Whatever the point, the run recovers without help and comes to the same end as if nothing had happened
-(S18): nothing acknowledged is lost (S3), an unknown commit counts once (S4).
+(S18): nothing acknowledged is lost (S3), an unknown commit counts once (S4), no task is accepted twice
+and none tried more often than it may be (S7, S12, S13), the effect of an AT_MOST_ONCE task takes place
+once.
+
+What is compared is the end of a run without any crash, played on memory in virtual time: statuses, plans,
+result bytes, inputs with their answers, budgets, what was used of them, and how often each lasting event
+happened; of a fork, its own and its parent's; and the world outside. The attempts that led there are not
+in it, for there a crash may make a difference: a worker that began an AT_MOST_ONCE step and then vanished
+leaves an unknown outcome, one that survived reports it. Either way the task comes to the same result, for
+whoever looks into the unknown one, a RECONCILE step or a person, finds what really took place: so the two
+ends are equal, and not merely both allowed. That run has unknown outcomes of its own, so that the commits
+which settle them are crash points, too.
 """
 
 from __future__ import annotations
 
 import asyncio
-import itertools
-import shutil
-from collections.abc import Coroutine
+import time
+from collections.abc import AsyncIterator, Sequence
+from functools import cache
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
-from msgspec.structs import replace
 
-from stepwell.core.model import TaskSpec
-from stepwell.core.ports import Store
-from stepwell.core.states import Decision
-from stepwell.stores import open_store
-from stepwell.testing.simulator import Chance, VirtualLoop
-from stepwell.testing.simulator.runtime import SimRuntime
-from stepwell.testing.simulator.workloads import BOTH, Workload, chain, diamond, fan, task, tempered
-from tests.simulation.crashing import AT_ONCE, Canonical, Crash, CrashWorld, Fate, Side
+from stepwell.core.ports import Commit, CommitResult
+from stepwell.testing.proxy import StoreProxy
+from stepwell.testing.simulator import Chance
+from tests.conformance.conftest import RemoteMemoryFactory, RemoteSqliteFactory, SqliteFactory
+from tests.conformance.postgres import PostgresFactory
+from tests.conformance.redis import RedisClusterFactory, RedisFactory
+from tests.conformance.urls import UrlFactory
+from tests.proof.record import Record, keep
+from tests.proof.sizes import chunks, size
+from tests.simulation.crash_points import (
+    SEED,
+    Crashes,
+    Doors,
+    Played,
+    Tally,
+    in_virtual_time,
+    on_memory,
+    points_of,
+    replay_words,
+    seed,
+    some,
+    wanted,
+)
+from tests.simulation.crash_workloads import ALL
+from tests.simulation.crash_workloads import PLAIN as WORKLOADS
+from tests.simulation.crashing import Crash, Fate, Side
 
-T = TypeVar("T")
+__all__ = ["WORKLOADS", "in_virtual_time"]
 
-
-def at_once(*plans: tuple[TaskSpec, ...]) -> tuple[tuple[TaskSpec, ...], ...]:
-    """Return the plans without any back-off: on a real clock it would be waited for."""
-    return tuple(tuple(replace(spec, retry=AT_ONCE) for spec in plan) for plan in plans)
-
-
-FLAKY = tempered(Chance("flaky"), diamond("r"), "flaky:1", "flaky:2")
-WORKLOADS = {
-    "sequence": Workload(name="sequence", plans=at_once(chain("s", 4)), by_caller=True),
-    "fan-out": Workload(name="fan-out", plans=at_once(fan("f", 4)), max_parallel=2),
-    "diamond": Workload(name="diamond", plans=at_once(diamond("d")), stages=BOTH),
-    "retries": Workload(name="retries", plans=at_once(FLAKY), by_caller=True),
-    "re-plan": Workload(
-        name="re-plan",
-        plans=at_once(chain("a", 1), chain("b", 1), fan("c", 2)),
-        decisions=(Decision.REPLAN, Decision.CONTINUE),
-        stages=BOTH,
-    ),
-    "cancel": Workload(
-        name="cancel",
-        plans=at_once((*chain("k", 2), task("end", "k1", temper="cancel"), task("never", "end"))),
-        by_caller=True,
-    ),
-}
-
-
-def in_virtual_time(work: Coroutine[object, object, T]) -> T:
-    loop = VirtualLoop()
-    try:
-        return loop.run_until_complete(work)
-    finally:
-        loop.close()
+HERE = "tests/simulation/test_crash_points.py"
+ON_MEMORY = f"{HERE}::test_S3_S4_S7_S12_S13_S18_a_crash_at_any_commit_changes_no_end_on_memory"
+ON_A_DRIVER = f"{HERE}::test_S3_S4_S7_S12_S13_S18_D1_a_crash_at_a_commit_changes_no_end"
+TRIES_MAX = 3
+KILLING = [side for side in Side if side.kills]
+FACTORIES: tuple[type[UrlFactory], ...] = (
+    SqliteFactory,
+    PostgresFactory,
+    RedisFactory,
+    RedisClusterFactory,
+    RemoteMemoryFactory,
+    RemoteSqliteFactory,
+)
 
 
-async def on_memory(workload: Workload, crash: Crash | None) -> tuple[Canonical, int, int]:
-    runtime = SimRuntime(asyncio.get_running_loop(), Chance("store"))
-    keeper = await open_store("memory://crash-points", runtime=runtime)
-
-    async def another_door() -> Store:
-        return await open_store("memory://crash-points", runtime=runtime)
-
-    world = CrashWorld(workload, another_door, crash)
-    found = await world.play()
-    await keeper.close()
-    return found, world.commits, world.lives
+@cache
+def whole(name: str) -> Played:
+    """Return the run without a crash."""
+    played = on_memory(ALL[name])
+    assert played.world.lives == 1
+    return played
 
 
-async def on_sqlite(
-    workload: Workload, crash: Crash | None, path: Path
-) -> tuple[Canonical, int, int]:
-    runtime = SimRuntime(asyncio.get_running_loop(), Chance(path.name))
-
-    async def the_file() -> Store:
-        return await open_store(f"sqlite:///{path}", runtime=runtime)
-
-    world = CrashWorld(workload, the_file, crash)
-    return await world.play(), world.commits, world.lives
+def check(name: str, played: Played, words: str) -> None:
+    """Look at what a run came to."""
+    assert played.end == whole(name).end, words
 
 
-@pytest.mark.parametrize("fate", Fate, ids=lambda fate: fate.name.lower())
-@pytest.mark.parametrize("name", WORKLOADS)
-def test_S18_a_crash_at_any_commit_changes_no_result_on_memory(name: str, fate: Fate) -> None:
-    workload = WORKLOADS[name]
-    whole, commits, lives = in_virtual_time(on_memory(workload, None))
-    assert commits >= 4
-    assert lives == 1
-
-    for at, side in itertools.product(range(1, commits + 1), Side):
-        found, _, lives = in_virtual_time(on_memory(workload, Crash(at, side, fate)))
-        assert found == whole, f"crash at commit {at} of {commits}, {side}"
-        assert lives == 2
-
-
-@pytest.mark.parametrize("side", Side, ids=lambda side: side.name.lower())
-@pytest.mark.parametrize("name", WORKLOADS)
-async def test_S18_a_crash_at_any_commit_changes_no_result_on_sqlite(
-    name: str, side: Side, tmp_path: Path
-) -> None:
-    workload = WORKLOADS[name]
-    empty = tmp_path / "empty.db"
-    runtime = SimRuntime(asyncio.get_running_loop(), Chance("empty"))
-    await (await open_store(f"sqlite:///{empty}", runtime=runtime)).close()
-    whole, commits, lives = await on_sqlite(
-        workload, None, Path(shutil.copy(empty, tmp_path / "whole"))
+def told(driver: str, command: str, tally: Tally, began: float) -> None:
+    """Write down what was played."""
+    print(f"{driver}: {dict(tally.figures)}, {SEED}={seed()}")
+    keep(
+        Record(
+            proof=f"crash points, {driver}",
+            command=command,
+            figures=tally.figures,
+            happened=+tally.happened,
+            seconds=time.monotonic() - began,
+            seed=seed(),
+        )
     )
-    assert commits >= 4
-    assert lives == 1
-    assert whole == (await asyncio.to_thread(in_virtual_time, on_memory(workload, None)))[0], "D1"
 
-    # The leases of a vanished worker have to expire, which a real clock makes long: see memory.
-    crashes = 0
-    fates = itertools.cycle([Fate.SURVIVES, Fate.RESTARTS])
-    for at in range(1, commits + 1):
-        path = Path(shutil.copy(empty, tmp_path / f"{at}.db"))
-        found, _, lives = await on_sqlite(workload, Crash(at, side, next(fates)), path)
-        assert found == whole, f"crash at commit {at} of {commits}, {side}"
-        crashes += lives - 1
-    # On a real clock outcomes may meet in one commit, so the last points may not come.
-    assert crashes > commits / 2
+
+@pytest.mark.proof
+@pytest.mark.parametrize("name", ALL)
+def test_S3_S4_S7_S12_S13_S18_a_crash_at_any_commit_changes_no_end_on_memory(name: str) -> None:
+    began, tally = time.monotonic(), Tally()
+    (commits,) = whole(name).world.commits
+    assert commits >= 4
+
+    def drawn() -> list[Crashes]:
+        each = [
+            (Crash(at, side, fate),)
+            for at, side in points_of(commits)
+            for fate in (Fate if side.kills else [Fate.SURVIVES])
+        ]
+        percent = size("crash points on memory, percent")
+        return some(each, percent, Chance(f"{seed()} memory {name}"))
+
+    for crashes in wanted(drawn):
+        words = replay_words(f"{ON_MEMORY}[{name}]", crashes)
+        played = on_memory(ALL[name], *crashes)
+        check(name, played, words)
+        # In virtual time nothing but the crash is otherwise: each is met.
+        met = sum(played.world.happened.values())
+        assert met == len(crashes) or len(crashes) > 1, words
+        tally.count(played, crashes)
+    told("memory", "make proof ARGS='-k on_memory'", tally, began)
+
+
+class TellsEndsLate(StoreProxy):
+    """A store in which others see the end of a run a while before its sender is told."""
+
+    async def commit(self, commits: Sequence[Commit]) -> Sequence[CommitResult]:
+        results = await self.inner.commit(commits)
+        if any(commit.run.ended for commit in commits):
+            await asyncio.sleep(5.0)
+        return results
+
+
+def test_a_crash_at_a_last_commit_whose_end_was_seen_before_its_answer_is_a_crash() -> None:
+    (commits,) = whole("sequence").world.commits
+    crash = Crash(commits, Side.AFTER)
+    played = on_memory(ALL["sequence"], crash, behind=TellsEndsLate)
+    check("sequence", played, "its last commit")
+    assert played.world.lives == 2
+
+
+def a_pair(number: int) -> tuple[str, Crashes]:
+    """Draw a workload and two crashes of it, in lives that follow each other."""
+    chance = Chance(f"{seed()} pair {number}")
+    name = chance.pick(list(ALL))
+    (commits,) = whole(name).world.commits
+
+    def crash(sides: list[Side]) -> Crash:
+        at = chance.between(1, commits)
+        return Crash(at, chance.pick(sides), chance.pick(list(Fate)))
+
+    return name, (crash(KILLING), crash(list(Side)))
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("numbers", chunks("pairs of crashes", 1_000), ids=str)
+def test_S3_S4_S7_S12_S13_S18_two_crashes_change_no_end_on_memory(numbers: range) -> None:
+    began, tally = time.monotonic(), Tally()
+    for number in numbers:
+        name, crashes = a_pair(number)
+        played = on_memory(ALL[name], *crashes)
+        check(name, played, replay_words(f"{ON_MEMORY}[{name}]", crashes))
+        tally.count(played, crashes)
+    # The second comes too late where the first life has left little to do.
+    assert sum(tally.met.values()) > 1.4 * len(numbers)
+    told("pairs on memory", "make proof ARGS='-k two_crashes'", tally, began)
+
+
+def plays() -> list[tuple[type[UrlFactory], str]]:
+    """Return each driver with the workloads that are played on it: all of them, or those drawn."""
+    found: list[tuple[type[UrlFactory], str]] = []
+    for factory in FACTORIES:
+        chosen = Chance(f"{seed()} {factory.name}").some(list(ALL), size("crash workloads"))
+        found += [(factory, name) for name in ALL if name in chosen]
+    return found
+
+
+def one_id(value: object) -> str:
+    return value.name if isinstance(value, type) and issubclass(value, UrlFactory) else str(value)
+
+
+@pytest.fixture
+async def doors(factory: type[UrlFactory], tmp_path: Path) -> AsyncIterator[Doors]:
+    made = factory(tmp_path)
+    yield Doors(made)
+    await made.close()
+
+
+async def until_met(doors: Doors, name: str, crashes: Crashes, words: str) -> Played:
+    """Play a run until its crash is met: where outcomes meet in one commit the last points don't come."""
+    tries = TRIES_MAX
+    while True:
+        played = await doors.play(ALL[name], *crashes)
+        check(name, played, words)
+        tries -= 1
+        if played.world.happened or not tries:
+            return played
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize(("factory", "name"), plays(), ids=one_id)
+async def test_S3_S4_S7_S12_S13_S18_D1_a_crash_at_a_commit_changes_no_end(
+    factory: type[UrlFactory], name: str, doors: Doors
+) -> None:
+    began, tally = time.monotonic(), Tally()
+    await asyncio.to_thread(whole, name)
+    again = f"{ON_A_DRIVER}[{factory.name}-{name}]"
+    # On a real clock what meets in one commit there may be two here: so the points are this driver's.
+    undisturbed = await doors.play(ALL[name])
+    check(name, undisturbed, f"without any crash: {again}")
+    (commits,) = undisturbed.world.commits
+    on_a_file = factory is SqliteFactory
+    percent = size(f"crash points{' on SQLite' * on_a_file}, percent")
+
+    def drawn() -> list[Crashes]:
+        chance = Chance(f"{seed()} {factory.name} {name}")
+        points = some(points_of(commits), percent, chance)
+        return [(Crash(at, side, chance.pick(list(Fate))),) for at, side in points]
+
+    for crashes in wanted(drawn):
+        tally.count(await until_met(doors, name, crashes, replay_words(again, crashes)), crashes)
+    assert sum(tally.met.values()) >= tally.figures["points"] / 2
+    told(factory.name, f"make proof ARGS='-k {factory.name} {HERE}'", tally, began)

@@ -7,15 +7,31 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from stepwell.core.inputs import Begin, Completed, Delivery, Failed, Reply, ReplyStatus, Start
-from stepwell.core.model import Failure, RetryPolicy, RunSpec, TaskSpec
-from stepwell.core.ports import Assignment, Presence, Store
+from stepwell.core.inputs import (
+    Answer,
+    Begin,
+    Completed,
+    Delivery,
+    Failed,
+    NeedsInput,
+    Planned,
+    Reply,
+    ReplyStatus,
+    Result,
+    Start,
+)
+from stepwell.core.model import Failure, Payload, RetryPolicy, RunSpec, TaskSpec
+from stepwell.core.ports import Assignment, Loaded, Presence, Store
 from stepwell.core.states import Effect, RunStatus, StepKind
 from stepwell.executor import Executor, ExecutorConfig
 from stepwell.stores import open_store
 from stepwell.testing.conformance.harness import soon, turns
 from stepwell.testing.faults import Faults, FaultyStore
+from stepwell.testing.proxy import StoreProxy
 from stepwell.testing.runtime import ManualRuntime
+from stepwell.testing.simulator.audit import audit
+from stepwell.testing.simulator.history import History
+from stepwell.testing.simulator.ledger import Ledger, WitnessedStore
 
 KEY = ("tenant", "run")
 
@@ -84,6 +100,48 @@ async def test_S8_a_replica_that_is_behind_looks_before_it_says_that_a_lease_is_
         ReplyStatus.UNCHANGED,
         ReplyStatus.ACCEPTED,
     ]
+    await ahead.close()
+
+
+class SlowLoads(StoreProxy):
+    """What it loads is told later, as it was when it was asked."""
+
+    def __init__(self, inner: Store) -> None:
+        super().__init__(inner)
+        self.told = asyncio.Event()
+        self.asked = 0
+
+    async def load(self, tenant_id: str, run_id: str, *, since: int = 0) -> Loaded | None:
+        loaded = await super().load(tenant_id, run_id, since=since)
+        self.asked += 1
+        await self.told.wait()
+        return loaded
+
+
+async def test_S8_what_comes_while_a_replica_looks_is_not_answered_by_what_it_saw(
+    store: Store, runtime: ManualRuntime
+) -> None:
+    slow = SlowLoads(store)
+    behind, ahead, port = Executor(slow, runtime), Executor(store, runtime), Port()
+    await behind.send(*KEY, start(TaskSpec(task_id="s"), TaskSpec(task_id="t")))
+    session, _ = await ahead.attach(port, [])
+    ahead.credit(session, 1)
+    ahead.start()
+    await asyncio.wait_for(port.given.get(), 5)
+    # An outcome of nobody's lease: the replica asks the store before it says so, and is shown that lease.
+    nobodys = Delivery(execution_id="task:t#1", token="nobody's", result=Completed())
+    stale = behind.deliver(*KEY, nobodys)
+    assert await soon(lambda: slow.asked == 1)
+
+    # Another is taken after the store was asked, and its outcome comes before the store has answered.
+    ahead.credit(session, 1)
+    given = await asyncio.wait_for(port.given.get(), 5)
+    name, token = given.execution.execution_id, given.token
+    done = behind.deliver(*KEY, Delivery(execution_id=name, token=token, result=Completed()))
+    slow.told.set()
+
+    assert (await asyncio.wait_for(stale, 5)).status is ReplyStatus.LEASE_LOST
+    assert (await asyncio.wait_for(done, 5)).status is ReplyStatus.ACCEPTED
     await ahead.close()
 
 
@@ -162,3 +220,48 @@ async def test_a_lease_that_ends_in_the_commit_that_takes_it_keeps_its_workers_c
     await turns()
     assert session.credits == 1
     assert port.given.empty()
+
+
+async def test_S18_a_task_done_in_the_batch_that_defines_it_anew_was_done_by_the_old_plan(
+    store: Store, runtime: ManualRuntime
+) -> None:
+    def failed(error: Exception) -> None:
+        raise error
+
+    ledger = Ledger(History(lambda: 0.0), runtime.now_us, failed)
+    executor, port = Executor(WitnessedStore(store, ledger, "r0"), runtime), Port()
+    session, _ = await executor.attach(port, [])
+    executor.credit(session, 10)
+    executor.start()
+
+    async def given() -> Assignment:
+        return await asyncio.wait_for(port.given.get(), 5)
+
+    def outcome(of: Assignment, result: Result) -> asyncio.Future[Reply]:
+        name, token = of.execution.execution_id, of.token
+        delivery = Delivery(execution_id=name, token=token, result=result, response=token)
+        ledger.deliveries[token] = delivery
+        return executor.deliver(*KEY, delivery)
+
+    await executor.send(*KEY, start(TaskSpec(task_id="asks"), TaskSpec(task_id="done")))
+    asks, done = await given(), await given()
+    await outcome(asks, NeedsInput(prompt="go on?"))
+    input_id = f"input:{asks.execution.execution_id}"
+    await executor.send(*KEY, Answer(input_id=input_id, payload=Payload(), replan=True))
+    plan = await given()
+    version = ledger.book(KEY).version
+
+    # Both come before either is looked at: one turn decides them, the task's outcome first.
+    anew = Planned(tasks=(TaskSpec(task_id="done", prompt="anew"),))
+    together = [outcome(done, Completed()), outcome(plan, anew)]
+    await asyncio.gather(*together)
+
+    assert ledger.book(KEY).version == version + 1
+    again = await given()
+    assert again.execution.task_id == "done"
+    await outcome(again, Completed())
+    run = await store.get_run(*KEY)
+    assert run is not None
+    assert run.status is RunStatus.SUCCEEDED
+    await audit(store, ledger)
+    await executor.close()

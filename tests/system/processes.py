@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
-import subprocess
-import sys
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 
 import grpc
 
 from stepwell_client import Client, Unavailable
+from tests.replicas.programs import Program
 
-TOP = Path(__file__).parents[2]
 START_S = 30.0
 
 
@@ -27,8 +24,8 @@ class Place:
         self._short = tempfile.TemporaryDirectory(prefix="stepwell-system-")
         self.socket = Path(self._short.name) / "run" / "s.sock"
         self.database = folder / "system.db"
-        self.server: subprocess.Popen[bytes] | None = None
-        self.worker: subprocess.Popen[bytes] | None = None
+        self.server: Program | None = None
+        self.worker: Program | None = None
         self.environment = {
             **{k: v for k, v in os.environ.items() if not k.startswith("STEPWELL_")},
             "XDG_STATE_HOME": str(folder / "state"),
@@ -49,23 +46,18 @@ class Place:
     def client(self) -> Client:
         return Client(self.target, token_file=self.folder / "state/stepwell/token")
 
-    def _spawn(self, name: str, arguments: Sequence[str]) -> subprocess.Popen[bytes]:
-        with (self.folder / f"{name}.log").open("ab") as out:
-            return subprocess.Popen(
-                [sys.executable, *arguments],
-                cwd=TOP,
-                env=self.environment,
-                stdout=out,
-                stderr=subprocess.STDOUT,
-            )
+    def _spawn(self, name: str, *arguments: str) -> Program:
+        program = Program(name, self.folder, ["-m", "stepwell", *arguments], self.environment)
+        program.start()
+        return program
 
     async def start_server(self) -> None:
         """Start it, and wait until it answers on our socket for our store."""
-        arguments = ["serve", "--store", self.store_url, "--socket", str(self.socket)]
-        self.server = self._spawn("server", ["-m", "stepwell", *arguments])
+        where = ["--store", self.store_url, "--socket", str(self.socket)]
+        self.server = self._spawn("server", "serve", *where)
         async with asyncio.timeout(START_S):
             while True:
-                if self.server.poll() is not None:
+                if not self.server.up:
                     raise AssertionError(f"the server ended:\n{self.log('server')}")
                 if await self._answers():
                     return
@@ -85,16 +77,16 @@ class Place:
     def start_worker(self, agent: str = "tests.system.agent:agent") -> None:
         """Start it; it connects by itself."""
         target, token = self.target, str(self.folder / "state/stepwell/token")
-        self.worker = self._spawn(
-            "worker",
-            ["-m", "stepwell", "worker", agent, "--target", target, "--token-file", token],
-        )
+        where = ["--target", target, "--token-file", token]
+        self.worker = self._spawn("worker", "worker", agent, *where)
 
     def kill_server(self) -> None:
-        self.server = _kill(self.server)
+        if self.server is not None:
+            self.server.kill()
 
     def kill_worker(self) -> None:
-        self.worker = _kill(self.worker)
+        if self.worker is not None:
+            self.worker.kill()
 
     def open_gate(self, name: str) -> None:
         """Let the agent pass."""
@@ -107,9 +99,3 @@ class Place:
         self.kill_worker()
         self.kill_server()
         self._short.cleanup()
-
-
-def _kill(process: subprocess.Popen[bytes] | None) -> None:
-    if process is not None:
-        process.kill()
-        process.wait()

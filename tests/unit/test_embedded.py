@@ -295,10 +295,10 @@ async def test_a_short_lease_outlives_a_long_task() -> None:
 
     @agent.task
     def slow(ctx: TaskContext) -> int:
-        threading.Event().wait(1.2)
+        threading.Event().wait(2.5)
         return ctx.attempt
 
-    result = await Orchestrator("", agent, plan=[Task("one", heartbeat_timeout=0.4)]).run()
+    result = await Orchestrator("", agent, plan=[Task("one", heartbeat_timeout=1.2)]).run()
 
     assert result.value == {"one": 1}
 

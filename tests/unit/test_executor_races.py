@@ -106,3 +106,18 @@ async def test_runs_that_are_only_looked_at_take_no_more_room_than_others(
     stale = [Written(run_id=run_id, execution_id="task:a#1", token="none") for run_id in ids]
     assert not any(await executor.append(TENANT, stale))
     assert sum(executor.waiting_for().values()) == 3
+
+
+async def test_R1_a_worker_whose_stream_ends_while_it_is_being_connected_is_not_kept(
+    world: ExecutorWorld,
+) -> None:
+    store = Slow(world.store, "put_presence")
+    executor = world.executor(store)
+    attaching = asyncio.ensure_future(FakeWorker(executor).attach())
+    await until(lambda: store.waiting == 1)
+
+    attaching.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await attaching
+
+    assert not executor.connected

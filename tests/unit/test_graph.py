@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from stepwell.core import limits
 from stepwell.core.graph import Graph, fingerprint, violations_of
-from stepwell.core.model import TaskSpec
+from stepwell.core.model import Payload, RetryPolicy, TaskSpec
 from tests.unit.loop_world import chain
 
 
@@ -76,6 +77,22 @@ def test_no_more_violations_than_the_limit_are_reported() -> None:
 def test_equal_plans_have_equal_fingerprints() -> None:
     assert fingerprint(chain("a", "b")) == fingerprint(chain("a", "b"))
     assert fingerprint(chain("a", "b")) != fingerprint(chain("b", "a"))
+
+
+def test_a_plan_that_was_stored_or_sent_has_the_fingerprint_of_the_one_that_was_given() -> None:
+    given = TaskSpec(task_id="a", retry=RetryPolicy(max_attempts=6), input=Payload(data=b"x"))
+    stored = msgspec.msgpack.decode(msgspec.msgpack.encode(given), type=TaskSpec)
+    said_out = TaskSpec(
+        task_id="a",
+        type=str(b"", "ascii"),
+        retry=RetryPolicy(
+            max_attempts=6, backoff_multiplier=float("2"), max_backoff_ms=int("60000")
+        ),
+        input=Payload(data=b"x", media_type=str(b"application/json", "ascii")),
+    )
+    plain = TaskSpec(task_id="a", retry=RetryPolicy(max_backoff_ms=int("60000")))
+    assert fingerprint([stored]) == fingerprint([said_out]) == fingerprint([given])
+    assert fingerprint([plain]) == fingerprint([TaskSpec(task_id="a")]) != fingerprint([given])
 
 
 def test_downstream_is_everything_that_builds_on_a_task() -> None:

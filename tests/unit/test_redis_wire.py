@@ -81,9 +81,21 @@ def test_the_class_follows_from_the_settings(
     assert promise([facts(**settings)], wait=wait, word=None).durability is durability
 
 
+@pytest.mark.parametrize(("value", "warns"), [("yes", True), ("no", False)])
+def test_a_log_that_is_cut_anywhere_is_warned_of(value: str, *, warns: bool) -> None:
+    told = promise([facts(**ALWAYS, aof_load_truncated=value)], wait=0, word=None)
+    assert ("set it to no" in told.detail) is warns
+
+
 def test_a_cluster_promises_what_its_weakest_node_does() -> None:
     servers = [facts(**ALWAYS), facts(appendonly="yes", appendfsync="everysec"), facts(**ALWAYS)]
     assert promise(servers, wait=0, word=None).durability is Durability.VOLATILE
+
+
+def test_one_node_of_a_cluster_that_cuts_its_log_anywhere_is_enough_for_the_warning() -> None:
+    well = facts(**ALWAYS, aof_load_truncated="no")
+    servers = [well, facts(**ALWAYS, aof_load_truncated="yes"), well]
+    assert "set it to no" in promise(servers, wait=0, word=None).detail
 
 
 def test_the_operators_word_counts_where_the_server_is_silent_and_only_there() -> None:

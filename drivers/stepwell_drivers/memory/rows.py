@@ -211,6 +211,8 @@ class RunRows:
             inputs=tuple(row.request for row in inputs),
             requests=tuple(request for born, request in self.requests if born > since),
             complete=complete,
+            commit_id=self.commit_ids[-1],
+            since_id="" if complete else self.commit_ids[since - 1],
             now_us=now_us,
         )
 

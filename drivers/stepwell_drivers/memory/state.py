@@ -99,6 +99,8 @@ class State:
         stored = rows.version if rows is not None else 0
         if stored != commit.version - 1 or self._is_buried(key, now_us):
             return CommitResult(verdict=Verdict.CONFLICT, now_us=now_us)
+        if rows is not None and commit.follows not in ("", rows.commit_ids[-1]):
+            return CommitResult(verdict=Verdict.CONFLICT, now_us=now_us)
         if rows is None and self._is_orphan(commit):
             return CommitResult(verdict=Verdict.CONFLICT, now_us=now_us)
         for fence in commit.fences:

@@ -12,7 +12,10 @@ from stepwell.core.errors import StoreRefused
 from stepwell.core.states import Durability
 
 VERSION_LEAST = {"redis": (7, 0), "valkey": (8, 0)}
-SETTINGS = ("appendonly", "appendfsync", "maxmemory", "maxmemory-policy", "min-replicas-to-write")
+SETTINGS = (
+    *("appendonly", "appendfsync", "aof-load-truncated"),
+    *("maxmemory", "maxmemory-policy", "min-replicas-to-write"),
+)
 _ORDER = tuple(Durability)
 
 
@@ -89,9 +92,11 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def promise(servers: Sequence[Facts], *, wait: int, word: Durability | None) -> Promise:
-    """Return what the weakest of the servers that write promises."""
+    """Return what the weakest of the servers that write promises; of equals, one to be warned of."""
+    # The first of equals is taken: `False` comes first.
+    warned_first = sorted(servers, key=lambda one: not _half(one.settings or {}))
     return min(
-        (_promise_of(facts, wait=wait, word=word) for facts in servers),
+        (_promise_of(facts, wait=wait, word=word) for facts in warned_first),
         key=lambda one: _ORDER.index(one.durability),
     )
 
@@ -113,11 +118,19 @@ def _promise_of(facts: Facts, *, wait: int, word: Durability | None) -> Promise:
         return Promise(Durability.VOLATILE, f"{what}, {words}{waits}")
     fsync = facts.settings.get("appendfsync", "?")
     if fsync == "always":
-        detail = f"{what}, appendonly yes, appendfsync always{waits}"
+        detail = f"{what}, appendonly yes, appendfsync always{waits}{_half(facts.settings)}"
         return Promise(Durability.NODE if wait else Durability.POWER, detail)
     words = "up to a second and more of what was acknowledged is lost, also when only it is killed"
     advice = "set appendfsync to always to keep it"
     return Promise(Durability.VOLATILE, f"{what}, appendfsync {fsync}: {words}; {advice}{waits}")
+
+
+def _half(settings: Mapping[str, str]) -> str:
+    # A log that is cut within a transaction leaves the half of it to the start after the next.
+    if settings.get("aof-load-truncated") != "yes":
+        return ""
+    words = "half of a commit that a kill cut short may come back"
+    return f"; aof-load-truncated yes: {words}; set it to no, and mend the log as it then asks for"
 
 
 def missing_slots(count: int) -> StoreRefused:

@@ -71,10 +71,9 @@ def _pack(commit: Commit) -> list[bytes]:
     beside = Beside()
     row = beside.row
     tenant_id = commit.tenant_id
-    size = len(commit.commit_id.encode())
     array: list[Any] = [
         commit.version,
-        f"{size}:{commit.commit_id}",
+        _named(commit.commit_id),
         row(_changed(commit)),
         _line(commit.run),
         _sets(commit, beside),
@@ -100,8 +99,13 @@ def _pack(commit: Commit) -> list[bytes]:
         [part for keyed in commit.keyed for part in _keyed(tenant_id, keyed)],
         escape(commit.run.spec.pipeline_id),
     ]
-    array.append(len(beside.rows))
+    array += (len(beside.rows), _named(commit.follows) if commit.follows else "")
     return [encoded(array), *beside.rows]
+
+
+def _named(commit_id: str) -> str:
+    """Return a commit's id as it stands in its record: with its size, for anything may be in it."""
+    return f"{len(commit_id.encode())}:{commit_id}"
 
 
 def _line(run: Run) -> str:

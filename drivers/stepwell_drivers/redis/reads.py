@@ -66,7 +66,8 @@ class Reads:
         )
         if reply is None:
             return None
-        now, complete, row, spec, plans, tasks, executions, inputs, requests = reply
+        now, complete, row, spec, plans, tasks, executions, inputs, requests, *ids = reply
+        commit_id, since_id = (each.decode() for each in ids)
         found = sorted(_there(map(rows.request_of, _there(requests))), key=lambda it: it.version)
         return Loaded(
             run=rows.run_of(row, spec),
@@ -77,6 +78,8 @@ class Reads:
             inputs=tuple(map(rows.input_of, sorted(_there(inputs)))),
             requests=tuple(found),
             complete=complete == 1,
+            commit_id=commit_id,
+            since_id=since_id,
             now_us=self._base.heard(int(now)),
         )
 

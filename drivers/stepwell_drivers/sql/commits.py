@@ -34,6 +34,8 @@ class _Group:
     def __init__(self, connection: Link, stored: Stored, known: set[families.FamilyKey]) -> None:
         self._connection = connection
         self._versions = dict(stored.versions)
+        self._ids = dict(stored.ids)
+        """Of the commits that made them."""
         self._buried = stored.buried
         self._tokens = stored.tokens
         self._families = known
@@ -46,6 +48,8 @@ class _Group:
         stored = self._versions.get(key, 0)
         if stored != commit.version - 1 or (not stored and key in self._buried):
             return Verdict.COMMITTED if self._was_applied(commit, stored) else Verdict.CONFLICT
+        if stored and commit.follows not in ("", self._ids.get(key)):
+            return Verdict.CONFLICT
         if not stored and not self._may_be_born(commit):
             return Verdict.CONFLICT
         for fence in commit.fences:
@@ -55,6 +59,7 @@ class _Group:
                 return Verdict.LEASE_LOST
         self.batch.add(commit)
         self._versions[key] = commit.version
+        self._ids[key] = commit.commit_id
         self._applied[*key, commit.version] = commit.commit_id
         if not stored:
             self._families |= {key, (commit.tenant_id, commit.run.spec.family_id or commit.run_id)}

@@ -306,14 +306,22 @@ _settled = (
 ).order_by(_commits.xid, _commits.seq)
 _settled_feed = Query(_settled)
 _settled_feed_of_tenant = Query(_settled.where(_of_tenant, schema.listed(schema.commits)))
-_settled_end = Query(select(_horizon - 1, literal_column(str(2**62), BigInteger())))
+# The last that is there, not the horizon: numbers of transactions that wrote nothing which was waited for
+# are forgotten with their server, and given again by the one that takes its place.
+_settled_end = Query(
+    select(_commits.xid, _commits.seq)
+    .where(_commits.xid < _horizon)
+    .order_by(_commits.xid.desc(), _commits.seq.desc())
+    .limit(1)
+)
 
 
 def feed(connection: Link, store_id: str, tenant_id: str, cursor: str, limit: int) -> FeedPage:
     """Return commits after a cursor, in the order in which they were committed."""
     settled = is_postgres(connection.dialect)
     if cursor == "now":
-        xid, seq = (_settled_end if settled else _feed_end).run(connection)[0]
+        last = (_settled_end if settled else _feed_end).run(connection)
+        xid, seq = last[0] if last else (0, 0)
         return FeedPage(cursor=f"{store_id}.{xid}.{seq or 0}")
     xid, seq = _feed_place(store_id, cursor)
     place: dict[str, Any] = {"xid": xid, "seq": seq} if settled else {"seq": seq}

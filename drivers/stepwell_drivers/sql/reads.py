@@ -109,6 +109,7 @@ _changes = Query(
     .order_by(schema.commits.c.version)
     .limit(DELTA_COMMITS_MAX + 1)
 )
+_ids = Pick(schema.commits, (*_RUN, "version"), ("version", "commit_id"))
 _pick_plans = Pick(schema.plans, (*_RUN, "revision"), run_rows.PLAN)
 _pick_tasks = Pick(schema.tasks, (*_RUN, "task_id"), ("position", *run_rows.TASK_READ))
 _pick_executions = Pick(
@@ -190,6 +191,8 @@ def load(connection: Link, tenant_id: str, run_id: str, since: int, clock: Clock
         holders = _pick_leases.run(connection, wanted)
         wanted = [(*names, name) for name in delta.inputs]
         inputs = _by_seq(_pick_inputs.run(connection, wanted))
+    made = _ids.run(connection, [(tenant_id, run_id, each) for each in {run.version, since} - {0}])
+    id_of = {row[0]: row[1] for row in made}
     holder_of = {row[0]: row[1:] for row in holders}
     asked = delta is None or delta.has_requests
     requests = _requests.run(connection, **key, since=since) if asked else []
@@ -204,6 +207,8 @@ def load(connection: Link, tenant_id: str, run_id: str, since: int, clock: Clock
             for name, fingerprint, version in reversed(requests)
         ),
         complete=delta is None,
+        commit_id=id_of[run.version],
+        since_id=id_of.get(since, ""),
         now_us=clock(connection),
     )
 

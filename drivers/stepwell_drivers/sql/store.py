@@ -7,7 +7,7 @@ import os
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
-from stepwell.core.errors import StoreUnavailable
+from stepwell.core.errors import OutcomeUnknown, StoreUnavailable
 from stepwell.core.model import InputRequest, LogEntry, Outcome, Plan, Run
 from stepwell.core.ports import (
     Claimed,
@@ -166,30 +166,36 @@ class SqlStore:
 
     async def renew(self, renewals: Sequence[Renewal]) -> Sequence[bool]:
         self._check()
-        answers: Sequence[bool] = await self._beats.do(RenewWork(tuple(renewals)))
+        answers: Sequence[bool] = await _told(self._beats, RenewWork(tuple(renewals)))
         return answers
 
     async def put_presence(self, presences: Sequence[Presence], *, ttl_ms: int) -> None:
         self._check()
-        await self._beats.do(PresenceWork(tuple(presences), ttl_ms))
+        await _told(self._beats, PresenceWork(tuple(presences), ttl_ms))
 
     async def append_logs(self, tenant_id: str, run_id: str, entries: Sequence[LogEntry]) -> None:
+        """Append to a run's log. After StoreUnavailable it may have been done all the same."""
         self._check()
-        await self._writer.do(LogWork(tenant_id, run_id, tuple(entries)))
+        await _told(self._writer, LogWork(tenant_id, run_id, tuple(entries)))
 
     async def delete_run(self, tenant_id: str, run_id: str, *, version: int) -> bool:
         self._check()
-        return bool(await self._writer.do(DeleteWork(tenant_id, run_id, version)))
+        try:
+            return bool(await self._writer.do(DeleteWork(tenant_id, run_id, version)))
+        except OutcomeUnknown as error:
+            if await self.get_run(tenant_id, run_id) is None:
+                return True  # The answer was lost, and what it would have said can be seen.
+            raise StoreUnavailable(error.message) from error
 
     async def trim_logs(
         self, tenant_id: str, run_id: str, *, execution_id: str, kind: LogKind
     ) -> None:
         self._check()
-        await self._writer.do(TrimLogsWork(tenant_id, run_id, execution_id, kind))
+        await _told(self._writer, TrimLogsWork(tenant_id, run_id, execution_id, kind))
 
     async def purge_logs(self, *, older_ms: int, limit: int) -> int:
         self._check()
-        return int(await self._writer.do(PurgeLogsWork(older_ms, limit)))
+        return int(await _told(self._writer, PurgeLogsWork(older_ms, limit)))
 
     async def claim(self, request: ClaimRequest) -> Claimed:
         self._check()
@@ -297,3 +303,15 @@ class SqlStore:
 
     async def _end(self) -> None:
         await self._shut()
+
+
+async def _told(writer: Writing, work: Work) -> Any:
+    """Do what isn't a commit: it may be done again without harm, so nobody has to know of a doubt.
+
+    Raises:
+        StoreUnavailable: no answer came.
+    """
+    try:
+        return await writer.do(work)
+    except OutcomeUnknown as error:
+        raise StoreUnavailable(error.message) from error

@@ -27,6 +27,7 @@ Clock = Callable[[Link], int]
 
 _RUN = ("tenant_id", "run_id")
 _versions = Pick(schema.runs, _RUN, (*_RUN, "version"))
+_ids = Pick(schema.commits, (*_RUN, "version"), (*_RUN, "commit_id"))
 _tombstones = Pick(schema.tombstones, _RUN, (*_RUN, "expires_us", "family_id"))
 _tokens = Pick(schema.leases, (*_RUN, "execution_id"), (*_RUN, "execution_id", "token"))
 
@@ -53,6 +54,9 @@ _look = Query(
           FOR UPDATE OF l
         )
         SELECT 1, tenant_id, run_id, '', '', version, seen FROM locked
+        UNION ALL SELECT 5, c.tenant_id, c.run_id, '', c.commit_id, 0, 0 FROM locked AS r
+          JOIN commits AS c ON c.tenant_id = r.tenant_id AND c.run_id = r.run_id
+            AND c.version = r.version
         UNION ALL SELECT 2, tenant_id, run_id, execution_id, token, 0, 0 FROM leased
         UNION ALL SELECT 3, t.tenant_id, t.run_id, '', t.family_id, t.expires_us, 0
           FROM unnest(:born_tenants, :born) AS g(tenant_id, run_id)
@@ -76,6 +80,8 @@ class Stored(NamedTuple):
     """What is stored of the runs of a group."""
 
     versions: dict[RunKey, int]
+    ids: dict[RunKey, str]
+    """Of the commits that made those versions, where somebody follows one."""
     tokens: dict[RowKey, str]
     buried: set[RunKey]
     """Of the runs that would be born: those whose tombstone refuses it."""
@@ -105,8 +111,11 @@ def look(connection: Link, commits: Sequence[Commit], clock: Clock) -> Stored:
     )
     versions = {(row[0], row[1]): row[2] for row in _versions.run(connection, runs)}
     absent = [key for key in born if key not in versions]
+    followed = {(one.tenant_id, one.run_id) for one in commits if one.follows} & versions.keys()
+    made = [(*key, versions[key]) for key in followed]
     return Stored(
         versions,
+        {(row[0], row[1]): row[2] for row in _ids.run(connection, made)},
         {(row[0], row[1], row[2]): row[3] for row in _tokens.run(connection, list(fenced))},
         buried(connection, absent, now_us),
         now_us,
@@ -147,8 +156,8 @@ def _locked(
         born=born_columns[1],
     )
     now_us = rows[-1][5]
-    stored = Stored({}, {}, set(), now_us)
-    # A tombstone's family stands where a lease's token does.
+    stored = Stored({}, {}, {}, set(), now_us)
+    # A tombstone's family, and a commit's id, stand where a lease's token does.
     for kind, tenant_id, run_id, execution_id, token, number, seen in rows:
         if kind == 1:
             if number != seen:
@@ -156,6 +165,8 @@ def _locked(
             stored.versions[tenant_id, run_id] = number
         elif kind == 2:
             stored.tokens[tenant_id, run_id, execution_id] = token
+        elif kind == 5:
+            stored.ids[tenant_id, run_id] = token
         elif kind == 3 and (number > now_us or token):
             stored.buried.add((tenant_id, run_id))
     return stored

@@ -6,10 +6,10 @@ Nothing of the loop is decided here. A reader in another language needs these fe
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from msgspec import UNSET, UnsetType
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from stepwell.core.events import Event, ExecutionChange, RunChange, TaskChange
 from stepwell.core.model import Execution, InputRequest, Plan, Record, Run, RunSpec, Task
@@ -51,8 +51,8 @@ def fold_on(rows: Rows, plans: Mapping[int, Plan], events: Iterable[Event]) -> R
 
 def run_after(run: Run, event: Event) -> Run:
     """Return the run's row after the event that comes next; the other rows take no part in it."""
-    after = replace(run, version=event.version, last_event=event.number)
-    return after if isinstance(event.run, UnsetType) else _changed(after, event.run)
+    told = {} if isinstance(event.run, UnsetType) else _told(event.run)
+    return replace(run, version=event.version, last_event=event.number, **told)
 
 
 def _take(rows: Rows, plans: Mapping[int, Plan], event: Event) -> Rows:
@@ -70,7 +70,7 @@ def _take(rows: Rows, plans: Mapping[int, Plan], event: Event) -> Rows:
         rows.executions[change.execution_id] = _changed(before, change)
     for request in event.inputs:
         rows.inputs[request.input_id] = request
-    return rows._replace(run=run)
+    return Rows(run, rows.tasks, rows.executions, rows.inputs)
 
 
 def _kind(change: ExecutionChange) -> StepKind:
@@ -79,10 +79,11 @@ def _kind(change: ExecutionChange) -> StepKind:
     return change.kind
 
 
-def _changed(row: R, change: RunChange | TaskChange | ExecutionChange) -> R:
-    fields = {
-        name: value
-        for name in change.__struct_fields__
-        if (value := getattr(change, name)) is not UNSET
-    }
-    return replace(row, **fields)
+def _changed(row: R, change: TaskChange | ExecutionChange) -> R:
+    return replace(row, **_told(change))
+
+
+def _told(change: RunChange | TaskChange | ExecutionChange) -> dict[str, Any]:
+    """Return the fields that it changes, and what they are then."""
+    values = zip(change.__struct_fields__, astuple(change), strict=True)
+    return {name: value for name, value in values if value is not UNSET}

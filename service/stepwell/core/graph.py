@@ -9,11 +9,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 
 import msgspec
 
-from stepwell.core import limits
+from stepwell.core import alike, limits
 from stepwell.core.model import TaskSpec, Violation
 
 _TASK_ID = re.compile(limits.TASK_ID_PATTERN)
-_ENCODER = msgspec.json.Encoder(order="deterministic")
+_ENCODER = msgspec.json.Encoder()
 
 
 class Graph:
@@ -61,7 +61,7 @@ class Graph:
 
 def fingerprint(tasks: Sequence[TaskSpec]) -> str:
     """Return the SHA-256 of the canonical task list, in hex."""
-    return hashlib.sha256(_ENCODER.encode(tuple(tasks))).hexdigest()
+    return hashlib.sha256(alike.bytes_of(tuple(tasks))).hexdigest()
 
 
 def violations_of(

@@ -356,14 +356,15 @@ class Transition(Record, frozen=True, kw_only=True):
         """Whether there is anything to commit."""
         return bool(self.events)
 
-    def commit(self, commit_id: str) -> Commit:
-        """Return the value to be given to the store."""
+    def commit(self, commit_id: str, *, follows: str = "") -> Commit:
+        """Return the value to be given to the store, decided on what the commit `follows` had made."""
         spec = self.run.spec
         return Commit(
             commit_id=commit_id,
             tenant_id=spec.tenant_id,
             run_id=spec.run_id,
             version=self.run.version,
+            follows=follows,
             run=self.run,
             input=self.input,
             plan=self.plan,

@@ -119,6 +119,11 @@ class Commit(Record, frozen=True, kw_only=True):
     run_id: str
     version: int
     """The one it makes: the stored one plus 1; 1 for a run that is born."""
+    follows: str = ""
+    """The `commit_id` of the version before, on which this was decided; empty: it isn't known.
+
+    A store that lost what it had acknowledged may have another one there by now.
+    """
     run: Run
     input: Payload | None = None
     """The run's input; with version 1 only."""
@@ -126,6 +131,7 @@ class Commit(Record, frozen=True, kw_only=True):
     tasks: tuple[Task, ...] = ()
     executions: tuple[Execution, ...] = ()
     outcomes: tuple[Outcome, ...] = ()
+    """Each is written once: of one execution the first that was committed stays."""
     leases: tuple[Lease, ...] = ()
     fences: tuple[Fence, ...] = ()
     timers: tuple[Timer, ...] = ()
@@ -251,6 +257,13 @@ class Loaded(Record, frozen=True, kw_only=True):
     """The newest `REQUESTS_KEPT_MAX`, oldest first; with `since`, those made since."""
     complete: bool = True
     """False: only what changed since the version asked for."""
+    commit_id: str = ""
+    """Of the commit that made the run's version."""
+    since_id: str = ""
+    """Of the commit that made the version asked for, where not `complete`.
+
+    Who knows that version under another id has what the store has lost, and asks for everything.
+    """
     now_us: int = 0
 
 
@@ -444,7 +457,8 @@ class Store(Protocol):
         One result per commit, in order. COMMITTED: it is in every later read, by any caller, as
         long as the store's durability class holds; it is told only then. CONFLICT: the run's stored
         version is not `version - 1` (a run that isn't there has version 0, a deleted one has a
-        tombstone for a while that refuses every version, 1 too). LEASE_LOST: a fence's token is not
+        tombstone for a while that refuses every version, 1 too), or it was made by another commit than
+        the one that this one `follows`. LEASE_LOST: a fence's token is not
         that of the execution's lease. A commit that was refused left nothing behind and never will.
 
         The version is looked at before the fences. A commit whose `(run, version, commit_id)` was

@@ -29,6 +29,8 @@ from stepwell.core.states import (
 class RunState:
     """The rows of one run at one version. Changed only by `apply` and `merge`.
 
+    `commit_id` names the commit that made that version; empty: it isn't known, or there is none yet.
+
     Four things are worked out from the rows rather than stored: `waiting` (for each unsettled task,
     how many of its dependencies aren't settled), `runnable` (PENDING tasks that wait for none, nor for
     another one of their idempotency key, in the order in which they became so), `plan_tasks` (what the
@@ -36,6 +38,7 @@ class RunState:
     """
 
     __slots__ = (
+        "commit_id",
         "graph",
         "inputs",
         "open",
@@ -50,6 +53,7 @@ class RunState:
 
     def __init__(self, run: Run) -> None:
         self.run = run
+        self.commit_id = ""
         self.graph = Graph({})
         self.tasks: dict[str, Task] = {}
         self.open: dict[str, OpenExecution] = {}
@@ -76,6 +80,7 @@ class RunState:
         """Take over rows that a store returned: those that changed since `self.run.version`."""
         if loaded.complete:
             self.__init__(loaded.run)
+        self.commit_id = loaded.commit_id
         self._put_rows(loaded.run, loaded.plans, loaded.tasks)
         for row in loaded.executions:
             self._put_execution(row)
@@ -84,8 +89,9 @@ class RunState:
         for record in loaded.requests:
             self.requests[record.request_id] = record
 
-    def apply(self, transition: Transition) -> None:
-        """Take over a transition whose commit was acknowledged."""
+    def apply(self, transition: Transition, commit_id: str = "") -> None:
+        """Take over a transition whose commit, of this id, was acknowledged."""
+        self.commit_id = commit_id
         plans = (transition.plan,) if transition.plan is not None else ()
         self._put_rows(transition.run, plans, transition.tasks)
         leases = {lease.execution_id: lease for lease in transition.leases}

@@ -5,10 +5,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
-import msgspec
 from msgspec.structs import replace
 
-from stepwell.core import limits
+from stepwell.core import alike, limits
 from stepwell.core.errors import AlreadyExists, FailedPrecondition, InvalidArgument, Violation
 from stepwell.core.inputs import Reply, ReplyStatus, Start
 from stepwell.core.model import Budget, Payload, RunSpec, TaskSpec
@@ -18,8 +17,6 @@ from stepwell_client import Budget as ClientBudget
 from stepwell_client import StepKind as ClientStepKind
 from stepwell_client._plans import Planned, draft
 from stepwell_client.v1 import types_pb2
-
-_ENCODER = msgspec.json.Encoder(order="deterministic")
 
 
 def start_command(
@@ -39,7 +36,7 @@ def start_command(
     if budget is not None:
         spec = replace(spec, budget=budget_record(budget))
     start = Start(spec=spec, input=payload, plan=tasks, stages=stages)
-    fingerprint = hashlib.sha256(_ENCODER.encode(start)).hexdigest()
+    fingerprint = hashlib.sha256(alike.bytes_of(start)).hexdigest()
     return replace(start, spec=replace(spec, request_fingerprint=fingerprint))
 
 

@@ -148,6 +148,7 @@ class Executor:
     async def close(self) -> None:
         """Stop at once; whatever isn't committed was never acknowledged."""
         self._dispatcher.stop()
+        self._runs.close()
         self._committer.close()
         if self._unsubscribe is not None:
             self._unsubscribe()
@@ -267,8 +268,13 @@ class Executor:
         # Another stream of this worker may have come while the store was asked.
         self._evict(presence)
         self._dispatcher.add(session)
-        await self._tell_presence([presence], ttl_ms=self._presence_ttl_ms)
-        await self._divide_shares()
+        try:
+            await self._tell_presence([presence], ttl_ms=self._presence_ttl_ms)
+            await self._divide_shares()
+        except BaseException:
+            # Its stream is gone already, and nobody else has the session to detach it.
+            self._dispatcher.remove(session)
+            raise
         live = {(lease.run_id, lease.execution_id, lease.token) for lease in leases}
         return session, [(h.run_id, h.execution_id, h.token) in live for h in held]
 
@@ -288,7 +294,7 @@ class Executor:
             never_came = Expired(
                 execution_id=lease.execution_id, token=lease.token, reason=words, undelivered=True
             )
-            self._runs.post(key, never_came)
+            self._runs.insist(key, never_came, pause_s=self.config.poll_ms / 1_000)
         else:
             words = f"worker {presence.worker_id!r} was restarted and does not hold it any more"
             expired = Expired(execution_id=lease.execution_id, token=lease.token, reason=words)

@@ -284,15 +284,13 @@ class Dispatcher:
             session.port.assign(assignments.fill(assignment, found, messages))
 
     def _give_back(self, key: RunKey, assignment: Assignment) -> None:
-        """Release a lease that its worker never saw; no attempt is spent."""
-        self._runs.post(
-            key,
-            Delivery(
-                execution_id=assignment.execution.execution_id,
-                token=assignment.token,
-                result=Released(reason="it could not be delivered"),
-            ),
+        """Release a lease that its worker never saw; left to run out, it would spend an attempt."""
+        released = Delivery(
+            execution_id=assignment.execution.execution_id,
+            token=assignment.token,
+            result=Released(reason="it could not be delivered"),
         )
+        self._runs.insist(key, released, pause_s=self._timing.poll_ms / 1_000)
 
     def _let_go(self, key: RunKey, execution: Execution) -> None:
         session = self._session_of(key[0], execution.worker_id)

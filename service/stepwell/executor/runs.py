@@ -16,7 +16,13 @@ from typing import NamedTuple, Protocol
 import structlog
 
 from stepwell.core import limits
-from stepwell.core.errors import AlreadyExists, RunNotFound, StepwellError, StoreUnavailable
+from stepwell.core.errors import (
+    AlreadyExists,
+    RunNotFound,
+    StepwellError,
+    StoreError,
+    StoreUnavailable,
+)
 from stepwell.core.inputs import (
     Command,
     Context,
@@ -121,6 +127,7 @@ class Runs:
         self._quiet = asyncio.Event()
         self._quiet.set()
         self._busy = 0
+        self._insisting: set[asyncio.Task[None]] = set()
         self.stats: Counter[str] = Counter()
 
     def bind(self, hands: Hands) -> None:
@@ -146,6 +153,32 @@ class Runs:
             self._quiet.clear()
             self._runtime.spawn(self._work(key, hot), name=f"run {key[1]}")
         return reply
+
+    def insist(self, key: RunKey, one: Input, *, pause_s: float) -> None:
+        """Give a run an input whose reply nobody waits for, again while the store takes nothing."""
+        work = self._insist(key, one, self.post(key, one), pause_s)
+        task = self._runtime.spawn(work, name=f"insist on {key[1]}")
+        self._insisting.add(task)
+        task.add_done_callback(self._insisting.discard)
+
+    async def _insist(
+        self, key: RunKey, one: Input, reply: asyncio.Future[Reply], pause_s: float
+    ) -> None:
+        while True:
+            try:
+                await reply
+            except StoreError:
+                await self._runtime.sleep(pause_s)
+                reply = self.post(key, one)
+            except StepwellError:
+                return
+            else:
+                return
+
+    def close(self) -> None:
+        """Insist on nothing any more."""
+        for task in tuple(self._insisting):
+            task.cancel()
 
     async def state(self, key: RunKey) -> RunState | None:
         """Return a run's state as this replica holds it, which may be behind the store's.
@@ -184,6 +217,11 @@ class Runs:
             return False
         hot.reached = max(hot.reached, version)
         return True
+
+    def is_behind(self, key: RunKey) -> bool:
+        """Tell whether a hint has told of a version that this replica has not read yet."""
+        hot = self._hot.get(key)
+        return hot is not None and hot.state is not None and hot.reached > hot.state.run.version
 
     def waiting_for(self) -> Counter[BlockedKind]:
         """Return how many of the runs that this replica holds wait for what."""
@@ -229,7 +267,9 @@ class Runs:
     async def _turn(self, key: RunKey, hot: HotRun, batch: list[Waiting]) -> None:
         looked = False
         for _ in range(CONFLICTS_MAX):
-            _join(batch, hot.inbox)
+            if _join(batch, hot.inbox):
+                # The look was before they came: it may not have seen what they are about.
+                looked = False
             inputs = [one.input for one in batch]
             if hot.state is None:
                 hot.state = await self._load(key, inputs)
@@ -273,7 +313,8 @@ class Runs:
         assert state is not None
         hot.committing = True
         try:
-            result = await self._committer.commit(transition.commit(self._runtime.new_id()))
+            commit = transition.commit(self._runtime.new_id(), follows=state.commit_id)
+            result = await self._committer.commit(commit)
         except BaseException:
             self._take_back(granted)
             raise
@@ -282,7 +323,7 @@ class Runs:
         self._clock.tell(result.now_us)
         self.stats[f"commits_{result.verdict.lower()}"] += 1
         if result.verdict is Verdict.COMMITTED:
-            state.apply(transition)
+            state.apply(transition, commit.commit_id)
             self.stats["events"] += len(transition.events)
             self.stats["leases"] += len(transition.leases)
             if self._hands is not None:
@@ -301,11 +342,17 @@ class Runs:
             self._hands.refused([one.token for one in granted])
 
     async def _catch_up(self, key: RunKey, hot: HotRun, verdict: Verdict) -> None:
-        """Another replica has moved the run on: bring what changed since."""
+        """Another replica has moved the run on: bring what changed since.
+
+        What is held may be more than the store has: it may have lost what it acknowledged, where its
+        class says so, and have gone on without it. Then all is read anew.
+        """
         state = hot.state
         assert state is not None
         since = state.run.version if verdict is Verdict.CONFLICT else 0
         loaded = await self._store.load(*key, since=since)
+        if loaded is not None and not loaded.complete and loaded.since_id != state.commit_id:
+            loaded = await self._store.load(*key)
         if loaded is None:
             hot.state = None
             if since == 0:
@@ -317,9 +364,9 @@ class Runs:
 
     async def _moved_on(self, key: RunKey, hot: HotRun) -> bool:
         """Bring the run up to date; tell whether there was anything to bring."""
-        version = hot.state.run.version if hot.state is not None else 0
+        before = hot.state.commit_id if hot.state is not None else ""
         await self._catch_up(key, hot, Verdict.CONFLICT)
-        return hot.state is None or hot.state.run.version != version
+        return hot.state is None or hot.state.commit_id != before
 
     async def _load(self, key: RunKey, inputs: Sequence[Input]) -> RunState:
         if isinstance(inputs[0], Start | Fork):
@@ -363,10 +410,14 @@ def _batch(inbox: deque[Waiting]) -> list[Waiting]:
     return batch
 
 
-def _join(batch: list[Waiting], inbox: deque[Waiting]) -> None:
-    """Add what has come meanwhile, as far as the events of it all stay within their limit."""
+def _join(batch: list[Waiting], inbox: deque[Waiting]) -> bool:
+    """Add what has come meanwhile, as far as the events of it all stay within their limit.
+
+    Tells whether there was any.
+    """
+    known = len(batch)
     if not inbox or _goes_alone(batch[-1].input):
-        return
+        return False
     room = limits.EVENT_BYTES_PER_COMMIT_MAX - sum(_event_bytes(one.input) for one in batch)
     while (
         inbox
@@ -375,6 +426,7 @@ def _join(batch: list[Waiting], inbox: deque[Waiting]) -> None:
         and (room := room - _event_bytes(inbox[0].input)) >= 0
     ):
         batch.append(inbox.popleft())
+    return len(batch) > known
 
 
 def _event_bytes(one: Input) -> int:

@@ -102,6 +102,8 @@ class QueueShares:
         A limited queue is asked for by itself, in turns with the others, so that the credits that it
         could take don't hide what waits elsewhere.
         """
+        if not self._limits:
+            return [Asked(want, position) for position, want in enumerate(wants)]
         asked: list[Asked] = []
         left: dict[QueueKey, int] = {}
         for position, want in enumerate(wants):

@@ -122,13 +122,14 @@ class Writing:
         if state is None:
             return None
         row = state.open.get(one.execution_id)
-        if row is not None and _is_its(row, one.token):
+        if row is not None and _is_its(row, one.token) and not self._runs.is_behind(key):
             return row
         loaded = await self._store.load(*key, since=state.run.version)
-        for row in loaded.executions if loaded is not None else ():
-            if row.execution.execution_id == one.execution_id and _is_its(row, one.token):
-                return row
-        return None
+        if loaded is None:
+            return None
+        changed = {found.execution.execution_id: found for found in loaded.executions}
+        row = changed.get(one.execution_id, None if loaded.complete else row)
+        return row if row is not None and _is_its(row, one.token) else None
 
     async def _share(self, key: RunKey, row: OpenExecution) -> _Share:
         """Return what it has used. What it wrote before this replica was there is counted once."""

@@ -207,10 +207,10 @@ class Gate(grpc.aio.ServerInterceptor):
                 await context.write(last)
                 return
             finally:
-                if not writing.done():
-                    writing.cancel()
-                    with suppress(asyncio.CancelledError, Exception):
-                        await writing
+                writing.cancel()
+                # Also what is done: if the call was cancelled just as it failed, nobody else looks at it.
+                with suppress(asyncio.CancelledError, Exception):
+                    await writing
 
     async def _within_patience(self, writing: asyncio.Task[Any]) -> bool:
         done, _ = await asyncio.wait((writing,), timeout=self._patience.stall_ms / 1_000)

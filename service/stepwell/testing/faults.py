@@ -35,7 +35,7 @@ class Mode(StrEnum):
     TWICE = "twice"
     """Done twice, as a network that repeats messages does; the second answer counts."""
     CUT = "cut"
-    """The connection breaks in the middle: the caller hears of it at once, as after a time-out.
+    """The connection breaks in the middle: the caller hears of it at once, or never and gives up.
 
     What it asked for was lost on its way, is broken off, or goes on behind its back and may be done
     after it has asked again. Hints are lost until the connection is there again, and then anything
@@ -52,6 +52,8 @@ class Faults(NamedTuple):
     twice: float = 0.0
     cut: float = 0.0
     delay_ms_max: int = 50
+    silence_ms: int = 0
+    """After so long a caller gives up whose connection was cut without a word: half of them; 0: none."""
     lost_hints: float = 0.0
     """Of the hints that this many are never told."""
     methods: frozenset[str] = frozenset()
@@ -66,6 +68,8 @@ class FaultyStore(StoreProxy):
         self._runtime = runtime
         self.faults = faults or Faults()
         self.dead = False
+        self._stuck = False
+        """Dead or held: no call goes on."""
         self.seen: Counter[str] = Counter()
         """How often each mode befell each method: `commit:time_out`."""
         self._awake = asyncio.Event()
@@ -75,23 +79,38 @@ class FaultyStore(StoreProxy):
         self._cuts = 0
         """Connections that are broken just now."""
 
+    @property
+    def faults(self) -> Faults:
+        """How often what befalls a call."""
+        return self._faults
+
+    @faults.setter
+    def faults(self, faults: Faults) -> None:
+        self._faults = faults
+        # In their order, and only those that there are: each call goes through them.
+        shares = ((mode, float(getattr(faults, mode))) for mode in Mode)
+        self._shares = tuple((mode, share) for mode, share in shares if share)
+
     def kill(self) -> None:
         """From now on no call reaches the store or comes back: its process is gone."""
-        self.dead = True
+        self.dead = self._stuck = True
         for stop in self._stops:
             stop()
 
     def freeze(self) -> None:
         """Hold every call until `thaw`, as a stopped process or a stuck connection does."""
+        self._stuck = True
         self._awake.clear()
 
     def thaw(self) -> None:
         """Let the held calls go on."""
+        self._stuck = self.dead
         self._awake.set()
 
     def subscribe(self, hint: Hint) -> Callable[[], None]:
         def told(tenant_id: str, run_id: str, version: int) -> None:
-            if self.faults.lost_hints and self._runtime.random() < self.faults.lost_hints:
+            lost = self._faults.lost_hints
+            if lost and self._runtime.random() < lost:
                 self.seen["hint:lost"] += 1
             elif self._cuts:
                 self.seen["hint:cut"] += 1
@@ -134,7 +153,18 @@ class FaultyStore(StoreProxy):
                 await self.inner.commit(some)
 
     async def _call(self, method: str, call: Callable[[], Awaitable[T]]) -> T:
-        mode = await self._meet(method)
+        if self._stuck:
+            await self._held()
+        mode = self._drawn(method)
+        if mode is not None:
+            return await self._suffer(mode, method, call)
+        result = await call()
+        if self._stuck:
+            await self._held()
+        return result
+
+    async def _suffer(self, mode: Mode, method: str, call: Callable[[], Awaitable[T]]) -> T:
+        await self._begin(mode, method)
         if mode is Mode.TIME_OUT:
             await call()
             raise StoreUnavailable("no answer came in time")
@@ -147,6 +177,12 @@ class FaultyStore(StoreProxy):
         """Lose the request, break it off, or let it go on; and be deaf for a while."""
         self._cuts += 1
         self._runtime.spawn(self._reconnect(), name="reconnect")
+        await self._break_off(method, call)
+        if self.faults.silence_ms and self._runtime.random() < 0.5:
+            self.seen[f"{method}:cut_unheard"] += 1
+            await self._runtime.sleep(self.faults.silence_ms / 1_000)
+
+    async def _break_off(self, method: str, call: Callable[[], Awaitable[object]]) -> None:
         draw = self._runtime.random()
         if draw < 0.25:
             self.seen[f"{method}:cut_before"] += 1
@@ -181,23 +217,25 @@ class FaultyStore(StoreProxy):
         result = await call()
         if mode is Mode.DELAY:
             await self._wait()
-        if self.dead or not self._awake.is_set():
+        if self._stuck:
             await self._held()
         return result
 
     async def _meet(self, method: str) -> Mode | None:
         """Draw what befalls this call, and do what comes before it."""
-        if self.dead or not self._awake.is_set():
+        if self._stuck:
             await self._held()
         mode = self._drawn(method)
-        if mode is None:
-            return None
+        if mode is not None:
+            await self._begin(mode, method)
+        return mode
+
+    async def _begin(self, mode: Mode, method: str) -> None:
         self.seen[f"{method}:{mode}"] += 1
         if mode is Mode.REFUSE:
             raise StoreUnavailable("it refused")
         if mode is Mode.DELAY:
             await self._wait()
-        return mode
 
     async def _held(self) -> None:
         await self._awake.wait()
@@ -206,17 +244,11 @@ class FaultyStore(StoreProxy):
             await asyncio.get_running_loop().create_future()
 
     def _drawn(self, method: str) -> Mode | None:
-        faults = self.faults
-        if method not in faults.methods if faults.methods else method == "describe":
+        methods = self._faults.methods
+        if method not in methods if methods else method == "describe":
             return None
         draw = self._runtime.random()
-        for mode, share in (
-            (Mode.REFUSE, faults.refuse),
-            (Mode.TIME_OUT, faults.time_out),
-            (Mode.DELAY, faults.delay),
-            (Mode.TWICE, faults.twice),
-            (Mode.CUT, faults.cut),
-        ):
+        for mode, share in self._shares:
             if draw < share:
                 return mode
             draw -= share

@@ -109,6 +109,14 @@ local function refusal(commit)
     end
     return 'X'
   end
+  -- What it was decided on may be lost, and something else be there by now.
+  local follows = commit[21]
+  if follows ~= '' and version > 0 then
+    local record = redis.call('HGET', rows, 'c:' .. text(version))
+    if not record or string.sub(record, 17, 16 + #follows) ~= follows then
+      return 'X'
+    end
+  end
   read(commit)
   local fences = commit[10]
   for at = 1, #fences, 2 do

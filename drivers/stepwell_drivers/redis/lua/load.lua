@@ -79,8 +79,15 @@ for _, id in ipairs(executions) do
   leased[#leased + 1] = 'ls:' .. id
 end
 local head = redis.call('HMGET', rows, 'run', 'spec')
+
+local function id_at(number)
+  local record = redis.call('HGET', rows, 'c:' .. text(number))
+  local digits = record and string.match(record, '^%d+', 17)
+  return digits and string.sub(record, 18 + #digits, 17 + #digits + tonumber(digits)) or ''
+end
 return {
   text(time.now), changed and 0 or 1, head[1], head[2],
   pick(rows, fields('p:', plans)), pick(rows, fields('t:', tasks)), pick(rows, leased),
   pick(rows, fields('i:', inputs)), pick(rows, fields('q:', requests)),
+  id_at(version), changed and id_at(since) or '',
 }

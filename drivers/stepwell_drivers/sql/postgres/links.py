@@ -20,6 +20,7 @@ from sqlalchemy.engine import Dialect
 from stepwell.core.errors import StoreUnavailable
 from stepwell.core.ports import Runtime
 from stepwell_drivers.sql.nul import hide_json, show_json
+from stepwell_drivers.sql.postgres.hosts import Hosts
 from stepwell_drivers.sql.postgres.url import PostgresUrl
 
 STATEMENTS_KEPT = 512
@@ -106,7 +107,7 @@ class Connector:
         self.url = url
         settings = {"search_path": url.schema, **_PLANS}
         self._prefix = ""
-        self.arguments = dict(url.connect)
+        arguments = dict(url.connect)
         if url.pooler:
             settings |= {
                 "statement_timeout": str(url.statement_timeout_ms),
@@ -117,12 +118,13 @@ class Connector:
                 f"; SET LOCAL {key} = {value}" for key, value in settings.items()
             )
         else:
-            given = self.arguments.get("server_settings", {})
-            self.arguments["server_settings"] = {**given, **settings}
-            self.arguments["statement_cache_size"] = STATEMENTS_KEPT
+            given = arguments.get("server_settings", {})
+            arguments["server_settings"] = {**given, **settings}
+            arguments["statement_cache_size"] = STATEMENTS_KEPT
             # Kept however long they are, and for good.
-            self.arguments["max_cacheable_statement_size"] = 0
-            self.arguments["max_cached_statement_lifetime"] = 0
+            arguments["max_cacheable_statement_size"] = 0
+            arguments["max_cached_statement_lifetime"] = 0
+        self.hosts = Hosts(arguments)
 
     async def connect(self) -> PostgresLink:
         """Make one.
@@ -130,7 +132,7 @@ class Connector:
         Raises:
             Exception: what asyncpg says.
         """
-        driver = await asyncpg.connect(**self.arguments)
+        driver = await self.hosts.connect()
         try:
             await driver.set_type_codec(
                 "jsonb", schema="pg_catalog", encoder=_to_jsonb, decoder=_of_jsonb, format="binary"

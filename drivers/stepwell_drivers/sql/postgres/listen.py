@@ -9,11 +9,11 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-import asyncpg
 import structlog
 
 from stepwell.core.ports import Runtime
 from stepwell_drivers.sql.postgres.errors import trouble_of
+from stepwell_drivers.sql.postgres.hosts import Hosts
 
 log = structlog.get_logger(__name__)
 
@@ -49,7 +49,7 @@ class Listener:
             lost: called when it listens again after a time in which it didn't.
             ping_s: how often a silent connection is asked for a sign of life.
         """
-        self._connect = connect
+        self._hosts = Hosts(connect)
         self._channel = channel
         self._runtime = runtime
         self._heard = heard
@@ -78,7 +78,7 @@ class Listener:
             why: BaseException | None = None
             connection: Any = None
             try:
-                connection = await asyncpg.connect(**self._connect)
+                connection = await self._hosts.connect()
                 why = await self._listen(connection, gap=gap)
             except Exception as error:  # noqa: BLE001 - a hint's way may not take the store down
                 why = error

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import asyncpg
 from sqlalchemy import Connection, text
 from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.pool import NullPool
@@ -28,8 +27,7 @@ async def make(connector: Connector, runtime: Runtime) -> None:
     schema = connector.url.schema
 
     async def connect(*_: Any, **__: Any) -> Any:
-        arguments: dict[str, Any] = {**connector.arguments, "statement_cache_size": 0}
-        return await asyncpg.connect(**arguments)
+        return await connector.hosts.connect(statement_cache_size=0)
 
     engine = create_async_engine(
         "postgresql+asyncpg://",

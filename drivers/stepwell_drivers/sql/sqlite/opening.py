@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import sqlite3
 from typing import NamedTuple
 
@@ -21,6 +22,8 @@ from stepwell_drivers.sql.sqlite.engine import (
     make_durable,
     make_file,
     reading_engine,
+    settle_log,
+    settle_names,
     writing_engine,
 )
 from stepwell_drivers.sql.sqlite.lock import FileLock
@@ -29,6 +32,8 @@ from stepwell_drivers.sql.sqlite.url import SqliteUrl, parse
 from stepwell_drivers.sql.sqlite.writer import Writer
 from stepwell_drivers.sql.statements import Query
 from stepwell_drivers.sql.store import SqlStore, changed_by
+
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 _newest = (
     Query(select(schema.commits.c.committed_us).order_by(schema.commits.c.seq.desc()).limit(1)),
@@ -115,16 +120,21 @@ def _open(place: SqliteUrl, store_id: str, now_us: int) -> _Opened:
             raise
     except (DBAPIError, sqlite3.Error) as error:
         raise refusal(place, error) from error
+    except OSError as error:
+        words = f"{str(place.path)!r} can't be synced: {error.strerror}"
+        raise (StoreFull if error.errno in NO_SPACE else StoreRefused)(words) from error
 
 
 def _prepare(connection: Connection, place: SqliteUrl, store_id: str, now_us: int) -> _Opened:
     with connection.begin():
         check(connection)
+        settle_log(place.path)
     make_durable(connection)
     with connection.begin():
         migrate(connection)
         facts = identify(connection, store_id=store_id, now_us=now_us)
         last_us = max(_last_us(connection), int(facts["born_us"]))
+    settle_names(place.path)
     return _Opened(connection, Readers(reading_engine(place)), facts["store_id"], last_us)
 
 

@@ -25,8 +25,12 @@ class Readers:
         self._engine = engine
         self._idle: SimpleQueue[Connection] = SimpleQueue()
         self._threads = ThreadPoolExecutor(READERS, thread_name_prefix="stepwell-read")
-        for _ in range(READERS):
-            self._idle.put(engine.connect())
+        try:
+            for _ in range(READERS):
+                self._idle.put(engine.connect())
+        except BaseException:
+            self.close()
+            raise
 
     async def run(
         self,
@@ -62,6 +66,6 @@ class Readers:
     def close(self) -> None:
         """Wait for the reads that were begun, and close the connections. Blocks for that long."""
         self._threads.shutdown(wait=True)
-        for _ in range(READERS):
+        while not self._idle.empty():
             self._idle.get().close()
         self._engine.dispose()

@@ -88,6 +88,26 @@ _KINDS = (
 class TestCommits(Cases):
     """What `commit` says and does."""
 
+    @promises("commit", "or it was made by another commit than the one that this one `follows`.")
+    @promises("Commit.follows", "empty: it isn't known.")
+    @promises(
+        "Commit.follows",
+        "A store that lost what it had acknowledged may have another one there by now.",
+    )
+    async def test_S2_a_commit_that_follows_another_than_the_stored_one_conflicts(
+        self, store: Store
+    ) -> None:
+        first = await ask.must(store, b.born(commit_id="made"))
+        strange = replace(b.step(first, commit_id="x"), follows="lost")
+        assert await ask.verdicts(store, strange) == [CONFLICT]
+        second = replace(b.step(first, commit_id="second"), follows="made")
+        third = replace(b.step(second, commit_id="third"), follows="second")
+        # Of one call, too; and again it is what it was.
+        assert await ask.verdicts(store, second, third, second) == [COMMITTED] * 3
+        twin = replace(b.step(third, commit_id="y"), follows="secon")
+        assert await ask.verdicts(store, twin) == [CONFLICT]
+        assert await ask.verdicts(store, b.step(third)) == [COMMITTED]
+
     @promises("commit", "Apply each commit wholly or not at all")
     async def test_S1_a_commit_brings_rows_of_every_kind_together(self, store: Store) -> None:
         first = await ask.must(store, b.born())
@@ -127,6 +147,21 @@ class TestCommits(Cases):
         await ask.must(store, second)
         await ask.must(store, ahead)
         assert (await ask.loaded(store)).run.reason == "ahead"
+
+    @promises("commit", "A commit that was refused left nothing behind and never will.")
+    async def test_S5_a_refused_commit_does_not_come_by_itself_once_there_is_a_place_for_it(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        first = await ask.must(store, b.born())
+        second = b.step(first)
+        ahead = b.step(second, reason="refused")
+        assert await ask.verdicts(store, ahead) == [CONFLICT]
+        await ask.must(store, second)
+        await ask.must(store, b.born("another"))
+        await open_store.advance(60_000)
+        assert await ask.version_of(store) == 2
+        store = await open_store.reopen(store)
+        assert await ask.version_of(store) == 2
 
     @promises("commit", "COMMITTED: it is in every later read, by any caller")
     async def test_S2_S3_an_acknowledged_commit_is_in_every_later_read(
@@ -320,3 +355,21 @@ class TestRows(Cases):
         await ask.must(store, b.step(first))
         found = await store.read_payloads(b.TENANT, b.RUN, [INPUT_KEY])
         assert [stored.payload for stored in found] == [Payload(data=b"in")]
+
+    @promises("Commit.outcomes", "Each is written once: of one execution the first that was")
+    async def test_S7_of_two_outcomes_of_one_execution_the_first_stays(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        first = await ask.must(store, b.born())
+        second = await ask.must(store, b.step(first, outcomes=[b.outcome(b"first")]))
+        third = b.step(second, outcomes=[b.outcome(b"second")])
+        await ask.must(store, third)
+        # Within one call, too.
+        one = b.step(third, outcomes=[b.outcome(b"one", "other")])
+        await ask.must(store, one, b.step(one, outcomes=[b.outcome(b"two", "other")]))
+        for _ in range(2):
+            found = await store.read_outcomes(b.TENANT, b.RUN, [b.STEP, "other"])
+            assert list(found) == [b.outcome(b"first"), b.outcome(b"one", "other")]
+            kept = await store.read_payloads(b.TENANT, b.RUN, [b.STEP, "other"])
+            assert [stored.payload.data for stored in kept] == [b"first", b"one"]
+            store = await open_store.reopen(store)

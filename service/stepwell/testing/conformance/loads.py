@@ -128,6 +128,26 @@ class TestLoadSince(Cases):
             assert (rows.plans, rows.tasks, rows.executions) == ((), (), ())
             assert (rows.inputs, rows.requests) == ((), ())
 
+    @promises("Loaded.commit_id", "Of the commit that made the run's version.")
+    @promises(
+        "Loaded.since_id",
+        "Of the commit that made the version asked for, where not `complete`.",
+    )
+    @promises(
+        "Loaded.since_id",
+        "Who knows that version under another id has what the store has lost, and asks for everything.",
+    )
+    async def test_S2_a_load_names_the_commits_that_made_its_versions(self, store: Store) -> None:
+        first = b.born(commit_id="first, of 2: a")
+        second = b.step(first, commit_id="second")
+        await ask.must(store, first, second, b.step(second, commit_id="third"))
+        assert (await ask.loaded(store)).commit_id == "third"
+        for since, commit_id in enumerate(("first, of 2: a", "second", "third"), start=1):
+            rows = await ask.loaded(store, since=since)
+            assert rows.commit_id == "third"
+            assert rows.since_id == ("" if rows.complete else commit_id)
+        assert (await ask.loaded(store, since=9)).since_id == ""
+
     @promises("load", "A `since` beyond the stored version answers with all of them.")
     async def test_a_load_since_the_future_brings_all(self, store: Store) -> None:
         await ask.must(store, b.born(tasks=[b.task("a")], executions=[b.ready()]))

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from stepwell.core.events import Event
 from stepwell.core.model import Execution, InputRequest, Outcome, Plan, Run, Task, TaskSpec
 from stepwell.core.ports import Commit, Lease
-from stepwell.core.states import OPEN, ExecutionStatus, InputStatus, StepKind
+from stepwell.core.states import OPEN, EventType, ExecutionStatus, InputStatus, StepKind
 
 
 class Closing(NamedTuple):
@@ -41,6 +41,13 @@ class Applied(NamedTuple):
     """The replica that sent it."""
     order: int
     now_us: int
+    """By the store's clock, which may have been set back since the one before."""
+    at: float
+    """In seconds of the simulation, which only go forward."""
+
+    def __str__(self) -> str:
+        """Name it, for what is told of a violation."""
+        return f"{self.commit.run_id} v{self.commit.version} by {self.door}:"
 
 
 class Book:
@@ -52,6 +59,7 @@ class Book:
         self.run: Run | None = None
         self.tasks: dict[str, Task] = {}
         self.executions: dict[str, Execution] = {}
+        self._open: dict[str, Execution] = {}
         self.specs: dict[str, TaskSpec] = {}
         self.plans: dict[int, Plan] = {}
         self.inputs: dict[str, InputRequest] = {}
@@ -61,6 +69,8 @@ class Book:
         """By execution; also those of closed ones."""
         self.deadlines: dict[str, Deadline] = {}
         """By execution: when it may be leased, or when its lease is over."""
+        self.said_us: dict[str, int] = {}
+        """By execution: when its lease was taken or renewed last, by the store's clock."""
         self.timers: dict[str, int] = {}
         self.closed: dict[str, Closing] = {}
         self.spent: Counter[tuple[str, int, int]] = Counter()
@@ -68,6 +78,7 @@ class Book:
         self.reflections: Counter[int] = Counter()
         self.attempts: dict[str, int] = {}
         """The highest attempt number by step."""
+        self.resumes = 0
 
     @property
     def version(self) -> int:
@@ -76,11 +87,11 @@ class Book:
 
     def open(self) -> list[Execution]:
         """Return the executions that can still move."""
-        return [one for one in self.executions.values() if one.status in OPEN]
+        return list(self._open.values())
 
     def leased(self) -> list[Execution]:
         """Return the executions that a worker has."""
-        return [e for e in self.executions.values() if e.status is ExecutionStatus.LEASED]
+        return [e for e in self._open.values() if e.status is ExecutionStatus.LEASED]
 
     def waits_for_people(self) -> bool:
         """Tell whether an input request is open."""
@@ -102,6 +113,7 @@ class Book:
             self._write_execution(applied, execution)
         for lease in commit.leases:
             self.leases[lease.execution_id] = lease
+            self.said_us[lease.execution_id] = now_us
             limit_us = now_us + lease.limit_ms * 1_000 if lease.limit_ms else 0
             self._set_lease(lease.execution_id, now_us + lease.lease_ms * 1_000, limit_us)
         for timer in commit.timers:
@@ -112,10 +124,15 @@ class Book:
         for request in commit.inputs:
             self.inputs[request.input_id] = request
         self.events.extend(commit.events)
+        self.resumes += any(event.type is EventType.RUN_RESUMED for event in commit.events)
 
     def _write_execution(self, applied: Applied, execution: Execution) -> None:
         name = execution.execution_id
         self.executions[name] = execution
+        if execution.status in OPEN:
+            self._open[name] = execution
+        else:
+            self._open.pop(name, None)
         step = step_of(execution)
         self.attempts[step] = max(execution.attempt, self.attempts.get(step, 0))
         if execution.status is ExecutionStatus.READY:
@@ -142,7 +159,20 @@ class Book:
         """Note a heartbeat that the store took."""
         before = self.deadlines.get(execution_id)
         if before is not None:
+            self.said_us[execution_id] = now_us
             self._set_lease(execution_id, now_us + lease_ms * 1_000, before.limit_us)
+
+    def clock_is_set(self, now_us: int) -> None:
+        """Note that the store's clock, which shows this, will show something else.
+
+        What is due now was due once: it stays so, whatever the clock shows later.
+        """
+        for name, deadline in self.deadlines.items():
+            if deadline.from_us <= now_us:
+                self.deadlines[name] = deadline._replace(from_us=0)
+        for name, until_us in self.timers.items():
+            if until_us <= now_us:
+                self.timers[name] = 0
 
     def _set_lease(self, execution_id: str, until_us: int, limit_us: int) -> None:
         if limit_us:

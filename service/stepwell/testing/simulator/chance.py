@@ -1,28 +1,32 @@
 """Chance from a seed: the same numbers in every process, on every machine and Python.
 
 The standard library's generator may change how it picks from a list; a seed that is kept as a
-regression case must not. This is SplitMix64, a few lines long.
+regression case must not. This is BLAKE2b over the stream's name and a counter, a few lines long.
 """
 
 from __future__ import annotations
 
 import hashlib
+import struct
 from collections.abc import Sequence
 from typing import TypeVar
 
 T = TypeVar("T")
 
-_MASK = (1 << 64) - 1
+_EIGHT = struct.Struct("<8Q")
+_UNIT = 2.0**-53
+"""What the highest 53 of 64 bits are counted in: each such number is a float, and exact."""
 
 
 class Chance:
     """A stream of numbers. Each actor has a stream of its own, so that none disturbs another's."""
 
-    __slots__ = ("_name", "_state")
+    __slots__ = ("_left", "_name", "_pages")
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._state = int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "big")
+        self._pages = 0
+        self._left: list[int] = []
 
     def of(self, name: str) -> Chance:
         """Return another stream, which follows from this one's name and `name` alone."""
@@ -30,15 +34,17 @@ class Chance:
 
     def bits(self) -> int:
         """Return the next 64 bits."""
-        self._state = (self._state + 0x9E3779B97F4A7C15) & _MASK
-        z = self._state
-        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
-        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _MASK
-        return z ^ (z >> 31)
+        return (self._left or self._page()).pop()
+
+    def _page(self) -> list[int]:
+        self._pages += 1
+        page = hashlib.blake2b(f"{self._name}#{self._pages}".encode()).digest()
+        self._left = list(_EIGHT.unpack(page))
+        return self._left
 
     def random(self) -> float:
         """Return the next number in [0, 1)."""
-        return (self.bits() >> 11) / (1 << 53)
+        return ((self._left or self._page()).pop() >> 11) * _UNIT
 
     def happens(self, probability: float) -> bool:
         """Tell whether something of this probability happens now."""

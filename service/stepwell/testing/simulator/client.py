@@ -5,6 +5,7 @@ Every command carries a request id, so that what was carried out is told from wh
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 
 from msgspec.structs import replace
@@ -27,7 +28,15 @@ from stepwell.core.inputs import (
     Stop,
 )
 from stepwell.core.model import Budget, Run
-from stepwell.core.states import ExecutionStatus, Finding, InputStatus, PauseReason, RunStatus
+from stepwell.core.states import (
+    SETTLED,
+    ExecutionStatus,
+    Finding,
+    InputStatus,
+    PauseReason,
+    Phase,
+    RunStatus,
+)
 from stepwell.testing.simulator import forks
 from stepwell.testing.simulator.book import Book
 from stepwell.testing.simulator.chance import Chance
@@ -48,6 +57,22 @@ def _more(run: Run) -> Budget:
         wall_ms=now.wall_ms * 60,
         iterations=now.iterations * 4,
     )
+
+
+class _Forgotten(Exception):
+    """The caller has crashed: it knows nothing any more of what it was about to do."""
+
+
+def _is_the_moment(name: str, book: Book) -> bool:
+    """Tell whether a run is in that state in which somebody waits to cancel it."""
+    run = book.run
+    if run is None or run.ended:
+        return False
+    if name == "lease":
+        return bool(book.leased())
+    if name == "reflection":
+        return run.phase is Phase.REFLECTING
+    return bool(book.tasks) and all(task.status in SETTLED for task in book.tasks.values())
 
 
 class Client:
@@ -74,6 +99,12 @@ class Client:
         self._requests = 0
         self.leaves_paused = chance.happens(0.1)
         """It never resumes its run: then PAUSED is what the run waits in."""
+        moments = ("reflection", "last task") if workload.stages else ("lease",)
+        self._cancels_at = chance.pick(moments) if chance.happens(0.12) else ""
+        """It waits for one certain moment, and does nothing else."""
+        self.awake = asyncio.Event()
+        self.awake.set()
+        self._crashed = False
         self._adopt = adopt
         self._birth = birth
         """What it begins with where it is a fork."""
@@ -92,12 +123,29 @@ class Client:
         sleep, chance = self._network.runtime.sleep, self._chance
         until = self._network.runtime.monotonic() + seconds
         await sleep(chance.random() * 2)
-        await self.start()
-        eager = chance.happens(0.5)
+        while not self.started:
+            try:
+                await self.start()
+            except _Forgotten:
+                # The next one to care for the run starts it again, under the same name.
+                await sleep(chance.random())
+        patience_s = chance.pick([3.0, 12.0]) if not self.workload.replans else 1.5
         while self._network.runtime.monotonic() < until and not self._is_final():
-            await sleep(0.3 + chance.random() * (3 if eager else 12))
-            await self._one_thing()
+            await sleep(0.05 if self._cancels_at else 0.3 + chance.random() * patience_s)
+            try:
+                await self._one_thing()
+            except _Forgotten:
+                await sleep(chance.random())
         self.idle = True
+
+    def crash(self) -> None:
+        """Forget what is under way; it may be carried out all the same."""
+        self._crashed = not self.idle
+
+    def calm_down(self) -> None:
+        """Neither crash nor stand still any more."""
+        self._crashed = False
+        self.awake.set()
 
     def _is_final(self) -> bool:
         return self.book.run is not None and self.book.run.status in FINAL
@@ -114,6 +162,11 @@ class Client:
             self._check(again.status is ReplyStatus.UNCHANGED, "S16", f"start: {again.status}")
 
     async def _one_thing(self) -> None:
+        if self._cancels_at:
+            if _is_the_moment(self._cancels_at, self.book):
+                await self._command(Cancel(reason=self._cancels_at))
+                self._cancels_at = ""
+            return
         draw, run = self._chance.random(), self.book.run
         await self._answer_inputs()
         if self._chance.happens(0.3):
@@ -177,7 +230,7 @@ class Client:
                 command = Answer(
                     input_id=request.input_id,
                     payload=answer_to(request),
-                    replan=self.workload.replans and self._chance.happens(0.3),
+                    replan=self._chance.happens(self.workload.replans),
                     reason="another way",
                 )
                 await self._command(command)
@@ -209,12 +262,18 @@ class Client:
         self._check(made, "S3", f"{name} was acknowledged and isn't committed")
 
     def _check(self, condition: bool, name: str, told: str) -> None:
-        self._ledger.guard(lambda: holds(condition, name, f"{self.key}: {told}"))
+        self._ledger.guard(holds, condition, name, f"{self.key}: {told}")
 
     async def _say(self, command: Start | Fork | AnyCommand) -> Reply:
         """Say it to any replica until one has answered."""
         tenant_id, run_id = self.key
         while True:
+            if not self.awake.is_set():
+                await self.awake.wait()
+            if self._crashed:
+                self._crashed = False
+                self._ledger.history.seen["caller crashed"] += 1
+                raise _Forgotten
             up = [replica for replica in self._replicas if replica.up]
             if up:
                 replica = self._chance.pick(up)

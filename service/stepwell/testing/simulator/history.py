@@ -11,7 +11,7 @@ class History:
     """An append-only trace. An entry's number is its place in the one order of the simulation."""
 
     def __init__(self, now: Callable[[], float]) -> None:
-        self._now = now
+        self.now = now
         self.lines: list[str] = []
         self.seen: Counter[str] = Counter()
         """How often each thing happened that must happen at least once in many seeds."""
@@ -23,7 +23,7 @@ class History:
 
     def note(self, what: str) -> int:
         """Add an entry; returns its number."""
-        self.lines.append(f"{self._now():.6f} {what}")
+        self.lines.append(f"{self.now():.6f} {what}")
         return len(self.lines)
 
     @property

@@ -19,11 +19,12 @@ from stepwell.core.ports import (
     Renewal,
     Store,
 )
-from stepwell.core.states import OPEN, DueKind, EventType, ExecutionStatus, RunStatus, Verdict
+from stepwell.core.states import OPEN, DueKind, ExecutionStatus, RunStatus, Verdict
 from stepwell.testing.proxy import StoreProxy
 from stepwell.testing.simulator import rules
 from stepwell.testing.simulator.book import Applied, Book
 from stepwell.testing.simulator.history import History
+from stepwell.testing.simulator.rare import Rare
 from stepwell.testing.simulator.violation import InvariantViolation, holds
 
 RunKey = tuple[str, str]
@@ -36,6 +37,9 @@ class Ledger:
         self, history: History, now_us: Callable[[], int], failed: Callable[[Exception], None]
     ) -> None:
         self.history = history
+        self.rare = Rare(history.seen)
+        self.clocks_lie = False
+        """Some clock is wrong, or will be set."""
         self._now_us = now_us
         self._failed = failed
         self.books: dict[RunKey, Book] = {}
@@ -54,10 +58,10 @@ class Ledger:
             book = self.books[key] = Book(*key)
         return book
 
-    def guard(self, check: Callable[[], None]) -> None:
-        """Run a check; its violation ends the simulation, not the caller."""
+    def guard(self, check: Callable[..., None], *given: object) -> None:
+        """Run a check of what is given; its violation ends the simulation, not the caller."""
         try:
-            check()
+            check(*given)
         except InvariantViolation as violation:
             self._failed(violation)
 
@@ -69,30 +73,31 @@ class Ledger:
         if result.verdict is not Verdict.COMMITTED:
             self.history.note(f"{door} {result.verdict} {commit.run_id} v{commit.version}")
             self.history.seen[f"commit:{result.verdict}:{door[:2]}"] += 1
-            self.guard(lambda: self._refused(door, commit))
+            self.rare.refused(self.book(key), door, commit.version)
+            self.guard(self._refused, door, commit)
             return
         if commit.commit_id in self.commit_ids:
             self.history.note(f"{door} again {commit.run_id} v{commit.version}")
             self.history.seen["commit_id seen again"] += 1
             known = self.commit_ids[commit.commit_id]
-            self.guard(lambda: holds(known == (key, commit.version), "S4", commit.commit_id))
+            self.guard(holds, known == (key, commit.version), "S4", commit.commit_id)
             return
-        kinds = ",".join(event.type for event in commit.events)
+        kinds = ",".join([event.type for event in commit.events])
         order = self.history.note(f"{door} commits {key} v{commit.version} {kinds}")
-        applied = Applied(commit, door, order, result.now_us)
+        applied = Applied(commit, door, order, result.now_us, self.history.now())
         self.commit_ids[commit.commit_id] = (key, commit.version)
         self.order.append((key, commit.version))
-        self.guard(lambda: self._apply(key, applied))
+        self.guard(self._apply, key, applied)
 
     def _apply(self, key: RunKey, applied: Applied) -> None:
         book, commit = self.book(key), applied.commit
         refused = commit.commit_id in self.refused_ids
-        holds(not refused, "S5", f"{key} v{commit.version} was refused for certain before")
+        holds(not refused, "S5", applied, "was refused for certain before")
         for lease in commit.leases:
-            holds(lease.token not in self.tokens, "S9", f"{key}: a lease token comes again")
+            holds(lease.token not in self.tokens, "S9", applied, "a lease token comes again")
             self.tokens.add(lease.token)
         rules.check_before(book, applied)
-        self._count(book, applied)
+        self.rare.committed(book, applied)
         book.write(applied)
         rules.check_after(book, applied)
 
@@ -116,43 +121,32 @@ class Ledger:
                 "did is done, and it is told that it isn't",
             )
 
-    def _count(self, book: Book, applied: Applied) -> None:
-        """Count the rare things that many seeds must meet."""
-        seen = self.history.seen
-        for event in applied.commit.events:
-            if event.type is EventType.RUN_CANCELLED and book.run is not None:
-                leased = bool(book.leased())
-                seen[f"cancel in {book.run.phase}{' with leases' if leased else ''}"] += 1
-            elif event.type in _COUNTED:
-                seen[str(event.type)] += 1
-
-    def claimed(self, request: ClaimRequest, claimed: Claimed) -> None:
+    def claimed(self, door: str, request: ClaimRequest, claimed: Claimed) -> None:
         """Note what a claim returned: never early, never another tenant's."""
-        self.guard(lambda: self._check_claim(request, claimed))
+        self.guard(self._check_claim, door, request, claimed)
 
-    def _check_claim(self, request: ClaimRequest, claimed: Claimed) -> None:
+    def _check_claim(self, door: str, request: ClaimRequest, claimed: Claimed) -> None:
         for want, steps in zip(request.wants, claimed.ready, strict=True):
-            holds(
-                len(steps) <= want.limit, "CREDITS", f"{len(steps)} steps for {want.limit} credits"
-            )
+            holds(len(steps) <= want.limit, "CREDITS", len(steps), "steps for", want)
             for step in steps:
-                holds(step.tenant_id == want.tenant_id, "T3", f"{step} for {want}")
+                holds(step.tenant_id == want.tenant_id, "T3", step, "for", want)
                 book = self.book((step.tenant_id, step.run_id))
                 self._not_early(book, step.execution_id, claimed.now_us)
         for due in claimed.due:
             book = self.book((due.tenant_id, due.run_id))
             if due.kind is DueKind.TIMER:
                 until_us = book.timers.get(due.name, 0)
-                holds(claimed.now_us >= until_us, "C2", f"timer {due.name} of {due.run_id}")
+                holds(claimed.now_us >= until_us, "C2", "timer", due.name, "of", due.run_id)
             else:
+                self.rare.scanned((due.tenant_id, due.run_id), due.name, door)
                 self._not_early(book, due.name, claimed.now_us)
 
     def _not_early(self, book: Book, execution_id: str, now_us: int) -> None:
         deadline = book.deadlines.get(execution_id)
-        holds(deadline is not None, "C2", f"{execution_id} of {book.key[1]} is over already")
-        assert deadline is not None
-        early_us = deadline.from_us - now_us
-        holds(early_us <= 0, "C2", f"{execution_id} of {book.key[1]}, {early_us} us too early")
+        early_us = deadline.from_us - now_us if deadline is not None else 0
+        # One that has no deadline any more is over: then no claim may return it.
+        fine = deadline is not None and early_us <= 0
+        holds(fine, "C2", execution_id, "of", book.key[1], "comes", early_us, "us too early")
 
     def renewed(self, renewal: Renewal, taken: bool) -> None:
         """Note a heartbeat."""
@@ -161,8 +155,7 @@ class Ledger:
         execution = book.executions.get(renewal.execution_id)
         is_open = execution is not None and execution.status in OPEN
         live = is_open and lease is not None and lease.token == renewal.token
-        told = f"a heartbeat for {renewal.execution_id} of {renewal.run_id} was told {taken}"
-        self.guard(lambda: holds(live is taken, "S8", told))
+        self.guard(holds, live is taken, "S8", renewal, "was told", taken)
         if taken:
             book.renewed(renewal.execution_id, self._now_us(), renewal.lease_ms)
 
@@ -174,7 +167,7 @@ class Ledger:
         """Note what a worker is told of a delivery that reached a replica at entry `invoked`."""
         name = f"{delivery.execution_id} {reply.status}"
         self.history.note(f"{door} tells {key[1]} {name}")
-        self.guard(lambda: self._check_told(key, invoked, delivery, reply))
+        self.guard(self._check_told, key, invoked, delivery, reply)
 
     def _check_told(
         self, key: RunKey, invoked: int, delivery: Delivery | Begin | Say, reply: Reply
@@ -204,6 +197,9 @@ class Ledger:
         holds(closing is not None, "S3", f"{name} was acknowledged and isn't committed")
         assert closing is not None
         late = closing.order <= invoked
+        if late and book.run is not None and book.run.status is RunStatus.CANCELLED:
+            kept = closing.status is not ExecutionStatus.CANCELLED
+            holds(kept, "S14", f"{name} was cancelled and accepted all the same")
         if late:
             same = self.deliveries.get(delivery.token) == delivery and closing.fenced
             holds(same, "S8", f"{name} was over ({closing.status}) and accepted all the same")
@@ -217,23 +213,6 @@ _NOT_DELIVERED = frozenset(
         ExecutionStatus.TIMED_OUT,
         ExecutionStatus.CANCELLED,
         ExecutionStatus.RELEASED,
-    }
-)
-_COUNTED = frozenset(
-    {
-        EventType.LEASE_LOST,
-        EventType.EXECUTION_TIMED_OUT,
-        EventType.EXECUTION_RELEASED,
-        EventType.OUTCOME_UNKNOWN,
-        EventType.OUTCOME_RESOLVED,
-        EventType.TASK_DEDUPLICATED,
-        EventType.PLAN_REJECTED,
-        EventType.RUN_RESUMED,
-        EventType.RUN_PAUSED,
-        EventType.RUN_FAILED,
-        EventType.INPUT_REQUESTED,
-        EventType.INPUT_ANSWERED,
-        EventType.MESSAGES_APPENDED,
     }
 )
 
@@ -260,5 +239,5 @@ class WitnessedStore(StoreProxy):
 
     async def claim(self, request: ClaimRequest) -> Claimed:
         claimed = await self.inner.claim(request)
-        self._ledger.claimed(request, claimed)
+        self._ledger.claimed(self._door, request, claimed)
         return claimed

@@ -14,9 +14,10 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from stepwell.core.errors import StepwellError
 from stepwell.testing.simulator.chance import Chance
-from stepwell.testing.simulator.runtime import SimRuntime
+from stepwell.testing.simulator.runtime import SimRuntime, wake
 
 T = TypeVar("T")
+_Answer = tuple[Any, StepwellError | None]
 
 CALL_TIMEOUT_S = 1.5
 
@@ -41,6 +42,8 @@ class Host(Protocol):
     """A process that can be called."""
 
     runtime: SimRuntime
+    awake: asyncio.Event
+    """Not set: it stands still, and what comes waits at its door."""
 
 
 class Network:
@@ -71,32 +74,78 @@ class Network:
             Unreachable: the request or the answer was lost, or the host is gone.
             StepwellError: what the host answered.
         """
+        over: asyncio.Future[_Answer | None] = self.runtime.loop.create_future()
+        call = _Call(self, host, name, work, over)
         weather, chance = self.weather, self.chance
-        await self.runtime.sleep(self.delay_s())
-        if chance.happens(weather.loss) or host.runtime.dead:
-            await self.runtime.sleep(CALL_TIMEOUT_S)
+        there_s = self.delay_s()
+        timer = self.runtime.later(there_s + CALL_TIMEOUT_S, wake, over)
+        if not chance.happens(weather.loss):
+            self.runtime.later(there_s, call.arrive)
+            if may_repeat and chance.happens(weather.duplication):
+                self.runtime.later(there_s + self.delay_s(), call.arrive_again)
+        try:
+            answer = await over
+        finally:
+            timer.cancel()
+        if answer is None:
             raise Unreachable
-        if may_repeat and chance.happens(weather.duplication):
-            host.runtime.spawn(self._once_more(work), name=name)
-        task = host.runtime.spawn(_answer(work), name=name)
-        await asyncio.wait((task,), timeout=CALL_TIMEOUT_S)
-        if not task.done() or task.cancelled() or chance.happens(weather.loss):
-            raise Unreachable
-        await self.runtime.sleep(self.delay_s())
-        value, error = task.result()
+        value, error = answer
         if error is not None:
             raise error
-        return value  # pyright: ignore[reportReturnType] - there is one where there is no error
-
-    async def _once_more(self, work: Callable[[], Coroutine[Any, Any, object]]) -> None:
-        await self.runtime.sleep(self.delay_s())
-        await _answer(work)
+        return value
 
 
-async def _answer(
-    work: Callable[[], Coroutine[Any, Any, T]],
-) -> tuple[T | None, StepwellError | None]:
+class _Call:
+    """A call under way: no task of its own, as most of what happens in a simulation is calls."""
+
+    def __init__(
+        self,
+        network: Network,
+        host: Host,
+        name: str,
+        work: Callable[[], Coroutine[Any, Any, object]],
+        over: asyncio.Future[_Answer | None],
+    ) -> None:
+        self._network = network
+        self._host = host
+        self._name = name
+        self._work = work
+        self._over = over
+        # Whoever is there when it comes is not whom it was sent to, once that process was started anew.
+        self._process = host.runtime
+
+    def arrive(self) -> None:
+        """Begin what was asked for, if anybody is there."""
+        if not self._process.dead:
+            task = self._process.spawn(_answer(self._host, self._work), name=self._name)
+            task.add_done_callback(self._answered)
+
+    def arrive_again(self) -> None:
+        """Do it once more, for nobody."""
+        if not self._process.dead:
+            self._process.spawn(_answer(self._host, self._work), name=self._name)
+
+    def _answered(self, task: asyncio.Task[_Answer]) -> None:
+        network = self._network
+        if task.cancelled() or self._over.done():
+            return
+        if (error := task.exception()) is not None:
+            self._over.set_exception(error)
+        elif network.chance.happens(network.weather.loss):
+            # The connection breaks, and the caller hears of that at once.
+            wake(self._over)
+        else:
+            network.runtime.later(network.delay_s(), self._tell, task.result())
+
+    def _tell(self, answer: _Answer) -> None:
+        if not self._over.done():
+            self._over.set_result(answer)
+
+
+async def _answer(host: Host, work: Callable[[], Coroutine[Any, Any, object]]) -> _Answer:
     """An error of the service is an answer too; any other is a defect and goes its own way."""
+    if not host.awake.is_set():
+        await host.awake.wait()
     try:
         return await work(), None
     except StepwellError as error:
@@ -122,13 +171,11 @@ class Pipe:
             return
         times = 2 if may_repeat and network.chance.happens(network.weather.duplication) else 1
         for _ in range(times):
-            # A microsecond apart: timers of one moment come in no order.
-            at = max(self._free_at + 1e-6, network.runtime.monotonic() + network.delay_s())
-            self._free_at = at
-            network.runtime.spawn(self._carry(at, act), name="message")
+            # Messages of one moment come in the order in which they were sent.
+            self._free_at = max(self._free_at, network.runtime.monotonic() + network.delay_s())
+            network.runtime.later(self._free_at - network.runtime.monotonic(), self._carry, act)
 
-    async def _carry(self, at: float, act: Callable[[], None]) -> None:
-        await self._network.runtime.sleep(at - self._network.runtime.monotonic())
+    def _carry(self, act: Callable[[], None]) -> None:
         if not self.broken:
             act()
 
@@ -156,10 +203,6 @@ class Stream:
             return
         self.torn = True
         self.to_worker.broken = self.to_replica.broken = True
-        for lost_it in (self._worker_lost_it, self._replica_lost_it):
-            self._network.runtime.spawn(self._notice(lost_it), name="keepalive")
-
-    async def _notice(self, lost_it: Callable[[], None]) -> None:
         worst_s = 1.0 if self._network.weather.loss else 0.05
-        await self._network.runtime.sleep(self._network.chance.random() * worst_s)
-        lost_it()
+        for lost_it in (self._worker_lost_it, self._replica_lost_it):
+            self._network.runtime.later(self._network.chance.random() * worst_s, lost_it)

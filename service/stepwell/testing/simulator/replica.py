@@ -6,9 +6,11 @@ last, or not. The next start has a new door, a new executor and another skew of 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
+from stepwell.core.errors import StoreUnavailable
 from stepwell.core.inputs import AnyCommand, Begin, Delivery, Fork, Reply, Say, Start
 from stepwell.core.ports import Assignment, Presence, Store
 from stepwell.core.states import StepKind
@@ -22,6 +24,7 @@ from stepwell.testing.simulator.network import Network, Stream
 from stepwell.testing.simulator.runtime import SimRuntime
 from stepwell.watch import Bells
 
+DRAIN_S_MAX = 2.0
 CONFIG = ExecutorConfig(
     lease_ms=3_000, poll_ms=1_000, hold_ms=1_500, presence_ms=10_000, stickiness_ms=100
 )
@@ -105,7 +108,10 @@ class Replica:
         self.up = False
         self.births = 0
         self.faults = Faults()
-        self._streams: list[Stream] = []
+        self.draining = False
+        self.awake = asyncio.Event()
+        self.awake.set()
+        self._ports: list[StreamPort] = []
 
     def start(self) -> None:
         """Start the process."""
@@ -120,7 +126,8 @@ class Replica:
         self.executor = Executor(self.store, self.runtime, CONFIG, replica_id=name)
         self.bells = Bells(self.store, self.runtime)
         self.executor.start()
-        self.up = True
+        self.up, self.draining = True, False
+        self.awake.set()
 
     def set_faults(self, faults: Faults) -> None:
         """Have the store behave like this towards this replica, now and after a restart."""
@@ -137,18 +144,55 @@ class Replica:
         )
         self.store.kill()
         self.runtime.kill()
-        for stream in self._streams:
-            stream.tear()
-        self._streams.clear()
+        self._hang_up_on_all()
+
+    def _hang_up_on_all(self) -> None:
+        for port in self._ports:
+            if port.stream is not None:
+                port.stream.tear()
+        self._ports.clear()
+
+    def pause(self) -> Callable[[], None]:
+        """Stand still, as under SIGSTOP; returns what lets it go on.
+
+        Its timers still count, but nothing leaves it, and what comes waits.
+        """
+        store, births = self.store, self.births
+        self.awake.clear()
+        store.freeze()
+
+        def go_on() -> None:
+            store.thaw()
+            if self.births == births:
+                self.awake.set()
+
+        return go_on
+
+    async def drain(self) -> None:
+        """Go down in good order: no more leases, finish what was begun, hang up, be gone."""
+        history, births = self.place.ledger.history, self.births
+        sessions = [port.session for port in self._ports if port.session is not None]
+        history.seen["drain with leases out"] += any(session.holds for session in sessions)
+        history.note(f"{self.name} drains")
+        self.draining = True
+        task = self.runtime.spawn(self.executor.drain(), name="drain")
+        await asyncio.wait((task,), timeout=DRAIN_S_MAX)
+        if self.up and self.births == births:
+            self.crash()
 
     # --- what it answers; each runs in this process ---
 
+    def _takes_calls(self) -> None:
+        """While it drains it takes outcomes, heartbeats and logs, and nothing else."""
+        if self.draining:
+            raise StoreUnavailable("this replica is going down; call again")
+
     async def attach(self, port: StreamPort, held: Sequence[Held]) -> Sequence[bool]:
         """Connect a worker; its assignments come by the port's stream."""
+        self._takes_calls()
         session, live = await self.executor.attach(port, held)
         port.session = session
-        if port.stream is not None:
-            self._streams.append(port.stream)
+        self._ports.append(port)
         if port.over:
             await self.executor.detach(session)
         return live
@@ -156,8 +200,8 @@ class Replica:
     def hang_up(self, port: StreamPort) -> None:
         """Notice that a worker's stream is gone."""
         port.over = True
-        if port.stream in self._streams:
-            self._streams.remove(port.stream)
+        if port in self._ports:
+            self._ports.remove(port)
         if port.session is not None and self.up and not self.runtime.dead:
             self.runtime.spawn(self.executor.detach(port.session), name="detach")
 
@@ -179,4 +223,5 @@ class Replica:
 
     async def send(self, tenant_id: str, run_id: str, command: Start | Fork | AnyCommand) -> Reply:
         """Answer a command."""
+        self._takes_calls()
         return await self.executor.send(tenant_id, run_id, command)

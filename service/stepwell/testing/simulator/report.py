@@ -15,7 +15,9 @@ LINES_MAX = 60
 class Failure(AssertionError):
     """A seed failed. `name` is the invariant's."""
 
-    def __init__(self, seed: int, name: str, message: str, dump: str) -> None:
+    def __init__(
+        self, seed: int, name: str, message: str, dump: str, lines: list[str] | None = None
+    ) -> None:
         super().__init__(
             f"seed {seed}: {name}: {message}\n"
             f"replay: python -m stepwell.testing.simulator --seed {seed}\n{dump}"
@@ -23,10 +25,12 @@ class Failure(AssertionError):
         self.seed = seed
         self.name = name
         self.message = message
+        self.lines = lines or []
+        """The whole history."""
 
 
-def describe(found: Exception, world: World) -> tuple[str, str, str]:
-    """Return the invariant's name, what happened, and the dump."""
+def describe(found: Exception, world: World) -> tuple[str, str, str, list[str]]:
+    """Return the invariant's name, what happened, the dump and the history."""
     if isinstance(found, InvariantViolation):
         name, message = found.name, found.message
     else:
@@ -52,6 +56,7 @@ def describe(found: Exception, world: World) -> tuple[str, str, str]:
                 *tail,
             ]
         ),
+        world.history.lines,
     )
 
 

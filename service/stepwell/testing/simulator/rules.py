@@ -37,42 +37,46 @@ def check_after(book: Book, applied: Applied) -> None:
 
 def _chain(book: Book, applied: Applied) -> None:
     commit = applied.commit
-    holds(commit.version == book.version + 1, "S2", f"{_named(applied)} after {book.version}")
-    holds(commit.run.version == commit.version, "S2", f"{_named(applied)} says another version")
+    follows = commit.version == book.version + 1
+    holds(follows, "S2", applied, "after", book.version)
+    holds(commit.run.version == commit.version, "S2", applied, "says another version")
+    if book.applied and applied.now_us < book.applied[-1].now_us:
+        # Its clock shows less than the commit's before it: the numbers go on all the same.
+        first = commit.events[0].number if commit.events else 0
+        holds(follows and first == len(book.events) + 1, "C3", applied, "by the clock, not in turn")
 
 
 def _ends_are_ends(book: Book, applied: Applied) -> None:
     if book.run is None:
         return
-    holds(book.run.status not in FINAL, "S15", f"{_named(applied)} after {book.run.status}")
+    holds(book.run.status not in FINAL, "S15", applied, "after", book.run.status)
     if book.run.status is RunStatus.FAILED:
         first = applied.commit.events[0].type
-        holds(first is EventType.RUN_RESUMED, "S15", f"{_named(applied)}: FAILED left by {first}")
+        holds(first is EventType.RUN_RESUMED, "S15", applied, "FAILED left by", first)
+        opened = applied.commit.run.allowance == book.run.allowance + 1
+        holds(opened, "S12", applied, "a resume that opens no new allowance")
 
 
 def _events_have_no_gap(book: Book, applied: Applied) -> None:
     first = len(book.events) + 1
     for number, event in enumerate(applied.commit.events, first):
-        holds(event.number == number, "E1", f"{_named(applied)}: {event.number}, not {number}")
-        holds(event.version == applied.commit.version, "E8", f"{_named(applied)}: {event.number}")
-    holds(applied.commit.events, "E1", f"{_named(applied)} has no event")
+        holds(event.number == number, "E1", applied, event.number, "is not", number)
+        holds(event.version == applied.commit.version, "E8", applied, event.number)
+    holds(applied.commit.events, "E1", applied, "has no event")
 
 
 def _attempts_are_new(book: Book, applied: Applied) -> None:
     for execution in applied.commit.executions:
         known = book.executions.get(execution.execution_id)
-        name = f"{_named(applied)}: {execution.execution_id}"
+        name = execution.execution_id
         if known is None:
             highest = book.attempts.get(step_of(execution), 0)
-            holds(execution.attempt > highest, "S9", f"{name} after attempt {highest}")
+            holds(execution.attempt > highest, "S9", applied, name, "after attempt", highest)
         else:
-            holds(known.status in OPEN, "S9", f"{name} was {known.status} before")
-            holds(
-                execution.status is not ExecutionStatus.READY
-                or known.status is ExecutionStatus.READY,
-                "S9",
-                f"{name} is offered a second time",
-            )
+            holds(known.status in OPEN, "S9", applied, name, "was", known.status)
+            again = execution.status is ExecutionStatus.READY
+            once = not again or known.status is ExecutionStatus.READY
+            holds(once, "S9", applied, name, "is offered a second time")
 
 
 def _leases_are_lawful(book: Book, applied: Applied) -> None:
@@ -80,7 +84,7 @@ def _leases_are_lawful(book: Book, applied: Applied) -> None:
     rows = {one.execution_id: one for one in commit.executions}
     for lease in commit.leases:
         execution = rows[lease.execution_id]
-        holds(execution.status is ExecutionStatus.LEASED, "S10", f"{lease.execution_id} isn't")
+        holds(execution.status is ExecutionStatus.LEASED, "S10", lease.execution_id, "isn't")
         if execution.kind is StepKind.TASK:
             _leased_in_order(book, applied, execution)
 
@@ -92,50 +96,68 @@ def _leased_in_order(book: Book, applied: Applied, execution: Execution) -> None
     if commit.plan is not None:
         specs.update((spec.task_id, spec) for spec in commit.plan.tasks)
     task_id = execution.task_id
-    name = f"{_named(applied)}: a lease for {task_id}"
+    name = (applied, "a lease for", task_id)
     before = book.tasks.get(task_id)
-    if before is not None and before.status is TaskStatus.COMPLETED:
-        holds(tasks[task_id].revision > before.revision, "S6", f"{name}, which is completed")
+    open_yet = before is None or before.status is not TaskStatus.COMPLETED
+    anew = before is None or tasks[task_id].revision > before.revision
+    holds(open_yet or anew, "S6", *name, "which is completed")
     for dependency in specs[task_id].depends_on:
         status = tasks[dependency].status
-        holds(status in SETTLED, "S11", f"{name} before {dependency}, which is {status}")
+        holds(status in SETTLED, "S11", *name, "before", dependency, "which is", status)
         same_plan = tasks[dependency].revision == tasks[task_id].revision
         passed_over = commit.run.allowance > 1 or commit.run.spec.parent_run_id
         if status is TaskStatus.FAILED and same_plan and not passed_over:
             goes_on = specs[dependency].on_failure is OnFailure.CONTINUE
-            holds(goes_on, "S11", f"{name} although {dependency} has failed")
+            holds(goes_on, "S11", *name, "although", dependency, "has failed")
 
 
 def _plans_are_counted(book: Book, applied: Applied) -> None:
     plan = applied.commit.plan
     if plan is not None:
-        holds(plan.revision == len(book.plans) + 1, "S17", f"{_named(applied)}: {plan.revision}")
+        holds(plan.revision == len(book.plans) + 1, "S17", applied, plan.revision)
     run = applied.commit.run
-    holds(run.iteration <= run.spec.max_iterations, "S17", f"{_named(applied)}: {run.iteration}")
+    holds(run.iteration <= run.spec.max_iterations, "S17", applied, run.iteration)
     _check_budget(book, applied)
     iteration = book.run.iteration if book.run is not None else 1
     for event in applied.commit.events:
         if event.type is EventType.REFLECTION_ACCEPTED:
             book.reflections[iteration] += 1
-            holds(book.reflections[iteration] == 1, "S17", f"{_named(applied)}: reflected twice")
+            holds(book.reflections[iteration] == 1, "S17", applied, "reflected twice")
 
 
 def _check_budget(book: Book, applied: Applied) -> None:
     run, before = applied.commit.run, book.run
     limit = run.budget.tasks
-    told = f"{_named(applied)}: {run.tally.tasks} tasks, {limit} are allowed"
-    holds(not limit or run.tally.tasks <= limit, "S17", told)
+    within = not limit or run.tally.tasks <= limit
+    holds(within, "S17", applied, run.tally.tasks, "tasks, where so many are allowed:", limit)
     gone = before is not None and used_up(before) and used_up(run)
-    told = f"{_named(applied)}: leased, although the budget is used up"
-    holds(not (gone and applied.commit.leases), "S17", told)
+    leases = applied.commit.leases
+    holds(not (gone and leases), "S17", applied, "leased, although the budget is used up")
+
+
+def _resumes_repeat_nothing(book: Book, applied: Applied) -> None:
+    commit = applied.commit
+    if not any(event.type is EventType.RUN_RESUMED for event in commit.events):
+        return
+    stopped = book.run is not None and book.run.status in (RunStatus.PAUSED, RunStatus.FAILED)
+    holds(stopped, "S19", applied, "a resume of a run that was going on")
+    for task in commit.tasks:
+        before = book.tasks.get(task.task_id)
+        if before is not None and before.status is TaskStatus.COMPLETED:
+            kept = task.status is TaskStatus.COMPLETED and task.result_id == before.result_id
+            holds(kept, "S19", applied, "a resume undoes", task.task_id)
+    done = {name for name, task in book.tasks.items() if task.status is TaskStatus.COMPLETED}
+    rows = {one.execution_id: one for one in commit.executions}
+    again = [one.execution_id for one in commit.leases if rows[one.execution_id].task_id in done]
+    holds(not again or commit.plan is not None, "S19", applied, "a resume leases again:", again)
 
 
 def _one_lease_a_step(book: Book, applied: Applied) -> None:
     steps = [step_of(execution) for execution in book.open()]
-    holds(len(steps) == len(set(steps)), "S10", f"{_named(applied)}: {sorted(steps)}")
+    holds(len(steps) == len(set(steps)), "S10", applied, steps)
     leased = len(book.leased())
     parallel = applied.commit.run.spec.max_parallel
-    holds(leased <= parallel, "S11", f"{_named(applied)}: {leased} at once, not {parallel}")
+    holds(leased <= parallel, "S11", applied, leased, "at once, not", parallel)
 
 
 def _attempts_are_bounded(book: Book, applied: Applied) -> None:
@@ -147,19 +169,16 @@ def _attempts_are_bounded(book: Book, applied: Applied) -> None:
         is_task = spec is not None and execution.kind is StepKind.TASK
         policy = spec.retry if spec and is_task else applied.commit.run.spec.step_retry
         spent = book.spent[purse]
-        holds(
-            spent <= policy.max_attempts,
-            "S12",
-            f"{_named(applied)}: {spent} attempts at {purse[0]} failed or were lost, "
-            f"{policy.max_attempts} are allowed",
-        )
+        most = policy.max_attempts
+        told = (applied, spent, "attempts failed or were lost of at most", most, "at", purse[0])
+        holds(spent <= most, "S12", *told)
 
 
 def _the_end_is_clean(book: Book, applied: Applied) -> None:
     run = applied.commit.run
     if run.status in ENDED:
         last = applied.commit.events[-1].type
-        holds(last is _LAST[run.status], "S15", f"{_named(applied)}: {run.status} after {last}")
+        holds(last is _LAST[run.status], "S15", applied, run.status, "after", last)
         # What became of a step that had begun is still to be settled once a failed run goes on.
         unsettled = run.status is RunStatus.FAILED
         left = [
@@ -167,15 +186,11 @@ def _the_end_is_clean(book: Book, applied: Applied) -> None:
             for execution in book.open()
             if not (unsettled and execution.status is ExecutionStatus.UNKNOWN_OUTCOME)
         ]
-        holds(not left, "S14", f"{_named(applied)}: {run.status} with {left} open")
-        holds(not book.timers, "S14", f"{_named(applied)}: timers are left: {list(book.timers)}")
+        holds(not left, "S14", applied, run.status, "and open:", left)
+        holds(not book.timers, "S14", applied, "timers are left:", book.timers)
     elif run.status is not RunStatus.PAUSED:
         moves = bool(book.open()) or book.waits_for_people()
-        holds(moves, "L1", f"{_named(applied)}: nothing of it can ever move again")
-
-
-def _named(applied: Applied) -> str:
-    return f"{applied.commit.run_id} v{applied.commit.version} by {applied.door}"
+        holds(moves, "L1", applied, "nothing of it can ever move again")
 
 
 _LAST = {
@@ -190,6 +205,7 @@ _BEFORE: tuple[Callable[[Book, Applied], None], ...] = (
     _attempts_are_new,
     _leases_are_lawful,
     _plans_are_counted,
+    _resumes_repeat_nothing,
 )
 _AFTER: tuple[Callable[[Book, Applied], None], ...] = (
     _one_lease_a_step,

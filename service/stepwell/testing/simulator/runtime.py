@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from stepwell.runtime import SystemRuntime
@@ -38,8 +38,8 @@ class SimRuntime(SystemRuntime):
 
     def new_id(self) -> str:
         """Return the next UUID of this process's stream."""
-        digits = f"{self._chance.bits():016x}{self._chance.bits():016x}"
-        return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+        digits = self.new_token()
+        return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
     def new_token(self) -> str:
         """Return the next 128 bits of this process's stream, in hex."""
@@ -51,12 +51,32 @@ class SimRuntime(SystemRuntime):
 
     def spawn(self, work: Coroutine[Any, Any, T], *, name: str) -> asyncio.Task[T]:
         """Run it until it ends or the process is killed; a dead process starts nothing."""
-        task = super().spawn(work, name=name)
+        task = self.loop.create_task(work, name=name)
         if self.dead:
             task.cancel()
         self._alive[task] = None
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._alive.pop)
         return task
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait in virtual time."""
+        if seconds <= 0:
+            await asyncio.sleep(0)
+            return
+        loop = self.loop
+        over = loop.create_future()
+        timer = loop.call_at(loop.time() + seconds, wake, over)
+        try:
+            await over
+        except asyncio.CancelledError:
+            timer.cancel()
+            raise
+
+    def later(
+        self, seconds: float, act: Callable[..., None], *given: object
+    ) -> asyncio.TimerHandle:
+        """Have something done in so many seconds, by the world and not by this process."""
+        return self.loop.call_at(self.loop.time() + seconds, act, *given)
 
     def kill(self) -> None:
         """End the process as `kill -9` does: every task of it stops where it stands."""
@@ -64,5 +84,8 @@ class SimRuntime(SystemRuntime):
         for task in tuple(self._alive):
             task.cancel()
 
-    def _ended(self, task: asyncio.Task[Any]) -> None:
-        self._alive.pop(task, None)
+
+def wake(sleeper: asyncio.Future[Any]) -> None:
+    """Let whoever waits for it go on."""
+    if not sleeper.done():
+        sleeper.set_result(None)

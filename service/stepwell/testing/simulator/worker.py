@@ -45,6 +45,10 @@ class Job(NamedTuple):
     task: asyncio.Task[None]
 
 
+MEETING_S_MAX = 6.0
+"""So long a task that is to be done with its run's planner waits for that."""
+
+
 class Crew(NamedTuple):
     """What all workers share."""
 
@@ -55,6 +59,8 @@ class Crew(NamedTuple):
     tenants: tuple[str, ...]
     died: Callable[[Worker], None]
     """Told when a step has killed its worker."""
+    meetings: dict[tuple[str, str], asyncio.Event]
+    """By run: set when its planner is done."""
 
 
 class Character(NamedTuple):
@@ -66,6 +72,10 @@ class Character(NamedTuple):
     work_ms_max: int = 600
     stubborn: float = 0.0
     """How often it reports an outcome although its lease is lost."""
+    skew_ms: int = 0
+    """How far its wall clock is off."""
+    pace: float = 1.0
+    """How fast its time passes: over 1, its heartbeats come too late."""
 
 
 class Worker:
@@ -77,7 +87,9 @@ class Worker:
         self.instance_id = f"{character.worker_id}-{instance}"
         self.crew = crew
         self.chance = chance
-        self.runtime = SimRuntime(crew.network.runtime.loop, chance.of("runtime"))
+        skew_us = character.skew_ms * 1_000
+        loop = crew.network.runtime.loop
+        self.runtime = SimRuntime(loop, chance.of("runtime"), skew_us=skew_us)
         self.jobs: dict[str, Job] = {}
         """By lease token."""
         self._seen: set[str] = set()
@@ -87,6 +99,8 @@ class Worker:
         self._lost = asyncio.Event()
         self._awake = asyncio.Event()
         self._awake.set()
+        self._busy = asyncio.Event()
+        """It has jobs, and so something to send heartbeats for."""
         self.replaced = False
 
     def __repr__(self) -> str:
@@ -195,13 +209,12 @@ class Worker:
         self._seen.add(token)
         who, ledger = self.character, self.crew.ledger
         foreign = assignment.run.spec.tenant_id != who.tenant_id
-        ledger.guard(lambda: holds(not foreign, "T3", f"{who.worker_id} got {assignment.run.spec}"))
+        ledger.guard(holds, not foreign, "T3", who.worker_id, "got", assignment.run.spec)
         over = len(self.jobs) >= who.slots
-        ledger.guard(
-            lambda: holds(not over, "CREDITS", f"{who.worker_id} got more than its credits")
-        )
+        ledger.guard(holds, not over, "CREDITS", who.worker_id, "got more than its credits")
         task = self.runtime.spawn(self._work(assignment), name=f"work {token}")
         self.jobs[token] = Job(assignment, task)
+        self._busy.set()
 
     def called_off(self, execution_id: str, run_id: str) -> None:
         """Stop working at what is not wanted any more."""
@@ -226,6 +239,8 @@ class Worker:
     def _done(self, token: str) -> None:
         if self.jobs.pop(token, None) is not None:
             self._grant(1)
+        if not self.jobs:
+            self._busy.clear()
 
     # --- the work ---
 
@@ -263,15 +278,30 @@ class Worker:
             delivery = last_words(assignment, delivery, said)
         self.crew.ledger.deliveries[token] = delivery
         await self._trespass(assignment)
-        await self._say(assignment, delivery)
+        meets = temper == "meet" or execution.kind is StepKind.PLAN
+        if meets:
+            await self._meet(assignment)
+        await self._say(assignment, delivery, to_the_first=meets)
         self._done(token)
         if self.chance.happens(0.1):
             await self.runtime.sleep(self.chance.random() * 2 * LEASE_S)
             await self._say(assignment, delivery, times=1)
 
+    async def _meet(self, assignment: Assignment) -> None:
+        """Be done when the run's planner is; a planner lets them all go on."""
+        key = (assignment.run.spec.tenant_id, assignment.run.spec.run_id)
+        meeting = self.crew.meetings.setdefault(key, asyncio.Event())
+        if assignment.execution.kind is StepKind.PLAN:
+            meeting.set()
+            del self.crew.meetings[key]
+        else:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(MEETING_S_MAX):
+                    await meeting.wait()
+
     async def _talk(self, assignment: Assignment) -> int:
         """Say things before there is an outcome; returns how many messages."""
-        self.crew.ledger.guard(lambda: check_shown(assignment))
+        self.crew.ledger.guard(check_shown, assignment)
         said = 0
         for one in speech(assignment, self.chance):
             await self.runtime.sleep(self.chance.random() * self._longest_s("") / 4)
@@ -305,17 +335,22 @@ class Worker:
             right = kept is not None and kept.result == one.payload
             told = f"{assignment.execution.execution_id} got other bytes of {one.task_id}"
             fine = right if one.payload is not None else one.failure is not None or one.skipped
-            self.crew.ledger.guard(lambda fine=fine, told=told: holds(fine, "S7", told))
+            self.crew.ledger.guard(holds, fine, "S7", told)
         answered = assignment.answered
         if answered is None:
             return
         own = assignment.task is not None and answered.task_id == assignment.task.task_id
         fits = own and assignment.answer == answer_to(answered)
         told = f"{assignment.execution.execution_id} got another's answer"
-        self.crew.ledger.guard(lambda: holds(fits, "S7", told))
+        self.crew.ledger.guard(holds, fits, "S7", told)
 
     async def _say(
-        self, assignment: Assignment, delivery: Delivery | Begin | Say, *, times: int = 1_000
+        self,
+        assignment: Assignment,
+        delivery: Delivery | Begin | Say,
+        *,
+        times: int = 1_000,
+        to_the_first: bool = False,
     ) -> bool:
         """Say it to any replica until one has answered; True: it was accepted."""
         spec = assignment.run.spec
@@ -323,7 +358,7 @@ class Worker:
             await self._awake.wait()
             up = [replica for replica in self.crew.replicas if replica.up]
             if up:
-                replica = self.chance.pick(up)
+                replica = up[0] if to_the_first else self.chance.pick(up)
                 try:
                     reply = await self.crew.network.call(
                         replica,
@@ -331,7 +366,7 @@ class Worker:
                         lambda to=replica: to.deliver(spec.tenant_id, spec.run_id, delivery),
                     )
                 except NotFound:
-                    self.crew.ledger.guard(lambda: holds(False, "S3", f"{spec.run_id} is gone"))
+                    self.crew.ledger.guard(holds, False, "S3", f"{spec.run_id} is gone")
                     return False
                 except (Unreachable, StepwellError):
                     pass
@@ -342,7 +377,8 @@ class Worker:
 
     async def _beat(self) -> None:
         while True:
-            await self.runtime.sleep(CONFIG.heartbeat_ms / 1_000)
+            await self.runtime.sleep(self.character.pace * CONFIG.heartbeat_ms / 1_000)
+            await self._busy.wait()
             await self._awake.wait()
             up = [replica for replica in self.crew.replicas if replica.up]
             if self.jobs and up:
@@ -387,4 +423,4 @@ class Worker:
         refused = reply.status is ReplyStatus.LEASE_LOST
         self.crew.ledger.history.seen["foreign delivery refused"] += refused
         told = f"{execution_id} of {spec.tenant_id} was reported by {other}: {reply.status}"
-        self.crew.ledger.guard(lambda: holds(refused, "T3", told))
+        self.crew.ledger.guard(holds, refused, "T3", told)

@@ -1,8 +1,9 @@
 """What the simulated runs are: plans, decisions and tempers of tasks, all drawn by the seed.
 
 How a task behaves stands in its spec's `type`, so that whoever executes it needs nothing else:
-`flaky:2` fails twice, `poison` kills its worker each time, `ask` needs a person's word first, `reject`
-fails for good, `slow` takes longer than a lease. A result is a digest of the task and of the results
+`flaky:2` fails twice, `poison` kills its worker each time, `ask` needs a person's word first (`ask:0`
+waits for it without end), `reject` fails for good, `slow` takes longer than a lease, `meet` is done when
+the run's planner is. A result is a digest of the task and of the results
 it builds on: so the bytes tell whether every task got what it depends on.
 """
 
@@ -60,8 +61,8 @@ class Workload(Record, frozen=True, kw_only=True):
     """So many attempts at planning bring a plan with a cycle."""
     start_delay_ms: int = 0
     poison: bool = False
-    replans: bool = False
-    """Now and then an answer asks for another plan."""
+    replans: float = 0.0
+    """How often an answer asks for another plan."""
     budget: Budget = Budget()
     no_progress_limit: int = 0
 
@@ -116,7 +117,8 @@ def perform_task(task: TaskSpec, assignment: Assignment) -> Result:
     if temper == "reject":
         return Failed(failure=Failure(kind="Reject", message="never", retryable=False))
     if temper == "ask" and assignment.answered is None:
-        return NeedsInput(prompt="go on?", expires_ms=4_000, on_expiry=ExpiryAction.DENY)
+        expires_ms = int(number or 4_000)
+        return NeedsInput(prompt="go on?", expires_ms=expires_ms, on_expiry=ExpiryAction.DENY)
     return Completed(result=digest(task.task_id + task.prompt, assignment.results))
 
 
@@ -140,10 +142,15 @@ def find_out(task: TaskSpec, assignment: Assignment) -> Result:
 
 def digest(name: str, results: Sequence[DependencyResult]) -> Payload:
     """Return the bytes that a step of this name makes of these results."""
+    return digest_of(name, [(one.task_id, one.payload) for one in results])
+
+
+def digest_of(name: str, results: Sequence[tuple[str, Payload | None]]) -> Payload:
+    """Return the same, of results by their tasks' ids."""
     whole = hashlib.blake2b(name.encode(), digest_size=8)
-    for one in sorted(results, key=lambda one: one.task_id):
-        data = one.payload.data if one.payload is not None else b"-"
-        whole.update(one.task_id.encode() + b"=" + data + b";")
+    for task_id, payload in sorted(results, key=lambda one: one[0]):
+        data = payload.data if payload is not None else b"-"
+        whole.update(task_id.encode() + b"=" + data + b";")
     return Payload(data=whole.hexdigest().encode())
 
 
@@ -273,7 +280,52 @@ def _asks_to_plan_again(chance: Chance) -> Workload:
         by_caller=chance.happens(0.5),
         stages=chance.pick([(), BOTH]),
         max_parallel=chance.between(1, 4),
-        replans=True,
+        replans=0.3,
+    )
+
+
+def plans_over_work(chance: Chance) -> Workload:
+    """Another plan comes while its tasks are being worked at, and defines those anew in every way."""
+    busy = ("p1", "p2", "p3")
+    last = task("pend", "p0", *busy)
+    first = (task("p0", temper="ask:0"), *(task(n, temper="slow") for n in busy), last)
+    quick = tuple(task(n) for n in busy)
+    waits = (task("new", temper="slow"), task("p0", temper="ask:0"))
+    second = chance.pick(
+        [
+            # Other words, another temper, and what they now depend on is not done.
+            (*waits, *(task(n, "new", prompt="anew") for n in busy), last),
+            (*waits, *(task(n, "new") for n in busy), last),
+            (*waits, quick[0], *(task(n, "p1", prompt="anew") for n in busy[1:]), last),
+            # They stay as they are, and what builds on them waits for more.
+            (*first[1:4], *waits, task("pend", "new", *busy)),
+        ]
+    )
+    return Workload(
+        name="plans over work",
+        plans=(first, second, (*second[:-1], task("pend", *busy, prompt="at last"))),
+        by_caller=True,
+        stages=chance.pick([(), BOTH]),
+        max_parallel=chance.between(3, 5),
+        replans=0.9,
+    )
+
+
+def plan_meets_outcomes(chance: Chance) -> Workload:
+    """Another plan comes in one moment with outcomes of the old one's tasks, and changes who waits for whom."""
+    numbers = range(chance.between(2, 4))
+    meet = tuple(task(f"e{n}", temper="meet") for n in numbers)
+    after = tuple(task(f"f{n}", f"e{n}") for n in numbers)
+    again = tuple(task(f"f{n}", "late") for n in numbers)
+    late = task("late", temper=chance.pick(["slow", "", "meet"]))
+    # What was to follow an old task waits for a new one, which nobody has begun.
+    second = (task("ea", temper="ask:0"), late, *again)
+    return Workload(
+        name="a plan meets outcomes",
+        plans=((task("ea", temper="ask:0"), *meet, *after), second, (*meet, *after, late)),
+        by_caller=True,
+        max_parallel=5,
+        replans=0.9,
     )
 
 
@@ -341,6 +393,8 @@ KINDS: tuple[Callable[[Chance], Workload], ...] = (
     _poison,
     _asks,
     _asks_to_plan_again,
+    plans_over_work,
+    *(plan_meets_outcomes,) * 2,
     _slow,
     _budgeted,
     _circles,

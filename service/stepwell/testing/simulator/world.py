@@ -15,10 +15,12 @@ from stepwell.core.inputs import Fork
 from stepwell.core.ports import Store
 from stepwell.core.states import ExecutionStatus, RunStatus, TaskStatus
 from stepwell.testing.faults import Faults
+from stepwell.testing.simulator import endings
 from stepwell.testing.simulator.audit import audit
 from stepwell.testing.simulator.book import Book
 from stepwell.testing.simulator.chance import Chance
 from stepwell.testing.simulator.client import Client
+from stepwell.testing.simulator.clock import ServerClock, give
 from stepwell.testing.simulator.history import History
 from stepwell.testing.simulator.ledger import Ledger
 from stepwell.testing.simulator.loop import VirtualLoop
@@ -29,7 +31,7 @@ from stepwell.testing.simulator.rules import FINAL
 from stepwell.testing.simulator.runtime import SimRuntime
 from stepwell.testing.simulator.setting import Setting
 from stepwell.testing.simulator.violation import InvariantViolation, holds
-from stepwell.testing.simulator.watcher import Watcher
+from stepwell.testing.simulator.watcher import LAG_S_MAX, Watcher
 from stepwell.testing.simulator.worker import Character, Crew, Worker
 from stepwell.testing.simulator.workloads import Workload
 from stepwell.testing.simulator.workloads import draw as draw_workload
@@ -38,6 +40,10 @@ STILL_S = 20.0
 """So long nothing may happen to a run that could move, once faults have stopped: a lease and a look,
 with the longest work and back-off of the workloads on top."""
 LIVENESS_S = 400.0
+FORGOTTEN_S = 5.0
+"""So long a timer may be there after it ran out: a poll, and another one when the claim's hold is over."""
+STARVES_S = 100.0
+"""So long no step that is ready may wait for a worker, whatever else there is to do."""
 
 
 class World:
@@ -50,20 +56,27 @@ class World:
         self.loop = loop
         self.runtime = runtime
         self.store = store
+        self.clock = ServerClock(runtime)
+        give(store, self.clock)
         self.chance = chance
         self.history = History(loop.time)
-        self.ledger = Ledger(self.history, self.runtime.now_us, self.fail)
+        self.ledger = Ledger(self.history, self.clock.now_us, self.fail)
+        self.ledger.clocks_lie = setting.clock_steps or setting.skew_ms_max > 0
+        self.ledger.rare.is_alive = self._is_alive
         self.network = Network(self.runtime, chance.of("network"))
         place = Place(store, self.network, self.ledger, chance.of("replicas"), setting.skew_ms_max)
         self.replicas = [Replica(f"r{n}", place) for n in range(setting.replicas)]
         self.clients = self._clients()
         workloads = {client.key: client.workload for client in self.clients}
         self.crew = Crew(
-            self.network, self.ledger, self.replicas, workloads, setting.tenants, self._died
+            self.network, self.ledger, self.replicas, workloads, setting.tenants, self._died, {}
         )
         self.workers: dict[str, Worker] = {}
         """The newest instance of each."""
         self.old_workers: list[Worker] = []
+        self._instances: dict[tuple[str, str], Worker] = {}
+        """All there ever were, by tenant and name."""
+        self._ready_since: dict[tuple[tuple[str, str], str], float] = {}
         self._returning: list[Worker] = []
         self.watchers = [
             Watcher(
@@ -155,8 +168,8 @@ class World:
         for watcher in self.watchers:
             self.spawn(watcher.follow(), watcher.name)
         for client in self.clients:
-            meddling = setting.safety_s if setting.meddling else 0.0
-            self.spawn(client.meddle(meddling), f"client {client.key}")
+            busy = setting.meddling or client.workload.replans > 0
+            self.spawn(client.meddle(setting.safety_s if busy else 0.0), f"client {client.key}")
         if setting.mishaps_s:
             self.spawn(go_wrong(self), "mishaps")
         while self.loop.time() < setting.safety_s and not self._all_is_over():
@@ -164,7 +177,18 @@ class World:
         self._calm_down()
         await self._settle()
         await self._watchers_saw_it_all()
+        await self._no_timer_is_forgotten()
         await audit(self.store, self.ledger)
+        endings.check(
+            endings.Ending(
+                client.book,
+                client.workload,
+                meddled=self.setting.meddling or client.workload.replans > 0,
+            )
+            for client in self.clients
+        )
+        births = [run_id for (_, run_id), book in self.ledger.books.items() if book.run is not None]
+        self.history.seen["two tenants with equal ids"] += len(births) > len(set(births))
 
     def _all_is_over(self) -> bool:
         """Tell whether nothing more is to be learnt from waiting: no run will move again."""
@@ -215,6 +239,8 @@ class World:
             slots=chance.between(1, 3),
             work_ms_max=self.setting.work_ms_max,
             stubborn=chance.pick([0.0, 0.3]) if not self.calm else 0.0,
+            skew_ms=chance.between(-self.setting.skew_ms_max, self.setting.skew_ms_max),
+            pace=0.8 + chance.random() * 0.5 if self.setting.skew_ms_max else 1.0,
         )
         self._begin(character, 1)
 
@@ -222,7 +248,12 @@ class World:
         name = f"{character.worker_id} of {character.tenant_id}"
         worker = Worker(character, instance, self.crew, self.chance.of(f"{name} {instance}"))
         self.workers[name] = worker
+        self._instances[character.tenant_id, worker.instance_id] = worker
         worker.start()
+
+    def _is_alive(self, tenant_id: str, instance_id: str) -> bool:
+        worker = self._instances.get((tenant_id, instance_id))
+        return worker is not None and not worker.runtime.dead
 
     def _died(self, worker: Worker) -> None:
         """A step has killed its worker: it is started again a little later."""
@@ -246,14 +277,18 @@ class World:
         self.calm = True
         self.network.weather = Weather(delay_ms_max=2)
         for replica in self.replicas:
-            replica.set_faults(Faults())
+            # Hints are no more than hints: they go on to be lost.
+            replica.set_faults(Faults(lost_hints=self.setting.faults.lost_hints))
             replica.store.thaw()
+            replica.awake.set()
             if not replica.up:
                 replica.start()
         for worker in self.old_workers:
             worker.kill()
         for worker in tuple(self.workers.values()):
             worker.cont()
+        for actor in (*self.clients, *self.watchers):
+            actor.calm_down()
         self._hire_again()
         served = {worker.character.tenant_id for worker in self.workers.values()}
         for tenant_id in self.setting.tenants:
@@ -269,7 +304,8 @@ class World:
 
     async def _settle(self) -> None:
         """Wait until every run has ended or waits; a run that could move and doesn't is a violation."""
-        since = self.loop.time()
+        # What was given a deadline while the store's clock was ahead lies still until then.
+        since = self.loop.time() + self.clock.behind_s
         while True:
             for client in self.clients:
                 await client.care()
@@ -285,30 +321,59 @@ class World:
         book = client.book
         if _rests(book):
             return
-        last = self._last_move_us(book) - self.runtime.now_us()
-        still_s = min(-last / 1_000_000, now - since)
+        self._check_starving(book, max(now, since))
+        still_s = now - max(since, self._last_move(book))
         name = "L3" if not any(_is_taken(book)) else "L2"
         status = book.run.status if book.run else "unborn"
         moves = still_s < STILL_S
-        holds(moves, name, f"{book.key}: {status}, and nothing for {still_s:.0f} s: {_open(book)}")
+        holds(moves, name, book.key, status, "and nothing for", still_s, "s:", _open(book))
         late = now - since > LIVENESS_S
         poisoned = "S13" if client.workload.poison else "L1"
-        holds(not late, poisoned, f"{book.key}: no end after {LIVENESS_S:.0f} s: {_open(book)}")
+        holds(not late, poisoned, book.key, "has no end after", LIVENESS_S, "s:", _open(book))
 
-    def _last_move_us(self, book: Book) -> int:
+    def _check_starving(self, book: Book, now: float) -> None:
+        """A step that is ready gets its worker, however much else there is to do (L4)."""
+        for execution in book.open():
+            if execution.status is ExecutionStatus.READY and not execution.delay_ms:
+                name = execution.execution_id
+                since = self._ready_since.setdefault((book.key, name), now)
+                holds(now - since < STARVES_S, "L4", book.key, name, "is ready and not leased")
+
+    def _last_move(self, book: Book) -> float:
         """Return when anything of its tenant moved: workers that are busy do one thing after the other."""
         same = [one for key, one in self.ledger.books.items() if key[0] == book.key[0]]
-        return max((one.applied[-1].now_us for one in same if one.applied), default=0)
+        return max((one.applied[-1].at for one in same if one.applied), default=0.0)
 
     async def _watchers_saw_it_all(self) -> None:
-        """With nothing lost any more, no watcher lags longer than a poll and a second (E10)."""
+        """With nothing lost any more every watcher comes to the end, wherever it left off (E3, E10)."""
+        until = self.loop.time() + 2 * LAG_S_MAX
+        while self.loop.time() < until and any(map(self._lag, self.watchers)):
+            await self.runtime.sleep(0.25)
         for watcher in self.watchers:
-            watcher.steady = True
-        await self.runtime.sleep(3.0)
-        for watcher in self.watchers:
-            events = len(self.ledger.book(watcher.key).events)
-            told = f"{watcher.name} saw {watcher.after} of {events} events"
-            holds(watcher.after == events, "E10", told)
+            left = self._lag(watcher)
+            holds(not left, "E10", watcher.name, "is at", watcher.after, "and misses", left)
+
+    def _lag(self, watcher: Watcher) -> int:
+        return len(self.ledger.book(watcher.key).events) - watcher.after
+
+    async def _no_timer_is_forgotten(self) -> None:
+        """Whatever runs out is looked at, also where the run has other things to wait for (L3)."""
+        until = self.loop.time() + FORGOTTEN_S
+        while self.loop.time() < until and self._ran_out():
+            await self.runtime.sleep(0.25)
+        left = self._ran_out()
+        holds(not left, "L3", left, "ran out, and nothing followed")
+
+    def _ran_out(self) -> list[tuple[tuple[str, str], str]]:
+        now_us = self.clock.now_us()
+        books = [book for book in self.ledger.books.values() if book.run and not book.run.ended]
+        return [
+            (book.key, name)
+            for book in books
+            for name, until_us in book.timers.items()
+            # 0: the clock was set since, so that nobody can tell when it runs out.
+            if 0 < until_us <= now_us
+        ]
 
 
 def _rests(book: Book) -> bool:

@@ -187,6 +187,7 @@ class JournalStore:
             ),
             inputs=tuple(it for it in rows.inputs.values() if it.status is InputStatus.OPEN),
             requests=tuple(rows.requests),
+            commit_id=rows.commit_ids[-1],
             now_us=self._now_us(),
         )
 

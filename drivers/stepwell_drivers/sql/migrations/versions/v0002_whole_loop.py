@@ -53,7 +53,7 @@ _ENDED = _where("status IN ('SUCCEEDED', 'FAILED', 'CANCELLED')")
 
 
 def upgrade() -> None:
-    """Add columns, indexes and a table."""
+    """Add columns, indexes and a table; in Postgres also a clock that never goes back."""
     for table, columns in _columns().items():
         for column in columns:
             op.add_column(table, column)
@@ -67,6 +67,9 @@ def upgrade() -> None:
         Index("keyed_of_run", "tenant_id", "run_id"),
     ).create(op.get_bind())
     _change_logs()
+    if op.get_bind().dialect.name == "postgresql":
+        for statement in _CLOCK:
+            op.execute(statement)
 
 
 def _columns() -> dict[str, list[Column[Any]]]:
@@ -109,6 +112,33 @@ def _add_indexes() -> None:
     )
 
 
+_CLOCK = (
+    "CREATE SEQUENCE stepwell_clock_last MINVALUE 0 START 0",
+    "CREATE SEQUENCE stepwell_clock_ahead MINVALUE 0 START 0",
+    """
+    CREATE OR REPLACE FUNCTION stepwell_now_us() RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
+    DECLARE
+      now_us bigint;
+      ahead_us bigint;
+      last_us bigint;
+      keeps boolean := current_setting('transaction_read_only') = 'off';
+    BEGIN
+      SELECT last_value INTO ahead_us FROM stepwell_clock_ahead;
+      SELECT last_value INTO last_us FROM stepwell_clock_last;
+      -- After these: a session that is stopped for a while in between has not seen time go back.
+      now_us := (extract(epoch FROM clock_timestamp()) * 1000000)::bigint + ahead_us;
+      IF keeps AND now_us >= last_us + 1000000 THEN
+        PERFORM setval('stepwell_clock_last', now_us);
+      ELSIF keeps AND now_us < last_us - 1000000 THEN
+        PERFORM setval('stepwell_clock_ahead', ahead_us + last_us - now_us);
+      END IF;
+      RETURN greatest(now_us, last_us);
+    END $$
+    """,
+)
+"""The store's time goes on from where it was when the server's clock is set back; else all that was stamped
+before would have to wait for as long. Sequences, because no transaction holds them: nobody waits for another.
+A second is as much as is lost by it, and what two sessions that look at once may be apart."""
 _LAST_US = text("SELECT committed_us FROM commits ORDER BY seq DESC LIMIT 1")
 _COPY = text(
     "INSERT INTO logs (seq, tenant_id, run_id, execution_id, level, text, written_us, appended_us)"

@@ -1,0 +1,59 @@
+"""The places where a database may be, asked one after another until one takes us.
+
+asyncpg knows several hosts too, but has one time-out for all of them: behind a machine that is silent (its
+power is gone, so nobody refuses) the others are never asked. Here each has a time-out of its own, as with
+libpq, and whoever took us last is asked first, so that a silent one costs its time-out once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import asyncpg
+from asyncpg.exceptions import (
+    CannotConnectNowError,
+    ConnectionDoesNotExistError,
+    InvalidCatalogNameError,
+    TargetServerAttributeNotMatched,
+)
+
+
+class Hosts:
+    """Makes connections to whichever of several hosts is the right one."""
+
+    def __init__(self, arguments: Mapping[str, Any]) -> None:
+        """Take keyword arguments of `asyncpg.connect`, in which `host` and `port` are lists."""
+        self._arguments = dict(arguments)
+        self._places: list[tuple[str, int]] = list(
+            zip(self._arguments.pop("host"), self._arguments.pop("port"), strict=True)
+        )
+
+    async def connect(self, **changed: Any) -> asyncpg.Connection[Any]:
+        """Make one, with some arguments changed.
+
+        Raises:
+            Exception: what asyncpg says; of several hosts, of the last that could not be asked.
+        """
+        unreachable: Exception | None = None
+        mismatched: Exception | None = None
+        for place in tuple(self._places):
+            arguments: dict[str, Any] = {
+                **self._arguments,
+                **changed,
+                "host": [place[0]],
+                "port": [place[1]],
+            }
+            try:
+                connection: Any = await asyncpg.connect(**arguments)
+            except (TargetServerAttributeNotMatched, InvalidCatalogNameError) as error:
+                # A standby that lags doesn't even know a database that was made a moment ago.
+                mismatched = error
+            except (OSError, CannotConnectNowError, ConnectionDoesNotExistError) as error:
+                unreachable = error
+            else:
+                self._places.sort(key=lambda one, place=place: one != place)
+                return connection
+        failure = unreachable or mismatched
+        assert failure is not None, "a URL names a host"
+        raise failure

@@ -1,0 +1,99 @@
+"""A call of any method of the protocol, made from its descriptor, and its answer as one value."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import google.rpc.error_details_pb2  # noqa: F401 - so that error details can be shown by their types
+import grpc
+import grpc.aio
+from google.protobuf import message_factory, text_format
+from google.protobuf.descriptor import FileDescriptor, MethodDescriptor
+from google.protobuf.message import Message
+
+from stepwell_client.v1 import orchestrator_pb2, store_pb2, worker_pb2
+from tests.service.conftest import Refusal
+
+SILENCE_S = 0.25
+"""A stream that has nothing more to say for so long has said all."""
+FIRST_S = 4 * SILENCE_S
+"""For the first that it says: there may be nothing."""
+WAITING_S = 4.0
+"""For WaitRun, which says nothing while the run goes on; a refusal comes sooner on the slowest machine."""
+ANSWER_S = 20.0
+"""For whatever is sure to come, on a machine that is busy."""
+STANDS = frozenset({"Orchestrator/WatchRun", "Orchestrator/WatchRuns", "Orchestrator/ReadLogs"})
+"""These tell that they are let in before they say anything: until then they may be refused yet."""
+Metadata = tuple[tuple[str, str], ...]
+
+
+def methods(*modules: Any) -> dict[str, MethodDescriptor]:
+    """Return the methods of all services in these modules, by `Service/Method`."""
+    found: dict[str, MethodDescriptor] = {}
+    for module in modules:
+        file: FileDescriptor = module.DESCRIPTOR
+        for service in file.services_by_name.values():
+            found |= {f"{service.name}/{one.name}": one for one in service.methods}
+    return found
+
+
+SERVED = methods(orchestrator_pb2, worker_pb2)
+STORE = methods(store_pb2)
+
+
+class Answer(NamedTuple):
+    """What a caller was told."""
+
+    code: grpc.StatusCode
+    reason: str = ""
+    """Of the error."""
+    text: str = ""
+    """The error's message and details, or all messages of the answer."""
+
+
+async def ask(channel: grpc.aio.Channel, name: str, request: Message, metadata: Metadata) -> Answer:
+    """Call a method by its `Service/Method` and return what came.
+
+    A stream of requests gets one message and then its end.
+    """
+    method = {**SERVED, **STORE}[name]
+    reply: Any = message_factory.GetMessageClass(method.output_type)
+    call: Any = channel.unary_stream(
+        f"/stepwell.v1.{name}",
+        request_serializer=type(request).SerializeToString,
+        response_deserializer=reply.FromString,
+    )(request, metadata=metadata)
+    told: list[Message] = []
+    try:
+        if name in STANDS:
+            async with asyncio.timeout(ANSWER_S):
+                await call.initial_metadata()
+        if name == "Orchestrator/WaitRun":
+            with suppress(TimeoutError):
+                await _read_on(call, told, WAITING_S, SILENCE_S)
+        elif method.server_streaming and name != "Worker/Work":
+            with suppress(TimeoutError):
+                await _read_on(call, told, FIRST_S, SILENCE_S)
+        else:
+            # It ends by itself, Work because its requests do: what is cut off would be half an answer.
+            await _read_on(call, told, ANSWER_S, ANSWER_S)
+    except grpc.aio.AioRpcError as error:
+        refusal = Refusal(error)
+        said = f"{refusal.message} {sorted(refusal.metadata.items())} {refusal.fields}"
+        return Answer(refusal.code, refusal.reason, said)
+    finally:
+        call.cancel()
+    lines = [text_format.MessageToString(one, as_one_line=True) for one in told]
+    return Answer(grpc.StatusCode.OK, "", "\n".join(lines))
+
+
+async def _read_on(call: Any, told: list[Message], first_s: float, later_s: float) -> None:
+    """Read to the end; raises TimeoutError once there is nothing for so long."""
+    while True:
+        async with asyncio.timeout(later_s if told else first_s):
+            message = await call.read()
+        if message is grpc.aio.EOF:
+            return
+        told.append(message)

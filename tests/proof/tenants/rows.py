@@ -1,0 +1,192 @@
+"""A row for every method: the request that asks for something of a run, given the names in it.
+
+The names may be one's own, another tenant's, or invented; a request that names nothing asks for all that
+its caller may see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from google.protobuf.message import Message
+
+from stepwell_client.v1 import orchestrator_pb2 as opb
+from stepwell_client.v1 import store_pb2 as spb
+from stepwell_client.v1 import types_pb2 as tpb
+from stepwell_client.v1 import worker_pb2 as wpb
+
+
+class Names(NamedTuple):
+    """What a caller has to know to reach something."""
+
+    tenant_id: str
+    run_id: str
+    input_id: str
+    execution_id: str
+    """Of a task that is leased, in the run."""
+    lease_token: str
+    request_id: str
+    """Of the run's start."""
+    worker_id: str
+    task_id: str = "leased"
+
+
+Row = Callable[[Names], Message]
+
+
+def _payload() -> tpb.Payload:
+    return tpb.Payload(data=b'"what a stranger wrote"')
+
+
+def _start(n: Names) -> Message:
+    return opb.StartRunRequest(goal="a goal of my own", request_id=n.request_id, queue="own")
+
+
+def _answer(n: Names) -> Message:
+    return opb.AnswerInputRequest(run_id=n.run_id, input_id=n.input_id, answer=_payload())
+
+
+def _resolve(n: Names) -> Message:
+    finding = tpb.FINDING_DONE
+    return opb.ResolveExecutionRequest(
+        run_id=n.run_id, execution_id=n.execution_id, finding=finding, result=_payload()
+    )
+
+
+def _raise_budget(n: Names) -> Message:
+    return opb.RaiseBudgetRequest(run_id=n.run_id, budget=tpb.Budget(tasks=500))
+
+
+def _outcome(n: Names) -> wpb.Outcome:
+    return wpb.Outcome(
+        delivery_id="d",
+        run_id=n.run_id,
+        execution_id=n.execution_id,
+        lease_token=n.lease_token,
+        completed=wpb.Outcome.Completed(result=_payload()),
+    )
+
+
+def _work(n: Names) -> Message:
+    held = wpb.HeldLease(run_id=n.run_id, execution_id=n.execution_id, lease_token=n.lease_token)
+    hello = wpb.Hello(worker_id=n.worker_id, instance_id="another", queues=["q"], held=[held])
+    begin = wpb.Begin(
+        delivery_id="b", run_id=n.run_id, execution_id=n.execution_id, lease_token=n.lease_token
+    )
+    return wpb.WorkRequest(hello=hello, credits=5, begins=[begin])
+
+
+def _heartbeat(n: Names) -> Message:
+    beat = wpb.LeaseHeartbeat(
+        run_id=n.run_id, execution_id=n.execution_id, lease_token=n.lease_token
+    )
+    return wpb.HeartbeatRequest(heartbeats=[beat])
+
+
+def _append(n: Names) -> Message:
+    item = wpb.Appended(
+        run_id=n.run_id,
+        execution_id=n.execution_id,
+        lease_token=n.lease_token,
+        logs=[wpb.LogLine(text="what a stranger wrote")],
+    )
+    return wpb.AppendRequest(appended=[item])
+
+
+SERVED_ROWS: Mapping[str, Row] = {
+    "Orchestrator/StartRun": _start,
+    "Orchestrator/GetRun": lambda n: opb.GetRunRequest(run_id=n.run_id),
+    "Orchestrator/ListRuns": lambda n: opb.ListRunsRequest(parent_run_id=n.run_id),
+    "Orchestrator/ListTasks": lambda n: opb.ListTasksRequest(run_id=n.run_id),
+    "Orchestrator/ListExecutions": lambda n: opb.ListExecutionsRequest(run_id=n.run_id),
+    "Orchestrator/GetResults": lambda n: opb.GetResultsRequest(run_id=n.run_id),
+    "Orchestrator/WaitRun": lambda n: opb.WaitRunRequest(run_id=n.run_id),
+    "Orchestrator/WatchRun": lambda n: opb.WatchRunRequest(run_id=n.run_id),
+    "Orchestrator/WatchRuns": lambda n: opb.WatchRunsRequest(),
+    "Orchestrator/ListPlans": lambda n: opb.ListPlansRequest(run_id=n.run_id, with_tasks=True),
+    "Orchestrator/ListCheckpoints": lambda n: opb.ListCheckpointsRequest(run_id=n.run_id),
+    "Orchestrator/ListInputs": lambda n: opb.ListInputsRequest(run_id=n.run_id),
+    "Orchestrator/ReadLogs": lambda n: opb.ReadLogsRequest(
+        run_id=n.run_id, execution_id=n.execution_id
+    ),
+    "Orchestrator/GetMessages": lambda n: opb.GetMessagesRequest(
+        run_id=n.run_id, task_id=n.task_id
+    ),
+    "Orchestrator/GetServerInfo": lambda n: opb.GetServerInfoRequest(),
+    "Worker/Heartbeat": _heartbeat,
+    "Worker/Append": _append,
+    "Worker/Work": _work,
+    "Worker/Complete": lambda n: wpb.CompleteRequest(outcomes=[_outcome(n)]),
+    "Orchestrator/AnswerInput": _answer,
+    "Orchestrator/ResolveExecution": _resolve,
+    "Orchestrator/RaiseBudget": _raise_budget,
+    "Orchestrator/RetryTask": lambda n: opb.RetryTaskRequest(run_id=n.run_id, task_id=n.task_id),
+    "Orchestrator/SkipTask": lambda n: opb.SkipTaskRequest(run_id=n.run_id, task_id=n.task_id),
+    "Orchestrator/ForkRun": lambda n: opb.ForkRunRequest(run_id=n.run_id, queue="own"),
+    "Orchestrator/PauseRun": lambda n: opb.PauseRunRequest(run_id=n.run_id),
+    "Orchestrator/ResumeRun": lambda n: opb.ResumeRunRequest(run_id=n.run_id),
+    "Orchestrator/StopRun": lambda n: opb.StopRunRequest(run_id=n.run_id),
+    "Orchestrator/CancelRun": lambda n: opb.CancelRunRequest(run_id=n.run_id),
+    "Orchestrator/DeleteRun": lambda n: opb.DeleteRunRequest(run_id=n.run_id),
+    "Orchestrator/PurgeRuns": lambda n: opb.PurgeRunsRequest(),
+}
+"""In an order in which the owner may call them all: what looks first, what ends last."""
+
+STORE_ROWS: Mapping[str, Row] = {
+    "Store/GetRun": lambda n: spb.StoreGetRunRequest(tenant_id=n.tenant_id, run_id=n.run_id),
+    "Store/Load": lambda n: spb.StoreLoadRequest(tenant_id=n.tenant_id, run_id=n.run_id),
+    "Store/ReadPayloads": lambda n: spb.StoreReadPayloadsRequest(
+        tenant_id=n.tenant_id, run_id=n.run_id, keys=["run", "task:done#1"]
+    ),
+    "Store/ReadOutcomes": lambda n: spb.StoreReadOutcomesRequest(
+        tenant_id=n.tenant_id, run_id=n.run_id, execution_ids=["task:done#1"]
+    ),
+    "Store/ReadPlan": lambda n: spb.StoreReadPlanRequest(
+        tenant_id=n.tenant_id, run_id=n.run_id, revision=1
+    ),
+    "Store/ReadEvents": lambda n: spb.StoreReadEventsRequest(
+        tenant_id=n.tenant_id, run_id=n.run_id, limit=100
+    ),
+    "Store/ReadInputs": lambda n: spb.StoreReadInputsRequest(
+        tenant_id=n.tenant_id, run_id=n.run_id, input_ids=[n.input_id]
+    ),
+    "Store/ListTasks": lambda n: spb.StoreListTasksRequest(
+        tenant_id=n.tenant_id, run_id=n.run_id, limit=100
+    ),
+    "Store/ListExecutions": lambda n: spb.StoreListExecutionsRequest(
+        tenant_id=n.tenant_id, run_id=n.run_id, limit=100
+    ),
+    "Store/ReadMessages": lambda n: spb.StoreReadMessagesRequest(
+        tenant_id=n.tenant_id, run_id=n.run_id, task_id=n.task_id, limit=100
+    ),
+    "Store/ReadLogs": lambda n: spb.StoreReadLogsRequest(
+        tenant_id=n.tenant_id, run_id=n.run_id, execution_id=n.execution_id, limit=100
+    ),
+    "Store/ListPresence": lambda n: spb.StoreListPresenceRequest(tenant_id=n.tenant_id),
+    "Store/ListLeases": lambda n: spb.StoreListLeasesRequest(
+        tenant_id=n.tenant_id, worker_id=n.worker_id
+    ),
+    "Store/Feed": lambda n: spb.StoreFeedRequest(tenant_id=n.tenant_id, limit=100),
+    "Store/FindKeyed": lambda n: spb.StoreFindKeyedRequest(
+        tenant_id=n.tenant_id, keys=["key-of-a"]
+    ),
+}
+"""What reads for one tenant. Its callers are servers, which name the tenant that they serve."""
+
+STORE_WITHOUT_ROW: Mapping[str, str] = {
+    "Store/Commit": "writes: the conformance suite's tenants",
+    "Store/Renew": "writes: the conformance suite's tenants",
+    "Store/PutPresence": "writes: the conformance suite's tenants",
+    "Store/AppendLogs": "writes: the conformance suite's tenants",
+    "Store/DeleteRun": "writes: the conformance suite's tenants",
+    "Store/TrimLogs": "writes: the conformance suite's tenants",
+    "Store/Claim": "names its tenants in a scope: the conformance suite's tenants",
+    "Store/ListRuns": "a query: the conformance suite's tenants",
+    "Store/ListInputs": "a query: the conformance suite's tenants",
+    "Store/ListEnded": "a query over all tenants, for the sweep",
+    "Store/PurgeLogs": "over all tenants, for the sweep",
+    "Store/Subscribe": "hints over all tenants; a server passes on its caller's own",
+    "Store/Describe": "nothing in it is a tenant's",
+}
+"""Methods that have no row, and why."""

@@ -1,0 +1,122 @@
+"""What a run came to: all that a caller can see but times, ids and numbers of attempts.
+
+Which of a run's events are in it: those that tell of the run itself. How often a step was leased,
+lost, handed back or tried again is what a crash may change and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from stepwell.core.model import Budget, Execution, Plan, Run, Task
+from stepwell.core.ports import InputQuery, Store
+from stepwell.core.states import EventType, ExecutionStatus, StepKind, TaskStatus
+
+RunKey = tuple[str, str]
+KEY: RunKey = ("tenant", "run")
+ALL_MAX = 1_000
+LASTING = frozenset(
+    {
+        EventType.RUN_STARTED,
+        EventType.RUN_FORKED,
+        EventType.PLAN_ACCEPTED,
+        EventType.TASK_COMPLETED,
+        EventType.TASK_FAILED,
+        EventType.TASK_SKIPPED,
+        EventType.REFLECTION_ACCEPTED,
+        EventType.ITERATION_COMPLETED,
+        EventType.INPUT_REQUESTED,
+        EventType.INPUT_ANSWERED,
+        EventType.INPUT_EXPIRED,
+        EventType.REPLAN_REQUESTED,
+        EventType.BUDGET_RAISED,
+        EventType.RUN_PAUSED,
+        EventType.RUN_RESUMED,
+        EventType.RUN_SUCCEEDED,
+        EventType.RUN_FAILED,
+        EventType.RUN_CANCELLED,
+    }
+)
+_SPENDING = frozenset({ExecutionStatus.FAILED, ExecutionStatus.LOST, ExecutionStatus.TIMED_OUT})
+
+
+class Canonical(NamedTuple):
+    """The end of one run."""
+
+    run: tuple[object, ...]
+    tasks: dict[str, tuple[object, ...]]
+    plans: tuple[str, ...]
+    answer: bytes | None
+    inputs: tuple[tuple[object, ...], ...]
+    """Whom each task asked, what became of it and the answer."""
+    events: Counter[EventType]
+    """How often each of the `LASTING` ones happened."""
+
+
+async def canonical(store: Store, key: RunKey = KEY) -> Canonical:
+    """Read a run's final state; on the way, that no step was accepted twice or tried too often."""
+    run = await store.get_run(*key)
+    assert run is not None
+    rows = (await store.list_tasks(*key, limit=ALL_MAX)).tasks
+    executions = (await store.list_executions(*key, limit=ALL_MAX)).executions
+    plans = [await store.read_plan(*key, number + 1) for number in range(run.plan_revision)]
+    there = [plan for plan in plans if plan is not None]
+    assert len(there) == len(plans), "S3: a plan is gone"
+    _accepted_once(rows, executions)
+    _within_attempts(there, executions)
+    facts = (run.status, run.phase, run.iteration, run.finish_reason, run.counts, run.failure.kind)
+    # What is used up without a limit may differ: an attempt that failed has used something, too.
+    used = (run.budget, run.usage, run.tally.tasks) if run.budget != Budget() else ()
+    tasks: dict[str, tuple[object, ...]] = {}
+    for task in rows:
+        data = await _bytes(store, (key[0], task.result_run_id or key[1]), task.result_id)
+        tasks[task.task_id] = (task.status, task.revision, task.failure.kind, data)
+    return Canonical(
+        (*facts, *used),
+        tasks,
+        tuple(f"{plan.trigger} {plan.iteration} {plan.fingerprint}" for plan in there),
+        await _bytes(store, key, run.result_id),
+        await _inputs(store, key),
+        await _events(store, run),
+    )
+
+
+def _accepted_once(rows: Sequence[Task], executions: Sequence[Execution]) -> None:
+    accepted: dict[str, list[str]] = {}
+    for one in executions:
+        if one.kind is StepKind.TASK and one.status is ExecutionStatus.COMPLETED:
+            accepted.setdefault(one.task_id, []).append(one.execution_id)
+    for task in rows:
+        own = task.status is TaskStatus.COMPLETED and not task.result_run_id
+        found = accepted.get(task.task_id, [])
+        assert found == ([task.result_id] if own else []), f"S18: {task.task_id}: {found}"
+
+
+def _within_attempts(plans: Sequence[Plan], executions: Sequence[Execution]) -> None:
+    """S12, S13: what failed and what was lost together is never more than the plan allows."""
+    allowed = {spec.task_id: spec.retry.max_attempts for plan in plans for spec in plan.tasks}
+    spending = [one for one in executions if one.status in _SPENDING]
+    spent = Counter(one.task_id for one in spending if one.kind is StepKind.TASK)
+    for task_id, count in spent.items():
+        assert count <= allowed[task_id], f"S12: {task_id}: {count} of {allowed[task_id]}"
+
+
+async def _bytes(store: Store, key: RunKey, name: str) -> bytes | None:
+    found = await store.read_payloads(*key, [name]) if name else []
+    return found[0].payload.data if found else None
+
+
+async def _inputs(store: Store, key: RunKey) -> tuple[tuple[object, ...], ...]:
+    page = await store.list_inputs(InputQuery(tenant_id=key[0], run_id=key[1], limit=ALL_MAX))
+    found = [one.request for one in page.inputs]
+    told = [(one.task_id, one.status, one.answer and one.answer.data) for one in found]
+    return tuple(sorted(told, key=str))
+
+
+async def _events(store: Store, run: Run) -> Counter[EventType]:
+    page = await store.read_events(run.spec.tenant_id, run.spec.run_id, after=0, limit=ALL_MAX)
+    assert page is not None
+    assert [event.number for event in page.events] == list(range(1, run.last_event + 1)), "E1"
+    return Counter(event.type for event in page.events if event.type in LASTING)

@@ -1,0 +1,51 @@
+"""Bytes that fingerprints are made of: alike for what is equal, wherever it comes from."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from stepwell.core.alike import bytes_of
+from stepwell.core.inputs import Start
+from stepwell.core.model import Budget, Payload, RetryPolicy, RunSpec, TaskSpec
+from stepwell.embedded.starting import start_command
+
+DECODED = RetryPolicy(backoff_multiplier=float("2"), max_backoff_ms=int("60000"))
+"""Equal to the default one, of which not one value is the same object."""
+
+
+def spec(**fields: object) -> RunSpec:
+    return RunSpec(tenant_id="t", run_id="r", **fields)  # pyright: ignore[reportArgumentType] - fields by name
+
+
+def test_S16_equal_starts_have_equal_fingerprints() -> None:
+    one = spec(labels={"a": "1", "b": "2"}, step_retry=RetryPolicy())
+    other = spec(labels={"b": "2", "a": "1"}, step_retry=DECODED)
+    assert one == other
+
+    def made(of: RunSpec) -> Start:
+        return start_command(of, budget=None, run_input=None, plan=None, stages=())
+
+    assert made(one).spec.request_fingerprint == made(other).spec.request_fingerprint
+    another = spec(labels={"a": "1", "b": "3"})
+    assert made(another).spec.request_fingerprint != made(one).spec.request_fingerprint
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        spec(budget=Budget(cost_micros=1_000_000)),
+        TaskSpec(task_id="a", depends_on=("b",), input=Payload(data=b"\0")),
+        TaskSpec(task_id="a", input=Payload()),
+        (TaskSpec(task_id="a"), TaskSpec(task_id="b", retry=DECODED)),
+    ],
+)
+def test_what_was_stored_has_the_same_bytes(value: object) -> None:
+    kind = type(value) if not isinstance(value, tuple) else tuple[TaskSpec, ...]
+    again = msgspec.msgpack.decode(msgspec.msgpack.encode(value), type=kind)
+    assert again == value
+    assert bytes_of(again) == bytes_of(value)
+
+
+def test_empty_bytes_are_told_from_none() -> None:
+    assert bytes_of(TaskSpec(task_id="a", input=Payload())) != bytes_of(TaskSpec(task_id="a"))

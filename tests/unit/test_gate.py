@@ -1,0 +1,75 @@
+"""The gate's own tasks: none of them is left with an error that nobody has looked at."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import AsyncGenerator, Mapping
+from typing import Any, NamedTuple
+
+import grpc
+import pytest
+
+from stepwell.core.ports import Principal
+from stepwell.rpc import scopes
+from stepwell.rpc.gate import Gate, Patience
+from stepwell.rpc.metrics import RpcMetrics
+from stepwell.runtime import SystemRuntime
+from stepwell_client.v1 import orchestrator_pb2 as opb
+
+METHOD = "/stepwell.v1.Orchestrator/WatchRuns"
+
+
+class Anybody:
+    """Lets everybody in, with every scope."""
+
+    def authenticate(self, metadata: Mapping[str, str]) -> Principal:
+        return Principal("test", "tenant", frozenset(scopes.SCOPES.values()))
+
+
+class Details(NamedTuple):
+    method: str
+    invocation_metadata: tuple[tuple[str, str], ...] = ()
+
+
+class Torn:
+    """A call whose client goes while a message is on its way: it is cancelled, and the write fails."""
+
+    def __init__(self) -> None:
+        self.call: asyncio.Task[None] | None = None
+
+    async def write(self, _message: Any) -> None:
+        # In this order and without a pause: who waits for the write wakes up to find it done.
+        assert self.call is not None
+        self.call.cancel()
+        raise ConnectionError("the write failed")
+
+    def cancelled(self) -> bool:
+        return True
+
+
+async def _answers(_request: Any, _context: Any) -> AsyncGenerator[Any]:
+    yield opb.WatchRunsResponse()
+
+
+async def test_R1_a_write_that_fails_as_its_call_is_cancelled_is_not_left_unlooked_at() -> None:
+    heard: list[str] = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, said: heard.append(f"{said['message']}: {said}"))
+    gate = Gate(Anybody(), SystemRuntime(), RpcMetrics(), Patience())
+
+    async def found(_details: Any) -> Any:
+        read: Any = opb.WatchRunsRequest.FromString
+        return grpc.unary_stream_rpc_method_handler(_answers, read)
+
+    details: Any = Details(METHOD)
+    handler: Any = await gate.intercept_service(found, details)
+    torn = Torn()
+    call = torn.call = asyncio.ensure_future(handler.unary_stream(b"", torn))
+    with pytest.raises(asyncio.CancelledError):
+        await call
+
+    # Its done callbacks hold the task; once they have run and it is collected, asyncio complains.
+    await asyncio.sleep(0)
+    gc.collect()
+    assert heard == []

@@ -1,0 +1,243 @@
+"""What SQLite is asked costs the same however much is stored: plans, and the steps of its machine."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Connection
+
+from stepwell.core.ports import Commit, Store
+from stepwell.runtime import SystemRuntime
+from stepwell.testing.conformance import ask
+from stepwell.testing.conformance import builders as b
+from stepwell_drivers.sql import (
+    batch,
+    claims,
+    commits,
+    deletes,
+    families,
+    logs,
+    lookups,
+    pages,
+    reads,
+    step_rows,
+    stored,
+    writes,
+)
+from stepwell_drivers.sql.sqlite import open_store
+from stepwell_drivers.sql.sqlite.engine import raw, reading_engine
+from stepwell_drivers.sql.sqlite.url import parse
+from stepwell_drivers.sql.statements import Delete, Pick, Query, Update, compiled
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[Store]:
+    found = await open_store(f"sqlite:///{tmp_path / 'a.db'}", runtime=SystemRuntime())
+    yield found
+    await found.close()
+
+
+def statements() -> Iterator[tuple[str, str, int]]:
+    """Name, text and number of parameters of everything that the driver asks of the database."""
+    from sqlalchemy.dialects import sqlite
+
+    modules = (
+        *(batch, claims, commits, deletes, families, logs, lookups),
+        *(pages, reads, stored, writes),
+    )
+    several = {
+        "_of_status": [
+            lookups._of_status(*exact)
+            for exact in ((), ("tenant_id",), ("tenant_id", "pipeline_id"))
+        ],
+        "_forks": [
+            pages._matching(sqlite.dialect(), pages._Shape(exact, 1, 0))
+            for exact in (("parent_run_id",), ("status", "pipeline_id", "parent_run_id"))
+        ],
+    }
+    for module in modules:
+        for name, value in (vars(module) | (several if module is lookups else {})).items():
+            parts = value.values() if isinstance(value, dict) else value
+            for part in parts if isinstance(value, dict | list | tuple) else [value]:
+                if isinstance(part, Update | Pick | Delete):
+                    form = compiled(part.build(sqlite.dialect(), 3), sqlite.dialect())
+                elif isinstance(part, Query):
+                    form = compiled(part._statement, sqlite.dialect())
+                else:
+                    continue
+                if re.search("::|stepwell_now_us|pg_advisory", form.string):
+                    continue  # Postgres' own
+                where = f"{module.__name__}.{name}"
+                yield where, form.string, len(form.positiontup or ())
+
+
+async def test_no_statement_reads_a_table_from_end_to_end(tmp_path: Path, store: Store) -> None:
+    plans: dict[str, str] = {}
+    with closing(sqlite3.connect(tmp_path / "a.db")) as file:
+        for name, sql, parameters in statements():
+            rows = file.execute("EXPLAIN QUERY PLAN " + sql, ["x"] * parameters).fetchall()
+            details = [str(row[3]) for row in rows]
+            scans = [
+                detail
+                for detail in details
+                if detail.startswith("SCAN")
+                and "given" not in detail
+                and "CONSTANT ROW" not in detail
+            ]
+            assert scans == [], (name, sql)
+            name = name.rpartition("sql.")[2]
+            plans[name] = "; ".join([plans[name], *details] if name in plans else details)
+    assert len(plans) > 50
+    for name, index in {
+        "claims._next_role": "executions_ready (tenant_id=? AND queue=? AND kind=? AND role>?)",
+        "claims._next_priority": "executions_ready",
+        "claims._available": "executions_ready",
+        "claims._expired": "leases_due",
+        "claims._ran_out": "timers_due",
+        "reads._open_executions": "executions_open",
+        "reads._open_inputs": "inputs_open",
+        "reads._leases_of": "leases_of_worker",
+        "pages._executions": "executions_in_order",
+        "pages._messages_of": "messages_of_task",
+        "pages._feed_of_tenant": "commits_of_tenant",
+        "families._member": "runs_by_family",
+        "families._left": "tombstones_of_family",
+        "logs._trim": "logs_of_execution (tenant_id=? AND run_id=? AND execution_id=?)",
+        "logs._oldest": "INTEGER PRIMARY KEY (rowid>?)",
+        "lookups._inputs_of_run": "inputs_in_order (tenant_id=? AND run_id=? AND seq>?)",
+        "lookups._open_inputs": "inputs_waiting (tenant_id=? AND seq>?)",
+        "lookups._newest_keyed": "keyed_by_key (tenant_id=? AND pipeline_id=? AND key=?)",
+        "lookups._next_tenant": "runs_by_birth (tenant_id>?)",
+        "lookups._forks": "runs_by_parent (tenant_id=? AND parent_run_id=? AND seq<?)",
+    }.items():
+        assert index in plans[name], plans[name]
+        assert "TEMP B-TREE" not in plans[name], plans[name]
+    ended = plans["lookups._of_status"]
+    rest = "status=? AND (ended_us,run_id)>(?,?) AND ended_us<?)"
+    assert [step.partition(" INDEX ")[2] for step in ended.split("; ")] == [
+        "runs_ended (status=? AND (ended_us,tenant_id,run_id)>(?,?,?) AND ended_us<?)",
+        f"runs_ended_of_tenant (tenant_id=? AND {rest}",
+        f"runs_ended_of_pipeline (tenant_id=? AND pipeline_id=? AND {rest}",
+    ]
+    assert "TEMP B-TREE" not in ended, ended
+
+
+class Effort:
+    """Counts the steps of SQLite's machine: a cost that no other load on this computer changes."""
+
+    def __init__(self, path: Path) -> None:
+        self.connection = reading_engine(parse(f"sqlite:///{path}")).connect()
+        self._steps = 0
+        raw(self.connection).set_progress_handler(self._count, 10)
+
+    def _count(self) -> int:
+        self._steps += 10
+        return 0
+
+    def of(self, read: Callable[[Connection], object]) -> int:
+        """Return what a read costs."""
+        self._steps = 0
+        with self.connection.begin():
+            read(self.connection)
+        return self._steps
+
+
+def park(path: Path, many: int, *, now_us: int) -> None:
+    """Put that many executions where no claim below may find them, in all the ways there are."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as file:
+        file.execute("BEGIN IMMEDIATE")
+        later = now_us + 3_600_000_000
+        for at in range(many):
+            role, kind, queue, tenant, us = [
+                ("lawyer", "TASK", "default", b.TENANT, 1),
+                ("", "REFLECT", "default", b.TENANT, 1),
+                ("", "TASK", "other", b.TENANT, 1),
+                ("", "TASK", "default", "elsewhere", 1),
+                ("", "TASK", "default", b.TENANT, later),
+            ][at % 5]
+            file.execute(
+                "INSERT INTO executions (tenant_id, run_id, execution_id, task_id, kind, status,"
+                " queue, role, priority, available_us) VALUES (?, ?, 'x', 'x', ?, 'READY', ?, ?,"
+                " 9, ?)",
+                (tenant, f"parked-{many}-{at}", kind, queue, role, us),
+            )
+            lease = (tenant, f"parked-{many}-{at}", at % 2, later if at % 2 else 1)
+            file.execute(
+                "INSERT INTO leases (tenant_id, run_id, execution_id, token, armed, deadline_us)"
+                " VALUES (?, ?, 'x', 't', ?, ?)",
+                lease,
+            )
+            file.execute(
+                "INSERT INTO timers (tenant_id, run_id, name, due_us) VALUES (?, ?, 'x', ?)",
+                (tenant, f"parked-{many}-{at}", later),
+            )
+        file.execute("COMMIT")
+
+
+async def test_a_claim_costs_the_same_however_many_runs_are_parked(
+    tmp_path: Path, store: Store
+) -> None:
+    (result,) = await store.commit([b.born(executions=[b.ready(role="coder")])])
+    now_us = result.now_us
+    effort = Effort(tmp_path / "a.db")
+    asked = claims.ClaimRequest(wants=(b.want(kinds=[b.ready().kind], roles=["coder"]),))
+
+    def look(connection: Connection) -> None:
+        found = claims.claim(connection, asked, claims.Holds(), now_us)
+        assert [[step.run_id for step in steps] for steps in found.ready] == [[b.RUN]]
+        assert found.due == ()
+
+    park(tmp_path / "a.db", 100, now_us=now_us)
+    few = effort.of(look)
+    park(tmp_path / "a.db", 20_000, now_us=now_us)
+    many = effort.of(look)
+    effort.connection.close()
+    assert many <= 1.2 * few, (few, many)
+
+
+def _looks(commit: Commit) -> list[Callable[[Connection], object]]:
+    """Return what is asked again and again of a run while it goes on."""
+    version, last, run = commit.version, commit.run.last_event, (b.TENANT, b.RUN)
+    return [
+        lambda it: reads.load(it, *run, version - 3, lambda _: 0),
+        lambda it: reads.read_events(it, *run, last - 5, 5),
+        lambda it: pages.list_executions(it, run, "t0.5", "", 10),
+        lambda it: pages.list_executions(it, run, "", "", 10),
+        lambda it: pages.list_tasks(it, *run, "", 10),
+        lambda it: pages.read_messages(it, run, "", "", 10),
+        lambda it: pages.feed(it, "s", "", f"s.0.{version - 5}", 10),
+    ]
+
+
+async def test_a_delta_and_a_page_cost_the_same_however_long_the_history_is(
+    tmp_path: Path, store: Store
+) -> None:
+    commit = await ask.must(store, b.born())
+    effort = Effort(tmp_path / "a.db")
+    costs: list[list[int]] = []
+    for _ in range(2):
+        for at in range(20 if not costs else 1_500):
+            name = f"task:t{len(costs)}.{at}#1"
+            commit = b.step(
+                commit,
+                tasks=[b.task(f"t{len(costs)}.{at}")],
+                executions=[b.ended(name, task_id=f"t{len(costs)}.{at}")],
+                outcomes=[b.outcome(b"{}", name)],
+                messages=[b.message("m")],
+            )
+            await ask.must(store, commit)
+        costs.append([effort.of(read) for read in _looks(commit)])
+    effort.connection.close()
+    for few, many in zip(*costs, strict=True):
+        assert many <= 1.3 * few + 50, costs
+
+
+def test_a_claim_s_columns_are_the_port_s() -> None:
+    # What is indexed by value must be written by value.
+    row = step_rows.execution_row(("a", "r"), 1, b.ready(delay_ms=5), 1_000)
+    assert dict(zip(step_rows.EXECUTION, row, strict=True))["available_us"] == 6_000

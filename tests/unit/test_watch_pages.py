@@ -1,0 +1,36 @@
+"""E9: what a watcher holds while its reader doesn't read is counted in bytes, and in whole commits (E8)."""
+
+from __future__ import annotations
+
+from stepwell.core.events import Event
+from stepwell.core.states import EventType
+from stepwell.watch import PAGE_BYTES_MAX, _fitting
+
+
+def log(*sizes: tuple[int, int]) -> list[Event]:
+    """Return events of these versions, with messages of so many bytes."""
+    return [
+        Event(number=number, version=version, type=EventType.RUN_PAUSED, message="x" * size)
+        for number, (version, size) in enumerate(sizes, start=1)
+    ]
+
+
+def test_small_events_are_taken_as_they_come() -> None:
+    assert _fitting(log(*((version, 10) for version in range(500)))) == 500
+    assert _fitting([]) == 0
+
+
+def test_E9_of_large_ones_a_few_are_taken() -> None:
+    quarter = PAGE_BYTES_MAX // 4
+    assert _fitting(log(*((version, quarter) for version in range(500)))) == 3
+
+
+def test_E8_a_page_is_cut_between_commits() -> None:
+    half = PAGE_BYTES_MAX // 2
+    assert _fitting(log((1, 10), (2, half), (2, 10), (2, half), (3, 10))) == 1
+
+
+def test_one_commit_that_is_larger_is_taken_whole() -> None:
+    large = PAGE_BYTES_MAX
+    assert _fitting(log((1, large), (1, large), (2, 10))) == 2
+    assert _fitting(log((1, large), (1, large))) == 2

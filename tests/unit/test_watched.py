@@ -1,0 +1,93 @@
+"""The look that is taken at each test's events goes red where a stream is broken, and only there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from stepwell_client.v1 import orchestrator_pb2 as pb
+from stepwell_client.v1 import types_pb2
+from tests import watched
+from tests.watched import Log, Stream
+
+
+@pytest.fixture
+def log() -> Iterator[Log]:
+    """A log that the test itself looks at; what was wrong in it is no fault of the test's."""
+    yield watched.begin()
+    watched.begin()
+
+
+def events(*numbers: int, version: int = 0, ends: bool = False) -> pb.WatchRunResponse:
+    """A message with these events, each of a version of its own unless one is given."""
+    found = [types_pb2.Event(number=n, version=version or n) for n in numbers]
+    if ends:
+        found[-1].type = types_pb2.EVENT_TYPE_RUN_SUCCEEDED
+    return pb.WatchRunResponse(events=pb.EventBatch(events=found, next_after=numbers[-1]))
+
+
+def progress(after: int) -> pb.WatchRunResponse:
+    return pb.WatchRunResponse(progress=pb.WatchProgress(after=after))
+
+
+def finished(last_event: int) -> pb.WatchRunResponse:
+    run = types_pb2.Run(last_event=last_event)
+    return pb.WatchRunResponse(end=pb.WatchEnd(reason=pb.WATCH_END_REASON_FINISHED, run=run))
+
+
+def read(after: int, *messages: pb.WatchRunResponse, task_ids: tuple[str, ...] = ()) -> None:
+    stream = Stream(pb.WatchRunRequest(run_id="r", after=after, task_ids=task_ids), "me")
+    for message in messages:
+        stream.take(message)
+
+
+def test_a_whole_stream_is_let_pass(log: Log) -> None:
+    read(0, events(1, 2), progress(2), events(3, 4, version=3), events(5, ends=True), finished(5))
+    read(2, events(3, 4, version=3), events(5, ends=True), finished(5))
+    # With a filter there are gaps.
+    read(0, events(2), progress(4), events(5, ends=True), finished(5), task_ids=("a",))
+
+    assert log.wrong == []
+    assert log.events == 10
+
+
+@pytest.mark.parametrize(
+    ("name", "after", "messages"),
+    [
+        ("E3", 0, [events(2)]),
+        ("E3", 4, [events(6)]),
+        ("E3", 0, [events(1), events(3)]),
+        ("E1", 0, [events(1), events(1)]),
+        ("E1", 4, [events(4)]),
+        ("E1", 0, [events(1, version=2), events(2, version=1)]),
+        ("E1", 0, [finished(0), events(1)]),
+        ("E7", 0, [events(1), progress(2)]),
+        ("E7", 4, [progress(3)]),
+        ("E8", 0, [events(1, version=1), events(2, version=1)]),
+        ("S15", 0, [events(1, ends=True), events(2)]),
+        ("S15", 0, [events(1), finished(2)]),
+    ],
+)
+def test_a_broken_stream_is_told_by_the_invariant_that_it_breaks(
+    log: Log, name: str, after: int, messages: list[pb.WatchRunResponse]
+) -> None:
+    read(after, *messages)
+
+    assert name in {wrong.partition(":")[0] for wrong in log.wrong}
+
+
+def test_E2_an_event_that_is_another_one_for_somebody_else_is_told(log: Log) -> None:
+    read(0, events(1, version=1))
+    read(0, events(1, version=2))
+
+    assert [wrong.partition(":")[0] for wrong in log.wrong] == ["E2"]
+
+
+def test_S15_what_comes_after_the_end_is_told_where_a_client_hands_it_on(log: Log) -> None:
+    story = watched.Story("r", 0, complete=True)
+    for event in events(1, 2, ends=True).events.events:
+        story.take(event)
+    story.take(types_pb2.Event(number=3, version=3))
+
+    assert log.wrong == ["S15: r: 3 came after its end"]
