@@ -18,9 +18,11 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 GONE_S = 10.0
+LOOK_S = 0.001
 
 
 def children(pid: int) -> list[int]:
@@ -38,13 +40,18 @@ def children(pid: int) -> list[int]:
     return found
 
 
-def is_alive(pid: int) -> bool:
-    """Whether it still runs; what only waits to be reaped doesn't."""
+def state(pid: int) -> str:
+    """The kernel's letter for what it does; `X` for one that has gone."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
-        return False
-    return stat.rpartition(")")[2].split()[0] not in "ZX"
+        return "X"
+    return stat.rpartition(")")[2].split()[0]
+
+
+def is_alive(pid: int) -> bool:
+    """Whether it still runs; what only waits to be reaped doesn't."""
+    return state(pid) not in "ZX"
 
 
 def tell(pid: int, sign: int) -> None:
@@ -54,8 +61,14 @@ def tell(pid: int, sign: int) -> None:
 
 
 def family(pid: int) -> list[int]:
-    """The process and its children, held still while they are counted, so that none is missed."""
+    """The process and its children, held still while they are counted, so that none is missed.
+
+    A fork that goes on when the signal comes is finished first, and its child is one of them.
+    """
     tell(pid, signal.SIGSTOP)
+    end = time.monotonic() + GONE_S
+    while state(pid) not in "TtZX" and time.monotonic() < end:
+        time.sleep(LOOK_S)
     return [pid, *children(pid)]
 
 
