@@ -62,8 +62,10 @@ STORES: dict[str, Callable[[Path], AbstractContextManager[str]]] = {
 }
 Door = Callable[[Store], Store]
 """Puts something between a server and its store."""
-QUICK = ExecutorSettings(lease_ms=1_500, poll_ms=100, hold_ms=200, presence_ms=200)
-"""Leases short enough to wait for one to end."""
+TENANT = "tenant-a"
+"""That of `client`."""
+QUICK = ExecutorSettings(poll_ms=100, hold_ms=200, presence_ms=200)
+"""Leases stay long: a machine that stands still costs none. `silence.py` ends those that are to end."""
 
 
 class Served:

@@ -17,6 +17,7 @@ from examples.cli_agent.agent import Notes
 from examples.cli_agent.notetaker import note_on, paragraphs_of
 from stepwell_client import ExecutionStatus, Retry, RunStatus, Task
 from tests.capabilities.conftest import Served
+from tests.capabilities.silence import end_leases
 from tests.house.source import TOP
 from tests.service.conftest import token
 
@@ -60,6 +61,7 @@ async def test_a_killed_workers_conversation_goes_on(served: Served, tmp_path: P
     async with working(served) as pid:
         await progress(served, run.id)
         os.kill(pid, signal.SIGKILL)
+    await end_leases(served, run.id)
     (conversation,) = home.iterdir()
     async with working(served):
         assert (await run.wait(60)).status == RunStatus.SUCCEEDED

@@ -29,6 +29,7 @@ from stepwell_client import (
 )
 from stepwell_client.v1 import orchestrator_pb2, types_pb2
 from tests.capabilities.conftest import Served
+from tests.capabilities.silence import go_silent
 
 ONCE = "task:charge#1"
 
@@ -73,8 +74,7 @@ async def cut_off(
     run = await served.client.start("pay", plan=[task(**fields)])
     async with served.worker(bank.agent(), worker_id="dying", concurrency=1) as worker:
         await bank.reached.wait()
-        worker._ledger.draining = True  # Nothing more for it.
-        worker._beats.stop()  # As a frozen machine does.
+        await go_silent(served, worker, run.id)
         yield run, worker
         bank.go_on.set()
 

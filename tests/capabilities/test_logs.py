@@ -173,7 +173,7 @@ async def test_what_a_dead_worker_wrote_is_there(served: Served) -> None:
             return len(await read(served, run.id)) == 2
 
         await until(both)
-        go_silent(first)
+        await go_silent(served, first, run.id)
         async with served.worker(agent, worker_id="second"):
             assert (await run.wait(20)).status == RunStatus.SUCCEEDED
     assert texts(await read(served, run.id)) == ["attempt 1", "half an ans", "attempt 2"]

@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from stepwell.config import QueueSettings
+from stepwell.config import ExecutorSettings, QueueSettings
 from stepwell_client import Agent, RunHandle, RunStatus, Task, TaskContext, Worker
-from tests.capabilities.conftest import Served
+from tests.capabilities.conftest import TENANT, Served
 from tests.service.conftest import until
 
 LIMITED = {"narrow": QueueSettings(max_parallel=2)}
@@ -67,8 +67,10 @@ async def test_a_limited_queue_takes_no_room_from_the_others(served: Served) -> 
 async def test_replicas_share_a_queue_s_limit(served: Served) -> None:
     if served.store_kind == "sqlite":
         pytest.skip("one process holds the file")
-    await served.restart(queues=LIMITED)
-    other = await served.replica(queues=LIMITED)
+    # Who isn't heard of for so long gives its share up, and one that only stood still would still use it.
+    calm = ExecutorSettings(poll_ms=100, hold_ms=200)
+    await served.restart(queues=LIMITED, executor=calm)
+    other = await served.replica(queues=LIMITED, executor=calm)
     gauge = Gauge(until=2)
     async with (
         served.worker(gauge.agent, queues=["narrow"], concurrency=8, worker_id="one"),
@@ -82,7 +84,13 @@ async def test_replicas_share_a_queue_s_limit(served: Served) -> None:
     ):
         # Each has to hear of the other first.
         replicas = [served.server.parts.executor, other.parts.executor]
-        await until(lambda: all(one._shares.room("tenant-a", "narrow") == 1 for one in replicas))
+
+        async def share() -> bool:
+            for one in replicas:
+                await one._divide_shares()
+            return all(one._shares.room(TENANT, "narrow") == 1 for one in replicas)
+
+        await until(share)
         runs = [await served.client.start("x", plan=tasks(8), queue="narrow") for _ in range(3)]
         for run in runs:
             assert (await run.wait()).status == RunStatus.SUCCEEDED

@@ -107,7 +107,7 @@ async def test_a_lost_attempts_heartbeats_reach_the_next_one(served: Served) -> 
     async with served.worker(agent, worker_id="first", concurrency=1) as first:
         await hangs.wait()
         await told(served, run.id)
-        go_silent(first)
+        await go_silent(served, first, run.id)
         async with served.worker(agent, worker_id="second"):
             assert (await run.wait(20)).status == RunStatus.SUCCEEDED
     assert seen.attempts[1] == {
@@ -200,7 +200,7 @@ async def test_saved_messages_survive_their_worker_and_are_kept_once(served: Ser
     run = await served.client.start("talk", plan=[Task("a", "talk", retry=AT_ONCE)])
     async with served.worker(agent, worker_id="first", concurrency=1) as first:
         await hangs.wait()
-        go_silent(first)
+        await go_silent(served, first, run.id)
         async with served.worker(agent, worker_id="second"):
             assert await run.result() == {"a": ["one", "two"]}
     assert seen.attempts[1]["messages"] == ["one", "two"]
