@@ -41,6 +41,7 @@ from tests.client.fakes import (
     events,
     watch_end,
 )
+from tests.client.serving import until
 
 FINISHED = orchestrator_pb2.WATCH_END_REASON_FINISHED
 DRAINING = orchestrator_pb2.WATCH_END_REASON_DRAINING
@@ -391,7 +392,7 @@ async def test_leaving_the_context_ends_the_stream_at_once(
 async def test_a_cancelled_watcher_leaves_no_stream(server: FakeServer, client: Client) -> None:
     server.runs.watches.append([events(1)])
     watching = asyncio.ensure_future(numbers(client.watch(RUN_ID)))
-    await asyncio.sleep(0.05)
+    await until(lambda: server.runs.open_watches == 1)
     watching.cancel()
     with pytest.raises(asyncio.CancelledError):
         await watching
