@@ -22,6 +22,7 @@ from stepwell.runtime import SystemRuntime
 from stepwell.testing.conformance import builders as b
 from stepwell.testing.conformance.harness import soon
 from stepwell_drivers.remote import packing
+from tests.patience import insisting
 from tests.service.store_world import Proxy, World, raises, until_there, verdicts
 
 COMMITTED = Verdict.COMMITTED
@@ -68,20 +69,24 @@ async def test_S4_a_server_that_dies_after_the_commit_leaves_it_unknown(world: W
 
 async def test_S4_a_commit_that_takes_too_long_is_unknown_and_goes_on(world: World) -> None:
     # The limit holds for opening, for the way to the server and for the last commit, too.
-    store = await world.open("&timeout_ms=1500")
-    slow = asyncio.Event()
+    store = await insisting(lambda: world.open("&timeout_ms=1500"))
+    begun, slow = asyncio.Event(), asyncio.Event()
 
     async def wait() -> None:
+        world.store.before = wait
+        begun.set()
         await slow.wait()
 
     world.store.before = wait
-    with pytest.raises(OutcomeUnknown, match=world.server.address):
-        await store.commit([b.born()])
+    while not begun.is_set():
+        with pytest.raises(OutcomeUnknown, match=world.server.address):
+            await store.commit([b.born()])
     assert await world.behind.get_run(b.TENANT, b.RUN) is None
     slow.set()
     await world.server.service.close()
     assert await world.behind.get_run(b.TENANT, b.RUN) is not None
-    assert await verdicts(store, b.born()) == [COMMITTED]
+    world.store.before = None
+    assert await until_there(store, b.born()) == [COMMITTED]
 
 
 async def test_a_commit_whose_caller_has_gone_is_finished(world: World) -> None:
