@@ -22,6 +22,7 @@ from stepwell_client.v1 import (
     worker_pb2,
     worker_pb2_grpc,
 )
+from tests.patience import PATIENCE_S
 
 RUN_ID = "0b5f6a3e-7f0a-4d5e-9d4e-2f0c6f1f7a11"
 TOKEN = "a-token"
@@ -114,7 +115,7 @@ class Stream:
 
     async def read(self) -> worker_pb2.WorkRequest:
         """The next request, counted."""
-        request = await asyncio.wait_for(self._inbox.get(), 5)
+        request = await asyncio.wait_for(self._inbox.get(), PATIENCE_S)
         self.requests.append(request)
         self.credits += request.credits
         self.outcomes.extend(request.outcomes)
@@ -174,7 +175,7 @@ class FakeWorkers(worker_pb2_grpc.WorkerServicer):
         self.append_gate.set()
 
     async def stream(self) -> Stream:
-        return await asyncio.wait_for(self._streams.get(), 5)
+        return await asyncio.wait_for(self._streams.get(), PATIENCE_S)
 
     async def Work(self, request_iterator: Any, context: Any) -> None:  # pyright: ignore[reportIncompatibleMethodOverride] - the stub knows generators only
         self.metadata.append(dict(context.invocation_metadata()))

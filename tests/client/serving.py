@@ -9,6 +9,7 @@ from typing import Any
 
 from stepwell_client import Agent, Client, Worker
 from tests.client.fakes import FakeServer, Stream
+from tests.patience import PATIENCE_S
 
 
 @asynccontextmanager
@@ -30,6 +31,6 @@ async def welcomed(server: FakeServer, **terms: Any) -> Stream:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         while not condition():  # noqa: ASYNC110 - what is waited for tells nobody
             await asyncio.sleep(0.005)

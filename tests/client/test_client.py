@@ -42,6 +42,7 @@ from tests.client.fakes import (
     watch_end,
 )
 from tests.client.serving import until
+from tests.patience import PATIENCE_S
 
 FINISHED = orchestrator_pb2.WATCH_END_REASON_FINISHED
 DRAINING = orchestrator_pb2.WATCH_END_REASON_DRAINING
@@ -304,7 +305,7 @@ async def test_a_watch_over_lost_streams_has_no_gap_and_no_repeat(
     )
 
     watch = client.watch(RUN_ID)
-    found = await asyncio.wait_for(numbers(watch), 10)
+    found = await asyncio.wait_for(numbers(watch), PATIENCE_S)
 
     assert found == list(range(1, 11))
     assert [request.after for request in server.runs.requests] == [0, 2, 3, 3, 4, 5, 6, 8, 8]
@@ -369,7 +370,7 @@ async def test_leaving_the_loop_ends_the_stream_on_the_server(
         assert event.number == 1
         break
 
-    await asyncio.wait_for(server.runs.watch_cancelled.wait(), 5)
+    await asyncio.wait_for(server.runs.watch_cancelled.wait(), PATIENCE_S)
     assert server.runs.open_watches == 0
 
 
@@ -384,9 +385,9 @@ async def test_leaving_the_context_ends_the_stream_at_once(
         waiting = asyncio.ensure_future(anext(iterator, None))
         await asyncio.sleep(0.01)
         await watch.aclose()
-        assert await asyncio.wait_for(waiting, 5) is None
+        assert await asyncio.wait_for(waiting, PATIENCE_S) is None
 
-    await asyncio.wait_for(server.runs.watch_cancelled.wait(), 5)
+    await asyncio.wait_for(server.runs.watch_cancelled.wait(), PATIENCE_S)
 
 
 async def test_a_cancelled_watcher_leaves_no_stream(server: FakeServer, client: Client) -> None:
@@ -397,7 +398,7 @@ async def test_a_cancelled_watcher_leaves_no_stream(server: FakeServer, client: 
     with pytest.raises(asyncio.CancelledError):
         await watching
 
-    await asyncio.wait_for(server.runs.watch_cancelled.wait(), 5)
+    await asyncio.wait_for(server.runs.watch_cancelled.wait(), PATIENCE_S)
     gc.collect()
 
 

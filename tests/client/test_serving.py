@@ -9,6 +9,7 @@ import signal
 from stepwell_client import Agent, Client, TaskContext, Worker, serve
 from tests.client.fakes import FakeServer, assignment
 from tests.client.serving import welcomed
+from tests.patience import PATIENCE_S
 
 
 async def test_SIGTERM_lets_the_step_that_runs_end_and_then_ends_the_program(
@@ -34,5 +35,5 @@ async def test_SIGTERM_lets_the_step_that_runs_end_and_then_ends_the_program(
     outcome = await stream.outcome()
     assert outcome.completed.result.data == b'"whole"'
     await stream.ack(outcome)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         await serving

@@ -21,6 +21,7 @@ from stepwell_client import (
 )
 from stepwell_client.v1 import orchestrator_pb2, types_pb2
 from tests.client.fakes import RUN_ID, FastRuntime, a_run, events, watch_end
+from tests.patience import PATIENCE_S
 
 SERVICE = orchestrator_pb2.DESCRIPTOR.services_by_name["Orchestrator"]
 FINISHED = orchestrator_pb2.WATCH_END_REASON_FINISHED
@@ -78,7 +79,7 @@ def test_start_shapes_the_same_request_as_the_other_client(rig: Rig) -> None:
     run = a_run(types_pb2.RUN_STATUS_QUEUED)
     request = rig.answer("StartRun", orchestrator_pb2.StartRunResponse(run=run, created=True))
 
-    assert started.result(5).created
+    assert started.result(PATIENCE_S).created
     assert decode(request.input) == [1]
     assert request.plan.tasks[0].task_id == "a"
     assert request.request_id
@@ -90,7 +91,7 @@ def test_a_call_is_repeated_while_the_server_is_unavailable(rig: Rig) -> None:
     run = a_run(types_pb2.RUN_STATUS_PAUSED)
     rig.answer("GetRun", orchestrator_pb2.GetRunResponse(run=run))
 
-    assert got.result(5).status == RunStatus.PAUSED
+    assert got.result(PATIENCE_S).status == RunStatus.PAUSED
 
 
 def test_it_gives_up_after_five_attempts(rig: Rig) -> None:
@@ -99,7 +100,7 @@ def test_it_gives_up_after_five_attempts(rig: Rig) -> None:
         rig.answer("GetRun", code=grpc.StatusCode.UNAVAILABLE)
 
     with pytest.raises(Unavailable, match="said the server"):
-        got.result(5)
+        got.result(PATIENCE_S)
 
 
 def test_errors_are_of_the_tree(rig: Rig) -> None:
@@ -107,7 +108,7 @@ def test_errors_are_of_the_tree(rig: Rig) -> None:
     request = rig.answer("PauseRun", code=grpc.StatusCode.FAILED_PRECONDITION)
 
     with pytest.raises(FailedPrecondition) as caught:
-        paused.result(5)
+        paused.result(PATIENCE_S)
     assert caught.value.status is grpc.StatusCode.FAILED_PRECONDITION
     assert (request.reason, request.request_id) == ("why", "id")
 
@@ -132,10 +133,10 @@ def test_tasks_executions_and_results_are_read_by_pages(rig: Rig) -> None:
             orchestrator_pb2.GetResultsResponse(results=[result], next_page_token=token),
         )
 
-    assert tasks.result(5) == ["a", "b"]
-    assert executions.result(5) == []
+    assert tasks.result(PATIENCE_S) == ["a", "b"]
+    assert executions.result(PATIENCE_S) == []
     assert request.task_id == "a"
-    assert results.result(5).answer() == {"a": "a", "b": "b"}
+    assert results.result(PATIENCE_S).answer() == {"a": "a", "b": "b"}
 
 
 def test_every_other_command_answers(rig: Rig) -> None:
@@ -171,7 +172,7 @@ def test_every_other_command_answers(rig: Rig) -> None:
     for work, method, response in calls:
         future = rig.do(work)
         rig.answer(method, response)
-        future.result(5)
+        future.result(PATIENCE_S)
 
 
 @pytest.mark.usefixtures("scripted_server")
@@ -185,7 +186,7 @@ def test_a_watch_comes_again_without_gap_or_repeat(rig: Rig) -> None:
         rig.stream([events(6), watch_end(FINISHED)]).after,
     ]
 
-    assert seen.result(5) == [3, 4, 5, 6]
+    assert seen.result(PATIENCE_S) == [3, 4, 5, 6]
     assert afters == [2, 4, 4, 4, 5]
 
 
@@ -201,5 +202,5 @@ def test_leaving_the_loop_cancels_the_call(rig: Rig) -> None:
     rpc.send_initial_metadata(())
     rpc.send_response(events(1))
 
-    assert seen.result(5) == 1
+    assert seen.result(PATIENCE_S) == 1
     assert rpc.cancelled() is None

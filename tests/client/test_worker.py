@@ -31,6 +31,7 @@ from tests.client.fakes import (
     assignment,
 )
 from tests.client.serving import serving, until, welcomed
+from tests.patience import PATIENCE_S
 
 
 async def test_it_says_who_it_is_and_what_it_does(
@@ -230,7 +231,7 @@ async def test_what_no_repetition_mends_ends_run(
     server.workers.refusals.append(End(code, "no"))
 
     with pytest.raises(error):
-        await asyncio.wait_for(Worker(agent, client).run(), 5)
+        await asyncio.wait_for(Worker(agent, client).run(), PATIENCE_S)
 
 
 async def test_an_oversize_result_fails_its_own_step_and_says_how_large_it_was(
@@ -284,7 +285,7 @@ async def test_sync_functions_run_side_by_side_in_threads(
 
     @agent.task
     def work(ctx: TaskContext) -> str:
-        barrier.wait(5)
+        barrier.wait(PATIENCE_S)
         return threading.current_thread().name
 
     async with serving(agent, client):

@@ -26,6 +26,7 @@ from tests.client.fakes import (
     span,
 )
 from tests.client.serving import serving, until, welcomed
+from tests.patience import PATIENCE_S
 
 
 async def test_a_pushed_cancellation_cancels_the_step_and_nothing_is_reported(
@@ -46,7 +47,7 @@ async def test_a_pushed_cancellation_cancels_the_step_and_nothing_is_reported(
         await stream.send(assignments=[assignment()])
         await until(lambda: worker.in_flight == 1)
         await stream.send(cancellations=[worker_pb2.Cancellation(run_id=RUN_ID, execution_id="e1")])
-        await asyncio.wait_for(cancelled.wait(), 5)
+        await asyncio.wait_for(cancelled.wait(), PATIENCE_S)
         await stream.granted(2)
 
     assert not stream.outcomes
@@ -92,7 +93,7 @@ async def test_a_heartbeat_answered_lost_cancels_the_step(
     async with serving(agent, client):
         stream = await welcomed(server, interval=0.02)
         await stream.send(assignments=[assignment()])
-        await asyncio.wait_for(cancelled.wait(), 5)
+        await asyncio.wait_for(cancelled.wait(), PATIENCE_S)
 
 
 async def test_a_lease_that_a_reconnect_finds_lost_is_stopped(
@@ -116,7 +117,7 @@ async def test_a_lease_that_a_reconnect_finds_lost_is_stopped(
             run_id=RUN_ID, execution_id="e1", status=worker_pb2.LEASE_STATUS_LOST
         )
         await welcomed(server, held=[lost])
-        await asyncio.wait_for(cancelled.wait(), 5)
+        await asyncio.wait_for(cancelled.wait(), PATIENCE_S)
 
 
 async def test_progress_and_session_travel_with_the_next_heartbeat_once(
@@ -173,7 +174,7 @@ async def test_drain_finishes_what_runs_and_waits_for_the_acknowledgement(
     await stream.send(assignments=[assignment()])
     await until(lambda: worker.in_flight == 1)
 
-    draining = asyncio.ensure_future(worker.drain(5))
+    draining = asyncio.ensure_future(worker.drain(PATIENCE_S))
     await asyncio.sleep(0)
     await stream.send(assignments=[assignment("late")])
     late = await stream.outcome()
@@ -181,7 +182,7 @@ async def test_drain_finishes_what_runs_and_waits_for_the_acknowledgement(
     done = await stream.outcome()
     assert not draining.done()
     await stream.send(acks=[ack_of(late), ack_of(done)])
-    await asyncio.wait_for(draining, 5)
+    await asyncio.wait_for(draining, PATIENCE_S)
     await running
 
     assert late.HasField("released")
@@ -200,7 +201,7 @@ async def test_drain_hands_back_what_does_not_finish_in_time(
 
     @agent.task("sync")
     def block(ctx: TaskContext) -> None:
-        gate.wait(5)
+        gate.wait(PATIENCE_S)
 
     worker = Worker(agent, client)
     running = asyncio.ensure_future(worker.run())
@@ -210,7 +211,7 @@ async def test_drain_hands_back_what_does_not_finish_in_time(
     draining = asyncio.ensure_future(worker.drain(0.01))
     found = [await stream.outcome(), await stream.outcome()]
     await stream.send(acks=[ack_of(item) for item in found])
-    await asyncio.wait_for(draining, 5)
+    await asyncio.wait_for(draining, PATIENCE_S)
     gate.set()
     await running
 
@@ -311,7 +312,7 @@ async def test_a_begun_at_most_once_step_goes_on_though_its_lease_is_lost(
         stream = await welcomed(server, interval=0.02)
         await stream.send(assignments=[assignment(effect=types_pb2.EFFECT_AT_MOST_ONCE)])
         await stream.ack(await stream.begin())
-        await asyncio.wait_for(server.workers.beat.wait(), 5)
+        await asyncio.wait_for(server.workers.beat.wait(), PATIENCE_S)
         await asyncio.sleep(0.03)
         gate.set()
         outcome = await stream.outcome()
@@ -363,7 +364,7 @@ async def test_heartbeats_go_on_while_the_event_loop_is_blocked() -> None:
     async def rude(ctx: TaskContext) -> None:
         servicer.blocked.set()
         # It blocks the event loop until they have come: that is the point.
-        came.extend(servicer.beats.acquire(timeout=2) for _ in range(5))
+        came.extend(servicer.beats.acquire(timeout=PATIENCE_S) for _ in range(5))
         servicer.blocked.clear()
 
     try:

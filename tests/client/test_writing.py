@@ -17,6 +17,7 @@ from stepwell_client.execution import AgentRunner
 from stepwell_client.v1 import types_pb2, worker_pb2
 from tests.client.fakes import RUN_ID, End, FakeServer, FakeServices, assignment
 from tests.client.serving import serving, until, welcomed
+from tests.patience import PATIENCE_S
 
 KEY = (RUN_ID, "e1")
 LINE, CHUNK, CUT = types_pb2.LOG_KIND_LINE, types_pb2.LOG_KIND_CHUNK, types_pb2.LOG_KIND_CUT
@@ -284,7 +285,7 @@ async def test_a_lost_lease_stops_the_step_and_its_log(server: FakeServer, clien
         stream = await welcomed(server)
         await stream.granted(1)
         await stream.send(assignments=[assignment()])
-        await asyncio.wait_for(stopped.wait(), 5)
+        await asyncio.wait_for(stopped.wait(), PATIENCE_S)
         await stream.granted(2)
     assert server.workers.lines() == ["one"]
 

@@ -31,6 +31,7 @@ from stepwell.rpc.server import Server
 from stepwell_client.v1 import orchestrator_pb2 as opb
 from stepwell_client.v1 import orchestrator_pb2_grpc, types_pb2, worker_pb2_grpc
 from stepwell_client.v1 import worker_pb2 as wpb
+from tests.patience import PATIENCE_S
 
 TOKENS = {
     "all": ("tenant-a", {"run:read", "run:write", "worker"}),
@@ -219,7 +220,7 @@ async def _to_its_end(call: Any) -> None:
 
 async def until(condition: Callable[[], Awaitable[bool] | bool]) -> None:
     """Wait until it is so."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         while True:
             now = condition()
             if now if isinstance(now, bool) else await now:

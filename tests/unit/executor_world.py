@@ -15,6 +15,7 @@ from stepwell.executor import Executor, ExecutorConfig, Held
 from stepwell.executor.dispatcher import Session
 from stepwell.stores import open_store
 from stepwell.testing.runtime import ManualRuntime
+from tests.patience import PATIENCE_S
 
 TENANT = "tenant"
 RUN = "00000000-0000-4000-8000-000000000001"
@@ -68,7 +69,7 @@ class FakeWorker:
         return live
 
     async def next(self) -> Assignment:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_S):
             return await self.pile.get()
 
     async def deliver(self, assignment: Assignment, result: Result | None = None) -> Reply:
@@ -142,6 +143,6 @@ async def executor_world() -> AsyncIterator[ExecutorWorld]:
 
 async def until(condition: Callable[[], bool]) -> None:
     """Let other tasks run until this is so."""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         while not condition():  # noqa: ASYNC110 - the condition belongs to the code under test
             await asyncio.sleep(0)

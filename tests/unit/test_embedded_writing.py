@@ -14,6 +14,7 @@ from stepwell.embedded import Orchestrator
 from stepwell.runtime import SystemRuntime
 from stepwell.stores import open_store
 from stepwell_client import Agent, Failure, Retry, Task, TaskContext
+from tests.patience import PATIENCE_S
 
 SOON = Retry(max_attempts=3, initial_backoff=0.0)
 
@@ -128,6 +129,6 @@ async def test_chunks_collapse_into_the_result(store: Store) -> None:
 
     run = Orchestrator("stream", agent, store=store, plan=[Task("a", "stream")])
     await run.run()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         while await log_of(store, run.run_id) != [("task:a#1", "done")]:  # noqa: ASYNC110 - it goes by itself
             await asyncio.sleep(0)

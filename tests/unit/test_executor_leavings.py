@@ -14,6 +14,7 @@ from stepwell.core.ports import Assignment, Store
 from stepwell.core.states import LogKind
 from stepwell.executor import Heartbeat
 from stepwell.executor.writing import Written
+from tests.patience import PATIENCE_S
 from tests.unit.executor_world import (
     RUN,
     TENANT,
@@ -222,7 +223,7 @@ async def test_chunks_collapse_into_the_result_once_it_is_there() -> None:
         await executor.append(TENANT, [written(first, "a", "b", kind=LogKind.CHUNK)])
         await executor.append(TENANT, [written(first, "line")])
         await executor.deliver(TENANT, RUN, replace(delivery(first, Completed()), streamed=True))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_S):
             while len(await kept(world.store)) > 1:  # noqa: ASYNC110 - it goes by itself
                 await asyncio.sleep(0)
         assert [one.text for one in await kept(world.store)] == ["line"]
