@@ -92,6 +92,10 @@ class Place:
         """Let the agent pass."""
         (self.folder / "gates" / name).touch()
 
+    def close_gate(self, name: str) -> None:
+        """Have it be as though the gate had never been opened."""
+        (self.folder / "gates" / name).unlink()
+
     def log(self, name: str) -> str:
         return (self.folder / f"{name}.log").read_text()[-4_000:]
 
