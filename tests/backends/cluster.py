@@ -89,13 +89,21 @@ class RedisCluster:
                 _say(node, "CLUSTER", "ADDSLOTS", *slots)
         for index, node in enumerate(self.nodes):
             _say(node, "CLUSTER", "SET-CONFIG-EPOCH", index + 1)
-            if index:
-                meet = ("127.0.0.1", self.nodes[0].port, self.nodes[0].bus_port)
-                _say(node, "CLUSTER", "MEET", *meet)
             self.id_of(index)
-        self._wait(lambda node: self._info(node)["cluster_known_nodes"] == str(len(self.nodes)))
+        self._wait(self._knows_all)
         for index, node in enumerate(self.nodes[self.masters :]):
             _say(node, "CLUSTER", "REPLICATE", self.id_of(index % self.masters))
+
+    def _knows_all(self, node: Redis) -> bool:
+        """Whether it knows every other by name; whom it doesn't, it is made to meet, again and again.
+
+        A meeting is forgotten when either of the two stands still for a second.
+        """
+        known = {line[0] for line in self._lines(node)}
+        unknown = [at for at in range(len(self.nodes)) if self.id_of(at) not in known]
+        for other in (self.nodes[at] for at in unknown):
+            _say(node, "CLUSTER", "MEET", "127.0.0.1", other.port, other.bus_port)
+        return not unknown
 
     def _wait(self, ready: Any, nodes: Iterable[Redis] | None = None) -> None:
         some = [node for node in self.nodes if node.running] if nodes is None else list(nodes)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import redis as library
 
+from tests.backends import cluster as clusters
 from tests.backends.cluster import RedisCluster
 from tests.backends.redis import Redis
 from tests.backends.redis_client import WARDEN, WARDEN_PASSWORD
@@ -114,6 +117,26 @@ def test_it_is_made_with_slots_missing() -> None:
         assert cluster.owner(100) == 0
         with pytest.raises(LookupError):
             cluster.owner(99)
+
+
+def test_a_node_that_stands_still_while_it_is_met_is_met_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    say, stood = clusters._say, threading.Event()
+
+    def standing_still(node: Redis, *command: str | int) -> Any:
+        answer = say(node, *command)
+        if "MEET" in command and not stood.is_set():
+            stood.set()
+            node.freeze()
+            # Longer than a meeting is tried for.
+            threading.Timer(1.5, node.thaw).start()
+        return answer
+
+    monkeypatch.setattr(clusters, "_say", standing_still)
+    with RedisCluster("valkey") as cluster:
+        assert stood.is_set()
+        assert cluster.owner(0) == 0
 
 
 def test_the_port_that_a_node_announces_is_told_by_every_node(cluster: RedisCluster) -> None:
