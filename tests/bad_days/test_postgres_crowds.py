@@ -288,9 +288,10 @@ async def test_behind_a_pooler_in_transaction_mode(
                 )
             await stores[0].commit([born_leased("led"), born("waits", executions=[ready()])])
             assert await stores[1].renew([renewal("led")]) == [True]
-            claimed = await stores[1].claim(ClaimRequest(wants=(want(),)))
+            asked = ClaimRequest(wants=(want(),), hold_ms=600_000)
+            claimed = await stores[1].claim(asked)
             assert [one.run_id for one in claimed.ready[0]] == ["waits"]
-            again = await stores[0].claim(ClaimRequest(wants=(want(),)))
+            again = await stores[0].claim(asked)
             assert again.ready == ((),)
             for chain in chains:
                 run = await stores[1].get_run(TENANT, chain.first.run_id)
