@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from contextlib import AsyncExitStack
+from typing import Any
 
 import pytest
 
@@ -28,6 +29,7 @@ from tests.backends.pgbouncer import PgBouncer
 from tests.backends.postgres import Postgres
 from tests.backends.shared import postgres_server, shared
 from tests.bad_days.postgres_world import (
+    PAUSE_S,
     SECRET,
     WAIT_S,
     Chain,
@@ -44,7 +46,11 @@ from tests.proof.record import happened
 pytestmark = pytest.mark.usefixtures("backends")
 
 RUNS = 64
-WAITING = "SELECT count(*) FROM pg_stat_activity WHERE datname = $1 AND wait_event_type = 'Lock'"
+# For a row's lock: who tells the others of a commit may wait for another one for a moment.
+WAITING = """
+SELECT count(*) FROM pg_stat_activity
+WHERE datname = $1 AND wait_event IN ('transactionid', 'tuple')
+"""
 HOSTILE = (
     "'; DROP TABLE runs; --",
     '"; DROP SCHEMA stepwell CASCADE; --',
@@ -199,31 +205,46 @@ async def test_an_open_transaction_delays_the_feed_and_nothing_else(
 
 @pytest.mark.proof
 async def test_a_deadlock_with_a_stranger_is_tried_again(server: Server, database: str) -> None:
-    """The stranger holds b and wants a, while a commit holds a and wants b."""
-    one, two = Chain("a"), Chain("b")
+    """The stranger holds c and wants a, while a commit holds a and wants c.
+
+    A waiter looks for a deadlock once. So the commit comes to c only when the stranger waits for a: until
+    then it is kept at b, by another one.
+    """
+    chains = [Chain(name) for name in "abc"]
+    patient: dict[str, Any] = {"lock_timeout_ms": "60000", "statement_timeout_ms": "120000"}
     lock = "SELECT 1 FROM stepwell.runs WHERE run_id = '{}' FOR UPDATE"
-    # A waiter looks for a deadlock once, after this long: the stranger must be waiting by then.
-    server.execute(f"ALTER DATABASE \"{database}\" SET deadlock_timeout = '3s'")
     before = deadlocks(server, database)
     async with (
-        opened(server.url(database, lock_timeout_ms="14000")) as store,
+        opened(server.url(database, **patient)) as store,
         session(server, database) as stranger,
+        session(server, database) as other,
         session(server, database) as watcher,
     ):
-        await asyncio.gather(one.grow(store), two.grow(store))
+        await asyncio.gather(*(chain.grow(store) for chain in chains))
         # Whoever looks first is the one that is ended: not this one.
-        await stranger.execute("SET deadlock_timeout = '60s'")
+        await stranger.execute("SET deadlock_timeout = '600s'")
         async with asyncio.timeout(WAIT_S):
             async with stranger.transaction():
-                await stranger.execute(lock.format("b"))
-                committing = asyncio.create_task(store.commit([one.next(), two.next()]))
-                while not await watcher.fetchval(WAITING, database):  # noqa: ASYNC110 - nobody tells of it
-                    await asyncio.sleep(0.01)
-                await stranger.execute(lock.format("a"))
+                await stranger.execute(lock.format("c"))
+                async with other.transaction():
+                    await other.execute(lock.format("b"))
+                    committing = asyncio.create_task(
+                        store.commit([chain.next() for chain in chains])
+                    )
+                    await _until_waiting(watcher, database, 1)
+                    locking = asyncio.create_task(stranger.execute(lock.format("a")))
+                    await _until_waiting(watcher, database, 2)
+                await locking
             results = await committing
-    assert [result.verdict for result in results] == [Verdict.COMMITTED] * 2
+    assert [result.verdict for result in results] == [Verdict.COMMITTED] * 3
     await until(lambda: deadlocks(server, database) > before)
     happened("serialization failure retried")
+
+
+async def _until_waiting(watcher: Any, database: str, count: int) -> None:
+    """Wait until so many wait for somebody's lock."""
+    while await watcher.fetchval(WAITING, database) < count:  # noqa: ASYNC110 - nobody tells of it
+        await asyncio.sleep(PAUSE_S)
 
 
 def deadlocks(server: Server, database: str) -> int:
@@ -236,7 +257,10 @@ def deadlocks(server: Server, database: str) -> int:
 async def test_a_stricter_isolation_costs_retries_and_no_errors(
     isolation: str, server: Server, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two stores race for the same runs: each version is won by one of them."""
+    """Two stores race for the same runs: each version is won by one of them.
+
+    The race may have no clash; one with a stranger is certain.
+    """
     sql = f"ALTER DATABASE \"{database}\" SET default_transaction_isolation = '{isolation}'"
     server.execute(sql)
     runs = [f"run-{number}" for number in range(4)]
@@ -266,9 +290,28 @@ async def test_a_stricter_isolation_costs_retries_and_no_errors(
             run = await two.get_run(TENANT, run_id)
             assert run is not None
             assert run.version == 10
-    assert won == {(run_id, version): 1 for run_id in runs for version in range(1, 11)}
+        assert won == {(run_id, version): 1 for run_id in runs for version in range(1, 11)}
+        met.clear()
+        await _clash(server, database, one)
     assert "40001" in met
     happened("serialization failure retried")
+
+
+async def _clash(server: Server, database: str, store: Store) -> None:
+    """A stranger changes a run while a commit to it, whose snapshot is older, waits for its lock."""
+    chain = Chain("clash")
+    await chain.grow(store)
+    async with (
+        asyncio.timeout(WAIT_S),
+        session(server, database) as stranger,
+        session(server, database) as watcher,
+    ):
+        async with stranger.transaction():
+            await stranger.execute("UPDATE stepwell.runs SET goal = '' WHERE run_id = 'clash'")
+            committing = asyncio.create_task(store.commit([chain.next()]))
+            await _until_waiting(watcher, database, 1)
+        (result,) = await committing
+    assert result.verdict is Verdict.COMMITTED
 
 
 # --- poolers ---
