@@ -88,6 +88,12 @@ def say(server: Any, words: str) -> None:
     server.execute("SELECT pg_notify($1, $2)", CHANNEL, words)
 
 
+def listeners(server: Any) -> int:
+    """Return how many there are, with those that were let go and have not ended yet."""
+    sql = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'stepwell'"
+    return int(server.fetch(sql)[0][0])
+
+
 def end_listeners(server: Any) -> int:
     """Cut every connection but ours; returns how many."""
     return len(
@@ -112,6 +118,8 @@ async def test_what_is_notified_is_heard_in_order(server: Any) -> None:
 async def test_a_cut_connection_comes_back_and_says_that_it_was_away(server: Any) -> None:
     with capture_logs() as logs:
         async with listening(server.url()) as ear:
+            # Those of the tests before have gone.
+            await until(lambda: listeners(server) == 1)
             assert await asyncio.to_thread(end_listeners, server) == 1
             await ear.gaps.get()
             await asyncio.to_thread(say, server, "after")
@@ -125,15 +133,19 @@ async def test_a_cut_connection_comes_back_and_says_that_it_was_away(server: Any
 async def test_a_silent_server_is_noticed_and_one_line_says_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("stepwell_drivers.sql.postgres.listen.ANSWER_S", 0.2)
-    with Postgres(18) as server, capture_logs() as logs:
+    answer_s = "stepwell_drivers.sql.postgres.listen.ANSWER_S"
+    with Postgres(18) as server:
         async with listening(server.url(connect_timeout_ms="200"), ping_s=0.05) as ear:
-            server.freeze()
-            await until(lambda: not ear.listener.listening.is_set())
-            server.thaw()
-            await ear.gaps.get()
-            await asyncio.to_thread(say, server, "thawed")
-            assert await ear.words.get() == "thawed"
+            with capture_logs() as logs:
+                monkeypatch.setattr(answer_s, 0.2)
+                server.freeze()
+                await until(lambda: not ear.listener.listening.is_set())
+                # From here on a slow answer is no silence.
+                monkeypatch.setattr(answer_s, WAIT_S)
+                server.thaw()
+                await ear.gaps.get()
+                await asyncio.to_thread(say, server, "thawed")
+                assert await ear.words.get() == "thawed"
     assert [line["event"] for line in logs].count("not listening to the database") == 1
 
 
@@ -183,9 +195,8 @@ async def test_closing_leaves_no_connection_and_no_task(server: Any) -> None:
     await ear.listener.close()
     before = {task.get_name() for task in asyncio.all_tasks()}
     assert "stepwell-listen" not in before
-    listeners = "SELECT 1 FROM pg_stat_activity WHERE application_name = 'stepwell'"
     async with asyncio.timeout(WAIT_S):
-        await until(lambda: not server.fetch(listeners))
+        await until(lambda: not listeners(server))
 
 
 # --- facts ---
