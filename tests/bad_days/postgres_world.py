@@ -21,6 +21,7 @@ from stepwell.stores import open_store
 from stepwell.testing.conformance.builders import TENANT, born, step
 from tests.backends.postgres import Postgres
 from tests.backends.postgres_client import OwnPostgres
+from tests.patience import insisting
 
 WAIT_S = 60.0
 """Long, because a machine may be busy with other things; nothing waits for it to pass."""
@@ -31,9 +32,13 @@ Server = Postgres | OwnPostgres
 
 
 @asynccontextmanager
-async def opened(url: str) -> AsyncIterator[Store]:
-    """An open store, closed at the end."""
-    store = await open_store(url, runtime=SystemRuntime())
+async def opened(url: str, *, insist: bool = False) -> AsyncIterator[Store]:
+    """An open store, closed at the end; `insist`: its limits are such that a busy machine may miss them."""
+
+    async def ask() -> Store:
+        return await open_store(url, runtime=SystemRuntime())
+
+    store = await (insisting(ask) if insist else ask())
     try:
         yield store
     finally:
