@@ -21,6 +21,7 @@ from stepwell.core.states import LogKind, Verdict
 from stepwell.runtime import SystemRuntime
 from stepwell.testing.conformance import ask
 from stepwell.testing.conformance import builders as b
+from stepwell_drivers.redis import scripts
 from stepwell_drivers.redis.keys import Keys, slot_of
 from stepwell_drivers.redis.network import Ask, Network
 from stepwell_drivers.redis.opening import PARTITIONS, opened
@@ -29,6 +30,7 @@ from stepwell_drivers.redis.store import RedisStore
 from stepwell_drivers.redis.url import parse
 from tests.backends.redis import Redis
 from tests.bad_days.postgres_world import refused
+from tests.conformance.redis import BIRTH_US, WALL_CLOCK
 
 _numbers = itertools.count(1)
 STEPS_MAX = 40
@@ -435,33 +437,31 @@ async def test_each_script_gets_keys_of_one_partition(server: Redis, url: str) -
     nothing_is_left(server)
 
 
-async def test_a_purge_costs_nothing_for_what_is_newer(server: Redis, url: str) -> None:
+async def test_a_purge_costs_nothing_for_what_is_newer(
+    server: Redis, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scripts, "WALL_CLOCK", [WALL_CLOCK])
+    books = [one.book for one in Keys(parse(url).prefix, PARTITIONS).partitions]
     costs: list[int] = []
-    runtime = SystemRuntime()
     async with door(url) as (store, mortal):
         await ask.must(store, b.born("old"), b.born("new"), b.born("both"))
-        for newer in (1, 2_000):
+        for later_s, newer in enumerate((1, 2_000), start=1):
             for name in ("old", "both"):
                 await store.append_logs(b.TENANT, name, [b.line("x")] * 10)
-            # Between the old and the new: far from the one, as two clocks measure it, and so far from the
-            # other that the purge has time.
-            await runtime.sleep(0.1)
-            between = runtime.monotonic()
-            await runtime.sleep(0.9)
+            for book in books:
+                server.execute("HSET", book.decode(), "#wall", BIRTH_US + later_s * 1_000_000)
             for name in ("new", "both"):
                 await store.append_logs(b.TENANT, name, [b.line("x")] * newer)
             with server.admin() as client:
                 client.config_resetstat()
-                # However long the writing took; the purge's last round still measures from then.
-                older_ms = round((runtime.monotonic() - between) * 1_000)
-                assert await store.purge_logs(older_ms=older_ms, limit=1_000) >= 20
+                assert await store.purge_logs(older_ms=500, limit=1_000) == 20
                 stats: dict[str, dict[str, int]] = client.info("commandstats")
             mortal.made.clear()
             costs.append(sum(one["calls"] for one in stats.values()))
             for name in ("new", "both"):
                 page = await store.read_logs(b.TENANT, name, limit=5_000)
                 assert len(page.entries) == newer
-            await store.purge_logs(older_ms=0, limit=10_000)
+            assert await store.purge_logs(older_ms=0, limit=10_000) == 2 * newer
     assert costs[1] <= costs[0] + 10
 
 
