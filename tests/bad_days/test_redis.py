@@ -295,11 +295,12 @@ async def test_a_server_that_falls_silent_leaves_a_commit_unknown_in_time(server
         url = server.url(port=proxy.port, prefix="silent", timeout_ms="300")
         async with opened(url) as store:
             proxy.swallow_replies()
+            chain = Chain("silent")
             with pytest.raises(OutcomeUnknown, match="no answer in time"):
-                await store.commit([b.born("silent")])
+                await store.commit([chain.first])
             proxy.lose_lines()
-            (result,) = await store.commit([b.born("silent")])
-            assert result.verdict is Verdict.COMMITTED
+            # Limits as short as these a busy machine may miss once more.
+            await chain.grow(store)
 
 
 async def test_scripts_that_are_forgotten_under_load_are_sent_again(server: Redis) -> None:
