@@ -59,7 +59,7 @@ async def growing(store: Store, chains: list[Chain]) -> AsyncIterator[None]:
     async def grow(chain: Chain) -> None:
         while not over.is_set():
             await chain.grow(store)
-            # A page holds all of a run's events in the end.
+            # What else is done meanwhile has its turn too.
             await asyncio.sleep(PAUSE_S)
 
     async with asyncio.TaskGroup() as group:
