@@ -6,7 +6,7 @@ The peer here is a bare socket that says what it is told to, byte by byte: no se
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
@@ -95,6 +95,16 @@ class Peer:
         self.writer.close()
 
 
+async def connected(place: Place, on_message: Callable[[Reply], None] | None) -> Connection:
+    """Connect until there is an answer in time, however short that is."""
+    async with asyncio.timeout(10):
+        while True:
+            try:
+                return await connect(place, place.seeds[0], SystemRuntime(), on_message)
+            except Lost:
+                await asyncio.sleep(0)
+
+
 @asynccontextmanager
 async def met(
     greeting: bytes = PONG, *, timeout_ms: int = 10_000, heard: list[Reply] | None = None
@@ -102,7 +112,7 @@ async def met(
     peer = Peer(greeting)
     async with peer.listening(timeout_ms) as place:
         on_message = None if heard is None else heard.append
-        connection = await connect(place, place.seeds[0], SystemRuntime(), on_message)
+        connection = await connected(place, on_message)
         try:
             yield peer, connection
         finally:
