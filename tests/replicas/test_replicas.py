@@ -153,16 +153,17 @@ async def test_S8_outcomes_that_come_late_or_again_are_refused_by_every_replica(
 ) -> None:
     await cluster.start()
     hand, sleeper = Hand(cluster, rnd), Hand(cluster, rnd, asleep=True, name="sleeper")
-    async with cluster.client() as client, hand:
-        async with sleeper:
-            runs = [(await client.start("late", plan=wide(4))).id for _ in range(3)]
-            async with asyncio.timeout(20):
-                while not sleeper.unsettled:  # noqa: ASYNC110 - it has no event to wait for
-                    await asyncio.sleep(0.05)
-            # It lives on and is connected; its lease runs out all the same.
+    async with cluster.client() as client, sleeper:
+        runs = [(await client.start("late", plan=wide(4))).id for _ in range(3)]
+        async with asyncio.timeout(20):
+            while not sleeper.unsettled:  # noqa: ASYNC110 - it has no event to wait for
+                await asyncio.sleep(0.05)
+        # Not before: it would leave nothing to a sleeper whose stream comes late.
+        async with hand:
+            # The sleeper lives on and is connected; its lease runs out all the same.
             await ended(client, runs)
             await sleeper.report_late()
-        await hand.report_late()
+            await hand.report_late()
     findings = await checked(cluster, acknowledged=hand.acknowledged)
     met(findings.seen, "lease lost", "acknowledged outcome checked")
     assert sleeper.refused
