@@ -209,6 +209,13 @@ async def test_a_history_that_breaks_an_invariant_is_noticed(cluster: Cluster, r
     await notices("S8", diary, [acknowledged[0]._replace(token="other")])
 
 
+async def _watches(follower: Follower) -> None:
+    """Wait until it has seen something."""
+    async with asyncio.timeout(30):
+        while not follower.events:  # noqa: ASYNC110 - it has no event to wait for
+            await asyncio.sleep(0.02)
+
+
 @pytest.mark.proof
 async def test_R2_a_drain_under_load_loses_nothing_and_ends_no_watch_with_an_error(
     cluster: Cluster, rnd: Random
@@ -227,12 +234,16 @@ async def test_R2_a_drain_under_load_loses_nothing_and_ends_no_watch_with_an_err
         await until_leased(cluster, ["w1", "w2", "w3"], 1)
     async with cluster.client("r3", "r1", "r2") as client, hand:
         for name in NAMES:
+            # Of a run that can't end yet: it is there when its replica goes.
+            stays = Follower(cluster, runs[0], rnd, moves=0, at=name).start()
+            followers.append(stays)
             for _ in range(3):
                 runs.append((await client.start("drain", plan=graph(rnd, 25))).id)
                 # The one stays for as long as it is let; the other moves about.
                 followers.append(Follower(cluster, runs[-1], rnd, moves=0, at=name).start())
                 followers.append(Follower(cluster, runs[-1], rnd).start())
             await asyncio.sleep(rnd.uniform(0.1, 0.4))
+            await _watches(stays)
             cluster.replicas[name].signal(signal.SIGTERM)
             code = await asyncio.to_thread(cluster.replicas[name].wait)
             assert code == 0, cluster.replicas[name].log
