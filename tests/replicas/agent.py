@@ -30,6 +30,16 @@ async def gated(ctx: TaskContext) -> dict[str, object]:
     return {"task": ctx.task_id, "attempt": ctx.attempt}
 
 
+@agent.task("together")
+async def together(ctx: TaskContext) -> None:
+    """Wait until another worker has a task of this run, too."""
+    gates = Path(os.environ[GATES])
+    (gates / f"{ctx.run_id}.{os.getpid()}").touch()
+    while len([*gates.glob(f"{ctx.run_id}.*")]) < 2:  # noqa: ASYNC110, ASYNC240 - as above
+        await asyncio.sleep(0.02)
+    await asyncio.sleep(0.02)
+
+
 @agent.task("instant")
 async def instant(ctx: TaskContext) -> bytes:
     return os.urandom(1024)
