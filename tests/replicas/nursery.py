@@ -157,6 +157,7 @@ def nursery() -> Nursery:
 
 def _serve(owner: socket.socket) -> Asked:
     """Fork whatever is asked for. Returns in each child, and never in the nursery itself."""
+    own = os.getpid()
     looks = selectors.DefaultSelector()
     looks.register(owner, selectors.EVENT_READ)
     while True:
@@ -171,7 +172,7 @@ def _serve(owner: socket.socket) -> Asked:
             log, tell = given
             pid = os.fork()
             if pid == 0:
-                _settle(log)
+                _settle(log, own)
                 return asked
             os.close(log)
             looks.register(os.pidfd_open(pid), selectors.EVENT_READ, (pid, tell))
@@ -193,11 +194,11 @@ def _go() -> NoReturn:
     os._exit(0)
 
 
-def _settle(log: int) -> None:
+def _settle(log: int, parent: int) -> None:
     """Become a process of one's own: nothing of the nursery's is open, and it may not be outlived."""
-    parent = os.getppid()
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent or parent == 1:
+    if os.getppid() != parent:
+        # It has gone already; whoever takes over orphans, the first process or another, stays.
         os._exit(1)
     os.dup2(log, 1)
     os.dup2(log, 2)

@@ -80,3 +80,17 @@ def test_nobody_is_left_when_the_owner_is_killed() -> None:
         assert is_alive(pid)
         owner.kill()
         assert until(lambda: not is_alive(pid), 20)
+
+
+LATE = """
+import os
+from tests.replicas.nursery import _settle
+_settle(os.dup(1), os.getpid())
+print("lives", flush=True)
+"""
+
+
+def test_who_is_born_when_the_nursery_has_gone_ends_whoever_is_its_parent_then() -> None:
+    done = subprocess.run([sys.executable, "-c", LATE], cwd=TOP, capture_output=True, check=False)
+
+    assert (done.returncode, done.stdout) == (1, b"")
