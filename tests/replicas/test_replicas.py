@@ -27,7 +27,7 @@ from tests.replicas.cluster import APART, LEASE_MS, NAMES, POLL_MS, Cluster, clu
 from tests.replicas.follower import Follower
 from tests.replicas.hand import Hand
 from tests.replicas.history import TENANT, Acknowledged, check
-from tests.replicas.observed import Entry
+from tests.replicas.observed import MEETING, Entry
 from tests.replicas.runs import checked, ended, graph, met, started, waited, wide
 
 SEED = int(os.environ.get("STEPWELL_KILL_SEED", "20261122"))
@@ -112,11 +112,18 @@ async def test_E10_without_any_hint_watchers_lag_by_no_more_than_a_poll(
 
 
 async def test_runs_of_a_killed_replica_are_recovered_by_the_others(
-    cluster: Cluster, rnd: Random
+    cluster: Cluster, rnd: Random, tmp_path: Path
 ) -> None:
-    # Holds so short that both survivors find the same leases at once.
+    # Holds so short that both survivors find the same leases at once; neither goes on before.
     lease_ms = 2 * LEASE_MS
-    await cluster.start(STEPWELL_EXECUTOR__HOLD_MS="1", STEPWELL_EXECUTOR__LEASE_MS=str(lease_ms))
+    meeting = tmp_path / "meeting"
+    meeting.mkdir()
+    timing = {
+        "STEPWELL_EXECUTOR__HOLD_MS": "1",
+        "STEPWELL_EXECUTOR__LEASE_MS": str(lease_ms),
+    }
+    await cluster.start("r1", **timing)
+    await cluster.start("r2", "r3", **timing, **{MEETING: str(meeting)})
     await cluster.work("doomed", "r1", concurrency=ORPHANS)
     await cluster.working("doomed")
     async with cluster.client("r2") as client:
