@@ -12,7 +12,7 @@ import pytest
 
 from stepwell_client.v1 import types_pb2
 from tests.proof import record
-from tests.proof.zombies.deaths import ACCEPTED, AT_ONCE, SHORT
+from tests.proof.zombies.deaths import AT_ONCE, SHORT, take_over
 from tests.proof.zombies.rows import differences, rows_of
 from tests.proof.zombies.world import TENANT, world_on
 
@@ -46,10 +46,7 @@ async def test_S8_a_worker_stopped_past_its_leases_changes_nothing_when_it_goes_
             assert await process.stdout.readline() == b"leased\n"
             os.kill(process.pid, signal.SIGSTOP)
             async with world.clients[-1].worker("other", queues=["q"], grant=STEPS) as other:
-                for _ in range(STEPS):
-                    again = await other.assignment()
-                    assert again.execution.attempt > 1, "S9"
-                    assert (await other.complete(again, b'"in time"')).status == ACCEPTED
+                await take_over(other, STEPS)
             done = await client.wait(run.spec.run_id)
             assert done.status == types_pb2.RUN_STATUS_SUCCEEDED
             before = await rows_of(world.store, TENANT, workers=("stopped", "other"))

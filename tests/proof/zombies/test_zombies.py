@@ -21,7 +21,7 @@ from stepwell_client.v1 import types_pb2
 from stepwell_client.v1 import worker_pb2 as wpb
 from tests.proof import record
 from tests.proof.sizes import size
-from tests.proof.zombies.deaths import ACCEPTED, DEATHS, Stale, lost_with_a_live_worker
+from tests.proof.zombies.deaths import ACCEPTED, DEATHS, LOST, Stale, lost_with_a_live_worker
 from tests.proof.zombies.rows import differences, rows_of
 from tests.proof.zombies.world import PLACES, TENANT, World, world_on
 from tests.service.conftest import ME, Client, bearer
@@ -32,7 +32,6 @@ PERCENT = {"memory": 20, "sqlite": 20, "postgres": 20, "redis": 20, "cluster": 1
 LEASES_EACH = 6
 """Of each death; zombies report with each of them many times."""
 TOGETHER_MAX = 50
-LOST = wpb.ACK_STATUS_LEASE_LOST
 WORKERS = ("sleeper", "other", "twin", "busy", "failing", "next", "torn", "rash", "honest")
 
 
