@@ -137,10 +137,10 @@ async def test_S4_a_commit_to_a_database_that_falls_silent_is_unknown_and_resolv
 ) -> None:
     since = time.monotonic()
     async with place_on(kind) as place:
-        store = await open_store(place.url, runtime=SystemRuntime())
+        store = await insisting(lambda: open_store(place.url, runtime=SystemRuntime()))
         beside = await open_store(place.direct, runtime=SystemRuntime())
         try:
-            await store.commit([b.born("warm")])
+            assert await until_answered(store, b.born("warm")) is Verdict.COMMITTED
             commit = b.born("silent", commit_id="marked-commit")
             await place.pull_at_the_commit(when)
             pulled = time.monotonic()
@@ -199,34 +199,35 @@ async def test_S3_a_server_whose_database_was_silent_goes_on_when_it_answers(
 ) -> None:
     since = time.monotonic()
     count = 12
-    async with place_on(kind) as place:
+    async with place_on(kind) as place, AsyncExitStack() as stack:
         settings = settings_for(place.url, tmp_path, executor=EXECUTOR, drain_ms=2_000)
-        async with Server(settings, authenticator=Anybody()) as server:
-            client = Client(server.addresses[0])
-            before = [await started(client, str(uuid4())) for _ in range(count)]
-            assert all(before)
-            baseline = place.connections()
-            wanted = [str(uuid4()) for _ in range(count)]
-            place.wire.cut()
-            silent = await asyncio.gather(*(started(client, one) for one in wanted))
-            assert not any(silent), "nobody can have answered"
-            place.wire.mend()
-            async with asyncio.timeout(30):
-                runs = [await _until_started(client, one) for one in wanted]
-            # Each is one run, and all of them, old and new, are done by whoever comes.
-            assert len({*runs, *before}) == 2 * count, "S16"
-            async with client.worker("near", queues=["q"], grant=2 * count) as worker:
-                for _ in range(2 * count):
-                    ack = await worker.complete(await worker.assignment())
-                    assert ack.status == wpb.ACK_STATUS_ACCEPTED
-            for run_id in (*runs, *before):
-                assert run_id is not None
-                run = await client.wait(run_id)
-                assert run.status == types_pb2.RUN_STATUS_SUCCEEDED, "L1"
-            async with asyncio.timeout(20):
-                while place.connections() > max(baseline, POOL + 2):  # noqa: ASYNC110 - the database tells nobody
-                    await asyncio.sleep(0.1)
-            await client.channel.close()
+        # Its limits are as short as its database's, and a server doesn't start without that.
+        server = await insisting(
+            lambda: stack.enter_async_context(Server(settings, authenticator=Anybody()))
+        )
+        client = Client(server.addresses[0])
+        before = [await _until_started(client, str(uuid4())) for _ in range(count)]
+        baseline = place.connections()
+        wanted = [str(uuid4()) for _ in range(count)]
+        place.wire.cut()
+        silent = await asyncio.gather(*(started(client, one) for one in wanted))
+        assert not any(silent), "nobody can have answered"
+        place.wire.mend()
+        async with asyncio.timeout(30):
+            runs = [await _until_started(client, one) for one in wanted]
+        # Each is one run, and all of them, old and new, are done by whoever comes.
+        assert len({*runs, *before}) == 2 * count, "S16"
+        async with client.worker("near", queues=["q"], grant=2 * count) as worker:
+            for _ in range(2 * count):
+                ack = await worker.complete(await worker.assignment())
+                assert ack.status == wpb.ACK_STATUS_ACCEPTED
+        for run_id in (*runs, *before):
+            run = await client.wait(run_id)
+            assert run.status == types_pb2.RUN_STATUS_SUCCEEDED, "L1"
+        async with asyncio.timeout(20):
+            while place.connections() > max(baseline, POOL + 2):  # noqa: ASYNC110 - the database tells nobody
+                await asyncio.sleep(0.1)
+        await client.channel.close()
     kept(kind, since, {}, runs_over_a_silence=2 * count)
 
 
