@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -18,6 +19,7 @@ from tests.service.conftest import Refusal
 
 SILENCE_S = 0.25
 """A stream that has nothing more to say for so long has said all."""
+TICK_S = 0.01
 FIRST_S = 4 * SILENCE_S
 """For the first that it says: there may be nothing."""
 WAITING_S = 4.0
@@ -92,8 +94,22 @@ async def ask(channel: grpc.aio.Channel, name: str, request: Message, metadata: 
 async def _read_on(call: Any, told: list[Message], first_s: float, later_s: float) -> None:
     """Read to the end; raises TimeoutError once there is nothing for so long."""
     while True:
-        async with asyncio.timeout(later_s if told else first_s):
-            message = await call.read()
+        message = await _next(call, later_s if told else first_s)
         if message is grpc.aio.EOF:
             return
         told.append(message)
+
+
+async def _next(call: Any, within_s: float) -> Any:
+    """Return the next message; raises TimeoutError if there is none for so long.
+
+    What counts is how long this process was awake: while it stood still, it could neither say nor hear.
+    """
+    reading = asyncio.ensure_future(call.read())
+    try:
+        for _ in range(math.ceil(within_s / TICK_S)):
+            if (await asyncio.wait((reading,), timeout=TICK_S))[0]:
+                return reading.result()
+    finally:
+        reading.cancel()
+    raise TimeoutError
