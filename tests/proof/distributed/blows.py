@@ -20,6 +20,8 @@ WAYS = (
     "master stopped",
     "master killed",
 )
+PATIENT_MS, IMPATIENT_MS = 60_000, 1_000
+"""For so long nodes wait for one that is silent: a master that only stands still, on a busy machine, stays one."""
 WAIT_MS = "200"
 """For so long an acknowledgement waits for a replica."""
 CUT_OFF_S = 0.8
@@ -40,13 +42,21 @@ def fail_over(cluster: RedisCluster, rnd: Random, how: str) -> None:
     else:
         node.kill()
     if how == WAYS[1]:
+        _wait_for_silent(cluster, IMPATIENT_MS)
         cluster.wait_led(heir)
+        _wait_for_silent(cluster, PATIENT_MS)
     else:
         cluster.take_over(heir)
     cluster.nodes[heir].let_follow()
     # It comes back as its own heir's replica; of what it alone had, nothing stays.
     node.start()
     cluster.wait_followed(heir)
+
+
+def _wait_for_silent(cluster: RedisCluster, within_ms: int) -> None:
+    for node in cluster.nodes:
+        if node.running:
+            node.configure(cluster_node_timeout=f"{within_ms}")
 
 
 def pair_of(

@@ -12,6 +12,7 @@ from tests.backends.cluster import RedisCluster
 from tests.backends.fixtures import backends
 from tests.backends.postgres_pair import PostgresPair
 from tests.backends.shared import redis_cluster, shared
+from tests.proof.distributed.blows import PATIENT_MS
 
 __all__ = ["backends", "cluster", "pair", "rnd"]
 
@@ -35,6 +36,6 @@ def pair(backends: None) -> PostgresPair:
 @pytest.fixture
 def cluster(backends: None) -> RedisCluster:
     """Three masters with a replica each, all of them up, and empty."""
-    cluster = redis_cluster(replicas=1)
+    cluster = redis_cluster(replicas=1, node_timeout_ms=PATIENT_MS)
     cluster.flush()
     return cluster
