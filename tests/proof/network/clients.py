@@ -74,6 +74,24 @@ def after(commit: Commit, view: View | None) -> View:
     return View(commit.run, now)
 
 
+def following(run: Run | None, name: str, commit_id: str, many: int = 1) -> Commit:
+    """Return a commit that comes next to a run, or makes it, with so many events that name it."""
+    run = run or Run(spec=RunSpec(tenant_id=TENANT, run_id=name), created_us=1)
+    version = run.version + 1
+    events = tuple(
+        Event(number=number, version=version, type=EventType.EXECUTION_LEASED, message=commit_id)
+        for number in range(run.last_event + 1, run.last_event + many + 1)
+    )
+    return Commit(
+        commit_id=commit_id,
+        tenant_id=TENANT,
+        run_id=name,
+        version=version,
+        run=replace(run, version=version, last_event=run.last_event + many),
+        events=events,
+    )
+
+
 class Field:
     """What all clients of one history share."""
 
@@ -205,22 +223,8 @@ class Client:
 
     def _next(self, name: str, view: View | None, *, honest: bool = False) -> Commit:
         """Make the commit that follows what is known of a run."""
-        chance, commit_id = self._chance, self._field.fresh("c")
-        run = view.run if view else Run(spec=RunSpec(tenant_id=TENANT, run_id=name), created_us=1)
-        version, many = run.version + 1, chance.randint(1, 3)
-        events = tuple(
-            Event(
-                number=number, version=version, type=EventType.EXECUTION_LEASED, message=commit_id
-            )
-            for number in range(run.last_event + 1, run.last_event + many + 1)
-        )
-        commit = Commit(
-            commit_id=commit_id,
-            tenant_id=TENANT,
-            run_id=name,
-            version=version,
-            run=replace(run, version=version, last_event=run.last_event + many),
-            events=events,
+        commit = following(
+            view.run if view else None, name, self._field.fresh("c"), self._chance.randint(1, 3)
         )
         return self._with_rows(commit, view.open if view else {}, honest=honest)
 

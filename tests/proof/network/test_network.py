@@ -97,7 +97,7 @@ async def test_S1_S2_S3_S4_S5_S8_E1_E2_E4_E8_hold_behind_a_network_that_fails(
         await played(field, readers, weather)
         for proxy in doors.proxies:
             await proxy.settled()
-        kept = await at_rest(doors.past, field.history.runs)
+        kept = await at_rest(doors.past, field.history)
         await read_out(readers, doors.doors, kept)
         await same_at_every_door(doors, kept)
     took = monotonic() - began
