@@ -7,7 +7,6 @@ import itertools
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
-import asyncpg
 import pytest
 from msgspec.structs import replace
 from sqlalchemy import Connection, text
@@ -18,17 +17,14 @@ from stepwell.core.errors import InvalidArgument, OutcomeUnknown, StoreRefused, 
 from stepwell.core.model import Outcome, Payload, RunSpec, Session, TaskSpec
 from stepwell.core.ports import ClaimRequest, Store
 from stepwell.core.states import Verdict
-from stepwell.runtime import SystemRuntime
 from stepwell.testing.conformance import ask
 from stepwell.testing.conformance import builders as b
 from stepwell.testing.conformance.harness import soon
 from stepwell_drivers.sql import schema
-from stepwell_drivers.sql.postgres import open_store
-from stepwell_drivers.sql.store import SqlStore
 from tests.backends.pgbouncer import PgBouncer
 from tests.backends.postgres import Postgres
-from tests.backends.postgres_client import PostgresClient
 from tests.patience import insisting
+from tests.unit.postgres_place import Place
 
 _names = itertools.count(1)
 
@@ -37,34 +33,6 @@ _names = itertools.count(1)
 def server() -> Iterator[Postgres]:
     with Postgres(18, fsync=False) as started:
         yield started
-
-
-class Place:
-    """A schema of a test's own, the doors to it, and a connection past them."""
-
-    def __init__(self, server: PostgresClient) -> None:
-        self.server = server
-        self.schema = f"place_{next(_names)}"
-        self.doors: list[SqlStore] = []
-
-    def url(self, **options: Any) -> str:
-        return self.server.url("postgres", sslmode="disable", schema=self.schema, **options)
-
-    async def open(self, **options: str) -> SqlStore:
-        store = await open_store(self.url(**options), runtime=SystemRuntime())
-        assert isinstance(store, SqlStore)
-        self.doors.append(store)
-        return store
-
-    async def beside(self) -> asyncpg.Connection[Any]:
-        return await asyncpg.connect(
-            self.server.url("postgres", sslmode="disable"),
-            server_settings={"search_path": self.schema},
-        )
-
-    async def close(self) -> None:
-        for door in self.doors:
-            await door.close()
 
 
 @pytest.fixture
@@ -416,85 +384,4 @@ async def test_an_operator_reads_it_with_psql(place: Place) -> None:
         *(b.TENANT, "EXECUTION_LEASED"),
         "object",
     )
-    await beside.close()
-
-
-# --- costs ---------------------------------------------------------------------------------------
-
-PARK = """
-INSERT INTO executions (tenant_id, run_id, execution_id, task_id, kind, status, queue, role, priority,
-  available_us)
-SELECT (ARRAY['acme', 'acme', 'acme', 'elsewhere', 'acme'])[1 + at % 5], 'parked-' || at, 'x', 'x',
-  (ARRAY['TASK', 'REFLECT', 'TASK', 'TASK', 'TASK'])[1 + at % 5], 'READY',
-  (ARRAY['default', 'default', 'other', 'default', 'default'])[1 + at % 5],
-  (ARRAY['lawyer', '', '', '', ''])[1 + at % 5], 9,
-  CASE WHEN at % 5 = 4 THEN 9e18 ELSE 1 END
-FROM generate_series({first}, {last}) AS at;
-INSERT INTO leases (tenant_id, run_id, execution_id, token, armed, deadline_us)
-SELECT 'acme', 'parked-' || at, 'x', 't', at % 2, CASE WHEN at % 2 = 1 THEN 9e18 ELSE 1 END
-FROM generate_series({first}, {last}) AS at;
-INSERT INTO timers (tenant_id, run_id, name, due_us)
-SELECT 'acme', 'parked-' || at, 'x', 9e18 FROM generate_series({first}, {last}) AS at;
-"""
-BLOCKS = """
-SELECT sum(heap_blks_hit + heap_blks_read + idx_blks_hit + idx_blks_read)::bigint
-FROM pg_statio_user_tables WHERE schemaname = current_schema()
-"""
-
-
-async def test_a_claim_costs_the_same_however_many_runs_are_parked(place: Place) -> None:
-    store = await place.open(pool_size="2")
-    await ask.must(
-        store, *[b.born(f"run-{at}", executions=[b.ready(role="coder")]) for at in range(4)]
-    )
-    beside = await place.beside()
-    request = ClaimRequest(
-        wants=(b.want(kinds=[b.ready().kind], roles=["coder"], limit=1),), hold_ms=0
-    )
-
-    async def blocks() -> int:
-        readers: Any = store._readers
-        async with readers._links.one() as link:
-            await link.driver_connection.execute("SELECT pg_stat_force_next_flush()")
-        await beside.execute("SELECT pg_stat_force_next_flush()")
-        return int(await beside.fetchval(BLOCKS))
-
-    async def cost() -> int:
-        # Once for the plans and for what the server remembers of its tables.
-        await store.claim(request)
-        before = await blocks()
-        for _ in range(5):
-            claimed = await store.claim(request)
-            assert len(claimed.ready[0]) == 1
-            assert claimed.due == ()
-        return await blocks() - before
-
-    await beside.execute(PARK.format(first=1, last=100))
-    few = await cost()
-    await beside.execute(PARK.format(first=101, last=100_000))
-    many = await cost()
-    await beside.close()
-    # The trees of the indexes grow by a level.
-    assert many <= 2 * few + 50, (few, many)
-
-
-LISTED = """
-SELECT coalesce(sum(idx_tup_read), 0)::bigint FROM pg_stat_user_indexes
-WHERE schemaname = current_schema() AND indexrelname LIKE 'runs_by_%'
-"""
-
-
-async def test_a_run_is_found_by_its_key_while_nothing_is_known_of_the_table(place: Place) -> None:
-    store = await place.open(pool_size="2")
-    beside = await place.beside()
-    names = [f"run-{at}" for at in range(60)]
-    for start in range(0, len(names), 20):
-        await ask.must(store, *[b.born(name) for name in names[start : start + 20]])
-    for name in names:
-        assert await store.get_run(b.TENANT, name) is not None
-    for part in (store._readers, store._writer):
-        holder: Any = part
-        async with holder._links.one() as link:
-            await link.driver_connection.execute("SELECT pg_stat_force_next_flush()")
-    assert await beside.fetchval(LISTED) == 0
     await beside.close()

@@ -4,6 +4,10 @@ The lanes are those of `sql.claims`, walked by the server: a recursion jumps fro
 priority to priority, so a claim reads the heads of lanes and no more, however many runs are parked.
 Candidates are chosen without locks and then locked where nobody else has them (SKIP LOCKED): a claim
 never waits. Every write of such a row ends its hold, because it writes `held_until_us` 0.
+
+The planner guesses that far more is found than ever is, and would then rather read all that is due, or
+all runs of a tenant, than look a few rows up. So a row that was found is looked up in a query of its own,
+and `+ 0` keeps the indexes of what is due out of that.
 """
 
 from __future__ import annotations
@@ -60,16 +64,19 @@ _ready = Query(
           WHERE l.priority IS NOT NULL
           ORDER BY head.priority DESC, head.available_us, head.seq LIMIT :many
         ), free AS MATERIALIZED (
-          SELECT e.seq FROM found JOIN executions AS e ON e.seq = found.seq
-          WHERE e.status = 'READY' AND e.available_us <= :now_us AND e.held_until_us <= :now_us
-          FOR NO KEY UPDATE OF e SKIP LOCKED
+          SELECT mine.seq FROM found CROSS JOIN LATERAL (
+            SELECT e.seq FROM executions AS e WHERE e.seq = found.seq
+              AND e.status || '' = 'READY' AND e.available_us + 0 <= :now_us
+              AND e.held_until_us + 0 <= :now_us
+            FOR NO KEY UPDATE SKIP LOCKED) AS mine
         ), held AS (
           UPDATE executions AS e SET held_until_us = :until_us FROM free WHERE e.seq = free.seq
           RETURNING e.seq, e.run_id, e.execution_id, e.available_us
         )
-        SELECT f.seq, h.run_id, h.execution_id, h.available_us, r.version
+        SELECT f.seq, h.run_id, h.execution_id, h.available_us, (
+          SELECT r.version FROM runs AS r
+          WHERE r.tenant_id = :tenant_id AND r.run_id = h.run_id)
         FROM found AS f LEFT JOIN held AS h ON h.seq = f.seq
-        LEFT JOIN runs AS r ON r.tenant_id = :tenant_id AND r.run_id = h.run_id
         ORDER BY f.priority DESC, f.available_us, f.seq
         """
     ).bindparams(
@@ -95,23 +102,24 @@ _due = Query(
              ORDER BY due_us, tenant_id, run_id, name LIMIT :many)
           ) AS either ORDER BY us, kind, tenant_id, run_id, name LIMIT :many
         ), free_leases AS MATERIALIZED (
-          SELECT l.tenant_id, l.run_id, l.execution_id
-          FROM found AS f JOIN leases AS l ON l.tenant_id = f.tenant_id AND l.run_id = f.run_id
-            AND l.execution_id = f.name
-          WHERE f.kind = 0 AND l.armed = 1 AND l.deadline_us <= :now_us
-            AND l.held_until_us <= :now_us
-          FOR NO KEY UPDATE OF l SKIP LOCKED
+          SELECT mine.* FROM found AS f CROSS JOIN LATERAL (
+            SELECT l.tenant_id, l.run_id, l.execution_id FROM leases AS l
+            WHERE l.tenant_id = f.tenant_id AND l.run_id = f.run_id AND l.execution_id = f.name
+              AND l.armed + 0 = 1 AND l.deadline_us + 0 <= :now_us AND l.held_until_us + 0 <= :now_us
+            FOR NO KEY UPDATE SKIP LOCKED) AS mine
+          WHERE f.kind = 0
         ), held_leases AS (
           UPDATE leases AS l SET held_until_us = :until_us FROM free_leases AS f
           WHERE l.tenant_id = f.tenant_id AND l.run_id = f.run_id
             AND l.execution_id = f.execution_id
           RETURNING l.tenant_id, l.run_id, l.execution_id, l.deadline_us, l.limit_us, l.token
         ), free_timers AS MATERIALIZED (
-          SELECT t.tenant_id, t.run_id, t.name
-          FROM found AS f JOIN timers AS t ON t.tenant_id = f.tenant_id AND t.run_id = f.run_id
-            AND t.name = f.name
-          WHERE f.kind = 1 AND t.due_us <= :now_us AND t.held_until_us <= :now_us
-          FOR NO KEY UPDATE OF t SKIP LOCKED
+          SELECT mine.* FROM found AS f CROSS JOIN LATERAL (
+            SELECT t.tenant_id, t.run_id, t.name FROM timers AS t
+            WHERE t.tenant_id = f.tenant_id AND t.run_id = f.run_id AND t.name = f.name
+              AND t.due_us + 0 <= :now_us AND t.held_until_us + 0 <= :now_us
+            FOR NO KEY UPDATE SKIP LOCKED) AS mine
+          WHERE f.kind = 1
         ), held_timers AS (
           UPDATE timers AS t SET held_until_us = :until_us FROM free_timers AS f
           WHERE t.tenant_id = f.tenant_id AND t.run_id = f.run_id AND t.name = f.name
@@ -121,9 +129,10 @@ _due = Query(
             0 < limit_us AND limit_us <= deadline_us AS over FROM held_leases
           UNION ALL SELECT 1, due_us, tenant_id, run_id, name, '', false FROM held_timers
         )
-        SELECT t.kind, t.tenant_id, t.run_id, t.name, t.token, t.over, coalesce(r.version, 0)
+        SELECT t.kind, t.tenant_id, t.run_id, t.name, t.token, t.over, coalesce((
+          SELECT r.version FROM runs AS r
+          WHERE r.tenant_id = t.tenant_id AND r.run_id = t.run_id), 0)
         FROM taken AS t
-        LEFT JOIN runs AS r ON r.tenant_id = t.tenant_id AND r.run_id = t.run_id
         ORDER BY t.us, t.kind, t.tenant_id, t.run_id, t.name
         """
     ).bindparams(*[bindparam(name, type_=_NUMBER) for name in ("now_us", "until_us", "many")])

@@ -1,0 +1,151 @@
+"""What Postgres is asked costs the same however much there is, whenever its plans were made."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import asyncpg
+import pytest
+
+from stepwell.core.ports import Claimed, ClaimRequest
+from stepwell.testing.conformance import ask
+from stepwell.testing.conformance import builders as b
+from stepwell_drivers.sql.postgres import links
+from stepwell_drivers.sql.store import SqlStore
+from tests.backends.shared import postgres_server
+from tests.unit.postgres_place import Place
+
+PARKED = """
+INSERT INTO runs (tenant_id, run_id, step_retry)
+SELECT 'acme', 'parked-' || at, '{{}}' FROM generate_series({first}, {last}) AS at;
+INSERT INTO executions (tenant_id, run_id, execution_id, task_id, kind, status, queue, role, priority,
+  available_us)
+SELECT (ARRAY['acme', 'acme', 'acme', 'elsewhere', 'acme'])[1 + at % 5], 'parked-' || at, 'x', 'x',
+  (ARRAY['TASK', 'REFLECT', 'TASK', 'TASK', 'TASK'])[1 + at % 5], 'READY',
+  (ARRAY['default', 'default', 'other', 'default', 'default'])[1 + at % 5],
+  (ARRAY['lawyer', '', '', '', ''])[1 + at % 5], 9,
+  CASE WHEN at % 5 = 4 THEN 9e18 ELSE 1 END
+FROM generate_series({first}, {last}) AS at;
+INSERT INTO leases (tenant_id, run_id, execution_id, token, armed, deadline_us)
+SELECT 'acme', 'parked-' || at, 'x', 't', at % 2, CASE WHEN at % 2 = 1 THEN 9e18 ELSE 1 END
+FROM generate_series({first}, {last}) AS at;
+INSERT INTO timers (tenant_id, run_id, name, due_us)
+SELECT 'acme', 'parked-' || at, 'x', 9e18 FROM generate_series({first}, {last}) AS at;
+"""
+OVERDUE = """
+INSERT INTO runs (tenant_id, run_id, step_retry)
+SELECT 'acme', 'overdue-' || at, '{{}}' FROM generate_series({first}, {last}) AS at;
+INSERT INTO leases (tenant_id, run_id, execution_id, token, armed, deadline_us)
+SELECT 'acme', 'overdue-' || at, 'x', 't', 1, at FROM generate_series({first}, {last}) AS at;
+INSERT INTO timers (tenant_id, run_id, name, due_us)
+SELECT 'acme', 'overdue-' || at, 'x', at FROM generate_series({first}, {last}) AS at;
+"""
+BLOCKS = """
+SELECT sum(heap_blks_hit + heap_blks_read + idx_blks_hit + idx_blks_read)::bigint
+FROM pg_statio_user_tables WHERE schemaname = current_schema()
+"""
+LISTED = """
+SELECT coalesce(sum(idx_tup_read), 0)::bigint FROM pg_stat_user_indexes
+WHERE schemaname = current_schema() AND indexrelname LIKE 'runs_by_%'
+"""
+FLUSH = "SELECT pg_stat_force_next_flush()"
+
+
+@pytest.fixture
+async def place() -> AsyncIterator[Place]:
+    found = Place(postgres_server())
+    yield found
+    await found.close()
+
+
+@pytest.fixture(params=["kept", "made-again"])
+def plans(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The plans of when the tables were small, or those of now; nobody has looked at the tables (ANALYZE)."""
+    seconds = {"kept": 3_600.0, "made-again": 0.0}[request.param]
+    monkeypatch.setattr(links, "PLANS_S", seconds)
+    monkeypatch.setattr(links, "PLANS_S_MAX", seconds)
+
+
+async def _cost(
+    store: SqlStore, beside: asyncpg.Connection[Any], action: Callable[[], Awaitable[None]]
+) -> int:
+    """How many blocks five of it touch."""
+
+    async def blocks() -> int:
+        readers: Any = store._readers
+        async with readers._links.one() as link:
+            await link.driver_connection.execute(FLUSH)
+        await beside.execute(FLUSH)
+        return int(await beside.fetchval(BLOCKS))
+
+    # Once for the plans and for what the server remembers of its tables.
+    await action()
+    before = await blocks()
+    for _ in range(5):
+        await action()
+    return await blocks() - before
+
+
+async def _few_and_many(
+    place: Place, rows: str, request: ClaimRequest, check: Callable[[Claimed], None]
+) -> tuple[int, int]:
+    """What a claim costs beside 100 and beside 100,000 such rows."""
+    store = await place.open(pool_size="2")
+    await ask.must(
+        store, *[b.born(f"run-{at}", executions=[b.ready(role="coder")]) for at in range(4)]
+    )
+    beside = await place.beside()
+
+    async def claim() -> None:
+        check(await store.claim(request))
+
+    try:
+        await beside.execute(rows.format(first=1, last=100))
+        few = await _cost(store, beside, claim)
+        await beside.execute(rows.format(first=101, last=100_000))
+        return few, await _cost(store, beside, claim)
+    finally:
+        await beside.close()
+
+
+async def test_a_claim_costs_the_same_however_many_runs_are_parked(
+    place: Place, plans: None
+) -> None:
+    request = ClaimRequest(
+        wants=(b.want(kinds=[b.ready().kind], roles=["coder"], limit=1),), hold_ms=0
+    )
+
+    def check(claimed: Claimed) -> None:
+        assert len(claimed.ready[0]) == 1
+        assert claimed.due == ()
+
+    few, many = await _few_and_many(place, PARKED, request, check)
+    # The trees of the indexes grow by a level.
+    assert many <= 2 * few + 50, (few, many)
+
+
+async def test_a_claim_costs_the_same_however_much_is_overdue(place: Place, plans: None) -> None:
+    request = ClaimRequest(wants=(), due_limit=4, hold_ms=0)
+
+    def check(claimed: Claimed) -> None:
+        assert [due.run_id for due in claimed.due] == ["overdue-1"] * 2 + ["overdue-2"] * 2
+
+    few, many = await _few_and_many(place, OVERDUE, request, check)
+    assert many <= 2 * few + 50, (few, many)
+
+
+async def test_a_run_is_found_by_its_key_while_nothing_is_known_of_the_table(place: Place) -> None:
+    store = await place.open(pool_size="2")
+    beside = await place.beside()
+    names = [f"run-{at}" for at in range(60)]
+    for start in range(0, len(names), 20):
+        await ask.must(store, *[b.born(name) for name in names[start : start + 20]])
+    for name in names:
+        assert await store.get_run(b.TENANT, name) is not None
+    for part in (store._readers, store._writer):
+        holder: Any = part
+        async with holder._links.one() as link:
+            await link.driver_connection.execute("SELECT pg_stat_force_next_flush()")
+    assert await beside.fetchval(LISTED) == 0
+    await beside.close()
