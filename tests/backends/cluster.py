@@ -232,7 +232,11 @@ class RedisCluster:
     def _knows_pair(self, node: Redis, name: str) -> bool:
         lines = self._lines(node)
         leads = any(line[0] == name and "master" in line[2] for line in lines)
-        return leads and any(line[3] == name and "fail" not in line[2] for line in lines)
+        # Not by looking for the word in all flags: `nofailover` is one, too.
+        failing = {"fail", "fail?"}
+        return leads and any(
+            line[3] == name and failing.isdisjoint(line[2].split(",")) for line in lines
+        )
 
     # Slots on the move
 
