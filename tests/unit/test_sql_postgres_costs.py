@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
@@ -9,8 +10,10 @@ import asyncpg
 import pytest
 
 from stepwell.core.ports import Claimed, ClaimRequest
+from stepwell.core.states import RunStatus, TaskStatus
 from stepwell.testing.conformance import ask
 from stepwell.testing.conformance import builders as b
+from stepwell_drivers.sql import schema
 from stepwell_drivers.sql.postgres import links
 from stepwell_drivers.sql.store import SqlStore
 from tests.backends.shared import postgres_server
@@ -67,15 +70,21 @@ def plans(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(links, "PLANS_S_MAX", seconds)
 
 
+async def _flush(store: SqlStore) -> None:
+    """Have what its links did counted at once."""
+    for part in (store._readers, store._writer):
+        holder: Any = part
+        async with holder._links.one() as link:
+            await link.driver_connection.execute(FLUSH)
+
+
 async def _cost(
     store: SqlStore, beside: asyncpg.Connection[Any], action: Callable[[], Awaitable[None]]
 ) -> int:
     """How many blocks five of it touch."""
 
     async def blocks() -> int:
-        readers: Any = store._readers
-        async with readers._links.one() as link:
-            await link.driver_connection.execute(FLUSH)
+        await _flush(store)
         await beside.execute(FLUSH)
         return int(await beside.fetchval(BLOCKS))
 
@@ -143,9 +152,95 @@ async def test_a_run_is_found_by_its_key_while_nothing_is_known_of_the_table(pla
         await ask.must(store, *[b.born(name) for name in names[start : start + 20]])
     for name in names:
         assert await store.get_run(b.TENANT, name) is not None
-    for part in (store._readers, store._writer):
-        holder: Any = part
-        async with holder._links.one() as link:
-            await link.driver_connection.execute("SELECT pg_stat_force_next_flush()")
+    await _flush(store)
     assert await beside.fetchval(LISTED) == 0
     await beside.close()
+
+
+# What a table's rows need beside a tenant and a run, for others' runs to have one each.
+OTHERS = {
+    "runs": {"step_retry": "'{}'", "status": "'RUNNING'"},
+    "plans": {"specs": "''"},
+    "tasks": {"task_id": "'a'", "status": "'COMPLETED'"},
+    "executions": {"execution_id": "'x'", "task_id": "'a'", "status": "'COMPLETED'"},
+    "leases": {"execution_id": "'y'", "worker_id": "'worker-2'", "deadline_us": "9e18"},
+    "timers": {"name": "'x'", "due_us": "9e18"},
+    "inputs": {"input_id": "'x'", "status": "'ANSWERED'"},
+    "logs": {"execution_id": "'x'"},
+    "keyed": {"key": "'other'"},
+}
+
+
+async def test_a_run_s_life_costs_the_same_however_many_others_there_are(
+    place: Place, plans: None
+) -> None:
+    store = await place.open(pool_size="2")
+    beside = await place.beside()
+    names = itertools.count(1)
+
+    async def life() -> None:
+        await _life(store, f"run-{next(names)}")
+
+    async def others(first: int, last: int) -> None:
+        for table in (*schema.OF_A_RUN, schema.outcomes):
+            given = OTHERS.get(table.name, {})
+            await beside.execute(
+                f"INSERT INTO {table.name} ({', '.join(['tenant_id', 'run_id', *given])})"
+                f" SELECT '{b.TENANT}', 'other-' || at{''.join(', ' + one for one in given.values())}"
+                f" FROM generate_series({first}, {last}) AS at"
+            )
+
+    await others(1, 100)
+    few = await _cost(store, beside, life)
+    await others(101, 30_000)
+    many = await _cost(store, beside, life)
+    await beside.close()
+    assert many <= 2 * few + 50, (few, many)
+
+
+async def _life(store: SqlStore, run_id: str) -> None:
+    """All that is asked for a run that is born, works, asks a person, is looked at, and goes."""
+    first = await ask.must(
+        store,
+        b.born(
+            run_id,
+            plan=b.plan("a"),
+            tasks=[b.task("a")],
+            executions=[b.leased()],
+            leases=[b.lease()],
+            timers=[b.timer(60_000)],
+            status=RunStatus.RUNNING,
+        ),
+    )
+    assert await store.renew([b.renewal(run_id)]) == [True]
+    await store.append_logs(b.TENANT, run_id, [b.line("a line")])
+    second = await ask.must(
+        store,
+        b.step(
+            first,
+            tasks=[b.task("a", TaskStatus.COMPLETED)],
+            executions=[b.ended()],
+            outcomes=[b.outcome()],
+            fences=[b.fence()],
+            inputs=[b.question("q")],
+            messages=[b.message("a word")],
+            keyed=[b.keyed(f"key of {run_id}")],
+            request=b.request("r", 2),
+        ),
+    )
+    of = (b.TENANT, run_id)
+    for since in (0, 1):
+        assert await store.load(*of, since=since) is not None
+    assert await store.get_run(*of) is not None
+    assert len(await store.read_outcomes(*of, [b.STEP])) == 1
+    assert await store.read_plan(*of, 1) is not None
+    assert await store.read_events(*of, after=0, limit=100) is not None
+    assert len(await store.read_inputs(*of, ["q"])) == 1
+    assert len(await store.find_keyed(b.TENANT, "", [f"key of {run_id}"])) == 1
+    assert len((await store.list_tasks(*of)).tasks) == 1
+    assert len((await store.list_executions(*of, task_id="a")).executions) == 1
+    assert len((await store.read_messages(*of)).messages) == 1
+    assert len((await store.read_logs(*of)).entries) == 1
+    assert await store.list_leases(b.TENANT, "worker-1") == []
+    await ask.must(store, b.step(second, status=RunStatus.SUCCEEDED))
+    assert await store.delete_run(*of, version=3)
