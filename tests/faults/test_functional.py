@@ -92,9 +92,7 @@ LEFT_OUT = {
     "test_what_a_dead_worker_wrote_is_there": WRITTEN,
     "test_a_failed_attempt_hands_its_session_progress_and_messages_on": NUMBERED,
     "test_the_next_attempts_are_given_the_question_and_its_answer": NUMBERED,
-    "test_the_worker_of_a_skipped_task_is_told_and_its_outcome_refused": LeftOut(
-        frozenset(Mode), "its worker sends no heartbeats: slow calls end its lease"
-    ),
+    "test_the_worker_of_a_skipped_task_is_told_and_its_outcome_refused": BY_HAND,
     "test_the_wall_time_is_over_by_the_stores_clock": BY_HAND,
     "test_usage_that_is_sent_twice_counts_once": BY_HAND,
     "test_usage_that_is_sent_to_two_replicas_counts_once": BY_HAND,
@@ -107,7 +105,7 @@ LEFT_OUT = {
     ),
     "test_an_answer_after_expiry_is_refused": TOO_LATE,
     "test_replicas_share_a_queue_s_limit": LeftOut(
-        CALLED_AGAIN, "a lease that can't be renewed is given again while its first worker works on"
+        CALLED_AGAIN, "a replica whose worker has to connect again gives its share up meanwhile"
     ),
     "test_a_run_that_was_paused_by_an_expiry_is_resumed_and_answered": TOO_LATE,
 }
