@@ -21,6 +21,7 @@ import grpc
 import grpc.aio
 import pytest
 
+from tests.patience import PATIENCE_S
 from tests.proof import record
 from tests.proof.leaks import store_requests
 from tests.proof.leaks.bench import METHODS, Asked, Bench, Context, serving
@@ -33,8 +34,6 @@ from tests.unit.executor_world import TENANT
 assert store_requests, "its rows are in the table once it is imported"
 IDLE_S = 0.25
 """A stream that does nothing for so long waits for something that doesn't come."""
-QUIET_S = 5.0
-AGAIN_S = 20.0
 SUSPENSIONS_MAX = 500
 POOLED = ("stepwell-redis-read", "stepwell-redis-watch", "stepwell-postgres-watch")
 POOLED_MAX = 12
@@ -78,10 +77,10 @@ async def cut(bench: Bench, method: str, asked: Asked, cutter: Cut) -> bool:
     call = asyncio.ensure_future(cutter.over(inner))
     # WaitRun is among those that come to their end: it is asked to wait for a moment only.
     endless = METHODS[method].server_streaming
-    while not (await asyncio.wait((call,), timeout=IDLE_S if endless else QUIET_S))[0]:
+    while not (await asyncio.wait((call,), timeout=IDLE_S if endless else PATIENCE_S))[0]:
         if cutter.struck:
             # It finishes what must be finished; that is not for ever.
-            done, _ = await asyncio.wait((call,), timeout=QUIET_S)
+            done, _ = await asyncio.wait((call,), timeout=PATIENCE_S)
             assert done, f"R1: {method} does not end when it is cancelled"
         else:
             # Cut off here it would have played fewer awaits than it has, and nobody would know.
@@ -96,7 +95,7 @@ async def quiet(bench: Bench, before: set[asyncio.Task[Any]]) -> None:
     """Wait until every task that was started meanwhile is over: those of the call are among them."""
     left = [task for task in asyncio.all_tasks() - before if not _stays(task)]
     if left:
-        _, left = await asyncio.wait(left, timeout=QUIET_S)
+        _, left = await asyncio.wait(left, timeout=PATIENCE_S)
     assert not left, f"R1: left over: {left}"
     await bench.executor.quiet()
 
@@ -116,7 +115,7 @@ async def again(bench: Bench, method: str, asked: Asked) -> str:
     """Make the same call once more; returns the run that it was about."""
     context = Context()
     call = asyncio.ensure_future(bench.serve(method, asked.requests, context))
-    end = time.monotonic() + AGAIN_S
+    end = time.monotonic() + PATIENCE_S
     while not (await asyncio.wait((call,), timeout=0.01))[0]:
         assert time.monotonic() < end, f"R1: {method} isn't answered any more"
         if context.written and METHODS[method].server_streaming:
