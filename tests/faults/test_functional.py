@@ -24,6 +24,7 @@ from stepwell_client import (
     _services,
     _watching,
     _worker,
+    _writer,
 )
 from tests.capabilities import (
     test_budgets,
@@ -175,12 +176,16 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Clients call again as they always do, but don't give up: that is not what is tested here."""
-    monkeypatch.setattr(_procedures, "ATTEMPTS_MAX", 100)
-    monkeypatch.setattr(_watching, "ATTEMPTS_MAX", 100)
-    monkeypatch.setattr(_services, "SAVE_ATTEMPTS_MAX", 100)
-    for module in (_procedures, _services, _worker):
+    """Clients call again as they always do, but sooner, and don't give up: that is not what is tested here.
+
+    A fork reads a dozen times, and where a third of all reads is refused it takes some dozen calls.
+    """
+    monkeypatch.setattr(_procedures, "ATTEMPTS_MAX", 1_000)
+    monkeypatch.setattr(_watching, "ATTEMPTS_MAX", 1_000)
+    monkeypatch.setattr(_services, "SAVE_ATTEMPTS_MAX", 1_000)
+    for module in (_procedures, _services, _worker, _writer):
         monkeypatch.setattr(module, "BACKOFF_SECONDS", 0.02)
+        monkeypatch.setattr(module, "BACKOFF_SECONDS_MAX", 0.1)
     # The one call that they don't repeat: whoever makes it may.
     monkeypatch.setattr(Client, "delete", _deleting(Client.delete))
 
