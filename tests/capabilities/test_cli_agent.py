@@ -16,7 +16,7 @@ import pytest
 from examples.cli_agent.agent import Notes
 from examples.cli_agent.notetaker import note_on, paragraphs_of
 from stepwell_client import ExecutionStatus, Retry, RunStatus, Task
-from tests.capabilities.conftest import Served
+from tests.capabilities.conftest import TENANT, Served
 from tests.capabilities.silence import end_leases
 from tests.house.source import TOP
 from tests.service.conftest import token
@@ -82,7 +82,7 @@ async def progress(served: Served, run_id: str) -> None:
     """Wait until a heartbeat has brought the session and some progress to the store."""
 
     async def is_there() -> bool:
-        loaded = await served.store.load("tenant-a", run_id)
+        loaded = await served.store.load(TENANT, run_id)
         assert loaded is not None
         return any(row.progress and row.session.session_id for row in loaded.executions)
 

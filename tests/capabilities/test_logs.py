@@ -22,7 +22,7 @@ from stepwell_client import (
     TaskContext,
 )
 from stepwell_client.v1 import types_pb2
-from tests.capabilities.conftest import Served
+from tests.capabilities.conftest import TENANT, Served
 from tests.capabilities.silence import go_silent
 from tests.service.conftest import until
 
@@ -125,7 +125,7 @@ async def test_chunks_of_a_completed_step_are_gone_and_lines_stay(served: Served
     assert texts(await read(served, run.id)) == ["a line"]
 
     async def collapsed() -> bool:
-        return len((await served.store.read_logs("tenant-a", run.id)).entries) == 1
+        return len((await served.store.read_logs(TENANT, run.id)).entries) == 1
 
     await until(collapsed)
 
@@ -149,7 +149,7 @@ async def test_readers_leave_collapsed_chunks_out_though_nobody_removed_them(
         StoredEntry(execution_id=name, text=name, kind=StoredKind.CHUNK)
         for name in ("task:a#1", "task:a#2", "synthesize:1#1")
     ]
-    await served.store.append_logs("tenant-a", run.id, chunks)
+    await served.store.append_logs(TENANT, run.id, chunks)
     assert texts(await read(served, run.id)) == ["task:a#1", "synthesize:1#1"]
 
 
@@ -196,7 +196,7 @@ async def test_a_reader_goes_on_from_its_cursor_over_a_restart(served: Served) -
     assert first == [str(number) for number in range(10)]
     await served.restart()
     late = [StoredEntry(execution_id="task:a#1", text="late")]
-    await served.store.append_logs("tenant-a", run.id, late)
+    await served.store.append_logs(TENANT, run.id, late)
     assert texts(await read(served, run.id, cursor=cursor)) == ["late"]
 
 
@@ -294,7 +294,7 @@ async def test_a_cursor_of_another_run_is_refused(served_memory: Served) -> None
     one = await served_memory.client.start("one", plan=[Task("a", "x")])
     two = await served_memory.client.start("two", plan=[Task("a", "x")])
     entry = [StoredEntry(execution_id="task:a#1", text="x")]
-    await served_memory.store.append_logs("tenant-a", one.id, entry)
+    await served_memory.store.append_logs(TENANT, one.id, entry)
     async with served_memory.client.logs(one.id) as log:
         assert [entry.text async for entry in log] == ["x"]
     with pytest.raises(InvalidRequest):

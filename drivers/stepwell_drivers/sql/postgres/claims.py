@@ -7,7 +7,7 @@ never waits. Every write of such a row ends its hold, because it writes `held_un
 
 The planner guesses that far more is found than ever is, and would then rather read all that is due, or
 all runs of a tenant, than look a few rows up. So a row that was found is looked up in a query of its own,
-and `+ 0` keeps the indexes of what is due out of that.
+and `+ 0` and `|| ''` keep the indexes of what is ready or due out of that.
 """
 
 from __future__ import annotations
