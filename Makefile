@@ -26,21 +26,21 @@ GENERATE_VENV := .venv-generate
 GENERATE_PY := $(GENERATE_VENV)/bin/python
 # The protocol as it was last released: `make release-proto` writes it, `make check` compares.
 RELEASED := proto/released.binpb
-SOURCES := service drivers clients/python tests scripts $(wildcard bench examples)
+SOURCES := service drivers clients/python testkit tests scripts $(wildcard bench examples)
 
 READY := $(VENV)/.ready
 GENERATE_READY := $(GENERATE_VENV)/.ready
 
-.PHONY: help setup demo test proof teeth simulate programs check format generate release-proto bench lock clean
+.PHONY: help setup demo test proof mutants simulate programs check format generate release-proto bench lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
 
 setup: $(READY) ## make .venv (the other targets do it themselves)
 
-$(READY): pyproject.toml clients/python/pyproject.toml requirements/dev.txt scripts/bootstrap.py
+$(READY): pyproject.toml clients/python/pyproject.toml testkit/pyproject.toml requirements/dev.txt scripts/bootstrap.py
 	@command -v $(PYTHON) >/dev/null || { echo "error: no $(PYTHON) here; Python 3.11 or newer is needed (make PYTHON=/path/to/python3 …)." >&2; exit 1; }
-	@$(PYTHON) scripts/bootstrap.py $(VENV) requirements/dev.txt clients/python .
+	@$(PYTHON) scripts/bootstrap.py $(VENV) requirements/dev.txt clients/python . testkit
 	@touch $@
 
 $(GENERATE_READY): requirements/generate.txt scripts/bootstrap.py
@@ -59,15 +59,15 @@ test: $(READY) ## run every test (ARGS='-k lease' selects some)
 proof: $(READY) ## play the proofs of docs/reliability.md in full (ARGS='-k kills' selects some)
 	@$(PY) -m scripts.proof --jobs $(PROOF_JOBS) $(ARGS)
 
-teeth: $(READY) ## plant each known bug, see which invariant catches it, write the table
-	@$(PY) -m scripts.teeth $(ARGS)
+mutants: $(READY) ## plant each known bug, see which invariant catches it, write the table
+	@$(PY) -m scripts.mutants $(ARGS)
 
 simulate: $(READY) ## play SEEDS seeds of the simulator, FROM one on (a soak is SEEDS=1000000)
-	@$(PY) -m stepwell.testing.simulator --from $(FROM) --seeds $(SEEDS)
+	@$(PY) -m tests.simulation.simulator --from $(FROM) --seeds $(SEEDS)
 
 programs: $(READY) ## play PROGRAMS random programs on each driver and the memory model side by side
-	@$(PY) -m stepwell.testing.programs --programs $(PROGRAMS) --seed $(SEED) \
-	    $(foreach name,$(DRIVERS),--factory tests.conformance.conftest:$(name)Factory)
+	@$(PY) -m tests.contract.differential --programs $(PROGRAMS) --seed $(SEED) \
+	    $(foreach name,$(DRIVERS),--factory tests.contract.conformance.conftest:$(name)Factory)
 
 check: $(READY) $(GENERATE_READY) ## lint, formats, types, protocol, generated code, floors
 	@echo "==> ruff"; $(PY) -m ruff check $(SOURCES)
@@ -76,7 +76,7 @@ check: $(READY) $(GENERATE_READY) ## lint, formats, types, protocol, generated c
 	@echo "==> protocol"; $(VENV)/bin/buf lint
 	@$(VENV)/bin/buf format --diff --exit-code
 	@if [ -f $(RELEASED) ]; then $(VENV)/bin/buf breaking --against $(RELEASED); else echo "    $(RELEASED) is absent: nothing was released that could break"; fi
-	@echo "==> house: floors, runtime, style"; $(PY) -m pytest -q tests/house
+	@echo "==> house: floors, runtime, style"; $(PY) -m pytest -q tests/unit/house
 	@if [ -f Dockerfile ]; then echo "==> Dockerfile"; $(VENV)/bin/hadolint Dockerfile; fi
 	@echo "==> basedpyright"; $(PY) -m basedpyright
 

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from bench.limits import pgbench_commits, redis_writes
 from bench.processes import StoreProcess
-from tests.backends.cluster import RedisCluster
-from tests.backends.postgres import Postgres
-from tests.backends.redis import Redis
+from tests.support.backends.cluster import RedisCluster
+from tests.support.backends.postgres import Postgres
+from tests.support.backends.redis import Redis
 
 NAMES = ("memory", "sqlite", "postgres", "redis", "valkey", "cluster")
 

@@ -10,9 +10,9 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from tests.backends.binaries import postgres_bin
-from tests.backends.postgres import ROLE, Postgres
-from tests.backends.redis import Redis
+from tests.support.backends.binaries import postgres_bin
+from tests.support.backends.postgres import ROLE, Postgres
+from tests.support.backends.redis import Redis
 
 PGBENCH_SECONDS = 3
 REDIS_WRITES = 2_000

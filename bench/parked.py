@@ -14,14 +14,14 @@ from pathlib import Path
 from bench.backends import Place
 from bench.processes import running
 from bench.scenarios import Say, chain
-from stepwell.core.inputs import Context, Start
-from stepwell.core.loop import advance
-from stepwell.core.model import RunSpec, TaskSpec
-from stepwell.core.ports import ANY_ROLE, ClaimRequest, Commit, Store, Want
-from stepwell.core.state import RunState
-from stepwell.core.states import StepKind, Verdict
+from stepwell.core.loop.advance import advance
+from stepwell.core.loop.inputs import Context, Start
+from stepwell.core.loop.state import RunState
+from stepwell.core.port import ANY_ROLE, ClaimRequest, Commit, Store, Want
+from stepwell.core.records.model import RunSpec, TaskSpec
+from stepwell.core.records.states import StepKind, Verdict
 from stepwell.runtime import SystemRuntime
-from stepwell.stores import open_store
+from stepwell.store.opener import open_store
 from stepwell_client import Client
 
 MARKS = (100, 1_000, 10_000, 100_000)

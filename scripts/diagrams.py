@@ -28,8 +28,9 @@ from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
 from stepwell import config
-from stepwell.core import limits, states, table
-from stepwell.core.model import Run, RunSpec
+from stepwell.core.loop import table
+from stepwell.core.records import limits, states
+from stepwell.core.records.model import Run, RunSpec
 from stepwell.rpc import scopes
 
 TOP = Path(__file__).resolve().parent.parent

@@ -16,8 +16,8 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.proof import page, record, sizes
-from tests.proof.must_happen import MUST_HAPPEN
+from tests.support.proofs import page, record, sizes
+from tests.support.proofs.must_happen import MUST_HAPPEN
 
 TOP = Path(__file__).parent.parent
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from stepwell.testing.conformance.report import pytest_terminal_summary
-from tests import watched
+from stepwell_testkit.conformance.report import pytest_terminal_summary
+from tests.support import watched
 
 __all__ = ["pytest_terminal_summary"]
 

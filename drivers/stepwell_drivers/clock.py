@@ -8,7 +8,7 @@ above whatever was stored before.
 
 from __future__ import annotations
 
-from stepwell.core.ports import Runtime
+from stepwell.core.port import Runtime
 
 
 class StoreClock:

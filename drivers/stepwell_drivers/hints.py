@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 
-from stepwell.core.ports import Hint
+from stepwell.core.port import Hint
 
 RunKey = tuple[str, str]
 """Tenant and run."""

@@ -7,7 +7,7 @@ import sys
 
 from scripts import diagrams
 
-from stepwell.core import table
+from stepwell.core.loop import table
 
 
 def test_every_drawing_in_the_documents_is_fresh() -> None:

@@ -12,7 +12,13 @@ from stepwell.rpc import scopes, status
 from tests.docs.pages import TOP
 
 PAGE = (TOP / "docs" / "protocol.md").read_text(encoding="utf-8")
-_SERVED = ("service/stepwell/core", "service/stepwell/rpc", "drivers/stepwell_drivers")
+_SERVED = (
+    "service/stepwell/core",
+    "service/stepwell/app",
+    "service/stepwell/watch",
+    "service/stepwell/rpc",
+    "drivers/stepwell_drivers",
+)
 _WORD = re.compile(r"[A-Z]+(_[A-Z]+)*")
 
 # Words that stand where reasons stand in the code and reach no caller of this version.

@@ -10,12 +10,12 @@ from textwrap import indent
 
 import pytest
 
-from stepwell.testing.conformance.groups import GROUPS, OPTIONAL
+from stepwell_testkit.conformance.groups import GROUPS, OPTIONAL
 from tests.docs.pages import TOP, blocks
 from tests.docs.shell import Shell
 
 PAGE = TOP / "docs" / "writing-a-driver.md"
-PACKAGE = TOP / "tests" / "third_party" / "stepwell-journal"
+PACKAGE = TOP / "tests" / "contract" / "third_party" / "stepwell-journal"
 FILES = [
     path
     for path in sorted(PACKAGE.rglob("*"))

@@ -26,12 +26,12 @@ from stepwell.config import (
     StoreSettings,
     WatchSettings,
 )
-from stepwell.core.ports import Store
+from stepwell.core.port import Store
 from stepwell.rpc.server import Server
 from stepwell_client.v1 import orchestrator_pb2 as opb
 from stepwell_client.v1 import orchestrator_pb2_grpc, types_pb2, worker_pb2_grpc
 from stepwell_client.v1 import worker_pb2 as wpb
-from tests.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_S
 
 TOKENS = {
     "all": ("tenant-a", {"run:read", "run:write", "worker"}),

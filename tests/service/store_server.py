@@ -11,8 +11,8 @@ from typing import Any
 
 import grpc.aio
 
-from stepwell.core.limits import STORE_MESSAGE_BYTES_MAX
-from stepwell.core.ports import Principal, Store
+from stepwell.core.port import Principal, Store
+from stepwell.core.records.limits import STORE_MESSAGE_BYTES_MAX
 from stepwell.rpc.auth import Credential, TokenAuthenticator
 from stepwell.rpc.gate import Gate, Patience
 from stepwell.rpc.metrics import RpcMetrics

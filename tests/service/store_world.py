@@ -7,11 +7,11 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, Self, cast
 
-from stepwell.core.errors import OutcomeUnknown, StepwellError, StoreUnavailable
-from stepwell.core.ports import Commit, Store
-from stepwell.core.states import Verdict
+from stepwell.core.port import Commit, Store
+from stepwell.core.records.errors import OutcomeUnknown, StepwellError, StoreUnavailable
+from stepwell.core.records.states import Verdict
 from stepwell.runtime import SystemRuntime
-from stepwell.stores import open_store
+from stepwell.store.opener import open_store
 from stepwell_drivers.memory.state import State
 from stepwell_drivers.memory.store import MemoryStore
 from tests.service.store_server import StoreServer

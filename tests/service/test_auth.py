@@ -17,14 +17,14 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from pydantic import SecretStr
 
 from stepwell.config import AuthSettings, SettingsRefused, StaticToken
-from stepwell.core.errors import Unauthenticated
+from stepwell.core.records.errors import Unauthenticated
 from stepwell.rpc import scopes
 from stepwell.rpc.auth import mint, open_authenticator, read_token
 from stepwell.rpc.server import Server
 from stepwell.runtime import SystemRuntime
-from stepwell.testing.runtime import ManualRuntime
 from stepwell_client.v1 import orchestrator_pb2, store_pb2, worker_pb2
 from stepwell_client.v1 import orchestrator_pb2 as opb
+from stepwell_testkit.runtime import ManualRuntime
 from tests.service.conftest import (
     ME,
     NO_RUN,

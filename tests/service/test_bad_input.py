@@ -9,7 +9,7 @@ from typing import Any
 import grpc
 import pytest
 
-from stepwell.core.errors import StoreRefused
+from stepwell.core.records.errors import StoreRefused
 from stepwell_client.v1 import orchestrator_pb2 as opb
 from stepwell_client.v1 import types_pb2
 from tests.service.conftest import ME, NO_RUN, Client, World, bearer, refusal, until

@@ -23,7 +23,7 @@ from stepwell.config import (
     SettingsRefused,
     load,
 )
-from stepwell.core.errors import StoreUnavailable
+from stepwell.core.records.errors import StoreUnavailable
 from stepwell.rpc import logs
 from stepwell_client.v1 import orchestrator_pb2 as opb
 from stepwell_client.v1 import types_pb2

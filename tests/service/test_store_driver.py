@@ -9,15 +9,11 @@ from pathlib import Path
 import grpc.aio
 import pytest
 
-from stepwell.core.errors import (
-    StoreRefused,
-)
-from stepwell.core.states import Verdict
+from stepwell.core.records.errors import StoreRefused
+from stepwell.core.records.states import Verdict
 from stepwell.rpc import store as store_rpc
 from stepwell.runtime import SystemRuntime
-from stepwell.stores import open_store
-from stepwell.testing.conformance import builders as b
-from stepwell.testing.conformance.harness import soon
+from stepwell.store.opener import open_store
 from stepwell_client.v1 import (
     store_pb2,
     store_pb2_grpc,
@@ -26,6 +22,8 @@ from stepwell_drivers.remote.access import Access
 from stepwell_drivers.remote.errors import Fault
 from stepwell_drivers.remote.link import Link
 from stepwell_drivers.remote.url import parse
+from stepwell_testkit.conformance import builders as b
+from stepwell_testkit.conformance.harness import soon
 from tests.service.store_server import FOREIGN_TOKEN, TOKEN, StoreServer
 from tests.service.store_world import World, verdicts
 

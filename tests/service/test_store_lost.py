@@ -9,21 +9,21 @@ from typing import cast
 
 import pytest
 
-from stepwell.core.errors import (
+from stepwell.core.records.errors import (
     InvalidArgument,
     OutcomeUnknown,
     StepwellError,
     StoreUnavailable,
 )
-from stepwell.core.model import Payload
-from stepwell.core.states import Verdict
+from stepwell.core.records.model import Payload
+from stepwell.core.records.states import Verdict
 from stepwell.rpc import store as store_rpc
 from stepwell.runtime import SystemRuntime
-from stepwell.testing.conformance import builders as b
-from stepwell.testing.conformance.harness import soon
 from stepwell_drivers.remote import packing
-from tests.patience import insisting
+from stepwell_testkit.conformance import builders as b
+from stepwell_testkit.conformance.harness import soon
 from tests.service.store_world import Proxy, World, raises, until_there, verdicts
+from tests.support.patience import insisting
 
 COMMITTED = Verdict.COMMITTED
 

@@ -12,20 +12,15 @@ from hypothesis import HealthCheck, Phase, given, settings
 from pydantic import SecretStr
 
 from stepwell.config import AuthSettings, GrpcSettings, Settings, StoreSettings
-from stepwell.core.errors import (
-    InvalidArgument,
-    StoreUnavailable,
-)
-from stepwell.core.limits import STORE_MESSAGE_BYTES_MAX
-from stepwell.core.model import Record
-from stepwell.core.ports import Claimed, ClaimRequest, Commit, CommitResult, Loaded, Store
-from stepwell.core.states import Durability, RunStatus, Verdict
+from stepwell.core.port import Claimed, ClaimRequest, Commit, CommitResult, Loaded, Store
+from stepwell.core.records.errors import InvalidArgument, StoreUnavailable
+from stepwell.core.records.limits import STORE_MESSAGE_BYTES_MAX
+from stepwell.core.records.model import Record
+from stepwell.core.records.states import Durability, RunStatus, Verdict
 from stepwell.rpc import store as store_rpc
 from stepwell.rpc.server import Server
 from stepwell.runtime import SystemRuntime
-from stepwell.stores import open_store
-from stepwell.testing.conformance import builders as b
-from stepwell.testing.conformance.harness import soon
+from stepwell.store.opener import open_store
 from stepwell_client.v1 import (
     orchestrator_pb2,
     orchestrator_pb2_grpc,
@@ -33,6 +28,8 @@ from stepwell_client.v1 import (
     store_pb2_grpc,
     types_pb2,
 )
+from stepwell_testkit.conformance import builders as b
+from stepwell_testkit.conformance.harness import soon
 from tests.service.store_server import FOREIGN_TOKEN, TOKEN, StoreServer
 from tests.service.store_world import World, verdicts
 from tests.unit.test_wire import records

@@ -10,7 +10,7 @@ import grpc.aio
 import pytest
 
 from stepwell.config import WatchSettings
-from stepwell.core.ports import EventPage
+from stepwell.core.port import EventPage
 from stepwell.rpc import status
 from stepwell.rpc.server import Server
 from stepwell_client.v1 import orchestrator_pb2 as opb

@@ -10,7 +10,7 @@ import grpc.aio
 import pytest
 
 from stepwell.config import ExecutorSettings, WatchSettings
-from stepwell.core.errors import StoreUnavailable
+from stepwell.core.records.errors import StoreUnavailable
 from stepwell_client.v1 import orchestrator_pb2 as opb
 from stepwell_client.v1 import types_pb2
 from stepwell_client.v1 import worker_pb2 as wpb

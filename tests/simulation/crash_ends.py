@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from stepwell.core.model import Budget, Execution, Plan, Run, Task
-from stepwell.core.ports import InputQuery, Store
-from stepwell.core.states import EventType, ExecutionStatus, StepKind, TaskStatus
+from stepwell.core.port import InputQuery, Store
+from stepwell.core.records.model import Budget, Execution, Plan, Run, Task
+from stepwell.core.records.states import EventType, ExecutionStatus, StepKind, TaskStatus
 
 RunKey = tuple[str, str]
 KEY: RunKey = ("tenant", "run")

@@ -10,7 +10,7 @@ import asyncio
 from collections import Counter
 from typing import Protocol
 
-from stepwell.core.inputs import (
+from stepwell.core.loop.inputs import (
     Begin,
     Completed,
     Delivery,
@@ -19,13 +19,13 @@ from stepwell.core.inputs import (
     ReplyStatus,
     Result,
 )
-from stepwell.core.model import Failure, TaskSpec, Usage
-from stepwell.core.ports import ANY_ROLE, Assignment, Presence
-from stepwell.core.states import Effect, Finding, StepKind
-from stepwell.executor import Executor, Held
-from stepwell.testing.simulator.workloads import Workload
+from stepwell.core.port import ANY_ROLE, Assignment, Presence
+from stepwell.core.records.model import Failure, TaskSpec, Usage
+from stepwell.core.records.states import Effect, Finding, StepKind
+from stepwell.engine.executor import Executor, Held
 from tests.simulation.crash_ends import RunKey
 from tests.simulation.crash_workloads import effect_of
+from tests.simulation.simulator.workloads import Workload
 
 CREDITS = 2
 

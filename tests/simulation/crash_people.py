@@ -13,9 +13,9 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from stepwell.core.fold import fold
-from stepwell.core.forking import base_of
-from stepwell.core.inputs import (
+from stepwell.core.fork.carry import Changes
+from stepwell.core.fork.fork import base_of
+from stepwell.core.loop.inputs import (
     Answer,
     AnyCommand,
     Cancel,
@@ -26,10 +26,10 @@ from stepwell.core.inputs import (
     Resolve,
     Start,
 )
-from stepwell.core.kept import Changes
-from stepwell.core.model import Budget, Payload, Plan, Run
-from stepwell.core.ports import InputQuery, Store
-from stepwell.core.states import (
+from stepwell.core.port import InputQuery, Store
+from stepwell.core.records.fold import fold
+from stepwell.core.records.model import Budget, Payload, Plan, Run
+from stepwell.core.records.states import (
     BlockedKind,
     EventType,
     ExecutionStatus,
@@ -38,11 +38,11 @@ from stepwell.core.states import (
     InputStatus,
     PauseReason,
 )
-from stepwell.executor import Executor
-from stepwell.testing.simulator.workloads import Workload
+from stepwell.engine.executor import Executor
 from tests.simulation.crash_ends import ALL_MAX, RunKey
 from tests.simulation.crash_hand import Bank
 from tests.simulation.crash_workloads import CrashWorkload, effect_of
+from tests.simulation.simulator.workloads import Workload
 
 C = TypeVar("C", bound=Command)
 FORK = "-fork"

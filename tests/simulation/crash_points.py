@@ -13,15 +13,15 @@ from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from typing import NamedTuple, TypeVar
 
-from stepwell.core.ports import Store
-from stepwell.core.states import TaskStatus
-from stepwell.stores import open_store
-from stepwell.testing.conformance.harness import StoreFactory
-from stepwell.testing.simulator import Chance, VirtualLoop
-from stepwell.testing.simulator.runtime import SimRuntime
-from stepwell.testing.simulator.workloads import Workload
-from tests.proof.sizes import SCALE
+from stepwell.core.port import Store
+from stepwell.core.records.states import TaskStatus
+from stepwell.store.opener import open_store
+from stepwell_testkit.conformance.harness import StoreFactory
 from tests.simulation.crashing import Crash, CrashWorld, End, Fate, Side
+from tests.simulation.simulator import Chance, VirtualLoop
+from tests.simulation.simulator.runtime import SimRuntime
+from tests.simulation.simulator.workloads import Workload
+from tests.support.proofs.sizes import SCALE
 
 SEED = "STEPWELL_CRASH_SEED"
 ONLY = "STEPWELL_CRASH_ONLY"

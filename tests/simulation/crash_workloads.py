@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from stepwell.core.inputs import Completed, Failed, NeedsInput, Result
-from stepwell.core.model import Budget, Failure, Payload, RetryPolicy, TaskSpec
-from stepwell.core.ports import Assignment
-from stepwell.core.states import Decision, Effect, ExpiryAction, OnFailure, StepKind
-from stepwell.testing.simulator.chance import Chance
-from stepwell.testing.simulator.workloads import (
+from stepwell.core.loop.inputs import Completed, Failed, NeedsInput, Result
+from stepwell.core.port import Assignment
+from stepwell.core.records.model import Budget, Failure, Payload, RetryPolicy, TaskSpec
+from stepwell.core.records.states import Decision, Effect, ExpiryAction, OnFailure, StepKind
+from tests.simulation.simulator.chance import Chance
+from tests.simulation.simulator.workloads import (
     BOTH,
     Workload,
     chain,

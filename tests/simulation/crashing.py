@@ -16,19 +16,19 @@ from contextlib import suppress
 from enum import StrEnum
 from typing import NamedTuple
 
-from stepwell.core.errors import OutcomeUnknown
-from stepwell.core.inputs import Completed, Delivery
-from stepwell.core.ports import Commit, CommitResult, Store
-from stepwell.core.states import Verdict
-from stepwell.executor import Executor, ExecutorConfig
-from stepwell.testing.proxy import StoreProxy
-from stepwell.testing.simulator.chance import Chance
-from stepwell.testing.simulator.runtime import SimRuntime
-from stepwell.testing.simulator.workloads import Workload
+from stepwell.core.loop.inputs import Completed, Delivery
+from stepwell.core.port import Commit, CommitResult, Store
+from stepwell.core.records.errors import OutcomeUnknown
+from stepwell.core.records.states import Verdict
+from stepwell.engine.executor import Executor, ExecutorConfig
+from stepwell_testkit.proxy import StoreProxy
 from tests.simulation.crash_ends import KEY, Canonical, RunKey, canonical
 from tests.simulation.crash_hand import Bank, Died, Hand
 from tests.simulation.crash_people import People
 from tests.simulation.crash_workloads import POISON_ATTEMPTS_MAX
+from tests.simulation.simulator.chance import Chance
+from tests.simulation.simulator.runtime import SimRuntime
+from tests.simulation.simulator.workloads import Workload
 
 __all__ = ["KEY", "Canonical", "Crash", "CrashWorld", "Fate", "Hand", "Side", "canonical"]
 

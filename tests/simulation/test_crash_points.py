@@ -25,15 +25,16 @@ from pathlib import Path
 
 import pytest
 
-from stepwell.core.ports import Commit, CommitResult
-from stepwell.testing.proxy import StoreProxy
-from stepwell.testing.simulator import Chance
-from tests.conformance.conftest import RemoteMemoryFactory, RemoteSqliteFactory, SqliteFactory
-from tests.conformance.postgres import PostgresFactory
-from tests.conformance.redis import RedisClusterFactory, RedisFactory
-from tests.conformance.urls import UrlFactory
-from tests.proof.record import Record, keep
-from tests.proof.sizes import chunks, size
+from stepwell.core.port import Commit, CommitResult
+from stepwell_testkit.proxy import StoreProxy
+from tests.contract.conformance.conftest import (
+    RemoteMemoryFactory,
+    RemoteSqliteFactory,
+    SqliteFactory,
+)
+from tests.contract.conformance.postgres import PostgresFactory
+from tests.contract.conformance.redis import RedisClusterFactory, RedisFactory
+from tests.contract.conformance.urls import UrlFactory
 from tests.simulation.crash_points import (
     SEED,
     Crashes,
@@ -51,6 +52,9 @@ from tests.simulation.crash_points import (
 from tests.simulation.crash_workloads import ALL
 from tests.simulation.crash_workloads import PLAIN as WORKLOADS
 from tests.simulation.crashing import Crash, Fate, Side
+from tests.simulation.simulator import Chance
+from tests.support.proofs.record import Record, keep
+from tests.support.proofs.sizes import chunks, size
 
 __all__ = ["WORKLOADS", "in_virtual_time"]
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from stepwell.core.inputs import (
+from stepwell.core.loop.inputs import (
     Answer,
     Begin,
     Completed,
@@ -20,18 +20,18 @@ from stepwell.core.inputs import (
     Result,
     Start,
 )
-from stepwell.core.model import Failure, Payload, RetryPolicy, RunSpec, TaskSpec
-from stepwell.core.ports import Assignment, Loaded, Presence, Store
-from stepwell.core.states import Effect, RunStatus, StepKind
-from stepwell.executor import Executor, ExecutorConfig
-from stepwell.stores import open_store
-from stepwell.testing.conformance.harness import soon, turns
-from stepwell.testing.faults import Faults, FaultyStore
-from stepwell.testing.proxy import StoreProxy
-from stepwell.testing.runtime import ManualRuntime
-from stepwell.testing.simulator.audit import audit
-from stepwell.testing.simulator.history import History
-from stepwell.testing.simulator.ledger import Ledger, WitnessedStore
+from stepwell.core.port import Assignment, Loaded, Presence, Store
+from stepwell.core.records.model import Failure, Payload, RetryPolicy, RunSpec, TaskSpec
+from stepwell.core.records.states import Effect, RunStatus, StepKind
+from stepwell.engine.executor import Executor, ExecutorConfig
+from stepwell.store.opener import open_store
+from stepwell_testkit.conformance.harness import soon, turns
+from stepwell_testkit.faults import Faults, FaultyStore
+from stepwell_testkit.proxy import StoreProxy
+from stepwell_testkit.runtime import ManualRuntime
+from tests.simulation.simulator.audit import audit
+from tests.simulation.simulator.history import History
+from tests.simulation.simulator.ledger import Ledger, WitnessedStore
 
 KEY = ("tenant", "run")
 

@@ -1,4 +1,4 @@
-"""The simulator over many seeds: no invariant breaks, and rare things happen. Its teeth are in tests/proof/teeth.
+"""The simulator over many seeds: no invariant breaks, and rare things happen. Its teeth are in tests/mutants.
 
 A failing seed prints itself, the invariant and how to replay it. What it finds gets a test of its own
 in test_found.py, because a seed means another history as soon as the simulator changes.
@@ -17,20 +17,20 @@ from time import perf_counter
 
 import pytest
 
-from stepwell.core import commands
-from stepwell.core.draft import Draft
-from stepwell.core.model import Plan
-from stepwell.testing.simulator import Failure, VirtualLoop, simulate, workloads
-from stepwell.testing.simulator.campaign import Tally, play, play_on
-from stepwell.testing.simulator.clock import ServerClock
-from stepwell.testing.simulator.invariants import TABLE, unchecked
-from stepwell.testing.simulator.loop import Spinning, Stalled
-from stepwell.testing.simulator.rare import DEFINED_ANEW, IN_ONE_BATCH
-from tests.proof.must_happen import MUST_HAPPEN
-from tests.proof.record import Record, keep
-from tests.proof.sizes import chunks
-from tests.proof.teeth.bug import planted
-from tests.proof.teeth.catalogue import BY_NAME
+from stepwell.core.loop import commands
+from stepwell.core.loop.draft import Draft
+from stepwell.core.records.model import Plan
+from tests.mutants.bug import planted
+from tests.mutants.catalogue import BY_NAME
+from tests.simulation.simulator import Failure, VirtualLoop, simulate, workloads
+from tests.simulation.simulator.campaign import Tally, play, play_on
+from tests.simulation.simulator.clock import ServerClock
+from tests.simulation.simulator.invariants import TABLE, unchecked
+from tests.simulation.simulator.loop import Spinning, Stalled
+from tests.simulation.simulator.rare import DEFINED_ANEW, IN_ONE_BATCH
+from tests.support.proofs.must_happen import MUST_HAPPEN
+from tests.support.proofs.record import Record, keep
+from tests.support.proofs.sizes import chunks
 
 CHUNK = 200
 RARE_WITHIN = 300
@@ -52,7 +52,7 @@ HAPPENS = (
 )
 HASHES = (
     "import sys\n"
-    "from stepwell.testing.simulator import simulate\n"
+    "from tests.simulation.simulator import simulate\n"
     "for seed in range(int(sys.argv[1]), int(sys.argv[2])): print(simulate(seed).hash)\n"
 )
 
@@ -141,7 +141,7 @@ def test_a_failing_seed_says_once_how_it_is_replayed_and_dumps_the_rows(
 
     text = str(failure)
 
-    assert text.count("replay: python -m stepwell.testing.simulator --seed ") == 1
+    assert text.count("replay: python -m tests.simulation.simulator --seed ") == 1
     assert f"--seed {failure.seed}\n" in text
     for part in ("runs:", "    task ", "    execution ", "    event ", "history (its end):"):
         assert part in text

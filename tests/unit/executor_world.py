@@ -7,15 +7,15 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from stepwell.core.inputs import Completed, Delivery, Reply, Result, Start
-from stepwell.core.model import RunSpec, TaskSpec
-from stepwell.core.ports import Assignment, Presence, Store
-from stepwell.core.states import RunStatus, StepKind
-from stepwell.executor import Executor, ExecutorConfig, Held
-from stepwell.executor.dispatcher import Session
-from stepwell.stores import open_store
-from stepwell.testing.runtime import ManualRuntime
-from tests.patience import PATIENCE_S
+from stepwell.core.loop.inputs import Completed, Delivery, Reply, Result, Start
+from stepwell.core.port import Assignment, Presence, Store
+from stepwell.core.records.model import RunSpec, TaskSpec
+from stepwell.core.records.states import RunStatus, StepKind
+from stepwell.engine.dispatcher import Session
+from stepwell.engine.executor import Executor, ExecutorConfig, Held
+from stepwell.store.opener import open_store
+from stepwell_testkit.runtime import ManualRuntime
+from tests.support.patience import PATIENCE_S
 
 TENANT = "tenant"
 RUN = "00000000-0000-4000-8000-000000000001"

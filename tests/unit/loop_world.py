@@ -10,10 +10,9 @@ from collections.abc import Sequence
 
 from msgspec.structs import astuple, replace
 
-from stepwell.core.budgets import used_up
-from stepwell.core.events import Event
-from stepwell.core.fold import fold
-from stepwell.core.inputs import (
+from stepwell.core.loop.advance import advance
+from stepwell.core.loop.budgets import used_up
+from stepwell.core.loop.inputs import (
     Completed,
     Context,
     Delivery,
@@ -26,9 +25,12 @@ from stepwell.core.inputs import (
     TakeLease,
     Transition,
 )
-from stepwell.core.keys import MORE_TIMER
-from stepwell.core.loop import advance
-from stepwell.core.model import (
+from stepwell.core.loop.keys import MORE_TIMER
+from stepwell.core.loop.state import RunState
+from stepwell.core.port import KeyedResult, OpenExecution
+from stepwell.core.records.events import Event
+from stepwell.core.records.fold import fold
+from stepwell.core.records.model import (
     AttemptCounts,
     Execution,
     Failure,
@@ -38,9 +40,7 @@ from stepwell.core.model import (
     Task,
     TaskSpec,
 )
-from stepwell.core.ports import KeyedResult, OpenExecution
-from stepwell.core.state import RunState
-from stepwell.core.states import (
+from stepwell.core.records.states import (
     ENDED,
     OPEN,
     SETTLED,

@@ -10,7 +10,7 @@ import asyncpg
 from stepwell.runtime import SystemRuntime
 from stepwell_drivers.sql.postgres import open_store
 from stepwell_drivers.sql.store import SqlStore
-from tests.backends.postgres_client import PostgresClient
+from tests.support.backends.postgres_client import PostgresClient
 
 _names = itertools.count(1)
 

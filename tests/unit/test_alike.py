@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from stepwell.core.alike import bytes_of
-from stepwell.core.inputs import Start
-from stepwell.core.model import Budget, Payload, RetryPolicy, RunSpec, TaskSpec
+from stepwell.core.loop.inputs import Start
+from stepwell.core.records.canonical import bytes_of
+from stepwell.core.records.model import Budget, Payload, RetryPolicy, RunSpec, TaskSpec
 from stepwell.embedded.starting import start_command
 
 DECODED = RetryPolicy(backoff_multiplier=float("2"), max_backoff_ms=int("60000"))

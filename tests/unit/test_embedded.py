@@ -8,12 +8,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from stepwell.core.errors import AlreadyExists, InvalidArgument, StepwellError
-from stepwell.core.ports import Store
-from stepwell.core.states import RunStatus, TaskStatus
+from stepwell.core.port import Store
+from stepwell.core.records.errors import AlreadyExists, InvalidArgument, StepwellError
+from stepwell.core.records.states import RunStatus, TaskStatus
 from stepwell.embedded import Orchestrator, RunFailed, RunNotFound
 from stepwell.runtime import SystemRuntime
-from stepwell.stores import open_store
+from stepwell.store.opener import open_store
 from stepwell_client import (
     Agent,
     Budget,

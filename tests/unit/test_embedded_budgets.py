@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from stepwell.core.errors import InvalidArgument
-from stepwell.core.states import PauseReason, RunStatus
+from stepwell.core.records.errors import InvalidArgument
+from stepwell.core.records.states import PauseReason, RunStatus
 from stepwell.embedded import Orchestrator
 from stepwell_client import Agent, Budget, ReflectContext, Replan, Task, TaskContext
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from stepwell.core.errors import FailedPrecondition, InvalidArgument, NotFound
-from stepwell.core.states import RunStatus
+from stepwell.core.records.errors import FailedPrecondition, InvalidArgument, NotFound
+from stepwell.core.records.states import RunStatus
 from stepwell.embedded import Orchestrator, RunFailed
 from stepwell_client import Agent, InputKind, NeedsInput, PlanContext, Task, TaskContext
 from tests.service.conftest import until

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from stepwell.core.errors import FailedPrecondition
-from stepwell.core.ports import Store
-from stepwell.core.states import BlockedKind, ExecutionStatus, RunStatus
+from stepwell.core.port import Store
+from stepwell.core.records.errors import FailedPrecondition
+from stepwell.core.records.states import BlockedKind, ExecutionStatus, RunStatus
 from stepwell.embedded import Orchestrator, RunCancelled
 from stepwell.runtime import SystemRuntime
-from stepwell.stores import open_store
+from stepwell.store.opener import open_store
 from stepwell_client import (
     Agent,
     Done,

@@ -7,14 +7,14 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from stepwell.core import limits
-from stepwell.core.ports import Store
-from stepwell.core.states import LogKind
+from stepwell.core.port import Store
+from stepwell.core.records import limits
+from stepwell.core.records.states import LogKind
 from stepwell.embedded import Orchestrator
 from stepwell.runtime import SystemRuntime
-from stepwell.stores import open_store
+from stepwell.store.opener import open_store
 from stepwell_client import Agent, Failure, Retry, Task, TaskContext
-from tests.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_S
 
 SOON = Retry(max_attempts=3, initial_backoff=0.0)
 

@@ -7,11 +7,10 @@ from datetime import timedelta
 
 import pytest
 
-from stepwell.core.errors import FailedPrecondition, InvalidArgument
-from stepwell.core.states import EventType, ExecutionStatus, PauseReason, RunStatus
+from stepwell.core.records.errors import FailedPrecondition, InvalidArgument
+from stepwell.core.records.states import EventType, ExecutionStatus, PauseReason, RunStatus
 from stepwell.embedded.result import RunFailed
 from stepwell.runtime import SystemRuntime
-from stepwell.testing.environment import Environment, NothingHappens
 from stepwell_client import (
     Agent,
     Effect,
@@ -27,6 +26,7 @@ from stepwell_client import (
     Task,
     TaskContext,
 )
+from stepwell_testkit.environment import Environment, NothingHappens
 
 DAY = timedelta(days=1)
 

@@ -11,19 +11,19 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from stepwell.core import limits
-from stepwell.core.errors import (
+from stepwell.core.loop.inputs import Begin, Cancel, Completed, Failed, Pause, Resume
+from stepwell.core.port import Commit, CommitResult
+from stepwell.core.records import limits
+from stepwell.core.records.errors import (
     InvalidArgument,
     OutcomeUnknown,
     RunNotFound,
     StoreUnavailable,
 )
-from stepwell.core.inputs import Begin, Cancel, Completed, Failed, Pause, Resume
-from stepwell.core.model import Failure, Payload, RetryPolicy, TaskSpec
-from stepwell.core.ports import Commit, CommitResult
-from stepwell.core.states import Effect, ExecutionStatus, OnFailure, RunStatus
-from stepwell.executor import Heartbeat, Held
-from stepwell.testing.faults import FaultyStore
+from stepwell.core.records.model import Failure, Payload, RetryPolicy, TaskSpec
+from stepwell.core.records.states import Effect, ExecutionStatus, OnFailure, RunStatus
+from stepwell.engine.executor import Heartbeat, Held
+from stepwell_testkit.faults import FaultyStore
 from tests.unit.executor_world import (
     RUN,
     TENANT,
@@ -413,7 +413,7 @@ async def test_a_retry_waits_for_its_back_off(world: ExecutorWorld) -> None:
     await worker.attach(credits=5)
     retry = RetryPolicy(initial_backoff_ms=5_000, jitter=0.0)
     await world.start(executor, chain("a", retry=retry))
-    from stepwell.core.model import Failure
+    from stepwell.core.records.model import Failure
 
     await worker.deliver(await worker.next(), Failed(failure=Failure(kind="x")))
     world.pass_time(4_000)

@@ -6,14 +6,14 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
-from stepwell.core.errors import StoreUnavailable
-from stepwell.core.inputs import Begin, Completed, Reconciled
-from stepwell.core.limits import DEDUPLICATED_PER_COMMIT_MAX
-from stepwell.core.model import Execution, Payload, TaskSpec
-from stepwell.core.ports import Assignment, FoundResult
-from stepwell.core.states import Effect, ExecutionStatus, Finding, RunStatus, StepKind
-from stepwell.executor import Heartbeat, Held
-from stepwell.testing.proxy import StoreProxy
+from stepwell.core.loop.inputs import Begin, Completed, Reconciled
+from stepwell.core.port import Assignment, FoundResult
+from stepwell.core.records.errors import StoreUnavailable
+from stepwell.core.records.limits import DEDUPLICATED_PER_COMMIT_MAX
+from stepwell.core.records.model import Execution, Payload, TaskSpec
+from stepwell.core.records.states import Effect, ExecutionStatus, Finding, RunStatus, StepKind
+from stepwell.engine.executor import Heartbeat, Held
+from stepwell_testkit.proxy import StoreProxy
 from tests.unit.executor_world import RUN, TENANT, ExecutorWorld, FakeWorker, executor_world
 
 OTHER = "00000000-0000-4000-8000-000000000002"

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from stepwell.core import limits
-from stepwell.core.inputs import Completed, Failed, NeedsInput, Released
-from stepwell.core.model import Failure, LogEntry, Message, Payload, RetryPolicy, Session
-from stepwell.core.ports import Assignment, Store
-from stepwell.core.states import LogKind
-from stepwell.executor import Heartbeat
-from stepwell.executor.writing import Written
-from tests.patience import PATIENCE_S
+from stepwell.core.loop.inputs import Completed, Failed, NeedsInput, Released
+from stepwell.core.port import Assignment, Store
+from stepwell.core.records import limits
+from stepwell.core.records.model import Failure, LogEntry, Message, Payload, RetryPolicy, Session
+from stepwell.core.records.states import LogKind
+from stepwell.engine.executor import Heartbeat
+from stepwell.engine.writing import Written
+from tests.support.patience import PATIENCE_S
 from tests.unit.executor_world import (
     RUN,
     TENANT,

@@ -8,11 +8,11 @@ from typing import TypeVar
 
 import pytest
 
-from stepwell.core.inputs import Cancel
-from stepwell.core.model import TaskSpec
-from stepwell.core.ports import Store
-from stepwell.executor.writing import Written
-from stepwell.testing.proxy import StoreProxy
+from stepwell.core.loop.inputs import Cancel
+from stepwell.core.port import Store
+from stepwell.core.records.model import TaskSpec
+from stepwell.engine.writing import Written
+from stepwell_testkit.proxy import StoreProxy
 from tests.unit.executor_world import (
     RUN,
     TENANT,

@@ -9,10 +9,10 @@ from typing import TypeVar
 
 import pytest
 
-from stepwell.core.model import TaskSpec
-from stepwell.core.ports import Store
-from stepwell.core.states import RunStatus
-from stepwell.testing.proxy import StoreProxy
+from stepwell.core.port import Store
+from stepwell.core.records.model import TaskSpec
+from stepwell.core.records.states import RunStatus
+from stepwell_testkit.proxy import StoreProxy
 from tests.unit.executor_world import (
     RUN,
     TENANT,

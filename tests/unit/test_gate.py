@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import grpc
 import pytest
 
-from stepwell.core.ports import Principal
+from stepwell.core.port import Principal
 from stepwell.rpc import scopes
 from stepwell.rpc.gate import Gate, Patience
 from stepwell.rpc.metrics import RpcMetrics

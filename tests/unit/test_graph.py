@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from stepwell.core import limits
-from stepwell.core.graph import Graph, fingerprint, violations_of
-from stepwell.core.model import Payload, RetryPolicy, TaskSpec
+from stepwell.core.records import limits
+from stepwell.core.records.graph import Graph, fingerprint, violations_of
+from stepwell.core.records.model import Payload, RetryPolicy, TaskSpec
 from tests.unit.loop_world import chain
 
 

@@ -8,17 +8,24 @@ from collections.abc import AsyncIterator
 import pytest
 from msgspec.structs import replace
 
-from stepwell.core.errors import CursorOutOfRange, InvalidArgument, RunNotFound
-from stepwell.core.inputs import Completed, Context, Delivery, Start, TakeLease, Transition
-from stepwell.core.loop import advance
-from stepwell.core.model import Run, RunSpec, TaskSpec
-from stepwell.core.ports import EventPage, Store
-from stepwell.core.state import RunState
+from stepwell.core.loop.advance import advance
+from stepwell.core.loop.inputs import (
+    Completed,
+    Context,
+    Delivery,
+    Start,
+    TakeLease,
+    Transition,
+)
+from stepwell.core.loop.state import RunState
+from stepwell.core.port import EventPage, Store
+from stepwell.core.records.errors import CursorOutOfRange, InvalidArgument, RunNotFound
+from stepwell.core.records.model import Run, RunSpec, TaskSpec
 from stepwell.rpc.orchestrator import history
 from stepwell.rpc.orchestrator.history import History
 from stepwell.runtime import SystemRuntime
-from stepwell.stores import open_store
-from stepwell.testing.proxy import StoreProxy
+from stepwell.store.opener import open_store
+from stepwell_testkit.proxy import StoreProxy
 
 TASKS = 400
 RUNTIME = SystemRuntime()

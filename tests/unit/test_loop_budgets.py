@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from stepwell.core.budgets import remaining, used_up
-from stepwell.core.inputs import (
+from stepwell.core.loop.budgets import remaining, used_up
+from stepwell.core.loop.inputs import (
     Answer,
     Completed,
     Delivery,
@@ -22,7 +22,7 @@ from stepwell.core.inputs import (
     TakeLease,
     TimerDue,
 )
-from stepwell.core.model import (
+from stepwell.core.records.model import (
     Budget,
     Failure,
     Payload,
@@ -33,7 +33,7 @@ from stepwell.core.model import (
     TaskSpec,
     Usage,
 )
-from stepwell.core.states import Decision, OnFailure, RunStatus, StepKind, TaskStatus
+from stepwell.core.records.states import Decision, OnFailure, RunStatus, StepKind, TaskStatus
 from tests.unit.loop_world import World, chain
 
 THREE = [TaskSpec(task_id=name) for name in "abc"]

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from stepwell.core.inputs import Completed, Failed, Pause, Planned, Reflected, Resume, Stop
-from stepwell.core.model import Failure, Payload, RetryPolicy, TaskSpec
-from stepwell.core.states import Decision, OnFailure, RunStatus, StepKind
+from stepwell.core.loop.inputs import (
+    Completed,
+    Failed,
+    Pause,
+    Planned,
+    Reflected,
+    Resume,
+    Stop,
+)
+from stepwell.core.records.model import Failure, Payload, RetryPolicy, TaskSpec
+from stepwell.core.records.states import Decision, OnFailure, RunStatus, StepKind
 from tests.unit.loop_world import World, chain
 
 PLAN = tuple(chain("a", "b"))

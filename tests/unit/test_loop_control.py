@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from stepwell.core.inputs import (
+from stepwell.core.loop.inputs import (
     Begin,
     Cancel,
     Completed,
@@ -21,8 +21,8 @@ from stepwell.core.inputs import (
     SkipTask,
     Stop,
 )
-from stepwell.core.model import RetryPolicy, TaskSpec
-from stepwell.core.states import (
+from stepwell.core.records.model import RetryPolicy, TaskSpec
+from stepwell.core.records.states import (
     Decision,
     Effect,
     ExecutionStatus,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from stepwell.core.inputs import (
+from stepwell.core.loop.inputs import (
     Begin,
     Cancel,
     Completed,
@@ -21,8 +21,8 @@ from stepwell.core.inputs import (
     Resume,
     TimerDue,
 )
-from stepwell.core.model import Failure, Payload, RetryPolicy, Session, TaskSpec
-from stepwell.core.states import Effect, ExecutionStatus, Finding, OnFailure
+from stepwell.core.records.model import Failure, Payload, RetryPolicy, Session, TaskSpec
+from stepwell.core.records.states import Effect, ExecutionStatus, Finding, OnFailure
 from tests.unit.loop_world import World
 
 ONCE = "task:charge#1"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from stepwell.core.inputs import (
+from stepwell.core.loop.advance import advance
+from stepwell.core.loop.inputs import (
     Answer,
     Begin,
     Completed,
@@ -17,9 +18,8 @@ from stepwell.core.inputs import (
     TakeLease,
     TimerDue,
 )
-from stepwell.core.loop import advance
-from stepwell.core.model import Failure, Message, Payload, RetryPolicy, Session, TaskSpec
-from stepwell.core.states import (
+from stepwell.core.records.model import Failure, Message, Payload, RetryPolicy, Session, TaskSpec
+from stepwell.core.records.states import (
     Effect,
     ExecutionStatus,
     ExpiryAction,
@@ -182,8 +182,8 @@ def test_a_total_time_out_ends_the_task_whatever_it_does() -> None:
 def test_the_task_s_time_outs_are_its_lease_s() -> None:
     world = World()
     world.start(plan=chain("a", heartbeat_timeout_ms=700, attempt_timeout_ms=9_000))
-    from stepwell.core.inputs import Context
-    from stepwell.core.loop import advance
+    from stepwell.core.loop.advance import advance
+    from stepwell.core.loop.inputs import Context
 
     transition = advance(world.state, [world.take("task:a#1")], Context(lease_ms=30_000))
     assert (transition.leases[0].lease_ms, transition.leases[0].limit_ms) == (700, 9_000)
@@ -268,8 +268,8 @@ def test_an_unanswered_question_does_what_it_asked_for(
 def test_messages_belong_to_the_execution_that_brought_them_whatever_they_say() -> None:
     world = World()
     world.start(plan=chain("a"))
-    from stepwell.core.inputs import Context
-    from stepwell.core.loop import advance
+    from stepwell.core.loop.advance import advance
+    from stepwell.core.loop.inputs import Context
 
     token = world.lease("task:a#1")
     delivery = Delivery(

@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from stepwell.core.errors import FailedPrecondition, InvalidArgument
-from stepwell.core.fold import fold
-from stepwell.core.forking import Base, base_of, fork_id
-from stepwell.core.inputs import (
+from stepwell.core.fork.carry import Changes
+from stepwell.core.fork.fork import Base, base_of, fork_id
+from stepwell.core.loop.inputs import (
     Answer,
     Begin,
     Cancel,
@@ -23,10 +22,19 @@ from stepwell.core.inputs import (
     Reflected,
     SkipTask,
 )
-from stepwell.core.kept import Changes
-from stepwell.core.model import Failure, Payload, RetryPolicy, RunSpec, Session, TaskSpec, Usage
-from stepwell.core.state import RunState
-from stepwell.core.states import (
+from stepwell.core.loop.state import RunState
+from stepwell.core.records.errors import FailedPrecondition, InvalidArgument
+from stepwell.core.records.fold import fold
+from stepwell.core.records.model import (
+    Failure,
+    Payload,
+    RetryPolicy,
+    RunSpec,
+    Session,
+    TaskSpec,
+    Usage,
+)
+from stepwell.core.records.states import (
     Decision,
     Effect,
     FinishReason,

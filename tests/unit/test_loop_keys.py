@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from stepwell.core import limits
-from stepwell.core.inputs import Completed, Context, KnownResult, Start, TimerDue, Transition
-from stepwell.core.keys import MORE_TIMER
-from stepwell.core.loop import advance
-from stepwell.core.model import Payload, RetryPolicy, RunSpec, TaskSpec
-from stepwell.core.ports import KeyedResult
-from stepwell.core.state import RunState
-from stepwell.core.states import OnFailure
+from stepwell.core.loop.advance import advance
+from stepwell.core.loop.inputs import (
+    Completed,
+    Context,
+    KnownResult,
+    Start,
+    TimerDue,
+    Transition,
+)
+from stepwell.core.loop.keys import MORE_TIMER
+from stepwell.core.loop.state import RunState
+from stepwell.core.port import KeyedResult
+from stepwell.core.records import limits
+from stepwell.core.records.model import Payload, RetryPolicy, RunSpec, TaskSpec
+from stepwell.core.records.states import OnFailure
 from tests.unit.loop_world import World
 
 ONCE = RetryPolicy(max_attempts=1)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from stepwell.core.inputs import (
+from stepwell.core.loop.inputs import (
     Answer,
     Cancel,
     Completed,
@@ -23,8 +23,8 @@ from stepwell.core.inputs import (
     Resume,
     TimerDue,
 )
-from stepwell.core.model import Failure, Payload, RetryPolicy, TaskSpec
-from stepwell.core.states import (
+from stepwell.core.records.model import Failure, Payload, RetryPolicy, TaskSpec
+from stepwell.core.records.states import (
     EventType,
     ExecutionStatus,
     ExpiryAction,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from stepwell.core.inputs import (
+from stepwell.core.loop.inputs import (
     Answer,
     Completed,
     Delivery,
@@ -13,8 +13,8 @@ from stepwell.core.inputs import (
     Planned,
     Reflected,
 )
-from stepwell.core.model import AttemptCounts, Payload, TaskSpec
-from stepwell.core.states import (
+from stepwell.core.records.model import AttemptCounts, Payload, TaskSpec
+from stepwell.core.records.states import (
     Decision,
     InputStatus,
     OnFailure,

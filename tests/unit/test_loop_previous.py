@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stepwell.core.inputs import (
+from stepwell.core.loop.inputs import (
     Begin,
     Completed,
     Expired,
@@ -15,7 +15,7 @@ from stepwell.core.inputs import (
     Released,
     Say,
 )
-from stepwell.core.model import (
+from stepwell.core.records.model import (
     Failure,
     Message,
     Payload,
@@ -24,7 +24,7 @@ from stepwell.core.model import (
     Session,
     TaskSpec,
 )
-from stepwell.core.states import Decision, Effect, EventType, ExecutionStatus, OnFailure
+from stepwell.core.records.states import Decision, Effect, EventType, ExecutionStatus, OnFailure
 from tests.unit.loop_world import World, chain
 
 SESSION = Session(backend="cli", session_id="s-1")

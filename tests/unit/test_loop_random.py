@@ -11,7 +11,7 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stepwell.core.inputs import (
+from stepwell.core.loop.inputs import (
     Answer,
     Begin,
     Cancel,
@@ -36,8 +36,8 @@ from stepwell.core.inputs import (
     TakeLease,
     TimerDue,
 )
-from stepwell.core.model import Budget, Failure, Payload, RetryPolicy, TaskSpec, Usage
-from stepwell.core.states import (
+from stepwell.core.records.model import Budget, Failure, Payload, RetryPolicy, TaskSpec, Usage
+from stepwell.core.records.states import (
     Decision,
     Effect,
     ExpiryAction,

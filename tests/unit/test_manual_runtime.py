@@ -5,8 +5,8 @@ import uuid
 
 import pytest
 
-from stepwell.core.ports import Runtime
-from stepwell.testing.runtime import ManualRuntime
+from stepwell.core.port import Runtime
+from stepwell_testkit.runtime import ManualRuntime
 
 
 def test_the_same_seed_gives_the_same_ids_tokens_and_chances() -> None:

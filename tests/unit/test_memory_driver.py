@@ -2,13 +2,13 @@
 
 import pytest
 
-from stepwell.core.errors import StoreRefused
-from stepwell.core.ports import Store
-from stepwell.testing.conformance import ask
-from stepwell.testing.conformance import builders as b
-from stepwell.testing.runtime import ManualRuntime
+from stepwell.core.port import Store
+from stepwell.core.records.errors import StoreRefused
 from stepwell_drivers.memory import agenda as agenda_module
 from stepwell_drivers.memory import open_store
+from stepwell_testkit.conformance import ask
+from stepwell_testkit.conformance import builders as b
+from stepwell_testkit.runtime import ManualRuntime
 
 
 async def _open(url: str = "memory://") -> Store:

@@ -12,23 +12,23 @@ import asyncpg
 import pytest
 from structlog.testing import capture_logs
 
-from stepwell.core.errors import (
+from stepwell.core.records.errors import (
     InvalidArgument,
     StoreError,
     StoreFull,
     StoreRefused,
     StoreUnavailable,
 )
-from stepwell.core.states import Durability
+from stepwell.core.records.states import Durability
 from stepwell.runtime import SystemRuntime
-from stepwell.testing.runtime import ManualRuntime
 from stepwell_drivers.sql.postgres.alarm import Alarm
 from stepwell_drivers.sql.postgres.errors import refusal_of
 from stepwell_drivers.sql.postgres.facts import FACTS, Facts, check, tell, worth_of
 from stepwell_drivers.sql.postgres.listen import Listener
 from stepwell_drivers.sql.postgres.url import parse
-from tests.backends.postgres import Postgres
-from tests.backends.shared import postgres_server
+from stepwell_testkit.runtime import ManualRuntime
+from tests.support.backends.postgres import Postgres
+from tests.support.backends.shared import postgres_server
 
 WAIT_S = 30.0
 SHOWN = "postgresql://db:5432/loops"

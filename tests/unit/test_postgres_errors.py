@@ -14,7 +14,7 @@ from sqlalchemy.dialects.postgresql import asyncpg as dialect
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from stepwell.core.errors import (
+from stepwell.core.records.errors import (
     InvalidArgument,
     OutcomeUnknown,
     StepwellError,

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepwell.core.errors import StoreRefused
-from stepwell.stores import mask_url
+from stepwell.core.records.errors import StoreRefused
+from stepwell.store.opener import mask_url
 from stepwell_drivers.sql.postgres.url import PARAMETERS, SOCKETS, PostgresUrl, parse
-from tests.backends.tls import Certificates
+from tests.support.backends.tls import Certificates
 
 SECRET = "hunter2hunter2"
 BASE = f"postgresql://ann:{SECRET}@db.example.com/loops"

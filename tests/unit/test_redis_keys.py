@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stepwell.testing.conformance.tenants import HOSTILE
 from stepwell_drivers.redis.keys import SLOTS, Keys, channel, escape, meta_key, slot_of, unescape
+from stepwell_testkit.conformance.tenants import HOSTILE
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"]))
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from stepwell.core.errors import StoreRefused
-from stepwell.core.states import Durability
+from stepwell.core.records.errors import StoreRefused
+from stepwell.core.records.states import Durability
 from stepwell_drivers.redis.url import Address, parse
 
 SECRET = "hunter2"

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from stepwell.core.errors import InvalidArgument, StoreFull, StoreRefused, StoreUnavailable
-from stepwell.core.ports import Commit
-from stepwell.core.states import Durability
-from stepwell.testing.conformance import builders
+from stepwell.core.port import Commit
+from stepwell.core.records.errors import InvalidArgument, StoreFull, StoreRefused, StoreUnavailable
+from stepwell.core.records.states import Durability
 from stepwell_drivers.redis.cursors import cursor_of, feed_cursor, feed_places, place_of
 from stepwell_drivers.redis.errors import Meaning, Refusal, error_of, meaning_of
 from stepwell_drivers.redis.facts import Facts, check, info_of, promise, settings_of
 from stepwell_drivers.redis.packing import pack
 from stepwell_drivers.redis.slots import owners_of
 from stepwell_drivers.redis.url import Address
+from stepwell_testkit.conformance import builders
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from stepwell.core.model import Failure, RetryPolicy
-from stepwell.core.retry import backoff_ms, chance_of, may_retry
+from stepwell.core.loop.retry import backoff_ms, chance_of, may_retry
+from stepwell.core.records.model import Failure, RetryPolicy
 
 
 def test_the_back_off_doubles_up_to_its_maximum() -> None:

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from stepwell.core.inputs import NeedsInput
-from stepwell.core.limits import VIOLATIONS_MAX
-from stepwell.core.model import InputRequest, Payload
-from stepwell.core.states import InputKind
+from stepwell.core.loop.inputs import NeedsInput
+from stepwell.core.records.limits import VIOLATIONS_MAX
+from stepwell.core.records.model import InputRequest, Payload
+from stepwell.core.records.states import InputKind
 from stepwell.schemas import answer_violations, check_question, question_violations
 from stepwell.schemas.effort import Effort, TooLong
 from stepwell.schemas.patterns import Pattern, PatternError

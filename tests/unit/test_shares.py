@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from stepwell.core.ports import Presence, Want
-from stepwell.executor.shares import ROUND_US, QueueShares
+from stepwell.core.port import Presence, Want
+from stepwell.engine.shares import ROUND_US, QueueShares
 
 REPLICAS = ("one", "two", "three")
 

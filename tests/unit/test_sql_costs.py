@@ -11,10 +11,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection
 
-from stepwell.core.ports import Commit, Store
+from stepwell.core.port import Commit, Store
 from stepwell.runtime import SystemRuntime
-from stepwell.testing.conformance import ask
-from stepwell.testing.conformance import builders as b
 from stepwell_drivers.sql import (
     batch,
     claims,
@@ -33,6 +31,8 @@ from stepwell_drivers.sql.sqlite import open_store
 from stepwell_drivers.sql.sqlite.engine import raw, reading_engine
 from stepwell_drivers.sql.sqlite.url import parse
 from stepwell_drivers.sql.statements import Delete, Pick, Query, Update, compiled
+from stepwell_testkit.conformance import ask
+from stepwell_testkit.conformance import builders as b
 
 
 @pytest.fixture

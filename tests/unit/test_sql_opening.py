@@ -16,17 +16,17 @@ from alembic.config import Config
 from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine
 
-from stepwell.core.errors import StoreRefused, StoreUnavailable
-from stepwell.core.ports import Store
-from stepwell.core.states import Durability
+from stepwell.core.port import Store
+from stepwell.core.records.errors import StoreRefused, StoreUnavailable
+from stepwell.core.records.states import Durability
 from stepwell.runtime import SystemRuntime
-from stepwell.testing.conformance import ask
-from stepwell.testing.conformance import builders as b
-from stepwell.testing.runtime import ManualRuntime
 from stepwell_drivers.sql import migrate, schema
 from stepwell_drivers.sql.sqlite import open_store, url, writer
 from stepwell_drivers.sql.sqlite.engine import raw
 from stepwell_drivers.sql.store import SqlStore
+from stepwell_testkit.conformance import ask
+from stepwell_testkit.conformance import builders as b
+from stepwell_testkit.runtime import ManualRuntime
 
 
 async def opened(path: Path, parameters: str = "") -> SqlStore:
@@ -195,10 +195,10 @@ def program(body: str, path: Path) -> subprocess.Popen[str]:
     head = """
         import asyncio, os, sys
         from pathlib import Path
-        from stepwell.core.errors import StoreRefused, StoreUnavailable
+        from stepwell.core.records.errors import StoreRefused, StoreUnavailable
         from stepwell.runtime import SystemRuntime
-        from stepwell.testing.conformance import ask
-        from stepwell.testing.conformance import builders as b
+        from stepwell_testkit.conformance import ask
+        from stepwell_testkit.conformance import builders as b
         from stepwell_drivers.sql.sqlite import open_store
         from stepwell_drivers.sql.sqlite.lock import FileLock
         URL = "sqlite:///" + sys.argv[1]

@@ -13,17 +13,22 @@ from sqlalchemy import Connection, text
 from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.pool import NullPool
 
-from stepwell.core.errors import InvalidArgument, OutcomeUnknown, StoreRefused, StoreUnavailable
-from stepwell.core.model import Outcome, Payload, RunSpec, Session, TaskSpec
-from stepwell.core.ports import ClaimRequest, Store
-from stepwell.core.states import Verdict
-from stepwell.testing.conformance import ask
-from stepwell.testing.conformance import builders as b
-from stepwell.testing.conformance.harness import soon
+from stepwell.core.port import ClaimRequest, Store
+from stepwell.core.records.errors import (
+    InvalidArgument,
+    OutcomeUnknown,
+    StoreRefused,
+    StoreUnavailable,
+)
+from stepwell.core.records.model import Outcome, Payload, RunSpec, Session, TaskSpec
+from stepwell.core.records.states import Verdict
 from stepwell_drivers.sql import schema
-from tests.backends.pgbouncer import PgBouncer
-from tests.backends.postgres import Postgres
-from tests.patience import insisting
+from stepwell_testkit.conformance import ask
+from stepwell_testkit.conformance import builders as b
+from stepwell_testkit.conformance.harness import soon
+from tests.support.backends.pgbouncer import PgBouncer
+from tests.support.backends.postgres import Postgres
+from tests.support.patience import insisting
 from tests.unit.postgres_place import Place
 
 _names = itertools.count(1)

@@ -9,14 +9,14 @@ from typing import Any
 import asyncpg
 import pytest
 
-from stepwell.core.ports import Claimed, ClaimRequest
-from stepwell.core.states import RunStatus, TaskStatus
-from stepwell.testing.conformance import ask
-from stepwell.testing.conformance import builders as b
+from stepwell.core.port import Claimed, ClaimRequest
+from stepwell.core.records.states import RunStatus, TaskStatus
 from stepwell_drivers.sql import schema
 from stepwell_drivers.sql.postgres import links
 from stepwell_drivers.sql.store import SqlStore
-from tests.backends.shared import postgres_server
+from stepwell_testkit.conformance import ask
+from stepwell_testkit.conformance import builders as b
+from tests.support.backends.shared import postgres_server
 from tests.unit.postgres_place import Place
 
 PARKED = """

@@ -12,17 +12,17 @@ from msgspec.structs import replace
 from sqlalchemy import ClauseElement
 from sqlalchemy.dialects.postgresql.asyncpg import PGDialect_asyncpg
 
-from stepwell.core.model import RunSpec
-from stepwell.core.ports import Commit, KeyedResult
-from stepwell.core.states import LogKind, Verdict
+from stepwell.core.port import Commit, KeyedResult
+from stepwell.core.records.model import RunSpec
+from stepwell.core.records.states import LogKind, Verdict
 from stepwell.runtime import SystemRuntime
-from stepwell.testing.conformance import ask
-from stepwell.testing.conformance import builders as b
 from stepwell_drivers.sql import families, logs, lookups, pages
 from stepwell_drivers.sql.postgres import open_store
 from stepwell_drivers.sql.statements import compiled
 from stepwell_drivers.sql.store import SqlStore
-from tests.backends.shared import postgres_server
+from stepwell_testkit.conformance import ask
+from stepwell_testkit.conformance import builders as b
+from tests.support.backends.shared import postgres_server
 
 FORK, TWIN = "fork", "twin"
 

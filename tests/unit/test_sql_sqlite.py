@@ -16,17 +16,17 @@ import pytest
 from msgspec.structs import replace
 from sqlalchemy import Connection, event
 
-from stepwell.core.errors import InvalidArgument, OutcomeUnknown, StoreUnavailable
-from stepwell.core.model import Outcome, Payload, RunSpec, Session, TaskSpec
-from stepwell.core.ports import Commit
-from stepwell.core.states import Verdict
+from stepwell.core.port import Commit
+from stepwell.core.records.errors import InvalidArgument, OutcomeUnknown, StoreUnavailable
+from stepwell.core.records.model import Outcome, Payload, RunSpec, Session, TaskSpec
+from stepwell.core.records.states import Verdict
 from stepwell.runtime import SystemRuntime
-from stepwell.testing.conformance import ask
-from stepwell.testing.conformance import builders as b
 from stepwell_drivers.sql.sqlite import open_store, writer
 from stepwell_drivers.sql.sqlite.engine import raw
 from stepwell_drivers.sql.store import SqlStore
 from stepwell_drivers.sql.trouble import Trouble
+from stepwell_testkit.conformance import ask
+from stepwell_testkit.conformance import builders as b
 
 
 async def opened(path: Path) -> SqlStore:

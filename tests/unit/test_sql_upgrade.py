@@ -18,7 +18,8 @@ from sqlalchemy import JSON, Connection, text
 from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.pool import NullPool
 
-from stepwell.core.model import (
+from stepwell.core.port import EndedQuery, InputQuery, KeyedResult, RunQuery
+from stepwell.core.records.model import (
     AttemptCounts,
     Payload,
     Plan,
@@ -28,16 +29,15 @@ from stepwell.core.model import (
     Tally,
     TaskSpec,
 )
-from stepwell.core.ports import EndedQuery, InputQuery, KeyedResult, RunQuery
-from stepwell.core.states import LogKind, RunStatus, Verdict
+from stepwell.core.records.states import LogKind, RunStatus, Verdict
 from stepwell.embedded import Orchestrator
 from stepwell.runtime import SystemRuntime
-from stepwell.stores import open_store
-from stepwell.testing.conformance import ask
-from stepwell.testing.conformance import builders as b
+from stepwell.store.opener import open_store
 from stepwell_client import Agent, TaskContext
 from stepwell_drivers.sql import migrate, schema
-from tests.backends.shared import postgres_server
+from stepwell_testkit.conformance import ask
+from stepwell_testkit.conformance import builders as b
+from tests.support.backends.shared import postgres_server
 
 WRITTEN = Path(__file__).parent / "stores_of_before" / "sqlite_0001.sql"
 """What the program of before left behind."""

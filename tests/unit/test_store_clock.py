@@ -1,7 +1,7 @@
 """The clock of stores without a server: it goes on with the monotonic clock, and never back."""
 
-from stepwell.testing.runtime import ManualRuntime
 from stepwell_drivers.clock import StoreClock
+from stepwell_testkit.runtime import ManualRuntime
 
 DAY_MS = 24 * 3_600 * 1_000
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from stepwell.executor.clock import StoreTime
-from stepwell.testing.runtime import ManualRuntime
+from stepwell.engine.clock import StoreTime
+from stepwell_testkit.runtime import ManualRuntime
 
 HOUR_US = 3_600_000_000
 

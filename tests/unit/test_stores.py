@@ -14,18 +14,18 @@ from types import ModuleType
 
 import pytest
 
-from stepwell import stores
-from stepwell.core.errors import StoreRefused
-from stepwell.stores import mask_url, open_store
-from stepwell.testing.runtime import ManualRuntime
+from stepwell.core.records.errors import StoreRefused
+from stepwell.store import opener
+from stepwell.store.opener import mask_url, open_store
+from stepwell_testkit.runtime import ManualRuntime
 
 
 @pytest.fixture(autouse=True)
 def _forgotten() -> Iterator[None]:
     """What one test found installed is nothing to the next."""
-    stores._found.clear()
+    opener._found.clear()
     yield
-    stores._found.clear()
+    opener._found.clear()
 
 
 class Installed:
@@ -42,7 +42,7 @@ class Installed:
         (info / "METADATA").write_text(
             f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1.0\n"
         )
-        (info / "entry_points.txt").write_text(f"[{stores.DRIVERS}]\n{points}\n")
+        (info / "entry_points.txt").write_text(f"[{opener.DRIVERS}]\n{points}\n")
         for name, text in modules.items():
             # Set and taken away again, so that the end of the test takes away what was imported.
             self.monkeypatch.setitem(sys.modules, name, ModuleType(name))
@@ -153,9 +153,9 @@ def test_a_driver_of_ours_asks_for_its_extra_where_its_library_is_missing(
         f"""
         import asyncio, sys
         sys.modules["{package}"] = None  # as if it were not installed
-        from stepwell.core.errors import StoreRefused
+        from stepwell.core.records.errors import StoreRefused
         from stepwell.runtime import SystemRuntime
-        from stepwell.stores import open_store
+        from stepwell.store.opener import open_store
         try:
             url = "{scheme}://me:hunter2@127.0.0.1:1"
             asyncio.run(open_store(url, runtime=SystemRuntime()))
@@ -170,7 +170,7 @@ def test_a_driver_of_ours_asks_for_its_extra_where_its_library_is_missing(
 
 def test_every_extra_that_a_driver_of_ours_names_is_one_of_the_distribution() -> None:
     offered = set(metadata.metadata("stepwell").get_all("Provides-Extra") or ())
-    for point in metadata.entry_points(group=stores.DRIVERS):
+    for point in metadata.entry_points(group=opener.DRIVERS):
         assert set(point.extras) <= offered, point
 
 
@@ -192,7 +192,7 @@ async def test_a_driver_that_raises_when_it_is_imported_is_named(installed: Inst
         ("", "AttributeError"),
         ("open_store = 'text'", "is not callable, but a str"),
         ("def open_store(url, *, runtime): return 1", "is no async function"),
-        ("from stepwell.stores import nothing_of_the_kind", "ImportError"),
+        ("from stepwell.store.opener import nothing_of_the_kind", "ImportError"),
     ],
 )
 async def test_an_entry_point_that_names_no_opener_is_refused(
@@ -227,10 +227,10 @@ async def test_what_is_installed_is_looked_over_once(monkeypatch: pytest.MonkeyP
         looks.append(group)
         return metadata.entry_points(group=group)
 
-    monkeypatch.setattr(stores, "entry_points", counted)
+    monkeypatch.setattr(opener, "entry_points", counted)
     for _ in range(20):
         await (await open_store("memory://", runtime=ManualRuntime())).close()
-    assert looks == [stores.DRIVERS]
+    assert looks == [opener.DRIVERS]
 
 
 async def test_a_driver_that_was_installed_since_is_found(installed: Installed) -> None:
@@ -240,9 +240,9 @@ async def test_a_driver_that_was_installed_since_is_found(installed: Installed) 
 
 
 def test_an_entry_point_of_no_distribution_has_a_refusal_too() -> None:
-    point = EntryPoint("some", "nowhere:open_store [fast]", stores.DRIVERS)
+    point = EntryPoint("some", "nowhere:open_store [fast]", opener.DRIVERS)
     with pytest.raises(StoreRefused, match=r"pip install 'stepwell\[fast\]'"):
-        stores._load(point)
+        opener._load(point)
 
 
 def fresh(program: str) -> str:
@@ -263,7 +263,7 @@ def test_opening_one_store_imports_what_no_other_needs() -> None:
         """
         import asyncio, sys
         from stepwell.runtime import SystemRuntime
-        from stepwell.stores import open_store
+        from stepwell.store.opener import open_store
 
         async def main():
             await (await open_store("memory://", runtime=SystemRuntime())).close()

@@ -18,8 +18,8 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorSet
 from google.protobuf.message import Message
 
-from stepwell.core import limits
-from stepwell.core.errors import InvalidArgument
+from stepwell.core.records import limits
+from stepwell.core.records.errors import InvalidArgument
 from stepwell.rpc import constraints, validate
 from stepwell.rpc.field_limits import FIELD_LIMITS, NOT_ENTERED
 from stepwell_client.v1 import orchestrator_pb2, store_pb2, types_pb2, worker_pb2

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from stepwell.core.events import Event
-from stepwell.core.states import EventType
-from stepwell.watch import PAGE_BYTES_MAX, _fitting
+from stepwell.core.records.events import Event
+from stepwell.core.records.states import EventType
+from stepwell.watch.runs import PAGE_BYTES_MAX, _fitting
 
 
 def log(*sizes: tuple[int, int]) -> list[Event]:

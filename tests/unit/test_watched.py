@@ -8,8 +8,8 @@ import pytest
 
 from stepwell_client.v1 import orchestrator_pb2 as pb
 from stepwell_client.v1 import types_pb2
-from tests import watched
-from tests.watched import Log, Stream
+from tests.support import watched
+from tests.support.watched import Log, Stream
 
 
 @pytest.fixture

@@ -19,10 +19,13 @@ from hypothesis import strategies as st
 from msgspec import NODEFAULT, UNSET, UnsetType
 from msgspec.structs import FieldInfo, fields
 
-from stepwell.core import inputs, model, ports, states
-from stepwell.core.errors import InvalidArgument
-from stepwell.core.events import Event, ExecutionChange, RunChange, TaskChange
-from stepwell.core.model import (
+from stepwell.core import port
+from stepwell.core.loop import inputs
+from stepwell.core.port import Assignment, Claimed, Commit, ReadyStep, Timer
+from stepwell.core.records import model, states
+from stepwell.core.records.errors import InvalidArgument
+from stepwell.core.records.events import Event, ExecutionChange, RunChange, TaskChange
+from stepwell.core.records.model import (
     Counts,
     Failure,
     Payload,
@@ -34,8 +37,7 @@ from stepwell.core.model import (
     TaskSpec,
     Usage,
 )
-from stepwell.core.ports import Assignment, Claimed, Commit, ReadyStep, Timer
-from stepwell.core.states import EventType, ExecutionStatus, RunStatus, StepKind, TaskStatus
+from stepwell.core.records.states import EventType, ExecutionStatus, RunStatus, StepKind, TaskStatus
 from stepwell.wire import RECORDS, fill, to_message, to_record
 from stepwell.wire.codec import Pair, compile_pairs
 from stepwell_client.v1 import store_pb2, types_pb2, worker_pb2
@@ -111,7 +113,7 @@ def defined_in(module: types.ModuleType) -> set[type[Record]]:
 
 
 def test_the_protocol_carries_every_record_of_model_and_ports() -> None:
-    assert (defined_in(model) | defined_in(ports)) - RECORDS == set()
+    assert (defined_in(model) | defined_in(port)) - RECORDS == set()
 
 
 def test_every_method_of_the_store_is_an_rpc() -> None:
@@ -119,7 +121,7 @@ def test_every_method_of_the_store_is_an_rpc() -> None:
     rpcs = {method.name for method in service.methods}
     methods = {
         "".join(word.capitalize() for word in name.split("_"))
-        for name, member in vars(ports.Store).items()
+        for name, member in vars(port.Store).items()
         if inspect.isfunction(member) and not name.startswith("_")
     }
     # A caller closes its channel, not the store behind it.

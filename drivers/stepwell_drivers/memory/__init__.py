@@ -7,8 +7,8 @@ started over the same rows.
 
 from __future__ import annotations
 
-from stepwell.core.errors import StoreRefused
-from stepwell.core.ports import Runtime, Store
+from stepwell.core.port import Runtime, Store
+from stepwell.core.records.errors import StoreRefused
 from stepwell_drivers.memory.state import State
 from stepwell_drivers.memory.store import MemoryStore
 

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from itertools import count
 from typing import Protocol
 
-from stepwell.core.ports import ANY_ROLE, Claimed, ClaimRequest, Due, ReadyStep, Want
-from stepwell.core.states import DueKind, StepKind
+from stepwell.core.port import ANY_ROLE, Claimed, ClaimRequest, Due, ReadyStep, Want
+from stepwell.core.records.states import DueKind, StepKind
 
 _COMPACT_AT = 64
 """Fewer dead entries than this are not worth rebuilding a heap for."""

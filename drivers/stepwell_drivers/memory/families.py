@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from stepwell.core.model import Outcome
+from stepwell.core.records.model import Outcome
 
 _Key = tuple[str, str]
 """A tenant, and the id that a family of its runs goes by; or a tenant and a run."""

@@ -10,9 +10,9 @@ from bisect import bisect_left, insort
 from collections.abc import Iterator, Sequence
 from itertools import islice, takewhile
 
-from stepwell.core.model import InputRequest, Run
-from stepwell.core.ports import EndedQuery, FoundInput, InputPage, KeyedResult
-from stepwell.core.states import InputStatus, RunStatus
+from stepwell.core.port import EndedQuery, FoundInput, InputPage, KeyedResult
+from stepwell.core.records.model import InputRequest, Run
+from stepwell.core.records.states import InputStatus, RunStatus
 
 _Place = tuple[str, str]
 """A run and an execution of it."""

@@ -10,9 +10,9 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Sequence
 
-from stepwell.core.model import LogEntry
-from stepwell.core.ports import LogPage
-from stepwell.core.states import LogKind
+from stepwell.core.port import LogPage
+from stepwell.core.records.model import LogEntry
+from stepwell.core.records.states import LogKind
 
 
 class RunLog:

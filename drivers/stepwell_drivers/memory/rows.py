@@ -11,9 +11,10 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Protocol, TypeVar
 
-from stepwell.core.events import Event
-from stepwell.core.limits import REQUESTS_KEPT_MAX
-from stepwell.core.model import (
+from stepwell.core.port import EventPage, FoundInput, InputPage, Loaded, OpenExecution
+from stepwell.core.records.events import Event
+from stepwell.core.records.limits import REQUESTS_KEPT_MAX
+from stepwell.core.records.model import (
     Execution,
     InputRequest,
     Message,
@@ -25,8 +26,7 @@ from stepwell.core.model import (
     Session,
     Task,
 )
-from stepwell.core.ports import EventPage, FoundInput, InputPage, Loaded, OpenExecution
-from stepwell.core.states import InputStatus
+from stepwell.core.records.states import InputStatus
 from stepwell_drivers.memory.agenda import Deadline, Ready
 from stepwell_drivers.memory.logs import RunLog
 

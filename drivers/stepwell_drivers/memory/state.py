@@ -10,9 +10,7 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Mapping, Sequence
 
-from stepwell.core.errors import InvalidArgument
-from stepwell.core.model import Execution, InputRequest, LogEntry, Outcome
-from stepwell.core.ports import (
+from stepwell.core.port import (
     Commit,
     CommitResult,
     EndedQuery,
@@ -26,7 +24,9 @@ from stepwell.core.ports import (
     Timer,
     WorkerLease,
 )
-from stepwell.core.states import OPEN, ExecutionStatus, Verdict
+from stepwell.core.records.errors import InvalidArgument
+from stepwell.core.records.model import Execution, InputRequest, LogEntry, Outcome
+from stepwell.core.records.states import OPEN, ExecutionStatus, Verdict
 from stepwell_drivers.clock import StoreClock
 from stepwell_drivers.hints import Hints
 from stepwell_drivers.memory.agenda import Agenda, Deadline, Ready

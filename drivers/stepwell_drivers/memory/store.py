@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from stepwell.core.errors import InvalidArgument, StoreUnavailable
-from stepwell.core.model import InputRequest, LogEntry, Outcome, Plan, Run
-from stepwell.core.ports import (
+from stepwell.core.port import (
     INPUT_KEY,
     Claimed,
     ClaimRequest,
@@ -37,7 +35,9 @@ from stepwell.core.ports import (
     TaskPage,
     WorkerLease,
 )
-from stepwell.core.states import Durability, LogKind, Verdict
+from stepwell.core.records.errors import InvalidArgument, StoreUnavailable
+from stepwell.core.records.model import InputRequest, LogEntry, Outcome, Plan, Run
+from stepwell.core.records.states import Durability, LogKind, Verdict
 from stepwell_drivers.hints import newest
 from stepwell_drivers.memory.rows import newest_before, page_of
 from stepwell_drivers.memory.state import State

@@ -7,7 +7,7 @@ acknowledgement survives is read from the servers at start: see `facts.py`.
 
 from __future__ import annotations
 
-from stepwell.core.ports import Runtime, Store
+from stepwell.core.port import Runtime, Store
 from stepwell_drivers.redis.opening import opened
 from stepwell_drivers.redis.store import RedisStore
 from stepwell_drivers.redis.url import parse

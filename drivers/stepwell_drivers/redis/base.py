@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from weakref import WeakValueDictionary
 
-from stepwell.core.errors import InvalidArgument
+from stepwell.core.records.errors import InvalidArgument
 from stepwell_drivers.redis.keys import Keys, Partition, RunKeys
 from stepwell_drivers.redis.network import Ask, Network
 from stepwell_drivers.redis.scripts import Call, Script, Scripts

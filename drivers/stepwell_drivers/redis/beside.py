@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stepwell.core.ports import Presence, WorkerLease
+from stepwell.core.port import Presence, WorkerLease
 from stepwell_drivers.redis.base import Base, number
 from stepwell_drivers.redis.keys import SEPARATOR, escape
 from stepwell_drivers.redis.network import Ask

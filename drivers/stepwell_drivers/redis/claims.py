@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from stepwell.core.ports import ANY_ROLE, Claimed, ClaimRequest, Due, ReadyStep, Want
-from stepwell.core.states import DueKind
+from stepwell.core.port import ANY_ROLE, Claimed, ClaimRequest, Due, ReadyStep, Want
+from stepwell.core.records.states import DueKind
 from stepwell_drivers.redis.base import Base, number
 from stepwell_drivers.redis.keys import SEPARATOR, Partition, unescape
 from stepwell_drivers.redis.network import Ask

@@ -10,9 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stepwell.core.errors import InvalidArgument, OutcomeUnknown, StoreError, StoreUnavailable
-from stepwell.core.ports import Commit, CommitResult, Renewal
-from stepwell.core.states import Verdict
+from stepwell.core.port import Commit, CommitResult, Renewal
+from stepwell.core.records.errors import (
+    InvalidArgument,
+    OutcomeUnknown,
+    StoreError,
+    StoreUnavailable,
+)
+from stepwell.core.records.states import Verdict
 from stepwell_drivers.redis.base import Base, number
 from stepwell_drivers.redis.families import TOMBSTONE_US, Families
 from stepwell_drivers.redis.keys import RunKeys, escape

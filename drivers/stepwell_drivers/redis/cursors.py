@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import msgspec
 
-from stepwell.core.errors import InvalidArgument, PageTokenInvalid
+from stepwell.core.records.errors import InvalidArgument, PageTokenInvalid
 
 CHARS_MAX = 4_096
 _STAMP_BYTES = 7

@@ -6,7 +6,7 @@ from enum import Enum, auto
 
 from redis.exceptions import RedisError, ResponseError
 
-from stepwell.core.errors import StoreFull, StoreUnavailable
+from stepwell.core.records.errors import StoreFull, StoreUnavailable
 
 WORDS_CHARS_MAX = 300
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from stepwell.core.errors import StoreRefused
-from stepwell.core.states import Durability
+from stepwell.core.records.errors import StoreRefused
+from stepwell.core.records.states import Durability
 
 VERSION_LEAST = {"redis": (7, 0), "valkey": (8, 0)}
 SETTINGS = (

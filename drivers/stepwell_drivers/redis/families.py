@@ -17,8 +17,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from stepwell.core.errors import OutcomeUnknown, StoreError, StoreUnavailable
-from stepwell.core.model import RunSpec
+from stepwell.core.records.errors import OutcomeUnknown, StoreError, StoreUnavailable
+from stepwell.core.records.model import RunSpec
 from stepwell_drivers.redis.base import Base, number
 from stepwell_drivers.redis.keys import Partition, RunKeys
 from stepwell_drivers.redis.network import Ask

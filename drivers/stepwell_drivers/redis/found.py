@@ -8,16 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stepwell.core.errors import InvalidArgument
-from stepwell.core.ports import (
-    EndedQuery,
-    EndedRun,
-    FoundInput,
-    FoundResult,
-    InputPage,
-    InputQuery,
-)
-from stepwell.core.states import InputStatus, RunStatus
+from stepwell.core.port import EndedQuery, EndedRun, FoundInput, FoundResult, InputPage, InputQuery
+from stepwell.core.records.errors import InvalidArgument
+from stepwell.core.records.states import InputStatus, RunStatus
 from stepwell_drivers.redis import rows
 from stepwell_drivers.redis.base import Base, number
 from stepwell_drivers.redis.cursors import cursor_of, place_of

@@ -13,8 +13,8 @@ from typing import cast
 
 import msgspec
 
-from stepwell.core.errors import StoreError
-from stepwell.core.ports import Hint
+from stepwell.core.port import Hint
+from stepwell.core.records.errors import StoreError
 from stepwell_drivers.hints import ANYTHING, Hints, RunKey, newest
 from stepwell_drivers.redis.base import Base
 from stepwell_drivers.redis.keys import channel

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stepwell.core.model import Run
-from stepwell.core.ports import FeedEntry, FeedPage, RunPage, RunQuery
+from stepwell.core.port import FeedEntry, FeedPage, RunPage, RunQuery
+from stepwell.core.records.model import Run
 from stepwell_drivers.redis import rows
 from stepwell_drivers.redis.base import Base, number
 from stepwell_drivers.redis.cursors import cursor_of, feed_cursor, feed_places, place_of

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from stepwell.core.errors import OutcomeUnknown
-from stepwell.core.model import LogEntry
-from stepwell.core.ports import LogPage
-from stepwell.core.states import LogKind
+from stepwell.core.port import LogPage
+from stepwell.core.records.errors import OutcomeUnknown
+from stepwell.core.records.model import LogEntry
+from stepwell.core.records.states import LogKind
 from stepwell_drivers.redis.base import Base, number
 from stepwell_drivers.redis.cursors import cursor_of, place_of
 from stepwell_drivers.redis.keys import RunKeys

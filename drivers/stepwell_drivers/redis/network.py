@@ -15,8 +15,8 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
-from stepwell.core.errors import OutcomeUnknown, StoreError, StoreUnavailable
-from stepwell.core.ports import Runtime
+from stepwell.core.port import Runtime
+from stepwell.core.records.errors import OutcomeUnknown, StoreError, StoreUnavailable
 from stepwell_drivers.redis.errors import Meaning, Refusal, error_of, meaning_of
 from stepwell_drivers.redis.keys import SLOTS
 from stepwell_drivers.redis.scripts import Call

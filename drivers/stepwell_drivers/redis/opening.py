@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from stepwell.core.errors import StoreError, StoreRefused, StoreUnavailable
-from stepwell.core.ports import Runtime, StoreInfo
+from stepwell.core.port import Runtime, StoreInfo
+from stepwell.core.records.errors import StoreError, StoreRefused, StoreUnavailable
 from stepwell_drivers.redis.base import Base
 from stepwell_drivers.redis.errors import Refusal, error_of, words_of
 from stepwell_drivers.redis.facts import (

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from stepwell.core import limits
-from stepwell.core.model import Execution, Outcome, Run
-from stepwell.core.ports import Commit, KeyedResult, Lease
-from stepwell.core.states import ExecutionStatus, InputStatus
+from stepwell.core.port import Commit, KeyedResult, Lease
+from stepwell.core.records import limits
+from stepwell.core.records.model import Execution, Outcome, Run
+from stepwell.core.records.states import ExecutionStatus, InputStatus
 from stepwell_drivers.redis.keys import SEPARATOR, escape, unescape
 from stepwell_drivers.redis.rows import NOT_KEPT, encoded, not_kept, outcome_rows, run_row
 

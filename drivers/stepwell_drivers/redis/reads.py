@@ -5,11 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from stepwell.core.errors import InvalidArgument
-from stepwell.core.events import Event
-from stepwell.core.limits import REQUESTS_KEPT_MAX
-from stepwell.core.model import InputRequest, Outcome, Plan, Run
-from stepwell.core.ports import (
+from stepwell.core.port import (
     INPUT_KEY,
     EventPage,
     ExecutionPage,
@@ -21,7 +17,11 @@ from stepwell.core.ports import (
     StoredPayload,
     TaskPage,
 )
-from stepwell.core.states import ENDED
+from stepwell.core.records.errors import InvalidArgument
+from stepwell.core.records.events import Event
+from stepwell.core.records.limits import REQUESTS_KEPT_MAX
+from stepwell.core.records.model import InputRequest, Outcome, Plan, Run
+from stepwell.core.records.states import ENDED
 from stepwell_drivers.redis import rows
 from stepwell_drivers.redis.base import Base, number
 from stepwell_drivers.redis.cursors import cursor_of, place_of

@@ -10,9 +10,10 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from stepwell.core.errors import InvalidArgument
-from stepwell.core.events import Event
-from stepwell.core.model import (
+from stepwell.core.port import OpenExecution, Presence
+from stepwell.core.records.errors import InvalidArgument
+from stepwell.core.records.events import Event
+from stepwell.core.records.model import (
     Execution,
     InputRequest,
     LogEntry,
@@ -26,7 +27,6 @@ from stepwell.core.model import (
     Session,
     Task,
 )
-from stepwell.core.ports import OpenExecution, Presence
 
 PLACE_CHARS = 23
 """Of a task's row: its revision and its place in that plan."""

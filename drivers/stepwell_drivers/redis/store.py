@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from stepwell.core.model import InputRequest, LogEntry, Outcome, Plan, Run
-from stepwell.core.ports import (
+from stepwell.core.port import (
     Claimed,
     ClaimRequest,
     Commit,
@@ -31,7 +30,8 @@ from stepwell.core.ports import (
     TaskPage,
     WorkerLease,
 )
-from stepwell.core.states import LogKind, Verdict
+from stepwell.core.records.model import InputRequest, LogEntry, Outcome, Plan, Run
+from stepwell.core.records.states import LogKind, Verdict
 from stepwell_drivers.hints import newest
 from stepwell_drivers.redis.beside import Beside
 from stepwell_drivers.redis.claims import Claims

@@ -11,8 +11,8 @@ import ssl
 from typing import NamedTuple
 from urllib.parse import parse_qsl, unquote
 
-from stepwell.core.errors import StoreRefused
-from stepwell.core.states import Durability
+from stepwell.core.records.errors import StoreRefused
+from stepwell.core.records.states import Durability
 
 PORT = 6_379
 SEEDS_MAX = 16

@@ -26,7 +26,7 @@ from redis.driver_info import DriverInfo
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import RedisError
 
-from stepwell.core.ports import Runtime
+from stepwell.core.port import Runtime
 from stepwell_drivers.redis.errors import Refusal, refusal_of, words_of
 from stepwell_drivers.redis.url import Address, Place
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from grpc.aio import Metadata
 
-from stepwell.core.errors import StoreRefused
+from stepwell.core.records.errors import StoreRefused
 
 TOKEN_VARIABLE = "STEPWELL_STORE_TOKEN"  # noqa: S105 - the variable's name, not a token
 _TOKEN_BYTES_MAX = 4_096

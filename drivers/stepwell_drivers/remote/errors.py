@@ -10,7 +10,7 @@ from google.protobuf.message import DecodeError
 from grpc import StatusCode
 from grpc.aio import AioRpcError
 
-from stepwell.core.errors import (
+from stepwell.core.records.errors import (
     InvalidArgument,
     OutcomeUnknown,
     StepwellError,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from grpc.aio import AioRpcError
 
-from stepwell.core.ports import Hint, Runtime
+from stepwell.core.port import Hint, Runtime
 from stepwell_drivers.hints import ANYTHING, Hints, newest
 from stepwell_drivers.remote.link import Link
 

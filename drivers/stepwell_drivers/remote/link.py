@@ -10,9 +10,9 @@ from typing import TypeVar
 from grpc import ChannelConnectivity
 from grpc.aio import AioRpcError, UnaryStreamCall, UnaryUnaryMultiCallable, insecure_channel
 
-from stepwell.core.errors import StoreUnavailable
-from stepwell.core.limits import STORE_MESSAGE_BYTES_MAX
-from stepwell.core.ports import Runtime
+from stepwell.core.port import Runtime
+from stepwell.core.records.errors import StoreUnavailable
+from stepwell.core.records.limits import STORE_MESSAGE_BYTES_MAX
 from stepwell_client.v1 import store_pb2, store_pb2_grpc
 from stepwell_drivers.remote.access import Access
 from stepwell_drivers.remote.errors import Fault, fault_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stepwell.core.ports import Runtime, Store
+from stepwell.core.port import Runtime, Store
 from stepwell_client.v1 import store_pb2
 from stepwell_drivers.remote.access import Access
 from stepwell_drivers.remote.errors import Fault, refusal_at_open

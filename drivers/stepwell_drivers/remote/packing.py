@@ -7,8 +7,8 @@ from typing import Any, TypeVar
 
 from google.protobuf.message import Message
 
-from stepwell.core.errors import InvalidArgument
-from stepwell.core.limits import STORE_MESSAGE_BYTES_MAX
+from stepwell.core.records.errors import InvalidArgument
+from stepwell.core.records.limits import STORE_MESSAGE_BYTES_MAX
 
 ITEMS_MAX = 1_000
 """In one message."""

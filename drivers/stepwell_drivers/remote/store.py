@@ -9,10 +9,7 @@ from google.protobuf.message import Message
 from grpc.aio import UnaryUnaryMultiCallable
 from msgspec.structs import replace
 
-from stepwell.core.errors import OutcomeUnknown
-from stepwell.core.limits import DURATION_MS_MAX
-from stepwell.core.model import InputRequest, LogEntry, Outcome, Plan, Record, Run
-from stepwell.core.ports import (
+from stepwell.core.port import (
     Claimed,
     ClaimRequest,
     Commit,
@@ -39,7 +36,10 @@ from stepwell.core.ports import (
     TaskPage,
     WorkerLease,
 )
-from stepwell.core.states import LogKind
+from stepwell.core.records.errors import OutcomeUnknown
+from stepwell.core.records.limits import DURATION_MS_MAX
+from stepwell.core.records.model import InputRequest, LogEntry, Outcome, Plan, Record, Run
+from stepwell.core.records.states import LogKind
 from stepwell.wire import fill, to_record
 from stepwell_client.v1 import store_pb2 as pb
 from stepwell_client.v1 import types_pb2

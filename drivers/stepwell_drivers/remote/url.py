@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
 
-from stepwell.core.errors import StoreRefused
+from stepwell.core.records.errors import StoreRefused
 
 TIMEOUT_MS = 30_000
 TIMEOUT_MS_MIN = 100

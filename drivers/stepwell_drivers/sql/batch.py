@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from stepwell.core.model import Execution, Plan, Session, Task
-from stepwell.core.ports import INPUT_KEY, Commit, Lease
-from stepwell.core.states import ExecutionStatus
+from stepwell.core.port import INPUT_KEY, Commit, Lease
+from stepwell.core.records.model import Execution, Plan, Session, Task
+from stepwell.core.records.states import ExecutionStatus
 from stepwell_drivers.sql import run_rows, schema, step_rows
 from stepwell_drivers.sql.columns import Values, bytes_of, to_json
 from stepwell_drivers.sql.dialect import Link

@@ -22,8 +22,8 @@ from sqlalchemy import (
     tuple_,
 )
 
-from stepwell.core.ports import ANY_ROLE, Claimed, ClaimRequest, Due, ReadyStep, Want
-from stepwell.core.states import DueKind
+from stepwell.core.port import ANY_ROLE, Claimed, ClaimRequest, Due, ReadyStep, Want
+from stepwell.core.records.states import DueKind
 from stepwell_drivers.sql import schema
 from stepwell_drivers.sql.columns import Values
 from stepwell_drivers.sql.dialect import Link

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from stepwell.core.model import Failure, Payload, Previous, Session, Usage
+from stepwell.core.records.model import Failure, Payload, Previous, Session, Usage
 
 Values = tuple[Any, ...]
 """A row as it goes to the driver."""

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from sqlalchemy import bindparam, select
 
-from stepwell.core.ports import Commit, CommitResult
-from stepwell.core.states import Verdict
+from stepwell.core.port import Commit, CommitResult
+from stepwell.core.records.states import Verdict
 from stepwell_drivers.sql import families, schema
 from stepwell_drivers.sql.batch import Batch
 from stepwell_drivers.sql.dialect import Link, is_postgres

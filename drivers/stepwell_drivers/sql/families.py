@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from sqlalchemy import ColumnElement, Text, bindparam, delete, literal_column, select, text, update
 from sqlalchemy.dialects.postgresql import ARRAY
 
-from stepwell.core.ports import Commit
+from stepwell.core.port import Commit
 from stepwell_drivers.sql import schema
 from stepwell_drivers.sql.dialect import Link, is_postgres
 from stepwell_drivers.sql.statements import Pick, Query

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from sqlalchemy import bindparam, delete, select
 
-from stepwell.core.model import LogEntry
-from stepwell.core.states import LogKind
+from stepwell.core.records.model import LogEntry
+from stepwell.core.records.states import LogKind
 from stepwell_drivers.sql import schema, step_rows
 from stepwell_drivers.sql.dialect import Link
 from stepwell_drivers.sql.statements import Delete, Insert, Pick, Query

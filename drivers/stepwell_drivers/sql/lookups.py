@@ -13,16 +13,9 @@ from typing import Any
 
 from sqlalchemy import BindParameter, bindparam, func, literal_column, select, text, tuple_
 
-from stepwell.core.model import InputRequest
-from stepwell.core.ports import (
-    EndedQuery,
-    EndedRun,
-    FoundInput,
-    FoundResult,
-    InputPage,
-    InputQuery,
-)
-from stepwell.core.states import RunStatus
+from stepwell.core.port import EndedQuery, EndedRun, FoundInput, FoundResult, InputPage, InputQuery
+from stepwell.core.records.model import InputRequest
+from stepwell.core.records.states import RunStatus
 from stepwell_drivers.sql import schema, step_rows
 from stepwell_drivers.sql.columns import Values
 from stepwell_drivers.sql.dialect import Link

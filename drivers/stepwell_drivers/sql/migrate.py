@@ -11,7 +11,7 @@ from pathlib import Path
 
 from sqlalchemy import Connection, select, text
 
-from stepwell.core.errors import StoreRefused
+from stepwell.core.records.errors import StoreRefused
 from stepwell_drivers.sql import schema
 from stepwell_drivers.sql.dialect import Link, table_names
 from stepwell_drivers.sql.statements import Insert, Query

@@ -25,9 +25,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.engine import Dialect
 
-from stepwell.core.errors import InvalidArgument, PageTokenInvalid
-from stepwell.core.model import Run
-from stepwell.core.ports import (
+from stepwell.core.port import (
     ExecutionPage,
     FeedEntry,
     FeedPage,
@@ -38,6 +36,8 @@ from stepwell.core.ports import (
     RunQuery,
     TaskPage,
 )
+from stepwell.core.records.errors import InvalidArgument, PageTokenInvalid
+from stepwell.core.records.model import Run
 from stepwell_drivers.sql import run_rows, schema, step_rows
 from stepwell_drivers.sql.columns import Values
 from stepwell_drivers.sql.dialect import Link, has_label, is_postgres, label_parameters

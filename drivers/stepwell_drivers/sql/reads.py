@@ -21,9 +21,7 @@ from sqlalchemy import (
     select,
 )
 
-from stepwell.core.limits import REQUESTS_KEPT_MAX
-from stepwell.core.model import Outcome, Payload, Plan, RequestRecord, Run
-from stepwell.core.ports import (
+from stepwell.core.port import (
     INPUT_KEY,
     EventPage,
     Loaded,
@@ -31,6 +29,8 @@ from stepwell.core.ports import (
     StoredPayload,
     WorkerLease,
 )
+from stepwell.core.records.limits import REQUESTS_KEPT_MAX
+from stepwell.core.records.model import Outcome, Payload, Plan, RequestRecord, Run
 from stepwell_drivers.sql import run_rows, schema, step_rows
 from stepwell_drivers.sql.columns import Values, payload_of, session_of
 from stepwell_drivers.sql.dialect import Link

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from stepwell.core.model import (
+from stepwell.core.records.model import (
     AttemptCounts,
     Budget,
     Counts,
@@ -23,7 +23,7 @@ from stepwell.core.model import (
     Task,
     TaskSpec,
 )
-from stepwell.core.states import (
+from stepwell.core.records.states import (
     BlockedKind,
     FinishReason,
     PauseReason,

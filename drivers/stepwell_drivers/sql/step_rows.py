@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from stepwell.core.events import Event, ExecutionChange, RunChange, TaskChange
-from stepwell.core.model import Execution, InputRequest, LogEntry, Message, Outcome, Session
-from stepwell.core.ports import Presence
-from stepwell.core.states import (
+from stepwell.core.port import Presence
+from stepwell.core.records.events import Event, ExecutionChange, RunChange, TaskChange
+from stepwell.core.records.model import Execution, InputRequest, LogEntry, Message, Outcome, Session
+from stepwell.core.records.states import (
     EventType,
     ExecutionStatus,
     ExpiryAction,

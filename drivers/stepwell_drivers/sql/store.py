@@ -7,9 +7,7 @@ import os
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
-from stepwell.core.errors import OutcomeUnknown, StoreUnavailable
-from stepwell.core.model import InputRequest, LogEntry, Outcome, Plan, Run
-from stepwell.core.ports import (
+from stepwell.core.port import (
     Claimed,
     ClaimRequest,
     Commit,
@@ -36,7 +34,9 @@ from stepwell.core.ports import (
     TaskPage,
     WorkerLease,
 )
-from stepwell.core.states import LogKind, Verdict
+from stepwell.core.records.errors import OutcomeUnknown, StoreUnavailable
+from stepwell.core.records.model import InputRequest, LogEntry, Outcome, Plan, Run
+from stepwell.core.records.states import LogKind, Verdict
 from stepwell_drivers.hints import Hints, RunKey, newest
 from stepwell_drivers.sql import lookups, pages, reads
 from stepwell_drivers.sql.deletes import DeleteWork

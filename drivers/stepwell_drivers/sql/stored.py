@@ -14,7 +14,7 @@ from typing import NamedTuple
 from sqlalchemy import Text, bindparam, text
 from sqlalchemy.dialects.postgresql import ARRAY
 
-from stepwell.core.ports import Commit
+from stepwell.core.port import Commit
 from stepwell_drivers.sql import schema
 from stepwell_drivers.sql.dialect import Link, is_postgres
 from stepwell_drivers.sql.statements import Pick, Query, arrays

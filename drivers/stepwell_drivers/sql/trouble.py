@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from stepwell.core.errors import StepwellError
+from stepwell.core.records.errors import StepwellError
 
 
 class Trouble(NamedTuple):

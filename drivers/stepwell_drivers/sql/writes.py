@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import bindparam, delete, literal_column
 
-from stepwell.core.model import Payload, Session
-from stepwell.core.ports import Commit, Presence, Renewal
+from stepwell.core.port import Commit, Presence, Renewal
+from stepwell.core.records.model import Payload, Session
 from stepwell_drivers.sql import schema, step_rows
 from stepwell_drivers.sql.batch import RowKey
 from stepwell_drivers.sql.columns import Values, bytes_of

@@ -12,10 +12,10 @@ from stepwell.cli import signals
 from stepwell.cli.exits import CliError, Exit
 from stepwell.cli.terminal import note
 from stepwell.config import Settings, SettingsRefused, load
-from stepwell.core.errors import StoreError, StoreRefused
+from stepwell.core.records.errors import StoreError, StoreRefused
 from stepwell.rpc import logs
 from stepwell.rpc.server import Server
-from stepwell.stores import mask_url
+from stepwell.store.opener import mask_url
 
 _SURVIVES = {
     "VOLATILE": "nothing: it is gone with this process",

@@ -17,7 +17,7 @@ round. One process at a time runs a run.
 
 from __future__ import annotations
 
-from stepwell.core.errors import RunNotFound
+from stepwell.core.records.errors import RunNotFound
 from stepwell.embedded.orchestrator import Orchestrator
 from stepwell.embedded.result import RunCancelled, RunFailed, RunResult, TaskResult
 

@@ -10,17 +10,13 @@ from typing import Self
 
 import structlog
 
-from stepwell.answering import give_answer
-from stepwell.core import limits
-from stepwell.core.errors import (
-    FailedPrecondition,
-    RunNotFound,
-    StoreUnavailable,
-)
-from stepwell.core.inputs import Cancel, Pause, RaiseBudget, Resume, Start
-from stepwell.core.model import InputRequest, Run, RunSpec
-from stepwell.core.ports import ANY_ROLE, Presence, Runtime, Store
-from stepwell.core.states import RunStatus, StepKind
+from stepwell.app.questions import give_answer
+from stepwell.core.loop.inputs import Cancel, Pause, RaiseBudget, Resume, Start
+from stepwell.core.port import ANY_ROLE, Presence, Runtime, Store
+from stepwell.core.records import limits
+from stepwell.core.records.errors import FailedPrecondition, RunNotFound, StoreUnavailable
+from stepwell.core.records.model import InputRequest, Run, RunSpec
+from stepwell.core.records.states import RunStatus, StepKind
 from stepwell.embedded.people import answer_command, read_open_inputs
 from stepwell.embedded.resolving import resolution
 from stepwell.embedded.result import RunCancelled, RunFailed, RunResult, read_result
@@ -32,9 +28,9 @@ from stepwell.embedded.starting import (
     start_command,
 )
 from stepwell.embedded.worker import InProcessWorker
-from stepwell.executor import Executor, ExecutorConfig
+from stepwell.engine.executor import Executor, ExecutorConfig
 from stepwell.runtime import SystemRuntime
-from stepwell.stores import open_store
+from stepwell.store.opener import open_store
 from stepwell_client import Agent, Done, Failure, NotDone, encode
 from stepwell_client import Budget as ClientBudget
 from stepwell_client import StepKind as ClientStepKind

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from stepwell.core import limits
-from stepwell.core.inputs import Answer
-from stepwell.core.model import InputRequest, Payload
-from stepwell.core.ports import InputQuery, Store
-from stepwell.core.states import InputStatus
+from stepwell.core.loop.inputs import Answer
+from stepwell.core.port import InputQuery, Store
+from stepwell.core.records import limits
+from stepwell.core.records.model import InputRequest, Payload
+from stepwell.core.records.states import InputStatus
 from stepwell.embedded.starting import check_size
 from stepwell.wire import to_record
 from stepwell_client import encode

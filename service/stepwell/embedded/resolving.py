@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from stepwell.core.inputs import Resolve
-from stepwell.core.model import Failure as CoreFailure
-from stepwell.core.states import Finding
+from stepwell.core.loop.inputs import Resolve
+from stepwell.core.records.model import Failure as CoreFailure
+from stepwell.core.records.states import Finding
 from stepwell.wire import to_record
 from stepwell_client import Done, Failure, NotDone, encode
 

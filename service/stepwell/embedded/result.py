@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, overload
 
-from stepwell.core import limits
-from stepwell.core.model import Failure, Payload, Run, Task
-from stepwell.core.ports import Store
-from stepwell.core.states import RunStatus, TaskStatus
+from stepwell.core.port import Store
+from stepwell.core.records import limits
+from stepwell.core.records.model import Failure, Payload, Run, Task
+from stepwell.core.records.states import RunStatus, TaskStatus
 from stepwell.wire import to_message
 from stepwell_client import RunFailed as ClientRunFailed
 from stepwell_client import decode

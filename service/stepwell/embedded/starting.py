@@ -7,11 +7,16 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from stepwell.core import alike, limits
-from stepwell.core.errors import AlreadyExists, FailedPrecondition, InvalidArgument, Violation
-from stepwell.core.inputs import Reply, ReplyStatus, Start
-from stepwell.core.model import Budget, Payload, RunSpec, TaskSpec
-from stepwell.core.states import StepKind
+from stepwell.core.loop.inputs import Reply, ReplyStatus, Start
+from stepwell.core.records import canonical, limits
+from stepwell.core.records.errors import (
+    AlreadyExists,
+    FailedPrecondition,
+    InvalidArgument,
+    Violation,
+)
+from stepwell.core.records.model import Budget, Payload, RunSpec, TaskSpec
+from stepwell.core.records.states import StepKind
 from stepwell.wire import to_record
 from stepwell_client import Budget as ClientBudget
 from stepwell_client import StepKind as ClientStepKind
@@ -36,7 +41,7 @@ def start_command(
     if budget is not None:
         spec = replace(spec, budget=budget_record(budget))
     start = Start(spec=spec, input=payload, plan=tasks, stages=stages)
-    fingerprint = hashlib.sha256(alike.bytes_of(start)).hexdigest()
+    fingerprint = hashlib.sha256(canonical.bytes_of(start)).hexdigest()
     return replace(start, spec=replace(spec, request_fingerprint=fingerprint))
 
 

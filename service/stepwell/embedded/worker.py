@@ -13,9 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 import structlog
 from msgspec.structs import replace
 
-from stepwell.core import limits
-from stepwell.core.errors import InvalidArgument, NotFound, StepwellError, StoreError
-from stepwell.core.inputs import (
+from stepwell.core.loop.inputs import (
     Begin,
     Delivery,
     Failed,
@@ -25,13 +23,15 @@ from stepwell.core.inputs import (
     ReplyStatus,
     Say,
 )
-from stepwell.core.model import Failure, Payload, RetryPolicy, Session
-from stepwell.core.ports import Assignment, Presence, Runtime
-from stepwell.core.retry import backoff_ms
-from stepwell.core.states import StepKind
+from stepwell.core.loop.retry import backoff_ms
+from stepwell.core.port import Assignment, Presence, Runtime
+from stepwell.core.records import limits
+from stepwell.core.records.errors import InvalidArgument, NotFound, StepwellError, StoreError
+from stepwell.core.records.model import Failure, Payload, RetryPolicy, Session
+from stepwell.core.records.states import StepKind
 from stepwell.embedded.writing import Scribe
-from stepwell.executor import Executor, Heartbeat
-from stepwell.executor.dispatcher import Session as WorkerSession
+from stepwell.engine.dispatcher import Session as WorkerSession
+from stepwell.engine.executor import Executor, Heartbeat
 from stepwell.schemas import question_violations
 from stepwell.wire import to_message, to_record
 from stepwell_client import LeaseLost

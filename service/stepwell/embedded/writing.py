@@ -10,13 +10,13 @@ import asyncio
 
 import structlog
 
-from stepwell.core.errors import StoreError
-from stepwell.core.model import LogEntry, RetryPolicy
-from stepwell.core.ports import Runtime
-from stepwell.core.retry import backoff_ms
-from stepwell.core.states import LogKind
-from stepwell.executor import Executor
-from stepwell.executor.writing import Written
+from stepwell.core.loop.retry import backoff_ms
+from stepwell.core.port import Runtime
+from stepwell.core.records.errors import StoreError
+from stepwell.core.records.model import LogEntry, RetryPolicy
+from stepwell.core.records.states import LogKind
+from stepwell.engine.executor import Executor
+from stepwell.engine.writing import Written
 from stepwell.wire.codec import get_ms
 from stepwell_client._writing import Buffer, Key
 from stepwell_client.v1 import types_pb2, worker_pb2

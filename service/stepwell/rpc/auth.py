@@ -19,8 +19,8 @@ from typing import NamedTuple
 import structlog
 
 from stepwell.config import AuthSettings, SettingsRefused, StaticToken
-from stepwell.core.errors import Unauthenticated
-from stepwell.core.ports import Principal, Runtime
+from stepwell.core.port import Principal, Runtime
+from stepwell.core.records.errors import Unauthenticated
 from stepwell.rpc import scopes
 
 log = structlog.get_logger(__name__)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextvars import ContextVar
 
-from stepwell.core.ports import Principal
+from stepwell.core.port import Principal
 
 _caller: ContextVar[Principal] = ContextVar("caller")
 

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, Field, StringConstraints, TypeAdapter
 
-from stepwell.core.limits import NAME_PATTERN
+from stepwell.core.records.limits import NAME_PATTERN
 
 _SHOWN_CHARS_MAX = 40
 _UUID = r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"

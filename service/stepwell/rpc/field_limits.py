@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from stepwell.core import limits
+from stepwell.core.records import limits
 from stepwell.rpc.constraints import (
     Limit,
     blob,

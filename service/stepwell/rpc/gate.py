@@ -16,15 +16,15 @@ import grpc
 import structlog
 from google.protobuf.message import DecodeError, Message
 
-from stepwell.core import limits
-from stepwell.core.errors import (
+from stepwell.core.port import Authenticator, Runtime
+from stepwell.core.records import limits
+from stepwell.core.records.errors import (
     InvalidArgument,
     PermissionDenied,
     ResourceExhausted,
     StepwellError,
     StoreUnavailable,
 )
-from stepwell.core.ports import Authenticator, Runtime
 from stepwell.rpc import scopes, status
 from stepwell.rpc.caller import caller, set_caller
 from stepwell.rpc.metrics import RpcMetrics

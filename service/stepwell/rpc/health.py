@@ -12,8 +12,8 @@ from collections.abc import Iterable
 import structlog
 from grpc_health.v1 import health, health_pb2
 
-from stepwell.core.errors import StoreError
-from stepwell.core.ports import Presence, Runtime, Store
+from stepwell.core.port import Presence, Runtime, Store
+from stepwell.core.records.errors import StoreError
 
 log = structlog.get_logger(__name__)
 

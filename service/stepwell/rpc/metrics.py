@@ -14,10 +14,10 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, star
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from stepwell.core.errors import StepwellError
-from stepwell.core.ports import Runtime
-from stepwell.core.states import BlockedKind
-from stepwell.executor import Executor
+from stepwell.core.port import Runtime
+from stepwell.core.records.errors import StepwellError
+from stepwell.core.records.states import BlockedKind
+from stepwell.engine.executor import Executor
 from stepwell.rpc.status import code_of
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10)

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple, TypeAlias
 import grpc.aio
 
 from stepwell.config import Settings
-from stepwell.core.ports import Runtime, Store, StoreInfo
-from stepwell.executor import Executor
-from stepwell.watch import Bells
+from stepwell.core.port import Runtime, Store, StoreInfo
+from stepwell.engine.executor import Executor
+from stepwell.watch.runs import Bells
 
 QUEUE_DEFAULT = "default"
 """Of a run that names neither queue nor pipeline, and of a worker that names no queue."""

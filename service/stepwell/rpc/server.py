@@ -21,11 +21,11 @@ import structlog
 from grpc_health.v1 import health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
+from stepwell.app.retention import Retention, Sweeper
 from stepwell.config import GrpcSettings, Settings, state_folder
-from stepwell.core import limits
-from stepwell.core.ports import Authenticator, Runtime, Store
-from stepwell.executor import Executor, ExecutorConfig
-from stepwell.retention import Retention, Sweeper
+from stepwell.core.port import Authenticator, Runtime, Store
+from stepwell.core.records import limits
+from stepwell.engine.executor import Executor, ExecutorConfig
 from stepwell.rpc import orchestrator, scopes, worker
 from stepwell.rpc.auth import open_authenticator
 from stepwell.rpc.gate import Gate, Patience
@@ -34,8 +34,8 @@ from stepwell.rpc.listen import bind
 from stepwell.rpc.metrics import MetricsPage, RpcMetrics
 from stepwell.rpc.parts import Parts, Service, ServiceMaker, server_version
 from stepwell.runtime import SystemRuntime
-from stepwell.stores import mask_url, open_store
-from stepwell.watch import Bells
+from stepwell.store.opener import mask_url, open_store
+from stepwell.watch.runs import Bells
 
 log = structlog.get_logger(__name__)
 

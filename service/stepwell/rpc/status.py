@@ -12,8 +12,8 @@ import grpc
 from google.protobuf.any_pb2 import Any as AnyMessage
 from google.protobuf.message import Message
 
-from stepwell.core import errors
-from stepwell.core.inputs import Reply, ReplyStatus
+from stepwell.core.loop.inputs import Reply, ReplyStatus
+from stepwell.core.records import errors
 
 DOMAIN = "stepwell"
 RETRY_AFTER_MS = 200

@@ -15,10 +15,10 @@ from typing import Any, TypeVar
 
 from google.protobuf.message import Message
 
-from stepwell.core.errors import ResourceExhausted
-from stepwell.core.limits import STORE_MESSAGE_BYTES_MAX
-from stepwell.core.ports import Runtime, Store
-from stepwell.core.states import LogKind
+from stepwell.core.port import Runtime, Store
+from stepwell.core.records.errors import ResourceExhausted
+from stepwell.core.records.limits import STORE_MESSAGE_BYTES_MAX
+from stepwell.core.records.states import LogKind
 from stepwell.rpc.parts import Context, Parts, Service
 from stepwell.wire import fill, to_record
 from stepwell_client.v1 import store_pb2 as pb

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple, cast
 from google.protobuf.descriptor import Descriptor, FieldDescriptor, FileDescriptor
 from google.protobuf.message import Message
 
-from stepwell.core.errors import InvalidArgument, Violation
-from stepwell.core.limits import VIOLATIONS_MAX
+from stepwell.core.records.errors import InvalidArgument, Violation
+from stepwell.core.records.limits import VIOLATIONS_MAX
 from stepwell.rpc.constraints import Limit, shown
 from stepwell.rpc.field_limits import FIELD_LIMITS, NOT_ENTERED
 from stepwell_client.v1 import orchestrator_pb2, store_pb2, worker_pb2

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
 
-from stepwell.core import limits
-from stepwell.core.inputs import NeedsInput
-from stepwell.core.model import InputRequest, Payload, Violation
-from stepwell.core.states import InputKind
+from stepwell.core.loop.inputs import NeedsInput
+from stepwell.core.records import limits
+from stepwell.core.records.model import InputRequest, Payload, Violation
+from stepwell.core.records.states import InputKind
 from stepwell.schemas.effort import Effort, TooLong
 from stepwell.schemas.guarded import Schema, SchemaError, path_of
 from stepwell.schemas.json_text import NoJson, load

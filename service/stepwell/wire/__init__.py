@@ -17,8 +17,10 @@ from typing import Any
 
 from google.protobuf.message import Message
 
-from stepwell.core import events, inputs, model, ports
-from stepwell.core.model import Record
+from stepwell.core import port
+from stepwell.core.loop import inputs
+from stepwell.core.records import events, model
+from stepwell.core.records.model import Record
 from stepwell.wire.codec import Codec, Pair, compile_pairs
 from stepwell_client.v1 import store_pb2, types_pb2, worker_pb2
 
@@ -29,7 +31,7 @@ _EXCEPTIONS: tuple[Pair, ...] = (
     # The stored outcome and the reported one have a name each in the protocol.
     Pair(model.Outcome, store_pb2.StoredOutcome),
     Pair(
-        ports.Assignment,
+        port.Assignment,
         worker_pb2.Assignment,
         # The worker's three messages that prove a lease call it by one name.
         renamed={"token": "lease_token"},
@@ -83,9 +85,7 @@ def _message_of(record: type[Record]) -> type[Message]:
 def _pairs() -> list[Pair]:
     apart = {pair.record for pair in _EXCEPTIONS}
     alike = [
-        kind
-        for kind in (*_records(model), *_records(events), *_records(ports))
-        if kind not in apart
+        kind for kind in (*_records(model), *_records(events), *_records(port)) if kind not in apart
     ]
     return [*(Pair(kind, _message_of(kind)) for kind in alike), *_EXCEPTIONS]
 

@@ -20,8 +20,8 @@ from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import Message
 from msgspec import UNSET
 
-from stepwell.core.errors import InvalidArgument, Violation
-from stepwell.core.model import Record
+from stepwell.core.records.errors import InvalidArgument, Violation
+from stepwell.core.records.model import Record
 from stepwell.wire.shapes import Field, Shape, descriptor_of, enum_names, fields_of
 
 SOURCE_NAME = "<stepwell.wire, generated>"

@@ -15,7 +15,7 @@ from google.protobuf.message import Message
 from msgspec import NODEFAULT, UNSET, UnsetType
 from msgspec.structs import FieldInfo, fields
 
-from stepwell.core.model import Record
+from stepwell.core.records.model import Record
 
 _SCALARS: dict[type, int] = {
     str: FieldDescriptor.TYPE_STRING,

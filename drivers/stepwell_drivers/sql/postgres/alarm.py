@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import structlog
 
-from stepwell.core.errors import StepwellError, StoreError
-from stepwell.core.ports import Runtime
+from stepwell.core.port import Runtime
+from stepwell.core.records.errors import StepwellError, StoreError
 
 log = structlog.get_logger(__name__)
 

@@ -15,8 +15,8 @@ from __future__ import annotations
 from sqlalchemy import BigInteger, Boolean, Text, bindparam, text
 from sqlalchemy.dialects.postgresql import ARRAY
 
-from stepwell.core.ports import ANY_ROLE, Claimed, ClaimRequest, Due, ReadyStep, Want
-from stepwell.core.states import DueKind
+from stepwell.core.port import ANY_ROLE, Claimed, ClaimRequest, Due, ReadyStep, Want
+from stepwell.core.records.states import DueKind
 from stepwell_drivers.sql.columns import Values
 from stepwell_drivers.sql.dialect import Link
 from stepwell_drivers.sql.statements import Query

@@ -20,7 +20,7 @@ from asyncpg.exceptions import (
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from stepwell.core.errors import (
+from stepwell.core.records.errors import (
     InvalidArgument,
     OutcomeUnknown,
     StepwellError,

@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 import structlog
 
-from stepwell.core.errors import StoreRefused
-from stepwell.core.states import Durability
+from stepwell.core.records.errors import StoreRefused
+from stepwell.core.records.states import Durability
 
 log = structlog.get_logger(__name__)
 

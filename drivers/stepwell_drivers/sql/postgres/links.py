@@ -17,8 +17,8 @@ import asyncpg
 from sqlalchemy.dialects.postgresql.asyncpg import PGDialect_asyncpg
 from sqlalchemy.engine import Dialect
 
-from stepwell.core.errors import StoreUnavailable
-from stepwell.core.ports import Runtime
+from stepwell.core.port import Runtime
+from stepwell.core.records.errors import StoreUnavailable
 from stepwell_drivers.sql.nul import hide_json, show_json
 from stepwell_drivers.sql.postgres.hosts import Hosts
 from stepwell_drivers.sql.postgres.url import PostgresUrl

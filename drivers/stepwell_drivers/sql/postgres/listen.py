@@ -11,7 +11,7 @@ from typing import Any
 
 import structlog
 
-from stepwell.core.ports import Runtime
+from stepwell.core.port import Runtime
 from stepwell_drivers.sql.postgres.errors import trouble_of
 from stepwell_drivers.sql.postgres.hosts import Hosts
 

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, text
 from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.pool import NullPool
 
-from stepwell.core.ports import Runtime
+from stepwell.core.port import Runtime
 from stepwell_drivers.sql.migrate import migrate
 from stepwell_drivers.sql.postgres.links import Connector
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy.util.concurrency import greenlet_spawn
 
-from stepwell.core.ports import Runtime
+from stepwell.core.port import Runtime
 from stepwell_drivers.sql import migrate
 from stepwell_drivers.sql.postgres import facts
 from stepwell_drivers.sql.postgres.errors import refusal_of

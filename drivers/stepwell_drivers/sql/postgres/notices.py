@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 import structlog
 
-from stepwell.core.ports import Runtime
+from stepwell.core.port import Runtime
 from stepwell_drivers.hints import ANYTHING, RunKey
 from stepwell_drivers.sql.postgres.readers import Readers
 

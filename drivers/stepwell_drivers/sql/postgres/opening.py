@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from sqlalchemy.util.concurrency import greenlet_spawn
 
-from stepwell.core.errors import StepwellError, StoreRefused
-from stepwell.core.ports import Claimed, ClaimRequest, Runtime, Store, StoreInfo
+from stepwell.core.port import Claimed, ClaimRequest, Runtime, Store, StoreInfo
+from stepwell.core.records.errors import StepwellError, StoreRefused
 from stepwell_drivers.hints import Hints, RunKey
 from stepwell_drivers.sql.dialect import Link
 from stepwell_drivers.sql.migrate import HEAD, check, identify

@@ -12,8 +12,8 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy.util.concurrency import greenlet_spawn
 
-from stepwell.core.errors import StoreUnavailable
-from stepwell.core.ports import Runtime
+from stepwell.core.port import Runtime
+from stepwell.core.records.errors import StoreUnavailable
 from stepwell_drivers.sql.dialect import Link
 from stepwell_drivers.sql.postgres.errors import trouble_of
 from stepwell_drivers.sql.postgres.links import READ, WRITE, Links, PostgresLink

@@ -6,7 +6,7 @@ import ssl
 from pathlib import Path
 from typing import NamedTuple
 
-from stepwell.core.errors import StoreRefused
+from stepwell.core.records.errors import StoreRefused
 
 MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
 SYSTEM = "system"

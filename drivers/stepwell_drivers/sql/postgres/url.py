@@ -18,7 +18,7 @@ from urllib.parse import parse_qsl, quote, unquote
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
-from stepwell.core.errors import StoreRefused
+from stepwell.core.records.errors import StoreRefused
 from stepwell_drivers.sql.postgres.tls import Tls, context_of
 
 SCHEMA = "stepwell"

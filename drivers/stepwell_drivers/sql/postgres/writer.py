@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 from sqlalchemy.util.concurrency import greenlet_spawn
 
-from stepwell.core.errors import StepwellError, StoreUnavailable
-from stepwell.core.ports import Runtime
+from stepwell.core.port import Runtime
+from stepwell.core.records.errors import StepwellError, StoreUnavailable
 from stepwell_drivers.sql.deletes import DeleteWork
 from stepwell_drivers.sql.logs import LogWork, PurgeLogsWork, TrimLogsWork
 from stepwell_drivers.sql.postgres.errors import BUSY, trouble_of

@@ -16,7 +16,7 @@ from urllib.parse import quote
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.pool import NullPool
 
-from stepwell.core.errors import StoreRefused
+from stepwell.core.records.errors import StoreRefused
 from stepwell_drivers.sql.sqlite.url import SqliteUrl
 
 STATEMENTS_KEPT = 1_024

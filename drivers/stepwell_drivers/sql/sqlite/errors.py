@@ -6,7 +6,7 @@ import sqlite3
 
 from sqlalchemy.exc import DBAPIError
 
-from stepwell.core.errors import (
+from stepwell.core.records.errors import (
     InvalidArgument,
     OutcomeUnknown,
     StepwellError,

@@ -12,7 +12,7 @@ import os
 import threading
 from pathlib import Path
 
-from stepwell.core.errors import StoreRefused
+from stepwell.core.records.errors import StoreRefused
 
 _held: set[Path] = set()
 _guard = threading.Lock()

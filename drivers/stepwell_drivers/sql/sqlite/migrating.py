@@ -7,7 +7,7 @@ import sqlite3
 
 from sqlalchemy.exc import DBAPIError
 
-from stepwell.core.ports import Runtime
+from stepwell.core.port import Runtime
 from stepwell_drivers.sql import migrate
 from stepwell_drivers.sql.sqlite.engine import writing_engine
 from stepwell_drivers.sql.sqlite.lock import FileLock

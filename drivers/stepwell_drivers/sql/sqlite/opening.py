@@ -10,9 +10,9 @@ from typing import NamedTuple
 from sqlalchemy import Connection, func, select
 from sqlalchemy.exc import DBAPIError
 
-from stepwell.core.errors import StoreFull, StoreRefused, StoreUnavailable
-from stepwell.core.ports import Claimed, ClaimRequest, Runtime, Store, StoreInfo
-from stepwell.core.states import Durability
+from stepwell.core.port import Claimed, ClaimRequest, Runtime, Store, StoreInfo
+from stepwell.core.records.errors import StoreFull, StoreRefused, StoreUnavailable
+from stepwell.core.records.states import Durability
 from stepwell_drivers.clock import StoreClock
 from stepwell_drivers.hints import Hints
 from stepwell_drivers.sql import claims, schema

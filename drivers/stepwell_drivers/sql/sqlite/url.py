@@ -9,7 +9,7 @@ from typing import NamedTuple
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError
 
-from stepwell.core.errors import StoreRefused
+from stepwell.core.records.errors import StoreRefused
 
 BUSY_TIMEOUT_MS = 5_000
 BUSY_TIMEOUT_MS_MAX = 60_000

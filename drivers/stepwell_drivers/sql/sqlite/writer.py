@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection
 
-from stepwell.core.errors import StepwellError, StoreUnavailable
-from stepwell.core.ports import Runtime
+from stepwell.core.port import Runtime
+from stepwell.core.records.errors import StepwellError, StoreUnavailable
 from stepwell_drivers.clock import StoreClock
 from stepwell_drivers.sql.sqlite.engine import checkpoint, raw, take_back
 from stepwell_drivers.sql.sqlite.errors import trouble_of

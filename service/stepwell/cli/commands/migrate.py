@@ -9,11 +9,11 @@ import typer
 
 from stepwell.cli import serving
 from stepwell.cli.exits import CliError, Exit
-from stepwell.core.errors import StoreError, StoreRefused
-from stepwell.migrations import SchemaVersions, migrate_store
+from stepwell.core.records.errors import StoreError, StoreRefused
 from stepwell.rpc import logs
 from stepwell.runtime import SystemRuntime
-from stepwell.stores import mask_url
+from stepwell.store.migrate import SchemaVersions, migrate_store
+from stepwell.store.opener import mask_url
 
 EXAMPLE = "Example: stepwell migrate --store postgresql://stepwell@127.0.0.1/stepwell"
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from stepwell.cli import serving
-from stepwell.core.limits import STORE_MESSAGE_BYTES_MAX
+from stepwell.core.records.limits import STORE_MESSAGE_BYTES_MAX
 from stepwell.rpc.server import Server
 from stepwell.rpc.store import make_service
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stepwell.config import BudgetSettings
-from stepwell.core.model import Budget
+from stepwell.core.records.model import Budget
 from stepwell.rpc.parts import Parts
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from stepwell.core.events import Event
-from stepwell.core.fold import run_after
-from stepwell.core.model import Run
-from stepwell.core.states import EventType
+from stepwell.core.records.events import Event
+from stepwell.core.records.fold import run_after
+from stepwell.core.records.model import Run
+from stepwell.core.records.states import EventType
 from stepwell.rpc.caller import tenant
 from stepwell.rpc.orchestrator.history import History
 from stepwell.rpc.orchestrator.pages import cursor_of, read_page, size_of, token_of

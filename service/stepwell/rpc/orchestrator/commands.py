@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from stepwell.core.errors import FailedPrecondition, RunNotFound, StoreUnavailable
-from stepwell.core.inputs import AnyCommand, Cancel, Context, Pause, ReplyStatus, Resume
-from stepwell.core.loop import advance
-from stepwell.core.model import Run
-from stepwell.core.state import RunState
+from stepwell.core.loop.advance import advance
+from stepwell.core.loop.inputs import (
+    AnyCommand,
+    Cancel,
+    Context,
+    Pause,
+    ReplyStatus,
+    Resume,
+)
+from stepwell.core.loop.state import RunState
+from stepwell.core.records.errors import FailedPrecondition, RunNotFound, StoreUnavailable
+from stepwell.core.records.model import Run
 from stepwell.rpc.caller import tenant
 from stepwell.rpc.orchestrator.requests import fingerprint_of
 from stepwell.rpc.orchestrator.shown import Shown

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from stepwell.core.errors import InvalidArgument, Violation
-from stepwell.core.inputs import Resolve
-from stepwell.core.model import Failure
-from stepwell.core.states import Finding
+from stepwell.core.loop.inputs import Resolve
+from stepwell.core.records.errors import InvalidArgument, Violation
+from stepwell.core.records.model import Failure
+from stepwell.core.records.states import Finding
 from stepwell.rpc.orchestrator.commands import carry_out
 from stepwell.rpc.orchestrator.requests import fingerprint_of
 from stepwell.rpc.orchestrator.shown import Shown

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from stepwell.core import errors
-from stepwell.core.errors import AlreadyExists, InvalidArgument, RunNotFound, Violation
-from stepwell.core.forking import Base, base_of, fork_id
-from stepwell.core.inputs import ReplyStatus
-from stepwell.core.kept import Changes
-from stepwell.core.misfits import Misfit
-from stepwell.core.model import Payload, Run, RunSpec
-from stepwell.core.ports import INPUT_KEY, Presence, Principal
-from stepwell.core.states import ForkMode, StepKind
+from stepwell.core.fork.carry import Changes
+from stepwell.core.fork.compat import Misfit
+from stepwell.core.fork.fork import Base, base_of, fork_id
+from stepwell.core.loop.inputs import ReplyStatus
+from stepwell.core.port import INPUT_KEY, Presence, Principal
+from stepwell.core.records import errors
+from stepwell.core.records.errors import AlreadyExists, InvalidArgument, RunNotFound, Violation
+from stepwell.core.records.model import Payload, Run, RunSpec
+from stepwell.core.records.states import ForkMode, StepKind
 from stepwell.rpc.caller import caller
 from stepwell.rpc.orchestrator.budgets import with_default
 from stepwell.rpc.orchestrator.history import History, check_version

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Mapping, Sequence
 
-from stepwell.core.errors import CursorOutOfRange, InvalidArgument, RunNotFound, Violation
-from stepwell.core.events import Event
-from stepwell.core.fold import Rows, copy_of, fold_on, run_after, unborn
-from stepwell.core.model import Plan, Run, Task
-from stepwell.core.ports import Runtime, Store
+from stepwell.core.port import Runtime, Store
+from stepwell.core.records.errors import CursorOutOfRange, InvalidArgument, RunNotFound, Violation
+from stepwell.core.records.events import Event
+from stepwell.core.records.fold import Rows, copy_of, fold_on, run_after, unborn
+from stepwell.core.records.model import Plan, Run, Task
 
 PAGE_EVENTS = 512
 EVENTS_AT_ONCE = 64

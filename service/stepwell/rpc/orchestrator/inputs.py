@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stepwell.answering import give_answer
-from stepwell.core.inputs import Answer, ReplyStatus
-from stepwell.core.ports import FoundInput, InputQuery
+from stepwell.app.questions import give_answer
+from stepwell.core.loop.inputs import Answer, ReplyStatus
+from stepwell.core.port import FoundInput, InputQuery
 from stepwell.rpc.caller import caller, tenant
 from stepwell.rpc.orchestrator.pages import cursor_of, read_page, size_of, token_of
 from stepwell.rpc.orchestrator.reads import the_run

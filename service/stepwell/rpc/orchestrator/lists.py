@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stepwell.core.model import Execution, Run, Task, TaskSpec
-from stepwell.core.ports import RunQuery
-from stepwell.core.states import BlockedKind, RunStatus
+from stepwell.core.port import RunQuery
+from stepwell.core.records.model import Execution, Run, Task, TaskSpec
+from stepwell.core.records.states import BlockedKind, RunStatus
 from stepwell.rpc.caller import tenant
 from stepwell.rpc.orchestrator.history import History, check_version
 from stepwell.rpc.orchestrator.pages import cursor_of, read_page, size_of, token_of

@@ -8,16 +8,16 @@ import hashlib
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 
-from stepwell.core.errors import InvalidArgument, RunNotFound, Violation
-from stepwell.core.model import Message
-from stepwell.core.states import LogKind
-from stepwell.following import LogBatch, Wanted, follow_log
+from stepwell.core.records.errors import InvalidArgument, RunNotFound, Violation
+from stepwell.core.records.model import Message
+from stepwell.core.records.states import LogKind
 from stepwell.rpc.caller import tenant
 from stepwell.rpc.orchestrator.pages import cursor_of, read_page, size_of, token_of
 from stepwell.rpc.orchestrator.reads import the_run
 from stepwell.rpc.orchestrator.watch import Said, progress_ms
 from stepwell.rpc.parts import Context, Parts
 from stepwell.rpc.status import SlowConsumer
+from stepwell.watch.logs import LogBatch, Wanted, follow_log
 from stepwell.wire import to_message
 from stepwell_client.v1 import orchestrator_pb2 as pb
 from stepwell_client.v1 import types_pb2

@@ -15,8 +15,8 @@ from typing import Any, Protocol, TypeVar
 
 from google.protobuf.message import Message
 
-from stepwell.core import limits
-from stepwell.core.errors import InvalidArgument, PageTokenInvalid, Violation
+from stepwell.core.records import limits
+from stepwell.core.records.errors import InvalidArgument, PageTokenInvalid, Violation
 
 PAGE_BYTES_MAX = 3 * 1024 * 1024
 """Most gRPC clients refuse a message above 4 MiB."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from stepwell.core.errors import InvalidArgument, Violation
-from stepwell.core.ports import EndedQuery
-from stepwell.core.states import ENDED, RunStatus
-from stepwell.retention import remove
+from stepwell.app.retention import remove
+from stepwell.core.port import EndedQuery
+from stepwell.core.records.errors import InvalidArgument, Violation
+from stepwell.core.records.states import ENDED, RunStatus
 from stepwell.rpc.caller import tenant
 from stepwell.rpc.parts import Parts
 from stepwell.wire.codec import get_ms

@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 from typing import cast
 
-from stepwell.core import limits
-from stepwell.core.errors import RunNotFound
-from stepwell.core.model import Run
+from stepwell.core.records import limits
+from stepwell.core.records.errors import RunNotFound
+from stepwell.core.records.model import Run
 from stepwell.rpc.caller import caller, tenant
 from stepwell.rpc.gate import draining
 from stepwell.rpc.orchestrator.history import History
 from stepwell.rpc.orchestrator.shown import Shown
 from stepwell.rpc.parts import Parts, server_version
-from stepwell.watch import wait_end
+from stepwell.watch.runs import wait_end
 from stepwell.wire import fill, to_message
 from stepwell.wire.codec import get_ms
 from stepwell_client.v1 import orchestrator_pb2 as pb

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from stepwell.core import limits
-from stepwell.core.errors import InvalidArgument, Violation
-from stepwell.core.model import Failure, Payload, Task
-from stepwell.core.states import SETTLED
+from stepwell.core.records import limits
+from stepwell.core.records.errors import InvalidArgument, Violation
+from stepwell.core.records.model import Failure, Payload, Task
+from stepwell.core.records.states import SETTLED
 from stepwell.rpc.caller import tenant
 from stepwell.rpc.orchestrator.pages import (
     PAGE_BYTES_MAX,

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from stepwell.core.model import Run
-from stepwell.core.ports import ANY_ROLE, Presence, Store
-from stepwell.core.states import BlockedKind, ExecutionStatus, Phase, StepKind
+from stepwell.core.port import ANY_ROLE, Presence, Store
+from stepwell.core.records.model import Run
+from stepwell.core.records.states import BlockedKind, ExecutionStatus, Phase, StepKind
 from stepwell.wire import to_message
 from stepwell_client.v1 import types_pb2
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from stepwell.core import limits
-from stepwell.core.errors import InvalidArgument, RunNotFound, Violation
-from stepwell.core.inputs import Context, Reply, ReplyStatus, Start
-from stepwell.core.loop import advance
-from stepwell.core.model import Budget, Run, RunSpec
-from stepwell.core.ports import Principal
-from stepwell.core.state import RunState
-from stepwell.core.states import StepKind
+from stepwell.core.loop.advance import advance
+from stepwell.core.loop.inputs import Context, Reply, ReplyStatus, Start
+from stepwell.core.loop.state import RunState
+from stepwell.core.port import Principal
+from stepwell.core.records import limits
+from stepwell.core.records.errors import InvalidArgument, RunNotFound, Violation
+from stepwell.core.records.model import Budget, Run, RunSpec
+from stepwell.core.records.states import StepKind
 from stepwell.rpc.caller import caller
 from stepwell.rpc.orchestrator.budgets import with_default
 from stepwell.rpc.orchestrator.requests import fingerprint_of, run_id_of

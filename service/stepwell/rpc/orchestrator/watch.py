@@ -10,17 +10,17 @@ from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 from typing import Any, NamedTuple
 
-from stepwell.core.errors import InvalidArgument, RunNotFound, Violation
-from stepwell.core.events import Event
-from stepwell.core.model import Run
-from stepwell.core.ports import FeedEntry, Runtime
+from stepwell.core.port import FeedEntry, Runtime
+from stepwell.core.records.errors import InvalidArgument, RunNotFound, Violation
+from stepwell.core.records.events import Event
+from stepwell.core.records.model import Run
 from stepwell.rpc.caller import tenant
 from stepwell.rpc.orchestrator.lists import run_statuses
 from stepwell.rpc.orchestrator.reads import the_run
 from stepwell.rpc.orchestrator.shown import Shown
 from stepwell.rpc.parts import Context, Parts
 from stepwell.rpc.status import SlowConsumer
-from stepwell.watch import Batch, watch_feed, watch_run
+from stepwell.watch.runs import Batch, watch_feed, watch_run
 from stepwell.wire import to_message
 from stepwell.wire.codec import get_ms
 from stepwell_client.v1 import orchestrator_pb2 as pb

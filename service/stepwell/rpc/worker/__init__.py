@@ -9,9 +9,9 @@ from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 from functools import partial
 
-from stepwell.core.errors import StepwellError, StoreUnavailable
-from stepwell.core.states import RunStatus
-from stepwell.executor import Heartbeat
+from stepwell.core.records.errors import StepwellError, StoreUnavailable
+from stepwell.core.records.states import RunStatus
+from stepwell.engine.executor import Heartbeat
 from stepwell.rpc.caller import tenant
 from stepwell.rpc.parts import Context, Parts, Service
 from stepwell.rpc.worker.append import append

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from stepwell.core.model import LogEntry
-from stepwell.core.states import LogKind
-from stepwell.executor.writing import Written
+from stepwell.core.records.model import LogEntry
+from stepwell.core.records.states import LogKind
+from stepwell.engine.writing import Written
 from stepwell.rpc.caller import tenant
 from stepwell.rpc.parts import Parts
 from stepwell.wire import to_record

@@ -12,10 +12,17 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from stepwell.core import errors
-from stepwell.core.inputs import Begin, Delivery, Failed, NeedsInput, Reply, ReplyStatus
-from stepwell.core.model import Failure, Violation
-from stepwell.executor import Executor
+from stepwell.core.loop.inputs import (
+    Begin,
+    Delivery,
+    Failed,
+    NeedsInput,
+    Reply,
+    ReplyStatus,
+)
+from stepwell.core.records import errors
+from stepwell.core.records.model import Failure, Violation
+from stepwell.engine.executor import Executor
 from stepwell.rpc.validate import violations
 from stepwell.schemas import check_question
 from stepwell.wire import fill, to_record

@@ -11,9 +11,9 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator
 
-from stepwell.core.model import Payload
-from stepwell.core.ports import Assignment, Presence
-from stepwell.core.states import StepKind
+from stepwell.core.port import Assignment, Presence
+from stepwell.core.records.model import Payload
+from stepwell.core.records.states import StepKind
 from stepwell.rpc.worker.intake import Receipt
 from stepwell.wire import fill
 from stepwell_client.v1 import worker_pb2 as pb

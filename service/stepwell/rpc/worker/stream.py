@@ -13,10 +13,10 @@ from contextlib import aclosing, suppress
 
 import structlog
 
-from stepwell.core.errors import InvalidArgument, StepwellError, Violation
-from stepwell.core.ports import Presence
-from stepwell.core.states import StepKind
-from stepwell.executor import Held
+from stepwell.core.port import Presence
+from stepwell.core.records.errors import InvalidArgument, StepwellError, Violation
+from stepwell.core.records.states import StepKind
+from stepwell.engine.executor import Held
 from stepwell.rpc.caller import tenant
 from stepwell.rpc.parts import QUEUE_DEFAULT, Parts, server_version
 from stepwell.rpc.validate import check

@@ -1,0 +1,1 @@
+"""Application: what the RPC edge and the embedded form both do, records in and records out."""

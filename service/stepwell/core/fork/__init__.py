@@ -1,0 +1,1 @@
+"""Forks: a run made from a version of another one."""

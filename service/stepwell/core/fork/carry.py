@@ -1,0 +1,199 @@
+"""What a fork keeps of its parent: tasks as they stood at a version, and which of them stay so.
+
+A task stays where it was settled and nothing that it is built on is done again. What stays is a
+reference: it names the execution, and the run of the family, whose result it is. Sessions, progress
+and conversations don't stay: a fork never goes on with another run's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from stepwell.core.loop.commands import run_again
+from stepwell.core.records.fold import Rows
+from stepwell.core.records.graph import Graph
+from stepwell.core.records.model import Execution, InputRequest, Plan, Run, Task, TaskSpec
+from stepwell.core.records.states import SETTLED, ForkMode, InputStatus, TaskStatus
+
+FAILURE_BYTES_MAX = 512 * 1024
+"""Of failures that were passed over, together: all that stays is told in one event. Of the others the
+kind and a few words stay."""
+ANSWER_BYTES_MAX = 512 * 1024
+"""Of answers that tasks have yet to use; what finds no room is asked again."""
+_WORDS_CHARS = 200
+
+
+class Changes(NamedTuple):
+    """What is to be otherwise than it was, beyond the fork's spec."""
+
+    mode: ForkMode = ForkMode.STRICT
+    plan: tuple[TaskSpec, ...] | None = None
+    replan: bool = False
+    roles: frozenset[str] | None = None
+    """Those that connected workers of its queue fill; None: no worker of it is connected."""
+
+
+class Before:
+    """The parent's tasks as they stood: all that its plans brought, later definitions last."""
+
+    def __init__(self, rows: Rows, plans: Mapping[int, Plan]) -> None:
+        self.run: Run = rows.run
+        self.tasks: Mapping[str, Task] = rows.tasks
+        self.inputs: Mapping[str, InputRequest] = rows.inputs
+        self.executions: Mapping[str, Execution] = rows.executions
+        specs: dict[str, TaskSpec] = {}
+        for revision in range(1, rows.run.plan_revision + 1):
+            for spec in plans[revision].tasks:
+                specs.pop(spec.task_id, None)
+                specs[spec.task_id] = spec
+        self.graph = Graph(specs)
+        in_force = plans[rows.run.plan_revision].tasks if rows.run.plan_revision else ()
+        self.in_force: dict[str, TaskSpec] = {spec.task_id: spec for spec in in_force}
+
+    def status(self, task_id: str) -> TaskStatus | None:
+        task = self.tasks.get(task_id)
+        return task.status if task is not None else None
+
+    def as_if_live(self, task_id: str) -> TaskStatus:
+        """Return a task's status; CANCELLED with its run is no more than not done yet."""
+        status = self.tasks[task_id].status
+        return TaskStatus.PENDING if status is TaskStatus.CANCELLED else status
+
+    def standing(self) -> dict[str, TaskSpec]:
+        """Return the tasks that no later plan dropped, and what those are built on."""
+        specs = self.graph.specs
+        dropped = {
+            task_id
+            for task_id in specs
+            if task_id not in self.in_force and self.status(task_id) is TaskStatus.CANCELLED
+        }
+        queue = [task_id for task_id in specs if task_id not in dropped] if dropped else []
+        for task_id in queue:
+            needed = [one for one in specs[task_id].depends_on if one in dropped]
+            dropped.difference_update(needed)
+            queue.extend(needed)
+        return {task_id: spec for task_id, spec in specs.items() if task_id not in dropped}
+
+    def is_dropped(self, task_id: str) -> bool:
+        """Tell whether a later plan had dropped the task; here because something is built on it."""
+        return task_id not in self.in_force and self.status(task_id) is TaskStatus.CANCELLED
+
+
+class After:
+    """The fork's tasks, and which of them stay as they stood."""
+
+    def __init__(self, before: Before, changes: Changes, *, executing: bool) -> None:
+        self._before = before
+        self._again = (
+            run_again(before.graph, before.as_if_live, before.in_force.__contains__)
+            if executing
+            else frozenset[str]()
+        )
+        self._answers_room = ANSWER_BYTES_MAX
+        self.given = changes.plan
+        standing = before.standing()
+        if changes.plan is None or changes.mode is ForkMode.STRICT:
+            self.beside = frozenset(standing.keys() - before.in_force.keys())
+            # A plan that is not the same is refused; one that is may stand in another order.
+            self.specs = standing
+            self.stays = frozenset(k for k in standing if self._may_stay(k))
+            return
+        given = {spec.task_id: spec for spec in changes.plan}
+        beside = {
+            task_id: spec
+            for task_id, spec in standing.items()
+            if task_id not in given and task_id not in before.in_force
+        }
+        whole = {**beside, **given}
+        self.stays = self._stay_in(whole)
+        self.beside = frozenset(k for k in beside if k in self.stays)
+        self.specs = {k: spec for k, spec in whole.items() if k in given or k in self.stays}
+
+    def _may_stay(self, task_id: str) -> bool:
+        """Tell whether a task, taken by itself, stays as it stood: settled, and passed over."""
+        before = self._before
+        status = before.status(task_id)
+        if status is TaskStatus.CANCELLED:
+            return before.is_dropped(task_id)
+        return status in SETTLED and task_id not in self._again
+
+    def _stay_in(self, specs: Mapping[str, TaskSpec]) -> frozenset[str]:
+        """Return what stays in another plan: unchanged, and built on nothing that doesn't stay."""
+        goes = [
+            task_id
+            for task_id, spec in specs.items()
+            if self._before.graph.specs.get(task_id) != spec
+            or not self._may_stay(task_id)
+            or any(dependency not in specs for dependency in spec.depends_on)
+        ]
+        dependents = Graph(specs).dependents
+        gone = set(goes)
+        for task_id in goes:
+            for dependent in dependents.get(task_id, ()):
+                if dependent not in gone:
+                    gone.add(dependent)
+                    goes.append(dependent)
+        return frozenset(specs.keys() - gone)
+
+    def path(self, task_id: str) -> str:
+        """Return where the request speaks of a task; empty: nowhere."""
+        for index, spec in enumerate(self.given or ()):
+            if spec.task_id == task_id:
+                return f"plan.tasks[{index}]"
+        return ""
+
+    def tasks(self, parent_run_id: str) -> Iterator[Task]:
+        """Return the rows of those that stay, or whose numbers go on."""
+        room = FAILURE_BYTES_MAX
+        for task_id, spec in self.specs.items():
+            task = self._before.tasks.get(task_id)
+            if task is None:
+                continue
+            if task_id in self.stays:
+                room -= len(task.failure.message) + len(task.failure.details)
+                yield _kept(task, parent_run_id, whole=room >= 0)
+                continue
+            unchanged = self._before.graph.specs[task_id] == spec
+            row = Task(
+                task_id=task_id,
+                revision=1,
+                attempts=task.attempts,
+                input_id=self._answer_of(task) if unchanged else "",
+            )
+            if row.attempts or row.input_id:
+                yield row
+
+    def _answer_of(self, task: Task) -> str:
+        """Return the input request whose answer the task has yet to work with; empty: none."""
+        request = self._before.inputs.get(task.input_id)
+        waits = task.status not in SETTLED or task.status is TaskStatus.CANCELLED
+        if request is None or request.status is not InputStatus.ANSWERED or not waits:
+            return ""
+        self._answers_room -= _size_of(request)
+        return task.input_id if self._answers_room >= 0 else ""
+
+
+def _size_of(request: InputRequest) -> int:
+    answer = len(request.answer.data) if request.answer is not None else 0
+    return answer + len(request.prompt) + len(request.schema)
+
+
+def _kept(task: Task, parent_run_id: str, *, whole: bool) -> Task:
+    failure = task.failure
+    if not whole:
+        failure = replace(failure, message=failure.message[:_WORDS_CHARS], details="")
+    return Task(
+        task_id=task.task_id,
+        revision=1,
+        status=task.status,
+        attempts=task.attempts,
+        result_id=task.result_id,
+        result_run_id=(task.result_run_id or parent_run_id) if task.result_id else "",
+        deduplicated_from=task.deduplicated_from,
+        failure=failure,
+        started_us=task.started_us,
+        ended_us=task.ended_us,
+    )

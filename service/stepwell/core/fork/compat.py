@@ -1,0 +1,132 @@
+"""Why a fork doesn't fit what it is a fork of: told before anything is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
+from typing import NamedTuple
+
+from stepwell.core.fork.carry import After, Before, Changes
+from stepwell.core.port import ANY_ROLE
+from stepwell.core.records.model import TaskSpec
+from stepwell.core.records.states import Effect, ExecutionStatus, ForkMode, TaskStatus
+
+
+class MisfitKind(StrEnum):
+    """Why a fork doesn't fit."""
+
+    TASK_REMOVED = "TASK_REMOVED"
+    TASK_ADDED = "TASK_ADDED"
+    DEFINITION_CHANGED = "DEFINITION_CHANGED"
+    DEPENDENCY_CHANGED = "DEPENDENCY_CHANGED"
+    EFFECT_REPEATED = "EFFECT_REPEATED"
+    ROLE_MISSING = "ROLE_MISSING"
+    PLAN_MISSING = "PLAN_MISSING"
+
+
+class Misfit(NamedTuple):
+    """One thing that doesn't fit."""
+
+    kind: MisfitKind
+    task_id: str
+    field: str
+    """The path from the request's root; empty where nothing of the request is at fault."""
+    description: str
+
+
+def misfits_of(before: Before, after: After, changes: Changes) -> Iterator[Misfit]:
+    """Yield what doesn't fit."""
+    if changes.plan is None and not changes.replan and not before.run.plan_revision:
+        yield Misfit(
+            MisfitKind.PLAN_MISSING,
+            "",
+            "plan",
+            "There is no plan at that version: give one, or ask for one with replan.",
+        )
+    if changes.plan is not None and changes.mode is ForkMode.STRICT:
+        strict = tuple(_strict_misfits(before.in_force, changes.plan))
+        yield from strict
+        if strict:
+            return
+    yield from _repeated_effects(before, after)
+    if changes.roles is not None and ANY_ROLE not in changes.roles:
+        yield from _missing_roles(after, changes.roles)
+
+
+def _strict_misfits(
+    in_force: Mapping[str, TaskSpec], given: Sequence[TaskSpec]
+) -> Iterator[Misfit]:
+    named = {spec.task_id for spec in given}
+    for task_id in in_force:
+        if task_id not in named:
+            words = "The plan in force has this task; name it too, or fork with PATCH."
+            yield Misfit(MisfitKind.TASK_REMOVED, task_id, "plan.tasks", words)
+    for index, spec in enumerate(given):
+        path, before = f"plan.tasks[{index}]", in_force.get(spec.task_id)
+        if before is None:
+            words = "The plan in force has no such task; leave it out, or fork with PATCH."
+            yield Misfit(MisfitKind.TASK_ADDED, spec.task_id, path, words)
+            continue
+        if set(before.depends_on) != set(spec.depends_on):
+            words = "It depended on other tasks; leave that as it was, or fork with PATCH."
+            yield Misfit(MisfitKind.DEPENDENCY_CHANGED, spec.task_id, f"{path}.depends_on", words)
+        changed = _changed_field(before, spec)
+        if changed:
+            words = f"Its {changed} was another; leave that as it was, or fork with PATCH."
+            yield Misfit(MisfitKind.DEFINITION_CHANGED, spec.task_id, f"{path}.{changed}", words)
+
+
+def _changed_field(before: TaskSpec, after: TaskSpec) -> str:
+    for name in before.__struct_fields__:
+        if name != "depends_on" and getattr(before, name) != getattr(after, name):
+            return name.removesuffix("_ms")
+    return ""
+
+
+_NOBODY_KNOWS = frozenset(
+    {
+        ExecutionStatus.LEASED,
+        ExecutionStatus.UNKNOWN_OUTCOME,
+        ExecutionStatus.TIMED_OUT,
+        ExecutionStatus.CANCELLED,
+    }
+)
+"""Ends, and no ends, of an execution that was begun, after which its effect may be there or not."""
+
+
+def _repeated_effects(before: Before, after: After) -> Iterator[Misfit]:
+    unknown = {
+        one.task_id
+        for one in before.executions.values()
+        if one.begun and one.status in _NOBODY_KNOWS
+    }
+    for task_id, spec in after.specs.items():
+        old = before.graph.specs.get(task_id)
+        if old is None or task_id in after.stays or Effect.IDEMPOTENT in (old.effect, spec.effect):
+            continue
+        if before.status(task_id) is TaskStatus.COMPLETED:
+            words = (
+                "It runs at most once, was completed, and would run again: leave it and what it is "
+                "built on as they were, or declare it IDEMPOTENT."
+            )
+        elif task_id in unknown:
+            words = (
+                "It runs at most once, and whether it did is not known: fork a version at which that "
+                "is settled, or declare it IDEMPOTENT in a plan with PATCH."
+            )
+        else:
+            continue
+        yield Misfit(MisfitKind.EFFECT_REPEATED, task_id, after.path(task_id), words)
+
+
+def _missing_roles(after: After, roles: frozenset[str]) -> Iterator[Misfit]:
+    for task_id, spec in after.specs.items():
+        if spec.role and spec.role not in roles and task_id not in after.stays:
+            path = after.path(task_id)
+            yield Misfit(
+                MisfitKind.ROLE_MISSING,
+                task_id,
+                f"{path}.role" if path else "",
+                f"No connected worker of the queue fills the role {spec.role!r}: start one, or name "
+                "a queue that has one.",
+            )

@@ -1,0 +1,196 @@
+"""A fork: a run that begins where another one stood at a version, with something changed.
+
+`base_of` works out beforehand what the fork keeps and what doesn't fit; it reads nothing and writes
+nothing. `start_fork` is the loop's handler that brings the fork to life from its answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from stepwell.core.fork.carry import After, Before, Changes
+from stepwell.core.fork.compat import Misfit, misfits_of
+from stepwell.core.loop.commands import born_before
+from stepwell.core.loop.draft import Draft
+from stepwell.core.loop.inputs import Fork, Reply
+from stepwell.core.records import graph, limits
+from stepwell.core.records.errors import FailedPrecondition, InvalidArgument, Violation
+from stepwell.core.records.fold import Rows
+from stepwell.core.records.model import Plan, Run, RunSpec, Tally, Task
+from stepwell.core.records.states import (
+    EventType,
+    FinishReason,
+    Phase,
+    PlanTrigger,
+    RunStatus,
+    StepKind,
+    TaskStatus,
+)
+
+_ID_TAIL_CHARS = 12
+
+
+def fork_id(parent_run_id: str, fresh_id: str) -> str:
+    """Return an id for a fork: fresh, but for the end, by which a driver keeps a family together."""
+    return fresh_id[:-_ID_TAIL_CHARS] + parent_run_id[-_ID_TAIL_CHARS:]
+
+
+class Base(NamedTuple):
+    """What a fork begins with."""
+
+    fork: Fork
+    misfits: tuple[Misfit, ...] = ()
+    """At most `VIOLATIONS_MAX`; with any of them it must not be started."""
+    kept: tuple[str, ...] = ()
+    """Tasks whose results are kept."""
+    rerun: tuple[str, ...] = ()
+    """Tasks that were completed there and run again here."""
+
+
+def base_of(spec: RunSpec, rows: Rows, plans: Mapping[int, Plan], changes: Changes) -> Base:
+    """Return what a fork of this spec begins with, from the parent's rows at `spec.parent_version`.
+
+    `plans` are the parent's up to that version.
+
+    Raises:
+        InvalidArgument: PLAN_INVALID.
+        FailedPrecondition: LAST_ITERATION.
+    """
+    before = Before(rows, plans)
+    phase = _phase(before, changes)
+    after = After(before, changes, executing=phase is Phase.EXECUTING)
+    _check_plan(after, changes)
+    run = _run(spec, before, phase, changes)
+    tasks = tuple(after.tasks(spec.parent_run_id))
+    asked = {task.input_id for task in tasks if task.input_id}
+    fork = Fork(
+        spec=spec,
+        run=run,
+        plan=tuple(after.specs.values()),
+        tasks=tasks,
+        inputs=tuple(one for one in rows.inputs.values() if one.input_id in asked),
+    )
+    completed = [k for k in after.specs if before.status(k) is TaskStatus.COMPLETED]
+    return Base(
+        fork,
+        tuple(misfits_of(before, after, changes))[: limits.VIOLATIONS_MAX],
+        kept=tuple(k for k in completed if k in after.stays),
+        rerun=tuple(k for k in completed if k not in after.stays),
+    )
+
+
+# --- the run ------------------------------------------------------------------------------------
+
+
+def _phase(before: Before, changes: Changes) -> Phase:
+    run = before.run
+    if changes.plan is not None:
+        return Phase.EXECUTING
+    if changes.replan or not run.plan_revision:
+        return Phase.PLANNING
+    if run.phase is not Phase.DONE:
+        return run.phase
+    if StepKind.SYNTHESIZE in run.stages:
+        return Phase.SYNTHESIZING
+    return Phase.REFLECTING if StepKind.REFLECT in run.stages else Phase.EXECUTING
+
+
+def _run(spec: RunSpec, before: Before, phase: Phase, changes: Changes) -> Run:
+    run = before.run
+    again = changes.replan and run.plan_revision > 0 and run.phase is not Phase.PLANNING
+    iteration = run.iteration + again
+    if iteration > spec.max_iterations:
+        raise FailedPrecondition(
+            f"version {spec.parent_version} is in iteration {run.iteration}, so that the fork begins in "
+            f"iteration {iteration} of {spec.max_iterations}; allow more with max_iterations",
+            reason="LAST_ITERATION",
+        )
+    has_plan = run.plan_revision > 0 or changes.plan is not None
+    live = run.status not in (RunStatus.PAUSED, RunStatus.FAILED, RunStatus.CANCELLED)
+    return Run(
+        spec=spec,
+        phase=phase,
+        iteration=iteration,
+        stages=run.stages if has_plan else (),
+        stages_fixed=has_plan,
+        step_attempt=run.step_attempt if phase is run.phase and not again else 0,
+        finish_reason=run.finish_reason if phase is Phase.SYNTHESIZING else FinishReason.NONE,
+        reason=run.reason if live and phase is run.phase and not again else "",
+        tally=Tally(iterations_before=iteration - 1),
+    )
+
+
+# --- the plan -------------------------------------------------------------------------------------
+
+
+def _check_plan(after: After, changes: Changes) -> None:
+    """Refuse a plan that no run could have."""
+    beside = after.beside if changes.plan is not None else frozenset[str]()
+    if changes.plan is not None:
+        violations = graph.violations_of(changes.plan, beside)
+        if violations:
+            first = violations[0]
+            found = tuple(Violation(one.field, one.description) for one in violations)
+            raise InvalidArgument(
+                f"the plan is not valid: {first.field}: {first.description}",
+                found,
+                reason="PLAN_INVALID",
+            )
+    if len(after.specs) > limits.PLAN_TASKS_MAX:
+        raise InvalidArgument(
+            f"all plans together have {len(after.specs)} tasks at that version, and a plan has at most "
+            f"{limits.PLAN_TASKS_MAX}; fork an earlier version, or give a plan",
+            reason="PLAN_INVALID",
+        )
+
+
+# --- the loop's handler -----------------------------------------------------------------------------
+
+
+def start_fork(draft: Draft, command: Fork) -> Reply:
+    """Bring a fork to life, with what its parent had come to."""
+    if draft.run.version:
+        return born_before(draft, command.spec)
+    spec, run = command.spec, command.run
+    draft.run = Run(spec=spec)
+    draft.input = command.input
+    draft.event(EventType.RUN_STARTED)
+    draft.change_run(created_us=draft.context.now_us, budget=spec.budget)
+    if command.plan:
+        draft.event(EventType.PLAN_ACCEPTED, plan_revision=1)
+        draft.change_run(phase=Phase.EXECUTING, iteration=run.iteration, stages_fixed=True)
+        draft.put_plan(
+            Plan(
+                revision=1,
+                trigger=PlanTrigger.FORK,
+                fingerprint=graph.fingerprint(command.plan),
+                iteration=run.iteration,
+                tasks=command.plan,
+                created_us=draft.context.now_us,
+            )
+        )
+    words = f"forked from {spec.parent_run_id} at version {spec.parent_version}"
+    draft.event(EventType.RUN_FORKED, message=words)
+    draft.change_run(**_said(run, draft.run, _OF_THE_RUN))
+    for task in command.tasks:
+        fresh = draft.task(task.task_id)
+        draft.keep_task(task, **_said(task, fresh, _OF_A_TASK))
+    for request in command.inputs:
+        draft.put_input(request)
+    return Reply()
+
+
+_OF_THE_RUN = (
+    *("phase", "iteration", "stages", "stages_fixed", "step_attempt", "finish_reason", "reason"),
+    "tally",
+)
+_OF_A_TASK = (
+    *("status", "attempts", "result_id", "result_run_id", "deduplicated_from", "failure"),
+    *("input_id", "started_us", "ended_us"),
+)
+
+
+def _said(row: Run | Task, fresh: Run | Task, names: Sequence[str]) -> dict[str, Any]:
+    """Return the fields in which a row is otherwise than a fresh one."""
+    return {name: value for name in names if (value := getattr(row, name)) != getattr(fresh, name)}

@@ -1,0 +1,1 @@
+"""The loop: advance, its table of moves, and the rules."""

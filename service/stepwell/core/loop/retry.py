@@ -1,0 +1,34 @@
+"""When an attempt is made again, and how long after."""
+
+from __future__ import annotations
+
+import zlib
+
+from stepwell.core.records.model import Failure, RetryPolicy
+
+
+def may_retry(policy: RetryPolicy, failure: Failure, spent: int) -> bool:
+    """Tell whether another attempt follows, after `spent` failed or lost ones in this allowance."""
+    return (
+        spent < policy.max_attempts
+        and failure.retryable
+        and failure.kind not in policy.non_retryable_kinds
+    )
+
+
+def backoff_ms(policy: RetryPolicy, spent: int, chance: float) -> int:
+    """Return the wait before the attempt that follows the `spent`-th failed one, in milliseconds.
+
+    Exponential up to the policy's maximum; the part `jitter` of it is scaled by `chance` in [0, 1).
+    """
+    try:
+        raised = policy.initial_backoff_ms * policy.backoff_multiplier ** max(0, spent - 1)
+    except OverflowError:
+        raised = float(policy.max_backoff_ms)
+    full = min(raised, policy.max_backoff_ms)
+    return int(full * (1.0 - policy.jitter) + full * policy.jitter * chance)
+
+
+def chance_of(seed: int, key: str) -> float:
+    """Return a number in [0, 1) that is the same for the same seed and key."""
+    return zlib.crc32(key.encode(), seed & 0xFFFFFFFF) / 2**32

@@ -1,0 +1,53 @@
+"""What follows when a timer of the run is over, as the store's clock says."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from stepwell.core.loop import budgets
+from stepwell.core.loop.dispatch import (
+    BLOCKED_TIMER,
+    INPUT_TIMER,
+    TOTAL_TIMER,
+    drop_timer,
+    hold_back,
+)
+from stepwell.core.loop.draft import Draft
+from stepwell.core.loop.failures import total_timeout
+from stepwell.core.loop.inputs import Reply, ReplyStatus, TimerDue
+from stepwell.core.loop.keys import MORE_TIMER
+from stepwell.core.loop.questions import input_expired
+from stepwell.core.records.states import BlockedKind, EventType, PauseReason, RunStatus
+
+
+def timer_due(draft: Draft, one: TimerDue) -> Reply:
+    """Do what a timer was set for. One that outlived its purpose does nothing."""
+    if draft.run.ended:
+        return Reply(status=ReplyStatus.UNCHANGED)
+    if one.name == BLOCKED_TIMER and draft.run.blocked_on is BlockedKind.TIMER:
+        draft.event(EventType.RUN_BLOCKED)
+        drop_timer(draft, BLOCKED_TIMER)
+    elif one.name == MORE_TIMER:
+        draft.event(EventType.RUN_BLOCKED)
+        drop_timer(draft, MORE_TIMER)
+    elif one.name.startswith(TOTAL_TIMER):
+        total_timeout(draft, one.name.removeprefix(TOTAL_TIMER))
+    elif one.name.startswith(INPUT_TIMER):
+        input_expired(draft, one.name.removeprefix(INPUT_TIMER))
+    elif one.name.startswith(budgets.WALL_TIMER):
+        _wall_over(draft, int(one.name.removeprefix(budgets.WALL_TIMER)))
+    return Reply()
+
+
+def _wall_over(draft: Draft, limit_ms: int) -> None:
+    """Pause a run whose wall time is over. A limit that was raised meanwhile is over no more."""
+    run = draft.run
+    if limit_ms != run.budget.wall_ms or run.tally.wall_over_ms >= limit_ms:
+        return
+    tally = replace(run.tally, wall_over_ms=limit_ms)
+    words = budgets.words_of(budgets.used_up(replace(run, tally=tally)))
+    draft.event(EventType.RUN_PAUSED, message=words)
+    draft.change_run(tally=tally)
+    drop_timer(draft, f"{budgets.WALL_TIMER}{limit_ms}")
+    if run.status is not RunStatus.PAUSED:
+        hold_back(draft, PauseReason.BUDGET_EXHAUSTED, words)

@@ -1,0 +1,809 @@
+"""The ports: what the executor needs of a store, of a worker, of an authenticator, of its runtime.
+
+`Store` is the one door to durable state and the contract between the loop and every driver. Each
+sentence below has a conformance test. No rule of the loop stands here or in any driver: a store
+compares versions and tokens, stamps times, keeps rows and tells what is due.
+
+**Names.** A run is named by `(tenant_id, run_id)`, always both; one tenant's id under another
+tenant is a missing run. Any text is a legal tenant, run or queue name to a store.
+
+**Errors.** Every method may raise `StoreUnavailable` (nothing was done). `commit` may also raise
+`OutcomeUnknown`. Nothing else is raised for a legal call; a driver translates its own errors. A
+store that was closed is unavailable. A cursor that no store made raises `InvalidArgument`.
+
+**Time.** A store has one clock. Durations come in, moments go out, and only the store compares
+them. No caller's clock decides what is due.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+from stepwell.core.records.events import Event
+from stepwell.core.records.model import (
+    Budget,
+    Execution,
+    Failure,
+    InputRequest,
+    LogEntry,
+    Message,
+    Outcome,
+    Payload,
+    Plan,
+    Record,
+    RequestRecord,
+    Run,
+    Session,
+    Task,
+    TaskSpec,
+)
+from stepwell.core.records.states import (
+    BlockedKind,
+    DueKind,
+    Durability,
+    LogKind,
+    RunStatus,
+    StepKind,
+    Verdict,
+)
+
+INPUT_KEY = "input"
+"""The payload key of a run's own input; every other key is an execution's id."""
+
+ANY_ROLE = "*"
+"""In a claim: the worker takes steps of every role."""
+
+T = TypeVar("T")
+
+Hint = Callable[[str, str, int], None]
+"""Called with a tenant, a run and the version that it has reached; see `Store.subscribe`."""
+
+
+# --- writing -----------------------------------------------------------------------------------
+
+
+class Lease(Record, frozen=True, kw_only=True):
+    """A lease to be taken by the commit it stands in."""
+
+    execution_id: str
+    token: str
+    """128 random bits; never repeats. In no event, read or log."""
+    worker_id: str
+    instance_id: str = ""
+    lease_ms: int
+    """It expires this long after the commit, or after the last renewal."""
+    limit_ms: int = 0
+    """No renewal moves it beyond this long after the commit; 0: no such end.
+
+    A lease that ends there is due as ATTEMPT_TIMED_OUT, one that ends before as LEASE_EXPIRED.
+    """
+
+
+class Fence(Record, frozen=True, kw_only=True):
+    """A lease that must still be the execution's for the commit to be applied."""
+
+    execution_id: str
+    token: str
+
+
+class Timer(Record, frozen=True, kw_only=True):
+    """Something of the run that comes due by itself."""
+
+    name: str
+    """Unique within the run; a second one of the same name replaces the first."""
+    delay_ms: int
+    """After the commit; below 0: the timer is taken away."""
+
+
+class KeyedResult(Record, frozen=True, kw_only=True):
+    """A task with an idempotency key of its planner's was completed by this execution."""
+
+    pipeline_id: str
+    key: str
+    execution_id: str
+
+
+class Commit(Record, frozen=True, kw_only=True):
+    """One step of one run's chain, as a value: all of it is applied, or nothing.
+
+    Rows are whole and replace those of the same key; the tasks that a new plan brings stand among
+    `tasks` too. An execution that isn't LEASED or UNKNOWN_OUTCOME has no lease any more, whoever
+    had it; an UNKNOWN_OUTCOME one keeps its lease, which expires no more.
+    """
+
+    commit_id: str
+    """Unique; kept as long as the run."""
+    tenant_id: str
+    run_id: str
+    version: int
+    """The one it makes: the stored one plus 1; 1 for a run that is born."""
+    follows: str = ""
+    """The `commit_id` of the version before, on which this was decided; empty: it isn't known.
+
+    A store that lost what it had acknowledged may have another one there by now.
+    """
+    run: Run
+    input: Payload | None = None
+    """The run's input; with version 1 only."""
+    plan: Plan | None = None
+    tasks: tuple[Task, ...] = ()
+    executions: tuple[Execution, ...] = ()
+    outcomes: tuple[Outcome, ...] = ()
+    """Each is written once: of one execution the first that was committed stays."""
+    leases: tuple[Lease, ...] = ()
+    fences: tuple[Fence, ...] = ()
+    timers: tuple[Timer, ...] = ()
+    inputs: tuple[InputRequest, ...] = ()
+    events: tuple[Event, ...] = ()
+    messages: tuple[Message, ...] = ()
+    keyed: tuple[KeyedResult, ...] = ()
+    """To be found by `find_keyed`; of the same key the last one committed."""
+    request: RequestRecord | None = None
+
+
+class CommitResult(Record, frozen=True, kw_only=True):
+    """What became of one commit."""
+
+    verdict: Verdict
+    now_us: int = 0
+    """The store's time when it said so."""
+
+
+class Renewal(Record, frozen=True, kw_only=True):
+    """A heartbeat for one lease."""
+
+    tenant_id: str
+    run_id: str
+    execution_id: str
+    token: str
+    lease_ms: int
+    """From now."""
+    progress: Payload | None = None
+    """Replaces the lease's last progress; absent: that stays."""
+    session: Session = Session()
+    """Kept with the lease when it isn't empty."""
+
+
+# --- what is due ---------------------------------------------------------------------------------
+
+
+class Want(Record, frozen=True, kw_only=True):
+    """What one worker, or several alike, would take."""
+
+    tenant_id: str
+    queues: tuple[str, ...]
+    kinds: tuple[StepKind, ...]
+    roles: tuple[str, ...] = ()
+    """Steps without a role are always taken; `*` takes every role."""
+    limit: int = 1
+
+
+class ClaimRequest(Record, frozen=True, kw_only=True):
+    """One look at what is due."""
+
+    wants: tuple[Want, ...] = ()
+    due_limit: int = 256
+    """How many expired leases and timers to return at the most."""
+    hold_ms: int = 2_000
+    """For how long what is returned is not returned to anyone again."""
+
+
+class ReadyStep(Record, frozen=True, kw_only=True):
+    """An execution that may be leased now."""
+
+    tenant_id: str
+    run_id: str
+    execution_id: str
+    version: int
+    """The run's version when this was read."""
+    waited_ms: int = 0
+    """Since it became available."""
+
+
+class Due(Record, frozen=True, kw_only=True):
+    """Something that the store's clock decided; what follows from it is the loop's."""
+
+    tenant_id: str
+    run_id: str
+    kind: DueKind
+    name: str
+    """The execution's id, or the timer's name."""
+    token: str = ""
+    """Of the lease that expired."""
+    version: int = 0
+    """The run's version when this was read."""
+
+
+class Claimed(Record, frozen=True, kw_only=True):
+    """What a claim found."""
+
+    ready: tuple[tuple[ReadyStep, ...], ...] = ()
+    """For each want, in the order of the request."""
+    due: tuple[Due, ...] = ()
+    next_due_ms: int = -1
+    """Until the next thing comes due that isn't now, as far as the store knows; -1: nothing."""
+    now_us: int = 0
+
+
+# --- reading ---------------------------------------------------------------------------------------
+
+
+class OpenExecution(Record, frozen=True, kw_only=True):
+    """An execution with the lease that only the executor may know."""
+
+    execution: Execution
+    token: str = ""
+    worker_id: str = ""
+    instance_id: str = ""
+    progress: Payload | None = None
+    """The last that a heartbeat brought."""
+    session: Session = Session()
+
+
+class Loaded(Record, frozen=True, kw_only=True):
+    """A run's rows, or those that changed since a version."""
+
+    run: Run
+    plans: tuple[Plan, ...] = ()
+    """By revision."""
+    tasks: tuple[Task, ...] = ()
+    executions: tuple[OpenExecution, ...] = ()
+    """All that are open; with `since`, also those closed since."""
+    inputs: tuple[InputRequest, ...] = ()
+    """All that are open; with `since`, also those ended since."""
+    requests: tuple[RequestRecord, ...] = ()
+    """The newest `REQUESTS_KEPT_MAX`, oldest first; with `since`, those made since."""
+    complete: bool = True
+    """False: only what changed since the version asked for."""
+    commit_id: str = ""
+    """Of the commit that made the run's version."""
+    since_id: str = ""
+    """Of the commit that made the version asked for, where not `complete`.
+
+    Who knows that version under another id has what the store has lost, and asks for everything.
+    """
+    now_us: int = 0
+
+
+class StoredPayload(Record, frozen=True, kw_only=True):
+    """A payload under its key."""
+
+    key: str
+    payload: Payload
+
+
+class EventPage(Record, frozen=True, kw_only=True):
+    """Whole commits' events, in order."""
+
+    events: tuple[Event, ...] = ()
+    oldest: int = 1
+    """The number of the first event that is kept."""
+    latest: int = 0
+    """The number of the run's last event."""
+    ended: bool = False
+    """The run's status is an end and `events` reaches its last event."""
+
+
+class TaskPage(Record, frozen=True, kw_only=True):
+    """Tasks in the order of their plans; what each is stands in the plan of its revision."""
+
+    tasks: tuple[Task, ...] = ()
+    cursor: str = ""
+    """For the next page; empty: this was the last."""
+
+
+class ExecutionPage(Record, frozen=True, kw_only=True):
+    """Executions in the order in which they were offered."""
+
+    executions: tuple[Execution, ...] = ()
+    cursor: str = ""
+
+
+class MessagePage(Record, frozen=True, kw_only=True):
+    """Messages in the order in which they were appended."""
+
+    messages: tuple[Message, ...] = ()
+    cursor: str = ""
+
+
+class LogPage(Record, frozen=True, kw_only=True):
+    """Log entries in the order in which they were appended."""
+
+    entries: tuple[LogEntry, ...] = ()
+    cursor: str = ""
+
+
+class RunQuery(Record, frozen=True, kw_only=True):
+    """Which runs to list; an empty filter matches all. Newest first."""
+
+    tenant_id: str
+    statuses: tuple[RunStatus, ...] = ()
+    pipeline_id: str = ""
+    queue: str = ""
+    executor_id: str = ""
+    labels: dict[str, str] = {}
+    """All of them must match."""
+    blocked_on: tuple[BlockedKind, ...] = ()
+    """As the rows have it: WORKER for WORKER and CAPACITY."""
+    parent_run_id: str = ""
+    """Forks of this run."""
+    cursor: str = ""
+    limit: int = 100
+
+
+class RunPage(Record, frozen=True, kw_only=True):
+    """Runs by time of birth, newest first."""
+
+    runs: tuple[Run, ...] = ()
+    cursor: str = ""
+
+
+class InputQuery(Record, frozen=True, kw_only=True):
+    """Which input requests to list."""
+
+    tenant_id: str
+    run_id: str = ""
+    """Of this run, in every status. Empty: of all the tenant's runs, those that are OPEN."""
+    cursor: str = ""
+    limit: int = 100
+
+
+class FoundInput(Record, frozen=True, kw_only=True):
+    """An input request, and whose it is."""
+
+    run_id: str
+    request: InputRequest
+
+
+class InputPage(Record, frozen=True, kw_only=True):
+    """Input requests, the oldest first."""
+
+    inputs: tuple[FoundInput, ...] = ()
+    cursor: str = ""
+    """For the next page; empty: this was the last."""
+
+
+class FoundResult(Record, frozen=True, kw_only=True):
+    """Which execution of which run completed a task with an idempotency key."""
+
+    key: str
+    run_id: str
+    execution_id: str
+
+
+class EndedQuery(Record, frozen=True, kw_only=True):
+    """Which ended runs to find, to be deleted."""
+
+    tenant_id: str = ""
+    """Empty: of every tenant."""
+    statuses: tuple[RunStatus, ...] = ()
+    """Ends; at least one."""
+    older_ms: int = 0
+    """They ended at least so long ago, by the store's clock and the run's `ended_us`."""
+    pipeline_id: str = ""
+    """Of this pipeline. Empty: of any."""
+    limit: int = 100
+
+
+class EndedRun(Record, frozen=True, kw_only=True):
+    """A run that has ended."""
+
+    tenant_id: str
+    run_id: str
+    version: int
+    status: RunStatus
+    ended_us: int = 0
+
+
+class FeedEntry(Record, frozen=True, kw_only=True):
+    """One commit of one run."""
+
+    tenant_id: str
+    run_id: str
+    version: int
+
+
+class FeedPage(Record, frozen=True, kw_only=True):
+    """Commits in the store's own order."""
+
+    entries: tuple[FeedEntry, ...] = ()
+    cursor: str = ""
+    """Go on from here; always set."""
+
+
+class Presence(Record, frozen=True, kw_only=True):
+    """A worker that is connected somewhere."""
+
+    tenant_id: str
+    worker_id: str
+    instance_id: str
+    replica_id: str = ""
+    queues: tuple[str, ...] = ()
+    roles: tuple[str, ...] = ()
+    kinds: tuple[StepKind, ...] = ()
+    credits: int = 0
+    """Free places when it was last told."""
+
+
+class WorkerLease(Record, frozen=True, kw_only=True):
+    """A lease, as its worker's reconnect needs it."""
+
+    run_id: str
+    execution_id: str
+    token: str
+    instance_id: str = ""
+
+
+class StoreInfo(Record, frozen=True, kw_only=True):
+    """What a store is and promises."""
+
+    driver: str
+    durability: Durability
+    detail: str = ""
+    """How it came to that class, in words: `WAL, synchronous=FULL`. No secret is in it."""
+    schema_version: str = ""
+    store_id: str = ""
+    """Made when the store was born; tells two stores apart."""
+
+
+class Store(Protocol):
+    """The one door to durable state."""
+
+    async def commit(self, commits: Sequence[Commit]) -> Sequence[CommitResult]:
+        """Apply each commit wholly or not at all; make all that were applied durable together.
+
+        One result per commit, in order. COMMITTED: it is in every later read, by any caller, as
+        long as the store's durability class holds; it is told only then. CONFLICT: the run's stored
+        version is not `version - 1` (a run that isn't there has version 0, a deleted one has a
+        tombstone for a while that refuses every version, 1 too), or it was made by another commit than
+        the one that this one `follows`. LEASE_LOST: a fence's token is not
+        that of the execution's lease. A commit that was refused left nothing behind and never will.
+
+        The version is looked at before the fences. A commit whose `(run, version, commit_id)` was
+        applied before is not applied again: it answers COMMITTED, at any later version, as long as
+        the run is there. Several commits of one run in one call are taken in the order given.
+
+        A run that is born with a `spec.parent_run_id` answers CONFLICT where no run of its family
+        is there any more (the parent itself, or one whose `family_id`, or whose own id, is its
+        `family_id`).
+
+        An expired lease that nobody took still fences in its holder's favour: expiry acts only
+        through a commit.
+
+        Raises:
+            StoreUnavailable: nothing of it was applied.
+            OutcomeUnknown: each of them may or may not have been; send the same ones again.
+        """
+        ...
+
+    async def renew(self, renewals: Sequence[Renewal]) -> Sequence[bool]:
+        """Move each lease's deadline to `lease_ms` from now, never beyond its limit.
+
+        True: the token is that of the execution's lease, expired or not. False: it isn't, and
+        nothing changed. Changes no version and makes no event.
+        """
+        ...
+
+    async def put_presence(self, presences: Sequence[Presence], *, ttl_ms: int) -> None:
+        """Say that these workers are connected; each is forgotten `ttl_ms` after it was last said.
+
+        `ttl_ms` 0 forgets it now. Keyed by (tenant, worker, instance).
+        """
+        ...
+
+    async def append_logs(self, tenant_id: str, run_id: str, entries: Sequence[LogEntry]) -> None:
+        """Append to a run's log, apart from its commits. For a run that isn't there: nothing."""
+        ...
+
+    async def delete_run(self, tenant_id: str, run_id: str, *, version: int) -> bool:
+        """Remove a run with all that belongs to it, if it is at `version`. Otherwise False.
+
+        A tombstone refuses commits to this id for at least an hour. As long as another run of its
+        family is there, what its executions left behind (`read_payloads` but for its input,
+        `read_outcomes`) can be read still, and the id is refused, too; with the last of the family it
+        is removed. The family of a run are those with its `spec.family_id` and the one whose id that
+        is; a run without one is its own.
+        """
+        ...
+
+    async def trim_logs(
+        self, tenant_id: str, run_id: str, *, execution_id: str, kind: LogKind
+    ) -> None:
+        """Remove the entries of this kind that an execution wrote. Cursors stay good."""
+        ...
+
+    async def purge_logs(self, *, older_ms: int, limit: int) -> int:
+        """Remove log entries of any run that were appended longer ago, oldest first.
+
+        By the store's clock. At most about `limit` of them; returns how many. Fewer than `limit`:
+        there are no more. Cursors stay good.
+        """
+        ...
+
+    async def claim(self, request: ClaimRequest) -> Claimed:
+        """Return what may be done now, and hold it from everyone for `hold_ms`. Changes no run.
+
+        For each want: READY executions of its tenant, queues, kinds and roles whose delay is over,
+        higher priority first, then the longest available; at most `limit`; none twice in one
+        answer. Due: expired leases of LEASED executions, and timers that ran out, oldest first,
+        at most `due_limit`, of every tenant. What is held comes back when the hold is over, unless
+        a commit changed it; a commit that makes something ready or due again is not held up by an
+        earlier hold.
+
+        Never early: nothing is returned before its delay is over by the store's clock. A restart
+        may forget holds, and nothing else.
+        """
+        ...
+
+    async def get_run(self, tenant_id: str, run_id: str) -> Run | None:
+        """Return the run's row as of the last commit; None: there is no such run."""
+        ...
+
+    async def load(self, tenant_id: str, run_id: str, *, since: int = 0) -> Loaded | None:
+        """Return the rows that the loop needs, all of one version. None: there is no such run.
+
+        `since` > 0: only the rows that changed after that version (`complete` is False), or all of
+        them, as the store likes. A `since` beyond the stored version answers with all of them.
+        """
+        ...
+
+    async def read_payloads(
+        self, tenant_id: str, run_id: str, keys: Sequence[str]
+    ) -> Sequence[StoredPayload]:
+        """Return the bytes kept under these keys (`INPUT_KEY`, execution ids), in their order.
+
+        A key without bytes is left out. Bytes come back as they were given, empty ones too.
+        """
+        ...
+
+    async def read_outcomes(
+        self, tenant_id: str, run_id: str, execution_ids: Sequence[str]
+    ) -> Sequence[Outcome]:
+        """Return what these executions left behind, in their order; an unknown one is left out."""
+        ...
+
+    async def read_plan(self, tenant_id: str, run_id: str, revision: int) -> Plan | None:
+        """Return one plan revision; None: there is none."""
+        ...
+
+    async def read_events(
+        self, tenant_id: str, run_id: str, *, after: int, limit: int
+    ) -> EventPage | None:
+        """Return the events numbered above `after`; None: there is no such run.
+
+        At least one whole commit where there is one; stops before the commit that would take it
+        over `limit` events. Never a part of a commit, but for the rest of one
+        that `after` lies within. `after` beyond the last: an empty page.
+        """
+        ...
+
+    async def list_runs(self, query: RunQuery) -> RunPage:
+        """Return runs, newest first. Over its pages each run that was there all along comes once."""
+        ...
+
+    async def list_inputs(self, query: InputQuery) -> InputPage:
+        """Return input requests, oldest first; over its pages each that was there all along once."""
+        ...
+
+    async def read_inputs(
+        self, tenant_id: str, run_id: str, input_ids: Sequence[str]
+    ) -> Sequence[InputRequest]:
+        """Return these input requests, whatever their status, in their order; others are left out."""
+        ...
+
+    async def find_keyed(
+        self, tenant_id: str, pipeline_id: str, keys: Sequence[str]
+    ) -> Sequence[FoundResult]:
+        """Return what was committed under these keys by runs that are there, in the keys' order.
+
+        A key without any is left out. A result that was committed a moment ago may be missed.
+        """
+        ...
+
+    async def list_ended(self, query: EndedQuery) -> Sequence[EndedRun]:
+        """Return ended runs, those that ended first before the others; at most `limit`.
+
+        Its cost doesn't grow with the runs that don't match.
+        """
+        ...
+
+    async def list_tasks(
+        self, tenant_id: str, run_id: str, *, cursor: str = "", limit: int = 100
+    ) -> TaskPage:
+        """Return a run's tasks, in the order of revision, then of their plan."""
+        ...
+
+    async def list_executions(
+        self, tenant_id: str, run_id: str, *, task_id: str = "", cursor: str = "", limit: int = 100
+    ) -> ExecutionPage:
+        """Return a run's executions in the order of their birth; of one task where it is named."""
+        ...
+
+    async def read_messages(
+        self, tenant_id: str, run_id: str, *, task_id: str = "", cursor: str = "", limit: int = 100
+    ) -> MessagePage:
+        """Return a run's conversation in the order of its commits; of one task where named."""
+        ...
+
+    async def read_logs(
+        self,
+        tenant_id: str,
+        run_id: str,
+        *,
+        execution_id: str = "",
+        cursor: str = "",
+        limit: int = 100,
+    ) -> LogPage:
+        """Return a run's log; of one execution where it is named.
+
+        The cursor is always set, also at the end: reading on from it later returns what was
+        appended since.
+        """
+        ...
+
+    async def list_presence(self, tenant_id: str) -> Sequence[Presence]:
+        """Return the tenant's workers that are connected, on any replica."""
+        ...
+
+    async def list_leases(self, tenant_id: str, worker_id: str) -> Sequence[WorkerLease]:
+        """Return the leases that a worker holds, of all its instances, expired or not."""
+        ...
+
+    async def feed(self, *, tenant_id: str = "", cursor: str = "", limit: int = 1_000) -> FeedPage:
+        """Return commits since a cursor, each once, in the store's own order; "" is the beginning.
+
+        Nothing is ever skipped: a commit that becomes visible comes after every cursor that was
+        handed out before it did. Commits of one run come in the order of their versions. Those of
+        deleted runs may be left out. `tenant_id` "" is for all tenants. The cursor "now" stands for
+        the end.
+
+        Raises:
+            InvalidArgument: the cursor is none of this store's.
+        """
+        ...
+
+    def subscribe(self, hint: Hint) -> Callable[[], None]:
+        """Call `hint(tenant_id, run_id, version)` when a run may have changed; returns how to stop.
+
+        The version is one that the run has reached; 0: not known, or something beside its commits
+        has changed. Empty names: anything may have changed. Hints may be lost, repeated or late,
+        are never the only source of anything, and are called on the event loop.
+        """
+        ...
+
+    async def describe(self) -> StoreInfo:
+        """Say what this store is and what it promises."""
+        ...
+
+    async def close(self) -> None:
+        """Finish what was begun and let go of everything. Safe to call twice."""
+        ...
+
+
+# --- the other ports -----------------------------------------------------------------------------
+
+
+class WorkerPort(Protocol):
+    """A connected worker, as the executor sees it. None of its methods waits."""
+
+    @property
+    def presence(self) -> Presence:
+        """Who it is and what it takes."""
+        ...
+
+    @property
+    def stages(self) -> tuple[StepKind, ...]:
+        """Which of REFLECT and SYNTHESIZE its runs have."""
+        ...
+
+    def assign(self, assignment: Assignment) -> None:
+        """Hand it a leased step. Called after the commit."""
+        ...
+
+    def cancel(self, execution_id: str, run_id: str, reason: str) -> None:
+        """Tell it that an execution of its is not wanted any more."""
+        ...
+
+    def replaced(self) -> None:
+        """Tell it that a newer instance of the same worker is here; it is detached."""
+        ...
+
+
+class DependencyResult(Record, frozen=True, kw_only=True):
+    """What a task that was depended on (or reflected on) came to."""
+
+    task_id: str
+    execution_id: str = ""
+    payload: Payload | None = None
+    """Absent: there are no bytes, or they are sent by reference (`by_reference`)."""
+    by_reference: bool = False
+    """The bytes are to be had by GetResults."""
+    failure: Failure | None = None
+    skipped: bool = False
+    run_id: str = ""
+    """The run of the family that `execution_id` is of. Empty: this one."""
+
+
+class Assignment(Record, frozen=True, kw_only=True):
+    """A leased step with all that its worker needs."""
+
+    run: Run
+    execution: Execution
+    token: str
+    task: TaskSpec | None = None
+    run_input: Payload | None = None
+    results: tuple[DependencyResult, ...] = ()
+    lease_ms: int = 0
+    limit_ms: int = 0
+    previous_progress: Payload | None = None
+    """The last that the attempts before it reported."""
+    previous_session: Session = Session()
+    previous_failure: Failure | None = None
+    previous_messages: tuple[Message, ...] = ()
+    """The newest of the task's conversation so far, as far as they find room."""
+    conversation: int = 0
+    """How many messages the task's conversation has; those that are not in `previous_messages` are to
+    be had by GetMessages."""
+    answer: Payload | None = None
+    """To the input request that the attempt before it made."""
+    answered: InputRequest | None = None
+    """That request, without its answer."""
+    idempotency_key: str = ""
+    unknown_execution_id: str = ""
+    """With RECONCILE: the execution whose outcome is unknown."""
+    remaining_budget: Budget = Budget()
+    """What is left. 0: no limit, so that a part that is used up shows as 1."""
+
+
+class Principal(NamedTuple):
+    """Who calls."""
+
+    subject: str
+    tenant_id: str
+    scopes: frozenset[str]
+
+
+class Authenticator(Protocol):
+    """Tells who calls."""
+
+    def authenticate(self, metadata: Mapping[str, str]) -> Principal:
+        """Return the caller.
+
+        Raises:
+            Unauthenticated: no credential, or not a valid one.
+        """
+        ...
+
+
+class Runtime(Protocol):
+    """Time, ids, chance and tasks: everything that a simulation must be able to hold in its hand."""
+
+    def now_us(self) -> int:
+        """Return the wall clock, for people's eyes and for a store that has no clock of its own."""
+        ...
+
+    def monotonic(self) -> float:
+        """Return seconds on a clock that only goes forward."""
+        ...
+
+    def new_id(self) -> str:
+        """Return a fresh UUID, as text."""
+        ...
+
+    def new_token(self) -> str:
+        """Return 128 fresh random bits in hex, from a source fit for secrets."""
+        ...
+
+    def random(self) -> float:
+        """Return a number in [0, 1)."""
+        ...
+
+    def spawn(self, work: Coroutine[Any, Any, T], *, name: str) -> asyncio.Task[T]:
+        """Run it in the background, strongly referenced until it ends."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait."""
+        ...

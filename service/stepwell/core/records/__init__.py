@@ -1,0 +1,1 @@
+"""Records, states, events, errors and limits: values that hold nothing of the loop."""

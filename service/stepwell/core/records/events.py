@@ -1,0 +1,140 @@
+"""The log of a run: events, each a complete delta of the rows that it changed.
+
+A change has the fields of its row that changed; the unset ones stayed. Folding the events of a run
+over its spec and plans gives its rows (`fold.py`).
+"""
+
+from __future__ import annotations
+
+from msgspec import UNSET, UnsetType
+
+from stepwell.core.records.model import (
+    AttemptCounts,
+    Budget,
+    Counts,
+    Failure,
+    InputRequest,
+    Previous,
+    Record,
+    Session,
+    Tally,
+    Usage,
+)
+from stepwell.core.records.states import (
+    BlockedKind,
+    EventType,
+    ExecutionStatus,
+    FinishReason,
+    PauseReason,
+    Phase,
+    RunStatus,
+    StepKind,
+    TaskStatus,
+)
+
+
+class RunChange(Record, frozen=True, kw_only=True):
+    """The fields of a run that an event changed; the unset ones stayed."""
+
+    status: RunStatus | UnsetType = UNSET
+    phase: Phase | UnsetType = UNSET
+    iteration: int | UnsetType = UNSET
+    plan_revision: int | UnsetType = UNSET
+    stages: tuple[StepKind, ...] | UnsetType = UNSET
+    stages_fixed: bool | UnsetType = UNSET
+    allowance: int | UnsetType = UNSET
+    step_attempt: int | UnsetType = UNSET
+    step_spent: int | UnsetType = UNSET
+    counts: Counts | UnsetType = UNSET
+    attempts: AttemptCounts | UnsetType = UNSET
+    usage: Usage | UnsetType = UNSET
+    budget: Budget | UnsetType = UNSET
+    tally: Tally | UnsetType = UNSET
+    stopping: bool | UnsetType = UNSET
+    previous: Previous | UnsetType = UNSET
+    blocked_on: BlockedKind | UnsetType = UNSET
+    blocked_since_us: int | UnsetType = UNSET
+    pause_reason: PauseReason | UnsetType = UNSET
+    finish_reason: FinishReason | UnsetType = UNSET
+    reason: str | UnsetType = UNSET
+    failure: Failure | UnsetType = UNSET
+    result_id: str | UnsetType = UNSET
+    created_us: int | UnsetType = UNSET
+    started_us: int | UnsetType = UNSET
+    ended_us: int | UnsetType = UNSET
+
+
+class TaskChange(Record, frozen=True, kw_only=True):
+    """The fields of a task that an event changed. A task that the plan just brought starts PENDING."""
+
+    task_id: str
+    revision: int | UnsetType = UNSET
+    status: TaskStatus | UnsetType = UNSET
+    attempts: int | UnsetType = UNSET
+    spent: int | UnsetType = UNSET
+    allowance: int | UnsetType = UNSET
+    result_id: str | UnsetType = UNSET
+    result_run_id: str | UnsetType = UNSET
+    deduplicated_from: str | UnsetType = UNSET
+    failure: Failure | UnsetType = UNSET
+    input_id: str | UnsetType = UNSET
+    messages: int | UnsetType = UNSET
+    previous: Previous | UnsetType = UNSET
+    reconciles: int | UnsetType = UNSET
+    reconciles_spent: int | UnsetType = UNSET
+    started_us: int | UnsetType = UNSET
+    ended_us: int | UnsetType = UNSET
+
+
+class ExecutionChange(Record, frozen=True, kw_only=True):
+    """The fields of an execution that an event changed; `kind` is set when it was born."""
+
+    execution_id: str
+    kind: StepKind | UnsetType = UNSET
+    task_id: str | UnsetType = UNSET
+    iteration: int | UnsetType = UNSET
+    attempt: int | UnsetType = UNSET
+    queue: str | UnsetType = UNSET
+    role: str | UnsetType = UNSET
+    priority: int | UnsetType = UNSET
+    status: ExecutionStatus | UnsetType = UNSET
+    delay_ms: int | UnsetType = UNSET
+    worker_id: str | UnsetType = UNSET
+    begun: bool | UnsetType = UNSET
+    failure: Failure | UnsetType = UNSET
+    usage: Usage | UnsetType = UNSET
+    session: Session | UnsetType = UNSET
+    has_result: bool | UnsetType = UNSET
+    messages_after: int | UnsetType = UNSET
+    messages: int | UnsetType = UNSET
+    unknown_us: int | UnsetType = UNSET
+    offered_us: int | UnsetType = UNSET
+    leased_us: int | UnsetType = UNSET
+    ended_us: int | UnsetType = UNSET
+
+
+class Event(Record, frozen=True, kw_only=True):
+    """An entry of a run's log: what happened, and a complete delta of the rows it changed.
+
+    Folding the events 1..n of a run over its spec and plans gives its rows at that point.
+    """
+
+    number: int
+    """1, 2, 3 … without gaps, per run."""
+    version: int
+    """The commit that it is part of."""
+    type: EventType
+    time_us: int = 0
+    """For people; it orders nothing."""
+    task_id: str = ""
+    execution_id: str = ""
+    input_id: str = ""
+    message: str = ""
+    """A reason in words, where there is one."""
+    run: RunChange | UnsetType = UNSET
+    tasks: tuple[TaskChange, ...] = ()
+    executions: tuple[ExecutionChange, ...] = ()
+    inputs: tuple[InputRequest, ...] = ()
+    """Input requests as they are now, whole."""
+    plan_revision: int = 0
+    """PLAN_ACCEPTED: the plan whose tasks now stand beside the run's."""

@@ -1,0 +1,89 @@
+"""Events back into rows: folding a run's events up to a version gives its rows at that version.
+
+Nothing of the loop is decided here. A reader in another language needs these few lines and no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple, TypeVar
+
+from msgspec import UNSET, UnsetType
+from msgspec.structs import astuple, replace
+
+from stepwell.core.records.events import Event, ExecutionChange, RunChange, TaskChange
+from stepwell.core.records.model import Execution, InputRequest, Plan, Record, Run, RunSpec, Task
+from stepwell.core.records.states import StepKind
+
+R = TypeVar("R", bound=Record)
+
+
+class Rows(NamedTuple):
+    """A run's rows at one version; lease rows and what a store stamps are not among them."""
+
+    run: Run
+    tasks: dict[str, Task]
+    executions: dict[str, Execution]
+    inputs: dict[str, InputRequest]
+
+
+def unborn(spec: RunSpec) -> Rows:
+    """Return the rows of a run before its first event."""
+    return Rows(Run(spec=spec), {}, {}, {})
+
+
+def copy_of(rows: Rows) -> Rows:
+    """Return rows that can be folded on while these stay as they are."""
+    return Rows(rows.run, dict(rows.tasks), dict(rows.executions), dict(rows.inputs))
+
+
+def fold(spec: RunSpec, plans: Mapping[int, Plan], events: Iterable[Event]) -> Rows:
+    """Return the rows that these events, from the first on, make of a run of this spec."""
+    return fold_on(unborn(spec), plans, events)
+
+
+def fold_on(rows: Rows, plans: Mapping[int, Plan], events: Iterable[Event]) -> Rows:
+    """Return the rows after these events, which come next. Those that are given are used up."""
+    for event in events:
+        rows = _take(rows, plans, event)
+    return rows
+
+
+def run_after(run: Run, event: Event) -> Run:
+    """Return the run's row after the event that comes next; the other rows take no part in it."""
+    told = {} if isinstance(event.run, UnsetType) else _told(event.run)
+    return replace(run, version=event.version, last_event=event.number, **told)
+
+
+def _take(rows: Rows, plans: Mapping[int, Plan], event: Event) -> Rows:
+    run = run_after(rows.run, event)
+    if event.plan_revision:
+        for spec in plans[event.plan_revision].tasks:
+            new = Task(task_id=spec.task_id, revision=event.plan_revision)
+            rows.tasks.setdefault(spec.task_id, new)
+    for task_change in event.tasks:
+        rows.tasks[task_change.task_id] = _changed(rows.tasks[task_change.task_id], task_change)
+    for change in event.executions:
+        before = rows.executions.get(change.execution_id)
+        if before is None:
+            before = Execution(execution_id=change.execution_id, kind=_kind(change))
+        rows.executions[change.execution_id] = _changed(before, change)
+    for request in event.inputs:
+        rows.inputs[request.input_id] = request
+    return Rows(run, rows.tasks, rows.executions, rows.inputs)
+
+
+def _kind(change: ExecutionChange) -> StepKind:
+    if isinstance(change.kind, UnsetType):
+        raise TypeError(f"the log misses the birth of {change.execution_id}")
+    return change.kind
+
+
+def _changed(row: R, change: TaskChange | ExecutionChange) -> R:
+    return replace(row, **_told(change))
+
+
+def _told(change: RunChange | TaskChange | ExecutionChange) -> dict[str, Any]:
+    """Return the fields that it changes, and what they are then."""
+    values = zip(change.__struct_fields__, astuple(change), strict=True)
+    return {name: value for name, value in values if value is not UNSET}

@@ -1,0 +1,184 @@
+"""Task graphs: is a plan sound, which tasks wait for which, and are two plans the same."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+
+import msgspec
+
+from stepwell.core.records import canonical, limits
+from stepwell.core.records.model import TaskSpec, Violation
+
+_TASK_ID = re.compile(limits.TASK_ID_PATTERN)
+_ENCODER = msgspec.json.Encoder()
+
+
+class Graph:
+    """The specs of a run's tasks and, for each, the tasks that depend on it.
+
+    `keys` has the tasks of each idempotency key that a planner gave.
+    """
+
+    __slots__ = ("dependents", "keys", "specs")
+
+    def __init__(self, specs: Mapping[str, TaskSpec]) -> None:
+        self.specs = dict(specs)
+        self.dependents: dict[str, list[str]] = {}
+        self.keys: dict[str, list[str]] = {}
+        for spec in self.specs.values():
+            if spec.idempotency_key:
+                self.keys.setdefault(spec.idempotency_key, []).append(spec.task_id)
+            for dependency in spec.depends_on:
+                self.dependents.setdefault(dependency, []).append(spec.task_id)
+
+    def with_plan(self, tasks: Iterable[TaskSpec]) -> Graph:
+        """Return the graph with a newer plan's tasks added, or put in the place of older ones."""
+        specs = dict(self.specs)
+        for spec in tasks:
+            specs.pop(spec.task_id, None)
+            specs[spec.task_id] = spec
+        return Graph(specs)
+
+    def alike(self, task_id: str) -> Iterator[str]:
+        """Return the other tasks of its idempotency key; none where no planner gave it one."""
+        key = self.specs[task_id].idempotency_key
+        if key:
+            yield from (other for other in self.keys[key] if other != task_id)
+
+    def downstream(self, task_id: str) -> list[str]:
+        """Return all tasks that depend on `task_id`, directly or not, nearest first."""
+        found: dict[str, None] = {}
+        queue = list(self.dependents.get(task_id, ()))
+        for dependent in queue:
+            if dependent not in found:
+                found[dependent] = None
+                queue.extend(self.dependents.get(dependent, ()))
+        return list(found)
+
+
+def fingerprint(tasks: Sequence[TaskSpec]) -> str:
+    """Return the SHA-256 of the canonical task list, in hex."""
+    return hashlib.sha256(canonical.bytes_of(tuple(tasks))).hexdigest()
+
+
+def violations_of(
+    tasks: Sequence[TaskSpec], settled: Collection[str], *, path: str = "plan"
+) -> tuple[Violation, ...]:
+    """Return what is wrong with a plan, at most `VIOLATIONS_MAX` of it; nothing if it is sound.
+
+    `settled` are the run's settled tasks of earlier revisions: a plan may depend on them without
+    naming them again. Paths start with `path`: `plan.tasks[3].depends_on[0]`.
+    """
+    found: list[Violation] = []
+
+    def report(field: str, description: str) -> None:
+        if len(found) < limits.VIOLATIONS_MAX:
+            found.append(Violation(field=f"{path}.{field}", description=description))
+
+    if not tasks:
+        report("tasks", "A plan has at least one task.")
+    if len(tasks) > limits.PLAN_TASKS_MAX:
+        report(
+            "tasks", f"{len(tasks)} tasks; a plan has at most {limits.PLAN_TASKS_MAX}. Split it."
+        )
+        return tuple(found)
+    positions = _positions(tasks, report)
+    _check_keys(tasks, report)
+    _check_dependencies(tasks, positions, settled, report)
+    if not found:
+        _check_cycles(tasks, positions, report)
+    if not found and (size := len(_ENCODER.encode(tuple(tasks)))) > limits.PLAN_BYTES_MAX:
+        report("tasks", f"{size} bytes in all; a plan has at most {limits.PLAN_BYTES_MAX}.")
+    return tuple(found)
+
+
+def _positions(tasks: Sequence[TaskSpec], report: Callable[[str, str], None]) -> dict[str, int]:
+    positions: dict[str, int] = {}
+    for index, task in enumerate(tasks):
+        task_id = task.task_id
+        if len(task_id) > limits.TASK_ID_CHARS_MAX or not _TASK_ID.fullmatch(task_id):
+            report(
+                f"tasks[{index}].task_id",
+                f"A task id has 1 to {limits.TASK_ID_CHARS_MAX} letters, digits or . _ : / @ + - "
+                "and starts with a letter or digit.",
+            )
+        first = positions.setdefault(task_id, index)
+        if first != index:
+            report(
+                f"tasks[{index}].task_id",
+                f"{task_id!r} is the id of tasks[{first}] too; ids are unique within a plan.",
+            )
+    return positions
+
+
+def _check_dependencies(
+    tasks: Sequence[TaskSpec],
+    positions: Mapping[str, int],
+    settled: Collection[str],
+    report: Callable[[str, str], None],
+) -> None:
+    for index, task in enumerate(tasks):
+        seen: set[str] = set()
+        for place, dependency in enumerate(task.depends_on):
+            field = f"tasks[{index}].depends_on[{place}]"
+            if dependency == task.task_id:
+                report(field, f"{dependency!r} can't depend on itself.")
+            elif dependency not in positions and dependency not in settled:
+                report(
+                    field, f"{dependency!r} is no task of this plan and no settled one before it."
+                )
+            elif dependency in seen:
+                report(field, f"{dependency!r} is named twice.")
+            seen.add(dependency)
+
+
+def _check_keys(tasks: Sequence[TaskSpec], report: Callable[[str, str], None]) -> None:
+    counts: Counter[str] = Counter()
+    for index, task in enumerate(tasks):
+        key = task.idempotency_key
+        if not key:
+            continue
+        counts[key] += 1
+        if counts[key] == limits.TASKS_PER_KEY_MAX + 1:
+            report(
+                f"tasks[{index}].idempotency_key",
+                f"{key!r} is the key of more than {limits.TASKS_PER_KEY_MAX} tasks of this plan. "
+                "One of them is enough: the others would take its result.",
+            )
+
+
+def _check_cycles(
+    tasks: Sequence[TaskSpec], positions: Mapping[str, int], report: Callable[[str, str], None]
+) -> None:
+    """Kahn's algorithm; what it can't take away holds a cycle, and one of them is named."""
+    waiting = {t.task_id: sum(1 for d in t.depends_on if d in positions) for t in tasks}
+    dependents = Graph({t.task_id: t for t in tasks}).dependents
+    free = [task_id for task_id, count in waiting.items() if count == 0]
+    for task_id in free:
+        for dependent in dependents.get(task_id, ()):
+            waiting[dependent] -= 1
+            if waiting[dependent] == 0:
+                free.append(dependent)
+    if len(free) == len(tasks):
+        return
+    stuck = {task_id for task_id, count in waiting.items() if count > 0}
+    cycle = _one_cycle(tasks, positions, stuck)
+    index = positions[cycle[0]]
+    place = tasks[index].depends_on.index(cycle[1 % len(cycle)])
+    words = " -> ".join([*cycle[:10], *(["…"] if len(cycle) > 10 else []), cycle[0]])
+    report(f"tasks[{index}].depends_on[{place}]", f"A cycle: {words}. Take one dependency away.")
+
+
+def _one_cycle(
+    tasks: Sequence[TaskSpec], positions: Mapping[str, int], stuck: Collection[str]
+) -> list[str]:
+    """Walk along stuck dependencies until a task comes again; every stuck task has one."""
+    here = min(stuck, key=lambda task_id: positions[task_id])
+    trail: dict[str, int] = {}
+    while here not in trail:
+        trail[here] = len(trail)
+        here = next(d for d in tasks[positions[here]].depends_on if d in stuck)
+    return list(trail)[trail[here] :]

@@ -1,0 +1,71 @@
+"""What of a task's conversation goes into an assignment: the newest messages that find room."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+from stepwell.core.port import Assignment, Store
+from stepwell.core.records import limits
+from stepwell.core.records.model import Message
+
+_PAGE = 64
+"""Messages read at once: each may have a mebibyte."""
+_MESSAGE_BYTES = 64
+"""What a message costs besides its text."""
+
+
+async def read_for(
+    store: Store, tenant_id: str, run_id: str, assignment: Assignment
+) -> Sequence[Message]:
+    """Return what the attempts so far at an assignment's task have said; most tasks say nothing."""
+    if not assignment.conversation:
+        return ()
+    task_id = assignment.execution.task_id
+    return await read_newest(store, tenant_id, run_id, task_id, assignment.conversation)
+
+
+async def read_newest(
+    store: Store, tenant_id: str, run_id: str, task_id: str, count: int
+) -> tuple[Message, ...]:
+    """Return the newest messages of a conversation that has `count`, oldest of them first.
+
+    Those of an earlier conversation, of a task that was defined otherwise under the same id, are not
+    among them.
+    """
+    kept: deque[Message] = deque()
+    size, cursor = 0, ""
+    while True:
+        page = await store.read_messages(
+            tenant_id, run_id, task_id=task_id, cursor=cursor, limit=_PAGE
+        )
+        for message in page.messages:
+            kept.append(message)
+            size += size_of(message)
+            while size > limits.INLINE_MESSAGES_BYTES_MAX:
+                size -= size_of(kept.popleft())
+        cursor = page.cursor
+        if not cursor:
+            break
+    return _tail(tuple(kept), count)
+
+
+def fitting(messages: Sequence[Message], room: int) -> tuple[Message, ...]:
+    """Return the newest of these that find room."""
+    first = len(messages)
+    while first and (room := room - size_of(messages[first - 1])) >= 0:
+        first -= 1
+    return tuple(messages[first:])
+
+
+def size_of(message: Message) -> int:
+    """Return about how many bytes it takes."""
+    return _MESSAGE_BYTES + len(message.role) + len(message.content.encode())
+
+
+def _tail(messages: Sequence[Message], count: int) -> tuple[Message, ...]:
+    """Return the last of them whose numbers lead up to `count` without a gap."""
+    first, number = len(messages), count
+    while first and messages[first - 1].number == number:
+        first, number = first - 1, number - 1
+    return tuple(messages[first:])

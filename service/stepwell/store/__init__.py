@@ -1,0 +1,1 @@
+"""Stores: opened by URL, and migrated."""

@@ -1,0 +1,64 @@
+"""Brings a store's schema up, or looks whether it is: for drivers that have a schema.
+
+Such a driver names a second entry point of its scheme, in the group `stepwell.store.migrate`:
+`async def migrate_store(url: str, *, runtime: Runtime, check: bool) -> tuple[str, str]`. It returns the
+version that it found ("" where there is no schema yet) and the one that this program wants; unless
+`check` is true, the store has that one afterwards. Two at a time are safe. A newer schema is refused.
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import EntryPoint, entry_points
+from typing import NamedTuple, Protocol, cast
+
+from stepwell.core.port import Runtime
+from stepwell.core.records.errors import StoreRefused
+from stepwell.store.opener import DRIVERS, mask_url
+
+MIGRATIONS = "stepwell.migrations"
+"""The entry-point group."""
+
+
+class SchemaVersions(NamedTuple):
+    """Where a store's schema is, and where this program wants it."""
+
+    found: str
+    """Empty: there is none yet."""
+    wanted: str
+
+
+class _Migrator(Protocol):
+    async def __call__(self, url: str, *, runtime: Runtime, check: bool) -> tuple[str, str]: ...
+
+
+async def migrate_store(
+    url: str, *, runtime: Runtime, check: bool = False
+) -> SchemaVersions | None:
+    """Bring up the schema of the store that the URL names; `check`: only look.
+
+    None: stores of this scheme have no schema.
+
+    Raises:
+        StoreRefused: no driver for the scheme, a package that it needs is missing, or the driver
+            refuses the store; the message says what to do.
+        StoreUnavailable: the store can't be reached.
+    """
+    scheme, separator, _ = url.partition("://")
+    if not separator or not entry_points(group=DRIVERS, name=scheme):
+        raise StoreRefused(f"no driver opens {mask_url(url)!r}")
+    for point in entry_points(group=MIGRATIONS, name=scheme):
+        found, wanted = await _load(point)(url, runtime=runtime, check=check)
+        return SchemaVersions(found, wanted)
+    return None
+
+
+def _load(point: EntryPoint) -> _Migrator:
+    try:
+        return cast("_Migrator", point.load())
+    except ModuleNotFoundError as error:
+        extras = f"[{','.join(point.extras)}]" if point.extras else ""
+        name = point.dist.name if point.dist is not None else "stepwell"
+        raise StoreRefused(
+            f"the driver for {point.name}:// needs the package {error.name!r}, which is not"
+            f" installed; try: pip install '{name}{extras}'"
+        ) from error

@@ -1,0 +1,132 @@
+"""Opens a store by its URL: the scheme picks the driver, found by the entry point of that name.
+
+Nothing here or above names a driver, so a driver of one's own needs nothing but an entry point in the
+group `stepwell.drivers`: `async def open_store(url: str, *, runtime: Runtime) -> Store`. A driver is
+imported when its scheme is first asked for, and what it needs may be missing until then.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from importlib.metadata import EntryPoint, entry_points
+from typing import Protocol, cast
+
+from stepwell.core.port import Runtime, Store
+from stepwell.core.records.errors import StoreRefused
+
+DRIVERS = "stepwell.drivers"
+"""The entry-point group."""
+
+_SECRET = re.compile(r"([?&][^=&]*(?:pass|secret|token|key|auth|url)[^=&]*=)[^&]*", re.IGNORECASE)
+
+_found: dict[str, list[EntryPoint]] = {}
+"""By scheme. A look over all that is installed takes milliseconds, so that it is kept."""
+
+
+class _Opener(Protocol):
+    async def __call__(self, url: str, *, runtime: Runtime) -> Store: ...
+
+
+async def open_store(url: str, *, runtime: Runtime) -> Store:
+    """Open the store that the URL names.
+
+    Raises:
+        StoreRefused: no driver for the scheme, a package that the driver needs is missing, the
+            driver is broken, or it refuses the store; the message says what to do.
+    """
+    scheme, separator, _ = url.partition("://")
+    if not separator or not scheme:
+        raise StoreRefused(
+            f"{mask_url(url)!r} is no store URL: it begins with no scheme, as memory:// does;"
+            f" known: {_known()}"
+        )
+    point = _driver_of(scheme, url)
+    opener = _load(point)
+    try:
+        opening = opener(url, runtime=runtime)
+        if not inspect.isawaitable(opening):
+            raise StoreRefused(f"{_named(point)} is broken: {point.value!r} is no async function")
+        return await opening
+    # A library that picks its own parts by name misses them only now.
+    except ModuleNotFoundError as error:
+        raise _missing(point, error) from error
+
+
+def mask_url(url: str) -> str:
+    """Return the URL without its password and without the values of parameters that look secret.
+
+    Rather masks too much than too little: it never fails, because it stands in error messages.
+    """
+    scheme, separator, rest = url.partition("://")
+    if not separator:
+        return url
+    # Up to the last `@` of all: a password may have a bare `?`, `/` or `@` in it.
+    credentials, at, place = rest.rpartition("@")
+    user, colon, _ = credentials.partition(":")
+    masked = f"{user}{':***' if colon else ''}{at}{place}"
+    return f"{scheme}://" + _SECRET.sub(r"\1***", masked)
+
+
+def _driver_of(scheme: str, url: str) -> EntryPoint:
+    if scheme not in _found:
+        # Looked for again at each miss: a package may have been installed since.
+        _look_around()
+    if scheme not in _found:
+        raise StoreRefused(f"no driver opens {mask_url(url)!r}; known: {_known()}")
+    point, *others = _found[scheme]
+    if others:
+        rivals = " and ".join(_distribution(rival) or rival.value for rival in (point, *others))
+        raise StoreRefused(f"{scheme}:// is opened by {rivals}: uninstall all but one of them")
+    return point
+
+
+def _look_around() -> None:
+    _found.clear()
+    for point in entry_points(group=DRIVERS):
+        _found.setdefault(point.name, []).append(point)
+
+
+def _known() -> str:
+    if not _found:
+        _look_around()
+    return ", ".join(f"{name}://" for name in sorted(_found)) or "none is installed"
+
+
+def _load(point: EntryPoint) -> _Opener:
+    try:
+        loaded: object = point.load()
+    except ModuleNotFoundError as error:
+        raise _missing(point, error) from error
+    # A stranger's module may raise anything.
+    except Exception as error:
+        raise StoreRefused(
+            f"{_named(point)} can't be loaded from {point.value!r}: {type(error).__name__}: {error}"
+        ) from error
+    if not callable(loaded):
+        raise StoreRefused(
+            f"{_named(point)} is broken: {point.value!r} is not callable, but a"
+            f" {type(loaded).__name__}"
+        )
+    return cast("_Opener", loaded)
+
+
+def _missing(point: EntryPoint, error: ModuleNotFoundError) -> StoreRefused:
+    distribution = _distribution(point)
+    # An extra's name in the entry point's brackets is what brings the packages that a driver needs.
+    wanted = f"{distribution or 'stepwell'}[{','.join(point.extras)}]" if point.extras else ""
+    advice = f"try: pip install '{wanted}'"
+    if not wanted:
+        advice = f"install it, or {distribution or 'the driver'} again with all that it needs"
+    return StoreRefused(
+        f"{_named(point)} needs the package {error.name!r}, which is not installed; {advice}"
+    )
+
+
+def _named(point: EntryPoint) -> str:
+    distribution = _distribution(point)
+    return f"the driver for {point.name}://" + (f" (of {distribution})" if distribution else "")
+
+
+def _distribution(point: EntryPoint) -> str:
+    return point.dist.name if point.dist is not None else ""

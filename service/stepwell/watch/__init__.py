@@ -1,0 +1,1 @@
+"""Watches: events and logs from a position on, then live."""

@@ -1,0 +1,107 @@
+"""The store conformance suite: what every driver keeps, as tests.
+
+Run it over a driver of yours from a test module with no more in it than this:
+
+    from stepwell_testkit.conformance import *
+
+    @pytest.fixture
+    async def open_store(tmp_path):
+        factory = MyFactory(tmp_path)    # a StoreFactory
+        yield factory
+        await factory.close()
+
+What the driver can't do stands in the factory's `excuses`, with the reason: cases by name, or the
+optional groups of `groups.py`. pytest and pytest-asyncio must be there; the suite names no driver.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+# Before the cases are imported: a failing assertion must show its values here too.
+pytest.register_assert_rewrite(
+    *(
+        f"{__name__}.{module}"
+        for module in (
+            "ask",
+            "beside",
+            "claims",
+            "commits",
+            "ended",
+            "events",
+            "families",
+            "fidelity",
+            "inputs",
+            "itself",
+            "keyed",
+            "leases",
+            "loads",
+            "logs",
+            "reads",
+            "resends",
+            "runs",
+            "tenants",
+            "timers",
+        )
+    )
+)
+
+from stepwell_testkit.conformance.beside import TestDelete, TestLogs, TestPresence  # noqa: E402 - after the rewriting
+from stepwell_testkit.conformance.claims import TestHolds, TestReady  # noqa: E402 - after the rewriting
+from stepwell_testkit.conformance.commits import TestCommits, TestRows  # noqa: E402 - after the rewriting
+from stepwell_testkit.conformance.ended import TestEnded  # noqa: E402 - after the rewriting
+from stepwell_testkit.conformance.events import TestEvents, TestFeed  # noqa: E402 - after the rewriting
+from stepwell_testkit.conformance.families import TestFamilies, TestForks  # noqa: E402 - after the rewriting
+from stepwell_testkit.conformance.fidelity import TestDurability, TestFidelity  # noqa: E402 - after the rewriting
+from stepwell_testkit.conformance.harness import StoreFactory, excused, store  # noqa: E402 - after the rewriting
+from stepwell_testkit.conformance.inputs import TestInputs  # noqa: E402 - after the rewriting
+from stepwell_testkit.conformance.itself import TestHints, TestStore  # noqa: E402 - after the rewriting
+from stepwell_testkit.conformance.keyed import TestKeyed  # noqa: E402 - after the rewriting
+from stepwell_testkit.conformance.leases import TestFences, TestLeases  # noqa: E402 - after the rewriting
+from stepwell_testkit.conformance.loads import TestLoad, TestLoadSince  # noqa: E402 - after the rewriting
+from stepwell_testkit.conformance.logs import TestLogsRemoved  # noqa: E402 - after the rewriting
+from stepwell_testkit.conformance.reads import TestBeside, TestByKey, TestPages  # noqa: E402 - after the rewriting
+from stepwell_testkit.conformance.resends import TestAtomic, TestSentAgain  # noqa: E402 - after the rewriting
+from stepwell_testkit.conformance.runs import TestFilters, TestRuns  # noqa: E402 - after the rewriting
+from stepwell_testkit.conformance.tenants import TestHostileNames, TestTenants  # noqa: E402 - after the rewriting
+from stepwell_testkit.conformance.timers import TestClocks, TestDue  # noqa: E402 - after the rewriting
+
+__all__ = [
+    "StoreFactory",
+    "TestAtomic",
+    "TestBeside",
+    "TestByKey",
+    "TestClocks",
+    "TestCommits",
+    "TestDelete",
+    "TestDue",
+    "TestDurability",
+    "TestEnded",
+    "TestEvents",
+    "TestFamilies",
+    "TestFeed",
+    "TestFences",
+    "TestFidelity",
+    "TestFilters",
+    "TestForks",
+    "TestHints",
+    "TestHolds",
+    "TestHostileNames",
+    "TestInputs",
+    "TestKeyed",
+    "TestLeases",
+    "TestLoad",
+    "TestLoadSince",
+    "TestLogs",
+    "TestLogsRemoved",
+    "TestPages",
+    "TestPresence",
+    "TestReady",
+    "TestRows",
+    "TestRuns",
+    "TestSentAgain",
+    "TestStore",
+    "TestTenants",
+    "excused",
+    "store",
+]

@@ -1,0 +1,353 @@
+"""Builders for what a store is given, so that a test reads as a sentence.
+
+`born()` makes a run's first commit and `step(before, …)` the one that follows another: versions, event
+numbers and commit ids come by themselves and can each be overridden.
+"""
+# ruff: noqa: S107 - these tokens open nothing
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from stepwell.core.port import Commit, Fence, KeyedResult, Lease, Presence, Renewal, Timer, Want
+from stepwell.core.records.events import Event
+from stepwell.core.records.model import (
+    Execution,
+    Failure,
+    InputRequest,
+    LogEntry,
+    Message,
+    Outcome,
+    Payload,
+    Plan,
+    RequestRecord,
+    Run,
+    RunSpec,
+    Session,
+    Task,
+    TaskSpec,
+)
+from stepwell.core.records.states import (
+    EventType,
+    ExecutionStatus,
+    InputStatus,
+    LogKind,
+    RunStatus,
+    StepKind,
+    TaskStatus,
+)
+
+TENANT = "acme"
+RUN = "run-1"
+STEP = "task:a#1"
+"""The execution that most tests are about."""
+ALL_KINDS = tuple(StepKind)
+EPOCH_US = 1_700_000_000_000_000
+
+
+def born(
+    run_id: str = RUN,
+    *,
+    tenant: str = TENANT,
+    spec: RunSpec | None = None,
+    commit_id: str = "",
+    input: Payload | None = None,  # noqa: A002 - the name that Commit has for it
+    plan: Plan | None = None,
+    tasks: Sequence[Task] = (),
+    executions: Sequence[Execution] = (),
+    outcomes: Sequence[Outcome] = (),
+    leases: Sequence[Lease] = (),
+    timers: Sequence[Timer] = (),
+    inputs: Sequence[InputRequest] = (),
+    keyed: Sequence[KeyedResult] = (),
+    events: int = 1,
+    status: RunStatus = RunStatus.QUEUED,
+    created_us: int = EPOCH_US,
+) -> Commit:
+    """Return the commit by which a run is born."""
+    spec = spec or RunSpec(tenant_id=tenant, run_id=run_id)
+    run = Run(spec=spec, version=1, last_event=events, status=status, created_us=created_us)
+    return Commit(
+        commit_id=commit_id or f"{run_id}@1",
+        tenant_id=tenant,
+        run_id=run_id,
+        version=1,
+        run=run,
+        input=input,
+        plan=plan,
+        tasks=tuple(tasks),
+        executions=tuple(executions),
+        outcomes=tuple(outcomes),
+        leases=tuple(leases),
+        timers=tuple(timers),
+        inputs=tuple(inputs),
+        keyed=tuple(keyed),
+        events=events_of(1, first=1, many=events),
+    )
+
+
+def step(
+    before: Commit,
+    *,
+    version: int = 0,
+    commit_id: str = "",
+    run: Run | None = None,
+    status: RunStatus | None = None,
+    reason: str | None = None,
+    plan: Plan | None = None,
+    tasks: Sequence[Task] = (),
+    executions: Sequence[Execution] = (),
+    outcomes: Sequence[Outcome] = (),
+    leases: Sequence[Lease] = (),
+    fences: Sequence[Fence] = (),
+    timers: Sequence[Timer] = (),
+    inputs: Sequence[InputRequest] = (),
+    messages: Sequence[Message] = (),
+    keyed: Sequence[KeyedResult] = (),
+    request: RequestRecord | None = None,
+    events: int = 1,
+) -> Commit:
+    """Return the commit that follows another of the same run."""
+    version = version or before.version + 1
+    run = run or before.run
+    run = replace(
+        run,
+        version=version,
+        last_event=before.run.last_event + events,
+        status=run.status if status is None else status,
+        reason=run.reason if reason is None else reason,
+    )
+    return Commit(
+        commit_id=commit_id or f"{before.run_id}@{version}",
+        tenant_id=before.tenant_id,
+        run_id=before.run_id,
+        version=version,
+        run=run,
+        plan=plan,
+        tasks=tuple(tasks),
+        executions=tuple(executions),
+        outcomes=tuple(outcomes),
+        leases=tuple(leases),
+        fences=tuple(fences),
+        timers=tuple(timers),
+        inputs=tuple(inputs),
+        messages=tuple(messages),
+        keyed=tuple(keyed),
+        request=request,
+        events=events_of(version, first=before.run.last_event + 1, many=events),
+    )
+
+
+def fork(
+    run_id: str,
+    *,
+    parent: str = RUN,
+    family: str = "",
+    tenant: str = TENANT,
+    commit_id: str = "",
+    outcomes: Sequence[Outcome] = (),
+) -> Commit:
+    """Return the birth of a run that is forked from another; its family is the parent's own."""
+    spec = RunSpec(
+        tenant_id=tenant,
+        run_id=run_id,
+        parent_run_id=parent,
+        parent_version=1,
+        family_id=family or parent,
+    )
+    return born(run_id, tenant=tenant, spec=spec, commit_id=commit_id, outcomes=outcomes)
+
+
+def events_of(version: int, *, first: int, many: int) -> tuple[Event, ...]:
+    """Return that many events of one commit."""
+    return tuple(
+        Event(number=number, version=version, type=EventType.EXECUTION_LEASED, time_us=EPOCH_US)
+        for number in range(first, first + many)
+    )
+
+
+def plan(*task_ids: str, revision: int = 1, prompt: str = "") -> Plan:
+    """Return a plan of independent tasks."""
+    specs = tuple(TaskSpec(task_id=task_id, prompt=prompt) for task_id in task_ids)
+    return Plan(revision=revision, parent_revision=revision - 1, tasks=specs)
+
+
+def task(task_id: str, status: TaskStatus = TaskStatus.READY, *, revision: int = 1) -> Task:
+    """Return a task's row."""
+    return Task(task_id=task_id, revision=revision, status=status)
+
+
+def ready(
+    execution_id: str = STEP,
+    *,
+    delay_ms: int = 0,
+    queue: str = "default",
+    role: str = "",
+    priority: int = 0,
+    kind: StepKind = StepKind.TASK,
+    task_id: str = "a",
+) -> Execution:
+    """Return an execution that waits for a worker."""
+    return Execution(
+        execution_id=execution_id,
+        kind=kind,
+        task_id=task_id if kind is StepKind.TASK else "",
+        queue=queue,
+        role=role,
+        priority=priority,
+        delay_ms=delay_ms,
+    )
+
+
+def leased(execution_id: str = STEP, *, task_id: str = "a", queue: str = "default") -> Execution:
+    """Return an execution that a worker has; the lease itself stands beside it in the commit."""
+    return replace(
+        ready(execution_id, task_id=task_id, queue=queue),
+        status=ExecutionStatus.LEASED,
+        worker_id="worker-1",
+    )
+
+
+def ended(
+    execution_id: str = STEP,
+    status: ExecutionStatus = ExecutionStatus.COMPLETED,
+    *,
+    task_id: str = "a",
+) -> Execution:
+    """Return an execution that can't move any more (or, as UNKNOWN_OUTCOME, hardly)."""
+    return replace(leased(execution_id, task_id=task_id), status=status)
+
+
+def lease(
+    execution_id: str = STEP, *, token: str = "t1", lease_ms: int = 10_000, limit_ms: int = 0
+) -> Lease:
+    """Return a lease for worker-1."""
+    return Lease(
+        execution_id=execution_id,
+        token=token,
+        worker_id="worker-1",
+        instance_id="instance-1",
+        lease_ms=lease_ms,
+        limit_ms=limit_ms,
+    )
+
+
+def born_leased(
+    run_id: str = RUN,
+    *,
+    tenant: str = TENANT,
+    token: str = "t1",
+    lease_ms: int = 10_000,
+    limit_ms: int = 0,
+) -> Commit:
+    """Return the birth of a run whose one step is leased at once."""
+    return born(
+        run_id,
+        tenant=tenant,
+        executions=[leased()],
+        leases=[lease(token=token, lease_ms=lease_ms, limit_ms=limit_ms)],
+        status=RunStatus.RUNNING,
+    )
+
+
+def fence(execution_id: str = STEP, *, token: str = "t1") -> Fence:
+    """Return the demand that the lease is still this one."""
+    return Fence(execution_id=execution_id, token=token)
+
+
+def renewal(
+    run_id: str = RUN,
+    *,
+    tenant: str = TENANT,
+    execution_id: str = STEP,
+    token: str = "t1",
+    lease_ms: int = 10_000,
+    progress: Payload | None = None,
+    session: Session | None = None,
+) -> Renewal:
+    """Return a heartbeat."""
+    return Renewal(
+        tenant_id=tenant,
+        run_id=run_id,
+        execution_id=execution_id,
+        token=token,
+        lease_ms=lease_ms,
+        progress=progress,
+        session=session or Session(),
+    )
+
+
+def timer(delay_ms: int, name: str = "timer") -> Timer:
+    """Return a timer."""
+    return Timer(name=name, delay_ms=delay_ms)
+
+
+def outcome(data: bytes = b"{}", execution_id: str = STEP) -> Outcome:
+    """Return an outcome with these result bytes."""
+    return Outcome(execution_id=execution_id, result=Payload(data=data))
+
+
+def question(
+    input_id: str, status: InputStatus = InputStatus.OPEN, *, created_us: int = 0
+) -> InputRequest:
+    """Return an input request."""
+    return InputRequest(
+        input_id=input_id, task_id="a", prompt="sure?", status=status, created_us=created_us
+    )
+
+
+def keyed(key: str, execution_id: str = STEP, *, pipeline_id: str = "") -> KeyedResult:
+    """Return the word that an execution completed a task with this key."""
+    return KeyedResult(pipeline_id=pipeline_id, key=key, execution_id=execution_id)
+
+
+def message(text: str, *, task_id: str = "a") -> Message:
+    """Return a message of a task's conversation."""
+    return Message(role="assistant", content=text, task_id=task_id, execution_id=STEP)
+
+
+def line(text: str, execution_id: str = STEP, kind: LogKind = LogKind.LINE) -> LogEntry:
+    """Return a line that a worker wrote, or something else of its log."""
+    return LogEntry(execution_id=execution_id, text=text, kind=kind)
+
+
+def request(request_id: str, version: int) -> RequestRecord:
+    """Return the record of a command that was carried out."""
+    return RequestRecord(request_id=request_id, fingerprint=f"of {request_id}", version=version)
+
+
+def failure(message: str) -> Failure:
+    """Return a failure."""
+    return Failure(kind="ValueError", message=message)
+
+
+def presence(
+    worker_id: str = "worker-1", *, tenant: str = TENANT, instance_id: str = "instance-1"
+) -> Presence:
+    """Return a worker that is connected."""
+    return Presence(
+        tenant_id=tenant,
+        worker_id=worker_id,
+        instance_id=instance_id,
+        replica_id="replica-1",
+        queues=("default",),
+        roles=("coder",),
+        kinds=(StepKind.TASK, StepKind.PLAN),
+        credits=3,
+    )
+
+
+def want(
+    *,
+    tenant: str = TENANT,
+    queues: Sequence[str] = ("default",),
+    kinds: Sequence[StepKind] = ALL_KINDS,
+    roles: Sequence[str] = (),
+    limit: int = 100,
+) -> Want:
+    """Return what a worker would take."""
+    return Want(
+        tenant_id=tenant, queues=tuple(queues), kinds=tuple(kinds), roles=tuple(roles), limit=limit
+    )

@@ -1,0 +1,299 @@
+"""Claims: what may be done now, for whom, in which order, and held from everyone else."""
+# ruff: noqa: N802, S106 - invariants keep their names, and these tokens open nothing
+
+from __future__ import annotations
+
+from stepwell.core.port import ANY_ROLE, Store
+from stepwell.core.records.states import ExecutionStatus, RunStatus, StepKind
+from stepwell_testkit.conformance import ask
+from stepwell_testkit.conformance import builders as b
+from stepwell_testkit.conformance.catalog import promises
+from stepwell_testkit.conformance.harness import Cases, StoreFactory, keeps
+
+
+class TestReady(Cases):
+    """Which READY executions a want is given."""
+
+    @promises("claim", "For each want: READY executions of its tenant, queues, kinds and roles")
+    @promises("ReadyStep.version", "The run's version when this was read.")
+    async def test_a_ready_execution_is_returned_with_its_run(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        first = await ask.must(store, b.born(executions=[b.ready()]))
+        await ask.must(store, b.step(first))
+        await open_store.advance(3_000)
+        (found,) = await ask.ready_steps(store)
+        assert (found.tenant_id, found.run_id, found.execution_id) == (b.TENANT, b.RUN, b.STEP)
+        assert found.version == 2
+
+    @promises("ReadyStep.waited_ms", "Since it became available.")
+    async def test_a_ready_execution_tells_how_long_it_has_waited(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        await ask.must(store, b.born("now", executions=[b.ready()]))
+        await ask.must(store, b.born("later", executions=[b.ready(delay_ms=2_000)]))
+        await open_store.advance(5_000)
+        waited = {found.run_id: found.waited_ms for found in await ask.ready_steps(store)}
+        assert 5_000 <= waited["now"] < 6_000
+        assert 3_000 <= waited["later"] < 4_000
+
+    @promises("claim", "READY executions of its tenant, queues, kinds and roles")
+    async def test_only_the_wanted_queues_are_served(self, store: Store) -> None:
+        for queue in ("one", "two", "three"):
+            await ask.must(store, b.born(queue, executions=[b.ready(queue, queue=queue)]))
+        assert sorted(await ask.ready_ids(store, b.want(queues=["one", "three"]))) == [
+            "one",
+            "three",
+        ]
+        assert await ask.ready_ids(store, b.want(queues=["four"])) == []
+        assert await ask.ready_ids(store, b.want(queues=[])) == []
+
+    @promises("claim", "READY executions of its tenant, queues, kinds and roles")
+    async def test_only_the_wanted_kinds_are_served(self, store: Store) -> None:
+        executions = [b.ready(kind, kind=kind) for kind in StepKind]
+        await ask.must(store, b.born(executions=executions))
+        wanted = b.want(kinds=[StepKind.PLAN, StepKind.REFLECT])
+        assert sorted(await ask.ready_ids(store, wanted)) == ["PLAN", "REFLECT"]
+        rest = sorted(kind for kind in StepKind if kind not in wanted.kinds)
+        assert sorted(await ask.ready_ids(store)) == rest
+
+    @promises("Want.roles", "Steps without a role are always taken; `*` takes every role.")
+    async def test_a_step_without_a_role_is_for_everybody(self, store: Store) -> None:
+        await ask.must(store, b.born(executions=[b.ready("plain"), b.ready("coder", role="coder")]))
+        assert await ask.ready_ids(store, b.want(roles=[])) == ["plain"]
+
+    @promises("Want.roles", "Steps without a role are always taken; `*` takes every role.")
+    async def test_a_role_is_served_by_those_who_name_it(self, store: Store) -> None:
+        executions = [b.ready(role, role=role) for role in ("coder", "tester", "writer")]
+        await ask.must(store, b.born(executions=executions))
+        assert await ask.ready_ids(store, b.want(roles=["other"])) == []
+        wanted = b.want(roles=["coder", "writer"])
+        assert sorted(await ask.ready_ids(store, wanted)) == ["coder", "writer"]
+
+    @promises("Want.roles", "Steps without a role are always taken; `*` takes every role.")
+    async def test_a_star_takes_every_role(self, store: Store) -> None:
+        executions = [b.ready(f"e-{role}", role=role) for role in ("", "coder", "tester")]
+        await ask.must(store, b.born(executions=executions))
+        found = await ask.ready_ids(store, b.want(roles=[ANY_ROLE]))
+        assert sorted(found) == ["e-", "e-coder", "e-tester"]
+
+    @promises("claim", "higher priority first, then the longest available")
+    async def test_higher_priority_goes_first(self, store: Store, open_store: StoreFactory) -> None:
+        for at, priority in enumerate((0, 5, -3, 100, 5)):
+            name = f"{priority}/{at}"
+            await ask.must(store, b.born(name, executions=[b.ready(name, priority=priority)]))
+            await open_store.advance(10)
+        assert await ask.ready_ids(store) == ["100/3", "5/1", "5/4", "0/0", "-3/2"]
+
+    @promises("claim", "higher priority first, then the longest available")
+    async def test_among_equals_the_longest_available_goes_first(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        for name, delay_ms in (("a", 3_000), ("b", 0), ("c", 1_000)):
+            await ask.must(store, b.born(name, executions=[b.ready(name, delay_ms=delay_ms)]))
+            await open_store.advance(10)
+        await open_store.advance(5_000)
+        assert await ask.ready_ids(store) == ["b", "c", "a"]
+
+    @promises("claim", "higher priority first, then the longest available")
+    async def test_the_order_holds_over_queues_kinds_and_roles(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        parts = [
+            b.ready("3", queue="x", priority=1, role="r"),
+            b.ready("1", queue="y", priority=9, kind=StepKind.PLAN),
+            b.ready("4", queue="y", priority=0),
+            b.ready("2", queue="x", priority=5),
+        ]
+        for at, execution in enumerate(parts):
+            await ask.must(store, b.born(f"run-{at}", executions=[execution]))
+            await open_store.advance(10)
+        assert await ask.ready_ids(store, b.want(queues=["x", "y"], roles=["r"])) == list("1234")
+
+    @promises("claim", "at most `limit`; none twice in one answer.")
+    async def test_a_want_is_given_no_more_than_its_limit(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        for at in range(5):
+            await ask.must(store, b.born(str(at), executions=[b.ready(str(at))]))
+            await open_store.advance(10)
+        assert await ask.ready_ids(store, b.want(limit=2)) == ["0", "1"]
+        assert await ask.ready_ids(store, b.want(limit=0)) == []
+        assert await ask.ready_ids(store, b.want(limit=2)) == ["2", "3"]
+        assert await ask.ready_ids(store, b.want(limit=2)) == ["4"]
+
+    @promises("claim", "at most `limit`; none twice in one answer.")
+    @promises("Claimed.ready", "For each want, in the order of the request.")
+    async def test_S10_no_execution_comes_twice_in_one_answer(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        for at in range(4):
+            await ask.must(store, b.born(str(at), executions=[b.ready(str(at))]))
+            await open_store.advance(10)
+        answer = await ask.claimed(
+            store,
+            b.want(limit=1),
+            b.want(queues=["elsewhere"]),
+            b.want(queues=["default", "default"], limit=2),
+            b.want(limit=9),
+            hold_ms=0,
+        )
+        found = [[step.execution_id for step in steps] for steps in answer.ready]
+        assert found == [["0"], [], ["1", "2"], ["3"]]
+
+    @promises("claim", "For each want: READY executions")
+    async def test_only_ready_executions_are_returned(self, store: Store) -> None:
+        for status in ExecutionStatus:
+            first = await ask.must(store, b.born(status, executions=[b.ready(status)]))
+            after = (
+                b.ended(status, status) if status is not ExecutionStatus.READY else b.ready(status)
+            )
+            await ask.must(store, b.step(first, executions=[after]))
+        assert await ask.ready_ids(store) == [ExecutionStatus.READY]
+
+    @promises("claim", "Changes no run.")
+    async def test_a_claim_changes_no_run(self, store: Store) -> None:
+        first = await ask.must(store, b.born(executions=[b.ready()], timers=[b.timer(0)]))
+        before = await ask.loaded(store)
+        answer = await ask.claimed(store, b.want())
+        assert (len(answer.ready[0]), len(answer.due)) == (1, 1)
+        after = await ask.loaded(store)
+        assert (after.run, after.executions) == (before.run, before.executions)
+        assert not keeps("feed") or len((await store.feed()).entries) == 1
+        await ask.must(store, b.step(first))
+
+    @promises("Claimed.ready", "For each want, in the order of the request.")
+    async def test_a_claim_without_wants_looks_only_at_what_is_due(self, store: Store) -> None:
+        await ask.must(store, b.born(executions=[b.ready()], timers=[b.timer(0)]))
+        answer = await ask.claimed(store)
+        assert (answer.ready, len(answer.due)) == ((), 1)
+        assert await ask.ready_ids(store) == [b.STEP]
+
+    @promises("claim", "For each want: READY executions")
+    async def test_a_claim_finds_its_step_among_many_that_are_parked(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        for group in range(4):
+            parked = [
+                b.born(
+                    f"parked-{group}-{at}",
+                    executions=[b.ready("later", delay_ms=3_600_000)]
+                    if at % 2
+                    else [b.ready("away", queue="elsewhere")],
+                    timers=[b.timer(3_600_000)],
+                    status=RunStatus.WAITING,
+                )
+                for at in range(100)
+            ]
+            await ask.must(store, *parked)
+        await ask.must(store, b.born("wanted", executions=[b.ready()]))
+        await open_store.advance(10)
+        assert [found.run_id for found in await ask.ready_steps(store)] == ["wanted"]
+        assert await ask.due_now(store) == []
+
+
+class TestHolds(Cases):
+    """What was returned is not returned to anyone for a moment."""
+
+    @promises("claim", "Return what may be done now, and hold it from everyone for `hold_ms`.")
+    @promises(
+        "ClaimRequest.hold_ms", "For how long what is returned is not returned to anyone again."
+    )
+    async def test_what_was_returned_is_held_from_everyone(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        door = await open_store.join(store)
+        await ask.must(store, b.born_leased("l", lease_ms=1), b.born(executions=[b.ready()]))
+        await open_store.advance(1_000)
+        answer = await ask.claimed(store, b.want(), hold_ms=5_000)
+        assert (len(answer.ready[0]), len(answer.due)) == (1, 1)
+        await open_store.advance(4_000)
+        for other in (store, door):
+            answer = await ask.claimed(other, b.want(), hold_ms=5_000)
+            assert (answer.ready, answer.due) == (((),), ())
+
+    @promises("claim", "What is held comes back when the hold is over, unless a commit changed it")
+    async def test_what_is_held_comes_back_when_the_hold_is_over(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        await ask.must(
+            store,
+            b.born_leased("l", lease_ms=1),
+            b.born(executions=[b.ready()], timers=[b.timer(1)]),
+        )
+        await open_store.advance(1_000)
+        for _ in range(3):
+            answer = await ask.claimed(store, b.want(), hold_ms=5_000)
+            assert (len(answer.ready[0]), len(answer.due)) == (1, 2)
+            await open_store.advance(5_000)
+
+    @promises("claim", "unless a commit changed it")
+    async def test_L3_what_a_commit_settled_does_not_come_back(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        first = await ask.must(store, b.born(executions=[b.ready()], timers=[b.timer(0)]))
+        answer = await ask.claimed(store, b.want())
+        assert (len(answer.ready[0]), len(answer.due)) == (1, 1)
+        await ask.must(
+            store,
+            b.step(first, executions=[b.leased()], leases=[b.lease()], timers=[b.timer(-1)]),
+        )
+        await open_store.advance(5_000)
+        answer = await ask.claimed(store, b.want())
+        assert (answer.ready, answer.due) == (((),), ())
+
+    @promises("claim", "a commit that makes something ready or due again is not held up")
+    async def test_L3_an_execution_made_ready_again_is_not_held_up(self, store: Store) -> None:
+        first = await ask.must(store, b.born(executions=[b.ready()]))
+        assert await ask.ready_ids(store) == [b.STEP]
+        taken = b.step(first, executions=[b.leased()], leases=[b.lease()])
+        again = b.step(taken, executions=[b.ready()])
+        await ask.must(store, taken, again)
+        assert await ask.ready_ids(store) == [b.STEP]
+
+    @promises("claim", "a commit that makes something ready or due again is not held up")
+    async def test_L3_a_timer_set_again_is_not_held_up(self, store: Store) -> None:
+        first = await ask.must(store, b.born(timers=[b.timer(0)]))
+        assert await ask.due_names(store) == ["timer"]
+        await ask.must(store, b.step(first, timers=[b.timer(0)]))
+        assert await ask.due_names(store) == ["timer"]
+
+    @promises("claim", "a commit that makes something ready or due again is not held up")
+    async def test_L3_a_lease_taken_again_is_not_held_up(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        first = await ask.must(store, b.born_leased(lease_ms=1_000))
+        await open_store.advance(1_000)
+        assert len(await ask.due_now(store, hold_ms=60_000)) == 1
+        again = b.lease(token="t2", lease_ms=1_000)
+        await ask.must(store, b.step(first, executions=[b.leased()], leases=[again]))
+        await open_store.advance(1_000)
+        assert [due.token for due in await ask.due_now(store)] == ["t2"]
+
+    @promises("claim", "What is held comes back when the hold is over")
+    async def test_L3_a_hold_is_of_one_item_and_not_of_its_run(self, store: Store) -> None:
+        first = await ask.must(store, b.born(executions=[b.ready("e1")]))
+        assert await ask.ready_ids(store) == ["e1"]
+        await ask.must(store, b.step(first, executions=[b.ready("e2")]))
+        assert await ask.ready_ids(store) == ["e2"]
+
+    @promises("claim", "What is held comes back when the hold is over")
+    async def test_L3_a_hold_of_nothing_holds_nothing(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        await ask.must(store, b.born(executions=[b.ready()], timers=[b.timer(0)]))
+        for _ in range(2):
+            answer = await ask.claimed(store, b.want(), hold_ms=0)
+            assert (len(answer.ready[0]), len(answer.due)) == (1, 1)
+            await open_store.advance(1)
+
+    @promises("claim", "A restart may forget holds, and nothing else.")
+    async def test_L2_a_claim_whose_answer_was_lost_loses_nothing_over_a_restart(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        await ask.must(store, b.born(executions=[b.ready()], timers=[b.timer(0)]))
+        await ask.claimed(store, b.want(), hold_ms=2_000)
+        store = await open_store.reopen(store)
+        await open_store.advance(2_000)
+        answer = await ask.claimed(store, b.want())
+        assert (len(answer.ready[0]), len(answer.due)) == (1, 1)

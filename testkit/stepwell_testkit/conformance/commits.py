@@ -1,0 +1,381 @@
+"""Commits: applied wholly or not at all, one after another, each answered for certain."""
+# ruff: noqa: N802, S106 - invariants keep their names, and these tokens open nothing
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from stepwell.core.port import INPUT_KEY, Commit, FeedEntry, Store
+from stepwell.core.records.model import Payload, Run
+from stepwell.core.records.states import (
+    ExecutionStatus,
+    InputStatus,
+    RunStatus,
+    TaskStatus,
+    Verdict,
+)
+from stepwell_testkit.conformance import ask
+from stepwell_testkit.conformance import builders as b
+from stepwell_testkit.conformance.catalog import promises
+from stepwell_testkit.conformance.harness import Cases, StoreFactory, keeps
+
+COMMITTED, CONFLICT, LEASE_LOST = Verdict.COMMITTED, Verdict.CONFLICT, Verdict.LEASE_LOST
+
+
+def _everything(before: Commit) -> Commit:
+    """Return a commit with a row of every kind."""
+    return b.step(
+        before,
+        commit_id="full",
+        status=RunStatus.RUNNING,
+        reason="full",
+        plan=b.plan("a", "b"),
+        tasks=[b.task("a"), b.task("b")],
+        executions=[b.ready("task:b#1", task_id="b"), b.leased()],
+        leases=[b.lease()],
+        outcomes=[b.outcome(b"full", "task:z#1")],
+        timers=[b.timer(0, "full")],
+        inputs=[b.question("full")],
+        messages=[b.message("full")],
+        request=b.request("full", 2),
+        events=3,
+    )
+
+
+def _fed(run: Run) -> tuple[FeedEntry, ...]:
+    """Return what the feed would tell of a run, where a driver keeps none."""
+    return tuple(
+        FeedEntry(tenant_id=b.TENANT, run_id=b.RUN, version=version)
+        for version in range(1, run.version + 1)
+    )
+
+
+async def _traces(store: Store) -> list[str]:
+    """Return which kinds of rows of `_everything` can be read."""
+    found: list[str] = []
+
+    def note(kind: str, there: object) -> None:
+        if there:
+            found.append(kind)
+
+    rows = await ask.loaded(store)
+    note("run", rows.run.reason == "full" or rows.run.status is RunStatus.RUNNING)
+    note("plan", rows.plans or await store.read_plan(b.TENANT, b.RUN, 1))
+    note("tasks", rows.tasks or (await store.list_tasks(b.TENANT, b.RUN)).tasks)
+    note(
+        "executions",
+        rows.executions or (await store.list_executions(b.TENANT, b.RUN)).executions,
+    )
+    note("inputs", rows.inputs)
+    note("request", rows.requests)
+    note("outcome", await store.read_outcomes(b.TENANT, b.RUN, ["task:z#1"]))
+    note("payload", await store.read_payloads(b.TENANT, b.RUN, ["task:z#1"]))
+    page = await store.read_events(b.TENANT, b.RUN, after=1, limit=100)
+    note("events", page is None or page.events)
+    note("messages", (await store.read_messages(b.TENANT, b.RUN)).messages)
+    fed = (await store.feed()).entries if keeps("feed") else _fed(rows.run)
+    note("feed", FeedEntry(tenant_id=b.TENANT, run_id=b.RUN, version=2) in fed)
+    claimed = await ask.claimed(store, b.want(), hold_ms=0)
+    note("ready", claimed.ready[0])
+    note("due", claimed.due)
+    note("lease", any(await store.renew([b.renewal()])))
+    return found
+
+
+_KINDS = (
+    *("run", "plan", "tasks", "executions", "inputs", "request", "outcome", "payload", "events"),
+    *("messages", "feed", "ready", "due", "lease"),
+)
+
+
+class TestCommits(Cases):
+    """What `commit` says and does."""
+
+    @promises("commit", "or it was made by another commit than the one that this one `follows`.")
+    @promises("Commit.follows", "empty: it isn't known.")
+    @promises(
+        "Commit.follows",
+        "A store that lost what it had acknowledged may have another one there by now.",
+    )
+    async def test_S2_a_commit_that_follows_another_than_the_stored_one_conflicts(
+        self, store: Store
+    ) -> None:
+        first = await ask.must(store, b.born(commit_id="made"))
+        strange = replace(b.step(first, commit_id="x"), follows="lost")
+        assert await ask.verdicts(store, strange) == [CONFLICT]
+        second = replace(b.step(first, commit_id="second"), follows="made")
+        third = replace(b.step(second, commit_id="third"), follows="second")
+        # Of one call, too; and again it is what it was.
+        assert await ask.verdicts(store, second, third, second) == [COMMITTED] * 3
+        twin = replace(b.step(third, commit_id="y"), follows="secon")
+        assert await ask.verdicts(store, twin) == [CONFLICT]
+        assert await ask.verdicts(store, b.step(third)) == [COMMITTED]
+
+    @promises("commit", "Apply each commit wholly or not at all")
+    async def test_S1_a_commit_brings_rows_of_every_kind_together(self, store: Store) -> None:
+        first = await ask.must(store, b.born())
+        await ask.must(store, _everything(first))
+        assert await _traces(store) == list(_KINDS)
+
+    @promises("commit", "A commit that was refused left nothing behind and never will.")
+    async def test_S1_S5_a_conflicting_commit_leaves_nothing_behind(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        first = await ask.must(store, b.born())
+        refused = replace(_everything(first), version=3)
+        assert await ask.verdicts(store, refused) == [CONFLICT]
+        assert await _traces(store) == []
+        store = await open_store.reopen(store)
+        assert await _traces(store) == []
+
+    @promises("commit", "A commit that was refused left nothing behind and never will.")
+    async def test_S1_S5_a_fenced_out_commit_leaves_nothing_behind(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        first = await ask.must(store, b.born())
+        refused = replace(_everything(first), fences=(b.fence(token="none"),))
+        assert await ask.verdicts(store, refused) == [LEASE_LOST]
+        assert await _traces(store) == []
+        store = await open_store.reopen(store)
+        assert await _traces(store) == []
+
+    @promises("commit", "A commit that was refused left nothing behind and never will.")
+    async def test_S4_S5_a_refused_commit_is_looked_at_afresh_when_it_is_sent_again(
+        self, store: Store
+    ) -> None:
+        first = await ask.must(store, b.born())
+        second = b.step(first)
+        ahead = b.step(second, reason="ahead")
+        assert await ask.verdicts(store, ahead) == [CONFLICT]
+        await ask.must(store, second)
+        await ask.must(store, ahead)
+        assert (await ask.loaded(store)).run.reason == "ahead"
+
+    @promises("commit", "A commit that was refused left nothing behind and never will.")
+    async def test_S5_a_refused_commit_does_not_come_by_itself_once_there_is_a_place_for_it(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        first = await ask.must(store, b.born())
+        second = b.step(first)
+        ahead = b.step(second, reason="refused")
+        assert await ask.verdicts(store, ahead) == [CONFLICT]
+        await ask.must(store, second)
+        await ask.must(store, b.born("another"))
+        await open_store.advance(60_000)
+        assert await ask.version_of(store) == 2
+        store = await open_store.reopen(store)
+        assert await ask.version_of(store) == 2
+
+    @promises("commit", "COMMITTED: it is in every later read, by any caller")
+    async def test_S2_S3_an_acknowledged_commit_is_in_every_later_read(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        door = await open_store.join(store)
+        commit = await ask.must(store, b.born())
+        for version in range(2, 12):
+            commit = await ask.must(store, b.step(commit))
+            assert await ask.version_of(door) == version
+            assert (await ask.loaded(door)).run.version == version
+
+    @promises("commit", "CONFLICT: the run's stored version is not `version - 1`")
+    @promises(
+        "Commit.version", "The one it makes: the stored one plus 1; 1 for a run that is born."
+    )
+    async def test_S2_versions_follow_one_another_without_gap(self, store: Store) -> None:
+        first = b.born()
+        assert await ask.verdicts(store, b.step(first)) == [CONFLICT]
+        await ask.must(store, first)
+        assert await ask.verdicts(store, replace(first, commit_id="again")) == [CONFLICT]
+        assert await ask.verdicts(store, b.step(first, version=3)) == [CONFLICT]
+        await ask.must(store, b.step(first))
+        assert await ask.version_of(store) == 2
+
+    @promises("commit", "(a run that isn't there has version 0")
+    async def test_S2_a_run_that_is_not_there_takes_only_version_1(self, store: Store) -> None:
+        for version in (0, 2, 3):
+            commit = replace(b.born(), version=version)
+            assert await ask.verdicts(store, commit) == [CONFLICT]
+        assert await store.get_run(b.TENANT, b.RUN) is None
+
+    @promises("commit", "CONFLICT: the run's stored version is not `version - 1`")
+    async def test_S2_of_two_commits_on_one_version_one_wins(self, store: Store) -> None:
+        first = await ask.must(store, b.born())
+        one = b.step(first, commit_id="one", reason="one")
+        two = b.step(first, commit_id="two", reason="two")
+        assert await ask.verdicts(store, one, two) == [COMMITTED, CONFLICT]
+        assert (await ask.loaded(store)).run.reason == "one"
+
+    @promises("commit", "CONFLICT: the run's stored version is not `version - 1`")
+    async def test_S2_of_many_racing_commits_exactly_one_wins(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        doors = [store, await open_store.join(store)]
+        commit = await ask.must(store, b.born())
+        for round_ in range(5):
+            rivals = [
+                b.step(commit, commit_id=f"{round_}/{at}", reason=str(at)) for at in range(10)
+            ]
+            answers = await asyncio.gather(
+                *(ask.verdicts(doors[at % 2], rival) for at, rival in enumerate(rivals))
+            )
+            won = [at for at, answer in enumerate(answers) if answer == [COMMITTED]]
+            assert len(won) == 1
+            assert (await ask.loaded(store)).run.reason == str(won[0])
+            commit = rivals[won[0]]
+
+    @promises("commit", "One result per commit, in order.")
+    async def test_a_group_answers_one_verdict_a_commit_in_order(self, store: Store) -> None:
+        await ask.must(store, b.born("there"))
+        group = [
+            b.born("new-1"),
+            b.step(b.born("missing")),
+            b.step(b.born("there")),
+            replace(b.born("there"), commit_id="rival"),
+            b.born("new-2"),
+        ]
+        expected = [COMMITTED, CONFLICT, COMMITTED, CONFLICT, COMMITTED]
+        assert await ask.verdicts(store, *group) == expected
+
+    @promises("commit", "One result per commit, in order.")
+    async def test_an_empty_group_answers_nothing(self, store: Store) -> None:
+        assert await ask.verdicts(store) == []
+
+    @promises("commit", "Apply each commit wholly or not at all")
+    async def test_a_refused_commit_keeps_none_of_its_group_back(self, store: Store) -> None:
+        fenced = replace(b.born("fenced"), fences=(b.fence(),))
+        answers = await ask.verdicts(store, b.born("before"), fenced, b.born("after"))
+        assert answers == [COMMITTED, LEASE_LOST, COMMITTED]
+        assert await store.get_run(b.TENANT, "fenced") is None
+        assert await ask.version_of(store, "before") == await ask.version_of(store, "after") == 1
+
+    @promises("commit", "Several commits of one run in one call are taken in the order given.")
+    async def test_S2_a_chain_in_one_call_is_applied_in_its_order(self, store: Store) -> None:
+        chain = [b.born()]
+        for _ in range(9):
+            chain.append(b.step(chain[-1], reason=str(len(chain))))
+        await ask.must(store, *chain)
+        assert (await ask.loaded(store)).run.reason == "9"
+
+    @promises("commit", "Several commits of one run in one call are taken in the order given.")
+    async def test_S2_a_chain_in_the_wrong_order_is_refused_where_it_breaks(
+        self, store: Store
+    ) -> None:
+        first = b.born()
+        second = b.step(first)
+        third = b.step(second)
+        assert await ask.verdicts(store, first, third, second) == [COMMITTED, CONFLICT, COMMITTED]
+        assert await ask.version_of(store) == 2
+
+    @promises("commit", "Several commits of one run in one call are taken in the order given.")
+    async def test_S8_a_chain_in_one_call_sees_the_leases_of_its_own_start(
+        self, store: Store
+    ) -> None:
+        first = b.born_leased()
+        second = b.step(first, executions=[b.ended()], fences=[b.fence()])
+        third = b.step(second, fences=[b.fence()])
+        assert await ask.verdicts(store, first, second, third) == [COMMITTED, COMMITTED, LEASE_LOST]
+
+    @promises("CommitResult.now_us", "The store's time when it said so.")
+    @promises("Time", "A store has one clock.")
+    async def test_every_verdict_carries_the_stores_time(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        first = b.born()
+        before = (await store.commit([first]))[0].now_us
+        assert before > 0
+        await open_store.advance(1_500)
+        refused, applied = await store.commit([replace(first, commit_id="x"), b.step(first)])
+        assert refused.now_us >= before + 1_500_000
+        assert applied.now_us >= before + 1_500_000
+        assert (await ask.loaded(store)).now_us >= applied.now_us
+
+    @promises("commit", "Apply each commit wholly or not at all")
+    async def test_a_large_group_is_applied_whole(self, store: Store) -> None:
+        group = [b.born(f"run-{at}", executions=[b.ready()]) for at in range(256)]
+        assert await ask.verdicts(store, *group) == [COMMITTED] * 256
+        assert len(await ask.ready_steps(store, b.want(limit=1_000))) == 256
+
+
+class TestRows(Cases):
+    """Rows are whole, and the last one of a key is the one that is read."""
+
+    @promises("Commit", "Rows are whole and replace those of the same key")
+    async def test_a_row_replaces_the_one_of_its_key(self, store: Store) -> None:
+        first = await ask.must(
+            store,
+            b.born(plan=b.plan("a"), tasks=[b.task("a")], executions=[b.ready(priority=3)]),
+        )
+        second = b.step(
+            first,
+            tasks=[replace(b.task("a", TaskStatus.FAILED), failure=b.failure("no"))],
+            executions=[b.leased()],
+            leases=[b.lease()],
+            inputs=[b.question("q")],
+        )
+        await ask.must(store, second)
+        await ask.must(store, b.step(second, inputs=[b.question("q", InputStatus.ANSWERED)]))
+        rows = await ask.loaded(store)
+        assert rows.tasks == second.tasks
+        assert [row.execution for row in rows.executions] == list(second.executions)
+        assert rows.inputs == ()
+
+    @promises("Commit", "the tasks that a new plan brings stand among `tasks` too")
+    async def test_a_plan_alone_makes_no_task_rows(self, store: Store) -> None:
+        await ask.must(store, b.born(plan=b.plan("a", "b"), tasks=[b.task("a")]))
+        assert [task.task_id for task in (await ask.loaded(store)).tasks] == ["a"]
+
+    @promises("Commit", "An execution that isn't LEASED or UNKNOWN_OUTCOME has no lease any more")
+    async def test_S10_an_execution_that_ends_has_no_lease_any_more(self, store: Store) -> None:
+        statuses: Sequence[ExecutionStatus] = [
+            status
+            for status in ExecutionStatus
+            if status not in {ExecutionStatus.LEASED, ExecutionStatus.UNKNOWN_OUTCOME}
+        ]
+        for status in statuses:
+            run_id = f"run-{status}"
+            first = await ask.must(store, b.born_leased(run_id))
+            after = await ask.must(store, b.step(first, executions=[b.ended(status=status)]))
+            assert list(await store.renew([b.renewal(run_id)])) == [False], status
+            fenced = b.step(after, fences=[b.fence()])
+            assert await ask.verdicts(store, fenced) == [LEASE_LOST], status
+
+    @promises("Commit", "an UNKNOWN_OUTCOME one keeps its lease, which expires no more.")
+    async def test_an_unknown_outcome_keeps_its_lease_and_expires_no_more(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        first = await ask.must(store, b.born_leased(lease_ms=1_000))
+        unknown = b.ended(status=ExecutionStatus.UNKNOWN_OUTCOME)
+        second = await ask.must(store, b.step(first, executions=[unknown]))
+        await open_store.advance(60_000)
+        assert await ask.due_now(store) == []
+        rows = await ask.loaded(store)
+        assert [(row.execution, row.token) for row in rows.executions] == [(unknown, "t1")]
+        await ask.must(store, b.step(second, executions=[b.ended()], fences=[b.fence()]))
+
+    @promises("Commit.input", "The run's input; with version 1 only.")
+    async def test_the_input_that_came_with_the_birth_stays(self, store: Store) -> None:
+        first = await ask.must(store, b.born(input=Payload(data=b"in")))
+        await ask.must(store, b.step(first))
+        found = await store.read_payloads(b.TENANT, b.RUN, [INPUT_KEY])
+        assert [stored.payload for stored in found] == [Payload(data=b"in")]
+
+    @promises("Commit.outcomes", "Each is written once: of one execution the first that was")
+    async def test_S7_of_two_outcomes_of_one_execution_the_first_stays(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        first = await ask.must(store, b.born())
+        second = await ask.must(store, b.step(first, outcomes=[b.outcome(b"first")]))
+        third = b.step(second, outcomes=[b.outcome(b"second")])
+        await ask.must(store, third)
+        # Within one call, too.
+        one = b.step(third, outcomes=[b.outcome(b"one", "other")])
+        await ask.must(store, one, b.step(one, outcomes=[b.outcome(b"two", "other")]))
+        for _ in range(2):
+            found = await store.read_outcomes(b.TENANT, b.RUN, [b.STEP, "other"])
+            assert list(found) == [b.outcome(b"first"), b.outcome(b"one", "other")]
+            kept = await store.read_payloads(b.TENANT, b.RUN, [b.STEP, "other"])
+            assert [stored.payload.data for stored in kept] == [b"first", b"one"]
+            store = await open_store.reopen(store)

@@ -1,0 +1,312 @@
+"""Events and the feed: every commit once, whole, in order, from any cursor."""
+# ruff: noqa: N802 - invariants keep their names, and these tokens open nothing
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from stepwell.core.port import Commit, EventPage, FeedEntry, Store
+from stepwell.core.records.errors import InvalidArgument
+from stepwell.core.records.states import RunStatus
+from stepwell.runtime import SystemRuntime
+from stepwell_testkit.conformance import ask
+from stepwell_testkit.conformance import builders as b
+from stepwell_testkit.conformance.catalog import promises
+from stepwell_testkit.conformance.harness import Cases, StoreFactory
+
+
+async def _page(store: Store, after: int, limit: int = 100, run_id: str = b.RUN) -> EventPage:
+    page = await store.read_events(b.TENANT, run_id, after=after, limit=limit)
+    assert page is not None
+    return page
+
+
+async def _numbers(store: Store, after: int, limit: int = 100) -> list[int]:
+    return [event.number for event in (await _page(store, after, limit)).events]
+
+
+async def _sizes(store: Store, *sizes: int) -> Commit:
+    """Commit a run whose commits have this many events each."""
+    commit = await ask.must(store, b.born(events=sizes[0]))
+    for size in sizes[1:]:
+        commit = await ask.must(store, b.step(commit, events=size))
+    return commit
+
+
+class TestEvents(Cases):
+    """A run's own log."""
+
+    @promises(
+        "read_events", "Return the events numbered above `after`; None: there is no such run."
+    )
+    async def test_a_missing_run_has_no_events(self, store: Store) -> None:
+        assert await store.read_events(b.TENANT, b.RUN, after=0, limit=10) is None
+
+    @promises("read_events", "Return the events numbered above `after`")
+    async def test_E1_events_are_read_without_gap_each_once(self, store: Store) -> None:
+        await _sizes(store, 1, 3, 0, 2, 4)
+        assert await _numbers(store, 0) == list(range(1, 11))
+        versions = [event.version for event in (await _page(store, 0)).events]
+        assert versions == [1, 2, 2, 2, 4, 4, 5, 5, 5, 5]
+
+    @promises("read_events", "Return the events numbered above `after`")
+    async def test_E3_a_read_after_a_number_starts_at_the_next(self, store: Store) -> None:
+        await _sizes(store, 1, 1, 1, 1)
+        for after in range(4):
+            assert await _numbers(store, after) == list(range(after + 1, 5))
+
+    @promises("read_events", "stops before the commit that would take it over `limit` events.")
+    @promises("read_events", "Never a part of a commit")
+    @promises("EventPage", "Whole commits' events, in order.")
+    async def test_E8_a_page_ends_where_a_commit_ends(self, store: Store) -> None:
+        await _sizes(store, 2, 3, 1, 4)
+        expected = {2: [1, 2], 3: [1, 2], 4: [1, 2], 5: [1, 2, 3, 4, 5], 9: list(range(1, 7))}
+        for limit, numbers in expected.items():
+            assert await _numbers(store, 0, limit) == numbers, limit
+        assert await _numbers(store, 0, 10) == list(range(1, 11))
+        assert await _numbers(store, 2, 3) == [3, 4, 5]
+        assert await _numbers(store, 2, 7) == [3, 4, 5, 6]
+
+    @promises("read_events", "but for the rest of one that `after` lies within.")
+    async def test_E3_a_read_from_within_a_commit_goes_on_with_its_rest(self, store: Store) -> None:
+        await _sizes(store, 1, 4, 2)
+        assert await _numbers(store, 3, 1) == [4, 5]
+        assert await _numbers(store, 3, 4) == [4, 5, 6, 7]
+        assert await _numbers(store, 3, 3) == [4, 5]
+
+    @promises("read_events", "At least one whole commit where there is one")
+    async def test_E8_a_commit_larger_than_the_limit_comes_whole(self, store: Store) -> None:
+        await _sizes(store, 1, 512, 5)
+        assert await _numbers(store, 1, 10) == list(range(2, 514))
+        assert await _numbers(store, 1, 1) == list(range(2, 514))
+        assert await _numbers(store, 513, 1) == list(range(514, 519))
+
+    @promises("read_events", "Return the events numbered above `after`")
+    @promises("read_events", "Never a part of a commit")
+    async def test_E3_E8_pages_of_any_size_join_without_gap_or_repeat(self, store: Store) -> None:
+        commit = await _sizes(store, 1, 3, 0, 2, 4, 1, 1, 7)
+        last = commit.run.last_event
+        for limit in range(1, last + 2):
+            numbers: list[int] = []
+            while len(numbers) < last:
+                events = (await _page(store, len(numbers), limit)).events
+                numbers += [event.number for event in events]
+                following = (await _page(store, len(numbers), 1)).events
+                if following:
+                    assert following[0].version != events[-1].version
+            assert numbers == list(range(1, last + 1))
+
+    @promises("read_events", "`after` beyond the last: an empty page.")
+    @promises("EventPage.latest", "The number of the run's last event.")
+    @promises("EventPage.oldest", "The number of the first event that is kept.")
+    async def test_a_read_beyond_the_last_event_is_an_empty_page(self, store: Store) -> None:
+        await _sizes(store, 1, 3)
+        for after in (4, 5, 1_000_000):
+            page = await _page(store, after)
+            assert (page.events, page.oldest, page.latest) == ((), 1, 4)
+
+    @promises("EventPage.latest", "The number of the run's last event.")
+    async def test_every_page_tells_the_last_number(self, store: Store) -> None:
+        await _sizes(store, 2, 3, 1)
+        for after, limit in ((0, 1), (2, 3), (5, 1)):
+            page = await _page(store, after, limit)
+            assert (page.latest, page.oldest) == (6, 1)
+
+    @promises("EventPage.ended", "The run's status is an end and `events` reaches its last event.")
+    async def test_the_last_page_of_an_ended_run_says_so(self, store: Store) -> None:
+        commit = await _sizes(store, 2, 3)
+        assert not (await _page(store, 0)).ended
+        assert not (await _page(store, 5)).ended
+        await ask.must(store, b.step(commit, status=RunStatus.SUCCEEDED))
+        assert not (await _page(store, 0, 2)).ended
+        assert (await _page(store, 0)).ended
+        assert (await _page(store, 5)).ended
+        assert (await _page(store, 6)).ended
+
+    @promises("EventPage.ended", "The run's status is an end")
+    async def test_a_failed_run_that_goes_on_has_not_ended(self, store: Store) -> None:
+        commit = await ask.must(store, b.step(await _sizes(store, 1), status=RunStatus.FAILED))
+        assert (await _page(store, 0)).ended
+        await ask.must(store, b.step(commit, status=RunStatus.RUNNING))
+        assert not (await _page(store, 0)).ended
+
+    @promises("read_events", "Return the events numbered above `after`")
+    async def test_E1_E3_a_reader_beside_a_writer_misses_and_repeats_nothing(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        door = await open_store.join(store)
+        commit = await ask.must(store, b.born())
+        numbers: list[int] = []
+        for at in range(30):
+            commit = b.step(commit, events=at % 4)
+            writing = SystemRuntime().spawn(ask.must(store, commit), name="writer")
+            page = await _page(door, len(numbers), limit=5)
+            numbers += [event.number for event in page.events]
+            await writing
+        while len(numbers) < commit.run.last_event:
+            numbers += await _numbers(door, len(numbers), limit=5)
+        assert numbers == list(range(1, commit.run.last_event + 1))
+
+
+async def _drain(
+    store: Store, cursor: str = "", tenant: str = "", limit: int = 1_000
+) -> list[FeedEntry]:
+    found: list[FeedEntry] = []
+    while True:
+        page = await store.feed(tenant_id=tenant, cursor=cursor, limit=limit)
+        assert len(page.entries) <= limit
+        assert page.cursor
+        if not page.entries:
+            return found
+        found += page.entries
+        cursor = page.cursor
+
+
+def _entry(run_id: str, version: int, tenant: str = b.TENANT) -> FeedEntry:
+    return FeedEntry(tenant_id=tenant, run_id=run_id, version=version)
+
+
+class TestFeed(Cases):
+    """The record of commits over all runs."""
+
+    @promises("feed", "Return commits since a cursor, each once, in the store's own order")
+    @promises("feed", '"" is the beginning.')
+    @promises("FeedPage", "Commits in the store's own order.")
+    async def test_E1_the_feed_names_every_commit_once_in_order(self, store: Store) -> None:
+        one = await ask.must(store, b.born("one"))
+        two = await ask.must(store, b.born("two"))
+        await ask.must(store, b.step(one))
+        await ask.must(store, b.step(two))
+        expected = [_entry("one", 1), _entry("two", 1), _entry("one", 2), _entry("two", 2)]
+        assert await _drain(store) == expected
+        for limit in (1, 3, 4):
+            assert await _drain(store, limit=limit) == expected
+
+    @promises("feed", "Commits of one run come in the order of their versions.")
+    async def test_E1_commits_of_one_run_come_in_the_order_of_their_versions(
+        self, store: Store
+    ) -> None:
+        chains = {name: [b.born(name)] for name in ("a", "b", "c")}
+        for chain in chains.values():
+            for _ in range(9):
+                chain.append(b.step(chain[-1]))
+        await ask.must(store, *(commit for chain in chains.values() for commit in chain))
+        entries = await _drain(store, limit=7)
+        for name in chains:
+            versions = [entry.version for entry in entries if entry.run_id == name]
+            assert versions == list(range(1, 11))
+
+    @promises("feed", "Return commits since a cursor, each once")
+    @promises("FeedPage.cursor", "Go on from here; always set.")
+    async def test_E3_a_feed_goes_on_from_its_cursor(self, store: Store) -> None:
+        commit = await ask.must(store, b.born())
+        cursor = (await store.feed()).cursor
+        for version in range(2, 6):
+            assert (await store.feed(cursor=cursor)).entries == ()
+            commit = await ask.must(store, b.step(commit))
+            page = await store.feed(cursor=cursor)
+            assert list(page.entries) == [_entry(b.RUN, version)]
+            cursor = page.cursor
+
+    @promises("feed", "Return commits since a cursor, each once")
+    async def test_an_empty_feed_has_a_cursor(self, store: Store) -> None:
+        page = await store.feed()
+        assert page.entries == ()
+        await ask.must(store, b.born())
+        assert (await store.feed(cursor=page.cursor)).entries == (_entry(b.RUN, 1),)
+
+    @promises("feed", 'The cursor "now" stands for the end.')
+    async def test_a_feed_from_now_starts_with_the_next_commit(self, store: Store) -> None:
+        commit = await ask.must(store, b.born())
+        page = await store.feed(cursor="now")
+        assert page.entries == ()
+        await ask.must(store, b.step(commit))
+        assert (await store.feed(cursor=page.cursor)).entries == (_entry(b.RUN, 2),)
+
+    @promises("feed", '`tenant_id` "" is for all tenants.')
+    async def test_a_feed_is_of_one_tenant_or_of_all(self, store: Store) -> None:
+        expected = [_entry(f"r{at}", 1, f"tenant-{at % 2}") for at in range(10)]
+        for entry in expected:
+            await ask.must(store, b.born(entry.run_id, tenant=entry.tenant_id))
+        assert await _drain(store) == expected
+        for limit in (1, 2, 100):
+            assert await _drain(store, tenant="tenant-1", limit=limit) == expected[1::2]
+        assert await _drain(store, tenant="tenant-9") == []
+
+    @promises("feed", '`tenant_id` "" is for all tenants.')
+    async def test_E3_a_tenants_feed_goes_on_over_the_commits_of_others(self, store: Store) -> None:
+        cursor = (await store.feed(tenant_id="a")).cursor
+        for at in range(5):
+            await ask.must(store, b.born(f"r{at}", tenant="b"))
+            cursor = (await store.feed(tenant_id="a", cursor=cursor)).cursor
+            await ask.must(store, b.born(f"r{at}", tenant="a"))
+            page = await store.feed(tenant_id="a", cursor=cursor)
+            assert list(page.entries) == [_entry(f"r{at}", 1, "a")]
+            cursor = page.cursor
+
+    @promises("feed", "Those of deleted runs may be left out.")
+    async def test_a_deleted_run_hides_no_other_from_the_feed(self, store: Store) -> None:
+        for at in range(6):
+            await ask.must(store, b.born(f"r{at}"))
+        page = await store.feed(limit=2)
+        for at in (1, 2, 3):
+            assert await store.delete_run(b.TENANT, f"r{at}", version=1)
+        await ask.must(store, b.born("r6"))
+        kept = {"r4", "r5", "r6"}
+        for limit in (1, 2, 10):
+            found = await _drain(store, page.cursor, limit=limit)
+            assert [entry.run_id for entry in found if entry.run_id in kept] == sorted(kept)
+            assert len(found) == len(set(found))
+
+    @promises("feed", "InvalidArgument: the cursor is none of this store's.")
+    async def test_a_cursor_of_another_store_is_refused(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        await ask.must(store, b.born())
+        other = await open_store.open()
+        await ask.must(other, b.born())
+        foreign = (await other.feed()).cursor
+        for cursor in (foreign, "nonsense", "0", "-1", "now ", "1e9", "\x00", "x" * 10_000):
+            with pytest.raises(InvalidArgument):
+                await store.feed(cursor=cursor)
+        await other.close()
+
+    @promises("feed", "Nothing is ever skipped: a commit that becomes visible comes after every")
+    async def test_E1_E3_a_feed_beside_many_writers_skips_nothing(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        doors = [store, await open_store.join(store)]
+        stop = asyncio.Event()
+
+        async def write(at: int) -> int:
+            commit = await ask.must(doors[at % 2], b.born(f"w{at}"))
+            while not stop.is_set():
+                commit = await ask.must(doors[at % 2], b.step(commit))
+                await SystemRuntime().sleep(0)
+            return commit.version
+
+        writers = [SystemRuntime().spawn(write(at), name=f"writer {at}") for at in range(6)]
+        cursor, found = "", list[FeedEntry]()
+        for _ in range(40):
+            page = await doors[1].feed(cursor=cursor, limit=17)
+            found += page.entries
+            cursor = page.cursor
+            await SystemRuntime().sleep(0)
+        stop.set()
+        versions = await asyncio.gather(*writers)
+        found += await _drain(store, cursor)
+        for at, version in enumerate(versions):
+            seen = [entry.version for entry in found if entry.run_id == f"w{at}"]
+            assert seen == list(range(1, version + 1))
+
+    @promises("feed", "Return commits since a cursor, each once")
+    async def test_E3_S3_a_cursor_outlives_a_restart(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        commit = await ask.must(store, b.born())
+        cursor = (await store.feed()).cursor
+        await ask.must(store, b.step(commit))
+        store = await open_store.reopen(store)
+        assert list((await store.feed(cursor=cursor)).entries) == [_entry(b.RUN, 2)]

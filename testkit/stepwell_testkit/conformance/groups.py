@@ -1,0 +1,116 @@
+"""What every driver must keep, and what one may leave out by name.
+
+A group is a part of the contract with the cases that hold it. The executor can't do without the
+mandatory ones. An optional one is excused by its name, with a reason, in `StoreFactory.excuses`; its
+methods are there all the same and do what `without` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+
+
+class Group(NamedTuple):
+    """A part of the contract."""
+
+    classes: tuple[str, ...]
+    """Those of the suite whose cases hold it."""
+    without: str = ""
+    """What the methods of a driver without it do, and what its users miss; empty: mandatory."""
+
+
+GROUPS: Mapping[str, Group] = {
+    "commits": Group(("TestCommits", "TestRows", "TestForks", "TestSentAgain", "TestAtomic")),
+    "claims": Group(("TestReady", "TestHolds")),
+    "leases": Group(("TestFences", "TestLeases")),
+    "time": Group(("TestDue", "TestClocks")),
+    "loads": Group(("TestLoad", "TestLoadSince")),
+    "reads": Group(("TestByKey", "TestPages", "TestBeside")),
+    "inputs": Group(("TestInputs",)),
+    "events": Group(("TestEvents",)),
+    "runs": Group(("TestRuns",)),
+    "fidelity": Group(("TestFidelity", "TestDurability")),
+    "tenants": Group(("TestTenants", "TestHostileNames")),
+    "store": Group(("TestStore",)),
+    "filters": Group(
+        ("TestFilters",),
+        "`list_runs` raises StoreRefused for a query with more than a tenant; ListRuns shows all"
+        " runs or none.",
+    ),
+    "delete": Group(
+        ("TestDelete", "TestFamilies"),
+        "`delete_run` raises StoreRefused; DeleteRun fails, and a run is kept for ever.",
+    ),
+    "feed": Group(
+        ("TestFeed",),
+        "`feed` raises StoreRefused; WatchRuns fails, and each run can still be watched.",
+    ),
+    "logs": Group(
+        ("TestLogs", "TestLogsRemoved"),
+        "`append_logs` and `read_logs` raise StoreRefused, `trim_logs` does nothing, `purge_logs`"
+        " returns 0; what workers write is not kept.",
+    ),
+    "keyed": Group(
+        ("TestKeyed",),
+        "`find_keyed` returns nothing; a task whose idempotency key another run completed is done"
+        " again.",
+    ),
+    "retention": Group(
+        ("TestEnded",),
+        "`list_ended` raises StoreRefused; PurgeRuns fails, and nothing is removed by age.",
+    ),
+    "presence": Group(
+        ("TestPresence",),
+        "`put_presence` does nothing, `list_presence` returns nobody; a run that waits for a busy"
+        " worker is shown as one without a worker.",
+    ),
+    "hints": Group(
+        ("TestHints",),
+        "`subscribe` never calls and returns what does nothing; what another replica did is seen"
+        " when the poll interval is over.",
+    ),
+}
+
+ALSO: Mapping[str, tuple[str, ...]] = {
+    "test_a_deleted_run_hides_no_other_from_the_feed": ("delete",),
+    "test_S3_logs_are_there_after_a_restart": ("logs",),
+    "test_T3_a_log_under_another_tenant_is_dropped": ("logs",),
+    "test_an_ended_run_that_was_deleted_is_not_found": ("delete",),
+    "test_T3_deleting_under_another_tenant_deletes_nothing": ("delete",),
+    "test_a_result_of_a_deleted_run_is_not_found": ("delete",),
+    "test_input_requests_of_a_deleted_run_are_gone": ("delete",),
+    "test_lines_of_a_deleted_run_are_not_counted_by_a_purge": ("delete",),
+}
+"""Cases that need optional groups besides the group that they stand in."""
+
+OPTIONAL = tuple(name for name, group in GROUPS.items() if group.without)
+MANDATORY = tuple(name for name, group in GROUPS.items() if not group.without)
+
+_BY_CLASS = {name: group for group, part in GROUPS.items() for name in part.classes}
+
+
+def needed(suite_class: str, case: str) -> tuple[str, ...]:
+    """Return the group that a case stands in, and those that it needs besides."""
+    return (_BY_CLASS[suite_class], *ALSO.get(case, ()))
+
+
+def excuse_of(suite_class: str, case: str, excuses: Mapping[str, str]) -> tuple[str, str] | None:
+    """Return what excuses a case (its own name, or an optional group's) and the reason, if any."""
+    for name in (case, *needed(suite_class, case)):
+        if name in excuses and name not in MANDATORY:
+            return name, excuses[name]
+    return None
+
+
+def misnamed(excuses: Mapping[str, str], cases: Collection[str]) -> list[str]:
+    """Return what is wrong with a driver's excuses, one line each."""
+    lines: list[str] = []
+    for name, reason in excuses.items():
+        if name in MANDATORY:
+            lines.append(f"{name}: no executor can do without this group; excuse single cases")
+        elif name not in OPTIONAL and name not in cases:
+            lines.append(f"{name}: there is no such case and no such optional group")
+        if not reason.strip():
+            lines.append(f"{name}: gives no reason")
+    return lines

@@ -1,0 +1,185 @@
+"""Input requests: of a run by page and by id, and the open ones of all runs."""
+# ruff: noqa: N802 - invariants keep their names
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from stepwell.core.port import Commit, FoundInput, InputPage, InputQuery, Store
+from stepwell.core.records.model import InputRequest, Payload
+from stepwell.core.records.states import InputStatus
+from stepwell_testkit.conformance import ask
+from stepwell_testkit.conformance import builders as b
+from stepwell_testkit.conformance.catalog import promises
+from stepwell_testkit.conformance.harness import Cases, StoreFactory
+from stepwell_testkit.conformance.tenants import HOSTILE
+
+ALL = InputQuery(tenant_id=b.TENANT)
+OF_RUN = InputQuery(tenant_id=b.TENANT, run_id=b.RUN)
+
+
+class TestInputs(Cases):
+    """What people are asked."""
+
+    @promises("list_inputs", "Return input requests, oldest first")
+    @promises("InputQuery.run_id", "Of this run, in every status.")
+    @promises("InputPage", "")
+    @promises("InputPage.cursor", "For the next page; empty: this was the last.")
+    async def test_a_run_s_input_requests_come_oldest_first_in_every_status(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        commit = await ask.must(store, b.born())
+        names = [f"q{(at * 7) % 10}" for at in range(10)]
+        asked: dict[str, InputRequest] = {}
+        for at, name in enumerate(names):
+            status = list(InputStatus)[at % len(InputStatus)]
+            asked[name] = await _question(store, open_store, name, status)
+            commit = await ask.must(store, b.step(commit, inputs=[asked[name]]))
+        for limit in (1, 3, 10, 11):
+            found = await _all(store, replace(OF_RUN, limit=limit))
+            assert found == [FoundInput(run_id=b.RUN, request=asked[name]) for name in names]
+
+    @promises("InputQuery.run_id", "Empty: of all the tenant's runs, those that are OPEN.")
+    @promises("list_inputs", "Return input requests, oldest first")
+    async def test_the_open_ones_of_all_runs_come_oldest_first(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        heads = {name: await ask.must(store, b.born(name)) for name in ("r2", "r1", "r3")}
+        expected: list[tuple[str, str]] = []
+        for at in range(12):
+            run_id = list(heads)[at % 3]
+            status = InputStatus.OPEN if at % 4 else InputStatus.ANSWERED
+            request = await _question(store, open_store, f"q{-at}", status)
+            heads[run_id] = await ask.must(store, b.step(heads[run_id], inputs=[request]))
+            if at % 4:
+                expected.append((run_id, f"q{-at}"))
+        for limit in (1, 4, 9, 100):
+            found = await _all(store, replace(ALL, limit=limit))
+            assert [(one.run_id, one.request.input_id) for one in found] == expected, limit
+
+    @promises("InputQuery.run_id", "Empty: of all the tenant's runs, those that are OPEN.")
+    @promises("read_inputs", "Return these input requests, whatever their status")
+    async def test_an_answered_one_is_asked_of_nobody_and_can_be_read(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        first = await ask.must(store, b.born())
+        asked = [await _question(store, open_store, name) for name in ("q1", "q2", "q3")]
+        second = await ask.must(store, b.step(first, inputs=asked))
+        answered = replace(
+            asked[1],
+            status=InputStatus.ANSWERED,
+            answer=Payload(data=b"\x00yes"),
+            answered_by="me",
+            ended_us=5,
+        )
+        await ask.must(store, b.step(second, inputs=[answered]))
+        for _ in range(2):
+            assert [one.request for one in await _all(store, ALL)] == [asked[0], asked[2]]
+            now = [asked[0], answered, asked[2]]
+            assert [one.request for one in await _all(store, OF_RUN)] == now
+            assert list(await store.read_inputs(b.TENANT, b.RUN, ["q2"])) == [answered]
+            store = await open_store.reopen(store)
+
+    @promises("list_inputs", "over its pages each that was there all along once.")
+    async def test_input_requests_made_and_ended_between_pages_disturb_no_other(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        commit = await ask.must(store, b.born())
+        asked: list[InputRequest] = []
+        for at in range(9):
+            asked.append(await _question(store, open_store, f"old-{at}"))
+            commit = await ask.must(store, b.step(commit, inputs=[asked[-1]]))
+        query = replace(ALL, limit=2)
+        found: list[str] = []
+        victims = [asked[1], asked[3], asked[8]]
+        while True:
+            page = await store.list_inputs(query)
+            assert len(page.inputs) <= 2
+            found += [one.request.input_id for one in page.inputs]
+            if not page.cursor:
+                break
+            query = replace(query, cursor=page.cursor)
+            fresh = await _question(store, open_store, f"new-{len(found)}")
+            ended = [replace(victims.pop(0), status=InputStatus.EXPIRED)] if victims else []
+            commit = await ask.must(store, b.step(commit, inputs=[*ended, fresh]))
+        stayed = ["old-0", "old-2", "old-4", "old-5", "old-6", "old-7"]
+        assert [name for name in found if name in stayed] == stayed
+        assert len(set(found)) == len(found)
+
+    @promises("read_inputs", "in their order; others are left out.")
+    async def test_input_requests_are_read_in_the_order_of_their_ids(self, store: Store) -> None:
+        first = await ask.must(store, b.born())
+        asked = [b.question(f"q{at}", status) for at, status in enumerate(InputStatus)]
+        await ask.must(store, b.step(first, inputs=asked))
+        found = await store.read_inputs(b.TENANT, b.RUN, ["q3", "unknown", "q0", "q2"])
+        assert list(found) == [asked[3], asked[0], asked[2]]
+        assert list(await store.read_inputs(b.TENANT, b.RUN, [])) == []
+        assert list(await store.read_inputs(b.TENANT, "missing", ["q0"])) == []
+        assert await store.list_inputs(replace(OF_RUN, run_id="missing")) == InputPage()
+
+    @promises("list_inputs", "Return input requests, oldest first")
+    async def test_T1_input_requests_show_their_tenant_alone(self, store: Store) -> None:
+        for tenant in ("a", "b"):
+            request = replace(b.question("q"), prompt=tenant)
+            await ask.must(store, b.born(tenant=tenant, inputs=[request]))
+        for tenant in ("a", "b"):
+            for run_id in ("", b.RUN):
+                found = await store.list_inputs(InputQuery(tenant_id=tenant, run_id=run_id))
+                assert [one.request.prompt for one in found.inputs] == [tenant]
+            (request,) = await store.read_inputs(tenant, b.RUN, ["q"])
+            assert request.prompt == tenant
+        assert await store.list_inputs(InputQuery(tenant_id="c")) == InputPage()
+        assert await store.list_inputs(InputQuery(tenant_id="c", run_id=b.RUN)) == InputPage()
+
+    @promises("list_inputs", "Return input requests, oldest first")
+    async def test_input_requests_of_a_deleted_run_are_gone(self, store: Store) -> None:
+        for name in ("r1", "r2"):
+            await ask.must(store, b.born(name, inputs=[b.question("q")]))
+        assert await store.delete_run(b.TENANT, "r1", version=1)
+        assert [one.run_id for one in await _all(store, ALL)] == ["r2"]
+        assert await _all(store, replace(OF_RUN, run_id="r1")) == []
+        assert list(await store.read_inputs(b.TENANT, "r1", ["q"])) == []
+
+    @promises("Names", "Any text is a legal tenant, run or queue name to a store.")
+    async def test_T4_input_requests_of_hostile_names_are_their_own_run_s(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        names = list(HOSTILE.values())
+        commits: list[Commit] = []
+        for name in names:
+            request = await _question(store, open_store, name)
+            commits.append(b.born(name, tenant="{a}:", inputs=[request]))
+            await ask.must(store, commits[-1])
+        query = InputQuery(tenant_id="{a}:", limit=4)
+        found = await _all(store, query)
+        assert [(one.run_id, one.request.input_id) for one in found] == [
+            (name, name) for name in names
+        ]
+        for commit in commits:
+            assert await _all(store, replace(query, run_id=commit.run_id)) == [
+                FoundInput(run_id=commit.run_id, request=commit.inputs[0])
+            ]
+            asked = await store.read_inputs("{a}:", commit.run_id, [*names, "q"])
+            assert tuple(asked) == commit.inputs
+
+
+async def _question(
+    store: Store,
+    factory: StoreFactory,
+    input_id: str,
+    status: InputStatus = InputStatus.OPEN,
+) -> InputRequest:
+    """Return an input request that is made a moment after the one before it."""
+    await factory.advance(10)
+    return b.question(input_id, status, created_us=await ask.now_us(store))
+
+
+async def _all(store: Store, query: InputQuery) -> list[FoundInput]:
+    found: list[FoundInput] = []
+    while True:
+        page = await store.list_inputs(query)
+        assert len(page.inputs) <= query.limit
+        found += page.inputs
+        if not page.cursor:
+            return found
+        query = replace(query, cursor=page.cursor)

@@ -1,0 +1,161 @@
+"""Hints, and what a store says of itself and how it ends."""
+# ruff: noqa: N802 - invariants keep their names, and these tokens open nothing
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from stepwell.core.port import INPUT_KEY, ClaimRequest, EndedQuery, InputQuery, RunQuery, Store
+from stepwell.core.records.errors import StoreUnavailable
+from stepwell.core.records.states import LogKind, RunStatus, Verdict
+from stepwell.runtime import SystemRuntime
+from stepwell_testkit.conformance import ask
+from stepwell_testkit.conformance import builders as b
+from stepwell_testkit.conformance.catalog import promises
+from stepwell_testkit.conformance.harness import Cases, StoreFactory, soon, turns
+
+
+class TestHints(Cases):
+    """Hints shorten a wait; nothing rests on them."""
+
+    @promises("subscribe", "Call `hint(tenant_id, run_id, version)` when a run may have changed")
+    @promises("subscribe", "Empty names: anything may have changed.")
+    @promises("subscribe", "The version is one that the run has reached; 0: not known")
+    async def test_a_commit_is_hinted_at_on_every_door(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        heard: dict[str, list[tuple[str, str, int]]] = {"own": [], "other": []}
+        store.subscribe(lambda tenant, run, version: heard["own"].append((tenant, run, version)))
+        door = await open_store.join(store)
+        door.subscribe(lambda tenant, run, version: heard["other"].append((tenant, run, version)))
+        first = await ask.must(store, b.born())
+        for hints in heard.values():
+            assert await soon(lambda hints=hints: bool(hints))
+            hints.clear()
+        await ask.must(store, b.step(first))
+        for hints in heard.values():
+            assert await soon(lambda hints=hints: bool(hints))
+            # A late one of the first commit may still come.
+            assert set(hints) <= {(b.TENANT, b.RUN, at) for at in (0, 1, 2)} | {("", "", 0)}
+
+    @promises("subscribe", "and are called on the event loop.")
+    async def test_a_hint_is_called_on_the_event_loop_after_the_commit(self, store: Store) -> None:
+        loops: list[asyncio.AbstractEventLoop] = []
+        store.subscribe(lambda _tenant, _run, _version: loops.append(asyncio.get_running_loop()))
+        await ask.must(store, b.born())
+        assert await soon(lambda: bool(loops))
+        assert set(loops) == {asyncio.get_running_loop()}
+
+    @promises("subscribe", "returns how to stop.")
+    async def test_a_hint_that_was_stopped_is_silent(self, store: Store) -> None:
+        heard: list[str] = []
+        stop = store.subscribe(lambda _tenant, _run, _version: heard.append("stopped"))
+        store.subscribe(lambda _tenant, _run, _version: heard.append("other"))
+        commit = await ask.must(store, b.born())
+        assert await soon(lambda: len(heard) >= 2)
+        await turns()
+        stop()
+        stop()
+        heard.clear()
+        await ask.must(store, b.step(commit))
+        assert await soon(lambda: "other" in heard)
+        assert "stopped" not in heard
+
+    @promises("subscribe", "Hints may be lost, repeated or late, are never the only source")
+    async def test_S2_a_refused_commit_hides_no_later_hint(self, store: Store) -> None:
+        heard: list[tuple[str, str]] = []
+        store.subscribe(lambda tenant, run, _version: heard.append((tenant, run)))
+        first = await ask.must(store, b.born("one"))
+        assert await ask.verdicts(store, b.step(first, version=9)) == [Verdict.CONFLICT]
+        await ask.must(store, b.born("two"))
+        assert await soon(lambda: (b.TENANT, "two") in heard or ("", "") in heard)
+
+
+class TestStore(Cases):
+    """What a store says of itself, and how it ends."""
+
+    @promises("describe", "Say what this store is and what it promises.")
+    @promises("StoreInfo.detail", "How it came to that class, in words", "No secret is in it.")
+    async def test_S3_a_store_declares_its_durability(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        info = await store.describe()
+        assert info.durability is open_store.durability
+        assert info.driver
+        assert info.detail
+        assert "password" not in info.detail.lower()
+
+    @promises("StoreInfo.store_id", "Made when the store was born; tells two stores apart.")
+    async def test_a_store_keeps_its_id_and_shares_it_with_none(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        other = await open_store.open()
+        born_as = (await store.describe()).store_id
+        assert born_as
+        assert (await other.describe()).store_id != born_as
+        await other.close()
+        store = await open_store.reopen(store)
+        assert (await store.describe()).store_id == born_as
+
+    @promises("close", "Safe to call twice.")
+    async def test_a_store_may_be_closed_twice(self, store: Store) -> None:
+        await ask.must(store, b.born())
+        await store.close()
+        await store.close()
+
+    @promises("close", "Finish what was begun and let go of everything.")
+    async def test_S3_what_was_begun_is_finished_or_refused_by_a_close(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        begun = [
+            SystemRuntime().spawn(store.commit([b.born(f"r{at}")]), name="begun")
+            for at in range(20)
+        ]
+        await turns(1)
+        reopened = await open_store.reopen(store)
+        for at, answer in enumerate(await asyncio.gather(*begun, return_exceptions=True)):
+            there = await ask.version_of(reopened, f"r{at}") == 1
+            assert there or isinstance(answer, StoreUnavailable)
+
+    @promises("Errors", "Every method may raise `StoreUnavailable` (nothing was done).")
+    @promises(
+        "Errors",
+        "A store that was closed is unavailable.",
+        "Nothing else is raised for a legal call; a driver translates its own errors.",
+    )
+    async def test_a_closed_store_is_unavailable(self, store: Store) -> None:
+        await store.close()
+        calls: list[Callable[[], Awaitable[object]]] = [
+            lambda: store.commit([b.born()]),
+            lambda: store.renew([b.renewal()]),
+            lambda: store.put_presence([b.presence()], ttl_ms=1),
+            lambda: store.append_logs(b.TENANT, b.RUN, [b.line("x")]),
+            lambda: store.delete_run(b.TENANT, b.RUN, version=1),
+            lambda: store.claim(ClaimRequest(wants=(b.want(),))),
+            lambda: store.get_run(b.TENANT, b.RUN),
+            lambda: store.load(b.TENANT, b.RUN),
+            lambda: store.read_payloads(b.TENANT, b.RUN, [INPUT_KEY]),
+            lambda: store.read_outcomes(b.TENANT, b.RUN, ["x"]),
+            lambda: store.read_plan(b.TENANT, b.RUN, 1),
+            lambda: store.read_events(b.TENANT, b.RUN, after=0, limit=1),
+            lambda: store.list_runs(RunQuery(tenant_id=b.TENANT)),
+            lambda: store.list_inputs(InputQuery(tenant_id=b.TENANT)),
+            lambda: store.read_inputs(b.TENANT, b.RUN, ["q"]),
+            lambda: store.find_keyed(b.TENANT, "", ["k"]),
+            lambda: store.list_ended(EndedQuery(statuses=(RunStatus.FAILED,))),
+            lambda: store.trim_logs(b.TENANT, b.RUN, execution_id="x", kind=LogKind.CHUNK),
+            lambda: store.purge_logs(older_ms=1, limit=1),
+            lambda: store.list_tasks(b.TENANT, b.RUN),
+            lambda: store.list_executions(b.TENANT, b.RUN),
+            lambda: store.read_messages(b.TENANT, b.RUN),
+            lambda: store.read_logs(b.TENANT, b.RUN),
+            lambda: store.list_presence(b.TENANT),
+            lambda: store.list_leases(b.TENANT, "worker-1"),
+            store.feed,
+        ]
+        for call in calls:
+            with pytest.raises(StoreUnavailable):
+                await call()

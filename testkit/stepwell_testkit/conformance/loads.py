@@ -1,0 +1,275 @@
+"""Loads: all that the loop needs of a run, or only what changed."""
+# ruff: noqa: N802, S106 - invariants keep their names, and these tokens open nothing
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
+from stepwell.core.port import Commit, Loaded, OpenExecution, Store
+from stepwell.core.records.limits import REQUESTS_KEPT_MAX
+from stepwell.core.records.model import InputRequest, Payload, Plan, RequestRecord, Task
+from stepwell.core.records.states import OPEN, ExecutionStatus, InputStatus, TaskStatus
+from stepwell_testkit.conformance import ask
+from stepwell_testkit.conformance import builders as b
+from stepwell_testkit.conformance.catalog import promises
+from stepwell_testkit.conformance.harness import Cases, StoreFactory
+
+
+class TestLoad(Cases):
+    """A complete load."""
+
+    @promises("get_run", "Return the run's row as of the last commit; None: there is no such run.")
+    async def test_get_run_returns_the_row_of_the_last_commit(self, store: Store) -> None:
+        assert await store.get_run(b.TENANT, b.RUN) is None
+        commit = await ask.must(store, b.born())
+        assert await store.get_run(b.TENANT, b.RUN) == commit.run
+        commit = await ask.must(store, b.step(commit, reason="because"))
+        assert await store.get_run(b.TENANT, b.RUN) == commit.run
+
+    @promises("load", "None: there is no such run.")
+    async def test_a_missing_run_loads_as_none(self, store: Store) -> None:
+        assert await store.load(b.TENANT, b.RUN) is None
+        assert await store.load(b.TENANT, b.RUN, since=3) is None
+
+    @promises("load", "Return the rows that the loop needs, all of one version.")
+    @promises("Loaded.plans", "By revision.")
+    async def test_a_load_brings_all_rows_that_the_loop_needs(self, store: Store) -> None:
+        first = b.born(plan=b.plan("a", "b"), tasks=[b.task("a"), b.task("b")])
+        second = b.step(
+            first,
+            plan=b.plan("c", revision=2),
+            tasks=[b.task("a", TaskStatus.COMPLETED), b.task("c", revision=2)],
+            executions=[b.ready(), b.ended("task:b#1", task_id="b")],
+            inputs=[b.question("open"), b.question("over", InputStatus.ANSWERED)],
+            request=b.request("r", 2),
+        )
+        await ask.must(store, first, second)
+        rows = await ask.loaded(store)
+        assert rows.complete
+        assert rows.run == second.run
+        assert rows.plans == (first.plan, second.plan)
+        assert {row.task_id: row for row in rows.tasks} == {
+            "a": second.tasks[0],
+            "b": first.tasks[1],
+            "c": second.tasks[1],
+        }
+        assert rows.requests == (second.request,)
+        assert rows.now_us > 0
+
+    @promises("Loaded.executions", "All that are open; with `since`, also those closed since.")
+    @promises("Loaded.inputs", "All that are open; with `since`, also those ended since.")
+    async def test_a_load_brings_only_what_is_open(self, store: Store) -> None:
+        first = await ask.must(
+            store,
+            b.born(executions=[b.ready(status) for status in ExecutionStatus]),
+        )
+        after = [
+            b.ended(status, status)
+            for status in ExecutionStatus
+            if status not in {ExecutionStatus.READY, ExecutionStatus.LEASED}
+        ]
+        questions = [b.question(status, status) for status in InputStatus]
+        leased = b.leased(ExecutionStatus.LEASED)
+        await ask.must(
+            store,
+            b.step(
+                first,
+                executions=[*after, leased],
+                leases=[b.lease(ExecutionStatus.LEASED)],
+                inputs=questions,
+            ),
+        )
+        rows = await ask.loaded(store)
+        assert {row.execution.execution_id for row in rows.executions} == set(OPEN)
+        assert [row.input_id for row in rows.inputs] == [InputStatus.OPEN]
+
+    @promises("Loaded.requests", "The newest `REQUESTS_KEPT_MAX`, oldest first")
+    async def test_a_load_brings_the_newest_requests_oldest_first(self, store: Store) -> None:
+        chain = [b.born()]
+        for at in range(REQUESTS_KEPT_MAX + 10):
+            chain.append(b.step(chain[-1], request=b.request(f"r{at}", at + 2)))
+        await ask.must(store, *chain)
+        kept = [request.request_id for request in (await ask.loaded(store)).requests]
+        assert kept == [f"r{at}" for at in range(10, REQUESTS_KEPT_MAX + 10)]
+
+
+class TestLoadSince(Cases):
+    """A load of what changed after a version."""
+
+    @promises(
+        "load",
+        "only the rows that changed after that version (`complete` is False), or all of them",
+    )
+    @promises("Loaded.complete", "False: only what changed since the version asked for.")
+    @promises("Loaded.executions", "with `since`, also those closed since.")
+    @promises("Loaded.inputs", "with `since`, also those ended since.")
+    @promises("Loaded.requests", "with `since`, those made since.")
+    async def test_a_cached_copy_is_brought_up_to_date_from_any_version(self, store: Store) -> None:
+        chain = _history()
+        copies = [_Copy()]
+        for commit in chain:
+            await ask.must(store, commit)
+            copy = _Copy()
+            copy.take(await ask.loaded(store))
+            copies.append(copy)
+        truth = copies[-1]
+        for version, copy in enumerate(copies[1:], start=1):
+            copy.take(await ask.loaded(store, since=version))
+            assert copy == truth, f"from version {version}"
+
+    @promises("load", "`since` > 0: only the rows that changed after that version")
+    async def test_a_load_since_the_stored_version_agrees_with_the_copy(self, store: Store) -> None:
+        commit = await ask.must(store, b.born(tasks=[b.task("a")], executions=[b.ready()]))
+        rows = await ask.loaded(store, since=1)
+        assert rows.run == commit.run
+        if not rows.complete:
+            assert (rows.plans, rows.tasks, rows.executions) == ((), (), ())
+            assert (rows.inputs, rows.requests) == ((), ())
+
+    @promises("Loaded.commit_id", "Of the commit that made the run's version.")
+    @promises(
+        "Loaded.since_id",
+        "Of the commit that made the version asked for, where not `complete`.",
+    )
+    @promises(
+        "Loaded.since_id",
+        "Who knows that version under another id has what the store has lost, and asks for everything.",
+    )
+    async def test_S2_a_load_names_the_commits_that_made_its_versions(self, store: Store) -> None:
+        first = b.born(commit_id="first, of 2: a")
+        second = b.step(first, commit_id="second")
+        await ask.must(store, first, second, b.step(second, commit_id="third"))
+        assert (await ask.loaded(store)).commit_id == "third"
+        for since, commit_id in enumerate(("first, of 2: a", "second", "third"), start=1):
+            rows = await ask.loaded(store, since=since)
+            assert rows.commit_id == "third"
+            assert rows.since_id == ("" if rows.complete else commit_id)
+        assert (await ask.loaded(store, since=9)).since_id == ""
+
+    @promises("load", "A `since` beyond the stored version answers with all of them.")
+    async def test_a_load_since_the_future_brings_all(self, store: Store) -> None:
+        await ask.must(store, b.born(tasks=[b.task("a")], executions=[b.ready()]))
+        assert await _complete(store, since=2) == await _complete(store)
+        assert await _complete(store, since=1_000_000) == await _complete(store)
+
+    @promises("load", "only the rows that changed after that version (`complete` is False)")
+    async def test_a_delta_is_not_the_whole_of_a_large_run(self, store: Store) -> None:
+        names = [f"t{at}" for at in range(500)]
+        first = b.born(plan=b.plan(*names), tasks=[b.task(name) for name in names])
+        second = b.step(first, tasks=[b.task("t250", TaskStatus.COMPLETED)])
+        await ask.must(store, first, second)
+        rows = await ask.loaded(store, since=1)
+        if not rows.complete:
+            assert rows.tasks == second.tasks
+            assert rows.plans == ()
+
+    @promises("load", "only the rows that changed after that version")
+    async def test_S10_a_lease_that_ended_is_in_no_delta(self, store: Store) -> None:
+        first = await ask.must(store, b.born_leased())
+        await ask.must(store, b.step(first, executions=[b.ended()], fences=[b.fence()]))
+        rows = await ask.loaded(store, since=1)
+        assert [row.token for row in rows.executions if row.token] == []
+
+    @promises("load", "Return the rows that the loop needs, all of one version.")
+    async def test_S3_a_load_after_a_restart_is_the_same(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        await ask.must(store, *_history())
+        before = [await _complete(store), await _delta(store, 4)]
+        store = await open_store.reopen(store)
+        assert [await _complete(store), await _delta(store, 4)] == before
+
+
+class _Copy:
+    """A replica's copy of a run, as the executor keeps one."""
+
+    def __init__(self) -> None:
+        self.run: object = None
+        self.plans: dict[int, Plan] = {}
+        self.tasks: dict[str, Task] = {}
+        self.executions: dict[str, OpenExecution] = {}
+        self.inputs: dict[str, InputRequest] = {}
+        self.requests: dict[str, RequestRecord] = {}
+
+    def take(self, rows: Loaded) -> None:
+        if rows.complete:
+            self.__init__()
+        self.run = rows.run
+        self.plans.update({plan.revision: plan for plan in rows.plans})
+        self.tasks.update({task.task_id: task for task in rows.tasks})
+        self.executions.update({row.execution.execution_id: row for row in rows.executions})
+        self.inputs.update({question.input_id: question for question in rows.inputs})
+        self.requests.update({request.request_id: request for request in rows.requests})
+        for name in [key for key, row in self.executions.items() if not _open(row)]:
+            del self.executions[name]
+        for name in [key for key, row in self.inputs.items() if row.status != InputStatus.OPEN]:
+            del self.inputs[name]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Copy) and vars(self) == vars(other)
+
+    __hash__ = None  # pyright: ignore[reportAssignmentType] - it changes
+
+    def __repr__(self) -> str:
+        parts: Mapping[str, object] = vars(self)
+        return f"_Copy({parts})"
+
+
+def _open(row: OpenExecution) -> bool:
+    return row.execution.status in OPEN
+
+
+def _history() -> list[Commit]:
+    """Return a run's commits that touch every kind of row more than once."""
+    chain = [b.born(input=Payload(data=b"in"), executions=[b.ready("plan:1#1")])]
+
+    def add(commit: Commit) -> None:
+        chain.append(commit)
+
+    add(b.step(chain[-1], executions=[b.leased("plan:1#1")], leases=[b.lease("plan:1#1")]))
+    add(
+        b.step(
+            chain[-1],
+            plan=b.plan("a", "b", "c"),
+            tasks=[b.task("a"), b.task("b"), b.task("c")],
+            executions=[b.ended("plan:1#1"), b.ready(), b.ready("task:b#1", task_id="b")],
+        )
+    )
+    add(b.step(chain[-1], executions=[b.leased()], leases=[b.lease()], request=b.request("r1", 4)))
+    add(b.step(chain[-1], tasks=[b.task("a", TaskStatus.BLOCKED)], inputs=[b.question("q1")]))
+    add(b.step(chain[-1], executions=[b.ended()], inputs=[b.question("q2")]))
+    add(
+        b.step(
+            chain[-1],
+            inputs=[b.question("q1", InputStatus.ANSWERED)],
+            executions=[b.ready("task:a#2")],
+            request=b.request("r2", 7),
+        )
+    )
+    second = b.plan("c", "d", revision=2)
+    add(b.step(chain[-1], plan=second, tasks=[b.task("c", revision=2), b.task("d", revision=2)]))
+    add(
+        b.step(
+            chain[-1],
+            executions=[replace(b.leased("task:b#1", task_id="b"), begun=True)],
+            leases=[b.lease("task:b#1", token="t9")],
+        )
+    )
+    add(b.step(chain[-1], reason="nothing but the run"))
+    return chain
+
+
+async def _complete(store: Store, since: int = 0) -> tuple[object, ...]:
+    rows = await ask.loaded(store, since=since)
+    assert rows.complete
+    copy = _Copy()
+    copy.take(rows)
+    return tuple(vars(copy).values())
+
+
+async def _delta(store: Store, since: int) -> tuple[object, ...]:
+    copy = _Copy()
+    copy.take(await ask.loaded(store, since=since))
+    return tuple(vars(copy).values())

@@ -1,0 +1,200 @@
+"""What is removed from logs: pieces that have become a result, and what is old."""
+# ruff: noqa: N802 - invariants keep their names
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from stepwell.core.port import Store
+from stepwell.core.records.states import LogKind
+from stepwell_testkit.conformance import ask
+from stepwell_testkit.conformance import builders as b
+from stepwell_testkit.conformance.catalog import promises
+from stepwell_testkit.conformance.harness import Cases, StoreFactory
+
+
+class TestLogsRemoved(Cases):
+    """Entries are removed, and who reads on notices nothing of it."""
+
+    @promises("trim_logs", "Remove the entries of this kind that an execution wrote.")
+    async def test_a_trim_removes_one_kind_of_one_execution(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        await ask.must(store, b.born(), b.born("other"))
+        lines = [
+            b.line(f"{name} {kind} {at}", name, kind)
+            for at in range(3)
+            for name in ("e1", "e2")
+            for kind in LogKind
+        ]
+        for run_id in (b.RUN, "other"):
+            await store.append_logs(b.TENANT, run_id, lines)
+        await store.trim_logs(b.TENANT, b.RUN, execution_id="e1", kind=LogKind.CHUNK)
+        kept = [
+            line for line in lines if line.execution_id != "e1" or line.kind is not LogKind.CHUNK
+        ]
+        for _ in range(2):
+            assert list((await store.read_logs(b.TENANT, b.RUN)).entries) == kept
+            page = await store.read_logs(b.TENANT, b.RUN, execution_id="e1")
+            assert list(page.entries) == [line for line in kept if line.execution_id == "e1"]
+            assert list((await store.read_logs(b.TENANT, "other")).entries) == lines
+            store = await open_store.reopen(store)
+
+    @promises("trim_logs", "Remove the entries of this kind that an execution wrote.")
+    async def test_T3_a_trim_where_nothing_is_removes_nothing(self, store: Store) -> None:
+        await ask.must(store, b.born(), b.born(tenant="other"))
+        await store.append_logs(b.TENANT, b.RUN, [b.line("x", "e", LogKind.CHUNK)])
+        for tenant, run_id, execution_id, kind in (
+            ("other", b.RUN, "e", LogKind.CHUNK),
+            (b.TENANT, "missing", "e", LogKind.CHUNK),
+            (b.TENANT, b.RUN, "", LogKind.CHUNK),
+            (b.TENANT, b.RUN, "e", LogKind.LINE),
+        ):
+            await store.trim_logs(tenant, run_id, execution_id=execution_id, kind=kind)
+        assert len((await store.read_logs(b.TENANT, b.RUN)).entries) == 1
+        for _ in range(2):
+            await store.trim_logs(b.TENANT, b.RUN, execution_id="e", kind=LogKind.CHUNK)
+        assert (await store.read_logs(b.TENANT, b.RUN)).entries == ()
+
+    @promises("trim_logs", "Cursors stay good.")
+    @promises("read_logs", "reading on from it later returns what was appended since.")
+    async def test_E3_a_cursor_stays_good_over_a_trim(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        await ask.must(store, b.born())
+        kinds = (LogKind.LINE, LogKind.CHUNK)
+        lines = [b.line(str(at), "e", kinds[at % 2]) for at in range(10)]
+        await store.append_logs(b.TENANT, b.RUN, lines)
+        cursors = [
+            (await store.read_logs(b.TENANT, b.RUN, limit=many)).cursor for many in range(1, 11)
+        ]
+        await store.trim_logs(b.TENANT, b.RUN, execution_id="e", kind=LogKind.CHUNK)
+        await store.append_logs(b.TENANT, b.RUN, [b.line("10", "e")])
+        for _ in range(2):
+            for read, cursor in enumerate(cursors, start=1):
+                expected = [str(at) for at in range(0, 11, 2) if at >= read]
+                assert await _texts(store, cursor) == expected, read
+                assert await _texts(store, cursor, limit=1) == expected, read
+            store = await open_store.reopen(store)
+
+    @promises("trim_logs", "Cursors stay good.")
+    async def test_E3_a_log_that_was_emptied_is_read_on(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        await ask.must(store, b.born())
+        cursors = [(await store.read_logs(b.TENANT, b.RUN)).cursor]
+        for at in range(4):
+            await store.append_logs(b.TENANT, b.RUN, [b.line(f"chunk {at}", "e", LogKind.CHUNK)])
+            cursors.append((await store.read_logs(b.TENANT, b.RUN)).cursor)
+            if at % 2:
+                await store.trim_logs(b.TENANT, b.RUN, execution_id="e", kind=LogKind.CHUNK)
+            else:
+                await open_store.advance(1_000)
+                assert await store.purge_logs(older_ms=0, limit=100) == 1
+            cursors.append((await store.read_logs(b.TENANT, b.RUN)).cursor)
+            store = await open_store.reopen(store)
+            assert await _texts(store) == []
+        await store.append_logs(b.TENANT, b.RUN, [b.line("last", "e")])
+        for cursor in cursors:
+            assert await _texts(store, cursor) == ["last"]
+
+    @promises("purge_logs", "Remove log entries of any run that were appended longer ago")
+    @promises("purge_logs", "By the store's clock.")
+    async def test_C3_a_purge_goes_by_the_moment_of_appending(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        for tenant in ("a", "b"):
+            await ask.must(store, b.born(tenant=tenant))
+        now_us = await ask.now_us(store)
+        for at, tenant in enumerate(("a", "b", "a", "b")):
+            # What their writers thought of the time is nothing to the store.
+            written_us = now_us + (2 - at) * 3_600_000_000
+            entry = replace(b.line(str(at)), written_us=written_us)
+            await store.append_logs(tenant, b.RUN, [entry])
+            await open_store.advance(60_000)
+        await open_store.step_wall(3_600_000)
+        assert await store.purge_logs(older_ms=300_000, limit=100) == 0
+        assert await store.purge_logs(older_ms=150_000, limit=100) == 2
+        assert [await _texts(store, tenant=tenant) for tenant in ("a", "b")] == [["2"], ["3"]]
+        assert await store.purge_logs(older_ms=150_000, limit=100) == 0
+        await open_store.advance(60_000)
+        assert await store.purge_logs(older_ms=150_000, limit=100) == 1
+        assert [await _texts(store, tenant=tenant) for tenant in ("a", "b")] == [[], ["3"]]
+
+    @promises("purge_logs", "oldest first.")
+    @promises("purge_logs", "At most about `limit` of them; returns how many.")
+    @promises("purge_logs", "Fewer than `limit`: there are no more.")
+    @promises("purge_logs", "Cursors stay good.")
+    async def test_E3_a_purge_goes_on_from_the_oldest_until_there_are_no_more(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        runs = ("r0", "r1", "r2")
+        await ask.must(store, *(b.born(name) for name in runs))
+        texts: dict[str, list[str]] = {name: [] for name in runs}
+        for at in range(30):
+            name = runs[at % 3]
+            pair = [f"{at}a", f"{at}b"]
+            await store.append_logs(b.TENANT, name, [b.line(text) for text in pair])
+            texts[name] += pair
+            await open_store.advance(10)
+        cursors = {name: (await store.read_logs(b.TENANT, name, limit=7)).cursor for name in runs}
+        await open_store.advance(60_000)
+        await store.append_logs(b.TENANT, "r0", [b.line("fresh")])
+        removed = 0
+        while True:
+            many = await store.purge_logs(older_ms=30_000, limit=7)
+            removed += many
+            there = 0
+            for name in runs:
+                left = await _texts(store, run_id=name)
+                expected = [*texts[name], *(["fresh"] if name == "r0" else [])]
+                # What is left is the end of the log, without holes.
+                assert left == expected[len(expected) - len(left) :]
+                read = await _texts(store, cursors[name], run_id=name, limit=2)
+                assert read == [text for text in expected[7:] if text in left]
+                there += len(left)
+            assert removed + there == 61
+            if many < 7:
+                break
+        assert removed == 60
+
+    @promises("purge_logs", "returns how many.")
+    async def test_what_was_trimmed_is_not_counted_by_a_purge(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        await ask.must(store, b.born())
+        entries = [b.line("x", "e", LogKind.CHUNK), b.line("y", "e"), b.line("z", "e")]
+        await store.append_logs(b.TENANT, b.RUN, entries)
+        await store.trim_logs(b.TENANT, b.RUN, execution_id="e", kind=LogKind.CHUNK)
+        await open_store.advance(1_000)
+        assert await store.purge_logs(older_ms=500, limit=100) == 2
+        assert await store.purge_logs(older_ms=0, limit=100) == 0
+
+    @promises("purge_logs", "returns how many.")
+    async def test_lines_of_a_deleted_run_are_not_counted_by_a_purge(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        await ask.must(store, b.born(), b.born("other"))
+        for name in (b.RUN, "other"):
+            await store.append_logs(b.TENANT, name, [b.line("x"), b.line("y")])
+        assert await store.delete_run(b.TENANT, b.RUN, version=1)
+        await open_store.advance(1_000)
+        assert await store.purge_logs(older_ms=0, limit=100) == 2
+
+
+async def _texts(
+    store: Store,
+    cursor: str = "",
+    *,
+    tenant: str = b.TENANT,
+    run_id: str = b.RUN,
+    limit: int = 100,
+) -> list[str]:
+    """Read a log from a cursor to its end."""
+    found: list[str] = []
+    while True:
+        page = await store.read_logs(tenant, run_id, cursor=cursor, limit=limit)
+        if not page.entries:
+            return found
+        found += [entry.text for entry in page.entries]
+        cursor = page.cursor

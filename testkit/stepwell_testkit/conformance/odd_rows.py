@@ -1,0 +1,318 @@
+"""Rows in which every field is another than its default, and odd."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from stepwell.core.port import Commit, KeyedResult
+from stepwell.core.records.events import Event, ExecutionChange, RunChange, TaskChange
+from stepwell.core.records.model import (
+    AttemptCounts,
+    Budget,
+    Counts,
+    Execution,
+    Failure,
+    InputRequest,
+    Message,
+    Outcome,
+    Payload,
+    Plan,
+    Previous,
+    RetryPolicy,
+    Run,
+    RunSpec,
+    Session,
+    Tally,
+    Task,
+    TaskSpec,
+    Usage,
+    Violation,
+)
+from stepwell.core.records.states import (
+    BlockedKind,
+    Effect,
+    EventType,
+    ExecutionStatus,
+    ExpiryAction,
+    FinishReason,
+    InputKind,
+    InputStatus,
+    OnFailure,
+    PauseReason,
+    Phase,
+    PlanTrigger,
+    RunStatus,
+    StepKind,
+    TaskStatus,
+)
+from stepwell_testkit.conformance import builders as b
+
+BEYOND_FLOAT = 2**53 + 1
+LARGEST = 2**63 - 1
+ODD = "\x00 \u202e \U0001f600 é e\u0301 \r\n \t ' \" \\ {} %s \x7f"
+
+
+PARENT = "the parent's \x00 \U0001f600"
+
+
+def parent_commit() -> Commit:
+    """Return the birth of the run that `full_commit` is forked from."""
+    return b.born(PARENT)
+
+
+def _run() -> Run:
+    spec = RunSpec(
+        tenant_id=b.TENANT,
+        run_id=b.RUN,
+        pipeline_id=ODD,
+        queue=ODD,
+        goal=ODD * 1_000,
+        labels={ODD: ODD, "": "", "a.b": '"c"', "$": "[0]"},
+        executor_id=ODD,
+        max_iterations=BEYOND_FLOAT,
+        max_parallel=256,
+        priority=-100,
+        budget=Budget(
+            input_tokens=BEYOND_FLOAT,
+            output_tokens=1,
+            cost_micros=LARGEST,
+            tasks=4,
+            wall_ms=7,
+            iterations=LARGEST,
+        ),
+        step_retry=_retry(),
+        step_timeout_ms=LARGEST,
+        start_delay_ms=1,
+        request_fingerprint="f",
+        parent_run_id=PARENT,
+        parent_version=3,
+        family_id=PARENT,
+        no_progress_limit=BEYOND_FLOAT,
+    )
+    return Run(
+        spec=spec,
+        version=1,
+        last_event=2,
+        status=RunStatus.PAUSED,
+        phase=Phase.REFLECTING,
+        iteration=3,
+        plan_revision=2,
+        stages=(StepKind.SYNTHESIZE, StepKind.REFLECT),
+        stages_fixed=True,
+        allowance=2,
+        step_attempt=4,
+        step_spent=1,
+        counts=Counts(total=9, completed=1, failed=2, skipped=3, cancelled=2),
+        attempts=AttemptCounts(
+            completed=1,
+            failed=2,
+            timed_out=3,
+            lost=4,
+            released=5,
+            cancelled=6,
+            needs_input=BEYOND_FLOAT,
+        ),
+        usage=Usage(input_tokens=LARGEST, output_tokens=BEYOND_FLOAT, cost_micros=-1),
+        budget=Budget(tasks=5),
+        tally=Tally(tasks=3, digest=LARGEST, fingerprint=ODD, alike=2),
+        stopping=True,
+        previous=_previous(),
+        blocked_on=BlockedKind.PAUSED,
+        blocked_since_us=1_700_000_000_123_457,
+        pause_reason=PauseReason.BUDGET_EXHAUSTED,
+        finish_reason=FinishReason.MAX_ITERATIONS,
+        reason=ODD,
+        failure=_failure(),
+        result_id=ODD,
+        created_us=1,
+        started_us=2,
+        ended_us=LARGEST,
+    )
+
+
+def _previous() -> Previous:
+    return Previous(
+        execution_id=ODD,
+        session=_session(),
+        progress=Payload(data=b"\x00\xff", media_type=ODD),
+        failure=_failure(),
+    )
+
+
+def _retry() -> RetryPolicy:
+    return RetryPolicy(
+        max_attempts=1_000,
+        initial_backoff_ms=BEYOND_FLOAT,
+        backoff_multiplier=1.1,
+        max_backoff_ms=0,
+        jitter=-0.0,
+        non_retryable_kinds=(ODD, "", "x"),
+    )
+
+
+def _failure() -> Failure:
+    violations = (Violation(field=ODD, description=ODD), Violation(field="", description=""))
+    return Failure(kind=ODD, message=ODD, details=ODD * 100, retryable=False, violations=violations)
+
+
+def _task_spec() -> TaskSpec:
+    return TaskSpec(
+        task_id=ODD,
+        type=ODD,
+        title=ODD,
+        prompt=ODD,
+        role=ODD,
+        depends_on=("z", "a", ODD),
+        input=Payload(data=bytes(range(256)), media_type=ODD),
+        retry=_retry(),
+        attempt_timeout_ms=1,
+        heartbeat_timeout_ms=2,
+        total_timeout_ms=BEYOND_FLOAT,
+        on_failure=OnFailure.SKIP_DEPENDENTS,
+        effect=Effect.AT_MOST_ONCE,
+        idempotency_key=ODD,
+        reconcile=True,
+    )
+
+
+def full_commit() -> Commit:
+    """Return a birth in which every field of every row is another than its default."""
+    plan = Plan(
+        revision=2,
+        parent_revision=1,
+        trigger=PlanTrigger.REPLANNED,
+        reason=ODD,
+        fingerprint=ODD,
+        iteration=3,
+        tasks=(_task_spec(), TaskSpec(task_id="a", input=Payload(data=b"")), TaskSpec(task_id="z")),
+        carried=("z", ODD),
+        created_us=5,
+    )
+    row = Task(
+        task_id=ODD,
+        revision=2,
+        status=TaskStatus.BLOCKED,
+        attempts=7,
+        spent=2,
+        allowance=3,
+        result_id=ODD,
+        result_run_id=ODD,
+        deduplicated_from=ODD,
+        failure=_failure(),
+        input_id=ODD,
+        messages=BEYOND_FLOAT,
+        previous=_previous(),
+        started_us=BEYOND_FLOAT,
+        ended_us=2,
+    )
+    question = InputRequest(
+        input_id=ODD,
+        task_id=ODD,
+        execution_id=ODD,
+        kind=InputKind.CHOICE,
+        prompt=ODD,
+        schema=ODD,
+        choices=(ODD, "", "b", "a"),
+        status=InputStatus.OPEN,
+        expires_ms=BEYOND_FLOAT,
+        on_expiry=ExpiryAction.PAUSE,
+        answer=Payload(data=b"", media_type=ODD),
+        answered_by=ODD,
+        created_us=1,
+        ended_us=2,
+    )
+    return replace(
+        b.born(input=Payload(data=b"\x00\xff", media_type=ODD)),
+        commit_id=ODD,
+        run=_run(),
+        plan=plan,
+        tasks=(row, Task(task_id="a", revision=2)),
+        executions=(_execution(),),
+        outcomes=(Outcome(execution_id=ODD, result=Payload(), prompt=ODD, response=ODD),),
+        inputs=(question,),
+        events=odd_events(),
+        messages=(
+            Message(
+                role=ODD,
+                content=ODD,
+                task_id=ODD,
+                execution_id=ODD,
+                number=BEYOND_FLOAT,
+                session=_session(),
+            ),
+            Message(role="", content=""),
+        ),
+        keyed=(KeyedResult(pipeline_id=ODD, key=ODD, execution_id=ODD),),
+        request=b.request(ODD, BEYOND_FLOAT),
+    )
+
+
+def _session() -> Session:
+    return Session(backend=ODD, session_id=ODD)
+
+
+def _execution() -> Execution:
+    return Execution(
+        execution_id=ODD,
+        kind=StepKind.REFLECT,
+        task_id=ODD,
+        iteration=3,
+        attempt=BEYOND_FLOAT,
+        queue=ODD,
+        role=ODD,
+        priority=-100,
+        status=ExecutionStatus.UNKNOWN_OUTCOME,
+        delay_ms=9,
+        worker_id=ODD,
+        begun=True,
+        failure=_failure(),
+        usage=Usage(input_tokens=LARGEST, output_tokens=1, cost_micros=BEYOND_FLOAT),
+        session=_session(),
+        has_result=True,
+        messages_after=LARGEST,
+        messages=BEYOND_FLOAT,
+        offered_us=1,
+        leased_us=2,
+        ended_us=LARGEST,
+    )
+
+
+def odd_events() -> tuple[Event, Event]:
+    """Return two events: one with all that an event can carry, one with next to nothing."""
+    full = Event(
+        number=1,
+        version=1,
+        type=EventType.PLAN_ACCEPTED,
+        time_us=BEYOND_FLOAT,
+        task_id=ODD,
+        execution_id=ODD,
+        input_id=ODD,
+        message=ODD,
+        run=RunChange(
+            status=RunStatus.QUEUED,
+            reason="",
+            counts=Counts(),
+            stages=(),
+            attempts=AttemptCounts(),
+            tally=Tally(),
+            stopping=False,
+            previous=Previous(),
+        ),
+        tasks=(
+            TaskChange(task_id=ODD, attempts=0, messages=0, previous=Previous()),
+            TaskChange(task_id="x", failure=_failure(), result_run_id="", deduplicated_from=""),
+        ),
+        executions=(
+            ExecutionChange(
+                execution_id=ODD,
+                kind=StepKind.PLAN,
+                begun=False,
+                usage=Usage(),
+                messages=0,
+                messages_after=0,
+            ),
+        ),
+        inputs=(b.question(ODD),),
+        plan_revision=2,
+    )
+    return full, Event(number=2, version=1, type=EventType.RUN_STARTED)

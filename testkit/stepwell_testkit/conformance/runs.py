@@ -1,0 +1,178 @@
+"""The list of runs."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from stepwell.core.port import Commit, RunQuery, Store
+from stepwell.core.records.model import Run, RunSpec
+from stepwell.core.records.states import BlockedKind, RunStatus
+from stepwell_testkit.conformance import ask
+from stepwell_testkit.conformance import builders as b
+from stepwell_testkit.conformance.catalog import promises
+from stepwell_testkit.conformance.harness import Cases, StoreFactory, keeps
+
+
+class TestRuns(Cases):
+    """The list of runs."""
+
+    @promises("list_runs", "Return runs, newest first.")
+    @promises("RunQuery", "Newest first.")
+    async def test_runs_come_newest_first(self, store: Store, open_store: StoreFactory) -> None:
+        commits = [await _born(store, open_store, name) for name in ("c", "a", "b")]
+        assert await ask.run_ids(store) == ["b", "a", "c"]
+        await ask.must(store, b.step(commits[0]))
+        assert await ask.run_ids(store) == ["b", "a", "c"]
+
+    @promises("list_runs", "Over its pages each run that was there all along comes once.")
+    @promises("list_runs", "Return runs, newest first.")
+    async def test_each_run_comes_once_over_all_pages(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        names = [f"run-{(at * 7) % 25}" for at in range(25)]
+        for name in names:
+            await _born(store, open_store, name)
+        for limit in (1, 4, 25, 26):
+            query = RunQuery(tenant_id=b.TENANT, limit=limit)
+            assert await _all_runs(store, query) == names[::-1], limit
+
+    @promises("list_runs", "Over its pages each run that was there all along comes once.")
+    async def test_runs_born_and_deleted_between_pages_disturb_no_other(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        for at in range(9):
+            await _born(store, open_store, f"old-{at}")
+        query = RunQuery(tenant_id=b.TENANT, limit=2)
+        found: list[str] = []
+        victims = ["old-7", "old-5", "old-0"]
+        while True:
+            page = await store.list_runs(query)
+            found += [run.spec.run_id for run in page.runs]
+            if not page.cursor:
+                break
+            query = replace(query, cursor=page.cursor)
+            await _born(store, open_store, f"new-{len(found)}")
+            if victims and keeps("delete"):
+                await store.delete_run(b.TENANT, victims.pop(0), version=1)
+        stayed = ["old-8", "old-6", "old-4", "old-3", "old-2", "old-1"]
+        assert [name for name in found if name in stayed] == stayed
+        assert len(set(found)) == len(found)
+
+    @promises("list_runs", "Return runs, newest first.")
+    async def test_the_list_shows_rows_as_they_are_now(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        commit = await _born(store, open_store, b.RUN)
+        commit = await ask.must(store, b.step(commit, reason="changed"))
+        page = await store.list_runs(RunQuery(tenant_id=b.TENANT))
+        expected: tuple[Run, ...] = (commit.run,)
+        assert page.runs == expected
+
+
+class TestFilters(Cases):
+    """The list of some runs."""
+
+    @promises("RunQuery", "Which runs to list; an empty filter matches all.")
+    @promises("RunQuery.parent_run_id", "Forks of this run.")
+    async def test_a_filter_shows_only_what_it_matches(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        spec = RunSpec(tenant_id=b.TENANT, run_id="")
+        specs = {
+            "plain": spec,
+            "pipeline": replace(spec, pipeline_id="p"),
+            "queue": replace(spec, queue="q"),
+            "executor": replace(spec, executor_id="e"),
+            "fork": replace(spec, parent_run_id="plain", family_id="plain"),
+            "fork of the fork": replace(spec, parent_run_id="fork", family_id="plain"),
+        }
+        for name, each in specs.items():
+            await _born(store, open_store, name, spec=replace(each, run_id=name))
+        query = RunQuery(tenant_id=b.TENANT)
+        assert await ask.run_ids(store, replace(query, pipeline_id="p")) == ["pipeline"]
+        assert await ask.run_ids(store, replace(query, queue="q")) == ["queue"]
+        assert await ask.run_ids(store, replace(query, executor_id="e")) == ["executor"]
+        assert await ask.run_ids(store, replace(query, executor_id="e", queue="q")) == []
+        assert await ask.run_ids(store, replace(query, parent_run_id="plain")) == ["fork"]
+        found = await ask.run_ids(store, replace(query, parent_run_id="fork"))
+        assert found == ["fork of the fork"]
+        assert await ask.run_ids(store, replace(query, parent_run_id="queue")) == []
+        assert await ask.run_ids(store, query) == list(reversed(specs))
+
+    @promises("RunQuery", "Which runs to list; an empty filter matches all.")
+    async def test_runs_are_found_by_their_present_status(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        for status in RunStatus:
+            commit = await _born(store, open_store, status)
+            await ask.must(store, b.step(commit, status=status))
+        query = RunQuery(tenant_id=b.TENANT, statuses=(RunStatus.FAILED,))
+        assert await ask.run_ids(store, query) == ["FAILED"]
+        query = RunQuery(tenant_id=b.TENANT, statuses=(RunStatus.PAUSED, RunStatus.QUEUED))
+        assert await ask.run_ids(store, query) == ["PAUSED", "QUEUED"]
+
+    @promises("RunQuery.blocked_on", "As the rows have it: WORKER for WORKER and CAPACITY.")
+    async def test_runs_are_found_by_what_they_wait_for(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        for kind in (BlockedKind.NONE, BlockedKind.WORKER, BlockedKind.INPUT):
+            commit = await _born(store, open_store, kind)
+            blocked = replace(commit.run, blocked_on=kind)
+            await ask.must(store, b.step(commit, run=blocked))
+        query = RunQuery(tenant_id=b.TENANT)
+        found = await ask.run_ids(store, replace(query, blocked_on=(BlockedKind.WORKER,)))
+        assert found == ["WORKER"]
+        both = (BlockedKind.INPUT, BlockedKind.WORKER)
+        assert await ask.run_ids(store, replace(query, blocked_on=both)) == ["INPUT", "WORKER"]
+
+    @promises("RunQuery.labels", "All of them must match.")
+    async def test_all_labels_must_match(self, store: Store, open_store: StoreFactory) -> None:
+        labels = {
+            "none": {},
+            "one": {"team": "x"},
+            "both": {"team": "x", "env": "prod"},
+            "other": {"team": "y", "env": "prod"},
+            "odd": {"te.am": 'x"', "$[0]": "%_", "": ""},
+        }
+        for name, each in labels.items():
+            spec = RunSpec(tenant_id=b.TENANT, run_id=name, labels=each)
+            await _born(store, open_store, name, spec=spec)
+        query = RunQuery(tenant_id=b.TENANT)
+        assert await ask.run_ids(store, replace(query, labels={"team": "x"})) == ["both", "one"]
+        both = {"env": "prod", "team": "x"}
+        assert await ask.run_ids(store, replace(query, labels=both)) == ["both"]
+        assert await ask.run_ids(store, replace(query, labels={"team": "%"})) == []
+        for key, value in labels["odd"].items():
+            assert await ask.run_ids(store, replace(query, labels={key: value})) == ["odd"]
+        assert await ask.run_ids(store, replace(query, labels={"te": "x"})) == []
+
+    @promises("RunPage", "Runs by time of birth, newest first.")
+    @promises("list_runs", "Over its pages each run that was there all along comes once.")
+    async def test_a_filter_holds_over_pages(self, store: Store, open_store: StoreFactory) -> None:
+        for at in range(20):
+            spec = RunSpec(
+                tenant_id=b.TENANT, run_id=f"r{at}", pipeline_id="even" if at % 2 == 0 else "odd"
+            )
+            await _born(store, open_store, f"r{at}", spec=spec)
+        query = RunQuery(tenant_id=b.TENANT, pipeline_id="even", limit=3)
+        assert await _all_runs(store, query) == [f"r{at}" for at in range(18, -1, -2)]
+
+
+async def _born(
+    store: Store, factory: StoreFactory, run_id: str, *, spec: RunSpec | None = None
+) -> Commit:
+    """Let a run be born a moment after the one before it, as its row says too."""
+    await factory.advance(10)
+    now_us = (await ask.claimed(store, due_limit=0)).now_us
+    return await ask.must(store, b.born(run_id, spec=spec, created_us=now_us))
+
+
+async def _all_runs(store: Store, query: RunQuery) -> list[str]:
+    found: list[str] = []
+    while True:
+        page = await store.list_runs(query)
+        assert len(page.runs) <= query.limit
+        found += [run.spec.run_id for run in page.runs]
+        if not page.cursor:
+            return found
+        query = replace(query, cursor=page.cursor)

@@ -1,0 +1,272 @@
+"""Tenants: nothing of one is seen, held up or touched by another, whatever it is called."""
+# ruff: noqa: N802, S106 - invariants keep their names, and these tokens open nothing
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from stepwell.core.port import INPUT_KEY, ClaimRequest, EventPage, Loaded, RunPage, RunQuery, Store
+from stepwell.core.records.model import Payload, RunSpec
+from stepwell.core.records.states import Verdict
+from stepwell_testkit.conformance import ask
+from stepwell_testkit.conformance import builders as b
+from stepwell_testkit.conformance.catalog import promises
+from stepwell_testkit.conformance.harness import Cases, StoreFactory, keeps
+
+HOSTILE = {
+    "closing brace": "a}b",
+    "opening brace": "{a",
+    "braces": "{}",
+    "colon": "a:b",
+    "percent": "100%s%00",
+    "underscore": "a_b%",
+    "NUL": "a\x00b",
+    "only NUL": "\x00",
+    "parent folder": "../../etc/passwd",
+    "slash": "/",
+    "backslash": "a\\b\\",
+    "quotes": "'\"`; DROP TABLE runs; --",
+    "right to left": "\u202eabc\u05d0",
+    "four bytes": "\U0001f600\U0010ffff",
+    "combining": "e\u0301",
+    "composed": "\u00e9",
+    "1 KiB": "x" * 1024,
+    "line ends": "a\r\nb\n",
+    "spaces": " a ",
+    "capitals": "ACME",
+    "number": "0",
+    "star": "*",
+    "question mark": "a?b=c&d#e",
+    "at": "@localhost",
+    "null word": "null",
+    "unit separator": "a\x1fb",
+}
+"""Names that have broken keys, hash tags, channels, statements or files of some store before."""
+
+
+class TestTenants(Cases):
+    """Two tenants with the same ids."""
+
+    @promises("Names", "A run is named by `(tenant_id, run_id)`, always both")
+    async def test_T1_two_tenants_with_equal_ids_have_two_runs(self, store: Store) -> None:
+        for tenant in ("a", "b"):
+            first = b.born(
+                tenant=tenant,
+                commit_id="same",
+                input=Payload(data=tenant.encode()),
+                plan=b.plan("a", prompt=tenant),
+                tasks=[b.task("a")],
+            )
+            second = b.step(
+                first,
+                reason=tenant,
+                outcomes=[b.outcome(tenant.encode())],
+                messages=[b.message(tenant)],
+                inputs=[replace(b.question("q"), prompt=tenant)],
+            )
+            await ask.must(store, first, second)
+            if keeps("logs"):
+                await store.append_logs(tenant, b.RUN, [b.line(tenant)])
+        for tenant in ("a", "b"):
+            rows = await ask.loaded(store, tenant=tenant)
+            assert (rows.run.reason, rows.run.spec.tenant_id) == (tenant, tenant)
+            assert [plan.tasks[0].prompt for plan in rows.plans] == [tenant]
+            assert [question.prompt for question in rows.inputs] == [tenant]
+            payloads = await store.read_payloads(tenant, b.RUN, [INPUT_KEY, b.STEP])
+            assert {stored.payload.data for stored in payloads} == {tenant.encode()}
+            messages = (await store.read_messages(tenant, b.RUN)).messages
+            assert [message.content for message in messages] == [tenant]
+            if keeps("logs"):
+                lines = (await store.read_logs(tenant, b.RUN)).entries
+                assert [line.text for line in lines] == [tenant]
+
+    @promises("Names", "one tenant's id under another tenant is a missing run.")
+    async def test_T2_a_foreign_run_answers_as_a_missing_one(self, store: Store) -> None:
+        await ask.must(store, b.born_leased(tenant="b"))
+        assert await _answers(store, "a", b.RUN) == await _answers(store, "a", "missing")
+        assert await _answers(store, "a", b.RUN) == await _answers(store, "nobody", b.RUN)
+        assert await ask.version_of(store, tenant="b") == 1
+
+    @promises("commit", "CONFLICT: the run's stored version is not `version - 1`")
+    async def test_T3_a_commit_under_another_tenant_touches_nothing(self, store: Store) -> None:
+        theirs = await ask.must(store, b.born_leased(tenant="b"))
+        mine = replace(b.step(theirs, fences=[b.fence()], reason="mine"), tenant_id="a")
+        assert await ask.verdicts(store, mine) == [Verdict.CONFLICT]
+        assert (await ask.loaded(store, tenant="b")).run == theirs.run
+
+    @promises("renew", "False: it isn't, and nothing changed.")
+    @promises("commit", "LEASE_LOST: a fence's token is not that of the execution's lease.")
+    async def test_T3_a_token_of_another_tenant_opens_nothing(self, store: Store) -> None:
+        await ask.must(store, b.born_leased(tenant="b", token="theirs"))
+        mine = await ask.must(store, b.born(tenant="a", executions=[b.ready()]))
+        heartbeat = b.renewal(tenant="a", token="theirs", progress=Payload(data=b"x"))
+        assert list(await store.renew([heartbeat])) == [False]
+        fenced = b.step(mine, fences=[b.fence(token="theirs")])
+        assert await ask.verdicts(store, fenced) == [Verdict.LEASE_LOST]
+        (row,) = (await ask.loaded(store, tenant="b")).executions
+        assert (row.token, row.progress) == ("theirs", None)
+
+    @promises("claim", "For each want: READY executions of its tenant")
+    async def test_T3_a_worker_is_never_offered_a_step_of_another_tenant(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        for tenant in ("a", "b"):
+            await ask.must(store, b.born(f"of-{tenant}", tenant=tenant, executions=[b.ready()]))
+        await open_store.advance(10)
+        for _ in range(2):
+            found = await ask.ready_steps(store, b.want(tenant="a", limit=9))
+            assert {step.tenant_id for step in found} <= {"a"}
+        assert [step.run_id for step in await ask.ready_steps(store, b.want(tenant="b"))] == [
+            "of-b"
+        ]
+        assert await ask.ready_ids(store, b.want(tenant="")) == []
+
+    @promises("claim", "at most `due_limit`, of every tenant.")
+    async def test_due_things_of_every_tenant_are_returned(self, store: Store) -> None:
+        for tenant in ("a", "b"):
+            await ask.must(store, b.born(tenant=tenant, timers=[b.timer(0)]))
+        assert sorted(due.tenant_id for due in await ask.due_now(store)) == ["a", "b"]
+
+    @promises("delete_run", "Otherwise False.")
+    async def test_T3_deleting_under_another_tenant_deletes_nothing(self, store: Store) -> None:
+        await ask.must(store, b.born(tenant="b"))
+        assert not await store.delete_run("a", b.RUN, version=1)
+        assert await ask.version_of(store, tenant="b") == 1
+
+    @promises("append_logs", "For a run that isn't there: nothing.")
+    async def test_T3_a_log_under_another_tenant_is_dropped(self, store: Store) -> None:
+        await ask.must(store, b.born(tenant="b"))
+        await store.append_logs("a", b.RUN, [b.line("x")])
+        assert (await store.read_logs("b", b.RUN)).entries == ()
+
+    @promises("list_runs", "Return runs, newest first.")
+    @promises("list_presence", "Return the tenant's workers that are connected")
+    async def test_T1_lists_show_their_tenant_alone(self, store: Store) -> None:
+        for tenant in ("a", "b"):
+            await ask.must(store, b.born(f"of-{tenant}", tenant=tenant))
+            await store.put_presence([b.presence(tenant=tenant)], ttl_ms=10_000)
+        assert await ask.run_ids(store, RunQuery(tenant_id="a")) == ["of-a"]
+        here = [each.tenant_id for each in await store.list_presence("a")]
+        assert here == (["a"] if keeps("presence") else [])
+        assert list(await store.list_leases("a", "worker-1")) == []
+        assert await ask.run_ids(store, RunQuery(tenant_id="c")) == []
+        assert list(await store.list_presence("c")) == []
+
+    @promises("Names", "A run is named by `(tenant_id, run_id)`, always both")
+    async def test_T1_answers_are_the_same_with_and_without_another_tenant(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        alone = await open_store.open()
+        for at in range(6):
+            for each in (store, alone):
+                first = b.born(f"r{at}", executions=[b.ready()], tasks=[b.task("a")])
+                await ask.must(each, first, b.step(first, messages=[b.message("x")]))
+            for noise in range(5):
+                name = f"r{at}" if noise == 0 else f"n{at}-{noise}"
+                await ask.must(store, b.born(name, tenant="b", executions=[b.ready()]))
+        await store.claim(ClaimRequest(wants=(b.want(tenant="b"),)))
+        for at in range(6):
+            for each in (store, alone):
+                assert await ask.version_of(each, f"r{at}") == 2
+            theirs, mine = [await _answers(each, b.TENANT, f"r{at}") for each in (store, alone)]
+            assert theirs == mine
+        theirs, mine = [await ask.run_ids(each) for each in (store, alone)]
+        assert theirs == mine
+        if keeps("feed"):
+            feeds = [await each.feed(tenant_id=b.TENANT) for each in (store, alone)]
+            assert feeds[0].entries == feeds[1].entries
+        theirs, mine = [len(await ask.ready_ids(each)) for each in (store, alone)]
+        assert theirs == mine == 6
+        await alone.close()
+
+
+async def _answers(store: Store, tenant: str, run_id: str) -> list[object]:
+    """Return all that a store says of one run, but for times and cursors."""
+    loaded: Loaded | None = await store.load(tenant, run_id)
+    events: EventPage | None = await store.read_events(tenant, run_id, after=0, limit=100)
+    return [
+        await store.get_run(tenant, run_id),
+        replace(loaded, now_us=0) if loaded is not None else None,
+        events,
+        list(await store.read_payloads(tenant, run_id, [INPUT_KEY, b.STEP])),
+        list(await store.read_outcomes(tenant, run_id, [b.STEP])),
+        await store.read_plan(tenant, run_id, 1),
+        (await store.list_tasks(tenant, run_id)).tasks,
+        (await store.list_executions(tenant, run_id)).executions,
+        (await store.read_messages(tenant, run_id)).messages,
+        (await store.read_logs(tenant, run_id)).entries if keeps("logs") else None,
+    ]
+
+
+class TestHostileNames(Cases):
+    """Any text is a legal name to a store."""
+
+    @promises("Names", "Any text is a legal tenant, run or queue name to a store.")
+    @pytest.mark.parametrize("name", HOSTILE.values(), ids=HOSTILE.keys())
+    async def test_T4_a_hostile_name_names_its_own_run_and_no_other(
+        self, store: Store, open_store: StoreFactory, name: str
+    ) -> None:
+        await ask.must(store, b.born("bystander", executions=[b.ready("bystander")]))
+        first = b.born(
+            name,
+            tenant=name,
+            commit_id=name,
+            spec=RunSpec(
+                tenant_id=name, run_id=name, pipeline_id=name, queue=name, labels={name: name}
+            ),
+            input=Payload(data=name.encode(), media_type=name),
+            executions=[b.ready(name, queue=name, role=name, task_id=name), b.leased("held")],
+            leases=[b.lease("held", token=name)],
+            timers=[b.timer(0, name)],
+        )
+        await ask.must(store, first)
+        if keeps("logs"):
+            await store.append_logs(name, name, [b.line(name, name)])
+        await store.put_presence([b.presence(name, tenant=name, instance_id=name)], ttl_ms=60_000)
+        assert await ask.verdicts(store, first) == [Verdict.COMMITTED]
+        store = await open_store.reopen(store)
+        assert await store.get_run(name, name) == first.run
+        query = RunQuery(tenant_id=name)
+        if keeps("filters"):
+            query = replace(query, pipeline_id=name, queue=name, labels={name: name})
+        assert (await store.list_runs(query)) == RunPage(runs=(first.run,))
+        (stored,) = await store.read_payloads(name, name, [INPUT_KEY])
+        assert stored.payload == first.input
+        assert await ask.ready_ids(store, b.want(tenant=name, queues=[name], roles=[name])) == [
+            name
+        ]
+        assert [(due.tenant_id, due.name) for due in await ask.due_now(store)] == [(name, name)]
+        held = b.renewal(name, tenant=name, execution_id="held", token=name)
+        assert list(await store.renew([held])) == [True]
+        if keeps("logs"):
+            logs = await store.read_logs(name, name, execution_id=name)
+            assert [entry.text for entry in logs.entries] == [name]
+        if keeps("feed"):
+            assert len((await store.feed(tenant_id=name)).entries) == 1
+        if keeps("delete"):
+            assert await store.delete_run(name, name, version=1)
+        assert await ask.ready_ids(store) == ["bystander"]
+
+    @promises("Names", "Any text is a legal tenant, run or queue name to a store.")
+    async def test_T4_names_that_join_alike_are_kept_apart(self, store: Store) -> None:
+        pairs = [("a", "b:c"), ("a:b", "c"), ("a:", "b:c"), ("a/b", "c"), ("a", "b/c"), ("", "abc")]
+        pairs += [("abc", ""), ("A", "b:c"), ("a", "B:c"), ("a ", "b:c"), ("a\x00b", "c")]
+        pairs += [("a", "b\x00c"), ("\u00e9", "x"), ("e\u0301", "x"), ("a", "1"), ("a", "01")]
+        for at, (tenant, run_id) in enumerate(pairs):
+            await ask.must(store, b.born(run_id, tenant=tenant, commit_id=str(at), events=at + 1))
+        for at, (tenant, run_id) in enumerate(pairs):
+            run = await store.get_run(tenant, run_id)
+            assert run is not None, (tenant, run_id)
+            assert run.last_event == at + 1, (tenant, run_id)
+
+    @promises("Names", "Any text is a legal tenant, run or queue name to a store.")
+    async def test_T4_wanting_a_hostile_queue_or_role_takes_nothing_else(
+        self, store: Store
+    ) -> None:
+        await ask.must(store, b.born(executions=[b.ready("plain"), b.ready("coder", role="coder")]))
+        for name in HOSTILE.values():
+            wanted = b.want(queues=[name], roles=[name])
+            assert await ask.ready_ids(store, wanted) == [], name
+        others = [name for name in HOSTILE.values() if name != "*"]
+        assert await ask.ready_ids(store, b.want(roles=others)) == ["plain"]

@@ -1,0 +1,217 @@
+"""The environment: one replica and one worker over a store, and the hand on their clock."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Self
+
+from stepwell.core.port import ANY_ROLE, Presence, Store
+from stepwell.core.records.model import RunSpec
+from stepwell.core.records.states import StepKind
+from stepwell.embedded.starting import kinds_of, start_command
+from stepwell.embedded.worker import InProcessWorker
+from stepwell.engine.executor import Executor, ExecutorConfig
+from stepwell.store.opener import open_store
+from stepwell_client import Agent, Budget, encode
+from stepwell_client import StepKind as ClientStepKind
+from stepwell_client._plans import Planned
+from stepwell_client.v1 import types_pb2
+from stepwell_testkit.environment.run import HOPS_MAX, EnvironmentRun
+from stepwell_testkit.environment.runtime import SkippingRuntime
+from stepwell_testkit.environment.script import Fails, IsLost, Script, ScriptedRunner
+from stepwell_testkit.environment.watched_store import WatchedStore
+
+TENANT = "default"
+QUEUE = "test"
+CREDITS = 64
+
+
+class Environment:
+    """A place to run an agent in a test. Use it as an async context manager."""
+
+    def __init__(self, agent: Agent, *, store: str = "memory://", seed: int = 0) -> None:
+        """`store`: a URL, as for a server. `seed`: of the jitter of back-offs."""
+        self._agent = agent
+        self._url = store
+        self._runtime = SkippingRuntime(seed)
+        self._script = Script()
+        self._idle = asyncio.Event()
+        self._opened: Store | None = None
+        self._store: WatchedStore
+        self._executor: Executor
+        self._runner: ScriptedRunner
+        self._worker: InProcessWorker
+
+    # --- life ---------------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        self._opened = await open_store(self._url, runtime=self._runtime)
+        await self._rise()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._worker.close()
+        await self._executor.drain()
+        await self._fall()
+        if error is None and self._script.left:
+            raise AssertionError(
+                f"the script has mishaps that never happened, at {', '.join(self._script.left)}"
+            )
+
+    async def _rise(self) -> None:
+        assert self._opened is not None
+        self._store = WatchedStore(self._opened)
+        self._executor = Executor(self._store, self._runtime, ExecutorConfig())
+        self._runner = ScriptedRunner(self._agent, self._script)
+        self._worker = InProcessWorker(
+            self._executor,
+            self._runtime,
+            self._runner,
+            presence=Presence(
+                tenant_id=TENANT,
+                worker_id="test",
+                instance_id=self._runtime.new_id(),
+                replica_id=self._executor.replica_id,
+                queues=(QUEUE,),
+                roles=(ANY_ROLE,),
+                kinds=tuple(StepKind),
+            ),
+            stages=kinds_of(self._agent.stages),
+            on_idle=self._idle.set,
+        )
+        self._executor.start()
+        await self._worker.open(CREDITS)
+
+    async def _fall(self) -> None:
+        await self._executor.close()
+        self._runner.close()
+        if self._opened is not None:
+            await self._opened.close()
+
+    async def crash(self) -> None:
+        """Kill the worker and the replica where they stand, and start others over the same store.
+
+        What was in hand is lost with its attempt. A memory store keeps what was committed.
+        """
+        assert self._opened is not None
+        self._worker.abandon()
+        await self._executor.close()
+        self._runner.close()
+        await self._rise()
+
+    # --- what is to happen ------------------------------------------------------------------------------
+
+    async def start(
+        self,
+        goal: str = "",
+        *,
+        input: object = None,  # noqa: A002 - the protocol's word for it
+        plan: Planned | None = None,
+        stages: Sequence[ClientStepKind] | None = None,
+        labels: Mapping[str, str] | None = None,
+        budget: Budget | None = None,
+        max_iterations: int = 10,
+        max_parallel: int = 32,
+        no_progress_limit: int = 3,
+    ) -> EnvironmentRun:
+        """Start a run; the arguments mean what they mean to a client.
+
+        Raises:
+            InvalidArgument: the plan is not valid; `.violations` says where.
+        """
+        run = EnvironmentRun(self, TENANT, self._runtime.new_id())
+        command = start_command(
+            RunSpec(
+                tenant_id=TENANT,
+                run_id=run.id,
+                queue=QUEUE,
+                goal=goal,
+                labels=dict(labels or {}),
+                executor_id="test",
+                max_iterations=max_iterations,
+                max_parallel=max_parallel,
+                no_progress_limit=no_progress_limit,
+            ),
+            budget=budget,
+            run_input=encode(input),
+            plan=plan,
+            stages=kinds_of(self._agent.stages if stages is None else stages) if plan else (),
+        )
+        await run.send(command)
+        return run
+
+    def fail(
+        self,
+        step: str,
+        *,
+        times: int = 1,
+        kind: str = "SCRIPTED",
+        message: str = "the script failed this attempt",
+        retryable: bool = True,
+    ) -> None:
+        """Have the next attempts at a step fail: a task's id or type, or `plan`, `reflect` …"""
+        failure = types_pb2.Failure(kind=kind, message=message, retryable=retryable)
+        self._script.add(step, Fails(failure), times)
+
+    def lose(self, step: str, *, times: int = 1, after: bool = False) -> None:
+        """Have the worker die in the next attempts at a step.
+
+        `after`: when the agent's function is done and before anybody has heard of it. Its lease
+        expires, as it would, and the step is run again.
+        """
+        self._script.add(step, IsLost(after=after), times)
+
+    async def skip(self, span: float | datetime.timedelta) -> None:
+        """Let time pass, in seconds, and all that comes due in it happen, in its order."""
+        seconds = span.total_seconds() if isinstance(span, datetime.timedelta) else float(span)
+        until = self._runtime.monotonic() + seconds
+        for _ in range(HOPS_MAX):
+            due_ms = await self.settle()
+            left_ms = (until - self._runtime.monotonic()) * 1_000
+            if left_ms <= 0:
+                return
+            self._runtime.skip(left_ms if due_ms < 0 else min(left_ms, due_ms + 1))
+        raise AssertionError(f"{HOPS_MAX} things came due within {seconds:g} s")
+
+    # --- for its runs -----------------------------------------------------------------------------------
+
+    @property
+    def store(self) -> Store:
+        """The store, to look at rows."""
+        return self._store
+
+    @property
+    def executor(self) -> Executor:
+        return self._executor
+
+    def jump(self, ms: int) -> None:
+        """Let so much time pass at once."""
+        self._runtime.skip(ms + 1)
+
+    async def settle(self) -> int:
+        """Wait until no step is in hand and a look at the store found nothing to do.
+
+        Returns how long that will be so, in milliseconds; -1: for ever.
+        """
+        while True:
+            while self._worker.busy:
+                self._idle.clear()
+                if self._worker.busy:
+                    await self._idle.wait()
+            await self._executor.quiet()
+            looked = self._runtime.spawn(self._store.next_claim(), name="look")
+            while not looked.done():
+                self._executor.look()
+                await self._runtime.sleep(0)
+            claimed = looked.result()
+            await self._executor.quiet()
+            if not claimed.due and not any(claimed.ready) and not self._worker.busy:
+                return claimed.next_due_ms

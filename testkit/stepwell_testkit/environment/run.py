@@ -1,0 +1,180 @@
+"""A run of an environment: what a test does to it, and what it came to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from stepwell.app.questions import give_answer
+from stepwell.core.loop.inputs import (
+    Answer,
+    AnyCommand,
+    Cancel,
+    Fork,
+    Pause,
+    Resume,
+    RetryTask,
+    SkipTask,
+    Start,
+    Stop,
+)
+from stepwell.core.port import InputQuery, Store
+from stepwell.core.records.model import InputRequest, Payload, Run
+from stepwell.core.records.states import InputStatus, RunStatus
+from stepwell.embedded.result import RunCancelled, RunFailed, RunResult, read_result
+from stepwell.embedded.starting import expect
+from stepwell.engine.executor import Executor
+from stepwell.wire import to_record
+from stepwell_client import encode
+from stepwell_testkit.environment.history import History, read_history
+
+HOPS_MAX = 10_000
+"""Jumps to the next thing that is due, while nothing else happens: more is a run in a circle."""
+_WAITS = (RunStatus.WAITING, RunStatus.PAUSED)
+
+
+class NothingHappens(AssertionError):
+    """A run was waited for, and neither does anything move nor will anything come due."""
+
+
+class Ground(Protocol):
+    """What a run needs of its environment."""
+
+    @property
+    def store(self) -> Store: ...
+
+    @property
+    def executor(self) -> Executor: ...
+
+    async def settle(self) -> int:
+        """Let things happen until nothing moves; returns when something is due, -1: never."""
+        ...
+
+    def jump(self, ms: int) -> None:
+        """Let so much time pass at once."""
+        ...
+
+
+class EnvironmentRun:
+    """A run, and the hand of a person on it."""
+
+    def __init__(self, ground: Ground, tenant_id: str, run_id: str) -> None:
+        self._ground = ground
+        self._tenant_id = tenant_id
+        self.id = run_id
+
+    def __repr__(self) -> str:
+        return f"EnvironmentRun({self.id!r})"
+
+    # --- looking ------------------------------------------------------------------------------------
+
+    async def read(self) -> Run:
+        """Return the run as of its last commit."""
+        run = await self._ground.store.get_run(self._tenant_id, self.id)
+        assert run is not None, f"there is no run {self.id!r}"
+        return run
+
+    async def wait(self) -> Run:
+        """Let time pass until the run has ended, or waits for a person: WAITING or PAUSED.
+
+        Raises:
+            NothingHappens: it does neither, and nothing will come due; says what it waits for.
+        """
+        for _ in range(HOPS_MAX):
+            due_ms = await self._ground.settle()
+            run = await self.read()
+            # One that waits for a person is left where it is: its expiry is for `skip`.
+            if run.ended or run.status in _WAITS:
+                return run
+            if due_ms < 0:
+                raise NothingHappens(
+                    f"run {self.id} is {run.status}, in {run.phase}, and waits for {run.blocked_on}"
+                )
+            self._ground.jump(due_ms)
+        raise NothingHappens(f"run {self.id} goes on and on: {HOPS_MAX} things came due for it")
+
+    async def result(self, kind: Any = Any) -> Any:
+        """Wait for the end and return what the run came to, decoded as the type wants it.
+
+        Raises:
+            RunFailed: it FAILED, or was cancelled; `.result` has its record and its tasks'.
+            NothingHappens: it waits for a person, or for what will not come.
+        """
+        run = await self.wait()
+        if not run.ended:
+            raise NothingHappens(
+                f"run {self.id} is {run.status} ({run.pause_reason}), and waits for {run.blocked_on}"
+            )
+        result: RunResult = await read_result(self._ground.store, run)
+        if run.status is RunStatus.CANCELLED:
+            raise RunCancelled(result)
+        if run.status is RunStatus.FAILED:
+            raise RunFailed(result)
+        return result.decode(kind) if run.result_id else result.value
+
+    async def history(self) -> History:
+        """Return what happened so far, checked: the events give the rows."""
+        return await read_history(self._ground.store, await self.read())
+
+    async def inputs(self) -> Sequence[InputRequest]:
+        """Return the questions that are open."""
+        query = InputQuery(tenant_id=self._tenant_id, run_id=self.id, limit=1_000)
+        page = await self._ground.store.list_inputs(query)
+        asked = (one.request for one in page.inputs)
+        return [request for request in asked if request.status is InputStatus.OPEN]
+
+    # --- acting -------------------------------------------------------------------------------------
+
+    async def answer(
+        self, value: object, input_id: str = "", *, replan: bool = False, reason: str = ""
+    ) -> None:
+        """Answer a question; without its id, the only one that is open.
+
+        Raises:
+            InvalidArgument: the answer doesn't fit; `.violations` says where.
+            FailedPrecondition: it is not open; the reason says why.
+            NotFound: the run has no such question.
+        """
+        if not input_id:
+            open_ones = await self.inputs()
+            assert len(open_ones) == 1, f"{len(open_ones)} questions are open; name one of them"
+            input_id = open_ones[0].input_id
+        encoded = encode(value)
+        payload: Payload = Payload(data=b"null") if encoded is None else to_record(encoded)
+        command = Answer(input_id=input_id, payload=payload, replan=replan, reason=reason)
+        ground = self._ground
+        done = await give_answer(ground.store, ground.executor, self._tenant_id, self.id, command)
+        expect(done.reply)
+
+    async def pause(self, reason: str = "") -> None:
+        """Dispatch nothing more."""
+        await self.send(Pause(reason=reason))
+
+    async def resume(self, *, retry_failed: bool = True) -> None:
+        """Go on from the last checkpoint."""
+        await self.send(Resume(retry_failed=retry_failed))
+
+    async def cancel(self, reason: str = "") -> None:
+        """End it for good."""
+        await self.send(Cancel(reason=reason))
+
+    async def stop(self, reason: str = "") -> None:
+        """End it after the iteration in progress."""
+        await self.send(Stop(reason=reason))
+
+    async def retry(self, task_id: str) -> None:
+        """Run a task again that failed or was skipped."""
+        await self.send(RetryTask(task_id=task_id))
+
+    async def skip_task(self, task_id: str, *, skip_dependents: bool = False) -> None:
+        """Settle a task as SKIPPED."""
+        await self.send(SkipTask(task_id=task_id, skip_dependents=skip_dependents))
+
+    async def send(self, command: Start | Fork | AnyCommand) -> None:
+        """Carry out a command of the loop.
+
+        Raises:
+            FailedPrecondition: the run is in no state for it.
+            InvalidArgument: the command is not a valid one.
+        """
+        expect(await self._ground.executor.send(self._tenant_id, self.id, command))

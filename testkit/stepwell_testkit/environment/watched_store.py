@@ -1,0 +1,31 @@
+"""The store of an environment, with an eye on its claims: they tell when the next thing comes due."""
+
+from __future__ import annotations
+
+import asyncio
+
+from stepwell.core.port import Claimed, ClaimRequest, Store
+from stepwell_testkit.proxy import StoreProxy
+
+
+class WatchedStore(StoreProxy):
+    """Notes what each claim found."""
+
+    def __init__(self, inner: Store) -> None:
+        super().__init__(inner)
+        self.last = Claimed()
+        self._claimed = asyncio.Event()
+
+    async def claim(self, request: ClaimRequest) -> Claimed:
+        claimed = await super().claim(request)
+        self.last = claimed
+        self._claimed.set()
+        return claimed
+
+    async def next_claim(self) -> Claimed:
+        """Wait for a claim that begins after this call, and return what it found."""
+        # One may be under way: the second from now began later.
+        for _ in range(2):
+            self._claimed.clear()
+            await self._claimed.wait()
+        return self.last

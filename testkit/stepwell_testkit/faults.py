@@ -1,0 +1,258 @@
+"""A store that fails as stores do: it refuses, times out after doing it, is slow, does it twice, is cut off.
+
+Which call meets what is drawn from the runtime's chance, so a seeded runtime repeats every fault. What
+reaches the store inside is always a legal call; what comes back is always what the port allows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from enum import StrEnum
+from typing import NamedTuple, TypeVar
+
+from stepwell.core.port import Commit, CommitResult, Hint, Runtime, Store
+from stepwell.core.records.errors import OutcomeUnknown, StoreError, StoreUnavailable
+from stepwell_testkit.proxy import StoreProxy
+
+T = TypeVar("T")
+
+
+class Mode(StrEnum):
+    """What may befall a call."""
+
+    REFUSE = "refuse"
+    """StoreUnavailable; nothing was done."""
+    TIME_OUT = "time_out"
+    """Done, or for a commit done in part or not at all, and nobody is told: OutcomeUnknown.
+
+    From the other methods, which may be repeated without harm, StoreUnavailable.
+    """
+    DELAY = "delay"
+    """Slow before it is done, or after."""
+    TWICE = "twice"
+    """Done twice, as a network that repeats messages does; the second answer counts."""
+    CUT = "cut"
+    """The connection breaks in the middle: the caller hears of it at once, or never and gives up.
+
+    What it asked for was lost on its way, is broken off, or goes on behind its back and may be done
+    after it has asked again. Hints are lost until the connection is there again, and then anything
+    may have changed.
+    """
+
+
+class Faults(NamedTuple):
+    """How often each mode befalls a call, each from 0 to 1; together at most 1."""
+
+    refuse: float = 0.0
+    time_out: float = 0.0
+    delay: float = 0.0
+    twice: float = 0.0
+    cut: float = 0.0
+    delay_ms_max: int = 50
+    silence_ms: int = 0
+    """After so long a caller gives up whose connection was cut without a word: half of them; 0: none."""
+    lost_hints: float = 0.0
+    """Of the hints that this many are never told."""
+    methods: frozenset[str] = frozenset()
+    """Only these methods; empty: all but `describe`."""
+
+
+class FaultyStore(StoreProxy):
+    """Another store, with faults. `faults` may be changed at any time."""
+
+    def __init__(self, inner: Store, runtime: Runtime, faults: Faults | None = None) -> None:
+        super().__init__(inner)
+        self._runtime = runtime
+        self.faults = faults or Faults()
+        self.dead = False
+        self._stuck = False
+        """Dead or held: no call goes on."""
+        self.seen: Counter[str] = Counter()
+        """How often each mode befell each method: `commit:time_out`."""
+        self._awake = asyncio.Event()
+        self._awake.set()
+        self._stops: list[Callable[[], None]] = []
+        self._told: list[Hint] = []
+        self._cuts = 0
+        """Connections that are broken just now."""
+
+    @property
+    def faults(self) -> Faults:
+        """How often what befalls a call."""
+        return self._faults
+
+    @faults.setter
+    def faults(self, faults: Faults) -> None:
+        self._faults = faults
+        # In their order, and only those that there are: each call goes through them.
+        shares = ((mode, float(getattr(faults, mode))) for mode in Mode)
+        self._shares = tuple((mode, share) for mode, share in shares if share)
+
+    def kill(self) -> None:
+        """From now on no call reaches the store or comes back: its process is gone."""
+        self.dead = self._stuck = True
+        for stop in self._stops:
+            stop()
+
+    def freeze(self) -> None:
+        """Hold every call until `thaw`, as a stopped process or a stuck connection does."""
+        self._stuck = True
+        self._awake.clear()
+
+    def thaw(self) -> None:
+        """Let the held calls go on."""
+        self._stuck = self.dead
+        self._awake.set()
+
+    def subscribe(self, hint: Hint) -> Callable[[], None]:
+        def told(tenant_id: str, run_id: str, version: int) -> None:
+            lost = self._faults.lost_hints
+            if lost and self._runtime.random() < lost:
+                self.seen["hint:lost"] += 1
+            elif self._cuts:
+                self.seen["hint:cut"] += 1
+            elif not self.dead:
+                hint(tenant_id, run_id, version)
+
+        stop_inner = self.inner.subscribe(told)
+        self._told.append(told)
+
+        def stop() -> None:
+            stop_inner()
+            if told in self._told:
+                self._told.remove(told)
+
+        self._stops.append(stop)
+        return stop
+
+    async def commit(self, commits: Sequence[Commit]) -> Sequence[CommitResult]:
+        mode = await self._meet("commit")
+        if mode is Mode.TIME_OUT:
+            await self._commit_some(commits)
+            raise OutcomeUnknown("no answer came in time")
+        if mode is Mode.CUT:
+            await self._cut("commit", lambda: self.inner.commit(commits))
+            raise OutcomeUnknown("the connection was cut")
+        return await self._do(mode, lambda: self.inner.commit(commits))
+
+    async def _commit_some(self, commits: Sequence[Commit]) -> None:
+        """Each of them may or may not be applied: all, none, or some."""
+        draw = self._runtime.random()
+        if draw < 0.5:
+            self.seen["commit:unknown_applied"] += 1
+            await self.inner.commit(commits)
+        elif draw < 0.75:
+            self.seen["commit:unknown_not_applied"] += 1
+        else:
+            some = [commit for commit in commits if self._runtime.random() < 0.5]
+            self.seen["commit:unknown_in_part"] += 1
+            if some:
+                await self.inner.commit(some)
+
+    async def _call(self, method: str, call: Callable[[], Awaitable[T]]) -> T:
+        if self._stuck:
+            await self._held()
+        mode = self._drawn(method)
+        if mode is not None:
+            return await self._suffer(mode, method, call)
+        result = await call()
+        if self._stuck:
+            await self._held()
+        return result
+
+    async def _suffer(self, mode: Mode, method: str, call: Callable[[], Awaitable[T]]) -> T:
+        await self._begin(mode, method)
+        if mode is Mode.TIME_OUT:
+            await call()
+            raise StoreUnavailable("no answer came in time")
+        if mode is Mode.CUT:
+            await self._cut(method, call)
+            raise StoreUnavailable("the connection was cut")
+        return await self._do(mode, call)
+
+    async def _cut(self, method: str, call: Callable[[], Awaitable[object]]) -> None:
+        """Lose the request, break it off, or let it go on; and be deaf for a while."""
+        self._cuts += 1
+        self._runtime.spawn(self._reconnect(), name="reconnect")
+        await self._break_off(method, call)
+        if self.faults.silence_ms and self._runtime.random() < 0.5:
+            self.seen[f"{method}:cut_unheard"] += 1
+            await self._runtime.sleep(self.faults.silence_ms / 1_000)
+
+    async def _break_off(self, method: str, call: Callable[[], Awaitable[object]]) -> None:
+        draw = self._runtime.random()
+        if draw < 0.25:
+            self.seen[f"{method}:cut_before"] += 1
+            return
+        going = self._runtime.spawn(self._go_on(call), name="behind its back")
+        if draw < 0.5:
+            self.seen[f"{method}:cut_off"] += 1
+            await self._runtime.sleep(0)
+            going.cancel()
+        else:
+            self.seen[f"{method}:cut_after"] += 1
+
+    async def _go_on(self, call: Callable[[], Awaitable[object]]) -> None:
+        # Nobody is there any more to be told of an error.
+        with suppress(StoreError):
+            await call()
+            if self._runtime.random() < 0.5:
+                # A proxy on the way may send it once more, later.
+                await self._wait()
+                await call()
+
+    async def _reconnect(self) -> None:
+        await self._wait()
+        self._cuts -= 1
+        if self._cuts == 0:
+            for told in tuple(self._told):
+                told("", "", 0)
+
+    async def _do(self, mode: Mode | None, call: Callable[[], Awaitable[T]]) -> T:
+        if mode is Mode.TWICE:
+            await call()
+        result = await call()
+        if mode is Mode.DELAY:
+            await self._wait()
+        if self._stuck:
+            await self._held()
+        return result
+
+    async def _meet(self, method: str) -> Mode | None:
+        """Draw what befalls this call, and do what comes before it."""
+        if self._stuck:
+            await self._held()
+        mode = self._drawn(method)
+        if mode is not None:
+            await self._begin(mode, method)
+        return mode
+
+    async def _begin(self, mode: Mode, method: str) -> None:
+        self.seen[f"{method}:{mode}"] += 1
+        if mode is Mode.REFUSE:
+            raise StoreUnavailable("it refused")
+        if mode is Mode.DELAY:
+            await self._wait()
+
+    async def _held(self) -> None:
+        await self._awake.wait()
+        if self.dead:
+            # Whoever asked is dead too; nothing ever comes back.
+            await asyncio.get_running_loop().create_future()
+
+    def _drawn(self, method: str) -> Mode | None:
+        methods = self._faults.methods
+        if method not in methods if methods else method == "describe":
+            return None
+        draw = self._runtime.random()
+        for mode, share in self._shares:
+            if draw < share:
+                return mode
+            draw -= share
+        return None
+
+    async def _wait(self) -> None:
+        await self._runtime.sleep(self._runtime.random() * self.faults.delay_ms_max / 1_000)

@@ -1,0 +1,180 @@
+"""The fault wrapper covers the whole port, and does to each method what its mode says."""
+
+from __future__ import annotations
+
+import inspect
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from stepwell.core.port import ClaimRequest, EndedQuery, InputQuery, RunQuery, Store
+from stepwell.core.records.errors import OutcomeUnknown, StoreUnavailable
+from stepwell.core.records.states import LogKind, RunStatus
+from stepwell.store.opener import open_store
+from stepwell_testkit.conformance import builders as b
+from stepwell_testkit.conformance.harness import soon, turns
+from stepwell_testkit.faults import Faults, FaultyStore, Mode
+from stepwell_testkit.proxy import StoreProxy
+from stepwell_testkit.runtime import ManualRuntime
+
+METHODS = {name: each for name, each in vars(Store).items() if not name.startswith("_")}
+NO_CALLS = {"subscribe": "its hints are lost instead", "close": "always works"}
+WITH = (b.TENANT, b.RUN)
+ASKS: dict[str, Callable[[Store], Awaitable[object]]] = {
+    "commit": lambda store: store.commit([b.born()]),
+    "renew": lambda store: store.renew([b.renewal()]),
+    "put_presence": lambda store: store.put_presence([b.presence()], ttl_ms=1_000),
+    "append_logs": lambda store: store.append_logs(*WITH, [b.line("x")]),
+    "trim_logs": lambda store: store.trim_logs(*WITH, execution_id="x", kind=LogKind.CHUNK),
+    "purge_logs": lambda store: store.purge_logs(older_ms=1, limit=1),
+    "delete_run": lambda store: store.delete_run(*WITH, version=1),
+    "claim": lambda store: store.claim(ClaimRequest()),
+    "get_run": lambda store: store.get_run(*WITH),
+    "load": lambda store: store.load(*WITH),
+    "read_payloads": lambda store: store.read_payloads(*WITH, ["x"]),
+    "read_outcomes": lambda store: store.read_outcomes(*WITH, ["x"]),
+    "read_plan": lambda store: store.read_plan(*WITH, 1),
+    "read_events": lambda store: store.read_events(*WITH, after=0, limit=1),
+    "list_runs": lambda store: store.list_runs(RunQuery(tenant_id=b.TENANT)),
+    "list_inputs": lambda store: store.list_inputs(InputQuery(tenant_id=b.TENANT)),
+    "read_inputs": lambda store: store.read_inputs(*WITH, ["x"]),
+    "find_keyed": lambda store: store.find_keyed(b.TENANT, "p", ["x"]),
+    "list_ended": lambda store: store.list_ended(EndedQuery(statuses=(RunStatus.FAILED,))),
+    "list_tasks": lambda store: store.list_tasks(*WITH),
+    "list_executions": lambda store: store.list_executions(*WITH),
+    "read_messages": lambda store: store.read_messages(*WITH),
+    "read_logs": lambda store: store.read_logs(*WITH),
+    "list_presence": lambda store: store.list_presence(b.TENANT),
+    "list_leases": lambda store: store.list_leases(b.TENANT, "worker-1"),
+    "feed": lambda store: store.feed(),
+    "describe": lambda store: store.describe(),
+}
+
+
+class Counting(StoreProxy):
+    def __init__(self, inner: Store) -> None:
+        super().__init__(inner)
+        self.done: Counter[str] = Counter()
+
+    async def _call(self, method: str, call: Callable[[], Awaitable[Any]]) -> Any:
+        self.done[method] += 1
+        return await call()
+
+
+@pytest.fixture
+def runtime() -> ManualRuntime:
+    return ManualRuntime("wrapper")
+
+
+@pytest.fixture
+async def counting(runtime: ManualRuntime) -> AsyncIterator[Counting]:
+    store = Counting(await open_store("memory://", runtime=runtime))
+    yield store
+    await store.close()
+
+
+def faulty(counting: Counting, runtime: ManualRuntime, mode: Mode, method: str) -> FaultyStore:
+    faults = Faults(methods=frozenset({method}))._replace(**{mode.value: 1.0})
+    return FaultyStore(counting, runtime, faults)
+
+
+def test_every_method_of_the_port_is_asked_here_and_passed_on_by_the_proxy() -> None:
+    assert set(ASKS) | set(NO_CALLS) == set(METHODS)
+    for name, each in METHODS.items():
+        passed = inspect.signature(vars(StoreProxy)[name])
+        assert passed.parameters.keys() == inspect.signature(each).parameters.keys(), name
+
+
+@pytest.mark.parametrize("method", ASKS)
+async def test_S4_refuse_does_nothing(
+    method: str, counting: Counting, runtime: ManualRuntime
+) -> None:
+    store = faulty(counting, runtime, Mode.REFUSE, method)
+    with pytest.raises(StoreUnavailable):
+        await ASKS[method](store)
+    assert (counting.done[method], store.seen[f"{method}:refuse"]) == (0, 1)
+
+
+@pytest.mark.parametrize("method", ASKS)
+async def test_S4_time_out_does_it_and_tells_nobody(
+    method: str, counting: Counting, runtime: ManualRuntime
+) -> None:
+    store = faulty(counting, runtime, Mode.TIME_OUT, method)
+    error = OutcomeUnknown if method == "commit" else StoreUnavailable
+    for asked in range(1, 21):
+        with pytest.raises(error):
+            await ASKS[method](store)
+        assert method == "commit" or counting.done[method] == asked
+    assert 0 < counting.done[method] <= 20
+
+
+@pytest.mark.parametrize("method", ASKS)
+async def test_S4_delay_does_it_late_and_tells(
+    method: str, counting: Counting, runtime: ManualRuntime
+) -> None:
+    store = faulty(counting, runtime, Mode.DELAY, method)
+    asked = runtime.spawn(_told(ASKS[method](store)), name="asked")
+    await turns()
+    assert not asked.done()
+    for _ in range(2):
+        runtime.advance(50)
+        await turns()
+    await asked
+    assert counting.done[method] == 1
+
+
+async def _told(answer: Awaitable[object]) -> object:
+    return await answer
+
+
+@pytest.mark.parametrize("method", ASKS)
+async def test_S4_twice_does_it_twice(
+    method: str, counting: Counting, runtime: ManualRuntime
+) -> None:
+    store = faulty(counting, runtime, Mode.TWICE, method)
+    await ASKS[method](store)
+    assert counting.done[method] == 2
+
+
+@pytest.mark.parametrize("method", ASKS)
+async def test_S4_cut_loses_breaks_off_or_goes_on_behind_the_callers_back(
+    method: str, counting: Counting, runtime: ManualRuntime
+) -> None:
+    store = faulty(counting, runtime, Mode.CUT, method)
+    error = OutcomeUnknown if method == "commit" else StoreUnavailable
+    for _ in range(40):
+        with pytest.raises(error):
+            await ASKS[method](store)
+        runtime.advance(50)
+        await turns()
+    for fate in ("cut_before", "cut_off", "cut_after"):
+        assert store.seen[f"{method}:{fate}"] > 0
+    assert store.seen[f"{method}:cut_after"] <= counting.done[method]
+
+
+async def test_a_cut_connection_is_deaf_and_says_so_when_it_is_there_again(
+    counting: Counting, runtime: ManualRuntime
+) -> None:
+    store = faulty(counting, runtime, Mode.CUT, "get_run")
+    heard: list[tuple[str, str, int]] = []
+    stop = store.subscribe(lambda *hint: heard.append(hint))
+    with pytest.raises(StoreUnavailable):
+        await store.get_run(*WITH)
+    await counting.commit([b.born()])
+    await turns()
+    assert heard == []
+    assert store.seen["hint:cut"] == 1
+
+    runtime.advance(50)
+    assert await soon(lambda: heard == [("", "", 0)])
+    await counting.commit([b.born("run-2")])
+    assert await soon(lambda: heard[1:] == [(b.TENANT, "run-2", 1)])
+
+    stop()
+    with pytest.raises(StoreUnavailable):
+        await store.get_run(*WITH)
+    runtime.advance(50)
+    await turns()
+    assert len(heard) == 2

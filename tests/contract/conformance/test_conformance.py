@@ -1,0 +1,3 @@
+"""The suite, over every driver of ours; `open_store` stands in conftest.py."""
+
+from stepwell_testkit.conformance import *  # noqa: F403 - the suite is made to be taken whole

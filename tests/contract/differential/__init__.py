@@ -1,0 +1,17 @@
+"""D1: programs of calls, drawn by Hypothesis, on a driver and on the reference side by side.
+
+    subject = Subject(my_store_factory)
+    await Explorer(subject).explore(from_seed=1, programs=100, steps=50)
+
+A program that fails is made small, printed with the command that replays it, and raised as
+`ProgramFailed`. The package names no driver: it is given a `StoreFactory`, or a URL on the command
+line (`python -m tests.contract.differential --help`). Hypothesis must be there.
+"""
+
+from __future__ import annotations
+
+from tests.contract.differential.calls import Program
+from tests.contract.differential.machine import Explorer, ProgramFailed, replay, replay_words
+from tests.contract.differential.subject import ByUrl, Subject
+
+__all__ = ["ByUrl", "Explorer", "Program", "ProgramFailed", "Subject", "replay", "replay_words"]

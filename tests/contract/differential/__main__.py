@@ -1,0 +1,104 @@
+"""`python -m tests.contract.differential`: many programs on one driver, or one of them again.
+
+    … --url memory:// --by-hand --programs 5000
+    … --factory tests.contract.conformance.conftest:SqliteFactory --programs 5000
+    … --url sqlite:///x.db --by-hand --replay eNq…
+
+A factory (`module:Class`, made with an empty folder) opens a fresh store after a failure and knows how
+to move its store's clock. A URL is opened as it is: give it a store for tests.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import tempfile
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import cast
+
+from stepwell.runtime import SystemRuntime
+from tests.contract.differential import ByUrl, Explorer, Program, ProgramFailed, Subject, replay
+from tests.contract.differential.subject import Opener
+
+CHUNK = 100
+"""Programs drawn from one seed."""
+
+
+def main() -> int:
+    """Play; returns 1 at the first program that fails."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.contract.differential",
+        description="Play programs of calls on a driver and on the reference side by side.",
+    )
+    where = parser.add_mutually_exclusive_group(required=True)
+    where.add_argument("--url", help="the store; it should be one for tests")
+    where.add_argument("--factory", action="append", help="a StoreFactory, as module:Class")
+    parser.add_argument(
+        "--by-hand",
+        action="store_true",
+        help="the URL's store takes its time from this process: move it (else none passes)",
+    )
+    parser.add_argument("--programs", type=int, default=5_000, help="how many, over all factories")
+    parser.add_argument("--steps", type=int, default=50, help="calls in each")
+    parser.add_argument("--seed", type=int, default=0, help="the first")
+    parser.add_argument("--replay", help="play this one program, as a failure printed it")
+    given = parser.parse_args()
+    try:
+        asyncio.run(_play(given))
+    except ProgramFailed as failed:
+        sys.stdout.write(f"\n{failed}\n")
+        return 1
+    return 0
+
+
+async def _play(given: argparse.Namespace) -> None:
+    names: list[str] = given.factory or [""]
+    for name in names:
+        with tempfile.TemporaryDirectory(prefix="stepwell-programs-") as folder:
+            subject = _subject(given, name, Path(folder))
+            try:
+                if given.replay:
+                    await replay(subject, Program.of(given.replay))
+                    sys.stdout.write("the program passes\n")
+                else:
+                    await _explore(subject, given, -(-given.programs // len(names)))
+            finally:
+                await subject.drop()
+                await subject.factory.close()
+
+
+def _subject(given: argparse.Namespace, name: str, folder: Path) -> Subject:
+    if given.url:
+        words = f"--url {given.url}{' --by-hand' * given.by_hand}"
+        factory = ByUrl(given.url, by_hand=given.by_hand)
+        return Subject(factory, moves=given.by_hand, words=words)
+    module, _, kind = name.partition(":")
+    make = cast("Callable[[Path], Opener]", getattr(import_module(module), kind))
+    return Subject(make(folder))
+
+
+async def _explore(subject: Subject, given: argparse.Namespace, programs: int) -> None:
+    clock = SystemRuntime()
+    began = clock.monotonic()
+    done = 0
+    # One for all: it goes on numbering, and Hypothesis plays a few more than it is asked for.
+    explorer = Explorer(subject)
+    while done < programs:
+        many = min(CHUNK, programs - done)
+        chunk_seed = given.seed + done // CHUNK
+        await explorer.explore(chunk_seed, programs=many, steps=given.steps)
+        done += many
+        took_s = clock.monotonic() - began
+        sys.stdout.write(
+            f"\r{subject.factory.name}: {done} of {programs} programs, {explorer.called} calls, seed"
+            f" {chunk_seed}, {took_s:.0f} s, {done / max(took_s, 1e-9):.1f}/s "
+        )
+        sys.stdout.flush()
+    sys.stdout.write("\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,152 @@
+"""What a program knows of its runs: enough to make its next calls matter and keep them legal.
+
+It learns from what was committed, never from a driver: so the same calls mean the same on every one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from stepwell.core.port import Commit, Due, KeyedResult, ReadyStep, Renewal
+from stepwell.core.records.states import DueKind, ExecutionStatus
+from tests.contract.differential.names import RUNS, tenants_of
+
+Key = tuple[str, str]
+_LEASABLE = frozenset({ExecutionStatus.LEASED, ExecutionStatus.UNKNOWN_OUTCOME})
+
+
+class Given(NamedTuple):
+    """A lease that a commit took."""
+
+    key: Key
+    execution_id: str
+    token: str
+
+
+class Sent(NamedTuple):
+    """A commit with what it builds on."""
+
+    commit: Commit
+    base: str
+    """The `commit_id` of the version before; "": none."""
+
+
+class Known:
+    """What was committed, and when what comes due."""
+
+    def __init__(self, number: int) -> None:
+        self.tenants = tenants_of(number)
+        self.now_ms = 0
+        self.heads: dict[Key, Commit] = {}
+        self.deleted: set[Key] = set()
+        self.reached: dict[Key, int] = {}
+        """The highest version that each run ever had."""
+        self.sent: list[Sent] = []
+        self.given: list[Given] = []
+        self.live: dict[tuple[Key, str], Given] = {}
+        """Of those, the ones that hold now."""
+        self.tasks: dict[Key, dict[str, int]] = {}
+        self.plans: dict[Key, int] = {}
+        self.results: dict[Key, set[str]] = {}
+        self.families: dict[Key, str] = {}
+        """The family that each run was born into."""
+        self.keyed: dict[tuple[str, str, str], list[tuple[int, str]]] = {}
+        """By tenant, pipeline and key: when something was committed under it, and by which run."""
+        self.ranks: dict[tuple[str, str, str], tuple[int, int]] = {}
+        """Of what is READY: its place among others, by priority and then by the moment."""
+        self.moments: dict[tuple[str, str, str, str], int] = {}
+        """When each timer and each lease is over, in milliseconds; a timer's token is empty."""
+        self.limits: dict[str, int] = {}
+        """By token: the moment beyond which no renewal moves its lease."""
+        self._numbers = 0
+
+    def number(self) -> int:
+        """Return the next of this program's numbers."""
+        self._numbers += 1
+        return self._numbers
+
+    def key(self, tenant: int, run: int) -> Key:
+        """Return the names that two small numbers stand for."""
+        return self.tenants[tenant % 2], RUNS[run % len(RUNS)]
+
+    @property
+    def run_keys(self) -> Iterator[Key]:
+        """Return the names of all runs that a program may have."""
+        return ((tenant, run_id) for tenant in self.tenants for run_id in RUNS)
+
+    def may_send(self, sent: Sent) -> bool:
+        """Tell whether a commit sent before is legal now.
+
+        One that would be applied on another version than it was made for would leave a gap in the
+        numbers of events: no executor sends that.
+        """
+        head = self.heads.get((sent.commit.tenant_id, sent.commit.run_id))
+        at = head.version if head is not None else 0
+        return at != sent.commit.version - 1 or sent.base == (head.commit_id if head else "")
+
+    def learn(self, commit: Commit) -> None:
+        """Take in a commit that was applied just now."""
+        key = (commit.tenant_id, commit.run_id)
+        if commit.version <= self.reached.get(key, 0):
+            return
+        self.heads[key] = commit
+        self.reached[key] = commit.version
+        self.families.setdefault(key, commit.run.spec.family_id or key[1])
+        for keyed in commit.keyed:
+            self._finds(key, keyed)
+        tasks = self.tasks.setdefault(key, {})
+        tasks.update({task.task_id: task.revision for task in commit.tasks})
+        if commit.plan is not None:
+            self.plans[key] = commit.plan.revision
+        results = self.results.setdefault(key, set())
+        results |= {outcome.execution_id for outcome in commit.outcomes}
+        for execution in commit.executions:
+            if execution.status not in _LEASABLE:
+                self.live.pop((key, execution.execution_id), None)
+            if execution.status is ExecutionStatus.READY:
+                place = (-execution.priority, self.now_ms + execution.delay_ms)
+                self.ranks[*key, execution.execution_id] = place
+        for timer in commit.timers:
+            self.moments[*key, timer.name, ""] = self.now_ms + timer.delay_ms
+        for lease in commit.leases:
+            limit_ms = self.now_ms + lease.limit_ms if lease.limit_ms else 0
+            self.limits[lease.token] = limit_ms
+            self._moves(key, lease.execution_id, lease.token, lease.lease_ms)
+            given = Given(key, lease.execution_id, lease.token)
+            self.given.append(given)
+            self.live[key, lease.execution_id] = given
+
+    def _finds(self, key: Key, keyed: KeyedResult) -> None:
+        name = (key[0], keyed.pipeline_id, keyed.key)
+        self.keyed.setdefault(name, []).append((self.now_ms, key[1]))
+
+    def is_told_by_time(self, tenant_id: str, pipeline_id: str, key: str) -> bool:
+        """Tell whether one run was the last to commit under a key: two at one moment have no order."""
+        found = self.keyed.get((tenant_id, pipeline_id, key), [])
+        there = [one for one in found if (tenant_id, one[1]) in self.heads]
+        last_ms = max((moment_ms for moment_ms, _ in there), default=0)
+        return len({run_id for moment_ms, run_id in there if moment_ms == last_ms}) < 2
+
+    def renewed(self, beat: Renewal) -> None:
+        """Take in a heartbeat that was accepted just now."""
+        self._moves((beat.tenant_id, beat.run_id), beat.execution_id, beat.token, beat.lease_ms)
+
+    def _moves(self, key: Key, name: str, token: str, lease_ms: int) -> None:
+        until_ms, limit_ms = self.now_ms + lease_ms, self.limits[token]
+        self.moments[*key, name, token] = min(until_ms, limit_ms) if limit_ms else until_ms
+
+    def delete(self, key: Key) -> None:
+        """Forget a run that was deleted."""
+        del self.heads[key]
+        self.live = {name: given for name, given in self.live.items() if given.key != key}
+        self.deleted.add(key)
+
+    def place_of(self, step: ReadyStep) -> tuple[int, int]:
+        """Return where a ready step stands: those of one place come in any order."""
+        return self.ranks[step.tenant_id, step.run_id, step.execution_id]
+
+    def moment_of(self, due: Due) -> int:
+        """Return since when something is due."""
+        token = "" if due.kind is DueKind.TIMER else due.token
+        return self.moments[due.tenant_id, due.run_id, due.name, token]

@@ -1,0 +1,219 @@
+"""Hypothesis at the wheel: it draws programs call by call, and makes those that fail as small as can be.
+
+Drawing and shrinking run in a thread of their own, the stores on the event loop that asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import NamedTuple
+
+import msgspec
+from hypothesis import HealthCheck, Phase, Verbosity, seed, settings
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
+
+from stepwell.runtime import SystemRuntime
+from tests.contract.differential import drawing as d
+from tests.contract.differential.calls import AnyCall, Program
+from tests.contract.differential.compare import Differs
+from tests.contract.differential.player import Player
+from tests.contract.differential.subject import Subject
+
+SHRINK_S_MAX = 30.0
+UNHEALTHY = (
+    HealthCheck.data_too_large,
+    HealthCheck.filter_too_much,
+    HealthCheck.too_slow,
+    HealthCheck.large_base_example,
+)
+"""Programs are large and slow, and that is well."""
+
+
+class ProgramFailed(AssertionError):
+    """A program on which a driver and the reference differ; the message shows it with its replay."""
+
+    def __init__(self, program: Program, message: str) -> None:
+        super().__init__(message)
+        self.program = program
+
+
+class Found(NamedTuple):
+    """A program that failed, and how."""
+
+    program: Program
+    message: str
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """What "smaller" means: fewer calls, then less in them."""
+        return len(self.program.calls), len(msgspec.msgpack.encode(self.program))
+
+
+class _Enough(BaseException):
+    """The time for shrinking is over."""
+
+
+class Explorer:
+    """Many programs on one subject, from one seed."""
+
+    def __init__(
+        self,
+        subject: Subject,
+        *,
+        number: int = 0,
+        shrink_s: float = SHRINK_S_MAX,
+    ) -> None:
+        self.subject = subject
+        self.played = 0
+        """Programs; those tried while shrinking count too."""
+        self.called = 0
+        self.found: Found | None = None
+        self._number = number
+        self._shrink_s = shrink_s
+        self._shrink_until = 0.0
+        self._clock = SystemRuntime()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def explore(self, from_seed: int, *, programs: int, steps: int) -> None:
+        """Play so many programs.
+
+        Raises:
+            ProgramFailed: one of them failed; it is the smallest that was found in the time.
+        """
+        self._loop = asyncio.get_running_loop()
+        await asyncio.to_thread(self._draw, from_seed, programs, steps)
+        if self.found is not None:
+            program, message = self.found
+            raise ProgramFailed(program, f"{message}\n{replay_words(self.subject, program)}")
+
+    def _draw(self, from_seed: int, programs: int, steps: int) -> None:
+        class Machine(_Machine):
+            explorer = self
+
+        chosen = settings(
+            max_examples=programs,
+            stateful_step_count=steps,
+            database=None,
+            deadline=None,
+            report_multiple_bugs=False,
+            suppress_health_check=UNHEALTHY,
+            phases=[Phase.generate, Phase.shrink],
+            verbosity=Verbosity.quiet,
+            print_blob=False,
+        )
+        try:
+            run_state_machine_as_test(seed(from_seed)(Machine), settings=chosen)
+        except (Exception, _Enough):
+            # What Hypothesis says of it is said better by what was found.
+            if self.found is None:
+                raise
+
+    def wait(self, work: Coroutine[object, object, None]) -> None:
+        """Let the event loop do something, and wait for it in this thread."""
+        assert self._loop is not None
+        asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    def next_number(self) -> int:
+        """Return the number of a program that begins."""
+        self.played += 1
+        if self.found is not None and self._clock.monotonic() > self._shrink_until:
+            raise _Enough
+        self._number += 1
+        return self._number
+
+    def failed(self, program: Program, message: str) -> None:
+        """Keep a failure, if it is smaller than what was found."""
+        found = Found(program, message)
+        if self.found is None:
+            self._shrink_until = self._clock.monotonic() + self._shrink_s
+        if self.found is None or found.size <= self.found.size:
+            self.found = found
+
+
+class _Machine(RuleBasedStateMachine):
+    """One program as Hypothesis sees it."""
+
+    explorer: Explorer
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.number = self.explorer.next_number()
+        self.calls: list[AnyCall] = []
+        self.player: Player | None = None
+        self.over = False
+
+    @initialize(call=d.commit_calls)
+    def birth(self, call: AnyCall) -> None:
+        """No program is without a run."""
+        self._play(call)
+
+    @rule(call=d.any_calls)
+    def call(self, call: AnyCall) -> None:
+        """The next call."""
+        self._play(call)
+
+    def teardown(self) -> None:
+        """Compare the ends, and leave nothing behind."""
+        try:
+            if not self.over:
+                self._watched(self._finish)
+        finally:
+            if self.player is not None:
+                self.explorer.wait(self.player.close())
+
+    def _play(self, call: AnyCall) -> None:
+        self.calls.append(call)
+        self._watched(lambda: self._one(call))
+
+    async def _one(self, call: AnyCall) -> None:
+        if self.player is None:
+            self.player = await Player.start(self.explorer.subject, self.number)
+        self.explorer.called += 1
+        await self.player.play(call)
+
+    async def _finish(self) -> None:
+        if self.player is not None:
+            await self.player.finish()
+
+    def _watched(self, work: Callable[[], Coroutine[object, object, None]]) -> None:
+        """Do it; a failure is kept before Hypothesis hears of it."""
+        try:
+            self.explorer.wait(work())
+        except Exception as error:
+            self.over = True
+            program = Program(number=self.number, calls=tuple(self.calls))
+            said = self.player.said if self.player is not None else []
+            self.explorer.failed(program, _message(said, error))
+            raise
+
+
+def _message(said: list[str], error: Exception) -> str:
+    lines = [f"{at:4d}  {words}" for at, words in enumerate(said, 1)]
+    told = str(error) if isinstance(error, Differs) else f"{type(error).__name__}: {error}"
+    return "\n".join(["a driver and the reference differ after these calls:", *lines, told])
+
+
+def replay_words(subject: Subject, program: Program) -> str:
+    """Return the command that plays this one program."""
+    command = "python -m tests.contract.differential"
+    return f"replay: {command} {subject.words} --replay {program.text}"
+
+
+async def replay(subject: Subject, program: Program) -> None:
+    """Play one program on a store of its own.
+
+    Raises:
+        ProgramFailed: it fails.
+    """
+    await subject.drop()
+    player = await Player.start(subject, program.number)
+    try:
+        for call in program.calls:
+            await player.play(call)
+        await player.finish()
+    except Exception as error:
+        message = f"{_message(player.said, error)}\n{replay_words(subject, program)}"
+        raise ProgramFailed(program, message) from error
+    finally:
+        await player.close()

@@ -1,0 +1,83 @@
+"""What the numbers in a program's calls stand for."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from stepwell.core.port import ANY_ROLE
+from stepwell.core.records.model import Payload
+from stepwell.core.records.states import StepKind
+
+EPOCH_US = 1_700_000_000_000_000
+PERIOD_MS = 20_000
+"""How far time passes at once. Deadlines lie in the middle between two such moments, so a store whose
+clock goes by itself may fall behind the reference by half of this within a program."""
+HALF_MS = PERIOD_MS // 2
+PASSED_MS_MAX = 3_000_000
+"""Below the hour after which a tombstone may be gone."""
+HOLD_MS = HALF_MS
+
+WORDS = (
+    "",
+    "plain",
+    "a\x00b",
+    "}{:%s *?",
+    "\u202e é e\u0301 \U0001f600",
+    "0",
+    "../x",
+    " \r\n\t'\"\\",
+)
+QUEUES = ("default", "q2", "}q{:%\x00")
+ROLES = ("", "coder", "r }{:\U0001f600")
+PIPELINES = ("", "p1", "p%_\x00")
+EXECUTORS = ("", "me")
+LABELS: tuple[dict[str, str], ...] = (
+    {},
+    {"k": "v"},
+    {"k": "v", "other": ""},
+    {"k": "w", "a.b": '"c"', "$": "é"},
+)
+KINDS = (tuple(StepKind), (StepKind.TASK,), (StepKind.PLAN, StepKind.REFLECT))
+ROLES_WANTED: tuple[tuple[str, ...], ...] = ((ANY_ROLE,), (), (ROLES[1],), ROLES[1:])
+QUEUES_WANTED: tuple[tuple[str, ...], ...] = (QUEUES, *((queue,) for queue in QUEUES), QUEUES[1:])
+RUNS = ("r1", "r2 }{:%", "00000000-0000-4000-8000-000000000003")
+WORKERS = ("worker", "w\x00}{:")
+TIMERS = ("timer", "expiry:p", "t\x00}{")
+INPUTS = ("p", "q\x00")
+TASKS = ("a", "b", "c", "d\x00}{")
+KEYS = ("k", "k\x00}{:", "key 3")
+NONSENSE = "~no store made this~"
+
+PAYLOADS: tuple[Payload | None, ...] = (
+    None,
+    Payload(data=b"{}"),
+    Payload(data=b""),
+    Payload(data=bytes(range(256)), media_type="application/octet-stream"),
+    Payload(data=b"\x00"),
+    Payload(data=b"\xff\x00\xfe" * 2_000, media_type="x/\x00"),
+)
+
+
+class Named(NamedTuple):
+    """An execution's name, with what never changes of it."""
+
+    execution_id: str
+    kind: StepKind
+    task_id: str = ""
+
+
+EXECUTIONS = (
+    Named("task:a#1", StepKind.TASK, "a"),
+    Named("task:a#2", StepKind.TASK, "a"),
+    Named("task:b#1", StepKind.TASK, "b"),
+    Named("plan:1#1", StepKind.PLAN),
+    Named("reflect:1#1", StepKind.REFLECT),
+    Named("synthesize:1#1", StepKind.SYNTHESIZE),
+    Named("task:d\x00}{#1", StepKind.TASK, "d\x00}{"),
+    Named("task:a#10", StepKind.TASK, "a"),
+)
+
+
+def tenants_of(number: int) -> tuple[str, str]:
+    """Return the tenants of a program: no other's, and one of them hostile."""
+    return f"p{number}", f"p{number}}}{{:%\x00é"

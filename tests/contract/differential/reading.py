@@ -1,0 +1,230 @@
+"""What a program reads of a store, in a form that two stores must agree on."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+from stepwell.core.port import INPUT_KEY, EndedQuery, FeedEntry, InputQuery, RunQuery, Store
+from stepwell.core.records.model import LogEntry
+from stepwell.core.records.states import BlockedKind, RunStatus
+from tests.contract.differential.compare import Differs, walk
+from tests.contract.differential.known import Key
+from tests.contract.differential.making import ENDS, pick
+from tests.contract.differential.names import (
+    EXECUTIONS,
+    EXECUTORS,
+    INPUTS,
+    LABELS,
+    NONSENSE,
+    PIPELINES,
+    QUEUES,
+    RUNS,
+    TASKS,
+    WORKERS,
+)
+
+T = TypeVar("T")
+Page = tuple[Sequence[T], str]
+TURNS_MAX = 10_000
+
+
+async def tasks(store: Store, key: Key, limit: int) -> object:
+    """List a run's tasks."""
+
+    async def page_at(cursor: str) -> Page[object]:
+        page = await store.list_tasks(*key, cursor=cursor, limit=limit)
+        return page.tasks, page.cursor
+
+    return await walk(page_at, limit)
+
+
+async def executions(store: Store, key: Key, limit: int, only: int = 0) -> object:
+    """List a run's executions, or those of one task."""
+
+    async def page_at(cursor: str) -> Page[object]:
+        page = await store.list_executions(
+            *key, task_id=pick(("", *TASKS), only), cursor=cursor, limit=limit
+        )
+        return page.executions, page.cursor
+
+    return await walk(page_at, limit)
+
+
+async def messages(store: Store, key: Key, limit: int, only: int = 0) -> object:
+    """Read a run's conversation, or that of one task."""
+
+    async def page_at(cursor: str) -> Page[object]:
+        page = await store.read_messages(
+            *key, task_id=pick(("", *TASKS), only), cursor=cursor, limit=limit
+        )
+        return page.messages, page.cursor
+
+    return await walk(page_at, limit)
+
+
+class LogReader:
+    """Reads one run's log, or that of one execution, on from where it was before."""
+
+    def __init__(self, key: Key, only: int = 0) -> None:
+        self._key = key
+        self._execution_id = EXECUTIONS[only - 1].execution_id if only else ""
+        self._cursor = ""
+
+    async def read(self, store: Store, limit: int) -> list[LogEntry]:
+        """Read to the end, which an empty page is."""
+        found: list[LogEntry] = []
+        for _ in range(TURNS_MAX):
+            page = await store.read_logs(
+                *self._key, execution_id=self._execution_id, cursor=self._cursor, limit=limit
+            )
+            if len(page.entries) > limit:
+                raise Differs(f"{len(page.entries)} lines where at most {limit} were asked for")
+            self._cursor = page.cursor
+            if not page.entries:
+                return found
+            found += page.entries
+        raise Differs("a log without an end")
+
+
+async def _all_tasks(store: Store, key: Key, limit: int, _: int) -> object:
+    return await tasks(store, key, limit)
+
+
+async def _lines(store: Store, key: Key, limit: int, only: int) -> object:
+    return await LogReader(key, only).read(store, limit)
+
+
+LISTS: tuple[Callable[[Store, Key, int, int], Awaitable[object]], ...] = (
+    _all_tasks,
+    executions,
+    messages,
+    _lines,
+)
+
+
+def query_of(tenant_id: str, by: int, value: int, limit: int) -> RunQuery:
+    """Return one of the filters that a list of runs may have."""
+    queries = (
+        RunQuery(tenant_id=tenant_id, limit=limit),
+        RunQuery(
+            tenant_id=tenant_id,
+            limit=limit,
+            statuses=(pick(list(RunStatus), value), pick(list(RunStatus), value + 2)),
+        ),
+        RunQuery(tenant_id=tenant_id, limit=limit, pipeline_id=pick(PIPELINES, value)),
+        RunQuery(tenant_id=tenant_id, limit=limit, queue=pick(QUEUES, value)),
+        RunQuery(tenant_id=tenant_id, limit=limit, executor_id=pick(EXECUTORS, value)),
+        RunQuery(tenant_id=tenant_id, limit=limit, labels=pick(LABELS, value)),
+        RunQuery(tenant_id=tenant_id, limit=limit, blocked_on=(pick(list(BlockedKind), value),)),
+        RunQuery(tenant_id=tenant_id, limit=limit, parent_run_id=pick(RUNS, value)),
+    )
+    return pick(queries, by)
+
+
+async def runs(store: Store, query: RunQuery) -> object:
+    """List runs."""
+
+    async def page_at(cursor: str) -> Page[object]:
+        asked = RunQuery(
+            **{name: getattr(query, name) for name in query.__struct_fields__ if name != "cursor"},
+            cursor=cursor,
+        )
+        page = await store.list_runs(asked)
+        return page.runs, page.cursor
+
+    return await walk(page_at, query.limit)
+
+
+def ended_query_of(tenant_id: str, statuses: int, pipeline: int, limit: int) -> EndedQuery:
+    """Return a question for ended runs of a tenant."""
+    return EndedQuery(
+        tenant_id=tenant_id,
+        statuses=ENDS if statuses >= len(ENDS) else (ENDS[statuses],),
+        pipeline_id=pick(PIPELINES, pipeline),
+        limit=limit,
+    )
+
+
+async def inputs(store: Store, tenant_id: str, run_id: str, limit: int) -> object:
+    """List input requests, in an order of ours: they are as old as their writers say."""
+
+    async def page_at(cursor: str) -> Page[tuple[str, str, object]]:
+        query = InputQuery(tenant_id=tenant_id, run_id=run_id, cursor=cursor, limit=limit)
+        page = await store.list_inputs(query)
+        return [(one.run_id, one.request.input_id, one.request) for one in page.inputs], page.cursor
+
+    return sorted(await walk(page_at, limit), key=lambda one: one[:2])
+
+
+async def purged(store: Store, older_ms: int, limit: int) -> int:
+    """Remove old lines until there are no more; return how many there were."""
+    removed = 0
+    for _ in range(TURNS_MAX):
+        many = await store.purge_logs(older_ms=older_ms, limit=limit)
+        removed += many
+        if many < limit:
+            return removed
+    raise Differs("a purge without an end")
+
+
+async def fetched(store: Store, key: Key, plans: int) -> object:
+    """Read what is kept by key: bytes, outcomes, plans; and some keys that nothing is kept under."""
+    names = [named.execution_id for named in EXECUTIONS]
+    return (
+        list(await store.read_payloads(*key, [*names, "nobody's", INPUT_KEY])),
+        list(await store.read_outcomes(*key, [*reversed(names), INPUT_KEY])),
+        [await store.read_plan(*key, revision) for revision in range(plans + 2)],
+        list(await store.read_inputs(*key, [*reversed(INPUTS), "nobody's"])),
+    )
+
+
+async def presences(store: Store, tenant_id: str) -> object:
+    """List the workers that are connected."""
+    found = await store.list_presence(tenant_id)
+    return sorted(found, key=lambda one: (one.worker_id, one.instance_id))
+
+
+async def leases(store: Store, tenant_id: str, worker: int) -> object:
+    """List the leases of a worker."""
+    found = await store.list_leases(tenant_id, pick(WORKERS, worker))
+    return sorted(found, key=lambda one: (one.run_id, one.execution_id))
+
+
+async def nonsense(store: Store, key: Key, what: int) -> object:
+    """Ask with a cursor that no store made."""
+    asked: tuple[Callable[[], Awaitable[object]], ...] = (
+        lambda: store.list_tasks(*key, cursor=NONSENSE),
+        lambda: store.list_executions(*key, cursor=NONSENSE),
+        lambda: store.read_messages(*key, cursor=NONSENSE),
+        lambda: store.read_logs(*key, cursor=NONSENSE),
+        lambda: store.list_runs(RunQuery(tenant_id=key[0], cursor=NONSENSE)),
+        lambda: store.feed(cursor=NONSENSE),
+        lambda: store.list_inputs(InputQuery(tenant_id=key[0], cursor=NONSENSE)),
+        lambda: store.list_inputs(InputQuery(tenant_id=key[0], run_id=key[1], cursor=NONSENSE)),
+    )
+    return await pick(asked, what)()
+
+
+class FeedReader:
+    """Reads one feed on and on, and keeps what it was told of one program's tenants."""
+
+    def __init__(self, tenant_id: str, cursor: str, mine: tuple[str, ...]) -> None:
+        self._tenant_id = tenant_id
+        self._cursor = cursor
+        self._mine = mine
+        self.entries: list[FeedEntry] = []
+
+    async def read(self, store: Store, limit: int) -> bool:
+        """Read a page; returns whether there was anything in it."""
+        page = await store.feed(tenant_id=self._tenant_id, cursor=self._cursor, limit=limit)
+        if len(page.entries) > limit:
+            raise Differs(f"{len(page.entries)} entries where at most {limit} were asked for")
+        self._cursor = page.cursor
+        self.entries += [entry for entry in page.entries if entry.tenant_id in self._mine]
+        return bool(page.entries)
+
+    def of(self, keys: set[Key]) -> list[FeedEntry]:
+        """Return what it was told of these runs, in an order that no store has to keep."""
+        found = [one for one in self.entries if (one.tenant_id, one.run_id) in keys]
+        return sorted(found, key=lambda one: (one.tenant_id, one.run_id))

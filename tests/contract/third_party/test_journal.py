@@ -1,0 +1,116 @@
+"""A driver of somebody else's: built, installed, found by its entry point, and killed."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from stepwell_client import RunStatus, TaskStatus
+from stepwell_client.v1 import types_pb2
+from tests.chaos.positions.processes import Place
+from tests.chaos.positions.test_positions import GATES, canonical, reached, uninterrupted
+
+OPEN = """
+import asyncio, sys
+from stepwell.core.records.errors import StoreRefused
+from stepwell.runtime import SystemRuntime
+from stepwell.store.opener import open_store
+
+async def main():
+    try:
+        store = await open_store(sys.argv[1], runtime=SystemRuntime())
+    except StoreRefused as refused:
+        return print(refused)
+    print(await store.describe())
+    await store.close()
+
+asyncio.run(main())
+"""
+
+
+def open_in(environment: dict[str, str] | None, url: str) -> str:
+    """Open a store in an interpreter of its own and return what it says."""
+    done = subprocess.run(
+        [sys.executable, "-c", OPEN, url],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_it_is_found_where_it_is_installed_and_nowhere_else(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    url = f"journal://{tmp_path}/x.journal"
+    assert "driver='journal', durability=<Durability.POWER" in open_in(environment, url)
+    said = open_in(None, url)
+    assert said.startswith(f"no driver opens {url!r}; known: ")
+
+
+def test_what_is_installed_is_the_package_and_no_test_of_it(installed: Path) -> None:
+    names = {path.name for path in installed.iterdir()}
+    assert names == {"stepwell_journal", "stepwell_journal-0.1.0.dist-info"}
+    assert (installed / "stepwell_journal" / "py.typed").is_file()
+
+
+class JournalPlace(Place):
+    """Server and worker over a journal."""
+
+    def __init__(self, folder: Path, environment: dict[str, str]) -> None:
+        super().__init__(folder)
+        self.environment["PYTHONPATH"] = environment["PYTHONPATH"]
+
+    @property
+    def store_url(self) -> str:
+        return f"journal://{self.folder}/runs.journal"
+
+
+@pytest.fixture
+async def place(tmp_path: Path, environment: dict[str, str]) -> AsyncIterator[Place]:
+    place = JournalPlace(tmp_path, environment)
+    await place.start_server()
+    try:
+        yield place
+    finally:
+        place.close()
+
+
+@pytest.mark.timeout(180)
+async def test_S3_S18_a_run_over_a_journal_goes_on_after_kills(place: Place) -> None:
+    for gate in GATES:
+        if gate not in {"task-left", "reflect-2"}:
+            place.open_gate(gate)
+    place.start_worker()
+    async with place.client() as client:
+        handle = await client.start("again")
+        await reached(
+            client,
+            handle,
+            lambda run: run.version > 1,
+            task=("right", TaskStatus.COMPLETED),
+        )
+        place.kill_server()
+        place.kill_worker()
+        await place.start_server()
+        place.start_worker()
+        place.open_gate("task-left")
+        await reached(client, handle, lambda run: run.iteration == 2)
+        place.kill_server()
+        await place.start_server()
+        place.open_gate("reflect-2")
+        async with asyncio.timeout(60):
+            run = await client.wait(handle.id)
+        assert run.status == RunStatus.SUCCEEDED, place.log("server")
+        assert await canonical(client, handle.id) == await uninterrupted(place)
+        info = await client.server_info()
+        assert info.store.driver == "journal"
+        assert info.store.durability == types_pb2.DURABILITY_POWER

@@ -1,0 +1,173 @@
+"""A run changed on its way, on every store: a task again, a task left out, the last iteration."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from stepwell_client import (
+    Agent,
+    FailedPrecondition,
+    FinishReason,
+    NotFound,
+    OnFailure,
+    PauseReason,
+    PlanContext,
+    ReflectContext,
+    Replan,
+    RequestIdReused,
+    Retry,
+    RunStatus,
+    Task,
+    TaskContext,
+)
+from stepwell_client.v1 import types_pb2
+from stepwell_client.v1 import worker_pb2 as wpb
+from tests.service.capabilities.conftest import Served
+from tests.service.capabilities.test_budgets import raw_worker, until_paused
+from tests.service.conftest import outcome
+
+LOST = wpb.ACK_STATUS_LEASE_LOST
+SLOW = Retry(max_attempts=3, initial_backoff=3600.0, jitter=0.0)
+ONCE = Retry(max_attempts=1)
+
+
+def moody(broken: set[str]) -> Agent:
+    """Return an agent whose tasks fail while their id is among these."""
+    agent = Agent("moody")
+
+    @agent.task()
+    def do(ctx: TaskContext) -> str:
+        if ctx.task_id in broken:
+            raise ValueError(f"{ctx.task_id} is broken")
+        return ctx.task_id
+
+    return agent
+
+
+async def until(served: Served, run_id: str, kind: types_pb2.EventType, task_id: str = "") -> None:
+    async with served.client.watch(run_id) as events:
+        async for event in events:
+            if event.type == kind and (not task_id or event.task_id == task_id):
+                return
+
+
+async def test_a_failed_task_runs_again_with_what_was_skipped_because_of_it(
+    served: Served,
+) -> None:
+    broken = {"a"}
+    plan = [
+        Task("a", retry=ONCE, on_failure=OnFailure.SKIP_DEPENDENTS),
+        Task("b", depends_on=["a"]),
+        Task("wait", role="later"),
+    ]
+    async with served.worker(moody(broken)):
+        run = await served.client.start(plan=plan)
+        await until(served, run.id, types_pb2.EVENT_TYPE_TASK_FAILED)
+        broken.clear()
+        with pytest.raises(NotFound) as nobody:
+            await run.retry_task("nobody")
+        assert nobody.value.reason == "TASK_NOT_FOUND"
+        seen = await run.retry_task("a", reason="mended")
+        assert (seen.counts.failed, seen.counts.skipped) == (0, 0)
+        await until(served, run.id, types_pb2.EVENT_TYPE_TASK_COMPLETED, "b")
+        with pytest.raises(FailedPrecondition) as done:
+            await run.retry_task("a")
+        assert done.value.reason == "TASK_STATUS"
+        await run.skip_task("wait")
+        assert await run.result() == {"a": "a", "b": "b"}
+
+
+async def test_a_task_that_waits_for_an_hour_runs_now(served: Served) -> None:
+    broken = {"a"}
+    async with served.worker(moody(broken)):
+        run = await served.client.start(plan=[Task("a", retry=SLOW)])
+        await until(served, run.id, types_pb2.EVENT_TYPE_TASK_RETRY_SCHEDULED)
+        broken.clear()
+        await run.retry_task("a")
+        assert await run.result() == {"a": "a"}
+    attempts = [one.status async for one in served.client.executions(run.id)]
+    assert attempts == [
+        types_pb2.EXECUTION_STATUS_FAILED,
+        types_pb2.EXECUTION_STATUS_RELEASED,
+        types_pb2.EXECUTION_STATUS_COMPLETED,
+    ]
+
+
+async def test_the_worker_of_a_skipped_task_is_told_and_its_outcome_refused(
+    served: Served,
+) -> None:
+    run = await served.client.start(plan=[Task("a"), Task("b", depends_on=["a"])], queue="q")
+    async with raw_worker(served) as (_, worker):
+        got = await worker.assignment()
+        answer = await served.client.skip_task(run.id, "a", reason="not needed", request_id="r")
+        assert answer.changed or not served.calm
+        told = await worker.cancellation()
+        assert (told.run_id, told.execution_id) == (run.id, got.execution.execution_id)
+        assert told.reason == "the task was skipped"
+        then = await worker.assignment()
+        assert [one.skipped for one in then.results] == [True]
+        assert (await worker.complete(got, b"late")).status == LOST
+        again = await served.client.skip_task(run.id, "a", reason="not needed", request_id="r")
+        assert not again.changed
+        with pytest.raises(RequestIdReused):
+            await served.client.skip_task(run.id, "b", request_id="r")
+        await worker.complete(then)
+    assert (await run.wait()).counts.skipped == 1
+
+
+async def test_a_question_of_a_skipped_task_is_asked_no_more(served: Served) -> None:
+    run = await served.client.start(plan=[Task("a"), Task("b", depends_on=["a"])], queue="q")
+    async with raw_worker(served) as (_, worker):
+        got = await worker.assignment()
+        asked = wpb.Outcome.NeedsInput(prompt="may I?", kind=types_pb2.INPUT_KIND_APPROVAL)
+        await worker.report(outcome(got, needs_input=asked))
+        seen = await run.skip_task("a", skip_dependents=True)
+    assert seen.status == RunStatus.SUCCEEDED
+    assert seen.counts.skipped == 2
+
+
+def tireless() -> Agent:
+    """Return an agent that never has enough, and does the same over and over."""
+    agent = Agent("tireless")
+
+    @agent.plan
+    def plan(ctx: PlanContext) -> list[Task]:
+        return [Task("look", "look")]
+
+    @agent.task("look")
+    def look(ctx: TaskContext) -> str:
+        return "nothing"
+
+    @agent.reflect
+    def reflect(ctx: ReflectContext) -> Replan:
+        return Replan("once more")
+
+    return agent
+
+
+async def test_a_run_that_goes_in_circles_is_paused_and_says_so(served: Served) -> None:
+    async with served.worker(tireless()):
+        run = await served.client.start("look", queue="default", max_iterations=50)
+        paused = await until_paused(served, run.id)
+        assert paused.pause_reason == PauseReason.NO_PROGRESS
+        assert paused.iteration == 4
+        assert paused.reason.startswith("3 iterations in a row ended with the same plan")
+        assert (await run.resume()).pause_reason == PauseReason.NONE
+        paused = await until_paused(served, run.id, times=2)
+        assert paused.iteration == 7
+
+
+async def test_a_run_ends_after_the_iteration_in_progress(served: Served) -> None:
+    async with served.worker(tireless()):
+        run = await served.client.start("look", max_iterations=10_000, no_progress_limit=0)
+        await until(served, run.id, types_pb2.EVENT_TYPE_ITERATION_COMPLETED)
+        answer = await served.client.stop(run.id, reason="enough")
+        assert answer.changed or not served.calm
+        ended = await asyncio.wait_for(run.wait(), 20)
+    assert ended.status == RunStatus.SUCCEEDED
+    assert ended.finish_reason == FinishReason.STOPPED
+    with pytest.raises(FailedPrecondition) as over:
+        await run.stop()
+    assert over.value.reason == "RUN_ENDED"

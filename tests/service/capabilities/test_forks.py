@@ -1,0 +1,384 @@
+"""Forks end to end: what they keep, what they refuse, and what outlives the run that they came from."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from stepwell.embedded.result import read_result
+from stepwell.rpc.orchestrator import forks
+from stepwell_client import (
+    Agent,
+    Continue,
+    Effect,
+    FailedPrecondition,
+    Finish,
+    ForkIncompatible,
+    ForkMode,
+    InvalidRequest,
+    Phase,
+    RequestIdReused,
+    RunHandle,
+    RunNotFound,
+    RunStatus,
+    Task,
+)
+from stepwell_client.v1 import orchestrator_pb2 as pb
+from tests.service.capabilities.conftest import Served
+
+pytestmark = pytest.mark.timeout(100)
+WAIT_S = 30.0
+BIG = "x" * 40_000
+
+
+def agent(done: list[str] | None = None) -> Agent:
+    """Plans `a` and `b`, which is built on it; `done` is told of each task that is run."""
+    made = Agent("forks")
+
+    @made.plan
+    def plan(ctx: Any) -> list[Task]:
+        return [Task("a", "say", input="a"), Task("b", "join", depends_on=["a"])]
+
+    @made.task("say")
+    def say(ctx: Any, value: str) -> str:
+        if done is not None:
+            done.append(ctx.task_id)
+        return value
+
+    @made.task("join")
+    def join(ctx: Any) -> str:
+        if done is not None:
+            done.append(ctx.task_id)
+        return "+".join(str(one) for one in ctx.results.values())
+
+    @made.task("big")
+    def big(ctx: Any) -> str:
+        return BIG + ctx.task_id
+
+    @made.task("size")
+    def size(ctx: Any) -> int:
+        return sum(len(one) for one in ctx.results.values())
+
+    @made.reflect
+    def reflect(ctx: Any) -> Finish | Continue:
+        if ctx.goal == "twice" and ctx.iteration == 1:
+            return Continue([Task("c", "join", depends_on=["b"])])
+        return Finish("enough")
+
+    @made.synthesize
+    def synthesize(ctx: Any) -> str:
+        return f"{ctx.goal}: " + ", ".join(f"{k}={v}" for k, v in sorted(ctx.results.items()))
+
+    return made
+
+
+@asynccontextmanager
+async def working(served: Served, done: list[str] | None = None) -> AsyncIterator[None]:
+    async with served.worker(agent(done)):
+        yield
+
+
+async def finished(served: Served, goal: str = "once", **options: Any) -> RunHandle:
+    run = await served.client.start(goal, **options)
+    assert (await run.wait(WAIT_S)).status == RunStatus.SUCCEEDED
+    return run
+
+
+async def version_where(served: Served, run: RunHandle, holds: Callable[[Any], bool]) -> int:
+    """Return the first version as of which this holds of the run."""
+    last = (await run.refresh()).version
+    for version in range(1, last + 1):
+        if holds(await served.client.get(run.id, version=version)):
+            return version
+    raise AssertionError("at no version")
+
+
+async def tasks_of(served: Served, run: RunHandle, version: int = 0) -> dict[str, Any]:
+    found = served.client.tasks(run.id, version=version)
+    return {entry.task.task_id: entry.task async for entry in found}
+
+
+async def kinds(served: Served, run: RunHandle, **options: Any) -> list[tuple[str, str]]:
+    checked = await served.client.check_fork(run.id, **options)
+    return [
+        (pb.ForkViolationKind.Name(one.kind).removeprefix("FORK_VIOLATION_KIND_"), one.task_id)
+        for one in checked.violations
+    ]
+
+
+# --- going on from where another run was -----------------------------------------------------------
+
+
+async def test_a_fork_from_the_middle_keeps_what_was_done_and_does_the_rest(
+    served: Served,
+) -> None:
+    done: list[str] = []
+    async with working(served, done):
+        run = await finished(served, labels={"team": "x", "try": "1"})
+        middle = await version_where(served, run, lambda then: then.counts.completed == 1)
+        done.clear()
+        fork = await run.fork(version=middle, goal="again", labels={"try": "2"})
+        ended = await fork.wait(WAIT_S)
+        assert ended.status == RunStatus.SUCCEEDED
+        assert await fork.result() == "again: a=a, b=a"
+
+    assert done == ["b"]
+    spec = ended.spec
+    assert (spec.parent_run_id, spec.parent_version, spec.family_id) == (run.id, middle, run.id)
+    assert fork.id[-12:] == run.id[-12:]
+    assert dict(spec.labels) == {"team": "x", "try": "2"}
+    kept = (await tasks_of(served, fork))["a"]
+    assert (kept.result_id, kept.result_run_id) == ("task:a#1", run.id)
+    children = [one.spec.run_id async for one in served.client.list(parent_run_id=run.id)]
+    assert children == [fork.id]
+    assert [one async for one in served.client.list(parent_run_id=fork.id)] == []
+
+
+async def test_a_fork_of_a_fork_reads_the_results_of_both(served: Served) -> None:
+    async with working(served):
+        run = await finished(served)
+        middle = await version_where(served, run, lambda then: then.counts.completed == 1)
+        first = await run.fork(version=middle, goal="first")
+        await first.wait(WAIT_S)
+        second = await first.fork(goal="second")
+        assert await second.result() == "second: a=a, b=a"
+
+    tasks = await tasks_of(served, second)
+    assert (tasks["a"].result_run_id, tasks["b"].result_run_id) == (run.id, first.id)
+    assert (await second.refresh()).spec.family_id == run.id
+
+
+async def test_results_outlive_the_parent_and_go_with_the_last_of_the_family(
+    served: Served,
+) -> None:
+    async with working(served):
+        run = await finished(served)
+        fork = await run.fork(goal="later", replan=True)
+        assert await fork.result() == "later: a=a, b=a"
+        await served.client.delete(run.id)
+        results = await fork.results()
+        assert dict(results.tasks) == {"a": "a", "b": "a"}
+        assert {one.run_id for one in results.results} == {run.id}
+        named = await served.client.results(fork.id, execution_ids=["task:a#1"])
+        assert [one.task_id for one in named.results] == ["a"]
+        last = await fork.fork(goal="last")
+        assert await last.result() == "last: a=a, b=a"
+
+    with pytest.raises(RunNotFound):
+        await run.fork()
+    await served.client.delete(fork.id)
+    of = ((await last.refresh()).spec.tenant_id, run.id, ["task:a#1"])
+    assert await served.store.read_payloads(*of)
+    await served.client.delete(last.id)
+    assert not await served.store.read_payloads(*of)
+
+
+async def test_a_step_of_a_fork_is_handed_kept_results_that_are_sent_by_reference(
+    served_memory: Served,
+) -> None:
+    big = [Task(f"big{n:02}", "big") for n in range(30)]
+    names = [task.id for task in big]
+    async with working(served_memory):
+        run = await served_memory.client.start("sizes", plan=big)
+        assert (await run.wait(WAIT_S)).status == RunStatus.SUCCEEDED
+        plan = [*big, Task("sum", "size", depends_on=names)]
+        fork = await run.fork(mode=ForkMode.PATCH, plan=plan)
+        await fork.wait(WAIT_S)
+        results = await fork.results()
+
+    assert results.tasks["sum"] == 30 * (len(BIG) + 5)
+
+
+async def test_the_bytes_of_a_fork_do_not_grow_with_the_results_of_its_parent(
+    served: Served,
+) -> None:
+    if served.store_kind != "sqlite":
+        pytest.skip("sizes are read from SQLite's file")
+    tasks = [Task(f"big{n:02}", "big") for n in range(50)]
+    async with working(served):
+        run = await served.client.start("large", plan=tasks)
+        assert (await run.wait(WAIT_S)).status == RunStatus.SUCCEEDED
+
+    await served.restart()
+    before = _bytes(served)
+    async with working(served):
+        for number in range(10):
+            fork = await served.client.fork(run.id, goal=f"fork {number}")
+            assert (await fork.wait(WAIT_S)).status == RunStatus.SUCCEEDED
+            assert len((await fork.results()).tasks) == 50
+    await served.restart()
+    grown = _bytes(served) - before
+
+    # The results are 2 MB. A fork has a plan, an event and a row of each of the 50 tasks, by reference.
+    assert before > 50 * len(BIG)
+    assert grown / 10 < 60_000, grown / 10
+
+
+def _bytes(served: Served) -> int:
+    """Return how large the database is, with its log taken in: the server was stopped."""
+    return (served.folder / "stepwell.db").stat().st_size
+
+
+# --- what doesn't fit -----------------------------------------------------------------------------
+
+
+async def test_each_mode_says_what_does_not_fit_before_anything_is_written(
+    served: Served,
+) -> None:
+    async with working(served):
+        run = await finished(served)
+    a = Task("a", "say", input="a")
+    b = Task("b", "join", depends_on=["a"])
+    changed = Task("a", "say", input="other")
+
+    assert await kinds(served, run, plan=[a]) == [("TASK_REMOVED", "b")]
+    assert await kinds(served, run, plan=[a, b, Task("c")]) == [("TASK_ADDED", "c")]
+    assert await kinds(served, run, plan=[changed, b]) == [("DEFINITION_CHANGED", "a")]
+    assert await kinds(served, run, plan=[a, Task("b", "join")]) == [("DEPENDENCY_CHANGED", "b")]
+    assert await kinds(served, run, version=1) == [("PLAN_MISSING", "")]
+    assert await kinds(served, run, plan=[a, b]) == []
+    with pytest.raises(ForkIncompatible) as caught:
+        await run.fork(plan=[changed, b, Task("c")])
+    assert caught.value.reason == "FORK_INCOMPATIBLE"
+    assert [one.field for one in caught.value.violations] == [
+        "plan.tasks[0].input",
+        "plan.tasks[2]",
+    ]
+    assert caught.value.violations[0].description.startswith("DEFINITION_CHANGED: ")
+    with pytest.raises(InvalidRequest) as invalid:
+        await run.fork(mode=ForkMode.PATCH, plan=[Task("c", depends_on=["d"])])
+    assert invalid.value.reason == "PLAN_INVALID"
+    assert invalid.value.violations[0].field == "plan.tasks[0].depends_on[0]"
+    assert [one.spec.run_id async for one in served.client.list()] == [run.id]
+
+
+async def test_patch_tells_what_is_kept_and_what_runs_again_and_repeats_no_effect(
+    served: Served,
+) -> None:
+    once = Task("pay", "join", depends_on=["a"], effect=Effect.AT_MOST_ONCE)
+    plan = [Task("a", "say", input="a"), Task("x", "say", input="x"), once]
+    other = [Task("a", "say", input="b"), plan[1]]
+    done: list[str] = []
+    async with working(served, done):
+        run = await served.client.start("pays", plan=plan)
+        assert (await run.wait(WAIT_S)).status == RunStatus.SUCCEEDED
+        options: Any = {"mode": ForkMode.PATCH, "plan": [*other, once]}
+        checked = await served.client.check_fork(run.id, **options)
+        assert (checked.kept_task_ids, checked.rerun_task_ids) == (["x"], ["a", "pay"])
+        assert await kinds(served, run, **options) == [("EFFECT_REPEATED", "pay")]
+        done.clear()
+        again = Task("pay", "join", depends_on=["a"])
+        fork = await run.fork(mode=ForkMode.PATCH, plan=[*other, again])
+        assert (await fork.wait(WAIT_S)).status == RunStatus.SUCCEEDED
+        assert dict((await fork.results()).tasks) == {"a": "b", "x": "x", "pay": "b"}
+    assert done == ["a", "pay"]
+
+
+async def test_a_role_that_nobody_fills_is_said_while_others_are_connected(
+    served: Served,
+) -> None:
+    async with working(served):
+        run = await finished(served)
+        plan = [Task("w", "say", input="w", role="writer")]
+        options: Any = {"mode": ForkMode.PATCH, "plan": plan}
+        while await kinds(served, run, **options) != [("ROLE_MISSING", "w")]:
+            pass  # A worker's presence is told a moment after it has come.
+        assert await kinds(served, run, **options, queue="nobody") == []
+
+
+async def test_versions_that_are_not_there_are_refused(served: Served) -> None:
+    run = await served.client.start("nobody serves it", queue="nobody")
+    for call in (
+        served.client.get(run.id, version=9),
+        run.fork(version=9, replan=True),
+        _first(served.client.tasks(run.id, version=9)),
+    ):
+        with pytest.raises(InvalidRequest) as caught:
+            await call
+        assert caught.value.reason == "VERSION_IN_FUTURE"
+        assert caught.value.violations[0].field == "version"
+    with pytest.raises(InvalidRequest, match="either a plan or replan"):
+        await run.fork(plan=[Task("a")], replan=True, mode=ForkMode.PATCH)
+    await run.cancel()
+    await served.client.delete(run.id)
+    with pytest.raises(RunNotFound):
+        await run.fork(version=1, replan=True)
+    with pytest.raises(RunNotFound):
+        await _first(served.client.checkpoints(run.id))
+    with pytest.raises(RunNotFound):
+        await _first(served.client.plans(run.id))
+
+
+async def _first(items: AsyncIterator[Any]) -> Any:
+    return await anext(items)
+
+
+async def test_no_iteration_left_to_plan_again(served_memory: Served) -> None:
+    async with working(served_memory):
+        run = await finished(served_memory, max_iterations=1)
+    with pytest.raises(FailedPrecondition) as caught:
+        await run.fork(replan=True)
+    assert caught.value.reason == "LAST_ITERATION"
+    fork = await run.fork(replan=True, max_iterations=2, queue="nobody")
+    assert ((await fork.refresh()).phase, fork.message.iteration) == (Phase.PLANNING, 2)  # pyright: ignore[reportOptionalMemberAccess] - it was just read
+
+
+async def test_the_same_request_finds_the_same_fork_and_another_is_refused(
+    served: Served,
+) -> None:
+    run = await served.client.start("parent", queue="nobody")
+    options: Any = {"version": 1, "replan": True, "queue": "nobody", "request_id": "one"}
+    fork = await run.fork(**options)
+    again = await run.fork(**options)
+    assert fork.created or not served.calm
+    assert (again.id, again.created) == (fork.id, False)
+    assert fork.id[-12:] == run.id[-12:]
+    with pytest.raises(RequestIdReused):
+        await run.fork(goal="another", **options)
+    await run.cancel()
+    await served.client.delete(run.id)
+    assert (await run.fork(**options)).id == fork.id
+
+
+async def test_a_fork_of_a_cancelled_run_goes_on_where_it_was(served: Served) -> None:
+    async with working(served):
+        run = await finished(served)
+        middle = await version_where(served, run, lambda then: then.counts.completed == 1)
+        stopped = await run.fork(version=middle, queue="nobody")
+        await stopped.cancel(reason="wrong queue")
+        fork = await stopped.fork(queue="default")
+        assert (await fork.wait(WAIT_S)).status == RunStatus.SUCCEEDED
+        assert (await tasks_of(served, fork))["b"].attempts == 3
+
+
+async def test_a_parent_that_is_deleted_meanwhile_is_not_found(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = await served.client.start("goes", queue="nobody")
+    await run.cancel()
+    work_out = forks._base
+
+    async def too_late(*arguments: Any) -> Any:
+        base = await work_out(*arguments)
+        await served.client.delete(run.id)
+        return base
+
+    monkeypatch.setattr(forks, "_base", too_late)
+    with pytest.raises(RunNotFound):
+        await run.fork(replan=True)
+    assert [one async for one in served.client.list()] == []
+
+
+async def test_an_embedded_result_of_a_fork_has_what_it_kept(served: Served) -> None:
+    async with working(served):
+        run = await finished(served)
+        fork = await run.fork(replan=True)
+        await fork.wait(WAIT_S)
+    row = await fork.refresh()
+    found = await served.store.get_run(row.spec.tenant_id, fork.id)
+    assert found is not None
+    result = await read_result(served.store, found)
+    assert {name: one.value for name, one in result.tasks.items()} == {"a": "a", "b": "a"}

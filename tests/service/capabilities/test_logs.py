@@ -1,0 +1,311 @@
+"""Logs: what steps write while they work, read back, followed live, cut where there is too much."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+import pytest
+
+from stepwell.core.records import limits
+from stepwell.core.records.model import LogEntry as StoredEntry
+from stepwell.core.records.states import LogKind as StoredKind
+from stepwell_client import (
+    Agent,
+    Failure,
+    InvalidRequest,
+    LogKind,
+    Retry,
+    RunNotFound,
+    RunStatus,
+    Task,
+    TaskContext,
+)
+from stepwell_client.v1 import types_pb2
+from tests.service.capabilities.conftest import TENANT, Served
+from tests.service.capabilities.silence import go_silent
+from tests.service.conftest import until
+
+AT_ONCE = Retry(initial_backoff=0.0)
+MISSING = "00000000-0000-4000-8000-00000000dead"
+
+
+async def read(served: Served, run_id: str, **options: object) -> list[types_pb2.LogEntry]:
+    async with served.client.logs(run_id, **options) as log:  # pyright: ignore[reportArgumentType] - a test's shorthand
+        return [entry async for entry in log]
+
+
+def texts(entries: list[types_pb2.LogEntry]) -> list[str]:
+    return [entry.text for entry in entries]
+
+
+async def test_lines_of_threads_and_coroutines_are_kept_in_their_order(served: Served) -> None:
+    agent = Agent("writer")
+
+    @agent.task("async")
+    async def in_the_loop(ctx: TaskContext) -> None:
+        for number in range(50):
+            ctx.log(f"line {number}")
+        ctx.logger.warning("careful with %s", "this")
+
+    @agent.task("sync")
+    def in_a_thread(ctx: TaskContext) -> None:
+        for number in range(50):
+            ctx.log(f"line {number}", level="DEBUG")
+
+    run = await served.client.start("write", plan=[Task("a", "async"), Task("b", "sync")])
+    async with served.worker(agent):
+        assert (await run.wait(20)).status == RunStatus.SUCCEEDED
+    a = await read(served, run.id, task_id="a")
+    b = await read(served, run.id, execution_id="task:b#1")
+    lines = [f"line {number}" for number in range(50)]
+    assert texts(a) == [*lines, "careful with this"]
+    assert (a[-1].level, a[0].level) == ("WARNING", "INFO")
+    assert texts(b) == lines
+    assert {entry.level for entry in b} == {"DEBUG"}
+    assert {entry.execution_id for entry in a} == {"task:a#1"}
+    assert a[0].written_time.seconds > 0
+    assert len(await read(served, run.id)) == 101
+
+
+async def test_a_log_is_followed_live_until_the_run_ends(served: Served) -> None:
+    agent = Agent("writer")
+    heard = [asyncio.Event() for _ in range(3)]
+
+    @agent.task("talk")
+    async def talk(ctx: TaskContext) -> None:
+        for number in range(3):
+            ctx.stream(f"piece {number}")
+            # Goes on only when the reader has it: nothing waits for the end.
+            await asyncio.wait_for(heard[number].wait(), 10)
+
+    run = await served.client.start("write", plan=[Task("a", "talk")])
+    found: list[str] = []
+    async with served.worker(agent):
+        async with run.logs(follow=True) as log:
+            async for entry in log:
+                assert entry.kind == LogKind.CHUNK
+                found.append(entry.text)
+                heard[len(found) - 1].set()
+        assert found == ["piece 0", "piece 1", "piece 2"]
+        assert log.cursor.over
+
+
+async def test_a_line_is_heard_before_its_step_has_an_outcome(served: Served) -> None:
+    agent = Agent("waits")
+    seen: list[str] = []
+    done = asyncio.Event()
+
+    @agent.task("wait")
+    async def wait(ctx: TaskContext) -> None:
+        ctx.log("before")
+        await done.wait()
+
+    run = await served.client.start("write", plan=[Task("a", "wait")])
+    async with served.worker(agent), run.logs(follow=True) as log:
+        async for entry in log:
+            seen.append(entry.text)
+            done.set()
+    assert seen == ["before"]
+
+
+async def test_chunks_of_a_completed_step_are_gone_and_lines_stay(served: Served) -> None:
+    agent = Agent("writer")
+
+    @agent.task("talk")
+    async def talk(ctx: TaskContext) -> str:
+        ctx.log("a line")
+        for piece in ("some ", "tokens"):
+            ctx.stream(piece)
+        return "some tokens"
+
+    run = await served.client.start("write", plan=[Task("a", "talk")])
+    async with served.worker(agent):
+        assert await run.result() == {"a": "some tokens"}
+    assert texts(await read(served, run.id)) == ["a line"]
+
+    async def collapsed() -> bool:
+        return len((await served.store.read_logs(TENANT, run.id)).entries) == 1
+
+    await until(collapsed)
+
+
+async def test_readers_leave_collapsed_chunks_out_though_nobody_removed_them(
+    served: Served,
+) -> None:
+    agent = Agent("writer")
+
+    @agent.task("talk")
+    async def talk(ctx: TaskContext) -> str:
+        if ctx.attempt == 1:
+            raise Failure("no")
+        return "yes"
+
+    run = await served.client.start("write", plan=[Task("a", "talk", retry=AT_ONCE)])
+    async with served.worker(agent):
+        assert await run.result() == {"a": "yes"}
+    # As though the replica had died between the commit and the removal.
+    chunks = [
+        StoredEntry(execution_id=name, text=name, kind=StoredKind.CHUNK)
+        for name in ("task:a#1", "task:a#2", "synthesize:1#1")
+    ]
+    await served.store.append_logs(TENANT, run.id, chunks)
+    assert texts(await read(served, run.id)) == ["task:a#1", "synthesize:1#1"]
+
+
+async def test_what_a_dead_worker_wrote_is_there(served: Served) -> None:
+    agent = Agent("writer")
+    hangs = asyncio.Event()
+
+    @agent.task("talk")
+    async def talk(ctx: TaskContext) -> None:
+        ctx.log(f"attempt {ctx.attempt}")
+        ctx.stream("half an ans")
+        if ctx.attempt == 1:
+            hangs.set()
+            await asyncio.sleep(3600)
+
+    run = await served.client.start("write", plan=[Task("a", "talk", retry=AT_ONCE)])
+    async with served.worker(agent, worker_id="first", concurrency=1) as first:
+        await hangs.wait()
+
+        async def both() -> bool:
+            return len(await read(served, run.id)) == 2
+
+        await until(both)
+        await go_silent(served, first, run.id)
+        async with served.worker(agent, worker_id="second"):
+            assert (await run.wait(20)).status == RunStatus.SUCCEEDED
+    assert texts(await read(served, run.id)) == ["attempt 1", "half an ans", "attempt 2"]
+
+
+async def test_a_reader_goes_on_from_its_cursor_over_a_restart(served: Served) -> None:
+    agent = Agent("writer")
+
+    @agent.task("talk")
+    async def talk(ctx: TaskContext) -> None:
+        for number in range(10):
+            ctx.log(str(number))
+
+    run = await served.client.start("write", plan=[Task("a", "talk")])
+    async with served.worker(agent):
+        await run.wait(20)
+    async with served.client.logs(run.id) as log:
+        first = [entry.text async for entry in log]
+        cursor = log.cursor.cursor
+    assert first == [str(number) for number in range(10)]
+    await served.restart()
+    late = [StoredEntry(execution_id="task:a#1", text="late")]
+    await served.store.append_logs(TENANT, run.id, late)
+    assert texts(await read(served, run.id, cursor=cursor)) == ["late"]
+
+
+async def test_a_flood_of_100_mb_is_cut_and_harms_nobody(served: Served) -> None:
+    agent = Agent("flood")
+
+    @agent.task("flood")
+    def flood(ctx: TaskContext) -> int:
+        line = "x" * 10_000
+        for _ in range(10_000):
+            ctx.log(line)
+        return 10_000
+
+    @agent.task("quiet")
+    async def quiet(ctx: TaskContext) -> str:
+        ctx.log("heard")
+        return "fine"
+
+    loud = await served.client.start("flood", plan=[Task("a", "flood")])
+    async with served.worker(agent):
+        other = await served.client.start("quiet", plan=[Task("a", "quiet")])
+        assert await other.result() == {"a": "fine"}
+        assert await loud.result() == {"a": 10_000}
+    assert texts(await read(served, other.id)) == ["heard"]
+    entries = await read(served, loud.id)
+    size = sum(len(entry.text) for entry in entries)
+    assert size <= limits.LOG_BYTES_PER_EXECUTION_MAX
+    cuts = [entry.text for entry in entries if entry.kind == LogKind.CUT]
+    assert cuts
+    assert all(text.startswith("[cut: ") for text in cuts)
+
+
+async def test_a_line_that_is_too_long_is_cut_and_says_so(served: Served) -> None:
+    agent = Agent("long")
+
+    @agent.task("long")
+    async def long(ctx: TaskContext) -> None:
+        ctx.log("x" * 2_000_000)
+        ctx.stream("y" * 40_000)
+        raise Failure("keeps its chunks", retryable=False)
+
+    run = await served.client.start("long", plan=[Task("a", "long")])
+    async with served.worker(agent):
+        await run.wait(20)
+    line, *pieces = await read(served, run.id)
+    assert len(line.text) <= limits.LOG_TEXT_BYTES_MAX
+    assert line.text.endswith("bytes left out]")
+    assert "".join(texts(pieces)) == "y" * 40_000
+
+
+async def test_any_text_comes_back_as_it_was(served: Served) -> None:
+    agent = Agent("odd")
+    odd = ["", "\n", "tab\tbell\a", "naïve 🎈 \u202eright", "\udc80 half", "zero \0 byte"]
+
+    @agent.task("odd")
+    async def write(ctx: TaskContext) -> None:
+        for text in odd:
+            ctx.log(text, level="odd level")
+
+    run = await served.client.start("odd", plan=[Task("a", "odd")])
+    async with served.worker(agent):
+        assert (await run.wait(20)).status == RunStatus.SUCCEEDED
+    found = await read(served, run.id)
+    assert texts(found) == [text.encode("utf-8", "backslashreplace").decode() for text in odd]
+    assert {entry.level for entry in found} == {"INFO"}
+
+
+async def test_the_log_of_a_run_that_is_not_there_is_not_found(served_memory: Served) -> None:
+    with pytest.raises(RunNotFound):
+        await read(served_memory, MISSING)
+    with pytest.raises(RunNotFound):
+        [one async for one in served_memory.client.messages(MISSING)]
+
+
+async def test_a_foreign_tenant_reads_nothing(served_memory: Served) -> None:
+    run = await served_memory.client.start("mine", plan=[Task("a", "x")])
+    foreign = served_memory.new_client("foreign")
+    with pytest.raises(RunNotFound):
+        [one async for one in foreign.logs(run.id)]
+    with pytest.raises(RunNotFound):
+        [one async for one in foreign.messages(run.id)]
+
+
+@pytest.mark.parametrize("cursor", ["nonsense", "!!!", "AAAAAAAAAAAAAAAAAAAA"])
+async def test_a_cursor_that_was_never_given_out_is_refused(
+    served_memory: Served, cursor: str
+) -> None:
+    run = await served_memory.client.start("mine", plan=[Task("a", "x")])
+    with pytest.raises(InvalidRequest) as caught:
+        await read(served_memory, run.id, cursor=cursor)
+    assert caught.value.reason == "CURSOR_INVALID"
+
+
+async def test_a_cursor_of_another_run_is_refused(served_memory: Served) -> None:
+    one = await served_memory.client.start("one", plan=[Task("a", "x")])
+    two = await served_memory.client.start("two", plan=[Task("a", "x")])
+    entry = [StoredEntry(execution_id="task:a#1", text="x")]
+    await served_memory.store.append_logs(TENANT, one.id, entry)
+    async with served_memory.client.logs(one.id) as log:
+        assert [entry.text async for entry in log] == ["x"]
+    with pytest.raises(InvalidRequest):
+        await read(served_memory, two.id, cursor=log.cursor.cursor)
+
+
+async def test_a_follower_is_told_that_its_run_was_deleted(served_memory: Served) -> None:
+    run = await served_memory.client.start("mine", plan=[Task("a", "x")])
+    log = served_memory.client.logs(run.id, follow=True, progress_interval=1.0)
+    reading = asyncio.ensure_future(anext(aiter(log), None))
+    await asyncio.sleep(0)
+    await run.cancel()
+    with contextlib.suppress(StopAsyncIteration):
+        assert await asyncio.wait_for(reading, 10) is None

@@ -1,0 +1,139 @@
+"""Who gets the next step: limits of queues, priorities, and turns between runs and tenants."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from stepwell.config import ExecutorSettings, QueueSettings
+from stepwell_client import Agent, RunHandle, RunStatus, Task, TaskContext, Worker
+from tests.service.capabilities.conftest import TENANT, Served
+from tests.service.conftest import until
+
+LIMITED = {"narrow": QueueSettings(max_parallel=2)}
+
+
+class Gauge:
+    """An agent whose tasks say how many of them were at work at once."""
+
+    def __init__(self, *, until: int = 0) -> None:
+        """`until`: the first tasks go on only once so many are at work."""
+        self.now = 0
+        self.most = 0
+        self._until = until
+        self._enough = asyncio.Event()
+        self.order: list[str] = []
+        self.agent = Agent("gauge")
+        self.agent.task(self.work)
+
+    async def work(self, ctx: TaskContext) -> None:
+        self.order.append(ctx.goal)
+        self.now += 1
+        self.most = max(self.most, self.now)
+        if self.most >= self._until:
+            self._enough.set()
+        await self._enough.wait()
+        await asyncio.sleep(0.005)
+        self.now -= 1
+
+
+def tasks(count: int) -> list[Task]:
+    return [Task(f"t{n}") for n in range(count)]
+
+
+async def test_a_queue_s_limit_holds_over_all_its_runs(served: Served) -> None:
+    await served.restart(queues=LIMITED)
+    gauge = Gauge()
+    runs = [await served.client.start("x", plan=tasks(8), queue="narrow") for _ in range(3)]
+    async with served.worker(gauge.agent, queues=["narrow"], concurrency=16):
+        for run in runs:
+            assert (await run.wait()).status == RunStatus.SUCCEEDED
+    assert gauge.most == 2
+
+
+async def test_a_limited_queue_takes_no_room_from_the_others(served: Served) -> None:
+    await served.restart(queues=LIMITED)
+    gauge = Gauge()
+    narrow = await served.client.start("narrow", plan=tasks(10), queue="narrow")
+    wide = await served.client.start("wide", plan=tasks(10), queue="wide")
+    async with served.worker(gauge.agent, queues=["narrow", "wide"], concurrency=8):
+        assert (await wide.wait()).status == RunStatus.SUCCEEDED
+        assert (await narrow.wait()).status == RunStatus.SUCCEEDED
+    assert gauge.most > 2
+    assert gauge.order[10:].count("wide") < 5, "the wide queue waited for the narrow one"
+
+
+async def test_replicas_share_a_queue_s_limit(served: Served) -> None:
+    if served.store_kind == "sqlite":
+        pytest.skip("one process holds the file")
+    # Who isn't heard of for so long gives its share up, and one that only stood still would still use it.
+    calm = ExecutorSettings(poll_ms=100, hold_ms=200)
+    await served.restart(queues=LIMITED, executor=calm)
+    other = await served.replica(queues=LIMITED, executor=calm)
+    gauge = Gauge(until=2)
+    async with (
+        served.worker(gauge.agent, queues=["narrow"], concurrency=8, worker_id="one"),
+        served.worker(
+            gauge.agent,
+            queues=["narrow"],
+            concurrency=8,
+            worker_id="two",
+            target=other.addresses[0],
+        ),
+    ):
+        # Each has to hear of the other first.
+        replicas = [served.server.parts.executor, other.parts.executor]
+
+        async def share() -> bool:
+            for one in replicas:
+                await one._divide_shares()
+            return all(one._shares.room(TENANT, "narrow") == 1 for one in replicas)
+
+        await until(share)
+        runs = [await served.client.start("x", plan=tasks(8), queue="narrow") for _ in range(3)]
+        for run in runs:
+            assert (await run.wait()).status == RunStatus.SUCCEEDED
+    assert gauge.most == 2
+
+
+async def test_a_higher_priority_goes_first(served: Served) -> None:
+    gauge = Gauge()
+    low = await served.client.start("low", plan=tasks(6), priority=-1)
+    high = await served.client.start("high", plan=tasks(6), priority=5)
+    async with served.worker(gauge.agent, concurrency=1):
+        for run in (low, high):
+            assert (await run.wait()).status == RunStatus.SUCCEEDED
+    assert gauge.order == ["high"] * 6 + ["low"] * 6
+
+
+async def test_a_large_run_leaves_turns_to_small_ones(served: Served) -> None:
+    gauge = Gauge()
+    large = await served.client.start("large", plan=tasks(200), max_parallel=20)
+    small = [await served.client.start(f"small{n}", plan=tasks(1)) for n in range(5)]
+    async with served.worker(gauge.agent, concurrency=2):
+        for run in (*small, large):
+            assert (await run.wait()).status == RunStatus.SUCCEEDED
+    last = max(gauge.order.index(f"small{n}") for n in range(5))
+    # What a run may have offered is before them, and what eager leases overtake: never the whole run.
+    assert last < 100, gauge.order
+
+
+async def test_a_tenant_s_backlog_keeps_no_other_tenant_waiting(served: Served) -> None:
+    busy, other = Gauge(), Gauge()
+    backlog = await served.client.start("backlog", plan=tasks(150), max_parallel=100)
+    foreign = served.new_client("foreign")
+    async with (
+        served.worker(busy.agent, concurrency=2),
+        Worker(other.agent, foreign) as worker,
+    ):
+        await worker.connected()
+        run = await foreign.start("one", plan=tasks(1))
+        assert (await run.wait()).status == RunStatus.SUCCEEDED
+        assert await status_of(backlog) != RunStatus.SUCCEEDED
+        await backlog.cancel()
+    assert other.order == ["one"], "a worker of one tenant was given a step of another"
+
+
+async def status_of(run: RunHandle) -> int:
+    return (await run.refresh()).status

@@ -1,0 +1,114 @@
+"""What is over is removed: by hand with PurgeRuns, and by the sweep of each replica."""
+
+from __future__ import annotations
+
+import pytest
+
+from stepwell.config import RetentionSettings
+from stepwell.core.port import RunQuery
+from stepwell.core.records.model import LogEntry
+from stepwell_client import Agent, InvalidRequest, RunNotFound, RunStatus, Task, TaskContext
+from tests.service.capabilities.conftest import Served
+from tests.service.conftest import until
+
+TENANT = "tenant-a"
+
+
+def done() -> Agent:
+    agent = Agent("done")
+
+    @agent.task
+    def do(ctx: TaskContext) -> str:
+        if ctx.task_id == "bad":
+            raise ValueError("no")
+        return "done"
+
+    return agent
+
+
+async def ended(served: Served, *, succeeded: int = 1, cancelled: int = 0) -> list[str]:
+    ids: list[str] = []
+    async with served.worker(done()):
+        for _ in range(succeeded):
+            run = await served.client.start("x", plan=[Task("a")], pipeline="p", queue="default")
+            assert (await run.wait()).status == RunStatus.SUCCEEDED
+            ids.append(run.id)
+    for _ in range(cancelled):
+        run = await served.client.start("x", plan=[Task("a")])
+        await run.cancel()
+        ids.append(run.id)
+    return ids
+
+
+async def stored(served: Served) -> set[str]:
+    page = await served.store.list_runs(RunQuery(tenant_id=TENANT))
+    return {run.spec.run_id for run in page.runs}
+
+
+async def test_purge_removes_what_ended_and_nothing_else(served: Served) -> None:
+    over = await ended(served, succeeded=2, cancelled=1)
+    live = await served.client.start("x", plan=[Task("a")])
+    answer = await served.client.purge(statuses=[RunStatus.SUCCEEDED])
+    assert (sorted(answer.run_ids), answer.complete) == (sorted(over[:2]), True)
+    assert await stored(served) == {over[2], live.id}
+    with pytest.raises(RunNotFound):
+        await served.client.get(over[0])
+
+
+async def test_purge_takes_the_oldest_ends_first_and_says_that_there_are_more(
+    served: Served,
+) -> None:
+    over = await ended(served, succeeded=3)
+    rehearsal = await served.client.purge(max_runs=2, validate_only=True)
+    assert (list(rehearsal.run_ids), rehearsal.complete) == (over[:2], False)
+    assert await stored(served) == set(over)
+    answer = await served.client.purge(max_runs=2)
+    assert (list(answer.run_ids), answer.complete) == (over[:2], False)
+    assert await stored(served) == {over[2]}
+
+
+async def test_purge_leaves_what_ended_a_short_while_ago_and_other_pipelines(
+    served: Served,
+) -> None:
+    over = await ended(served)
+    assert not (await served.client.purge(older_than=3_600)).run_ids
+    assert not (await served.client.purge(pipeline="another")).run_ids
+    assert list((await served.client.purge(pipeline="p")).run_ids) == over
+
+
+async def test_purge_of_another_tenant_finds_nothing(served: Served) -> None:
+    over = await ended(served)
+    assert not (await served.new_client("foreign").purge()).run_ids
+    assert await stored(served) == set(over)
+
+
+async def test_a_status_that_is_no_end_is_refused(served_memory: Served) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        await served_memory.client.purge(statuses=[RunStatus.RUNNING])
+    assert [one.field for one in caught.value.violations] == ["statuses[0]"]
+
+
+async def test_the_sweep_removes_runs_by_status_and_age(served: Served) -> None:
+    over = await ended(served, succeeded=2, cancelled=1)
+    live = await served.client.start("x", plan=[Task("a")])
+    await served.restart(retention=RetentionSettings(succeeded_ms=1, sweep_ms=50))
+
+    async def swept() -> bool:
+        return await stored(served) == {over[2], live.id}
+
+    await until(swept)
+
+
+async def test_logs_are_swept_before_their_runs(served: Served) -> None:
+    (run_id,) = await ended(served)
+    entry = LogEntry(execution_id="task:a#1", text="a line")
+    await served.store.append_logs(TENANT, run_id, [entry])
+    await served.restart(retention=RetentionSettings(logs_ms=1, sweep_ms=50))
+    if served.store_kind == "memory":
+        await served.store.append_logs(TENANT, run_id, [entry])
+
+    async def swept() -> bool:
+        return not (await served.store.read_logs(TENANT, run_id)).entries
+
+    await until(swept)
+    assert await stored(served) == {run_id}

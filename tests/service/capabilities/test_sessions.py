@@ -1,0 +1,274 @@
+"""Sessions, progress, failures and conversations: what an attempt leaves, its task's next one gets."""
+
+from __future__ import annotations
+
+import asyncio
+
+from stepwell_client import (
+    Agent,
+    Failure,
+    Plan,
+    PlanContext,
+    Release,
+    Retry,
+    RunStatus,
+    Task,
+    TaskContext,
+)
+from stepwell_client.v1 import types_pb2
+from tests.service.capabilities.conftest import Served
+from tests.service.capabilities.silence import go_silent
+from tests.service.conftest import until
+
+AT_ONCE = Retry(initial_backoff=0.0)
+
+
+def words(messages: object) -> list[tuple[int, str, str]]:
+    return [(one.number, one.role, one.content) for one in messages]  # pyright: ignore[reportGeneralTypeIssues] - any iterable of messages
+
+
+class Seen:
+    """What each attempt was given."""
+
+    def __init__(self) -> None:
+        self.attempts: list[dict[str, object]] = []
+
+    def look(self, ctx: TaskContext) -> None:
+        session, failure = ctx.previous_session, ctx.previous_failure
+        self.attempts.append(
+            {
+                "task": ctx.task_id,
+                "session": session.session_id if session is not None else None,
+                "progress": ctx.previous_progress(),
+                "failure": failure.kind if failure is not None else None,
+                "messages": [one.content for one in ctx.previous_messages],
+            }
+        )
+
+
+async def test_a_failed_attempt_hands_its_session_progress_and_messages_on(served: Served) -> None:
+    agent, seen = Agent("talker"), Seen()
+
+    @agent.task("talk")
+    async def talk(ctx: TaskContext) -> str:
+        seen.look(ctx)
+        ctx.session("cli", f"s-{ctx.attempt}")
+        ctx.append("user", f"attempt {ctx.attempt}")
+        if ctx.attempt == 1:
+            ctx.heartbeat({"page": 3})
+            raise Failure("no luck", kind="NO_LUCK")
+        return "done"
+
+    plan = [Task("a", "talk", retry=AT_ONCE), Task("b", "talk", depends_on=["a"], retry=AT_ONCE)]
+    run = await served.client.start("talk", plan=plan)
+    async with served.worker(agent):
+        assert (await run.wait(20)).status == RunStatus.SUCCEEDED
+    assert seen.attempts[0] == {
+        "task": "a",
+        "session": None,
+        "progress": None,
+        "failure": None,
+        "messages": [],
+    }
+    assert seen.attempts[1] == {
+        "task": "a",
+        "session": "s-1",
+        "progress": {"page": 3},
+        "failure": "NO_LUCK",
+        "messages": ["attempt 1"],
+    }
+    # Another task, and its first attempt fails too: what it finds then is its own.
+    assert seen.attempts[2]["session"] is None
+    assert seen.attempts[3]["session"] == "s-1"
+    assert seen.attempts[3]["messages"] == ["attempt 1"]
+    found = [one async for one in run.messages(task_id="a")]
+    assert words(found) == [(1, "user", "attempt 1"), (2, "user", "attempt 2")]
+    assert [one.session.session_id for one in found] == ["s-1", "s-2"]
+    executions = [one async for one in served.client.executions(run.id, task_id="a")]
+    assert [(one.messages_after, one.messages) for one in executions] == [(0, 1), (1, 1)]
+
+
+async def test_a_lost_attempts_heartbeats_reach_the_next_one(served: Served) -> None:
+    agent, seen = Agent("silent"), Seen()
+    hangs = asyncio.Event()
+
+    @agent.task("talk")
+    async def talk(ctx: TaskContext) -> str:
+        seen.look(ctx)
+        if ctx.attempt > 1:
+            return "done"
+        ctx.session("cli", "s-1")
+        ctx.heartbeat("half way")
+        hangs.set()
+        await asyncio.sleep(3600)
+        return "never"
+
+    run = await served.client.start("talk", plan=[Task("a", "talk", retry=AT_ONCE)])
+    async with served.worker(agent, worker_id="first", concurrency=1) as first:
+        await hangs.wait()
+        await told(served, run.id)
+        await go_silent(served, first, run.id)
+        async with served.worker(agent, worker_id="second"):
+            assert (await run.wait(20)).status == RunStatus.SUCCEEDED
+    assert seen.attempts[1] == {
+        "task": "a",
+        "session": "s-1",
+        "progress": "half way",
+        "failure": "LOST",
+        "messages": [],
+    }
+
+
+async def told(served: Served, run_id: str) -> None:
+    """Wait until a heartbeat has brought progress and session to the store."""
+
+    async def is_there() -> bool:
+        loaded = await served.store.load("tenant-a", run_id)
+        assert loaded is not None
+        return any(row.progress is not None for row in loaded.executions)
+
+    await until(is_there)
+
+
+async def test_work_that_is_handed_back_keeps_its_place(served: Served) -> None:
+    agent, seen = Agent("tired"), Seen()
+
+    @agent.task("talk")
+    async def talk(ctx: TaskContext) -> str:
+        seen.look(ctx)
+        if ctx.attempt == 1:
+            ctx.session("cli", "s-1")
+            ctx.heartbeat(7)
+            raise Release("not now")
+        return "done"
+
+    run = await served.client.start("talk", plan=[Task("a", "talk", retry=AT_ONCE)])
+    async with served.worker(agent):
+        assert (await run.wait(20)).status == RunStatus.SUCCEEDED
+    assert seen.attempts[1] == {
+        "task": "a",
+        "session": "s-1",
+        "progress": 7,
+        "failure": None,
+        "messages": [],
+    }
+
+
+async def test_a_planner_is_told_why_its_last_plan_was_refused(served: Served) -> None:
+    agent = Agent("planner")
+    told: list[types_pb2.Failure | None] = []
+
+    @agent.plan
+    async def plan(ctx: PlanContext) -> Plan:
+        told.append(ctx.previous_failure)
+        depends_on = ["nowhere"] if ctx.attempt == 1 else []
+        return Plan([Task("a", "noop", depends_on=depends_on)])
+
+    @agent.task("noop")
+    async def noop(ctx: TaskContext) -> None:
+        del ctx
+
+    run = await served.client.start("plan", step_retry=AT_ONCE)
+    async with served.worker(agent):
+        assert (await run.wait(20)).status == RunStatus.SUCCEEDED
+    assert told[0] is None
+    assert told[1] is not None
+    assert told[1].kind == "PLAN_INVALID"
+    assert told[1].violations[0].field == "plan.tasks[0].depends_on[0]"
+
+
+async def test_saved_messages_survive_their_worker_and_are_kept_once(served: Served) -> None:
+    agent, seen = Agent("saver"), Seen()
+    hangs = asyncio.Event()
+
+    @agent.task("talk")
+    async def talk(ctx: TaskContext) -> list[str]:
+        seen.look(ctx)
+        if ctx.attempt > 1:
+            ctx.append("assistant", "three")
+            return [one.content async for one in ctx.conversation()]
+        ctx.append("user", "one")
+        await ctx.save_messages()
+        ctx.append("assistant", "two")
+        await ctx.save_messages()
+        await ctx.save_messages()
+        ctx.append("user", "never saved")
+        hangs.set()
+        await asyncio.sleep(3600)
+        return []
+
+    run = await served.client.start("talk", plan=[Task("a", "talk", retry=AT_ONCE)])
+    async with served.worker(agent, worker_id="first", concurrency=1) as first:
+        await hangs.wait()
+        await go_silent(served, first, run.id)
+        async with served.worker(agent, worker_id="second"):
+            assert await run.result() == {"a": ["one", "two"]}
+    assert seen.attempts[1]["messages"] == ["one", "two"]
+    assert words([one async for one in run.messages(task_id="a")]) == [
+        (1, "user", "one"),
+        (2, "assistant", "two"),
+        (3, "assistant", "three"),
+    ]
+
+
+async def test_a_synchronous_function_saves_and_reads_its_conversation_too(served: Served) -> None:
+    agent = Agent("blocking")
+
+    @agent.task("talk")
+    def talk(ctx: TaskContext) -> list[str]:
+        if ctx.attempt == 1:
+            ctx.append("user", "one")
+            ctx.save_messages_blocking()
+            ctx.append("user", "two")
+            raise Failure("again")
+        return [one.content for one in ctx.conversation_blocking()]
+
+    run = await served.client.start("talk", plan=[Task("a", "talk", retry=AT_ONCE)])
+    async with served.worker(agent):
+        assert await run.result() == {"a": ["one", "two"]}
+
+
+async def test_a_conversation_too_long_for_an_assignment_is_read_whole(served: Served) -> None:
+    agent = Agent("wordy")
+    large = "x" * 300_000
+
+    @agent.task("talk")
+    async def talk(ctx: TaskContext) -> list[int]:
+        if ctx.attempt == 1:
+            for number in range(1, 7):
+                ctx.append("user", f"{number} {large}")
+                await ctx.save_messages()
+            raise Failure("again")
+        inline = [one.number for one in ctx.previous_messages]
+        assert inline == [4, 5, 6]
+        return [int(one.content.split()[0]) async for one in ctx.conversation()]
+
+    run = await served.client.start("talk", plan=[Task("a", "talk", retry=AT_ONCE)])
+    async with served.worker(agent):
+        assert await run.result() == {"a": [1, 2, 3, 4, 5, 6]}
+
+
+async def test_a_tasks_session_and_messages_are_there_after_a_restart(served: Served) -> None:
+    agent, seen = Agent("patient"), Seen()
+
+    @agent.task("talk")
+    async def talk(ctx: TaskContext) -> str:
+        seen.look(ctx)
+        if ctx.attempt == 1:
+            ctx.session("cli", "s-1")
+            ctx.append("user", "hello")
+            raise Failure("later")
+        return "done"
+
+    later = Retry(initial_backoff=0.5, jitter=0.0)
+    run = await served.client.start("talk", plan=[Task("a", "talk", retry=later)])
+    async with served.worker(agent):
+
+        async def has_spoken() -> bool:
+            return bool([one async for one in served.client.messages(run.id)])
+
+        await until(has_spoken)
+    await served.restart()
+    async with served.worker(agent):
+        assert (await served.client.wait(run.id, 20)).status == RunStatus.SUCCEEDED
+    assert (seen.attempts[1]["session"], seen.attempts[1]["messages"]) == ("s-1", ["hello"])

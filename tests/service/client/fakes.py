@@ -1,0 +1,368 @@
+"""A server whose every word the test decides: real grpc.aio on a free port, scripted servicers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import grpc
+import grpc.aio
+from google.protobuf import duration_pb2
+
+from stepwell_client._payloads import encode
+from stepwell_client._runtime import Runtime
+from stepwell_client.v1 import (
+    orchestrator_pb2,
+    orchestrator_pb2_grpc,
+    types_pb2,
+    worker_pb2,
+    worker_pb2_grpc,
+)
+from tests.support.patience import PATIENCE_S
+
+RUN_ID = "0b5f6a3e-7f0a-4d5e-9d4e-2f0c6f1f7a11"
+TOKEN = "a-token"
+
+
+class FastRuntime(Runtime):
+    """Jitter without chance: back-offs are a hundredth of their longest."""
+
+    def random(self) -> float:
+        return 0.01
+
+
+class End:
+    """What a scripted watch does instead of a message: end, by itself or with an error."""
+
+    def __init__(self, code: grpc.StatusCode | None = None, message: str = "") -> None:
+        self.code = code
+        self.message = message
+
+
+class FakeOrchestrator(orchestrator_pb2_grpc.OrchestratorServicer):
+    """Unary calls are answered by `answers`, watches by `watches`, a script a stream."""
+
+    def __init__(self) -> None:
+        self.requests: list[Any] = []
+        self.metadata: list[dict[str, Any]] = []
+        self.answers: dict[str, Callable[[Any], Any]] = {}
+        self.watches: deque[list[Any]] = deque()
+        self.watch_cancelled = asyncio.Event()
+        self.open_watches = 0
+        self.override: Callable[[Any, Any], Any] | None = None
+
+    async def answer(self, request: Any, context: Any) -> Any:
+        self.requests.append(request)
+        self.metadata.append(dict(context.invocation_metadata()))
+        if self.override is not None:
+            return await self.override(request, context)
+        answer = self.answers[type(request).__name__](request)
+        if isinstance(answer, End):
+            assert answer.code is not None
+            await context.abort(answer.code, answer.message)
+        return answer
+
+    async def stream(self, request: Any, context: Any) -> None:
+        self.requests.append(type(request).FromString(request.SerializeToString()))
+        self.open_watches += 1
+        try:
+            for item in self.watches.popleft():
+                if isinstance(item, End):
+                    if item.code is not None:
+                        await context.abort(item.code, item.message)
+                    return
+                await context.write(item)
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            self.watch_cancelled.set()
+            raise
+        finally:
+            self.open_watches -= 1
+
+    StartRun = GetRun = ListRuns = ListTasks = ListExecutions = GetResults = WaitRun = answer
+    ResumeRun = PauseRun = CancelRun = DeleteRun = GetServerInfo = answer
+    ForkRun = ListPlans = ListCheckpoints = ListInputs = AnswerInput = RaiseBudget = answer
+    ResolveExecution = RetryTask = SkipTask = StopRun = GetMessages = PurgeRuns = answer
+    WatchRun = WatchRuns = ReadLogs = stream  # pyright: ignore[reportAssignmentType] - the stub knows generators only
+
+
+@dataclass
+class Stream:
+    """The server's side of one Work stream, in the hands of the test."""
+
+    context: Any
+    hello: worker_pb2.Hello
+    _inbox: asyncio.Queue[worker_pb2.WorkRequest] = field(default_factory=asyncio.Queue)
+    _end: asyncio.Future[End] = field(default_factory=asyncio.Future)
+    credits: int = 0
+    requests: list[worker_pb2.WorkRequest] = field(default_factory=list)
+    outcomes: deque[worker_pb2.Outcome] = field(default_factory=deque)
+    begins: deque[worker_pb2.Begin] = field(default_factory=deque)
+
+    async def send(self, **fields: Any) -> None:
+        await self.context.write(worker_pb2.WorkResponse(**fields))
+
+    async def welcome(self, *, lease: float = 30, interval: float = 10, held: Any = ()) -> None:
+        await self.send(
+            welcome=worker_pb2.Welcome(
+                lease=span(lease), heartbeat_interval=span(interval), held=held
+            )
+        )
+
+    async def read(self) -> worker_pb2.WorkRequest:
+        """The next request, counted."""
+        request = await asyncio.wait_for(self._inbox.get(), PATIENCE_S)
+        self.requests.append(request)
+        self.credits += request.credits
+        self.outcomes.extend(request.outcomes)
+        self.begins.extend(request.begins)
+        return request
+
+    async def outcome(self) -> worker_pb2.Outcome:
+        while not self.outcomes:
+            await self.read()
+        return self.outcomes.popleft()
+
+    async def begin(self) -> worker_pb2.Begin:
+        while not self.begins:
+            await self.read()
+        return self.begins.popleft()
+
+    async def granted(self, count: int) -> None:
+        """Until so many credits were granted, all in all."""
+        while self.credits < count:
+            await self.read()
+
+    async def ack(
+        self, item: Any, status: worker_pb2.AckStatus = worker_pb2.ACK_STATUS_ACCEPTED
+    ) -> None:
+        await self.send(acks=[ack_of(item, status)])
+
+    def end(self, code: grpc.StatusCode | None = None, message: str = "") -> None:
+        """End-of-file, or an error."""
+        if not self._end.done():
+            self._end.set_result(End(code, message))
+
+
+def ack_of(
+    item: Any, status: worker_pb2.AckStatus = worker_pb2.ACK_STATUS_ACCEPTED
+) -> worker_pb2.Ack:
+    return worker_pb2.Ack(
+        delivery_id=item.delivery_id, execution_id=item.execution_id, status=status
+    )
+
+
+class FakeWorkers(worker_pb2_grpc.WorkerServicer):
+    """Hands each Work stream to the test; answers the unary calls as told."""
+
+    def __init__(self) -> None:
+        self._streams: asyncio.Queue[Stream] = asyncio.Queue()
+        self.refusals: deque[End] = deque()
+        self.metadata: list[dict[str, Any]] = []
+        self.heartbeats: list[worker_pb2.LeaseHeartbeat] = []
+        self.beat = asyncio.Event()
+        self.lease_state: dict[str, dict[str, Any]] = {}
+        self.completed: list[worker_pb2.Outcome] = []
+        self.completes = False
+        self.appended: list[worker_pb2.Appended] = []
+        self.append_calls = 0
+        self.append_refusals: deque[End] = deque()
+        self.append_gate = asyncio.Event()
+        self.append_gate.set()
+
+    async def stream(self) -> Stream:
+        return await asyncio.wait_for(self._streams.get(), PATIENCE_S)
+
+    async def Work(self, request_iterator: Any, context: Any) -> None:  # pyright: ignore[reportIncompatibleMethodOverride] - the stub knows generators only
+        self.metadata.append(dict(context.invocation_metadata()))
+        if self.refusals:
+            refusal = self.refusals.popleft()
+            assert refusal.code is not None
+            await context.abort(refusal.code, refusal.message)
+        first = await context.read()
+        stream = Stream(context, first.hello)
+        self._streams.put_nowait(stream)
+        reader = asyncio.ensure_future(self._read(context, stream))
+        try:
+            end = await stream._end
+        finally:
+            reader.cancel()
+        if end.code is not None:
+            await context.abort(end.code, end.message)
+
+    @staticmethod
+    async def _read(context: Any, stream: Stream) -> None:
+        while True:
+            request = await context.read()
+            if request is grpc.aio.EOF:
+                return stream.end()
+            stream._inbox.put_nowait(request)
+
+    async def Heartbeat(self, request: Any, context: Any) -> worker_pb2.HeartbeatResponse:
+        self.heartbeats += request.heartbeats
+        self.beat.set()
+        states = [
+            worker_pb2.LeaseState(
+                run_id=beat.run_id,
+                execution_id=beat.execution_id,
+                **self.lease_state.get(beat.execution_id, {"status": worker_pb2.LEASE_STATUS_LIVE}),
+            )
+            for beat in request.heartbeats
+        ]
+        return worker_pb2.HeartbeatResponse(leases=states)
+
+    async def Append(self, request: Any, context: Any) -> worker_pb2.AppendResponse:
+        self.append_calls += 1
+        if self.append_refusals:
+            refusal = self.append_refusals.popleft()
+            assert refusal.code is not None
+            await context.abort(refusal.code, refusal.message)
+        await self.append_gate.wait()
+        self.appended += request.appended
+        states = [
+            worker_pb2.LeaseState(
+                run_id=one.run_id,
+                execution_id=one.execution_id,
+                **self.lease_state.get(one.execution_id, {"status": worker_pb2.LEASE_STATUS_LIVE}),
+            )
+            for one in request.appended
+        ]
+        return worker_pb2.AppendResponse(leases=states)
+
+    def lines(self, execution_id: str = "e1") -> list[str]:
+        """What an execution has written, as it came."""
+        return [
+            line.text
+            for one in self.appended
+            if one.execution_id == execution_id
+            for line in one.logs
+        ]
+
+    async def Complete(self, request: Any, context: Any) -> worker_pb2.CompleteResponse:
+        if not self.completes:
+            await context.abort(grpc.StatusCode.UNAVAILABLE, "not now")
+        self.completed += request.outcomes
+        return worker_pb2.CompleteResponse(acks=[ack_of(item) for item in request.outcomes])
+
+
+@dataclass
+class FakeServer:
+    target: str
+    runs: FakeOrchestrator
+    workers: FakeWorkers
+
+
+@asynccontextmanager
+async def fake_server() -> AsyncIterator[FakeServer]:
+    server = grpc.aio.server(options=[("grpc.so_reuseport", 0)])
+    runs, workers = FakeOrchestrator(), FakeWorkers()
+    orchestrator_pb2_grpc.add_OrchestratorServicer_to_server(runs, server)
+    worker_pb2_grpc.add_WorkerServicer_to_server(workers, server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    try:
+        yield FakeServer(f"127.0.0.1:{port}", runs, workers)
+    finally:
+        await server.stop(0)
+
+
+def span(seconds: float) -> duration_pb2.Duration:
+    made = duration_pb2.Duration()
+    made.FromMilliseconds(round(seconds * 1000))
+    return made
+
+
+def assignment(
+    execution_id: str = "e1",
+    *,
+    kind: types_pb2.StepKind = types_pb2.STEP_KIND_TASK,
+    type_: str = "",
+    role: str = "",
+    given: Any = None,
+    run_input: Any = None,
+    results: Any = (),
+    effect: types_pb2.Effect = types_pb2.EFFECT_IDEMPOTENT,
+    lease: float = 30,
+    **fields: Any,
+) -> worker_pb2.Assignment:
+    """An assignment as a server makes it."""
+    spec = types_pb2.RunSpec(run_id=RUN_ID, goal="a goal", max_iterations=10)
+    task = None
+    if kind == types_pb2.STEP_KIND_TASK:
+        task = types_pb2.TaskSpec(
+            task_id="t1", type=type_, role=role, input=encode(given), effect=effect
+        )
+    return worker_pb2.Assignment(
+        run=types_pb2.Run(spec=spec, iteration=1),
+        execution=types_pb2.Execution(execution_id=execution_id, kind=kind, attempt=1),
+        lease_token=f"token-{execution_id}",
+        task=task,
+        run_input=encode(run_input),
+        results=results,
+        lease=span(lease),
+        idempotency_key=f"{RUN_ID}/t1",
+        **fields,
+    )
+
+
+def events(*numbers: int, next_after: int | None = None) -> orchestrator_pb2.WatchRunResponse:
+    """A message of a watch with these events."""
+    batch = [types_pb2.Event(number=number, version=number) for number in numbers]
+    after = numbers[-1] if next_after is None else next_after
+    return orchestrator_pb2.WatchRunResponse(
+        events=orchestrator_pb2.EventBatch(events=batch, next_after=after)
+    )
+
+
+def watch_end(
+    reason: orchestrator_pb2.WatchEndReason, run: types_pb2.Run | None = None
+) -> orchestrator_pb2.WatchRunResponse:
+    return orchestrator_pb2.WatchRunResponse(end=orchestrator_pb2.WatchEnd(reason=reason, run=run))
+
+
+def a_run(status: types_pb2.RunStatus, **fields: Any) -> types_pb2.Run:
+    return types_pb2.Run(spec=types_pb2.RunSpec(run_id=RUN_ID), status=status, **fields)
+
+
+@dataclass
+class FakeServices:
+    """StepServices without a transport."""
+
+    payloads: dict[str, types_pb2.Payload] = field(default_factory=dict)
+    begun: list[str] = field(default_factory=list)
+    beats: list[Any] = field(default_factory=list)
+    written: list[tuple[str, str, bool]] = field(default_factory=list)
+    flushes: int = 0
+    saved: list[tuple[int, list[str]]] = field(default_factory=list)
+    refuse_save: BaseException | None = None
+    conversation: list[types_pb2.Message] = field(default_factory=list)
+    refuse_begin: BaseException | None = None
+
+    async def begin(self, assignment: worker_pb2.Assignment) -> None:
+        if self.refuse_begin is not None:
+            raise self.refuse_begin
+        self.begun.append(assignment.execution.execution_id)
+
+    def heartbeat(self, assignment: Any, progress: Any, session: Any) -> None:
+        self.beats.append((progress, session))
+
+    async def fetch_results(self, assignment: Any, execution_ids: Any) -> Any:
+        return {each: self.payloads[each] for each in execution_ids}
+
+    def write(self, assignment: Any, text: str, level: str, *, chunk: bool) -> None:
+        self.written.append((text, level, chunk))
+
+    async def flush(self, assignment: Any) -> None:
+        self.flushes += 1
+
+    async def save_messages(self, assignment: Any, messages: Any, after: int) -> None:
+        if self.refuse_save is not None:
+            raise self.refuse_save
+        self.saved.append((after, [one.content for one in messages]))
+
+    async def fetch_messages(self, assignment: Any) -> Any:
+        return self.conversation

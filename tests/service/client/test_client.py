@@ -1,0 +1,439 @@
+"""The asynchronous client against a scripted server: requests, retries, errors, watches."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from typing import Any
+
+import grpc
+import grpc.aio
+import pytest
+from google.rpc import error_details_pb2, status_pb2
+from grpc_status import rpc_status
+
+from stepwell_client import (
+    Budget,
+    Client,
+    CursorOutOfRange,
+    Effect,
+    EventType,
+    InvalidRequest,
+    RunFailed,
+    RunNotFound,
+    RunPurged,
+    RunStatus,
+    StepKind,
+    StepwellClientError,
+    Task,
+    Unavailable,
+    decode,
+    encode,
+)
+from stepwell_client.v1 import orchestrator_pb2, types_pb2
+from tests.service.client.fakes import (
+    RUN_ID,
+    TOKEN,
+    End,
+    FakeServer,
+    FastRuntime,
+    a_run,
+    events,
+    watch_end,
+)
+from tests.service.client.serving import until
+from tests.support.patience import PATIENCE_S
+
+FINISHED = orchestrator_pb2.WATCH_END_REASON_FINISHED
+DRAINING = orchestrator_pb2.WATCH_END_REASON_DRAINING
+SLOW = orchestrator_pb2.WATCH_END_REASON_SLOW_CONSUMER
+PURGED = orchestrator_pb2.WATCH_END_REASON_PURGED
+LOST = End(grpc.StatusCode.UNAVAILABLE, "gone")
+SUCCESS = types_pb2.RUN_STATUS_SUCCEEDED
+FAILED = types_pb2.RUN_STATUS_FAILED
+CANCELLED = types_pb2.RUN_STATUS_CANCELLED
+SUCCEEDED = a_run(types_pb2.RUN_STATUS_SUCCEEDED)
+
+
+def started(request: Any) -> orchestrator_pb2.StartRunResponse:
+    return orchestrator_pb2.StartRunResponse(
+        run=a_run(types_pb2.RUN_STATUS_QUEUED), created=not request.validate_only
+    )
+
+
+class Script:
+    """Answers one after the other; the last one again and again."""
+
+    def __init__(self, *answers: Any) -> None:
+        self.answers = list(answers)
+
+    def __call__(self, request: Any) -> Any:
+        return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+
+
+async def test_start_sends_what_was_asked_for_with_the_token(
+    server: FakeServer, client: Client
+) -> None:
+    server.runs.answers["StartRunRequest"] = started
+
+    run = await client.start(
+        "count",
+        input={"a": 1},
+        pipeline="words",
+        plan=[Task("t", "count", effect=Effect.AT_MOST_ONCE)],
+        stages=[StepKind.SYNTHESIZE],
+        labels={"team": "x"},
+        max_parallel=4,
+        budget=Budget(cost_micros=5, wall=60),
+        request_id="mine",
+    )
+
+    (request,) = server.runs.requests
+    assert (run.id, run.created) == (RUN_ID, True)
+    assert (request.goal, request.pipeline_id, request.request_id) == ("count", "words", "mine")
+    assert decode(request.input) == {"a": 1}
+    assert request.plan.tasks[0].effect == types_pb2.EFFECT_AT_MOST_ONCE
+    assert list(request.stages) == [types_pb2.STEP_KIND_SYNTHESIZE]
+    assert request.max_parallel == 4
+    assert not request.HasField("max_iterations")
+    assert request.budget.wall.seconds == 60
+    assert dict(request.labels) == {"team": "x"}
+    assert server.runs.metadata[0]["authorization"] == f"Bearer {TOKEN}"
+
+
+async def test_without_a_plan_none_is_sent_and_an_empty_one_is_told_from_none(
+    server: FakeServer, client: Client
+) -> None:
+    server.runs.answers["StartRunRequest"] = started
+
+    await client.start("a")
+    await client.start("b", plan=[])
+
+    assert [request.HasField("plan") for request in server.runs.requests] == [False, True]
+
+
+@pytest.mark.parametrize("command", ["start", "resume", "pause", "cancel"])
+async def test_a_command_is_repeated_with_the_same_request_id(
+    server: FakeServer, client: Client, command: str
+) -> None:
+    run = a_run(types_pb2.RUN_STATUS_PAUSED)
+    server.runs.answers |= {
+        "StartRunRequest": Script(LOST, LOST, orchestrator_pb2.StartRunResponse(run=run)),
+        "ResumeRunRequest": Script(LOST, LOST, orchestrator_pb2.ResumeRunResponse(run=run)),
+        "PauseRunRequest": Script(LOST, LOST, orchestrator_pb2.PauseRunResponse(run=run)),
+        "CancelRunRequest": Script(LOST, LOST, orchestrator_pb2.CancelRunResponse(run=run)),
+    }
+
+    await getattr(client, command)(RUN_ID)
+
+    ids = {request.request_id for request in server.runs.requests}
+    assert len(server.runs.requests) == 3
+    assert len(ids) == 1
+    assert ids != {""}
+
+
+async def test_a_deletion_is_not_repeated(server: FakeServer, client: Client) -> None:
+    server.runs.answers["DeleteRunRequest"] = Script(LOST)
+
+    with pytest.raises(Unavailable) as caught:
+        await client.delete(RUN_ID)
+
+    assert len(server.runs.requests) == 1
+    assert (caught.value.status, caught.value.reason) == (
+        grpc.StatusCode.UNAVAILABLE,
+        "UNAVAILABLE",
+    )
+
+
+async def test_a_server_that_is_not_there_is_unavailable_soon() -> None:
+    async with Client("127.0.0.1:1", token="", runtime=FastRuntime()) as client:
+        with pytest.raises(Unavailable):
+            await asyncio.wait_for(client.get(RUN_ID), 5)
+
+
+async def test_errors_carry_reason_and_violations(server: FakeServer, client: Client) -> None:
+    async def refuse(request: Any, context: Any) -> None:
+        details = [
+            error_details_pb2.ErrorInfo(reason="INVALID_ARGUMENT", domain="stepwell"),
+            error_details_pb2.BadRequest(
+                field_violations=[
+                    error_details_pb2.BadRequest.FieldViolation(
+                        field="plan.tasks[3].depends_on[0]", description="no such task: ü"
+                    )
+                ]
+            ),
+        ]
+        status = status_pb2.Status(code=3, message="the plan is wrong")
+        for detail in details:
+            status.details.add().Pack(detail)
+        await context.abort_with_status(rpc_status.to_status(status))
+
+    server.runs.override = refuse
+    with pytest.raises(InvalidRequest) as caught:
+        await client.get(RUN_ID)
+
+    assert caught.value.message == "the plan is wrong"
+    assert caught.value.reason == "INVALID_ARGUMENT"
+    assert caught.value.violations == (("plan.tasks[3].depends_on[0]", "no such task: ü"),)
+    assert "depends_on[0]: no such task" in str(caught.value)
+
+
+async def test_pages_are_read_one_after_the_other(server: FakeServer, client: Client) -> None:
+    page = orchestrator_pb2.ListRunsResponse
+    server.runs.answers["ListRunsRequest"] = Script(
+        page(runs=[a_run(SUCCESS), a_run(FAILED)], next_page_token="more"),
+        page(next_page_token="and more"),
+        page(runs=[a_run(CANCELLED)]),
+    )
+
+    found = [run.status async for run in client.list(statuses=[RunStatus.FAILED], pipeline="p")]
+
+    assert found == [SUCCESS, FAILED, CANCELLED]
+    assert [request.page_token for request in server.runs.requests] == ["", "more", "and more"]
+    assert {tuple(request.statuses) for request in server.runs.requests} == {(FAILED,)}
+
+
+async def test_wait_goes_on_over_slices_and_lost_servers(
+    server: FakeServer, client: Client
+) -> None:
+    answer = orchestrator_pb2.WaitRunResponse
+    running = answer(run=a_run(types_pb2.RUN_STATUS_RUNNING))
+    server.runs.answers["WaitRunRequest"] = Script(
+        running, *[LOST] * 12, answer(run=SUCCEEDED, ended=True)
+    )
+
+    assert (await client.wait(RUN_ID)).status == RunStatus.SUCCEEDED
+
+
+async def test_wait_ends_when_the_time_is_over(server: FakeServer, client: Client) -> None:
+    running = a_run(types_pb2.RUN_STATUS_RUNNING)
+    server.runs.answers["WaitRunRequest"] = Script(orchestrator_pb2.WaitRunResponse(run=running))
+
+    run = await client.wait(RUN_ID, 0.01)
+
+    assert run.status == RunStatus.RUNNING
+
+
+async def test_the_result_is_that_of_the_run_or_those_of_its_tasks(
+    server: FakeServer, client: Client
+) -> None:
+    result = orchestrator_pb2.Result
+    done = orchestrator_pb2.GetResultsResponse
+    tasks = [
+        result(task_id="a", status=types_pb2.TASK_STATUS_COMPLETED, payload=encode(1)),
+        result(task_id="b", status=types_pb2.TASK_STATUS_FAILED),
+    ]
+    server.runs.answers["WaitRunRequest"] = Script(
+        orchestrator_pb2.WaitRunResponse(run=SUCCEEDED, ended=True)
+    )
+    server.runs.answers["GetResultsRequest"] = Script(
+        done(run_result=result(payload=encode("whole")), results=tasks), done(results=tasks)
+    )
+
+    assert await client.run(RUN_ID).result(str) == "whole"
+    assert await client.run(RUN_ID).result() == {"a": 1}
+
+
+async def test_a_run_that_failed_has_no_result_but_a_reason(
+    server: FakeServer, client: Client
+) -> None:
+    failure = types_pb2.Failure(kind="ValueError", message="no good")
+    run = a_run(types_pb2.RUN_STATUS_FAILED, failure=failure)
+    server.runs.answers["WaitRunRequest"] = Script(
+        orchestrator_pb2.WaitRunResponse(run=run, ended=True)
+    )
+
+    with pytest.raises(RunFailed, match="FAILED: ValueError: no good") as caught:
+        await client.run(RUN_ID).result()
+
+    assert caught.value.run_status == "FAILED"
+
+
+async def test_results_without_room_are_fetched_by_themselves(
+    server: FakeServer, client: Client
+) -> None:
+    def answer(request: orchestrator_pb2.GetResultsRequest) -> Any:
+        result, done = orchestrator_pb2.Result, types_pb2.TASK_STATUS_COMPLETED
+        if not request.execution_ids:
+            entries = [
+                result(task_id=f"t{n}", execution_id=f"x{n}", status=done, by_reference=True)
+                for n in range(6)
+            ]
+            return orchestrator_pb2.GetResultsResponse(results=entries)
+        alone = len(request.execution_ids) == 1
+        return orchestrator_pb2.GetResultsResponse(
+            results=[
+                result(
+                    execution_id=each,
+                    payload=encode(each) if alone or each != "x2" else None,
+                    by_reference=not alone and each == "x2",
+                )
+                for each in request.execution_ids
+            ]
+        )
+
+    server.runs.answers["GetResultsRequest"] = answer
+
+    results = await client.results(RUN_ID)
+
+    assert dict(results.tasks) == {f"t{n}": f"x{n}" for n in range(6)}
+
+
+# Watches.
+
+
+async def numbers(watch: Any) -> list[int]:
+    return [event.number async for event in watch]
+
+
+@pytest.mark.usefixtures("scripted_server")
+async def test_a_watch_over_lost_streams_has_no_gap_and_no_repeat(
+    server: FakeServer, client: Client
+) -> None:
+    server.runs.watches.extend(
+        [
+            [events(1, 2), End()],  # End-of-file without a word.
+            [events(3), LOST],
+            [LOST],
+            [events(3, 4), End(grpc.StatusCode.CANCELLED)],  # 3 comes again.
+            [events(4), events(5), End(grpc.StatusCode.INTERNAL, "RST_STREAM")],
+            [events(6), watch_end(DRAINING)],
+            [events(7, 8), watch_end(SLOW)],
+            [events(10), End()],  # 9 is missing: not handed on.
+            [events(9, 10), watch_end(FINISHED, SUCCEEDED)],
+        ]
+    )
+
+    watch = client.watch(RUN_ID)
+    found = await asyncio.wait_for(numbers(watch), PATIENCE_S)
+
+    assert found == list(range(1, 11))
+    assert [request.after for request in server.runs.requests] == [0, 2, 3, 3, 4, 5, 6, 8, 8]
+    assert watch.cursor.run is not None
+    assert watch.cursor.run.status == RunStatus.SUCCEEDED
+
+
+async def test_a_filtered_watch_goes_on_after_what_was_filtered_out(
+    server: FakeServer, client: Client
+) -> None:
+    progress = orchestrator_pb2.WatchRunResponse(progress=orchestrator_pb2.WatchProgress(after=40))
+    server.runs.watches.extend(
+        [
+            [events(7, next_after=20), End()],
+            [events(30, next_after=30), progress, End()],
+            [watch_end(FINISHED)],
+        ]
+    )
+
+    found = await numbers(client.watch(RUN_ID, types=[EventType.TASK_COMPLETED], task_ids=["t"]))
+
+    assert found == [7, 30]
+    assert [request.after for request in server.runs.requests] == [0, 20, 40]
+    assert {tuple(request.types) for request in server.runs.requests} == {(11,)}
+
+
+async def test_a_purged_run_raises(server: FakeServer, client: Client) -> None:
+    server.runs.watches.append([events(1), watch_end(PURGED)])
+
+    with pytest.raises(RunPurged) as caught:
+        await numbers(client.watch(RUN_ID))
+
+    assert isinstance(caught.value, RunNotFound | ValueError)
+
+
+async def test_what_no_reconnect_mends_is_raised(server: FakeServer, client: Client) -> None:
+    server.runs.watches.append([events(1), End(grpc.StatusCode.OUT_OF_RANGE, "too old")])
+
+    with pytest.raises(CursorOutOfRange):
+        await numbers(client.watch(RUN_ID))
+
+
+async def test_a_watch_gives_up_on_a_server_that_does_not_come_back(server: FakeServer) -> None:
+    server.runs.watches.extend([[events(1), LOST], *[[LOST]] * 50])
+    async with Client(
+        server.target, token="", reconnect_seconds=0.02, runtime=FastRuntime()
+    ) as client:
+        watch = client.watch(RUN_ID)
+        with pytest.raises(Unavailable):
+            await numbers(watch)
+
+    assert watch.cursor.after == 1
+    assert len(server.runs.requests) < 50
+
+
+async def test_leaving_the_loop_ends_the_stream_on_the_server(
+    server: FakeServer, client: Client
+) -> None:
+    server.runs.watches.append([events(1)])
+
+    async for event in client.watch(RUN_ID):
+        assert event.number == 1
+        break
+
+    await asyncio.wait_for(server.runs.watch_cancelled.wait(), PATIENCE_S)
+    assert server.runs.open_watches == 0
+
+
+async def test_leaving_the_context_ends_the_stream_at_once(
+    server: FakeServer, client: Client
+) -> None:
+    server.runs.watches.append([events(1)])
+
+    async with client.watch(RUN_ID) as watch:
+        iterator = aiter(watch)
+        assert (await anext(iterator)).number == 1
+        waiting = asyncio.ensure_future(anext(iterator, None))
+        await asyncio.sleep(0.01)
+        await watch.aclose()
+        assert await asyncio.wait_for(waiting, PATIENCE_S) is None
+
+    await asyncio.wait_for(server.runs.watch_cancelled.wait(), PATIENCE_S)
+
+
+async def test_a_cancelled_watcher_leaves_no_stream(server: FakeServer, client: Client) -> None:
+    server.runs.watches.append([events(1)])
+    watching = asyncio.ensure_future(numbers(client.watch(RUN_ID)))
+    await until(lambda: server.runs.open_watches == 1)
+    watching.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await watching
+
+    await asyncio.wait_for(server.runs.watch_cancelled.wait(), PATIENCE_S)
+    gc.collect()
+
+
+async def test_the_feed_of_all_runs_goes_on_after_its_cursor(
+    server: FakeServer, client: Client
+) -> None:
+    answer = orchestrator_pb2.WatchRunsResponse
+
+    def updates(cursor: str, *versions: int) -> Any:
+        batch = [orchestrator_pb2.RunUpdate(version=version) for version in versions]
+        return answer(updates=orchestrator_pb2.RunUpdateBatch(updates=batch, cursor=cursor))
+
+    idle = answer(progress=orchestrator_pb2.RunsProgress(cursor="c2"))
+    server.runs.watches.extend([[updates("c1", 1, 2), idle, End()], [updates("c3", 3)]])
+
+    found = []
+    async with client.watch_runs("now") as watch:
+        async for update in watch:
+            found.append(update.version)
+            if update.version == 3:
+                break
+
+    assert found == [1, 2, 3]
+    assert [request.cursor for request in server.runs.requests] == ["now", "c2"]
+    assert watch.cursor.cursor == "c3"
+
+
+def test_each_error_is_of_the_tree_and_drawn_in_it() -> None:
+    import stepwell_client._errors as module
+
+    errors = [
+        item
+        for item in vars(module).values()
+        if isinstance(item, type) and issubclass(item, Exception)
+    ]
+    assert all(issubclass(item, StepwellClientError) for item in errors)
+    drawn = (module.__doc__ or "").replace("├", " ").replace("─", " ").split()
+    assert [item.__name__ for item in errors if item.__name__ not in drawn] == []

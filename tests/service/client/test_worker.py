@@ -1,0 +1,353 @@
+"""The worker against a scripted server: credits, acknowledgements, reconnects."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import grpc
+import pytest
+
+from stepwell_client import (
+    Agent,
+    Client,
+    Misconfigured,
+    PermissionDenied,
+    TaskContext,
+    Unauthenticated,
+    Worker,
+    WorkerReplaced,
+    decode,
+)
+from stepwell_client.v1 import orchestrator_pb2, types_pb2, worker_pb2
+from tests.service.client.fakes import TOKEN, End, FakeServer, FastRuntime, Stream, assignment
+from tests.service.client.serving import serving, until, welcomed
+from tests.support.patience import PATIENCE_S
+
+
+async def test_it_says_who_it_is_and_what_it_does(
+    server: FakeServer, client: Client, agent: Agent
+) -> None:
+    agent.task(role="painter")(lambda ctx: None)
+    agent.reflect(lambda ctx: None)
+
+    async with serving(agent, client, worker_id="w", queues=["q"]) as worker:
+        hello = (await server.workers.stream()).hello
+
+    assert (hello.worker_id, hello.instance_id) == ("w", worker.instance_id)
+    assert (list(hello.queues), list(hello.roles)) == (["q"], ["painter"])
+    assert list(hello.kinds) == [types_pb2.STEP_KIND_TASK, types_pb2.STEP_KIND_REFLECT]
+    assert list(hello.stages) == [types_pb2.STEP_KIND_REFLECT]
+    assert server.workers.metadata[0]["authorization"] == f"Bearer {TOKEN}"
+
+
+async def test_a_step_is_done_and_the_credit_comes_back_with_its_outcome(
+    server: FakeServer, client: Client, agent: Agent
+) -> None:
+    async with serving(agent, client, concurrency=3):
+        stream = await welcomed(server)
+        await stream.granted(3)
+
+        await stream.send(assignments=[assignment(type_="double", given=21)])
+        request = await stream.read()
+
+    assert decode(request.outcomes[0].completed.result) == 42
+    assert request.outcomes[0].lease_token == "token-e1"
+    assert request.credits == 1
+
+
+async def test_no_more_credits_than_places_are_ever_out(server: FakeServer, client: Client) -> None:
+    agent, gate = Agent(), asyncio.Event()
+
+    @agent.task
+    async def wait(ctx: TaskContext) -> None:
+        await gate.wait()
+
+    async with serving(agent, client, concurrency=2) as worker:
+        stream = await welcomed(server)
+        await stream.granted(2)
+        await stream.send(assignments=[assignment("e1"), assignment("e2")])
+        await until(lambda: worker.in_flight == 2)
+        gate.set()
+        await stream.granted(4)
+
+    assert stream.credits == 4
+    assert stream.requests[0].credits == 2
+
+
+async def test_an_outcome_without_acknowledgement_is_sent_again_with_the_same_id(
+    server: FakeServer, client: Client, agent: Agent
+) -> None:
+    async with serving(agent, client) as worker:
+        first = await welcomed(server)
+        await first.send(assignments=[assignment(type_="double", given=1)])
+        sent = await first.outcome()
+        first.end(grpc.StatusCode.UNAVAILABLE)
+
+        second = await welcomed(server)
+        again = await second.outcome()
+        await second.ack(again)
+        await second.ack(again)  # A second acknowledgement means nothing.
+        await until(lambda: not worker._ledger.pending)
+
+    assert again == sent
+    assert [held.lease_token for held in second.hello.held] == ["token-e1"]
+    assert second.hello.instance_id == first.hello.instance_id
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        lambda stream: stream.end(),
+        lambda stream: stream.end(grpc.StatusCode.CANCELLED),
+        lambda stream: stream.end(grpc.StatusCode.INTERNAL),
+        lambda stream: stream.send(
+            end=worker_pb2.WorkEnd(reason=worker_pb2.WORK_END_REASON_DRAINING)
+        ),
+    ],
+    ids=["end-of-file", "cancelled by the peer", "broken", "draining"],
+)
+async def test_it_comes_again_and_keeps_its_leases(
+    server: FakeServer, client: Client, end: Callable[[Stream], Awaitable[None] | None]
+) -> None:
+    agent, gate = Agent(), asyncio.Event()
+
+    @agent.task
+    async def wait(ctx: TaskContext) -> str:
+        await gate.wait()
+        return "done"
+
+    async with serving(agent, client, concurrency=2) as worker:
+        first = await welcomed(server)
+        await first.send(assignments=[assignment()])
+        await until(lambda: worker.in_flight == 1)
+        ended = end(first)
+        if ended is not None:
+            await ended
+
+        second = await welcomed(server)
+        await second.granted(1)
+        gate.set()
+        outcome = await second.outcome()
+
+    assert [held.execution_id for held in second.hello.held] == ["e1"]
+    assert decode(outcome.completed.result) == "done"
+
+
+async def test_the_same_assignment_again_is_not_done_twice(
+    server: FakeServer, client: Client
+) -> None:
+    agent, calls, gate = Agent(), [], asyncio.Event()
+
+    @agent.task
+    async def wait(ctx: TaskContext) -> None:
+        calls.append(ctx.execution_id)
+        await gate.wait()
+
+    async with serving(agent, client):
+        stream = await welcomed(server)
+        await stream.send(assignments=[assignment()])
+        await stream.send(assignments=[assignment()])
+        await stream.send(assignments=[assignment("e2")])
+        await until(lambda: "e2" in calls)
+        gate.set()
+        found = {(await stream.outcome()).execution_id, (await stream.outcome()).execution_id}
+
+    assert calls == ["e1", "e2"]
+    assert found == {"e1", "e2"}
+
+
+async def test_without_a_stream_outcomes_go_by_complete(
+    server: FakeServer, client: Client, agent: Agent
+) -> None:
+    async with serving(agent, client) as worker:
+        stream = await welcomed(server)
+        await stream.send(assignments=[assignment(type_="double", given=1)])
+        sent = await stream.outcome()
+        server.workers.completes = True
+        server.workers.refusals.extend([End(grpc.StatusCode.UNAVAILABLE)] * 3)
+        stream.end(grpc.StatusCode.UNAVAILABLE)
+        await until(lambda: not worker._ledger.pending)
+
+    assert server.workers.completed == [sent]
+
+
+@pytest.mark.parametrize(
+    "status", [worker_pb2.ACK_STATUS_LEASE_LOST, worker_pb2.ACK_STATUS_REJECTED]
+)
+async def test_a_refused_outcome_is_dropped_with_a_word_in_the_log(
+    server: FakeServer,
+    client: Client,
+    agent: Agent,
+    status: worker_pb2.AckStatus,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with serving(agent, client) as worker:
+        stream = await welcomed(server)
+        await stream.send(assignments=[assignment(type_="double", given=4_711)])
+        await stream.ack(await stream.outcome(), status)
+        await until(lambda: not worker._ledger.pending)
+
+    assert "execution e1" in caplog.text
+    assert "4711" not in caplog.text
+    assert "token-e1" not in caplog.text
+
+
+async def test_replaced_ends_run_with_an_error(
+    server: FakeServer, client: Client, agent: Agent
+) -> None:
+    worker = Worker(agent, client, worker_id="w")
+    task = asyncio.ensure_future(worker.run())
+    stream = await welcomed(server)
+    await stream.send(end=worker_pb2.WorkEnd(reason=worker_pb2.WORK_END_REASON_REPLACED))
+
+    with pytest.raises(WorkerReplaced, match="two ids"):
+        await task
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        (grpc.StatusCode.UNAUTHENTICATED, Unauthenticated),
+        (grpc.StatusCode.PERMISSION_DENIED, PermissionDenied),
+    ],
+)
+async def test_what_no_repetition_mends_ends_run(
+    server: FakeServer,
+    client: Client,
+    agent: Agent,
+    code: grpc.StatusCode,
+    error: type[Exception],
+) -> None:
+    server.workers.refusals.append(End(code, "no"))
+
+    with pytest.raises(error):
+        await asyncio.wait_for(Worker(agent, client).run(), PATIENCE_S)
+
+
+async def test_an_oversize_result_fails_its_own_step_and_says_how_large_it_was(
+    server: FakeServer, client: Client
+) -> None:
+    agent = Agent()
+
+    @agent.task
+    async def work(ctx: TaskContext, size: int) -> bytes:
+        return bytes(size)
+
+    async with serving(agent, client):
+        stream = await welcomed(server)
+        sizes = {"e1": 1_048_577, "e2": 1_048_576, "e3": 1}
+        await stream.send(assignments=[assignment(key, given=size) for key, size in sizes.items()])
+        found = {}
+        while len(found) < 3:
+            outcome = await stream.outcome()
+            found[outcome.execution_id] = outcome
+
+    failure = found["e1"].failed.failure
+    assert (failure.kind, failure.retryable) == ("RESULT_TOO_LARGE", False)
+    assert "1,048,577" in failure.message
+    assert found["e2"].HasField("completed")
+    assert found["e3"].HasField("completed")
+
+
+async def test_large_outcomes_are_spread_over_messages(server: FakeServer, client: Client) -> None:
+    agent, gate = Agent(), asyncio.Event()
+
+    @agent.task
+    async def work(ctx: TaskContext) -> bytes:
+        await gate.wait()
+        return bytes(900_000)
+
+    async with serving(agent, client):
+        stream = await welcomed(server)
+        await stream.send(assignments=[assignment(f"e{n}") for n in range(8)])
+        await asyncio.sleep(0.05)
+        gate.set()
+        found = {(await stream.outcome()).execution_id for _ in range(8)}
+
+    assert len(found) == 8
+    assert max(request.ByteSize() for request in stream.requests) < 4 * 1024 * 1024
+
+
+async def test_sync_functions_run_side_by_side_in_threads(
+    server: FakeServer, client: Client
+) -> None:
+    agent, barrier = Agent(), threading.Barrier(4)
+
+    @agent.task
+    def work(ctx: TaskContext) -> str:
+        barrier.wait(PATIENCE_S)
+        return threading.current_thread().name
+
+    async with serving(agent, client):
+        stream = await welcomed(server)
+        await stream.send(assignments=[assignment(f"e{n}") for n in range(4)])
+        names = {decode((await stream.outcome()).completed.result) for _ in range(4)}
+
+    assert len(names) == 4
+    assert threading.current_thread().name not in names
+
+
+async def test_results_by_reference_are_fetched_before_the_function_is_called(
+    server: FakeServer, client: Client
+) -> None:
+    agent = Agent()
+
+    @agent.task
+    async def work(ctx: TaskContext) -> int:
+        return ctx.results["a"] + ctx.results["b"]
+
+    server.runs.answers["GetResultsRequest"] = lambda request: orchestrator_pb2.GetResultsResponse(
+        results=[
+            orchestrator_pb2.Result(execution_id=each, payload=types_pb2.Payload(data=b"40"))
+            for each in request.execution_ids
+        ]
+    )
+    results = [
+        worker_pb2.DependencyResult(
+            task_id="a", execution_id="x1", payload=types_pb2.Payload(data=b"2")
+        ),
+        worker_pb2.DependencyResult(task_id="b", execution_id="x2", by_reference=True),
+    ]
+    async with serving(agent, client):
+        stream = await welcomed(server)
+        await stream.send(assignments=[assignment(results=results)])
+        outcome = await stream.outcome()
+
+    assert decode(outcome.completed.result) == 42
+
+
+async def test_a_token_that_a_restarted_server_minted_anew_is_read_again(
+    server: FakeServer, agent: Agent, tmp_path: Any
+) -> None:
+    file = tmp_path / "token"
+    file.write_text("old\n")
+    async with Client(server.target, token_file=file, runtime=FastRuntime()) as client:
+        file.write_text("new\n")
+        server.workers.refusals.append(End(grpc.StatusCode.UNAUTHENTICATED))
+        async with serving(agent, client):
+            await welcomed(server)
+
+    tokens = [metadata["authorization"] for metadata in server.workers.metadata]
+    assert tokens == ["Bearer old", "Bearer new"]
+
+
+def test_what_can_not_work_is_refused_at_once(agent: Agent) -> None:
+    with pytest.raises(Misconfigured, match="concurrency"):
+        Worker(agent, "127.0.0.1:1", concurrency=0)
+    with pytest.raises(Misconfigured, match="no functions"):
+        Worker(Agent("empty"), "127.0.0.1:1")
+
+
+def test_the_default_id_is_a_name_that_the_protocol_takes(agent: Agent) -> None:
+    worker = Worker(named_agent("my agent!"), Client("127.0.0.1:1", token=""))
+
+    assert worker.worker_id.startswith("my-agent-@")
+
+
+def named_agent(name: str) -> Agent:
+    made = Agent(name)
+    made.task(lambda ctx: None)
+    return made

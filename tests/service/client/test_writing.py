@@ -1,0 +1,398 @@
+"""What steps write: bounded, in order, sent at once, kept before their outcome."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from typing import Any
+
+import grpc
+import pytest
+
+from stepwell_client import Agent, Client, Failure, TaskContext, Unavailable
+from stepwell_client._limits import LOG_BYTES_PER_EXECUTION_MAX, LOG_TEXT_BYTES_MAX
+from stepwell_client._writing import PAGE_BYTES_MAX, Buffer, grow_older
+from stepwell_client.execution import AgentRunner
+from stepwell_client.v1 import types_pb2, worker_pb2
+from tests.service.client.fakes import RUN_ID, End, FakeServer, FakeServices, assignment
+from tests.service.client.serving import serving, until, welcomed
+from tests.support.patience import PATIENCE_S
+
+KEY = (RUN_ID, "e1")
+LINE, CHUNK, CUT = types_pb2.LOG_KIND_LINE, types_pb2.LOG_KIND_CHUNK, types_pb2.LOG_KIND_CUT
+
+
+# --- the buffer --------------------------------------------------------------------------------------
+
+
+def write(buffer: Buffer, text: str, *, key: Any = KEY, chunk: bool = False) -> bool:
+    return buffer.write(key, "token", text, "INFO", chunk=chunk)
+
+
+def drained(buffer: Buffer) -> list[worker_pb2.LogLine]:
+    """All that is in it, batch by batch, as though each were kept at once."""
+    found: list[worker_pb2.LogLine] = []
+    while (request := buffer.take()) is not None:
+        found += [line for appended in request.appended for line in appended.logs]
+        buffer.done(request)
+    return found
+
+
+def test_lines_come_out_in_their_order_once() -> None:
+    buffer = Buffer(lambda: 0.0)
+    for number in range(2_500):
+        assert write(buffer, str(number))
+    assert [line.text for line in drained(buffer)] == [str(number) for number in range(2_500)]
+    assert buffer.take() is None
+    assert buffer.is_quiet(KEY)
+
+
+def test_a_batch_that_is_sent_again_says_how_long_ago_that_was_by_then() -> None:
+    times = iter([10.0, 12.0])
+    buffer = Buffer(lambda: next(times))
+    write(buffer, "written at 10")
+    request = buffer.take()
+    assert request is not None
+    (line,) = request.appended[0].logs
+    assert line.age.ToMilliseconds() == 2_000
+    grow_older(request, 3.5)
+    assert line.age.ToMilliseconds() == 5_500
+
+
+def test_an_execution_is_quiet_only_when_its_batch_is_done() -> None:
+    buffer = Buffer(lambda: 0.0)
+    write(buffer, "x")
+    request = buffer.take()
+    assert request is not None
+    assert not buffer.is_quiet(KEY)
+    assert buffer.done(request) == [KEY]
+    assert buffer.is_quiet(KEY)
+
+
+def test_chunks_that_wait_become_one_entry() -> None:
+    buffer = Buffer(lambda: 0.0)
+    for piece in ("a", "b", "c"):
+        write(buffer, piece, chunk=True)
+    write(buffer, "line")
+    write(buffer, "d", chunk=True)
+    assert [(one.kind, one.text) for one in drained(buffer)] == [
+        (CHUNK, "abc"),
+        (LINE, "line"),
+        (CHUNK, "d"),
+    ]
+
+
+def test_a_long_chunk_is_split_and_loses_nothing() -> None:
+    buffer = Buffer(lambda: 0.0)
+    text = "é" * 30_001
+    write(buffer, text, chunk=True)
+    pieces = [line.text for line in drained(buffer)]
+    assert "".join(pieces) == text
+    assert all(len(piece.encode()) <= LOG_TEXT_BYTES_MAX for piece in pieces)
+
+
+def test_a_long_line_is_cut_and_says_so() -> None:
+    buffer = Buffer(lambda: 0.0)
+    write(buffer, "x" * 100_000)
+    (line,) = drained(buffer)
+    assert len(line.text) <= LOG_TEXT_BYTES_MAX
+    text, mark = line.text.split(" … ")
+    assert mark == f"[cut: {100_000 - len(text):,} bytes left out]"
+
+
+def test_what_finds_no_room_is_left_out_and_a_word_stands_in_its_place() -> None:
+    buffer = Buffer(lambda: 0.0)
+    kept = sum(write(buffer, "x" * 10_000) for _ in range(200))
+    assert 0 < kept < 200
+    lines = drained(buffer)
+    assert len(lines) == kept + 1
+    assert lines[-1].kind == CUT
+    assert lines[-1].text.startswith(
+        f"[cut: {200 - kept} entries of {10_000 * (200 - kept):,} byte"
+    )
+    # There is room again.
+    assert write(buffer, "later")
+    assert [line.text for line in drained(buffer)] == ["later"]
+
+
+def test_a_flood_of_one_execution_takes_no_room_from_another() -> None:
+    buffer = Buffer(lambda: 0.0)
+    other = (RUN_ID, "e2")
+    for _ in range(1_000):
+        write(buffer, "x" * 10_000)
+    assert write(buffer, "heard", key=other)
+    request = buffer.take()
+    assert request is not None
+    texts = {one.execution_id: len(one.logs) for one in request.appended}
+    assert texts["e1"] > 0
+    assert texts["e2"] == 1
+
+
+def test_what_is_beyond_its_share_stays_here_but_for_the_first() -> None:
+    buffer = Buffer(lambda: 0.0)
+    size = 0
+    for _ in range(1_000):
+        write(buffer, "x" * 10_000)
+        size += sum(len(line.text) + 64 for line in drained(buffer))
+    assert LOG_BYTES_PER_EXECUTION_MAX < size <= LOG_BYTES_PER_EXECUTION_MAX + 10_064
+
+
+def test_memory_is_bounded_whatever_comes() -> None:
+    buffer = Buffer(lambda: 0.0)
+    for number in range(100):
+        for _ in range(200):
+            write(buffer, "x" * 10_000, key=(RUN_ID, f"e{number}"))
+    held = sum(page.size for page in buffer._pages.values())
+    assert held <= 16 * PAGE_BYTES_MAX
+
+
+def test_a_closed_execution_keeps_nothing() -> None:
+    buffer = Buffer(lambda: 0.0)
+    write(buffer, "x")
+    buffer.close(KEY)
+    assert not write(buffer, "y")
+    assert buffer.take() is None
+    buffer.forget(KEY)
+    assert buffer._size == 0
+
+
+def test_an_entry_says_how_old_it_is() -> None:
+    now = [10.0]
+    buffer = Buffer(lambda: now[0])
+    write(buffer, "x")
+    now[0] = 12.5
+    (line,) = drained(buffer)
+    assert line.age.ToMilliseconds() == 2_500
+
+
+def test_threads_lose_nothing_and_keep_their_order() -> None:
+    buffer = Buffer(lambda: 0.0)
+
+    def work(name: str) -> None:
+        for number in range(300):
+            write(buffer, f"{name} {number}")
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in "abcd"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    found = [line.text for line in drained(buffer)]
+    for name in "abcd":
+        own = [text for text in found if text.startswith(name)]
+        assert own == [f"{name} {number}" for number in range(300)]
+
+
+# --- a worker ----------------------------------------------------------------------------------------
+
+
+async def test_lines_are_sent_while_the_step_keeps_the_event_loop_busy(
+    server: FakeServer, client: Client
+) -> None:
+    agent, free = Agent(), threading.Event()
+
+    @agent.task
+    async def work(ctx: TaskContext) -> None:
+        ctx.log("one")
+        # In the way of the worker's event loop, but not of the server's answers to its thread.
+        free.wait(0.2)
+
+    async with serving(agent, client, concurrency=1):
+        stream = await welcomed(server)
+        await stream.granted(1)
+        await stream.send(assignments=[assignment()])
+        outcome = await stream.outcome()
+        assert server.workers.lines() == ["one"]
+        await stream.ack(outcome)
+
+
+async def test_the_outcome_leaves_after_the_last_line_is_kept(
+    server: FakeServer, client: Client
+) -> None:
+    agent = Agent()
+    server.workers.append_gate.clear()
+
+    @agent.task
+    async def work(ctx: TaskContext) -> None:
+        for number in range(10):
+            ctx.log(number)
+
+    async with serving(agent, client, concurrency=1) as worker:
+        stream = await welcomed(server)
+        await stream.granted(1)
+        await stream.send(assignments=[assignment()])
+        await until(lambda: server.workers.append_calls == 1)
+        assert worker.in_flight == 1
+        server.workers.append_gate.set()
+        outcome = await stream.outcome()
+        assert server.workers.lines() == [str(number) for number in range(10)]
+        # The first left by itself; the others, which came meanwhile, together.
+        assert server.workers.append_calls <= 3
+        await stream.ack(outcome)
+
+
+async def test_an_unavailable_server_is_asked_again(server: FakeServer, client: Client) -> None:
+    agent = Agent()
+    server.workers.append_refusals.extend([End(grpc.StatusCode.UNAVAILABLE)] * 3)
+
+    @agent.task
+    def work(ctx: TaskContext) -> None:
+        ctx.log("kept")
+
+    async with serving(agent, client, concurrency=1):
+        stream = await welcomed(server)
+        await stream.granted(1)
+        await stream.send(assignments=[assignment()])
+        await stream.ack(await stream.outcome())
+    assert server.workers.lines() == ["kept"]
+
+
+async def test_a_server_that_keeps_no_logs_costs_the_log_alone(
+    server: FakeServer, client: Client
+) -> None:
+    agent = Agent()
+    server.workers.append_refusals.append(End(grpc.StatusCode.UNIMPLEMENTED))
+
+    @agent.task
+    def work(ctx: TaskContext) -> int:
+        ctx.log("lost")
+        return 1
+
+    async with serving(agent, client, concurrency=1):
+        stream = await welcomed(server)
+        await stream.granted(1)
+        await stream.send(assignments=[assignment()])
+        outcome = await stream.outcome()
+        assert outcome.HasField("completed")
+        await stream.ack(outcome)
+
+
+async def test_a_lost_lease_stops_the_step_and_its_log(server: FakeServer, client: Client) -> None:
+    agent, stopped = Agent(), asyncio.Event()
+    server.workers.lease_state["e1"] = {"status": worker_pb2.LEASE_STATUS_LOST}
+
+    @agent.task
+    async def work(ctx: TaskContext) -> None:
+        ctx.log("one")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ctx.log("two")
+            stopped.set()
+
+    async with serving(agent, client, concurrency=1):
+        stream = await welcomed(server)
+        await stream.granted(1)
+        await stream.send(assignments=[assignment()])
+        await asyncio.wait_for(stopped.wait(), PATIENCE_S)
+        await stream.granted(2)
+    assert server.workers.lines() == ["one"]
+
+
+async def test_writing_never_waits(server: FakeServer, client: Client) -> None:
+    agent = Agent()
+    server.workers.append_gate.clear()
+    took: list[float] = []
+
+    @agent.task
+    def work(ctx: TaskContext) -> None:
+        began = time.monotonic()
+        for _ in range(20_000):
+            ctx.log("x" * 1_000)
+        took.append(time.monotonic() - began)
+
+    async with serving(agent, client, concurrency=1):
+        stream = await welcomed(server)
+        await stream.granted(1)
+        await stream.send(assignments=[assignment()])
+        await until(lambda: bool(took))
+        server.workers.append_gate.set()
+        await stream.ack(await stream.outcome())
+    assert took[0] < 5.0
+
+
+# --- a step ------------------------------------------------------------------------------------------
+
+
+async def run(function: Any, services: FakeServices, **given: Any) -> worker_pb2.Outcome:
+    agent = Agent()
+    agent.task(function)
+    return await AgentRunner(agent).run(assignment(**given), services)
+
+
+async def test_the_last_progress_goes_with_an_outcome_that_is_not_done() -> None:
+    async def fails(ctx: TaskContext) -> None:
+        ctx.heartbeat(1)
+        ctx.heartbeat(2)
+        ctx.heartbeat()
+        raise Failure("no")
+
+    async def done(ctx: TaskContext) -> None:
+        ctx.heartbeat(1)
+
+    services = FakeServices()
+    assert (await run(fails, services)).progress.data == b"2"
+    assert not (await run(done, services)).HasField("progress")
+
+
+async def test_an_outcome_says_whether_it_streamed_and_waits_for_its_log() -> None:
+    async def streams(ctx: TaskContext) -> None:
+        ctx.stream("a")
+
+    async def logs(ctx: TaskContext) -> None:
+        ctx.logger.info("%d", 1)
+
+    services = FakeServices()
+    assert (await run(streams, services)).streamed
+    assert not (await run(logs, services)).streamed
+    assert services.written == [("a", "INFO", True), ("1", "INFO", False)]
+    assert services.flushes == 2
+
+
+async def test_saved_messages_do_not_go_with_the_outcome_again() -> None:
+    async def talks(ctx: TaskContext) -> None:
+        ctx.append("user", "one")
+        ctx.append("user", "two")
+        await ctx.save_messages()
+        ctx.append("user", "three")
+
+    services = FakeServices()
+    outcome = await run(talks, services)
+    assert services.saved == [(0, ["one", "two"])]
+    assert [one.content for one in outcome.messages] == ["three"]
+    assert outcome.messages_after == 2
+
+
+async def test_messages_that_could_not_be_saved_go_with_the_outcome() -> None:
+    async def talks(ctx: TaskContext) -> None:
+        ctx.append("user", "one")
+        with pytest.raises(Unavailable):
+            await ctx.save_messages()
+
+    services = FakeServices(refuse_save=Unavailable("not now"))
+    outcome = await run(talks, services)
+    assert [one.content for one in outcome.messages] == ["one"]
+    assert outcome.messages_after == 0
+
+
+async def test_a_conversation_is_that_of_the_tasks_definition() -> None:
+    def said(number: int, content: str) -> types_pb2.Message:
+        return types_pb2.Message(number=number, role="user", content=content)
+
+    async def reads(ctx: TaskContext) -> list[str]:
+        return [one.content async for one in ctx.conversation()]
+
+    old = [said(1, "old 1"), said(2, "old 2"), said(3, "old 3")]
+    new = [said(1, "new 1"), said(2, "new 2")]
+    services = FakeServices(conversation=[*old, *new])
+    outcome = await run(reads, services, previous_messages=[new[1]], conversation=2)
+    assert outcome.completed.result.data == b'["new 1","new 2"]'
+
+
+@pytest.mark.parametrize("role", ["", "x" * 129])
+async def test_a_role_that_is_none_is_the_functions_own_error(role: str) -> None:
+    async def talks(ctx: TaskContext) -> None:
+        ctx.append(role, "x")
+
+    assert (await run(talks, FakeServices())).failed.failure.kind == "ValueError"

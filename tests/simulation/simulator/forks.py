@@ -1,0 +1,58 @@
+"""Forks that callers make of their own runs, while those go on: from any version, with any change.
+
+What a fork begins with is worked out from what was witnessed, as a replica works it out from the
+store's events. The fork is a run like another from there on, with a caller of its own.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from stepwell.core.fork.carry import Changes
+from stepwell.core.fork.fork import base_of
+from stepwell.core.loop.inputs import Fork
+from stepwell.core.records.errors import FailedPrecondition
+from stepwell.core.records.fold import fold
+from stepwell.core.records.model import Payload
+from stepwell.core.records.states import ForkMode
+from tests.simulation.simulator.book import Book
+from tests.simulation.simulator.chance import Chance
+
+
+def draw(book: Book, run_id: str, chance: Chance) -> Fork | None:
+    """Return a fork of a run as it stood at some version; None: what was drawn doesn't fit."""
+    run = book.run
+    assert run is not None
+    version = chance.between(1, run.version)
+    events = [event for event in book.events if event.version <= version]
+    rows = fold(run.spec, book.plans, events)
+    spec = replace(
+        run.spec,
+        run_id=run_id,
+        parent_run_id=run.spec.run_id,
+        parent_version=version,
+        family_id=run.spec.family_id or run.spec.run_id,
+        start_delay_ms=0,
+        request_fingerprint=f"fork {run_id}",
+    )
+    try:
+        base = base_of(spec, rows, book.plans, _changes(rows.run.plan_revision, book, chance))
+    except FailedPrecondition:
+        return None
+    if base.misfits:
+        return None
+    return replace(base.fork, input=Payload(data=run.spec.goal.encode()))
+
+
+def _changes(revision: int, book: Book, chance: Chance) -> Changes:
+    draw = chance.random()
+    if draw < 0.2 or not revision:
+        return Changes(replan=True)
+    if draw < 0.5:
+        return Changes()
+    tasks = list(book.plans[revision].tasks)
+    if draw < 0.6:
+        return Changes(plan=tuple(tasks))
+    place = chance.between(0, len(tasks) - 1)
+    tasks[place] = replace(tasks[place], prompt="otherwise")
+    return Changes(mode=ForkMode.PATCH, plan=tuple(tasks))

@@ -1,0 +1,227 @@
+"""A replica: the real executor and watch over a door to the shared store, and the calls it answers.
+
+A crash takes the process away between two steps of any of its tasks: the store may have what it sent
+last, or not. The next start has a new door, a new executor and another skew of its wall clock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+from stepwell.core.loop.inputs import AnyCommand, Begin, Delivery, Fork, Reply, Say, Start
+from stepwell.core.port import Assignment, Presence, Store
+from stepwell.core.records.errors import StoreUnavailable
+from stepwell.core.records.states import StepKind
+from stepwell.engine.dispatcher import Session
+from stepwell.engine.executor import Executor, ExecutorConfig, Heartbeat, Held
+from stepwell.engine.writing import Written
+from stepwell.watch.runs import Bells
+from stepwell_testkit.faults import Faults, FaultyStore
+from tests.simulation.simulator.chance import Chance
+from tests.simulation.simulator.ledger import Ledger, WitnessedStore
+from tests.simulation.simulator.network import Network, Stream
+from tests.simulation.simulator.runtime import SimRuntime
+
+DRAIN_S_MAX = 2.0
+CONFIG = ExecutorConfig(
+    lease_ms=3_000, poll_ms=1_000, hold_ms=1_500, presence_ms=10_000, stickiness_ms=100
+)
+
+
+class Place(NamedTuple):
+    """What all replicas share."""
+
+    store: Store
+    network: Network
+    ledger: Ledger
+    chance: Chance
+    skew_ms_max: int = 0
+
+
+class WorkerSide(Protocol):
+    """The worker's end of a stream."""
+
+    def take(self, stream: Stream, assignment: Assignment) -> None:
+        """Take a step that was assigned."""
+        ...
+
+    def called_off(self, execution_id: str, run_id: str) -> None:
+        """Learn that a step is not wanted any more."""
+        ...
+
+    def is_replaced(self, stream: Stream) -> None:
+        """Learn that a newer instance is here."""
+        ...
+
+
+class StreamPort:
+    """The executor's view of a worker behind a stream."""
+
+    def __init__(self, presence: Presence, stages: tuple[StepKind, ...], side: WorkerSide) -> None:
+        self._presence = presence
+        self._stages = stages
+        self._side = side
+        self.stream: Stream | None = None
+        self.session: Session | None = None
+        self.over = False
+        """The stream broke, maybe before the session was made."""
+
+    @property
+    def presence(self) -> Presence:
+        return self._presence
+
+    @property
+    def stages(self) -> tuple[StepKind, ...]:
+        return self._stages
+
+    def assign(self, assignment: Assignment) -> None:
+        stream = self.stream
+        if stream is not None:
+            stream.to_worker.send(lambda: self._side.take(stream, assignment), may_repeat=True)
+
+    def cancel(self, execution_id: str, run_id: str, reason: str) -> None:
+        del reason
+        if self.stream is not None:
+            self.stream.to_worker.send(
+                lambda: self._side.called_off(execution_id, run_id), may_repeat=True
+            )
+
+    def replaced(self) -> None:
+        stream = self.stream
+        if stream is not None:
+            stream.to_worker.send(lambda: self._side.is_replaced(stream))
+
+
+class Replica:
+    """One process of the service."""
+
+    runtime: SimRuntime
+    executor: Executor
+    store: FaultyStore
+    bells: Bells
+
+    def __init__(self, name: str, place: Place) -> None:
+        self.name = name
+        self.place = place
+        self.up = False
+        self.births = 0
+        self.faults = Faults()
+        self.draining = False
+        self.awake = asyncio.Event()
+        self.awake.set()
+        self._ports: list[StreamPort] = []
+
+    def start(self) -> None:
+        """Start the process."""
+        place = self.place
+        self.births += 1
+        chance = place.chance.of(f"{self.name}.{self.births}")
+        skew_us = chance.between(-place.skew_ms_max, place.skew_ms_max) * 1_000
+        self.runtime = SimRuntime(place.network.runtime.loop, chance, skew_us=skew_us)
+        witnessed = WitnessedStore(place.store, place.ledger, self.name)
+        self.store = FaultyStore(witnessed, self.runtime, self.faults)
+        name = f"{self.name}.{self.births}"
+        self.executor = Executor(self.store, self.runtime, CONFIG, replica_id=name)
+        self.bells = Bells(self.store, self.runtime)
+        self.executor.start()
+        self.up, self.draining = True, False
+        self.awake.set()
+
+    def set_faults(self, faults: Faults) -> None:
+        """Have the store behave like this towards this replica, now and after a restart."""
+        self.faults = faults
+        if self.births:
+            self.store.faults = faults
+
+    def crash(self) -> None:
+        """Be gone at once."""
+        self.up = False
+        self.place.ledger.history.note(f"{self.name} crashes")
+        self.place.ledger.history.seen.update(
+            {f"{key}": count for key, count in self.store.seen.items()}
+        )
+        self.store.kill()
+        self.runtime.kill()
+        self._hang_up_on_all()
+
+    def _hang_up_on_all(self) -> None:
+        for port in self._ports:
+            if port.stream is not None:
+                port.stream.tear()
+        self._ports.clear()
+
+    def pause(self) -> Callable[[], None]:
+        """Stand still, as under SIGSTOP; returns what lets it go on.
+
+        Its timers still count, but nothing leaves it, and what comes waits.
+        """
+        store, births = self.store, self.births
+        self.awake.clear()
+        store.freeze()
+
+        def go_on() -> None:
+            store.thaw()
+            if self.births == births:
+                self.awake.set()
+
+        return go_on
+
+    async def drain(self) -> None:
+        """Go down in good order: no more leases, finish what was begun, hang up, be gone."""
+        history, births = self.place.ledger.history, self.births
+        sessions = [port.session for port in self._ports if port.session is not None]
+        history.seen["drain with leases out"] += any(session.holds for session in sessions)
+        history.note(f"{self.name} drains")
+        self.draining = True
+        task = self.runtime.spawn(self.executor.drain(), name="drain")
+        await asyncio.wait((task,), timeout=DRAIN_S_MAX)
+        if self.up and self.births == births:
+            self.crash()
+
+    # --- what it answers; each runs in this process ---
+
+    def _takes_calls(self) -> None:
+        """While it drains it takes outcomes, heartbeats and logs, and nothing else."""
+        if self.draining:
+            raise StoreUnavailable("this replica is going down; call again")
+
+    async def attach(self, port: StreamPort, held: Sequence[Held]) -> Sequence[bool]:
+        """Connect a worker; its assignments come by the port's stream."""
+        self._takes_calls()
+        session, live = await self.executor.attach(port, held)
+        port.session = session
+        self._ports.append(port)
+        if port.over:
+            await self.executor.detach(session)
+        return live
+
+    def hang_up(self, port: StreamPort) -> None:
+        """Notice that a worker's stream is gone."""
+        port.over = True
+        if port in self._ports:
+            self._ports.remove(port)
+        if port.session is not None and self.up and not self.runtime.dead:
+            self.runtime.spawn(self.executor.detach(port.session), name="detach")
+
+    async def append(self, tenant_id: str, written: Sequence[Written]) -> Sequence[bool]:
+        """Keep what steps write while they work."""
+        return await self.executor.append(tenant_id, written)
+
+    async def deliver(self, tenant_id: str, run_id: str, delivery: Delivery | Begin | Say) -> Reply:
+        """Answer an outcome or a begin; the answer comes after the commit."""
+        ledger = self.place.ledger
+        invoked = ledger.history.order
+        reply = await self.executor.deliver(tenant_id, run_id, delivery)
+        ledger.told((tenant_id, run_id), invoked, delivery, reply, self.name)
+        return reply
+
+    async def heartbeat(self, tenant_id: str, beats: Sequence[Heartbeat]) -> Sequence[bool]:
+        """Answer heartbeats."""
+        return await self.executor.heartbeat(tenant_id, beats)
+
+    async def send(self, tenant_id: str, run_id: str, command: Start | Fork | AnyCommand) -> Reply:
+        """Answer a command."""
+        self._takes_calls()
+        return await self.executor.send(tenant_id, run_id, command)

@@ -1,0 +1,413 @@
+"""What the simulated runs are: plans, decisions and tempers of tasks, all drawn by the seed.
+
+How a task behaves stands in its spec's `type`, so that whoever executes it needs nothing else:
+`flaky:2` fails twice, `poison` kills its worker each time, `ask` needs a person's word first (`ask:0`
+waits for it without end), `reject` fails for good, `slow` takes longer than a lease, `meet` is done when
+the run's planner is. A result is a digest of the task and of the results
+it builds on: so the bytes tell whether every task got what it depends on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from collections.abc import Callable, Sequence
+
+from stepwell.core.loop.inputs import (
+    Completed,
+    Failed,
+    NeedsInput,
+    Planned,
+    Reconciled,
+    Reflected,
+    Result,
+    Start,
+)
+from stepwell.core.port import Assignment, DependencyResult
+from stepwell.core.records.model import (
+    Budget,
+    Failure,
+    InputRequest,
+    Payload,
+    Record,
+    RetryPolicy,
+    RunSpec,
+    TaskSpec,
+)
+from stepwell.core.records.states import (
+    Decision,
+    Effect,
+    ExpiryAction,
+    Finding,
+    OnFailure,
+    StepKind,
+)
+from tests.simulation.simulator.chance import Chance
+
+BOTH = (StepKind.REFLECT, StepKind.SYNTHESIZE)
+QUICK = RetryPolicy(max_attempts=5, initial_backoff_ms=50, max_backoff_ms=1_000)
+CYCLE = (TaskSpec(task_id="a", depends_on=("b",)), TaskSpec(task_id="b", depends_on=("a",)))
+
+Plans = tuple[tuple[TaskSpec, ...], ...]
+
+
+class Workload(Record, frozen=True, kw_only=True):
+    """One run: what it is started with and what its workers say."""
+
+    name: str
+    plans: Plans
+    """One for each revision."""
+    decisions: tuple[Decision, ...] = ()
+    """One for each iteration; then FINISH."""
+    stages: tuple[StepKind, ...] = ()
+    by_caller: bool = False
+    """The first plan comes with the start."""
+    max_parallel: int = 4
+    max_iterations: int = 4
+    bad_plans: int = 0
+    """So many attempts at planning bring a plan with a cycle."""
+    start_delay_ms: int = 0
+    poison: bool = False
+    replans: float = 0.0
+    """How often an answer asks for another plan."""
+    budget: Budget = Budget()
+    no_progress_limit: int = 0
+
+    def start(self, tenant_id: str, run_id: str) -> Start:
+        """Return the command that brings it to life."""
+        spec = RunSpec(
+            tenant_id=tenant_id,
+            run_id=run_id,
+            goal=self.name,
+            max_iterations=self.max_iterations,
+            max_parallel=self.max_parallel,
+            step_retry=QUICK,
+            start_delay_ms=self.start_delay_ms,
+            budget=self.budget,
+            no_progress_limit=self.no_progress_limit,
+            request_fingerprint=f"start {run_id}",
+        )
+        run_input = Payload(data=self.name.encode())
+        if self.by_caller:
+            return Start(spec=spec, input=run_input, plan=self.plans[0], stages=self.stages)
+        return Start(spec=spec, input=run_input)
+
+    def perform(self, assignment: Assignment) -> Result:
+        """Return what a worker makes of a step. The same attempt always comes to the same."""
+        execution = assignment.execution
+        revision = assignment.run.plan_revision
+        if execution.kind is StepKind.PLAN:
+            if execution.attempt <= self.bad_plans:
+                return Planned(tasks=CYCLE)
+            return Planned(tasks=self.plans[min(revision, len(self.plans) - 1)])
+        if execution.kind is StepKind.REFLECT:
+            index = execution.iteration - 1
+            decision = self.decisions[index] if index < len(self.decisions) else Decision.FINISH
+            if decision is Decision.CONTINUE and revision < len(self.plans):
+                return Reflected(decision=decision, tasks=self.plans[revision])
+            if decision is Decision.CONTINUE:
+                decision = Decision.FINISH
+            return Reflected(decision=decision)
+        if assignment.task is not None and execution.kind is StepKind.RECONCILE:
+            return find_out(assignment.task, assignment)
+        if assignment.task is None:
+            return Completed(result=digest("answer", assignment.results))
+        return perform_task(assignment.task, assignment)
+
+
+def perform_task(task: TaskSpec, assignment: Assignment) -> Result:
+    """Return what a worker makes of a task, by its temper."""
+    temper, _, number = task.type.partition(":")
+    attempt = assignment.execution.attempt
+    if temper in ("flaky", "talk") and attempt <= int(number or 0):
+        return Failed(failure=Failure(kind="Flaky", message=f"attempt {attempt}"))
+    if temper == "reject":
+        return Failed(failure=Failure(kind="Reject", message="never", retryable=False))
+    if temper == "ask" and assignment.answered is None:
+        expires_ms = int(number or 4_000)
+        return NeedsInput(prompt="go on?", expires_ms=expires_ms, on_expiry=ExpiryAction.DENY)
+    return Completed(result=digest(task.task_id + task.prompt, assignment.results))
+
+
+def answer_to(request: InputRequest) -> Payload:
+    """Return what a person answers: no two requests are answered alike."""
+    return Payload(data=request.input_id.encode(), media_type="text/plain")
+
+
+def find_out(task: TaskSpec, assignment: Assignment) -> Result:
+    """Return what looking into an unknown outcome comes to: by the task and how often it was looked."""
+    draw = zlib.crc32(f"{task.task_id}#{assignment.execution.attempt}".encode()) % 4
+    if draw == 0:
+        return Failed(failure=Failure(kind="Flaky", message="nobody answers"))
+    if draw == 1:
+        return Reconciled(finding=Finding.NOT_DONE)
+    if draw == 2:
+        return Reconciled(finding=Finding.UNDECIDED)
+    result = digest(task.task_id + task.prompt, assignment.results)
+    return Reconciled(finding=Finding.DONE, result=result)
+
+
+def digest(name: str, results: Sequence[DependencyResult]) -> Payload:
+    """Return the bytes that a step of this name makes of these results."""
+    return digest_of(name, [(one.task_id, one.payload) for one in results])
+
+
+def digest_of(name: str, results: Sequence[tuple[str, Payload | None]]) -> Payload:
+    """Return the same, of results by their tasks' ids."""
+    whole = hashlib.blake2b(name.encode(), digest_size=8)
+    for task_id, payload in sorted(results, key=lambda one: one[0]):
+        data = payload.data if payload is not None else b"-"
+        whole.update(task_id.encode() + b"=" + data + b";")
+    return Payload(data=whole.hexdigest().encode())
+
+
+def task(task_id: str, *depends_on: str, temper: str = "", **fields: object) -> TaskSpec:
+    """Return a task of a temper."""
+    base = TaskSpec(task_id=task_id, depends_on=depends_on, type=temper, retry=QUICK)
+    return _with(base, fields)
+
+
+def _with(base: TaskSpec, fields: dict[str, object]) -> TaskSpec:
+    values = {name: getattr(base, name) for name in TaskSpec.__struct_fields__}
+    return TaskSpec(**{**values, **fields})
+
+
+def chain(prefix: str, count: int, **fields: object) -> tuple[TaskSpec, ...]:
+    """Return tasks one after another."""
+    names = [f"{prefix}{index}" for index in range(count)]
+    before = [(), *((name,) for name in names)]
+    return tuple(task(n, *b, **fields) for n, b in zip(names, before, strict=False))  # pyright: ignore[reportArgumentType] - fields by name
+
+
+def fan(prefix: str, count: int) -> tuple[TaskSpec, ...]:
+    """Return tasks beside one another, and one that builds on all of them."""
+    names = tuple(f"{prefix}{index}" for index in range(count))
+    return (*(task(name) for name in names), task(f"{prefix}end", *names))
+
+
+def diamond(prefix: str) -> tuple[TaskSpec, ...]:
+    """Return one task, two upon it, and one upon these two."""
+    a, b, c, d = (prefix + letter for letter in "abcd")
+    return (task(a), task(b, a), task(c, a), task(d, b, c))
+
+
+def tempered(chance: Chance, plan: Sequence[TaskSpec], *tempers: str) -> tuple[TaskSpec, ...]:
+    """Return the plan with each temper given to one of its tasks."""
+    chosen = chance.some(range(len(plan)), len(tempers))
+    given = dict(zip(chosen, tempers, strict=False))
+    return tuple(
+        _with(one, {"type": given[index]}) if index in given else one
+        for index, one in enumerate(plan)
+    )
+
+
+def _sequence(chance: Chance) -> Workload:
+    plan = chain("s", chance.between(3, 6))
+    return Workload(name="sequence", plans=(plan,), by_caller=True)
+
+
+def _fan_out(chance: Chance) -> Workload:
+    plan = fan("f", chance.between(3, 7))
+    return Workload(name="fan-out", plans=(plan,), max_parallel=chance.between(2, 4))
+
+
+def _diamond(chance: Chance) -> Workload:
+    stages = chance.pick([(), BOTH])
+    return Workload(name="diamond", plans=(diamond("d"),), stages=stages, by_caller=True)
+
+
+def _retries(chance: Chance) -> Workload:
+    plan = tempered(chance, chain("r", 4), "flaky:1", "flaky:2")
+    return Workload(name="retries", plans=(plan,), stages=BOTH, bad_plans=chance.between(0, 2))
+
+
+def _goes_on(chance: Chance) -> Workload:
+    first, again = diamond("g"), chance.pick([Decision.CONTINUE, Decision.REPLAN])
+    # The second plan names an old task otherwise than before, and one as it was.
+    second = (task("ga", prompt="anew"), first[1], *chain("h", 2))
+    decisions = (again, chance.pick(list(Decision)))
+    plans = (first, second, chain("i", 3))
+    return Workload(name="goes on", plans=plans, decisions=decisions, stages=BOTH)
+
+
+def _skips(chance: Chance) -> Workload:
+    policy = chance.pick([OnFailure.SKIP_DEPENDENTS, OnFailure.CONTINUE])
+    bad = task("bad", temper=chance.pick(["reject", "flaky:9"]), on_failure=policy)
+    plan = (bad, task("after", "bad"), task("last", "after"), *chain("k", 3))
+    return Workload(name="skips dependents", plans=(plan,), by_caller=chance.happens(0.5))
+
+
+def _fails(chance: Chance) -> Workload:
+    plan = tempered(chance, fan("x", 3), chance.pick(["reject", "flaky:9"]))
+    return Workload(name="fails", plans=(plan,), by_caller=True)
+
+
+def _once(chance: Chance) -> Workload:
+    plan = chain("o", chance.between(2, 4), effect=Effect.AT_MOST_ONCE)
+    return Workload(name="at most once", plans=(plan,), by_caller=True)
+
+
+def _found_out(chance: Chance) -> Workload:
+    names = [f"u{index}" for index in range(chance.between(2, 4))]
+    plan = tuple(task(name, effect=Effect.AT_MOST_ONCE, reconcile=True) for name in names)
+    slow = tempered(chance, plan, "slow", "slow")
+    return Workload(name="found out", plans=((*slow, task("uend", *names)),), by_caller=True)
+
+
+def _keyed(chance: Chance) -> Workload:
+    plan = tempered(chance, fan("y", chance.between(3, 6)), "flaky:1")
+    keys = ("one", "one", "two")
+    keyed = tuple(
+        _with(one, {"idempotency_key": keys[index % len(keys)]} if not one.depends_on else {})
+        for index, one in enumerate(plan)
+    )
+    return Workload(name="keys", plans=(keyed,), by_caller=True, max_parallel=4)
+
+
+def _poison(chance: Chance) -> Workload:
+    few = RetryPolicy(max_attempts=chance.between(2, 3), initial_backoff_ms=10)
+    policy = chance.pick([OnFailure.CONTINUE, OnFailure.FAIL_RUN])
+    bad = task("poison", temper="poison", retry=few, on_failure=policy)
+    plans = ((bad, *chain("p", 2)),)
+    return Workload(name="poison", plans=plans, by_caller=True, poison=True)
+
+
+def _asks(chance: Chance) -> Workload:
+    plan = tempered(chance, diamond("q"), "ask")
+    return Workload(name="asks", plans=(plan,), by_caller=True)
+
+
+def _asks_to_plan_again(chance: Chance) -> Workload:
+    first = tempered(chance, fan("n", chance.between(3, 5)), "ask", "ask", "slow")
+    # Another plan keeps a task as it is, defines one anew and leaves the others out.
+    second = (first[0], task("n1", prompt="anew", temper="ask"), *chain("m", 2, temper="ask"))
+    return Workload(
+        name="asks to plan again",
+        plans=(first, second, (*second[:2], *diamond("o"))),
+        by_caller=chance.happens(0.5),
+        stages=chance.pick([(), BOTH]),
+        max_parallel=chance.between(1, 4),
+        replans=0.3,
+    )
+
+
+def plans_over_work(chance: Chance) -> Workload:
+    """Another plan comes while its tasks are being worked at, and defines those anew in every way."""
+    busy = ("p1", "p2", "p3")
+    last = task("pend", "p0", *busy)
+    first = (task("p0", temper="ask:0"), *(task(n, temper="slow") for n in busy), last)
+    quick = tuple(task(n) for n in busy)
+    waits = (task("new", temper="slow"), task("p0", temper="ask:0"))
+    second = chance.pick(
+        [
+            # Other words, another temper, and what they now depend on is not done.
+            (*waits, *(task(n, "new", prompt="anew") for n in busy), last),
+            (*waits, *(task(n, "new") for n in busy), last),
+            (*waits, quick[0], *(task(n, "p1", prompt="anew") for n in busy[1:]), last),
+            # They stay as they are, and what builds on them waits for more.
+            (*first[1:4], *waits, task("pend", "new", *busy)),
+        ]
+    )
+    return Workload(
+        name="plans over work",
+        plans=(first, second, (*second[:-1], task("pend", *busy, prompt="at last"))),
+        by_caller=True,
+        stages=chance.pick([(), BOTH]),
+        max_parallel=chance.between(3, 5),
+        replans=0.9,
+    )
+
+
+def plan_meets_outcomes(chance: Chance) -> Workload:
+    """Another plan comes in one moment with outcomes of the old one's tasks, and changes who waits for whom."""
+    numbers = range(chance.between(2, 4))
+    meet = tuple(task(f"e{n}", temper="meet") for n in numbers)
+    after = tuple(task(f"f{n}", f"e{n}") for n in numbers)
+    again = tuple(task(f"f{n}", "late") for n in numbers)
+    late = task("late", temper=chance.pick(["slow", "", "meet"]))
+    # What was to follow an old task waits for a new one, which nobody has begun.
+    second = (task("ea", temper="ask:0"), late, *again)
+    return Workload(
+        name="a plan meets outcomes",
+        plans=((task("ea", temper="ask:0"), *meet, *after), second, (*meet, *after, late)),
+        by_caller=True,
+        max_parallel=5,
+        replans=0.9,
+    )
+
+
+def _slow(chance: Chance) -> Workload:
+    plan = tempered(chance, fan("w", 3), "slow", "slow")
+    patient = tuple(_with(one, {"total_timeout_ms": 60_000}) for one in plan)
+    timed = tuple(_with(one, {"attempt_timeout_ms": 2_500}) for one in plan)
+    delay_ms = chance.pick([0, 700])
+    plans = (chance.pick([plan, patient, timed]),)
+    return Workload(name="slow", plans=plans, by_caller=True, start_delay_ms=delay_ms)
+
+
+def _budgeted(chance: Chance) -> Workload:
+    part = chance.pick(["input_tokens", "tasks", "wall_ms", "iterations"])
+    limit = {"input_tokens": 3, "tasks": 2, "wall_ms": 1_500, "iterations": 1}[part]
+    plans = (tempered(chance, fan("b", 3), "flaky:1"), chain("c", 2))
+    return Workload(
+        name=f"a budget of {part}",
+        plans=plans,
+        decisions=(Decision.CONTINUE,),
+        stages=BOTH,
+        budget=Budget(**{part: limit}),
+    )
+
+
+def _circles(chance: Chance) -> Workload:
+    again = chance.pick([Decision.REPLAN, Decision.CONTINUE])
+    plan = chain("z", 2)
+    return Workload(
+        name="goes in circles",
+        plans=(plan,) * 6,
+        decisions=(again,) * 5,
+        stages=BOTH,
+        max_iterations=6,
+        no_progress_limit=chance.between(1, 3),
+    )
+
+
+def _talks(chance: Chance) -> Workload:
+    again = chance.pick([Decision.CONTINUE, Decision.FINISH])
+    first = tempered(chance, diamond("t"), "talk", "talk:1", "talk:2", "talk")
+    # The second plan names an old task otherwise than before: it begins another conversation.
+    second = (task("ta", prompt="anew", temper="talk:9"), first[1], *chain("v", 2, temper="talk"))
+    return Workload(
+        name="talks",
+        plans=(first, second),
+        decisions=(again,),
+        stages=BOTH,
+        max_parallel=chance.between(1, 4),
+    )
+
+
+KINDS: tuple[Callable[[Chance], Workload], ...] = (
+    _talks,
+    _sequence,
+    _fan_out,
+    _diamond,
+    _retries,
+    _goes_on,
+    _skips,
+    _fails,
+    _once,
+    _found_out,
+    _keyed,
+    _poison,
+    _asks,
+    _asks_to_plan_again,
+    plans_over_work,
+    *(plan_meets_outcomes,) * 2,
+    _slow,
+    _budgeted,
+    _circles,
+)
+
+
+def draw(chance: Chance) -> Workload:
+    """Return one of them."""
+    return chance.pick(KINDS)(chance)

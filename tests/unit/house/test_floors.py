@@ -1,0 +1,237 @@
+"""Imports go down only: no upward arrow, no circle, no import that hides from the running program.
+
+A module belongs to the longest prefix in GROUPS; one that no prefix names fails, so a new module
+gets its floor on the day it is written. To extend: add a line.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.unit.house.source import SOURCE_ROOTS, Module, longest_prefix, read_modules, write_tree
+
+
+class Group(NamedTuple):
+    """A floor, and what a module there may import of ours besides its own group."""
+
+    floor: int
+    may: tuple[str, ...] = ()
+
+
+CORE = "stepwell.core"
+RECORDS = "stepwell.core.records"
+CONFIG = "stepwell.config"
+PROTOCOL = "stepwell_client.v1"
+ENGINE = (CORE, CONFIG, "stepwell.runtime", "stepwell.engine", "stepwell.watch", "stepwell.schemas")
+SHELL = (*ENGINE, "stepwell.wire", "stepwell.store", "stepwell.app")
+
+GROUPS: dict[str, Group] = {
+    # Floor 1: values. Errors and limits hold nothing of ours; records may use both.
+    "stepwell.config": Group(1),
+    "stepwell.core.records.states": Group(1),
+    "stepwell.core.records.errors": Group(1),
+    "stepwell.core.records.limits": Group(1, ("stepwell.core.records.errors",)),
+    RECORDS: Group(1, (RECORDS,)),
+    # Floor 2: the port, the loop and its forks.
+    "stepwell.core.port": Group(2, (RECORDS,)),
+    CORE: Group(2, (CORE,)),
+    # Floor 3: what stands around the loop.
+    "stepwell.runtime": Group(3, (CORE,)),
+    "stepwell.wire": Group(3, (CORE, PROTOCOL)),
+    "stepwell.store": Group(3, (CORE, CONFIG)),
+    "stepwell.watch": Group(3, (CORE, CONFIG)),
+    "stepwell.schemas": Group(3, (CORE,)),
+    "stepwell.engine": Group(3, (CORE, CONFIG)),
+    # Floor 4: what both edges do, records in and records out.
+    "stepwell.app": Group(4, ENGINE),
+    # Floor 5: the edges, which don't know each other.
+    "stepwell.rpc": Group(5, (*SHELL, PROTOCOL)),
+    "stepwell_drivers": Group(5, (CORE,)),
+    "stepwell_drivers.remote": Group(
+        5, (CORE, "stepwell.wire", "stepwell_drivers.hints", PROTOCOL)
+    ),
+    # Floor 6: composition.
+    "stepwell.embedded": Group(6, (*SHELL, "stepwell_client")),
+    "stepwell.cli": Group(6, (*SHELL, "stepwell.rpc", "stepwell.embedded", "stepwell_client")),
+    "stepwell.__main__": Group(6, ("stepwell.cli",)),
+    # Distributions of their own: the client is below everything, the test kit above.
+    "stepwell_client": Group(0),
+    "stepwell_testkit": Group(7, (*SHELL, "stepwell.embedded", "stepwell_client")),
+}
+# The top package is a name and a docstring: a prefix for all would let unknown modules through.
+EXACT: dict[str, Group] = {"stepwell": Group(1)}
+
+OURS = {"stepwell", "stepwell_drivers", "stepwell_client", "stepwell_testkit"}
+# Libraries of the edges, which a floor must not know.
+FOREIGN: dict[str, frozenset[str]] = {
+    CORE: frozenset(
+        {"grpc", "google", "sqlalchemy", "alembic", "pydantic", "typer", "rich", "structlog"}
+    ),
+    "stepwell_client": frozenset(
+        {"sqlalchemy", "alembic", "pydantic_settings", "msgspec", "typer", "rich", "structlog"}
+    ),
+}
+
+
+def group_of(name: str) -> str | None:
+    """The group's prefix, or None for a module that has no place yet."""
+    return name if name in EXACT else longest_prefix(name, GROUPS)
+
+
+def imports_of(module: Module, known: set[str]) -> Iterator[tuple[int, str]]:
+    """Line and absolute name of everything the module imports, wherever in the file it does."""
+    package = module.name if module.path.name == "__init__.py" else module.name.rpartition(".")[0]
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                above = package.split(".")[: len(package.split(".")) - node.level + 1]
+                base = ".".join([*above, *([node.module] if node.module else [])])
+            for alias in node.names:
+                full = f"{base}.{alias.name}"
+                # `from package import module` is an arrow to the module.
+                is_module = full in known or full.startswith(PROTOCOL)
+                yield node.lineno, full if is_module else base
+        elif isinstance(node, ast.Call) and node.args:
+            function = ast.unparse(node.func)
+            first = node.args[0]
+            named = isinstance(first, ast.Constant) and isinstance(first.value, str)
+            if named and function.rpartition(".")[2] in {"import_module", "__import__"}:
+                yield node.lineno, ast.literal_eval(first)
+
+
+def may_import(importer: str, imported: str) -> bool:
+    """Whether the table draws an arrow between the two modules' groups."""
+    source, target = group_of(importer), group_of(imported)
+    if source is None or target is None:
+        return False
+    if source == target:
+        return True
+    allowed = (EXACT.get(source) or GROUPS[source]).may
+    return any(imported == prefix or imported.startswith(prefix + ".") for prefix in allowed)
+
+
+def circles(arrows: dict[str, set[str]]) -> list[list[str]]:
+    """Each circle of imports that a walk from every module meets, as the modules on it."""
+    found: list[list[str]] = []
+    done: set[str] = set()
+
+    def walk(name: str, trail: list[str]) -> None:
+        if name in trail:
+            found.append([*trail[trail.index(name) :], name])
+            return
+        if name in done:
+            return
+        for target in sorted(arrows.get(name, ())):
+            walk(target, [*trail, name])
+        done.add(name)
+
+    for name in sorted(arrows):
+        walk(name, [])
+    return found
+
+
+def violations(*roots: Path) -> list[str]:
+    """Every broken rule below the source roots, one line each."""
+    modules = read_modules(*roots)
+    known = set(modules)
+    lines: list[str] = []
+    arrows: dict[str, set[str]] = {}
+    for name, module in modules.items():
+        group = group_of(name)
+        if group is None:
+            lines.append(f"{name}: has no floor; add its prefix to GROUPS")
+            continue
+        foreign = FOREIGN.get(longest_prefix(name, FOREIGN) or "", frozenset())
+        for line, imported in imports_of(module, known):
+            top = imported.partition(".")[0]
+            if top in foreign:
+                lines.append(f"{name}:{line}: imports {top}, which is for the edges")
+            if top not in OURS:
+                continue
+            if imported in known and imported != name:
+                arrows.setdefault(name, set()).add(imported)
+            if not may_import(name, imported):
+                lines.append(f"{name}:{line}: must not import {imported}")
+        lines += [
+            f"{name}:{node.lineno}: TYPE_CHECKING hides an import"
+            for node in ast.walk(module.tree)
+            if (isinstance(node, ast.Name) and node.id == "TYPE_CHECKING")
+            or (isinstance(node, ast.Attribute) and node.attr == "TYPE_CHECKING")
+        ]
+    lines += ["circle: " + " → ".join(circle) for circle in circles(arrows)]
+    return lines
+
+
+def test_imports_go_down_only() -> None:
+    assert violations(*SOURCE_ROOTS) == []
+
+
+def test_the_table_itself_draws_no_arrow_upward() -> None:
+    upward = [
+        f"{name} (floor {group.floor}) → {target}"
+        for name, group in {**GROUPS, **EXACT}.items()
+        for target in group.may
+        # `core.*` may use the whole of core, and that is on its own floor or below.
+        if GROUPS[longest_prefix(target, GROUPS) or target].floor > group.floor
+    ]
+    assert upward == []
+
+
+@pytest.mark.parametrize(
+    ("path", "source", "expected"),
+    [
+        ("stepwell/core/loop.py", "import stepwell.engine", "must not import stepwell.engine"),
+        ("stepwell/core/records/model.py", "import stepwell.core.loop", "must not import"),
+        (
+            "stepwell/core/records/errors.py",
+            "from stepwell.core.records import model",
+            "must not import",
+        ),
+        ("stepwell/core/loop.py", "from stepwell import config", "must not import"),
+        ("stepwell/core/loop.py", "import grpc", "imports grpc"),
+        ("stepwell/rpc/server.py", "import stepwell_drivers.memory", "must not import"),
+        ("stepwell/store/opener.py", "import_module('stepwell_drivers.sql')", "must not import"),
+        ("stepwell/watch/__init__.py", "def f():\n    import stepwell.rpc", "must not import"),
+        ("stepwell_drivers/memory.py", "from stepwell import wire", "must not import"),
+        ("stepwell_client/worker.py", "import stepwell.core.model", "must not import"),
+        ("stepwell/brand_new.py", "", "has no floor"),
+        ("stepwell/core/loop.py", "from typing import TYPE_CHECKING", None),
+        ("stepwell/core/loop.py", "import typing\nif typing.TYPE_CHECKING: pass", "TYPE_CHECKING"),
+        ("stepwell_drivers/remote.py", "from stepwell import wire", None),
+        ("stepwell/wire.py", "from stepwell_client.v1 import types_pb2", None),
+        ("stepwell_client/_codec.py", "from stepwell_client.v1 import types_pb2", None),
+    ],
+)
+def test_each_violation_is_caught(
+    tmp_path: Path, path: str, source: str, expected: str | None
+) -> None:
+    others = ("config", "wire", "watch/x", "core/records/model", "core/loop")
+    write_tree(tmp_path, {f"stepwell/{name}.py": "" for name in others})
+    write_tree(tmp_path, {path: source})
+
+    lines = violations(tmp_path)
+
+    assert len(lines) == (0 if expected is None else 1), lines
+    assert expected is None or expected in lines[0]
+
+
+def test_a_circle_is_caught(tmp_path: Path) -> None:
+    write_tree(
+        tmp_path,
+        {
+            "stepwell/core/loop.py": "from stepwell.core.graph import x",
+            "stepwell/core/graph.py": "from stepwell.core import retry",
+            "stepwell/core/retry.py": "def f():\n    from . import loop",
+        },
+    )
+
+    walk = "graph → stepwell.core.retry → stepwell.core.loop → stepwell.core.graph"
+    assert violations(tmp_path) == [f"circle: stepwell.core.{walk}"]
