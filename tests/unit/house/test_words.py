@@ -1,0 +1,160 @@
+"""Plain words: how a docstring begins, which names are refused, how long a test's name may be."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.unit.house.source import TOP, write_tree
+from tests.unit.house.test_style import sources
+
+RIDDLES = frozenset(
+    {"Of", "By", "Who", "Those", "Whoever", "Whatever", "What", "Where", "How", "Whether"}
+)
+"""First words that leave the reader to guess the subject."""
+
+# Word in a name → the field's word.
+REFUSED = {
+    "alike": "canonical",
+    "beside": "what it is: presence, a row buffer, …",
+    "bell": "notifier",
+    "bells": "notifier",
+    "born": "created",
+    "bury": "add a tombstone",
+    "buried": "tombstoned",
+    "grave": "tombstone",
+    "graves": "tombstones",
+    "hand": "what it does",
+    "hands": "lease granter",
+    "heard": "what was received",
+    "hear": "receive",
+    "insist": "post until accepted",
+    "nursery": "forkserver",
+    "teeth": "mutants",
+    "told": "what was sent, or known",
+}
+# Verbs that say too little; a function's name begins with none of them.
+VAGUE = {
+    "look": "read, check, scan",
+    "say": "write, report, format",
+    "tell": "notify, resolve, log",
+}
+
+TEST_NAME_LENGTH_MAX = 75
+
+# Folders that still wait to be reworded.
+PENDING: tuple[str, ...] = (
+    "bench/",
+    "clients/python/",
+    "drivers/",
+    "examples/",
+    "scripts/",
+    "service/",
+    "testkit/",
+    "tests/",
+)
+
+_CAPITAL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
+def words_of(name: str) -> list[str]:
+    """Return the words of an identifier, in lower case: `_TheName` and `_the_name` are the same."""
+    return [word for word in _CAPITAL.sub("_", name).lower().split("_") if word]
+
+
+def riddles(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield docstrings that begin with a word that names no subject: the line, and what is wrong."""
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    for node in ast.walk(tree):
+        if isinstance(node, documented) and (text := ast.get_docstring(node)):
+            first = re.split(r"\W", text, maxsplit=1)[0]
+            if first in RIDDLES:
+                yield getattr(node, "lineno", 1), f'a docstring begins with "{first}"'
+
+
+def defined_names(tree: ast.Module) -> Iterator[tuple[int, str, bool]]:
+    """Yield each name that a module defines: line, name, and whether it is a function's."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                yield node.lineno, node.name, True
+            case ast.ClassDef():
+                yield node.lineno, node.name, False
+            case ast.arg():
+                yield node.lineno, node.arg, False
+            case ast.Name(ctx=ast.Store()):
+                yield node.lineno, node.id, False
+            case ast.Attribute(ctx=ast.Store()):
+                yield node.lineno, node.attr, False
+            case _:
+                pass
+
+
+def poor_names(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield defined names with a refused word or a vague verb, and test names that are too long."""
+    for line, name, is_function in defined_names(tree):
+        words = words_of(name)
+        for word in words:
+            if word in REFUSED:
+                yield line, f"{name}: not {word!r}; the field's word is {REFUSED[word]}"
+        if is_function and words and words[0] in VAGUE:
+            yield line, f"{name}: {words[0]!r} is vague; better: {VAGUE[words[0]]}"
+        if is_function and words[:1] == ["test"] and len(name) > TEST_NAME_LENGTH_MAX:
+            yield line, f"{name}: {len(name)} characters; say the condition and the result"
+
+
+def findings(top: Path, pending: tuple[str, ...]) -> list[str]:
+    """Return every poor word outside the pending folders, one line each."""
+    return [
+        f"{path}:{line}: {wrong}"
+        for path, text in sources(top)
+        if not path.startswith(pending)
+        for check in (riddles, poor_names)
+        for line, wrong in check(ast.parse(text))
+    ]
+
+
+def test_words_are_plain() -> None:
+    assert findings(TOP, PENDING) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        '"""Of all runs, the newest."""',
+        'def f():\n    """Whoever calls is told."""',
+        'class A:\n    """What is due."""',
+        "def tell_all(): ...",
+        "async def _look(): ...",
+        "class NotTold: ...",
+        "def f(born): ...",
+        "heard = 1",
+        "def f(self): self.bells = 1",
+        f"def test_{'x' * 71}(): ...",
+    ],
+)
+def test_poor_word_is_caught(tmp_path: Path, source: str) -> None:
+    write_tree(tmp_path, {"service/a.py": source})
+
+    assert len(findings(tmp_path, ())) == 1
+    assert findings(tmp_path, ("service/",)) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        '"""Official words."""',
+        "def notify_all(): ...",
+        "def f(): return x.tell()",
+        "saying = lookup = 1",
+        f"def test_{'x' * 70}(): ...",
+    ],
+)
+def test_plain_word_passes(tmp_path: Path, source: str) -> None:
+    write_tree(tmp_path, {"service/a.py": source})
+
+    assert findings(tmp_path, ()) == []
