@@ -24,14 +24,12 @@ VENV := .venv
 PY := $(VENV)/bin/python
 GENERATE_VENV := .venv-generate
 GENERATE_PY := $(GENERATE_VENV)/bin/python
-# The protocol as it was last released: `make release-proto` writes it, `make check` compares.
-RELEASED := proto/released.binpb
 SOURCES := service drivers clients/python testkit tests scripts $(wildcard bench examples)
 
 READY := $(VENV)/.ready
 GENERATE_READY := $(GENERATE_VENV)/.ready
 
-.PHONY: help setup demo test proof mutants simulate programs check format generate release-proto bench lock clean
+.PHONY: help setup demo test proof mutants simulate programs check format generate bench lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -75,7 +73,6 @@ check: $(READY) $(GENERATE_READY) ## lint, formats, types, protocol, generated c
 	@echo "==> generated code is fresh"; $(GENERATE_PY) scripts/generate.py --check
 	@echo "==> protocol"; $(VENV)/bin/buf lint
 	@$(VENV)/bin/buf format --diff --exit-code
-	@if [ -f $(RELEASED) ]; then $(VENV)/bin/buf breaking --against $(RELEASED); else echo "    $(RELEASED) is absent: nothing was released that could break"; fi
 	@echo "==> house: floors, runtime, style"; $(PY) -m pytest -q tests/unit/house
 	@if [ -f Dockerfile ]; then echo "==> Dockerfile"; $(VENV)/bin/hadolint Dockerfile; fi
 	@echo "==> basedpyright"; $(PY) -m basedpyright
@@ -87,9 +84,6 @@ format: $(READY) ## format the code and mend what ruff can mend
 
 generate: $(GENERATE_READY) ## make the Python code in stepwell_client/v1 from proto/
 	@$(GENERATE_PY) scripts/generate.py
-
-release-proto: $(READY) ## keep the protocol as released: later checks refuse to break it
-	@$(VENV)/bin/buf build --exclude-source-info -o $(RELEASED)
 
 bench: $(READY) ## print speed and latency (takes minutes; an idle machine tells most)
 	@$(PY) -m bench $(ARGS)
