@@ -1,4 +1,4 @@
-"""How much work one check may cost, counted in steps: what is beyond it is refused, not waited for."""
+"""Counts the steps of a check, so that an expensive one is refused instead of waited for."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ class TooLong(Exception):
 
 
 class Effort:
-    """Steps that are left. A step takes some microseconds."""
+    """The steps that a check has left. A step takes some microseconds."""
 
     __slots__ = ("left",)
 
@@ -16,10 +16,10 @@ class Effort:
         self.left = steps_max
 
     def spend(self, steps: int = 1) -> None:
-        """Take steps away.
+        """Use up steps.
 
         Raises:
-            TooLong: there are none left.
+            TooLong: there are fewer left.
         """
         self.left -= steps
         if self.left < 0:

@@ -1,11 +1,11 @@
-"""JSON schemas of strangers: read without a network, and checked in a bounded number of steps.
+"""JSON schemas of agents: read without a network, and checked in a bounded number of steps.
 
-The rules are jsonschema's. Around each keyword the steps are counted, so that a schema whose references
+The rules are jsonschema's. The steps of each keyword are counted, so that a schema whose references
 double at every level ends as "too long". Keywords with patterns, and `uniqueItems`, are our own: theirs
-can take any time.
+have no bound.
 """
 
-# ruff: noqa: ARG001 - the shape of a keyword is jsonschema's
+# ruff: noqa: ARG001 - the signature of a keyword is jsonschema's
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from jsonschema.exceptions import ValidationError
 
 from stepwell.schemas.effort import Effort
 from stepwell.schemas.json_text import children
-from stepwell.schemas.patterns import Pattern, PatternError
+from stepwell.schemas.patterns import PatternError, check_pattern, matches
 
 NODES_MAX = 2_000
 """Values in a schema. To check one against its own rules takes up to 0.3 ms for each."""
@@ -32,45 +32,45 @@ _LOCAL = ("$ref", "$dynamicRef", "$recursiveRef")
 Keyword = Callable[[Any, Any, Any, Any], Any]
 
 _EMPTY: Any = cast("Any", referencing).Registry()
-"""Fetches nothing: a reference to elsewhere can't be resolved."""
+"""Fetches nothing: a reference to another document can't be resolved."""
 
 _effort: ContextVar[Effort] = ContextVar("effort")
 
 
 class SchemaError(ValueError):
-    """It is no schema, or none that is taken here; the message says why."""
+    """The value is not a schema, or not a supported one; the message says why."""
 
 
 class Schema:
-    """A schema that was looked at."""
+    """A schema that was found to be valid and supported."""
 
     def __init__(self, value: Any, effort: Effort) -> None:
-        """Look at it.
+        """Check the schema itself.
 
         Raises:
-            SchemaError: it is none that is taken here.
-            TooLong: that takes more steps than are left.
+            SchemaError: it is invalid or not supported.
+            TooLong: the check takes more steps than are left.
         """
         if not isinstance(value, dict | bool):
             raise SchemaError("a schema is an object, true or false")
         plain = _RULES[_DEFAULT]
         if isinstance(value, dict):
             given = cast("dict[str, Any]", value)
-            # Without it, nothing within can bring in rules that aren't guarded.
+            # Without it, nothing within can bring in rules whose steps aren't counted.
             value = {key: one for key, one in given.items() if key != "$schema"}
             plain = _rules_of(given.get("$schema", _DEFAULT))
-        self._words: set[str] = set()
+        self._names: set[str] = set()
         self._targets: set[str] = set()
         self._survey(value, effort)
         for error in _own_rules(plain).iter_errors(value):
-            raise SchemaError(_words(error, _path("", error.absolute_path)))
-        self._rules: Any = _guarded(plain)(value, registry=_EMPTY)
-        self._follow(value, plain)
-        self.faults(None, effort, 1)  # References in circles are seen with any value.
+            raise SchemaError(_message_of(error, path_of("", error.absolute_path)))
+        self._rules: Any = _counted_rules(plain)(value, registry=_EMPTY)
+        self._check_targets(value, plain)
+        self.faults(None, effort, 1)  # Any value shows references in circles.
 
     def _survey(self, schema: Any, effort: Effort) -> None:
-        """Refuse what can't be followed, or not in bounded time."""
-        words = self._words
+        """Refuse what can't be checked, or not in bounded time."""
+        names = self._names
         level, count = [schema], 0
         while level:
             count += len(level)
@@ -79,13 +79,13 @@ class Schema:
                 raise SchemaError(f"a schema holds at most {NODES_MAX:,} values")
             for one in level:
                 if isinstance(one, dict):
-                    self._survey_object(cast("dict[str, Any]", one))
+                    self._survey_object(cast("dict[str, Any]", one), effort)
             level = [inner for one in level for inner in children(one)]
-        if "patternProperties" in words and "unevaluatedProperties" in words:
+        if "patternProperties" in names and "unevaluatedProperties" in names:
             raise SchemaError("patternProperties and unevaluatedProperties are not taken together")
 
-    def _survey_object(self, one: dict[str, Any]) -> None:
-        self._words.update(one)
+    def _survey_object(self, one: dict[str, Any], effort: Effort) -> None:
+        self._names.update(one)
         for name in _LOCAL:
             target = one.get(name)
             if isinstance(target, str) and not target.startswith("#"):
@@ -98,18 +98,18 @@ class Schema:
         if isinstance(one.get("$schema"), str):
             raise SchemaError("$schema stands at the top of a schema and nowhere within")
         patterns = one.get("patternProperties")
-        names = list(cast("dict[str, Any]", patterns)) if isinstance(patterns, dict) else []
+        sources = list(cast("dict[str, Any]", patterns)) if isinstance(patterns, dict) else []
         if isinstance(one.get("pattern"), str):
-            names.append(one["pattern"])
-        for name in names:
+            sources.append(one["pattern"])
+        for source in sources:
             try:
-                _pattern(name)
+                check_pattern(source, effort)
             except PatternError as error:
                 raise SchemaError(str(error)) from None
 
-    def _follow(self, schema: Any, plain: Any) -> None:
-        """Refuse references to what isn't there, as far as that can be told without a value."""
-        if not self._targets or "$id" in self._words or "id" in self._words:
+    def _check_targets(self, schema: Any, plain: Any) -> None:
+        """Refuse references to nothing, as far as they can be resolved without a value."""
+        if not self._targets or "$id" in self._names or "id" in self._names:
             return
         dialect: Any = referencing.jsonschema.specification_with(_uri_of(plain))
         resolver: Any = _EMPTY.resolver_with_root(dialect.create_resource(schema))
@@ -120,18 +120,18 @@ class Schema:
                 raise SchemaError(f"$ref {target[:80]!r} leads to nothing in it") from None
 
     def faults(self, value: Any, effort: Effort, most: int) -> list[tuple[Sequence[Any], str]]:
-        """Return what is wrong with a value, at most so much of it: path and words.
+        """Return the faults of a value, each as a path and a message, `most` of them at most.
 
         Raises:
-            TooLong: that takes more steps than are left.
-            SchemaError: a reference of the schema leads nowhere, or in circles.
+            TooLong: the check takes more steps than are left.
+            SchemaError: a reference of the schema leads to nothing, or in circles.
         """
         token = _effort.set(effort)
-        found: list[tuple[Sequence[Any], str]] = []
+        faults: list[tuple[Sequence[Any], str]] = []
         try:
             for error in self._rules.iter_errors(value):
-                found.append((tuple(error.absolute_path), _words(error)))
-                if len(found) >= most:
+                faults.append((tuple(error.absolute_path), _message_of(error)))
+                if len(faults) >= most:
                     break
         except RecursionError:
             raise SchemaError("its references go in circles") from None
@@ -139,17 +139,11 @@ class Schema:
             raise SchemaError(f"it refers to {error.ref!r}, which is not in it") from None
         finally:
             _effort.reset(token)
-        return found
+        return faults
 
 
-def _words(error: Any, where: str = "") -> str:
-    said: str = error.message
-    said = said if len(said) <= _MESSAGE_CHARS_MAX else said[: _MESSAGE_CHARS_MAX - 1] + "…"
-    return f"at {where}: {said}" if where else said
-
-
-def _path(start: str, parts: Sequence[Any]) -> str:
-    """Return a path in words: `items[0].name`."""
+def path_of(start: str, parts: Sequence[Any]) -> str:
+    """Return a path as text: `items[0].name`."""
     path = start
     for part in parts:
         if isinstance(part, int):
@@ -161,7 +155,11 @@ def _path(start: str, parts: Sequence[Any]) -> str:
     return path
 
 
-path_of = _path
+def _message_of(error: Any, path: str = "") -> str:
+    message: str = error.message
+    if len(message) > _MESSAGE_CHARS_MAX:
+        message = message[: _MESSAGE_CHARS_MAX - 1] + "…"
+    return f"at {path}: {message}" if path else message
 
 
 # --- the rules ---------------------------------------------------------------------------------------
@@ -179,20 +177,21 @@ def _uri_of(plain: Any) -> str:
 
 
 def _own_rules(plain: Any) -> Any:
-    """Return what a schema of these rules is checked against."""
+    """Return the rules that a schema of these rules must itself obey."""
     return plain(plain.META_SCHEMA, registry=_EMPTY)
 
 
-def _guarded(plain: Any) -> Any:
+def _counted_rules(plain: Any) -> Any:
     """Return the rules with their steps counted."""
-    found = _made.get(plain)
-    if found is None:
+    counted = _made.get(plain)
+    if counted is None:
         keywords: dict[str, Keyword] = {**plain.VALIDATORS}
         keywords.update({name: own for name, own in _OWN.items() if name in keywords})
-        counted = {name: _counted(keyword) for name, keyword in keywords.items()}
         extend: Any = cast("Any", jsonschema.validators).extend
-        found = _made[plain] = extend(plain, counted)
-    return found
+        counted = _made[plain] = extend(
+            plain, {name: _counted(keyword) for name, keyword in keywords.items()}
+        )
+    return counted
 
 
 def _counted(keyword: Keyword) -> Keyword:
@@ -210,21 +209,8 @@ def _size(value: Any) -> int:
     return len(cast("list[Any]", value)) if isinstance(value, list | dict) else 0
 
 
-def _pattern(source: str) -> Pattern:
-    found = _patterns.get(source)
-    if found is None:
-        if len(_patterns) >= _PATTERNS_KEPT_MAX:
-            _patterns.clear()
-        found = _patterns[source] = Pattern(source)
-    return found
-
-
-def _matches(source: str, text: str) -> bool:
-    return _pattern(source).is_in(text, _effort.get())
-
-
-def _pattern_keyword(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[Any]:
-    if validator.is_type(instance, "string") and not _matches(value, instance):
+def _pattern(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[Any]:
+    if validator.is_type(instance, "string") and not matches(value, instance, _effort.get()):
         yield ValidationError(f"it does not match {value!r}")
 
 
@@ -233,7 +219,7 @@ def _pattern_properties(validator: Any, value: Any, instance: Any, schema: Any) 
         return
     for source, inner in value.items():
         for name, one in instance.items():
-            if _matches(source, name):
+            if matches(source, name, _effort.get()):
                 yield from validator.descend(one, inner, path=name, schema_path=source)
 
 
@@ -243,7 +229,7 @@ def _additional_properties(validator: Any, value: Any, instance: Any, schema: An
     named = schema.get("properties", {})
     sources = schema.get("patternProperties", {})
     for name, one in instance.items():
-        if name in named or any(_matches(source, name) for source in sources):
+        if name in named or any(matches(source, name, _effort.get()) for source in sources):
             continue
         if validator.is_type(value, "object"):
             yield from validator.descend(one, value, path=name)
@@ -264,10 +250,10 @@ def _unique_items(validator: Any, value: Any, instance: Any, schema: Any) -> Ite
 
 
 def _frozen(value: Any) -> Any:
-    """Return the value as one that equals what JSON calls equal, and can be hashed."""
+    """Return a hashable value, equal to another's where JSON calls the two equal."""
     _effort.get().spend()
     if isinstance(value, bool) or value is None:
-        return ("word", value)
+        return ("constant", value)
     if isinstance(value, dict):
         items = cast("dict[str, Any]", value).items()
         return ("object", frozenset((key, _frozen(one)) for key, one in items))
@@ -277,7 +263,7 @@ def _frozen(value: Any) -> Any:
 
 
 _OWN: dict[str, Keyword] = {
-    "pattern": _pattern_keyword,
+    "pattern": _pattern,
     "patternProperties": _pattern_properties,
     "additionalProperties": _additional_properties,
     "uniqueItems": _unique_items,
@@ -291,5 +277,3 @@ _RULES: dict[str, Any] = {
     "http://json-schema.org/draft-04/schema": jsonschema.Draft4Validator,
 }
 _made: dict[Any, Any] = {}
-_patterns: dict[str, Pattern] = {}
-_PATTERNS_KEPT_MAX = 256

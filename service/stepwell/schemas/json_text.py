@@ -1,4 +1,4 @@
-"""JSON of strangers, read within limits."""
+"""JSON of agents and people, decoded within limits."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from stepwell.schemas.effort import Effort
 DEPTH_MAX = 64
 
 
-class NoJson(ValueError):
-    """It is no JSON, or nested too deep; the message says why."""
+class InvalidJson(ValueError):
+    """The text is not JSON, or nested too deep; the message says why."""
 
 
 def load(data: bytes | str, effort: Effort) -> Any:
-    """Return the value.
+    """Return the decoded value.
 
     Raises:
-        NoJson: there is none.
-        TooLong: it is larger than the steps that are left.
+        InvalidJson: the text is not JSON, or nested too deep.
+        TooLong: the value is larger than the steps that are left.
     """
     try:
         text = data if isinstance(data, str) else data.decode()
         value = json.loads(text, parse_constant=_refuse)
     except UnicodeDecodeError:
-        raise NoJson("it is no UTF-8") from None
+        raise InvalidJson("it is no UTF-8") from None
     except RecursionError:
-        raise NoJson(f"it is nested deeper than {DEPTH_MAX} levels") from None
+        raise InvalidJson(f"it is nested deeper than {DEPTH_MAX} levels") from None
     except ValueError as error:
-        raise NoJson(f"it is no JSON: {error}") from None
-    _look(value, effort)
+        raise InvalidJson(f"it is no JSON: {error}") from None
+    _check_depth(value, effort)
     return value
 
 
@@ -38,8 +38,8 @@ def _refuse(name: str) -> None:
     raise ValueError(f"{name} is no number of JSON")
 
 
-def _look(value: Any, effort: Effort) -> None:
-    """Count what is in it, and see how deep it goes."""
+def _check_depth(value: Any, effort: Effort) -> None:
+    """Refuse a value that is nested too deep; each value within costs a step."""
     level = [value]
     for _ in range(DEPTH_MAX):
         effort.spend(len(level))
@@ -47,11 +47,11 @@ def _look(value: Any, effort: Effort) -> None:
         if not level:
             return
     if any(isinstance(one, dict | list) for one in level):
-        raise NoJson(f"it is nested deeper than {DEPTH_MAX} levels")
+        raise InvalidJson(f"it is nested deeper than {DEPTH_MAX} levels")
 
 
 def children(value: Any) -> list[Any]:
-    """Return what an array or an object holds."""
+    """Return the values in an array or an object."""
     if isinstance(value, dict):
         return list(cast("dict[str, Any]", value).values())
     return cast("list[Any]", value) if isinstance(value, list) else []

@@ -19,7 +19,8 @@ from stepwell.core.records.model import RetryPolicy, TaskSpec
 from stepwell.rpc import validate
 from stepwell.rpc.auth import Credential, TokenAuthenticator
 from stepwell.rpc.orchestrator import pages
-from stepwell.schemas import STEPS_AT_ONCE_MAX, json_text, patterns
+from stepwell.schemas import json_text, patterns
+from stepwell.schemas.checks import STEPS_AT_ONCE_MAX
 from stepwell.schemas.effort import Effort, TooLong
 from stepwell.schemas.guarded import Schema, SchemaError
 from stepwell.store.opener import mask_url
@@ -261,8 +262,7 @@ def _pattern(rnd: Random) -> tuple[str, str]:
 
 def _match(given: tuple[str, str]) -> None:
     source, text = given
-    pattern = patterns.Pattern(source)
-    found = pattern.is_in(text, Effort(STEPS_AT_ONCE_MAX))
+    found = patterns.matches(source, text, Effort(STEPS_AT_ONCE_MAX))
     try:
         with warnings.catch_warnings():
             # Of what may mean another thing one day, in Python.
@@ -281,7 +281,7 @@ PARSERS: Mapping[str, Parser] = {
     "store cursors": Parser(_cursor, _read_cursor),
     "store URLs": Parser(_url, _read_url),
     "credentials": Parser(_metadata, _enter),
-    "schemas and answers": Parser(_schema, _judge, (TooLong, SchemaError, json_text.NoJson)),
+    "schemas and answers": Parser(_schema, _judge, (TooLong, SchemaError, json_text.InvalidJson)),
     "patterns": Parser(_pattern, _match, (patterns.PatternError, TooLong)),
 }
 """By name."""

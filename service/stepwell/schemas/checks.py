@@ -1,0 +1,151 @@
+"""Checks whether a question's schema is valid, and whether an answer fits its question.
+
+A check costs a bounded number of steps, whatever it is given. A small one runs at once; a large one
+runs in a thread, one after the other, so that the event loop goes on meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, cast
+
+from stepwell.core.loop.inputs import NeedsInput
+from stepwell.core.records import limits
+from stepwell.core.records.model import InputRequest, Payload, Violation
+from stepwell.core.records.states import InputKind
+from stepwell.schemas.effort import Effort, TooLong
+from stepwell.schemas.guarded import Schema, SchemaError, path_of
+from stepwell.schemas.json_text import InvalidJson, load
+
+STEPS_MAX = 100_000
+"""Steps of one check: a second or so."""
+STEPS_AT_ONCE_MAX = 1_000
+BYTES_AT_ONCE_MAX = 4 * 1024
+_CACHED_MAX = 256
+_CACHED_BYTES_MAX = 16 * 1024
+"""Length of a schema's text up to which it is remembered as valid."""
+
+Violations = tuple[Violation, ...]
+Check = Callable[[Effort], Violations]
+
+_valid: dict[str, None] = {}
+_thread = ThreadPoolExecutor(1, thread_name_prefix="schemas")
+
+
+def _check_at_once(check: Check, size: int) -> Violations | None:
+    """Run a small check; None: it isn't small, run it in the thread."""
+    if size > BYTES_AT_ONCE_MAX:
+        return None
+    try:
+        return check(Effort(STEPS_AT_ONCE_MAX))
+    except TooLong:
+        return None
+
+
+def _check_in_thread(check: Check, field: str) -> asyncio.Future[Violations]:
+    """Run a check in the thread; one that takes too long is a violation of `field`."""
+
+    def bounded() -> Violations:
+        try:
+            return check(Effort(STEPS_MAX))
+        except TooLong:
+            description = "it takes too long to check; make it smaller or its schema simpler"
+            return (Violation(field=field, description=description),)
+
+    return asyncio.get_running_loop().run_in_executor(_thread, bounded)
+
+
+async def answer_violations(request: InputRequest, answer: Payload) -> Violations:
+    """Return the faults of an answer, as paths from `answer`: none if it fits."""
+
+    def check(effort: Effort) -> Violations:
+        return _answer(request, answer, effort)
+
+    violations = _check_at_once(check, len(answer.data) + len(request.schema))
+    return await _check_in_thread(check, "answer") if violations is None else violations
+
+
+async def question_violations(question: NeedsInput) -> Violations:
+    """Return the faults of a question, as paths from `needs_input`."""
+    violations = check_question(question)
+    return violations if isinstance(violations, tuple) else await violations
+
+
+def check_question(question: NeedsInput) -> Violations | asyncio.Future[Violations]:
+    """Return the faults of a question, or their future where the check is large.
+
+    A schema is checked once and then remembered as valid.
+    """
+    if question.kind is InputKind.CHOICE and not question.choices:
+        description = "a choice has at least one thing to choose"
+        return (Violation(field="needs_input.choices", description=description),)
+    text = question.schema
+    if not text or text in _valid:
+        return ()
+
+    def check(effort: Effort) -> Violations:
+        return _schema(text, effort)
+
+    violations = _check_at_once(check, len(text))
+    return _check_in_thread(check, "needs_input.schema") if violations is None else violations
+
+
+def _schema(text: str, effort: Effort) -> Violations:
+    try:
+        Schema(load(text, effort), effort)
+    except (InvalidJson, SchemaError) as error:
+        return (Violation(field="needs_input.schema", description=str(error)),)
+    if len(text) <= _CACHED_BYTES_MAX:
+        if len(_valid) >= _CACHED_MAX:
+            _valid.clear()
+        _valid[text] = None
+    return ()
+
+
+def _answer(request: InputRequest, answer: Payload, effort: Effort) -> Violations:
+    if len(answer.data) > limits.ANSWER_BYTES_MAX:
+        size = f"{len(answer.data):,} bytes; an answer has at most {limits.ANSWER_BYTES_MAX:,}"
+        return (Violation(field="answer.data", description=size),)
+    media_type = answer.media_type.partition(";")[0].strip()
+    is_json = media_type in ("", "application/json") or media_type.endswith("+json")
+    bound = request.schema or request.kind in (InputKind.APPROVAL, InputKind.CHOICE)
+    if not is_json:
+        if not bound:
+            return ()
+        description = f"{answer.media_type[:80]!r} is asked for as JSON: application/json"
+        return (Violation(field="answer.media_type", description=description),)
+    try:
+        value = load(answer.data, effort)
+    except InvalidJson as error:
+        return (Violation(field="answer", description=str(error)),)
+    description = _kind_fault(request, value)
+    if description:
+        return (Violation(field="answer", description=description),)
+    return _schema_faults(request.schema, value, effort) if request.schema else ()
+
+
+def _kind_fault(request: InputRequest, value: Any) -> str:
+    """Return why an answer doesn't fit the question's kind; empty: it fits."""
+    if request.kind is InputKind.APPROVAL:
+        approved = (
+            cast("dict[str, Any]", value).get("approved") if isinstance(value, dict) else value
+        )
+        if not isinstance(approved, bool):
+            return "an approval is true or false, or an object whose `approved` is that"
+    elif request.kind is InputKind.CHOICE and value not in request.choices:
+        return f"it is none of the choices: {', '.join(request.choices)[:300]}"
+    return ""
+
+
+def _schema_faults(text: str, value: Any, effort: Effort) -> Violations:
+    try:
+        schema = Schema(load(text, effort), effort)
+        faults = schema.faults(value, effort, limits.VIOLATIONS_MAX)
+    except (InvalidJson, SchemaError) as error:
+        description = f"no answer fits, for the question's own schema is not sound: {error}"
+        return (Violation(field="answer", description=description),)
+    return tuple(
+        Violation(field=path_of("answer", path), description=message) for path, message in faults
+    )
