@@ -16,8 +16,8 @@ from urllib.request import urlopen
 
 from bench.processes import cpu_seconds
 from stepwell_client import Client, Plan, RunStatus, Task
-from tests.chaos.replicas.programs import Program, wait_for
-from tests.chaos.replicas.stores import STORES
+from tests.chaos.world.programs import Program, wait_for
+from tests.chaos.world.stores import STORES
 
 SHARED = {"postgres": "postgres", "cluster": "redis_cluster", "grpc:sqlite": "grpc"}
 """What the tests call the stores that several servers can share."""
@@ -74,7 +74,7 @@ async def measure(kind: str, folder: Path, replicas: int) -> Speed:
             for number in range(WORKERS):
                 where = ["--target", targets[number % replicas], "--token-file", str(token)]
                 how = ["--id", f"w{number}", "--concurrency", str(CONCURRENCY)]
-                agent = "tests.chaos.replicas.agent:agent"
+                agent = "tests.chaos.world.agent:agent"
                 worker = Program(
                     f"w{number}", folder, ["-m", "stepwell", "worker", agent, *where, *how]
                 )

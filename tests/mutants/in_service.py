@@ -23,7 +23,7 @@ WATCH = "tests/service/test_watch.py"
 DOOR = "tests/service/test_store_driver.py"
 MATRIX = ByTests(
     "tenant matrix",
-    ("tests/chaos/tenants/test_matrix.py::test_T2_a_foreign_name_is_answered_as_a_missing_one",),
+    ("tests/service/tenants/test_matrix.py::test_T2_a_foreign_name_is_answered_as_a_missing_one",),
 )
 
 

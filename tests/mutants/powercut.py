@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from stepwell.core.records.states import Durability
-from tests.chaos.disks.disk import Disk, disk
-from tests.chaos.disks.powered import Powered, redis, sqlite
-from tests.chaos.disks.series import Part, Series, Setting
+from tests.chaos.disk.disk import Disk, disk
+from tests.chaos.disk.powered import Powered, redis, sqlite
+from tests.chaos.disk.series import Part, Series, Setting
 from tests.mutants.bug import Caught, Unnoticed
 
 SYNCHRONOUS = "FULL"

@@ -12,8 +12,8 @@ import pytest
 
 from stepwell_client import RunStatus, TaskStatus
 from stepwell_client.v1 import types_pb2
-from tests.chaos.positions.processes import Place
-from tests.chaos.positions.test_positions import GATES, canonical, reached, uninterrupted
+from tests.chaos.test_positions import GATES, canonical, reached, uninterrupted
+from tests.chaos.world.processes import Place
 
 OPEN = """
 import asyncio, sys

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from stepwell_client import Client, EventType, ExecutionStatus, RunStatus
-from tests.chaos.positions.processes import Place
+from tests.chaos.world.processes import Place
 from tests.service.typescript.node import SMOKE, Fact, Program, find_node, install, lay_out
 from tests.service.typescript.proxy import Proxy
 from tests.support.watched import check_events

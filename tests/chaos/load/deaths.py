@@ -1,0 +1,241 @@
+"""The ways in which a lease ends while its worker lives on and knows nothing of it.
+
+Each returns leases that are over: whoever reports with one of them is a zombie. What became of the run
+meanwhile differs: another worker has the step, has done it, or nobody will.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple
+
+from stepwell.core.records.states import EventType
+from stepwell_client.v1 import orchestrator_pb2 as opb
+from stepwell_client.v1 import types_pb2
+from stepwell_client.v1 import worker_pb2 as wpb
+from tests.chaos.world.served import TENANT, World
+from tests.service.conftest import ME, RawWorker, outcome
+
+ACCEPTED = wpb.ACK_STATUS_ACCEPTED
+LOST = wpb.ACK_STATUS_LEASE_LOST
+AT_ONCE = types_pb2.RetryPolicy(initial_backoff={"nanos": 1_000_000}, max_attempts=100)
+SHORT = {"seconds": 1}
+"""Whoever does the steps in the end has as long for his own leases: `take_over`."""
+
+
+class Stale(NamedTuple):
+    """A lease that is over."""
+
+    why: str
+    run_id: str
+    execution_id: str
+    token: str
+
+
+Death = Callable[[World, int], Awaitable[list[Stale]]]
+
+
+def _stale(why: str, got: list[wpb.Assignment]) -> list[Stale]:
+    return [
+        Stale(why, one.run.spec.run_id, one.execution.execution_id, one.lease_token) for one in got
+    ]
+
+
+async def _start(world: World, why: str, count: int, *more: types_pb2.TaskSpec, **task: Any) -> str:
+    """Start a run of independent tasks in a queue of its own; returns its id."""
+    specs = [
+        types_pb2.TaskSpec(task_id=f"t{index}", retry=AT_ONCE, **task) for index in range(count)
+    ]
+    plan = types_pb2.PlanDraft(tasks=[*specs, *more])
+    run = await world.clients[0].start(plan=plan, queue=why, max_parallel=count + len(more))
+    return run.spec.run_id
+
+
+async def _lost_to_another(world: World, why: str, count: int, **task: Any) -> list[Stale]:
+    """The worker is connected all the while; its leases run out, and another worker does the steps."""
+    run_id = await _start(world, why, count, **task)
+    async with world.clients[0].worker("sleeper", queues=[why], grant=count) as sleeper:
+        got = [await sleeper.assignment() for _ in range(count)]
+        async with world.clients[-1].worker("other", queues=[why], grant=count) as other:
+            await take_over(other, count)
+        assert not sleeper.call.done()
+    assert (await world.clients[0].wait(run_id)).status == types_pb2.RUN_STATUS_SUCCEEDED
+    return _stale(why, got)
+
+
+async def take_over(worker: RawWorker, count: int) -> None:
+    """Do steps that another has lost until so many were taken.
+
+    Its own leases are as short: one that runs out while this machine is busy is had once more.
+    """
+    taken = 0
+    while taken < count:
+        again = await worker.assignment()
+        assert again.execution.attempt > 1, "S9"
+        status = (await worker.complete(again, b'"in time"')).status
+        assert status in (ACCEPTED, LOST)
+        taken += status == ACCEPTED
+        if status == LOST:
+            await worker.send(grant=1)
+
+
+async def expired(world: World, count: int) -> list[Stale]:
+    """No sign of life came in time."""
+    return await _lost_to_another(world, "expired", count, heartbeat_timeout=SHORT)
+
+
+async def timed_out(world: World, count: int) -> list[Stale]:
+    """The attempt took longer than it may."""
+    return await _lost_to_another(world, "timed-out", count, attempt_timeout=SHORT)
+
+
+async def superseded(world: World, count: int) -> list[Stale]:
+    """The worker was started anew, and its older self goes on; the newer one has the steps."""
+    await _start(world, "superseded", count)
+    client = world.clients[0]
+    async with client.worker("twin", "old", queues=["superseded"], grant=count) as old:
+        got = [await old.assignment() for _ in range(count)]
+        replica = world.clients[-1]
+        async with replica.worker("twin", "new", queues=["superseded"], grant=count) as new:
+            again = [await new.assignment() for _ in range(count)]
+    assert {one.execution.attempt for one in again} == {2}, "S9"
+    return _stale("superseded", got)
+
+
+async def cancelled(world: World, count: int) -> list[Stale]:
+    """The run was cancelled while its steps were under way."""
+    run_id = await _start(world, "cancelled", count)
+    client = world.clients[0]
+    async with client.worker("busy", queues=["cancelled"], grant=count) as busy:
+        got = [await busy.assignment() for _ in range(count)]
+        await client.runs.CancelRun(opb.CancelRunRequest(run_id=run_id), metadata=ME)
+    return _stale("cancelled", got)
+
+
+async def deleted(world: World, count: int) -> list[Stale]:
+    """The run was cancelled, and there is none of it left."""
+    got = [one._replace(why="deleted") for one in await _cancelled_run(world, "deleted", count)]
+    client = world.clients[-1]
+    await client.runs.DeleteRun(opb.DeleteRunRequest(run_id=got[0].run_id), metadata=ME)
+    return got
+
+
+async def _cancelled_run(world: World, why: str, count: int) -> list[Stale]:
+    run_id = await _start(world, why, count)
+    client = world.clients[0]
+    async with client.worker("busy", queues=[why], grant=count) as busy:
+        got = [await busy.assignment() for _ in range(count)]
+        await client.runs.CancelRun(opb.CancelRunRequest(run_id=run_id), metadata=ME)
+    return _stale(why, got)
+
+
+async def resumed(world: World, count: int) -> list[Stale]:
+    """Attempts failed and with them the run; it was resumed, and other attempts are under way."""
+    once = types_pb2.RetryPolicy(max_attempts=1)
+    specs = [types_pb2.TaskSpec(task_id=f"t{index}", retry=once) for index in range(count)]
+    client = world.clients[0]
+    plan = types_pb2.PlanDraft(tasks=specs)
+    run = await client.start(plan=plan, queue="resumed", max_parallel=count)
+    async with client.worker("failing", queues=["resumed"], grant=count) as failing:
+        got = [await failing.assignment() for _ in range(count)]
+        why = types_pb2.Failure(kind="ValueError", message="broken")
+        for one in got:
+            ack = await failing.report(outcome(one, failed=wpb.Outcome.Failed(failure=why)))
+            if ack.status != ACCEPTED:
+                # The run has failed of the one before, and this one with it.
+                assert ack.status == LOST
+    assert (await client.wait(run.spec.run_id)).status == types_pb2.RUN_STATUS_FAILED
+    request = opb.ResumeRunRequest(run_id=run.spec.run_id)
+    await world.clients[-1].runs.ResumeRun(request, metadata=ME)
+    async with world.clients[-1].worker("next", queues=["resumed"], grant=count) as following:
+        for _ in range(count):
+            await following.assignment()
+    return _stale("resumed", got)
+
+
+async def released(world: World, count: int) -> list[Stale]:
+    """The worker handed its steps back, and then did them after all."""
+    await _start(world, "released", count)
+    async with world.clients[0].worker("torn", queues=["released"], grant=count) as torn:
+        got = [await torn.assignment() for _ in range(count)]
+        for one in got:
+            back = wpb.Outcome.Released(reason="busy")
+            assert (await torn.report(outcome(one, released=back))).status == ACCEPTED
+    return _stale("released", got)
+
+
+async def retried(world: World, count: int) -> list[Stale]:
+    """The attempts failed, and then succeeded after all."""
+    hour = types_pb2.RetryPolicy(initial_backoff={"seconds": 3_600}, jitter=0.0)
+    specs = [types_pb2.TaskSpec(task_id=f"t{index}", retry=hour) for index in range(count)]
+    plan = types_pb2.PlanDraft(tasks=specs)
+    client = world.clients[0]
+    await client.start(plan=plan, queue="retried", max_parallel=count)
+    async with client.worker("rash", queues=["retried"], grant=count) as rash:
+        got = [await rash.assignment() for _ in range(count)]
+        why = types_pb2.Failure(kind="ValueError", message="broken")
+        for one in got:
+            failed = outcome(one, failed=wpb.Outcome.Failed(failure=why))
+            assert (await rash.report(failed)).status == ACCEPTED
+    return _stale("retried", got)
+
+
+async def reported(world: World, count: int) -> list[Stale]:
+    """The outcomes were taken, once; the run goes on with another step."""
+    last = types_pb2.TaskSpec(task_id="last", depends_on=[f"t{i}" for i in range(count)])
+    await _start(world, "reported", count, last)
+    async with world.clients[0].worker("honest", queues=["reported"], grant=count + 1) as honest:
+        got = [await honest.assignment() for _ in range(count)]
+        for one in got:
+            assert (await honest.complete(one, b'"the one result"')).status == ACCEPTED
+        await honest.assignment()
+    return _stale("reported", got)
+
+
+async def ended(world: World, count: int) -> list[Stale]:
+    """The outcomes were taken, and the run has succeeded."""
+    run_id = await _start(world, "ended", count)
+    async with world.clients[0].worker("honest", queues=["ended"], grant=count) as honest:
+        got = [await honest.assignment() for _ in range(count)]
+        for one in got:
+            assert (await honest.complete(one, b'"the one result"')).status == ACCEPTED
+    assert (await world.clients[0].wait(run_id)).status == types_pb2.RUN_STATUS_SUCCEEDED
+    return _stale("ended", got)
+
+
+async def swapped(world: World, count: int) -> list[Stale]:
+    """The leases live, and each is named with the token of the next one: another worker's."""
+    await _start(world, "swapped", count)
+    clients = [world.clients[index % len(world.clients)] for index in range(2)]
+    half = count // 2
+    async with (
+        clients[0].worker("left", queues=["swapped"], grant=half) as left,
+        clients[1].worker("right", queues=["swapped"], grant=count - half) as right,
+    ):
+        got = [await left.assignment() for _ in range(half)]
+        got += [await right.assignment() for _ in range(count - half)]
+    stale = _stale("swapped", got)
+    return [one._replace(token=stale[at - half].token) for at, one in enumerate(stale)]
+
+
+DEATHS: dict[str, Death] = {
+    death.__name__: death
+    for death in (
+        *(expired, timed_out, superseded, cancelled, deleted, resumed, released, retried),
+        *(reported, ended, swapped),
+    )
+}
+
+
+async def lost_with_a_live_worker(world: World, stale: list[Stale]) -> int:
+    """Return how many of these leases the store says were lost; their worker was connected."""
+    names = {(one.run_id, one.execution_id) for one in stale}
+    lost = 0
+    for run_id in {one.run_id for one in stale}:
+        page = await world.store.read_events(TENANT, run_id, after=0, limit=100_000)
+        assert page is not None
+        kinds = (EventType.LEASE_LOST, EventType.EXECUTION_TIMED_OUT)
+        lost += sum(
+            event.type in kinds and (run_id, event.execution_id) in names for event in page.events
+        )
+    return lost

@@ -1,0 +1,132 @@
+"""A worker that no kill reaches: it speaks the Worker service by hand and keeps what was acknowledged.
+
+It reports each step once more after it was acknowledged, at another replica: that must be refused. It
+can also lie down on a lease until it is lost, and then report all the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from random import Random
+from typing import Any
+
+import grpc
+import grpc.aio
+
+from stepwell_client.v1 import types_pb2, worker_pb2, worker_pb2_grpc
+from tests.chaos.oracle.history import Acknowledged
+from tests.chaos.world.cluster import Cluster
+
+BY_HAND = "by-hand"
+"""A queue that nobody else serves."""
+
+
+class Hand:
+    """One worker with one place."""
+
+    def __init__(
+        self, cluster: Cluster, rnd: Random, *, asleep: bool = False, name: str = "hand"
+    ) -> None:
+        self._cluster = cluster
+        self._rnd = rnd
+        self._name = name
+        self._asleep = asleep
+        """It takes a step, gives no sign of life, and reports nothing by itself."""
+        self.unsettled: dict[str, worker_pb2.Outcome] = {}
+        self.acknowledged: list[Acknowledged] = []
+        self.settled: list[worker_pb2.Outcome] = []
+        self.refused = 0
+        """Outcomes that came too late or a second time, each told so."""
+
+    async def work(self) -> None:
+        """Serve until cancelled, now at this replica and now at that one."""
+        while True:
+            names = self._rnd.sample(self._cluster.names, len(self._cluster.names))
+            async with grpc.aio.insecure_channel(self._cluster.target(*names)) as channel:
+                call = worker_pb2_grpc.WorkerStub(channel).Work(metadata=self._cluster.metadata)
+                try:
+                    await self._serve(call)
+                except (grpc.RpcError, asyncio.InvalidStateError):
+                    pass
+                finally:
+                    call.cancel()
+            await asyncio.sleep(0.05)
+
+    async def _serve(self, call: grpc.aio.StreamStreamCall[Any, Any]) -> None:
+        held = [
+            worker_pb2.HeldLease(
+                run_id=one.run_id, execution_id=one.execution_id, lease_token=one.lease_token
+            )
+            for one in self.unsettled.values()
+        ]
+        hello = worker_pb2.Hello(
+            worker_id=self._name,
+            instance_id="only",
+            kinds=[types_pb2.STEP_KIND_TASK],
+            queues=["default", BY_HAND],
+            held=held,
+        )
+        again = () if self._asleep else self.unsettled.values()
+        await call.write(worker_pb2.WorkRequest(hello=hello, credits=1, outcomes=again))
+        while isinstance(response := await call.read(), worker_pb2.WorkResponse):
+            for ack in response.acks:
+                self._settle(ack)
+            outcomes = [self._do(assignment) for assignment in response.assignments]
+            if outcomes and not self._asleep:
+                # Slow enough to leave the other workers their share.
+                await asyncio.sleep(0.03)
+                await call.write(worker_pb2.WorkRequest(outcomes=outcomes, credits=len(outcomes)))
+            if response.HasField("end"):
+                return
+
+    def _do(self, assignment: worker_pb2.Assignment) -> worker_pb2.Outcome:
+        execution = assignment.execution.execution_id
+        outcome = worker_pb2.Outcome(
+            delivery_id=f"{assignment.run.spec.run_id}/{execution}",
+            run_id=assignment.run.spec.run_id,
+            execution_id=execution,
+            lease_token=assignment.lease_token,
+        )
+        outcome.completed.result.data = f'"{self._rnd.random()} by hand"'.encode()
+        self.unsettled[outcome.delivery_id] = outcome
+        return outcome
+
+    def _settle(self, ack: worker_pb2.Ack) -> None:
+        outcome = self.unsettled.pop(ack.delivery_id, None)
+        if outcome is None:
+            return
+        assert ack.status != worker_pb2.ACK_STATUS_REJECTED, ack
+        if ack.status == worker_pb2.ACK_STATUS_ACCEPTED:
+            self.settled.append(outcome)
+            data = outcome.completed.result.data
+            self.acknowledged.append(
+                Acknowledged(outcome.run_id, outcome.execution_id, outcome.lease_token, data)
+            )
+        else:
+            # Committed, perhaps, when the answer was lost with its replica; or the lease was.
+            self.refused += 1
+
+    async def report_late(self) -> None:
+        """Report everything once more, or for the first time, at every replica: all is refused."""
+        late = [*self.settled, *self.unsettled.values()]
+        assert late, "there is nothing to report"
+        for name in self._cluster.names:
+            async with grpc.aio.insecure_channel(self._cluster.target(name)) as channel:
+                request = worker_pb2.CompleteRequest(outcomes=late)
+                for outcome in request.outcomes:
+                    outcome.completed.result.data = b'"something else"'
+                stub = worker_pb2_grpc.WorkerStub(channel)
+                response = await stub.Complete(request, metadata=self._cluster.metadata)
+                for ack in response.acks:
+                    assert ack.status == worker_pb2.ACK_STATUS_LEASE_LOST, f"S8: {name}: {ack}"
+                    self.refused += 1
+
+    async def __aenter__(self) -> Hand:
+        self._task = asyncio.create_task(self.work())
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        self._task.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._task

@@ -1,0 +1,219 @@
+"""A process that commits runs to a store as fast as it can, until it is killed; what it was told lies elsewhere.
+
+The runs are real ones: the core decides each step, and a hand of our own takes the leases and reports. The
+next life finds what is left of them, looks whether each hangs together, and goes on with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import os
+import traceback
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from itertools import count
+from multiprocessing.context import ForkServerProcess
+from pathlib import Path
+from random import Random
+from typing import NamedTuple
+
+import msgspec
+from sqlalchemy import Connection
+
+from stepwell.core.loop.advance import advance
+from stepwell.core.loop.inputs import Completed, Context, Delivery, Input, Start, TakeLease
+from stepwell.core.loop.state import RunState
+from stepwell.core.port import RunQuery, Store
+from stepwell.core.records.fold import fold
+from stepwell.core.records.model import Payload, Plan, Run, RunSpec, TaskSpec
+from stepwell.core.records.states import ExecutionStatus, Verdict
+from stepwell.runtime import SystemRuntime
+from stepwell.store.opener import open_store
+from stepwell_drivers.sql.sqlite import engine, opening
+from tests.chaos.oracle.history import TENANT, events_of
+from tests.chaos.world import observed
+
+LANES = 4
+_FORKS = multiprocessing.get_context("forkserver")
+_FORKS.set_forkserver_preload([__name__])
+
+
+class Task(StrEnum):
+    """What a life is for."""
+
+    BEGIN = "end what was begun, and begin new runs for ever"
+    END = "end what was begun, and go"
+    READ = "look at what is there, and do nothing more"
+
+
+class Life(NamedTuple):
+    """What one process does."""
+
+    number: int
+    url: str
+    folder: Path
+    """Where it writes down what it sent and what it was told: on a disk that keeps everything."""
+    seed: str
+    task: Task = Task.BEGIN
+    known: Mapping[str, int] = {}
+    """The runs' versions as they were looked at before."""
+    plant: str = ""
+    """A mistake that this process makes: `NORMAL`."""
+
+    @property
+    def diary(self) -> Path:
+        """Each commit that it sent, and what it was told."""
+        return self.folder / f"diary-{self.number}"
+
+    @property
+    def found(self) -> Path:
+        """The runs' versions as it found them when it opened the store."""
+        return self.folder / f"found-{self.number}"
+
+    @property
+    def failure(self) -> Path:
+        return self.folder / f"failure-{self.number}"
+
+    def why(self) -> str:
+        """Return why it ended by itself."""
+        return self.failure.read_text() if self.failure.exists() else "nobody knows"
+
+    def begin(self) -> ForkServerProcess:
+        """Start the process."""
+        process = _FORKS.Process(target=_live, args=(self,), daemon=True)
+        process.start()
+        return process
+
+
+def _live(life: Life) -> None:
+    os.environ |= {observed.DIARY: str(life.diary), observed.NAME: f"life {life.number}"}
+    if life.plant == "NORMAL":
+        opening.make_durable = _make_fast
+    try:
+        asyncio.run(_play(life))
+    except BaseException:
+        life.failure.write_text(traceback.format_exc())
+        raise
+
+
+def _make_fast(connection: Connection) -> None:
+    engine.make_durable(connection)
+    engine.raw(connection).execute("PRAGMA synchronous=NORMAL")
+
+
+async def _play(life: Life) -> None:
+    inner = await open_store(life.url, runtime=SystemRuntime())
+    try:
+        runs = await whole_runs(inner, life.known)
+        _write(life.found, {run.spec.run_id: run.version for run in runs})
+        if life.task is Task.READ:
+            await asyncio.Event().wait()
+        left = [run.spec.run_id for run in runs if not run.ended]
+        new = count(1)
+        store = observed.Scribe(inner)
+
+        async def lane(number: int) -> None:
+            hand = Hand(store, f"{life.number}.{number}", life.seed)
+            for run_id in left[number::LANES]:
+                await hand.play(run_id)
+            while life.task is Task.BEGIN:
+                await hand.play(f"run-{life.number}-{next(new)}")
+
+        async with asyncio.TaskGroup() as group:
+            for number in range(LANES):
+                group.create_task(lane(number))
+    finally:
+        await inner.close()
+
+
+def start(run_id: str, *plan: TaskSpec, data: bytes = b"") -> Start:
+    """Return the command that brings a run to life."""
+    spec = RunSpec(tenant_id=TENANT, run_id=run_id, goal="endure", max_parallel=2)
+    return Start(spec=spec, plan=plan, input=Payload(data=data) if data else None)
+
+
+def _write(path: Path, words: dict[str, int]) -> None:
+    """Write a file that is there as a whole or not at all."""
+    half = path.with_suffix(".half")
+    half.write_bytes(msgspec.json.encode(words))
+    half.rename(path)
+
+
+class Hand:
+    """Takes every lease and reports every result of a few runs, one after the other."""
+
+    def __init__(self, store: Store, name: str, seed: str) -> None:
+        self._store = store
+        self._chance = Random(f"{seed} {name}")
+        self._names = (f"{name}.{number}" for number in count(1))
+
+    async def play(self, run_id: str) -> None:
+        """Take a run to its end, from its birth or from where it is."""
+        loaded = await self._store.load(TENANT, run_id)
+        if loaded is None:
+            state = RunState.unborn(TENANT, run_id)
+            await self._take(state, start(run_id, *self._plan()))
+        else:
+            state = RunState.of(loaded)
+        while not state.run.ended:
+            name = next(iter(state.open))
+            await self._take(state, self._next(state, name))
+
+    def _plan(self) -> Iterator[TaskSpec]:
+        for at in range(self._chance.randint(2, 6)):
+            before = (f"t{self._chance.randrange(at)}",) if at else ()
+            yield TaskSpec(task_id=f"t{at}", type="count", depends_on=before)
+
+    def _next(self, state: RunState, name: str) -> Input:
+        one = state.open[name]
+        if one.execution.status is ExecutionStatus.READY:
+            return TakeLease(execution_id=name, token=next(self._names), worker_id="hand")
+        data = self._chance.randbytes(self._chance.choice([10, 500, 6_000]))
+        result = Completed(result=Payload(data=data, media_type="application/octet-stream"))
+        return Delivery(execution_id=name, token=one.token, result=result)
+
+    async def _take(self, state: RunState, what: Input) -> None:
+        transition = advance(state, [what], Context(now_us=1))
+        commit = transition.commit(next(self._names), follows=state.commit_id)
+        (result,) = await self._store.commit([commit])
+        assert result.verdict is Verdict.COMMITTED, result
+        state.apply(transition, commit.commit_id)
+
+
+async def whole_runs(store: Store, known: Mapping[str, int]) -> list[Run]:
+    """Return all runs; on the way, that each hangs together in itself unless its version is known."""
+    found: list[Run] = []
+    cursor = ""
+    while True:
+        page = await store.list_runs(RunQuery(tenant_id=TENANT, cursor=cursor, limit=500))
+        found += page.runs
+        cursor = page.cursor
+        if not cursor:
+            break
+    for run in found:
+        if known.get(run.spec.run_id) != run.version:
+            await _hangs_together(store, run)
+    return found
+
+
+async def _hangs_together(store: Store, run: Run) -> None:
+    name = run.spec.run_id
+    events = await events_of(store, name)
+    assert [event.number for event in events] == list(range(1, len(events) + 1)), f"E1: {name}"
+    versions = list(dict.fromkeys(event.version for event in events))
+    assert versions == list(range(1, run.version + 1)), f"S2: {name}: {versions}"
+    plans: dict[int, Plan] = {}
+    for revision in range(1, run.plan_revision + 1):
+        plan = await store.read_plan(TENANT, name, revision)
+        assert plan is not None, f"S1: {name} without its plan"
+        plans[revision] = plan
+    rows = fold(run.spec, plans, events)
+    assert rows.run == run, f"S20: {name}"
+    tasks = (await store.list_tasks(TENANT, name, limit=1_000)).tasks
+    assert rows.tasks == {one.task_id: one for one in tasks}, f"S20: tasks of {name}"
+    executions = (await store.list_executions(TENANT, name, limit=1_000)).executions
+    assert rows.executions == {e.execution_id: e for e in executions}, f"S20: steps of {name}"
+    kept = [e.execution_id for e in executions if e.has_result]
+    payloads = await store.read_payloads(TENANT, name, kept)
+    assert len(payloads) == len(kept), f"S1: {name} without the bytes of a result"

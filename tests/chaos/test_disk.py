@@ -1,0 +1,272 @@
+"""The disk that forgets: what was synced stays, what wasn't goes, and faults come where they are asked for."""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.disk.disk import Disk
+from tests.chaos.disk.stored import PAGE, Contents, Names, Survival
+
+SECTOR = 512
+
+
+def sync(path: Path) -> None:
+    file = os.open(path, os.O_RDONLY)
+    os.fsync(file)
+    os.close(file)
+
+
+def written(path: Path, data: bytes, *, synced: bool) -> None:
+    path.write_bytes(data)
+    if synced:
+        sync(path)
+
+
+def listed(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def cut(disk: Disk) -> None:
+    disk.on(Survival())
+
+
+def test_what_was_synced_stays_and_what_was_not_goes(disk: Disk) -> None:
+    written(disk.folder / "a", b"kept", synced=True)
+    written(disk.folder / "b", b"forgotten", synced=False)
+    sync(disk.folder)
+    with (disk.folder / "a").open("r+b") as file:
+        file.write(b"lost")
+    assert (disk.folder / "a").read_bytes() == b"lost"
+    cut(disk)
+    assert (disk.folder / "a").read_bytes() == b"kept"
+    assert (disk.folder / "b").read_bytes() == b""
+
+
+def test_a_name_stays_only_once_its_folder_is_synced(disk: Disk) -> None:
+    (disk.folder / "inside").mkdir()
+    sync(disk.folder)
+    written(disk.folder / "inside" / "named", b"x", synced=True)
+    sync(disk.folder / "inside")
+    written(disk.folder / "inside" / "nameless", b"x", synced=True)
+    (disk.folder / "inside" / "named").unlink()
+    cut(disk)
+    assert listed(disk.folder / "inside") == ["named"]
+
+
+def test_a_rename_is_there_with_its_folder_or_not_at_all(disk: Disk) -> None:
+    written(disk.folder / "a", b"new", synced=True)
+    written(disk.folder / "b", b"old", synced=True)
+    sync(disk.folder)
+    (disk.folder / "a").rename(disk.folder / "b")
+    assert listed(disk.folder) == ["b"]
+    cut(disk)
+    assert listed(disk.folder) == ["a", "b"]
+    assert (disk.folder / "b").read_bytes() == b"old"
+    (disk.folder / "a").rename(disk.folder / "b")
+    sync(disk.folder)
+    cut(disk)
+    assert listed(disk.folder) == ["b"]
+    assert (disk.folder / "b").read_bytes() == b"new"
+
+
+@pytest.mark.parametrize("how", ["fsync", "fdatasync", "O_DSYNC", "O_SYNC", "msync"])
+def test_all_ways_to_sync_do(disk: Disk, how: str) -> None:
+    path = disk.folder / "a"
+    written(path, bytes(2 * PAGE), synced=True)
+    sync(disk.folder)
+    file = os.open(path, os.O_RDWR | (getattr(os, how) if how.startswith("O_") else 0))
+    if how == "msync":
+        with mmap.mmap(file, 2 * PAGE) as shared:
+            shared[:4] = b"kept"
+            shared.flush()
+    else:
+        os.pwrite(file, b"kept", 0)
+    if how.startswith("f"):
+        getattr(os, how)(file)
+    os.close(file)
+    cut(disk)
+    assert path.read_bytes() == b"kept".ljust(2 * PAGE, b"\0")
+
+
+def test_a_file_that_was_cut_short_is_as_long_as_before_until_it_is_synced(disk: Disk) -> None:
+    written(disk.folder / "a", b"x" * (3 * PAGE), synced=True)
+    sync(disk.folder)
+    os.truncate(disk.folder / "a", 10)
+    with (disk.folder / "a").open("ab") as file:
+        file.write(b"y" * PAGE)
+    cut(disk)
+    assert (disk.folder / "a").read_bytes() == b"x" * (3 * PAGE)
+    os.truncate(disk.folder / "a", 10)
+    sync(disk.folder / "a")
+    cut(disk)
+    assert (disk.folder / "a").read_bytes() == b"x" * 10
+
+
+def test_power_goes_off_at_the_nth_change_and_nobody_gets_an_answer_any_more(disk: Disk) -> None:
+    (disk.folder / "a").touch()
+    sync(disk.folder)
+    program = (
+        "import os, sys\n"
+        f"file = os.open({str(disk.folder / 'a')!r}, os.O_WRONLY)\n"
+        "while True:\n"
+        "    os.write(file, b'x'); os.fsync(file); os.write(1, b'.')\n"
+    )
+    disk.cut_at(20)
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as writer:
+        assert disk.is_off(30)
+        assert disk.counted() == (20, [])
+        disk.cut(writer.kill)
+        assert writer.stdout is not None
+        told = len(writer.stdout.read())
+    assert told == 9
+    assert (disk.folder / "a").stat().st_size == told
+
+
+@pytest.mark.parametrize("forever", [False, True])
+def test_the_nth_change_is_refused_once_or_from_then_on(disk: Disk, forever: bool) -> None:
+    disk.fail(2, errno.ENOSPC, ops=["WRITE"], forever=forever)
+    told: list[int] = []
+    for name in "abcd":
+        try:
+            (disk.folder / name).write_bytes(b"x")
+        except OSError as error:
+            told.append(error.errno or 0)
+    assert told == [errno.ENOSPC] * (3 if forever else 1)
+    assert disk.counted().refused == ["WRITE"] * len(told)
+    disk.heal()
+    (disk.folder / "e").write_bytes(b"x")
+
+
+def test_what_a_failed_sync_let_go_of_is_seen_and_never_kept(disk: Disk) -> None:
+    written(disk.folder / "a", b"kept", synced=True)
+    sync(disk.folder)
+    disk.fail(1, ops=["FSYNC"])
+    with (disk.folder / "a").open("r+b") as file:
+        file.write(b"gone")
+    with pytest.raises(OSError, match=os.strerror(errno.EIO)):
+        sync(disk.folder / "a")
+    sync(disk.folder / "a")  # it says that all is well
+    assert (disk.folder / "a").read_bytes() == b"gone"
+    cut(disk)
+    assert (disk.folder / "a").read_bytes() == b"kept"
+
+
+def test_everything_is_as_it_was_saved(disk: Disk) -> None:
+    written(disk.folder / "a", b"one", synced=True)
+    sync(disk.folder)
+    disk.save()
+    for _ in range(2):
+        written(disk.folder / "a", b"two", synced=True)
+        written(disk.folder / "b", b"two", synced=True)
+        sync(disk.folder)
+        disk.back()
+        assert listed(disk.folder) == ["a"]
+        assert (disk.folder / "a").read_bytes() == b"one"
+
+
+def test_links_and_owners_survive(disk: Disk) -> None:
+    (disk.folder / "inside").mkdir()
+    (disk.folder / "inside").chmod(0o750)
+    os.chown(disk.folder / "inside", 65534, 65534)
+    (disk.folder / "inside" / "a").write_bytes(b"x" * 10_000)
+    (disk.folder / "link").symlink_to("inside/a")
+    (disk.folder / "b").hardlink_to(disk.folder / "inside" / "a")
+    disk.sync()
+    for _ in range(2):
+        cut(disk)
+        assert (disk.folder / "link").read_bytes() == b"x" * 10_000
+        assert (disk.folder / "b").samefile(disk.folder / "inside" / "a")
+        found = (disk.folder / "inside").stat()
+        assert (found.st_uid, found.st_mode & 0o777) == (65534, 0o750)
+
+
+def test_nothing_is_mounted_when_the_owner_is_gone(disk: Disk) -> None:
+    with Disk() as other:
+        folder = str(other.folder)
+        assert folder in Path("/proc/mounts").read_text()
+    assert folder not in Path("/proc/mounts").read_text()
+    assert not Path(folder).exists()
+
+
+# --- what survives unasked -------------------------------------------------------------------------
+
+
+def after(
+    contents: Contents, block: int, share: float = 0.0, *, in_order: bool = False
+) -> set[bytes]:
+    cuts = (Survival(share, block, f"seed {at}", in_order) for at in range(200))
+    return {bytes(contents.after_cut(one)) for one in cuts}
+
+
+def test_any_blocks_survive_torn_and_in_any_order() -> None:
+    contents = Contents(bytes(4 * SECTOR))
+    for mark in (b"1", b"2"):
+        contents.write(100, mark * (3 * SECTOR - 100))
+    found = after(contents, SECTOR)
+    seen = {
+        tuple(image[at * SECTOR + 200 : at * SECTOR + 201] for at in range(4)) for image in found
+    }
+    states = (b"\0", b"1", b"2")
+    # Each of three blocks is as it was, as the first write left it, or as the second did.
+    assert seen == {(a, b, c, b"\0") for a in states for b in states for c in states}
+    assert all(image[:100] == bytes(100) for image in found)
+    # In one block of the larger size they stand or fall together.
+    assert len(after(contents, PAGE)) == 3
+
+
+def test_a_file_may_have_grown_without_its_bytes_or_not_at_all() -> None:
+    contents = Contents(b"old")
+    contents.write(3, b"x" * PAGE)
+    found = after(contents, PAGE)
+    assert b"old" in found
+    assert b"old" + bytes(PAGE) in found
+    assert b"old" + b"x" * PAGE in found
+    contents.sync()
+    assert after(contents, PAGE) == {b"old" + b"x" * PAGE}
+
+
+def test_in_order_only_the_end_is_lost() -> None:
+    contents = Contents(b"old")
+    contents.write(3, b"1" * SECTOR)
+    contents.write(3 + SECTOR, b"2" * SECTOR)
+    contents.resize(100)
+    contents.write(100, b"3" * 10)
+    both = b"old" + b"1" * SECTOR + b"2" * SECTOR
+    ends = [3, SECTOR, 3 + SECTOR, 2 * SECTOR, len(both)]
+    steps = {both[:end] for end in ends} | {both[:100], both[:100] + b"3" * 10}
+    assert after(contents, SECTOR, in_order=True) == steps
+    assert after(contents, SECTOR, share=1.0, in_order=True) == {both[:100] + b"3" * 10}
+    contents.sync()
+    assert after(contents, SECTOR, in_order=True) == {both[:100] + b"3" * 10}
+
+
+def test_a_folders_changes_reach_the_disk_in_their_order() -> None:
+    names: Names[int] = Names({b"a": 1})
+    names.change({b"a": None, b"b": 1})
+    names.change({b"c": 2})
+    names.change({b"b": None})
+    found = [names.after_cut(Survival(0.5, PAGE, f"seed {at}")) for at in range(100)]
+    steps = [{b"a": 1}, {b"b": 1}, {b"b": 1, b"c": 2}, {b"c": 2}]
+    assert all(one in steps for one in found)
+    assert all(step in found for step in steps)
+    assert names.after_cut(Survival()) == {b"a": 1}
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_page_written_anew_after_a_failed_sync_is_kept(again: bool) -> None:
+    contents = Contents(b"a" * (2 * PAGE))
+    contents.write(0, b"b" * (2 * PAGE))
+    contents.fail_to_sync()
+    if again:
+        contents.write(0, b"c")
+    contents.sync()
+    assert contents.data[PAGE:] == b"b" * PAGE
+    kept = b"c" + b"b" * (PAGE - 1) if again else b"a" * PAGE
+    assert contents.after_cut(Survival()) == kept + b"a" * PAGE

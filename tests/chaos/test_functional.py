@@ -1,0 +1,259 @@
+"""Row 6: the functional suite again, each of its tests over a store that fails.
+
+The tests are those of `tests/service/capabilities`, word for word; what differs is the store behind their server.
+What a client may see of all that is the right answer, or UNAVAILABLE, after which it calls again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from time import monotonic
+
+import pytest
+from structlog.testing import capture_logs
+
+from stepwell_client import (
+    Client,
+    RunNotFound,
+    Unavailable,
+    _procedures,
+    _services,
+    _watching,
+    _worker,
+    _writer,
+)
+from stepwell_testkit.faults import Mode
+from tests.chaos.faults.functional import (
+    Cell,
+    FaultyDoors,
+    LeftOut,
+    borrowed,
+    cells_of,
+    codes,
+    replay_words,
+    seed,
+    spared,
+    stores_for,
+)
+from tests.service.capabilities import (
+    test_budgets,
+    test_cli_agent,
+    test_control,
+    test_effects,
+    test_forks,
+    test_history,
+    test_logs,
+    test_people,
+    test_queues,
+    test_retention,
+    test_served,
+    test_sessions,
+)
+from tests.service.capabilities.conftest import STORES, Served
+from tests.support.proofs.record import Record, keep
+
+MODULES = (
+    test_budgets,
+    test_cli_agent,
+    test_control,
+    test_effects,
+    test_forks,
+    test_history,
+    test_logs,
+    test_people,
+    test_queues,
+    test_retention,
+    test_served,
+    test_sessions,
+)
+CALLED_AGAIN = frozenset({Mode.REFUSE, Mode.TIME_OUT, Mode.CUT})
+"""Modes after which clients call again."""
+DONE_AGAIN = frozenset({Mode.TIME_OUT, Mode.TWICE, Mode.CUT})
+"""Modes in which a store may do twice what it was asked once."""
+WRITTEN = LeftOut(
+    CALLED_AGAIN & DONE_AGAIN, "a line of a log may be there twice, and is never missing"
+)
+BY_HAND = LeftOut(CALLED_AGAIN, "its calls are made by hand, and not again")
+NUMBERED = LeftOut(
+    CALLED_AGAIN, "an attempt that never reached its worker spends nothing, and has a number"
+)
+IN_TURN = LeftOut(
+    CALLED_AGAIN, "what is held and can't be read or leased comes after what is claimed next"
+)
+TOO_LATE = LeftOut(CALLED_AGAIN, "the question's 0.3 s may be over before a client hears of it")
+LEFT_OUT = {
+    "test_a_flood_of_100_mb_is_cut_and_harms_nobody": WRITTEN,
+    "test_a_killed_workers_conversation_goes_on": WRITTEN,
+    "test_a_line_that_is_too_long_is_cut_and_says_so": WRITTEN,
+    "test_a_reader_goes_on_from_its_cursor_over_a_restart": WRITTEN,
+    "test_lines_of_threads_and_coroutines_are_kept_in_their_order": WRITTEN,
+    "test_what_a_dead_worker_wrote_is_there": WRITTEN,
+    "test_a_failed_attempt_hands_its_session_progress_and_messages_on": NUMBERED,
+    "test_the_next_attempts_are_given_the_question_and_its_answer": NUMBERED,
+    "test_the_worker_of_a_skipped_task_is_told_and_its_outcome_refused": BY_HAND,
+    "test_the_wall_time_is_over_by_the_stores_clock": BY_HAND,
+    "test_usage_that_is_sent_twice_counts_once": BY_HAND,
+    "test_usage_that_is_sent_to_two_replicas_counts_once": BY_HAND,
+    "test_a_question_of_a_skipped_task_is_asked_no_more": BY_HAND,
+    "test_what_a_resolution_may_not_say": BY_HAND,
+    "test_a_higher_priority_goes_first": IN_TURN,
+    "test_a_limited_queue_takes_no_room_from_the_others": IN_TURN,
+    "test_a_run_that_goes_in_circles_is_paused_and_says_so": LeftOut(
+        CALLED_AGAIN, "a command that came before is answered with the run as it is by now"
+    ),
+    "test_an_answer_after_expiry_is_refused": TOO_LATE,
+    "test_replicas_share_a_queue_s_limit": LeftOut(
+        CALLED_AGAIN, "a replica whose worker has to connect again gives its share up meanwhile"
+    ),
+    "test_a_run_that_was_paused_by_an_expiry_is_resumed_and_answered": TOO_LATE,
+}
+"""Tests whose assertion is about what faults rightly change."""
+
+LINES = spared("append_logs", why="a line of a log may be there twice, and is never missing")
+LINES = LINES._replace(modes=DONE_AGAIN)
+PURGED = spared(
+    "list_ended", "delete_run", why="called again, a purge names what it removed that time"
+)
+LATER = spared("claim", why="what a claim held whose answer was lost comes later")
+SPARED = {
+    "test_a_killed_workers_conversation_goes_on": LINES,
+    "test_purge_removes_what_ended_and_nothing_else": PURGED,
+    "test_purge_leaves_what_ended_a_short_while_ago_and_other_pipelines": PURGED,
+    "test_purge_takes_the_oldest_ends_first_and_says_that_there_are_more": PURGED,
+    "test_a_large_run_leaves_turns_to_small_ones": LATER,
+    "test_a_result_that_comes_after_its_task_was_dropped_is_counted": spared(
+        "load", why="it is delivered by hand, past the server, and not again"
+    ),
+    "test_another_run_of_the_pipeline_takes_the_result": spared(
+        "find_keyed", "read_payloads", why="across runs a key is best effort"
+    ),
+    "test_chunks_of_a_completed_step_are_gone_and_lines_stay": spared(
+        "append_logs", "trim_logs", why="chunks that can't be removed stay, and nobody reads them"
+    ),
+}
+"""Tests in which some calls meet no faults; all the others do."""
+SPARED |= {name: LINES for name, _, _ in borrowed(test_logs) if name not in SPARED}
+Delete = Callable[[Client, str], Awaitable[None]]
+CELLS: dict[str, list[Cell]] = {}
+MET = {
+    "commit:unknown_applied": "unknown commit that was applied",
+    "commit:cut_before": "unknown commit that was not applied",
+    "commit:unknown_not_applied": "unknown commit that was not applied",
+    "hint:lost": "notification lost",
+}
+"""What the faulty store counts, in the words of the whole proof."""
+
+for _name, _test, _fixture in borrowed(*MODULES):
+    assert _name not in CELLS, f"two tests are called {_name}"
+    CELLS[_name] = cells_of(_name, stores_for(_fixture), LEFT_OUT.get(_name))
+    if CELLS[_name]:
+        globals()[_name] = _test
+
+pytestmark = pytest.mark.proof
+
+
+def test_few_cells_are_left_out() -> None:
+    """What may be played, of all tests that want a server over the four stores."""
+    every = left_out = 0
+    for name, _, fixture in borrowed(*MODULES):
+        cells = len(stores_for(fixture)) * len(Mode)
+        every += cells
+        if name in LEFT_OUT:
+            left_out += len(stores_for(fixture)) * len(LEFT_OUT[name].modes)
+    assert left_out < every / 8, f"{left_out} of {every}"
+    assert LEFT_OUT.keys() | SPARED.keys() <= CELLS.keys()
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    for fixture in ("served", "served_memory"):
+        if fixture in metafunc.fixturenames:
+            cells = CELLS[metafunc.function.__name__]
+            metafunc.parametrize(fixture, cells, ids=lambda cell: cell.name, indirect=True)
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients call again as they always do, but sooner, and don't give up: that is not what is tested here.
+
+    A fork reads a dozen times, and where a third of all reads is refused it takes some dozen calls.
+    """
+    monkeypatch.setattr(_procedures, "ATTEMPTS_MAX", 1_000)
+    monkeypatch.setattr(_watching, "ATTEMPTS_MAX", 1_000)
+    monkeypatch.setattr(_services, "SAVE_ATTEMPTS_MAX", 1_000)
+    for module in (_procedures, _services, _worker, _writer):
+        monkeypatch.setattr(module, "BACKOFF_SECONDS", 0.02)
+        monkeypatch.setattr(module, "BACKOFF_SECONDS_MAX", 0.1)
+    # The one call that they don't repeat: whoever makes it may.
+    monkeypatch.setattr(Client, "delete", _deleting(Client.delete))
+
+
+def _deleting(delete: Delete) -> Delete:
+    async def repeated(client: Client, run_id: str) -> None:
+        again = False
+        while True:
+            try:
+                await delete(client, run_id)
+            except Unavailable:
+                again = True
+                continue
+            except RunNotFound:
+                if not again:
+                    raise
+            break
+
+    return repeated
+
+
+class Tally:
+    """What this process played so far."""
+
+    def __init__(self) -> None:
+        self.found = Counter[str]()
+        self.seconds = 0.0
+
+
+@pytest.fixture(scope="session")
+def tally() -> Iterator[Tally]:
+    """Add up what this process played."""
+    tally = Tally()
+    yield tally
+    found, happened = tally.found, Counter[str]()
+    for counted, name in MET.items():
+        happened[name] += found[counted]
+    figures = {"tests": found["tests"], "faults": found["faults"]}
+    command = "make proof ARGS=tests/chaos/test_functional.py"
+    name = "functional suite over a faulty store"
+    keep(Record(name, command, figures, happened, tally.seconds, seed()))
+
+
+@pytest.fixture
+async def served(
+    request: pytest.FixtureRequest, tmp_path: Path, tally: Tally
+) -> AsyncIterator[Served]:
+    began = monotonic()
+    cell: Cell = request.param
+    name = request.function.__name__
+    doors = FaultyDoors(name, cell, SPARED.get(name))
+    print(replay_words(request.node.nodeid))
+    with STORES[cell.store](tmp_path) as url, capture_logs() as lines:
+        async with AsyncExitStack() as stack:
+            served = Served(stack, tmp_path, cell.store, url, doors)
+            await served.start()
+            yield served
+            ended = codes(served.server)
+        unexpected = [line for line in lines if line["log_level"] in ("error", "critical")]
+    print(ended, doors.seen)
+    assert not unexpected, unexpected
+    assert not ended.keys() & {"INTERNAL", "UNKNOWN"}, ended
+    tally.found += doors.seen
+    tally.found["tests"] += 1
+    tally.found["faults"] += sum(
+        many for what, many in doors.seen.items() if what.endswith(f":{cell.mode}")
+    )
+    tally.seconds += monotonic() - began
+
+
+served_memory = served

@@ -1,0 +1,221 @@
+"""Workers and watchers that vanish without a word, and servers that do: what waits for them, goes on without.
+
+Nobody closes a connection here; the wire is pulled. Keepalive finds it out, leases run out by themselves,
+and a client's watch goes on where it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stepwell.config import ExecutorSettings, GrpcSettings
+from stepwell.rpc.server import Server
+from stepwell_client import Client as LibraryClient
+from stepwell_client import _connect as connect
+from stepwell_client.v1 import types_pb2
+from stepwell_client.v1 import worker_pb2 as wpb
+from tests.chaos.faults.peer import peer
+from tests.chaos.faults.wire import Wire, wire
+from tests.chaos.load.bench import Anybody
+from tests.service.conftest import Client, RawWorker, settings_for, until
+from tests.support.proofs import record
+from tests.support.proofs.sizes import Scale, scale
+from tests.unit.executor_world import TENANT
+
+KEEPALIVE_MS = 400
+NOTICED_S = 5.0
+"""Twice keepalive and its time-out are 1.6 s; the rest is for a busy machine."""
+LEASE_MS = 1_500
+EXECUTOR = ExecutorSettings(lease_ms=LEASE_MS, poll_ms=100, hold_ms=50)
+WAYS = (True,) if scale() is Scale.TEST else (True, False)
+"""How a watch goes on: at another address, or at the same one when it is there again."""
+SOON = types_pb2.RetryPolicy(initial_backoff={"nanos": 1_000_000}, max_attempts=100)
+
+
+@pytest.fixture
+def cable() -> Iterator[Wire]:
+    with wire() as laid:
+        yield laid
+
+
+@asynccontextmanager
+async def served(host: str, url: str, folder: Path) -> AsyncIterator[Server]:
+    grpc = GrpcSettings(
+        host=host,
+        port=0,
+        insecure_allow_remote=True,
+        keepalive_ms=KEEPALIVE_MS,
+        keepalive_timeout_ms=KEEPALIVE_MS,
+    )
+    settings = settings_for(url, folder, grpc=grpc, executor=EXECUTOR)
+    async with Server(settings, authenticator=Anybody()) as server:
+        yield server
+
+
+def streams(server: Server, method: str) -> float:
+    """Return the gauge of open streams of a method, as the page for Prometheus shows it."""
+    name = "stepwell_rpc_streams"
+    return server.metrics.registry.get_sample_value(name, {"method": method}) or 0.0
+
+
+async def until_done(worker: RawWorker, got: wpb.Assignment) -> None:
+    """Do a step, again if need be: nobody tells anybody that this worker is alive, and its leases are short."""
+    while (ack := await worker.complete(got)).status != wpb.ACK_STATUS_ACCEPTED:
+        assert ack.status == wpb.ACK_STATUS_LEASE_LOST
+        await worker.send(grant=1)
+        got = await worker.assignment()
+
+
+def kept(part: str, since: float, **figures: int) -> None:
+    record.keep(
+        record.Record(
+            proof=f"half-open connections, {part}",
+            command="make proof ARGS='-k half_open'",
+            figures=figures,
+            seconds=time.monotonic() - since,
+        )
+    )
+
+
+@pytest.mark.proof
+async def test_S10_a_worker_that_vanishes_is_noticed_and_its_step_taken_over(
+    cable: Wire, tmp_path: Path
+) -> None:
+    since = time.monotonic()
+    async with served(cable.near, "memory://", tmp_path) as server:
+        client = Client(server.addresses[0])
+        tasks = [types_pb2.TaskSpec(task_id="a", retry=SOON)]
+        run = await client.start(plan=types_pb2.PlanDraft(tasks=tasks), queue="q")
+        async with peer(cable, "work", server.addresses[0], "q") as far:
+            await far.says("leased")
+            assert streams(server, "/stepwell.v1.Worker/Work") == 1
+            cable.cut()
+            pulled = time.monotonic()
+            async with client.worker("near", queues=["q"], grant=1) as near:
+                got = await near.assignment()
+                over = time.monotonic() - pulled
+                assert got.execution.attempt == 2, "S9"
+                page = await server.store.list_executions(TENANT, run.spec.run_id, limit=1)
+                lost = page.executions[0]
+                lived_ms = (lost.ended_us - lost.leased_us) / 1_000
+                assert lived_ms >= LEASE_MS * 0.9, "S10: taken while it was alive"
+                await until_done(near, got)
+                await until(lambda: len(server.parts.executor.connected) == 1)
+                noticed = time.monotonic() - pulled
+                assert noticed < NOTICED_S + LEASE_MS / 1_000
+                await until(lambda: streams(server, "/stepwell.v1.Worker/Work") == 1)
+            done = await client.wait(run.spec.run_id)
+            assert done.status == types_pb2.RUN_STATUS_SUCCEEDED
+        print(f"noticed after {noticed:.1f} s, taken over after {over:.1f} s")
+        await client.channel.close()
+    kept("workers", since, vanished=1)
+
+
+@pytest.mark.proof
+async def test_R1_a_watcher_that_vanishes_is_let_go_of(cable: Wire, tmp_path: Path) -> None:
+    since = time.monotonic()
+    async with served(cable.near, "memory://", tmp_path) as server:
+        client = Client(server.addresses[0])
+        run = await client.start_tasks("a", queue="q")
+        name = "/stepwell.v1.Orchestrator/WatchRun"
+        async with peer(cable, "watch", server.addresses[0], run.spec.run_id) as far:
+            await far.says("watching")
+            assert streams(server, name) == 1
+            cable.cut()
+            async with asyncio.timeout(NOTICED_S):
+                await until(lambda: streams(server, name) == 0)
+        await client.channel.close()
+    kept("watchers", since, vanished=1)
+
+
+def _short_keepalive(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client's own are 20 s and 10 s: too long to be waited for here."""
+    monkeypatch.setattr(connect, "KEEPALIVE_MS", KEEPALIVE_MS)
+    monkeypatch.setattr(connect, "KEEPALIVE_TIMEOUT_MS", KEEPALIVE_MS)
+
+
+async def _watch(client: LibraryClient, run_id: str, numbers: list[int]) -> None:
+    async with client.watch(run_id) as events:
+        async for event in events:
+            numbers.append(event.number)  # noqa: PERF401 - each is looked at as it comes
+
+
+async def _do_all(client: Client, count: int) -> None:
+    """Do the steps of a run, a few at a time, so that its events come one after another."""
+    async with client.worker("near", queues=["q"], grant=1) as worker:
+        for _ in range(count):
+            await until_done(worker, await worker.assignment())
+            await worker.send(grant=1)
+
+
+@pytest.mark.proof
+@pytest.mark.parametrize("elsewhere", WAYS, ids=lambda way: "elsewhere" if way else "later")
+async def test_E3_a_watch_goes_on_when_the_wire_to_its_server_was_pulled(
+    cable: Wire, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, elsewhere: bool
+) -> None:
+    since = time.monotonic()
+    _short_keepalive(monkeypatch)
+    url = f"sqlite:///{tmp_path / 'stepwell.db'}"
+    async with served("127.0.0.1", url, tmp_path) as server:
+        client = Client(server.addresses[0])
+        tasks = [types_pb2.TaskSpec(task_id=name, retry=SOON) for name in "abcd"]
+        run = await client.start(plan=types_pb2.PlanDraft(tasks=tasks), queue="q")
+        async with _relayed(cable, tmp_path, server) as far_port:
+            targets = [f"{cable.far}:{far_port}"]
+            if elsewhere:
+                targets.append(server.addresses[0])
+            numbers: list[int] = []
+            async with LibraryClient(f"ipv4:{','.join(targets)}", token="") as watcher:
+                watching = asyncio.create_task(_watch(watcher, run.spec.run_id, numbers))
+                await until(lambda: bool(numbers))
+                cable.cut()
+                seen = len(numbers)
+                await _do_all(client, 4)
+                if not elsewhere:
+                    await asyncio.sleep(3 * KEEPALIVE_MS / 1_000)
+                    assert len(numbers) == seen
+                    cable.mend()
+                async with asyncio.timeout(30):
+                    await watching
+            latest = (await client.get(run.spec.run_id)).last_event
+            assert numbers == list(range(1, latest + 1)), "E3"
+        await client.channel.close()
+    kept("watches of the client", since, vanished=1)
+
+
+@asynccontextmanager
+async def _relayed(cable: Wire, folder: Path, server: Any) -> AsyncIterator[int]:
+    """A way to the server through the wire and back; yields the port at its other end."""
+    socket = folder / "s"
+    host, _, port = server.addresses[0].rpartition(":")
+    relay = await asyncio.start_unix_server(
+        lambda reader, writer: _pipe(reader, writer, host, int(port)), socket
+    )
+    async with relay, peer(cable, "forward", cable.far, "7000", str(socket), "far0") as far:
+        await far.says("listens")
+        yield 7_000
+
+
+async def _pipe(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, host: str, port: int
+) -> None:
+    far, out = await asyncio.open_connection(host, port)
+    await asyncio.gather(_copy(reader, out), _copy(far, writer))
+
+
+async def _copy(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+    try:
+        while data := await source.read(65_536):
+            sink.write(data)
+            await sink.drain()
+    except OSError:
+        pass
+    finally:
+        sink.close()

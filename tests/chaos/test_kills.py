@@ -1,0 +1,170 @@
+"""S3: SIGKILL and SIGSTOP of servers, workers, the store's service and databases, at random moments.
+
+Several are away at a time, and the others go on. What was acknowledged is kept outside of all that is
+killed: which runs were started, each commit in its replica's diary, each outcome whose worker was told that
+it counts. After it the whole history is laid over the store (`history.py`): nothing acknowledged is lost,
+each task has one result, which is its accepted worker's, attempts go up, and all runs end. Watchers follow
+all the while, eight of a run.
+
+The seed is printed; `STEPWELL_KILL_SEED=… make proof ARGS='-k test_kills'` draws the same blows again (as
+far as processes on one machine can).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections import Counter
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from stepwell.core.records.states import ExecutionStatus
+from stepwell_client import Client, Plan
+from tests.chaos.faults.storm import Storm
+from tests.chaos.load.follower import Follower
+from tests.chaos.load.hand import BY_HAND, Hand
+from tests.chaos.load.runs import checked, ended, graph, met, started, wide
+from tests.chaos.oracle.history import Findings
+from tests.chaos.world.cluster import APART, Cluster, cluster_on
+from tests.chaos.world.observed import DEAF
+from tests.chaos.world.stores import STORES
+from tests.support.proofs import record, sizes
+
+SEED = int(os.environ.get("STEPWELL_KILL_SEED", "20261122"))
+CHUNK = 60
+STORM_S_MAX = 150.0
+"""A start may have to wait for as long as it blows."""
+WATCHED_EVERY = 10
+"""One run of so many has watchers, and has more tasks than the others."""
+WATCHERS = 8
+
+
+@pytest.mark.proof
+@pytest.mark.timeout(240, method="thread")
+@pytest.mark.parametrize("part", sizes.chunks("kills", CHUNK), ids=lambda part: f"{part.start}")
+@pytest.mark.parametrize("kind", sorted(STORES))
+async def test_S3_nothing_acknowledged_is_lost_whatever_is_killed(
+    tmp_path: Path, kind: str, part: range
+) -> None:
+    print(f"again with STEPWELL_KILL_SEED={SEED}")
+    began = time.monotonic()
+    rnd = Random(f"{SEED} {kind} {part.start}")
+    with cluster_on(kind, tmp_path) as cluster:
+        await _start(cluster, rnd)
+        storm = Storm(cluster, Random(rnd.random()))
+        hand = Hand(cluster, Random(rnd.random()))
+        story = _Story(cluster, rnd)
+        try:
+            async with cluster.client() as client, hand:
+                await story.live(client, storm, len(part))
+            findings = await checked(cluster, story.followers, hand.acknowledged)
+        except BaseException:
+            print(cluster.logs())
+            raise
+        finally:
+            story.close()
+    _agree(findings, story)
+    findings.seen.update(storm.tell(findings.lost))
+    print(f"{dict(storm.struck)}")
+    assert storm.struck.total() == len(part)
+    if sizes.scale() is not sizes.Scale.TEST:
+        # A few blows may all miss it.
+        met(findings.seen, "acknowledged outcome checked", "cut off")
+    _keep(kind, storm, story, findings, time.monotonic() - began)
+
+
+async def _start(cluster: Cluster, rnd: Random) -> None:
+    await cluster.start(**{DEAF: "0.25"})
+    names = cluster.names
+    for number, home in enumerate(names if len(names) > 1 else (*names, *names), start=1):
+        others = [name for name in names if name != home]
+        await cluster.work(f"w{number}", home, *rnd.sample(others, len(others)))
+
+
+class _Story:
+    """What goes on while the storm blows: runs that are started, and their watchers."""
+
+    def __init__(self, cluster: Cluster, rnd: Random) -> None:
+        self._cluster = cluster
+        self._rnd = rnd
+        self.acknowledged: list[str] = []
+        """The runs whose start was."""
+        self.followers: list[Follower] = []
+
+    async def live(self, client: Client, storm: Storm, blows: int) -> None:
+        """Let it all happen, and wait for the end of every run."""
+        rnd = self._rnd
+        # Where there are several the others go on meanwhile.
+        pause_s = 0.6 / len(self._cluster.names)
+        # One run lasts from the first blow to the last.
+        await self._run(client, wide(1, "gated"), queue=APART, watched=True)
+        async with asyncio.TaskGroup() as all_of_it:
+            for number in range(blows):
+                watched = number % WATCHED_EVERY == 0
+                plan = graph(rnd, rnd.randint(8, 12) if watched else rnd.randint(2, 5))
+                all_of_it.create_task(self._run(client, plan, watched=watched))
+                if watched:
+                    # Of the others the hand may get none while it blows.
+                    by_hand = self._run(client, wide(3), queue=BY_HAND, watched=False)
+                    all_of_it.create_task(by_hand)
+                await asyncio.sleep(rnd.uniform(0.0, pause_s))
+                all_of_it.create_task(storm.strike(await storm.draw()))
+        self._cluster.open_gate()
+        await ended(client, self.acknowledged, 90)
+
+    async def _run(
+        self, client: Client, plan: Plan, *, queue: str = "default", watched: bool
+    ) -> None:
+        run_id = await started(client, plan, queue=queue, seconds=STORM_S_MAX)
+        # From here on it may not be lost.
+        self.acknowledged.append(run_id)
+        if watched:
+            for _ in range(WATCHERS):
+                rnd = Random(self._rnd.random())
+                self.followers.append(Follower(self._cluster, run_id, rnd, moves=0.1).start())
+
+    def close(self) -> None:
+        for one in self.followers:
+            one.leave()
+
+
+def _agree(findings: Findings, story: _Story) -> None:
+    """The runs that were acknowledged are all there, and each counts the attempts that its rows tell."""
+    assert set(story.acknowledged) <= set(findings.books), "S3"
+    for book in findings.books.values():
+        assert book.run is not None
+        ends = Counter(one.status for one in book.executions.values())
+        counted = {status: getattr(book.run.attempts, status.lower(), 0) for status in ends}
+        assert counted == dict(ends), "S12"
+        accepted = Counter(
+            one.task_id
+            for one in book.executions.values()
+            if one.task_id and one.status is ExecutionStatus.COMPLETED
+        )
+        assert set(accepted.values()) == {1}, "S7"
+
+
+def _keep(kind: str, storm: Storm, story: _Story, findings: Findings, seconds: float) -> None:
+    name, seen = kind.replace("_", " "), findings.seen
+    command = "make proof ARGS='-k test_kills'"
+    kills = {
+        **storm.struck,
+        "runs": len(story.acknowledged),
+        "acknowledged outcomes": seen["acknowledged outcome checked"],
+        "acknowledged commits": seen["acknowledged commit checked"],
+        "lost": 0,
+    }
+    watched = {
+        "watchers": len(story.followers),
+        "events": sum(len(one.events) for one in story.followers),
+        "streams cut off": seen["cut off"],
+        "moves": seen["replica changed"],
+        "old cursors": seen["came back with an old cursor"],
+        "future cursors refused": seen["cursor from the future refused"],
+        "gaps and repeats": 0,
+    }
+    record.keep(record.Record(f"kills, {name}", command, kills, seen, seconds, str(SEED)))
+    record.keep(record.Record(f"watchers under kills, {name}", command, watched, seed=str(SEED)))

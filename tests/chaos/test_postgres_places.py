@@ -1,0 +1,85 @@
+"""Which of several hosts is used, and what a follower's cursor is worth on another one."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+from stepwell.core.records.errors import StoreRefused
+from stepwell_testkit.conformance.builders import TENANT
+from tests.chaos.load.chains import WAIT_S, Chain, opened, refused, session
+from tests.support.backends.child import until
+from tests.support.backends.postgres import Postgres
+from tests.support.backends.postgres_pair import PostgresPair
+
+
+async def test_a_host_that_is_silent_does_not_hide_the_next(pair: PostgresPair) -> None:
+    name = pair.primary.new_database()
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        hosts = f"127.0.0.1:{silent.getsockname()[1]},127.0.0.1:{pair.primary.port}"
+        options = "sslmode=disable&connect_timeout_ms=500"
+        async with asyncio.timeout(30):
+            async with opened(f"postgresql://stepwell@{hosts}/{name}?{options}") as store:
+                chain = Chain("run")
+                await chain.grow(store, 3)
+
+
+async def test_a_standby_that_has_not_heard_of_the_database_yet_does_not_hide_the_primary(
+    pair: PostgresPair,
+) -> None:
+    """A standby shows a database once it has replayed the log; the primary is asked all the same."""
+    primary, standby = pair.primary, pair.standby
+    assert standby is not None
+    standby.execute("SELECT pg_wal_replay_pause()")
+    try:
+        assert until(lambda: _replay(standby) == "paused", WAIT_S), _replay(standby)
+        name = primary.new_database()
+        async with opened(_url(name, standby, primary)) as store:
+            await Chain("run").grow(store, 3)
+    finally:
+        standby.execute("SELECT pg_wal_replay_resume()")
+
+
+async def test_a_database_that_no_host_has_is_told(pair: PostgresPair) -> None:
+    assert pair.standby is not None
+    for order in ((pair.primary, pair.standby), (pair.standby, pair.primary)):
+        said = await refused(_url("nowhere", *order), StoreRefused)
+        assert 'database "nowhere" does not exist' in said
+
+
+def _url(database: str, *servers: Postgres) -> str:
+    hosts = ",".join(f"127.0.0.1:{one.port}" for one in servers)
+    return f"postgresql://stepwell@{hosts}/{database}?sslmode=disable"
+
+
+def _replay(standby: Postgres) -> str:
+    return standby.fetch("SELECT pg_get_wal_replay_pause_state()")[0][0]
+
+
+async def test_E3_a_feed_cursor_of_now_misses_nothing_behind_a_fail_over(
+    pair: PostgresPair,
+) -> None:
+    """Numbers of transactions that no server will remember are given again by the next primary."""
+    name = pair.primary.new_database()
+    # What is not waited for reaches the standby this late.
+    pair.primary.configure(wal_writer_delay="10s")
+    async with opened(pair.url(name)) as store:
+        chain = Chain("run")
+        await chain.grow(store, 3)
+        async with session(pair.primary, name) as other:
+            await other.execute("SET synchronous_commit = off")
+            for _ in range(40):
+                await other.execute("SELECT pg_current_xact_id()")
+        cursor = (await store.feed(cursor="now")).cursor
+        pair.primary.kill()
+        old = await asyncio.to_thread(pair.promote)
+        await chain.grow(store, 3)
+        await asyncio.to_thread(pair.bury, old)
+        async with asyncio.timeout(30):
+            while not (page := await store.feed(cursor=cursor)).entries:  # noqa: ASYNC110 - it tells nobody
+                await asyncio.sleep(0.01)
+    assert [(one.tenant_id, one.version) for one in page.entries] == [
+        (TENANT, 4),
+        (TENANT, 5),
+        (TENANT, 6),
+    ]

@@ -1,0 +1,476 @@
+"""A family of forks in Redis, when who writes dies between two steps: nothing is lost, nothing stays.
+
+A birth and a deletion are several calls, in one partition or in two. Here the caller dies after each of
+them in turn, as after kill -9, and another one goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any, NamedTuple
+
+import pytest
+
+from stepwell.core.port import Commit, Store
+from stepwell.core.records.errors import StoreRefused
+from stepwell.core.records.model import Outcome, Payload
+from stepwell.core.records.states import LogKind, Verdict
+from stepwell.runtime import SystemRuntime
+from stepwell_drivers.redis import scripts
+from stepwell_drivers.redis.keys import Keys, slot_of
+from stepwell_drivers.redis.network import Ask, Network
+from stepwell_drivers.redis.opening import PARTITIONS, opened
+from stepwell_drivers.redis.scripts import Call
+from stepwell_drivers.redis.store import RedisStore
+from stepwell_drivers.redis.url import parse
+from stepwell_testkit.conformance import ask
+from stepwell_testkit.conformance import builders as b
+from tests.chaos.load.chains import refused
+from tests.contract.conformance.redis import BIRTH_US, WALL_CLOCK
+from tests.support.backends.redis import Redis
+
+_numbers = itertools.count(1)
+STEPS_MAX = 40
+
+
+class Place(NamedTuple):
+    """Where a parent and two forks of it lie."""
+
+    parent: str
+    fork: str
+    other: str
+
+
+TOGETHER = Place(
+    "0b4e8a52-5d3c-4c43-9a55-1f2e3d4c5b6a",
+    "7c1d9e60-1111-4222-8333-1f2e3d4c5b6a",
+    "9a2b3c4d-4444-4555-8666-1f2e3d4c5b6a",
+)
+"""As the service names forks."""
+APART = Place("parent", "fork", "another fork")
+PLACES = pytest.mark.parametrize("place", [TOGETHER, APART], ids=["together", "apart"])
+
+
+class Died(Exception):
+    """The process is no more."""
+
+
+class Mortal:
+    """Lets a network's caller die before one of its calls; notes all that were made."""
+
+    def __init__(self, network: Network) -> None:
+        self.made: list[Ask] = []
+        self.left = -1
+        """How many calls it lives for; below 0: as long as it likes."""
+        self.held: tuple[asyncio.Event, asyncio.Event] | None = None
+        """Instead of dying it tells the one and waits for the other, and lives on."""
+        self.until = ""
+        """Its end comes when it would call this script."""
+        for name in ("ask", "ask_all", "commit_all"):
+            setattr(network, name, self._mortal(getattr(network, name)))
+
+    def _mortal(self, method: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+        async def call(asks: Any, **options: Any) -> Any:
+            few: list[Ask] = [asks] if isinstance(asks, Ask) else asks
+            names = {one.what.script.name for one in few if isinstance(one.what, Call)}
+            if self.left == 0 or self.until in names:
+                await self._end()
+            self.left -= 1
+            self.made += few
+            return await method(asks, **options)
+
+        return call
+
+    async def _end(self) -> None:
+        if self.held is None:
+            raise Died
+        self.held[0].set()
+        await self.held[1].wait()
+
+
+@pytest.fixture(scope="module")
+def server(backends: None) -> Iterator[Redis]:
+    with Redis(appendfsync=None) as running:
+        yield running
+
+
+@pytest.fixture
+def url(server: Redis) -> Iterator[str]:
+    yield server.url(prefix=f"family.{next(_numbers)}")
+    server.flush()
+
+
+@asynccontextmanager
+async def door(url: str) -> AsyncIterator[tuple[Store, Mortal]]:
+    """An open store, and who may let it die."""
+    of_it = await opened(parse(url), SystemRuntime())
+    mortal = Mortal(of_it.base.network)
+    store = RedisStore(of_it)
+    try:
+        await store.begin()
+        yield store, mortal
+    finally:
+        await store.close()
+
+
+async def dying_after(url: str, steps: int, act: Callable[[Store], Awaitable[object]]) -> bool:
+    """Act, and die after so many calls; whether it came to its end before that."""
+    async with door(url) as (store, mortal):
+        mortal.left = steps
+        with suppress(Died):
+            await act(store)
+            return True
+    return False
+
+
+async def parent_in(url: str, place: Place, *forks: str) -> Outcome:
+    """Let a parent be born that has a result, and forks of it."""
+    outcome = b.outcome(b"kept")
+    async with door(url) as (store, _):
+        await ask.must(store, b.born(place.parent, outcomes=[outcome]))
+        await store.append_logs(b.TENANT, place.parent, [b.line("x")])
+        for name in forks:
+            await ask.must(store, fork_of(place, name))
+    return outcome
+
+
+def fork_of(place: Place, name: str) -> Commit:
+    return b.fork(name, parent=place.parent, outcomes=[b.outcome(name.encode())])
+
+
+async def result_of(store: Store, run_id: str) -> list[Outcome]:
+    return list(await store.read_outcomes(b.TENANT, run_id, [b.STEP]))
+
+
+def nothing_is_left(server: Redis) -> None:
+    """No row, no entry of an index: but for tombstones and the partitions' time."""
+    with server.admin() as client:
+        names: Any = client.keys("*")
+        for name in names:
+            kind = name.rpartition("}")[2]
+            assert kind in {"meta", "book", "graves", "feed"}, name
+            if kind == "feed":
+                assert client.xlen(name) == 0
+            if kind == "book":
+                fields: Any = client.hkeys(name)
+                assert all(field.startswith("#") for field in fields), (name, fields)
+
+
+# --- where they lie ---
+
+
+def test_a_fork_whose_id_ends_as_its_parents_lies_beside_it() -> None:
+    keys = Keys("p", 64)
+    first, *others = [keys.of_run(b.TENANT, run_id).partition for run_id in TOGETHER]
+    assert others == [first, first]
+    parent, *_ = [keys.of_run(b.TENANT, run_id).partition.number for run_id in APART]
+    small = Keys("p", PARTITIONS)
+    apart = {small.of_run(b.TENANT, run_id).partition.number for run_id in APART}
+    assert len(apart) == len(APART), (apart, parent)
+
+
+async def test_uuids_are_shared_out_over_all_partitions() -> None:
+    keys, runtime = Keys("p", 8), SystemRuntime()
+    counts = [0] * 8
+    for _ in range(4_000):
+        counts[keys.of_run(b.TENANT, runtime.new_id()).partition.number] += 1
+    assert min(counts) > 350
+
+
+# --- who dies between two steps ---
+
+
+@PLACES
+async def test_a_birth_that_was_cut_short_anywhere_is_done_by_its_repetition(
+    server: Redis, url: str, place: Place
+) -> None:
+    fork = fork_of(place, place.fork)
+    for steps in range(STEPS_MAX):
+        server.flush()
+        outcome = await parent_in(url, place)
+        done = await dying_after(url, steps, lambda store: store.commit([fork]))
+        async with door(url) as (store, _):
+            assert await ask.verdicts(store, fork) == [Verdict.COMMITTED]
+            assert await store.delete_run(b.TENANT, place.parent, version=1)
+            assert await result_of(store, place.parent) == [outcome]
+            assert await store.delete_run(b.TENANT, place.fork, version=1)
+            assert await result_of(store, place.parent) == []
+        nothing_is_left(server)
+        if done:
+            assert steps >= 2
+            return
+    pytest.fail("it never came to its end")
+
+
+@PLACES
+async def test_a_fork_that_was_never_born_keeps_nothing(
+    server: Redis, url: str, place: Place
+) -> None:
+    await parent_in(url, place)
+    fork = fork_of(place, place.fork)
+    async with door(url) as (store, mortal):
+        mortal.until = "commit"
+        with pytest.raises(Died):
+            await store.commit([fork])
+    async with door(url) as (store, _):
+        assert await store.get_run(b.TENANT, place.fork) is None
+        assert await store.delete_run(b.TENANT, place.parent, version=1)
+        assert await result_of(store, place.parent) == []
+        # Its commit may still be under way: it comes too late.
+        assert await ask.verdicts(store, fork) == [Verdict.CONFLICT]
+    nothing_is_left(server)
+
+
+@PLACES
+async def test_a_birth_under_way_beside_the_end_of_its_family_comes_too_late(
+    server: Redis, url: str, place: Place
+) -> None:
+    await parent_in(url, place)
+    async with door(url) as (slow, mortal), door(url) as (store, _):
+        # It waits after it joined the family, before its commit leaves.
+        hold, go_on = asyncio.Event(), asyncio.Event()
+        mortal.until, mortal.held = "commit", (hold, go_on)
+        birth = asyncio.create_task(ask.verdicts(slow, fork_of(place, place.fork)))
+        await hold.wait()
+        assert await store.delete_run(b.TENANT, place.parent, version=1)
+        assert await result_of(store, place.parent) == []
+        go_on.set()
+        assert await birth == [Verdict.CONFLICT]
+    nothing_is_left(server)
+
+
+@PLACES
+async def test_a_birth_under_way_is_not_refused_while_another_of_its_family_is_there(
+    server: Redis, url: str, place: Place
+) -> None:
+    outcome = await parent_in(url, place, place.other)
+    async with door(url) as (slow, mortal), door(url) as (store, _):
+        hold, go_on = asyncio.Event(), asyncio.Event()
+        mortal.until, mortal.held = "commit", (hold, go_on)
+        birth = asyncio.create_task(ask.verdicts(slow, fork_of(place, place.fork)))
+        await hold.wait()
+        assert await store.delete_run(b.TENANT, place.parent, version=1)
+        go_on.set()
+        assert await birth == [Verdict.COMMITTED]
+        assert await store.delete_run(b.TENANT, place.other, version=1)
+        assert await result_of(store, place.parent) == [outcome]
+        assert await store.delete_run(b.TENANT, place.fork, version=1)
+    nothing_is_left(server)
+
+
+@PLACES
+async def test_a_run_that_had_a_forks_id_before_is_none_of_the_family(
+    server: Redis, url: str, place: Place
+) -> None:
+    await parent_in(url, place)
+    async with door(url) as (store, _):
+        await ask.must(store, b.born(place.fork, commit_id="another"))
+        assert await ask.verdicts(store, fork_of(place, place.fork)) == [Verdict.CONFLICT]
+        assert await store.delete_run(b.TENANT, place.parent, version=1)
+        assert await result_of(store, place.parent) == []
+        assert await store.get_run(b.TENANT, place.fork) is not None
+        assert await ask.verdicts(store, fork_of(place, place.other)) == [Verdict.CONFLICT]
+        assert await store.delete_run(b.TENANT, place.fork, version=1)
+    nothing_is_left(server)
+
+
+@PLACES
+async def test_a_deletion_that_was_cut_short_loses_nothing_of_the_others(
+    server: Redis, url: str, place: Place
+) -> None:
+    for steps in range(STEPS_MAX):
+        server.flush()
+        outcome = await parent_in(url, place, place.fork)
+        done = await dying_after(
+            url, steps, lambda store: store.delete_run(b.TENANT, place.parent, version=1)
+        )
+        async with door(url) as (store, _):
+            assert await result_of(store, place.parent) == [outcome]
+            if await store.get_run(b.TENANT, place.parent) is not None:
+                assert await store.delete_run(b.TENANT, place.parent, version=1)
+            late = fork_of(place, place.other)
+            await ask.must(store, late)
+            for name in (place.fork, place.other):
+                assert await result_of(store, place.parent) == [outcome]
+                assert await store.delete_run(b.TENANT, name, version=1)
+            for name in place:
+                assert await result_of(store, name) == []
+        nothing_is_left(server)
+        if done:
+            assert steps >= 4
+            return
+    pytest.fail("it never came to its end")
+
+
+@PLACES
+async def test_the_last_deletion_that_was_cut_short_is_finished_by_who_comes_next(
+    server: Redis, url: str, place: Place
+) -> None:
+    for steps in range(1, STEPS_MAX):
+        server.flush()
+        await parent_in(url, place, place.fork, place.other)
+        async with door(url) as (store, _):
+            for name in (place.parent, place.other):
+                assert await store.delete_run(b.TENANT, name, version=1)
+        done = await dying_after(
+            url, steps, lambda store: store.delete_run(b.TENANT, place.fork, version=1)
+        )
+        async with door(url) as (store, _):
+            for name in place:
+                assert await result_of(store, name) == [], steps
+            assert await ask.verdicts(store, b.fork("late", parent=place.parent)) == [
+                Verdict.CONFLICT
+            ]
+        nothing_is_left(server)
+        if done:
+            assert steps >= 4
+            return
+    pytest.fail("it never came to its end")
+
+
+@PLACES
+async def test_two_last_deletions_that_were_both_cut_short_are_finished(
+    server: Redis, url: str, place: Place
+) -> None:
+    for steps, other_steps in itertools.product(range(1, 9), range(1, 9, 3)):
+        server.flush()
+        await parent_in(url, place, place.fork)
+        # Both are open before either dies: the second one doesn't finish the first one's work.
+        async with door(url) as (store, mortal), door(url) as (other, other_mortal):
+            mortal.left, other_mortal.left = steps, other_steps
+            for who, name in ((store, place.parent), (other, place.fork)):
+                with suppress(Died):
+                    await who.delete_run(b.TENANT, name, version=1)
+        async with door(url) as (store, _):
+            for name in place:
+                assert await result_of(store, name) == []
+        nothing_is_left(server)
+
+
+@PLACES
+@pytest.mark.parametrize("victim", ["parent", "fork"])
+async def test_a_deletion_that_lags_behind_its_own_repetition_takes_nothing_away(
+    server: Redis, url: str, place: Place, victim: str
+) -> None:
+    """Two finish the same one, as when a replica starts meanwhile; the slower one comes to it last."""
+    names = [place.parent, place.fork]
+    if victim == "fork":
+        names.reverse()
+    for steps in range(1, 9):
+        server.flush()
+        await parent_in(url, place, place.fork)
+        async with door(url) as (slow, mortal):
+            (outcome,) = await result_of(slow, names[0])
+            hold, go_on = asyncio.Event(), asyncio.Event()
+            mortal.left, mortal.held = steps, (hold, go_on)
+            deletion = asyncio.create_task(slow.delete_run(b.TENANT, names[0], version=1))
+            waits = asyncio.create_task(hold.wait())
+            await asyncio.wait((deletion, waits), return_when=asyncio.FIRST_COMPLETED)
+            async with door(url):
+                pass
+            go_on.set()
+            assert await deletion
+            waits.cancel()
+            assert await result_of(slow, names[0]) == [outcome]
+            assert await slow.delete_run(b.TENANT, names[1], version=1)
+            assert await result_of(slow, names[0]) == []
+        nothing_is_left(server)
+
+
+# --- what Redis keeps ---
+
+
+@PLACES
+async def test_a_deleted_parent_keeps_its_results_and_nothing_else(
+    server: Redis, url: str, place: Place
+) -> None:
+    async with door(url) as (store, _):
+        first = b.born(
+            place.parent,
+            plan=b.plan("a", "b", prompt="p" * 10_000),
+            tasks=[b.task("a"), b.task("b")],
+            input=Payload(data=b"i" * 10_000),
+            outcomes=[b.outcome(b"r" * 5_000)],
+        )
+        await ask.must(store, first, b.step(first, messages=[b.message("m" * 10_000)]))
+        await ask.must(store, b.fork(place.fork, parent=place.parent))
+        assert await store.delete_run(b.TENANT, place.parent, version=2)
+    with server.admin() as client:
+        (name,) = client.keys("*kept:*")
+        fields: Any = client.hkeys(name)
+        assert {field[:2] for field in fields} <= {"b:", "u:", "fa"}
+        size: Any = client.memory_usage(name)
+        assert size < 6_500
+
+
+async def test_each_script_gets_keys_of_one_partition(server: Redis, url: str) -> None:
+    async with door(url) as (store, mortal):
+        for place in (TOGETHER, APART):
+            first = b.born_leased(place.parent)
+            done = b.step(
+                first,
+                executions=[b.ended()],
+                outcomes=[b.outcome(b"x")],
+                inputs=[b.question("q")],
+                keyed=[b.keyed("k")],
+            )
+            await ask.must(store, first, done)
+            for name in (place.fork, place.other):
+                await ask.must(store, b.fork(name, parent=place.parent))
+            await store.append_logs(b.TENANT, place.fork, [b.line("x", "e", LogKind.CHUNK)])
+            await store.append_logs(b.TENANT, place.other, [b.line("x", "e")])
+            await store.trim_logs(b.TENANT, place.fork, execution_id="e", kind=LogKind.CHUNK)
+            assert await store.purge_logs(older_ms=0, limit=10) == 1
+            await store.find_keyed(b.TENANT, "", ["k"])
+            for name, version in zip(place, (2, 1, 1), strict=True):
+                assert await store.delete_run(b.TENANT, name, version=version)
+        calls = [(one.slot, one.what) for one in mortal.made if isinstance(one.what, Call)]
+    names = {call.script.name for _, call in calls}
+    assert names >= {"commit", "delete", "extinct", "fence", "forget", "join", "purge", "trim"}
+    for slot, call in calls:
+        tags = {key.decode().partition("{")[2].partition("}")[0] for key in call.keys}
+        assert len(tags) == 1, (call.script.name, tags)
+        assert slot_of(tags.pop()) == slot
+    nothing_is_left(server)
+
+
+async def test_a_purge_costs_nothing_for_what_is_newer(
+    server: Redis, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scripts, "WALL_CLOCK", [WALL_CLOCK])
+    books = [one.book for one in Keys(parse(url).prefix, PARTITIONS).partitions]
+    costs: list[int] = []
+    async with door(url) as (store, mortal):
+        await ask.must(store, b.born("old"), b.born("new"), b.born("both"))
+        for later_s, newer in enumerate((1, 2_000), start=1):
+            for name in ("old", "both"):
+                await store.append_logs(b.TENANT, name, [b.line("x")] * 10)
+            for book in books:
+                server.execute("HSET", book.decode(), "#wall", BIRTH_US + later_s * 1_000_000)
+            for name in ("new", "both"):
+                await store.append_logs(b.TENANT, name, [b.line("x")] * newer)
+            with server.admin() as client:
+                client.config_resetstat()
+                assert await store.purge_logs(older_ms=500, limit=1_000) == 20
+                stats: dict[str, dict[str, int]] = client.info("commandstats")
+            mortal.made.clear()
+            costs.append(sum(one["calls"] for one in stats.values()))
+            for name in ("new", "both"):
+                page = await store.read_logs(b.TENANT, name, limit=5_000)
+                assert len(page.entries) == newer
+            assert await store.purge_logs(older_ms=0, limit=10_000) == 2 * newer
+    assert costs[1] <= costs[0] + 10
+
+
+async def test_a_store_of_an_older_layout_is_refused(server: Redis, url: str) -> None:
+    async with door(url):
+        pass
+    with server.admin() as client:
+        (name,) = client.keys("*meta")
+        client.hset(name, "schema", "1")
+    words = await refused(url, StoreRefused)
+    assert "older version (schema 1" in words
+    assert "?prefix=" in words

@@ -1,0 +1,312 @@
+"""Three replicas on one store: what one of them does, all of them have; what one loses, none has lost.
+
+After each test the whole history is checked: the diaries of the replicas, what workers were told, what
+watchers saw, and a full dump of the store (`history.py`). A failure prints the seed; play it again with
+`STEPWELL_KILL_SEED=… pytest tests/chaos/test_replicas.py -k …`. `test_kills.py` kills all of it at random moments.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from random import Random
+
+import pytest
+from msgspec.structs import replace
+
+from stepwell.core.records.states import EventType, Verdict
+from stepwell_client import Plan, Retry, RunStatus, Task
+from tests.chaos.load.follower import Follower
+from tests.chaos.load.hand import Hand
+from tests.chaos.load.runs import checked, ended, graph, met, started, waited, wide
+from tests.chaos.oracle.history import TENANT, Acknowledged, check
+from tests.chaos.world.cluster import APART, LEASE_MS, NAMES, POLL_MS, Cluster, cluster_on
+from tests.chaos.world.observed import MEETING, Entry
+from tests.simulation.simulator.violation import InvariantViolation
+from tests.support.proofs import record
+
+SEED = int(os.environ.get("STEPWELL_KILL_SEED", "20261122"))
+ORPHANS = 200
+
+
+@pytest.fixture(params=["grpc", "postgres", "redis_cluster"])
+async def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Cluster]:
+    """A cluster of which nothing is started, on each store in its turn."""
+    with cluster_on(request.param, tmp_path) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def rnd() -> Random:
+    print(f"seed {SEED}; again with STEPWELL_KILL_SEED={SEED}")
+    return Random(SEED)
+
+
+async def test_tasks_of_one_run_are_executed_through_different_replicas(
+    cluster: Cluster, rnd: Random
+) -> None:
+    # r3 has no worker; watchers and clients use it all the same. One commit in ten gets no answer.
+    # No lease is lost to a replica that merely stands still: it would have no part in what it holds.
+    await cluster.start(REPLICA_LOST_ANSWERS="0.1", STEPWELL_EXECUTOR__LEASE_MS="20000")
+    await cluster.work("w1", "r1")
+    await cluster.work("w2", "r2")
+    await cluster.working("w1", "w2")
+    wides: list[str] = []
+    followers: list[Follower] = []
+    async with cluster.client("r3") as client:
+        for _ in range(2):
+            # Of two at once each worker might have one, and wait for the other there.
+            wides.append((await client.start("spread", plan=wide(60, "together"))).id)
+            runs = [wides[-1], (await client.start("spread", plan=graph(rnd, 40))).id]
+            followers += [Follower(cluster, one, rnd).start() for one in runs for _ in range(2)]
+            await ended(client, runs)
+    findings = await checked(cluster, followers)
+    for run_id in wides:
+        doors = findings.doors(run_id, EventType.TASK_COMPLETED)
+        assert len(doors) >= 2, f"only {doors} had a part in it"
+    met(
+        findings.seen,
+        "conflict won by r1",
+        "conflict won by r2",
+        "unknown commit that was applied",
+        "commit_id seen again",
+        "left in mid-batch",
+        "replica changed",
+        "looked at another replica",
+    )
+
+
+async def test_E10_without_any_hint_watchers_lag_by_no_more_than_a_poll(
+    cluster: Cluster, rnd: Random
+) -> None:
+    await cluster.start(REPLICA_DEAF="1")
+    for worker, home in zip(("w1", "w2", "w3"), NAMES, strict=True):
+        await cluster.work(worker, home)
+    await cluster.working("w1", "w2", "w3")
+    async with cluster.client("r1") as client:
+        runs = [(await client.start("deaf", plan=graph(rnd, 12))).id for _ in range(3)]
+        followers = [
+            Follower(cluster, run_id, rnd, moves=moves, lies_down=False).start()
+            for run_id in runs
+            for moves in (0.7, 0.7, 0.0)
+        ]
+        await ended(client, runs)
+    findings = await checked(cluster, followers)
+    met(findings.seen, "notification lost", "left in mid-batch", "replica changed")
+    committed_at = {
+        (e.sent.run_id, e.sent.version): e.at for e in cluster.diary() if e.sent is not None
+    }
+    lags = [
+        came_at - committed_at[one.run_id, event.version]
+        for one in followers
+        for event, came_at in zip(one.events, one.came_at, strict=True)
+    ]
+    print(f"{len(lags)} events, lag at most {max(lags):.2f} s")
+    # The poll, and what a busy machine takes for the rest; without it they would never come.
+    assert max(lags) <= POLL_MS / 1_000 + 4.0, "E10"
+
+
+async def test_runs_of_a_killed_replica_are_recovered_by_the_others(
+    cluster: Cluster, rnd: Random, tmp_path: Path
+) -> None:
+    # Holds so short that both survivors find the same leases at once; neither goes on before.
+    lease_ms = 2 * LEASE_MS
+    meeting = tmp_path / "meeting"
+    meeting.mkdir()
+    timing = {
+        "STEPWELL_EXECUTOR__HOLD_MS": "1",
+        "STEPWELL_EXECUTOR__LEASE_MS": str(lease_ms),
+    }
+    await cluster.start("r1", **timing)
+    await cluster.start("r2", "r3", **timing, **{MEETING: str(meeting)})
+    await cluster.work("doomed", "r1", concurrency=ORPHANS)
+    await cluster.working("doomed")
+    async with cluster.client("r2") as client:
+        starts = (client.start("orphan", plan=wide(1, "gated")) for _ in range(ORPHANS))
+        runs = [handle.id for handle in await asyncio.gather(*starts)]
+        await until_leased(cluster, ["doomed"], ORPHANS)
+        cluster.kill("r1")
+        cluster.kill("doomed")
+        killed_at = time.monotonic()
+        cluster.open_gate()
+        for worker, home in (("w2", "r2"), ("w3", "r3")):
+            await cluster.work(worker, home, concurrency=50)
+        await ended(client, runs, lease_ms / 1_000 + 30)
+        print(f"{ORPHANS} runs have ended {time.monotonic() - killed_at:.1f} s after the kill")
+    findings = await checked(cluster)
+    met(findings.seen, "two replicas scanned one orphan", "lease lost")
+    assert findings.seen["lease lost"] >= ORPHANS
+    doors = sum((findings.doors(run_id, EventType.LEASE_LOST) for run_id in runs), Counter[str]())
+    print(f"found lost by {dict(doors)}")
+
+
+async def until_leased(cluster: Cluster, workers: Sequence[str], count: int) -> None:
+    """Wait until these workers have so many leases."""
+    store = await cluster.store()
+    try:
+        async with asyncio.timeout(30):
+            while True:
+                held = [await store.list_leases(TENANT, worker) for worker in workers]
+                if sum(map(len, held)) >= count:
+                    return
+                # The store tells nobody.
+                await asyncio.sleep(0.1)
+    finally:
+        await store.close()
+
+
+async def test_S8_outcomes_that_come_late_or_again_are_refused_by_every_replica(
+    cluster: Cluster, rnd: Random
+) -> None:
+    await cluster.start()
+    hand, sleeper = Hand(cluster, rnd), Hand(cluster, rnd, asleep=True, name="sleeper")
+    async with cluster.client() as client, sleeper:
+        runs = [(await client.start("late", plan=wide(4))).id for _ in range(3)]
+        async with asyncio.timeout(20):
+            while not sleeper.unsettled:  # noqa: ASYNC110 - it has no event to wait for
+                await asyncio.sleep(0.05)
+        # Not before: it would leave nothing to a sleeper whose stream comes late.
+        async with hand:
+            # The sleeper lives on and is connected; its lease runs out all the same.
+            await ended(client, runs)
+            await sleeper.report_late()
+            await hand.report_late()
+    findings = await checked(cluster, acknowledged=hand.acknowledged)
+    met(findings.seen, "lease lost", "acknowledged outcome checked")
+    assert sleeper.refused
+    assert hand.refused >= len(NAMES) * len(hand.acknowledged)
+    assert not sleeper.acknowledged
+
+
+async def test_a_history_that_breaks_an_invariant_is_noticed(cluster: Cluster, rnd: Random) -> None:
+    await cluster.start()
+    hand = Hand(cluster, rnd)
+    async with cluster.client() as client, hand:
+        await ended(client, [await started(client, wide(6))])
+    diary, acknowledged = cluster.diary(), hand.acknowledged
+    await checked(cluster, acknowledged=acknowledged)
+    # Of one commit: the run's end may be seen before the replica that sent it has heard of it.
+    told = [one for one in diary if one.told and one.told.verdict is Verdict.COMMITTED][-1]
+    sent = next(one for one in diary if one.sent and one.sent.commit_id == told.commit_id)
+    assert sent.sent is not None
+    assert told.told is not None
+
+    async def notices(name: str, diary: Sequence[Entry], known: Sequence[Acknowledged]) -> None:
+        store = await cluster.store()
+        try:
+            with pytest.raises(InvariantViolation) as found:
+                await check(store, diary, known)
+        finally:
+            await store.close()
+        assert found.value.name == name
+
+    # An acknowledged commit that isn't there.
+    commit = replace(sent.sent, commit_id="lost", version=99)
+    lost = [replace(sent, sent=commit), replace(told, commit_id="lost")]
+    await notices("S3", [*diary, *lost], acknowledged)
+    # Two replicas that were both told to have made one version.
+    commit = replace(sent.sent, commit_id="twin")
+    twin = [replace(sent, sent=commit, door="r9"), replace(told, commit_id="twin")]
+    await notices("S2", [*diary, *twin], acknowledged)
+    # One that was refused, and is in the store all the same.
+    refused = replace(told, told=replace(told.told, verdict=Verdict.CONFLICT))
+    await notices("S5", [refused if entry is told else entry for entry in diary], acknowledged)
+    # A result that isn't what its worker sent, and one that was acknowledged to someone else.
+    await notices("S7", diary, [acknowledged[0]._replace(data=b"other")])
+    await notices("S8", diary, [acknowledged[0]._replace(token="other")])
+
+
+async def _watches(follower: Follower) -> None:
+    """Wait until it has seen something."""
+    async with asyncio.timeout(30):
+        while not follower.events:  # noqa: ASYNC110 - it has no event to wait for
+            await asyncio.sleep(0.02)
+
+
+@pytest.mark.proof
+async def test_R2_a_drain_under_load_loses_nothing_and_ends_no_watch_with_an_error(
+    cluster: Cluster, rnd: Random
+) -> None:
+    # So long that none runs out merely because this machine is busy.
+    await cluster.start(STEPWELL_EXECUTOR__LEASE_MS="20000")
+    for worker, home in zip(("w1", "w2", "w3"), NAMES, strict=True):
+        await cluster.work(worker, home, *(name for name in NAMES if name != home))
+    await cluster.working("w1", "w2", "w3")
+    hand = Hand(cluster, rnd)
+    runs: list[str] = []
+    followers: list[Follower] = []
+    async with cluster.client("r3", "r1", "r2") as client:
+        # One lease is out all the while.
+        runs.append((await client.start("held", plan=wide(1, "gated"), queue=APART)).id)
+        await until_leased(cluster, ["w1", "w2", "w3"], 1)
+    async with cluster.client("r3", "r1", "r2") as client, hand:
+        for name in NAMES:
+            # Of a run that can't end yet: it is there when its replica goes.
+            stays = Follower(cluster, runs[0], rnd, moves=0, at=name).start()
+            followers.append(stays)
+            for _ in range(3):
+                runs.append((await client.start("drain", plan=graph(rnd, 25))).id)
+                # The one stays for as long as it is let; the other moves about.
+                followers.append(Follower(cluster, runs[-1], rnd, moves=0, at=name).start())
+                followers.append(Follower(cluster, runs[-1], rnd).start())
+            await asyncio.sleep(rnd.uniform(0.1, 0.4))
+            await _watches(stays)
+            cluster.replicas[name].signal(signal.SIGTERM)
+            code = await asyncio.to_thread(cluster.replicas[name].wait)
+            assert code == 0, cluster.replicas[name].log
+            await cluster.start(name)
+        cluster.open_gate()
+        await ended(client, runs)
+    findings = await checked(cluster, followers, hand.acknowledged)
+    met(findings.seen, "DRAINING", "replica changed", "acknowledged outcome checked")
+    errors = ("cut off", "ended without a word", "SLOW_CONSUMER", "PURGED")
+    assert not [name for name in errors if findings.seen[name]]
+    # No lease was lost over it: what was out came back to another replica.
+    assert not findings.seen["lease lost"]
+    assert len(findings.books[runs[0]].leases) == 1
+    record.happened("drain with leases out")
+
+
+async def test_a_client_of_several_replicas_watches_on_while_they_are_killed(
+    cluster: Cluster, rnd: Random
+) -> None:
+    await cluster.start()
+    await cluster.work("w3", "r3")
+    async with cluster.client("r1", "r2", "r3") as client:
+        handle = await client.start("on", plan=graph(rnd, 20))
+        numbers: list[int] = []
+        async with handle.watch() as events:
+            async for event in events:
+                numbers.append(event.number)
+                if len(numbers) in (5, 30):
+                    cluster.kill("r1" if len(numbers) == 5 else "r2")
+        assert (await handle.wait()).status == RunStatus.SUCCEEDED
+    findings = await checked(cluster)
+    assert numbers == [event.number for event in findings.books[handle.id].events], "E3"
+
+
+@pytest.mark.proof
+async def test_a_run_that_was_resumed_is_resumed_again_by_whichever_replica_is_left(
+    cluster: Cluster,
+) -> None:
+    # So long that no attempt is lost merely because its worker stands still: it has one each time.
+    await cluster.start(STEPWELL_EXECUTOR__LEASE_MS="20000")
+    await cluster.work("w1", "r2", "r3", "r1")
+    async with cluster.client("r1", "r2", "r3") as client:
+        plan = Plan([Task("fragile", type="fragile", retry=Retry(max_attempts=1))])
+        handle = await client.start("again and again", plan=plan)
+        for name in NAMES[:2]:
+            assert (await waited(client, handle.id)).status == RunStatus.FAILED
+            cluster.kill(name)
+            await handle.resume(reason=f"{name} is no more")
+        await ended(client, [handle.id])
+    findings = await checked(cluster)
+    book = findings.books[handle.id]
+    assert book.resumes == 2
+    assert [one.attempt for one in book.executions.values()] == [1, 2, 3], "S9"
+    record.happened("resume of a resumed run")

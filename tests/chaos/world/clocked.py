@@ -1,0 +1,120 @@
+"""Clusters whose store, replicas and workers each live by a clock of their own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from unittest import mock
+
+from tests.chaos.world.cluster import NAMES, Cluster
+from tests.chaos.world.faked import Clock, child_of
+from tests.chaos.world.stores import STORES, Shared
+from tests.support.backends import postgres as postgres_backend
+from tests.support.backends import redis as redis_backend
+from tests.support.backends.child import drop_folder, new_folder
+from tests.support.forkserver import nursery
+
+STORE = "store"
+WORKERS = ("w1", "w2", "w3")
+
+
+@contextmanager
+def living_by(clock: Clock) -> Iterator[None]:
+    """Whatever program is made in the block lives by this clock."""
+    # Begun by the true time, as all others are that come from it. A variable of the interpreter's own has
+    # it begin each with an interpreter of its own, which takes the library along.
+    nursery()
+    with mock.patch.dict(os.environ, {**clock.variables, "PYTHONHASHSEED": "0"}):
+        yield
+
+
+@contextmanager
+def _postgres(folder: Path, clock: Clock) -> Iterator[Shared]:
+    with mock.patch.object(postgres_backend, "Child", child_of(clock)):
+        server = postgres_backend.Postgres(18, fsync=False)
+        try:
+            server.start()
+            yield Shared(server.url(server.new_database()) + "?sslmode=disable")
+        finally:
+            server.close()
+
+
+@contextmanager
+def _redis(folder: Path, clock: Clock) -> Iterator[Shared]:
+    with mock.patch.object(redis_backend, "Child", child_of(clock)):
+        server = redis_backend.Redis("redis")
+        try:
+            server.start()
+            yield Shared(server.url())
+        finally:
+            server.close()
+
+
+@contextmanager
+def _service(folder: Path, clock: Clock) -> Iterator[Shared]:
+    """A Store service over SQLite: the store's clock is its process's."""
+    with living_by(clock):
+        shared = STORES["grpc"](folder)
+        stored = shared.__enter__()
+    try:
+        yield stored
+    finally:
+        shared.__exit__(None, None, None)
+
+
+PLACES: dict[str, Callable[[Path, Clock], AbstractContextManager[Shared]]] = {
+    "sqlite": _service,
+    "postgres": _postgres,
+    "redis": _redis,
+}
+
+
+class Timepieces:
+    """The clocks of one cluster, by whose they are."""
+
+    def __init__(self, folder: Path) -> None:
+        self.all = {name: Clock(folder, name) for name in (STORE, *NAMES, *WORKERS)}
+
+    def __getitem__(self, name: str) -> Clock:
+        return self.all[name]
+
+    def set_right(self) -> None:
+        """All of them tell the true time from now on."""
+        for clock in self.all.values():
+            clock.set(0.0)
+
+
+@contextmanager
+def clocked_cluster(kind: str, folder: Path) -> Iterator[tuple[Cluster, Timepieces]]:
+    """Return a cluster of which nothing is started but the store, and its clocks."""
+    with reachable() as place:
+        times = Timepieces(place)
+        with PLACES[kind](folder, times[STORE]) as shared:
+            cluster = Cluster(folder, shared)
+            try:
+                yield cluster, times
+            finally:
+                cluster.close()
+
+
+@contextmanager
+def reachable() -> Iterator[Path]:
+    """Return a folder for clocks that processes of other users can look at, as Postgres' is."""
+    folder = new_folder("clocks")
+    try:
+        yield folder
+    finally:
+        drop_folder(folder)
+
+
+async def start_by(cluster: Cluster, times: Timepieces, **environment: str) -> None:
+    """Start all replicas and their workers, each by its own clock."""
+    for name in NAMES:
+        more = {**times[name].variables, "PYTHONHASHSEED": "0"}
+        await cluster.start(name, **environment, **more)
+    for worker, home in zip(WORKERS, NAMES, strict=True):
+        with living_by(times[worker]):
+            await cluster.work(worker, home)
+    await cluster.working(*WORKERS)

@@ -1,0 +1,155 @@
+"""A replica that keeps a diary: the `stepwell` program itself, with a scribe at its door to the store.
+
+    python -m tests.chaos.world.observed serve --store URL --port N
+
+Every commit is written down before it is sent and again with its verdict, so that a SIGKILL between
+the two leaves a commit of unknown fate and never an unseen one. What a claim found due is written
+down too. The environment adds faults: hints that are never told, commits whose answer is lost,
+expired leases that nobody takes up before two replicas have found some.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+from zlib import crc32
+
+import msgspec
+
+from stepwell.__main__ import main
+from stepwell.core.port import Claimed, ClaimRequest, Commit, CommitResult, Hint, Store
+from stepwell.core.records.errors import OutcomeUnknown, StoreError
+from stepwell.core.records.states import DueKind
+from stepwell.rpc import server
+from stepwell.store.opener import open_store
+from stepwell_testkit.proxy import StoreProxy
+
+DIARY = "REPLICA_DIARY"
+NAME = "REPLICA_NAME"
+DEAF = "REPLICA_DEAF"
+"""The share of the runs, from 0 to 1, of which no hint of the store is ever told; the same at all replicas."""
+LOST_ANSWERS = "REPLICA_LOST_ANSWERS"
+"""Of the groups of commits so many, from 0 to 1, are applied and get no answer."""
+MEETING = "REPLICA_MEETING"
+"""A folder. Who finds leases that ran out goes on when another replica with this folder has found some, too."""
+
+
+class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A line of a diary."""
+
+    door: str
+    at: float
+    """By the machine's one monotonic clock: the diaries of all replicas can be laid together."""
+    sent: Commit | None = None
+    commit_id: str = ""
+    told: CommitResult | None = None
+    """What the store said of `commit_id`."""
+    lost: str = ""
+    """A commit that was applied, though the replica got no answer."""
+    failed: str = ""
+    """A commit that the store itself could not answer for."""
+    certain: bool = False
+    """With `failed`: the store said that nothing was done."""
+    due: tuple[tuple[str, str], ...] = ()
+    """(run, token) of the expired leases that a claim returned."""
+    deaf: bool = False
+    """A hint was dropped; the first alone is written down."""
+
+
+class Scribe(StoreProxy):
+    """A replica's door to the store."""
+
+    def __init__(self, inner: Store) -> None:
+        super().__init__(inner)
+        self._file = os.open(os.environ[DIARY], os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+        _take_back_torn_line(self._file)
+        self._door = os.environ[NAME]
+        self._chance = Random(self._door)
+        self._lost = float(os.environ.get(LOST_ANSWERS, "0"))
+        self._deaf = float(os.environ.get(DEAF, "0"))
+        self._said_deaf = False
+        self._meeting = os.environ.get(MEETING)
+
+    def _write(self, entries: Sequence[dict[str, Any]]) -> None:
+        at = time.monotonic()
+        lines = [msgspec.json.encode(Entry(self._door, at, **fields)) for fields in entries]
+        if lines:
+            os.write(self._file, b"\n".join(lines) + b"\n")
+
+    async def commit(self, commits: Sequence[Commit]) -> Sequence[CommitResult]:
+        self._write([{"sent": commit} for commit in commits])
+        try:
+            results = await self.inner.commit(commits)
+        except StoreError as error:
+            certain = not isinstance(error, OutcomeUnknown)
+            self._write([{"failed": c.commit_id, "certain": certain} for c in commits])
+            raise
+        if self._lost and self._chance.random() < self._lost:
+            pairs = zip(commits, results, strict=True)
+            self._write([{"lost": c.commit_id} for c, r in pairs if r.verdict == "COMMITTED"])
+            raise OutcomeUnknown("no answer came in time")
+        pairs = zip(commits, results, strict=True)
+        self._write([{"commit_id": c.commit_id, "told": r} for c, r in pairs])
+        return results
+
+    async def claim(self, request: ClaimRequest) -> Claimed:
+        claimed = await self.inner.claim(request)
+        due = [(one.run_id, one.token) for one in claimed.due if one.kind is not DueKind.TIMER]
+        if due:
+            self._write([{"due": due}])
+            await self._meet()
+        return claimed
+
+    async def _meet(self) -> None:
+        if self._meeting is None:
+            return
+        place = Path(self._meeting)
+        (place / self._door).touch()
+        while len(os.listdir(place)) < 2:  # noqa: ASYNC110, PTH208 - files are what processes share
+            await asyncio.sleep(0.02)
+
+    def subscribe(self, hint: Hint) -> Callable[[], None]:
+        def tell(tenant_id: str, run_id: str, version: int = 0) -> None:
+            if not self._drops(run_id):
+                hint(tenant_id, run_id, version)
+
+        return self.inner.subscribe(tell if self._deaf else hint)
+
+    def _drops(self, run_id: str) -> bool:
+        if not run_id:
+            # "Any of them may have changed", after a connection was lost.
+            return self._deaf >= 1
+        drops = crc32(run_id.encode()) < self._deaf * 2**32
+        if drops and not self._said_deaf:
+            self._said_deaf = True
+            self._write([{"deaf": True}])
+        return drops
+
+
+def _take_back_torn_line(file: int) -> None:
+    """Cut off what a SIGKILL in the middle of a write left: what is written next begins a line.
+
+    Nobody acted on it, as whoever writes goes on only after the whole line.
+    """
+    with os.fdopen(file, "rb", closefd=False) as diary:
+        os.ftruncate(file, diary.read().rfind(b"\n") + 1)
+
+
+def read(path: Path) -> list[Entry]:
+    """Return a diary's entries; a last line that a kill cut short says nothing."""
+    decoder = msgspec.json.Decoder(Entry)
+    return [decoder.decode(line) for line in path.read_bytes().split(b"\n")[:-1]]
+
+
+async def _open(url: str, **how: Any) -> Store:
+    return Scribe(await open_store(url, **how))
+
+
+if __name__ == "__main__":
+    server.open_store = _open
+    main()

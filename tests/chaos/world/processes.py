@@ -1,0 +1,105 @@
+"""Servers and workers as processes of their own, on a private socket, to be killed at will."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+from pathlib import Path
+
+import grpc
+
+from stepwell_client import Client, Unavailable
+from tests.chaos.world.programs import Program
+
+START_S = 30.0
+
+
+class Place:
+    """A store, a socket and a state folder: everything that outlives the processes."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        # A socket's path has hardly a hundred bytes, so it is not below pytest's folder.
+        self._short = tempfile.TemporaryDirectory(prefix="stepwell-system-")
+        self.socket = Path(self._short.name) / "run" / "s.sock"
+        self.database = folder / "system.db"
+        self.server: Program | None = None
+        self.worker: Program | None = None
+        self.environment = {
+            **{k: v for k, v in os.environ.items() if not k.startswith("STEPWELL_")},
+            "XDG_STATE_HOME": str(folder / "state"),
+            "STEPWELL_EXECUTOR__LEASE_MS": "2000",
+            "STEPWELL_EXECUTOR__POLL_MS": "200",
+            "SYSTEM_GATES": str(folder / "gates"),
+        }
+        (folder / "gates").mkdir(exist_ok=True)
+
+    @property
+    def store_url(self) -> str:
+        return f"sqlite:///{self.database}"
+
+    @property
+    def target(self) -> str:
+        return f"unix:{self.socket}"
+
+    def client(self) -> Client:
+        return Client(self.target, token_file=self.folder / "state/stepwell/token")
+
+    def _spawn(self, name: str, *arguments: str) -> Program:
+        program = Program(name, self.folder, ["-m", "stepwell", *arguments], self.environment)
+        program.start()
+        return program
+
+    async def start_server(self) -> None:
+        """Start it, and wait until it answers on our socket for our store."""
+        where = ["--store", self.store_url, "--socket", str(self.socket)]
+        self.server = self._spawn("server", "serve", *where)
+        async with asyncio.timeout(START_S):
+            while True:
+                if not self.server.up:
+                    raise AssertionError(f"the server ended:\n{self.log('server')}")
+                if await self._answers():
+                    return
+
+    async def _answers(self) -> bool:
+        """One look; the channel itself waits until somebody listens."""
+        if not self.socket.exists():
+            await asyncio.sleep(0.02)
+            return False
+        try:
+            async with asyncio.timeout(2), self.client() as client:
+                await client.server_info()
+        except (Unavailable, TimeoutError, grpc.RpcError):
+            return False
+        return True
+
+    def start_worker(self, agent: str = "tests.chaos.world.stages:agent") -> None:
+        """Start it; it connects by itself."""
+        target, token = self.target, str(self.folder / "state/stepwell/token")
+        where = ["--target", target, "--token-file", token]
+        self.worker = self._spawn("worker", "worker", agent, *where)
+
+    def kill_server(self) -> None:
+        if self.server is not None:
+            self.server.kill()
+
+    def kill_worker(self) -> None:
+        if self.worker is not None:
+            self.worker.kill()
+
+    def open_gate(self, name: str) -> None:
+        """Let the agent pass."""
+        (self.folder / "gates" / name).touch()
+
+    def close_gate(self, name: str) -> None:
+        """Have it be as though the gate had never been opened."""
+        (self.folder / "gates" / name).unlink()
+
+    def log(self, name: str) -> str:
+        return (self.folder / f"{name}.log").read_text()[-4_000:]
+
+    def close(self) -> None:
+        self.kill_worker()
+        self.kill_server()
+        self._short.cleanup()

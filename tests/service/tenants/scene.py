@@ -1,0 +1,105 @@
+"""Two tenants on one server: the owner has a run with something in every corner, the other knows its names."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from stepwell.core.port import Store
+from stepwell_client.v1 import types_pb2 as tpb
+from stepwell_client.v1 import worker_pb2 as wpb
+from tests.service.conftest import ME, NO_RUN, Client, outcome
+from tests.service.tenants.rows import Names
+
+OWNER, STRANGER = "tenant-a", "tenant-b"
+SECRET = "what-only-its-owner-may-read"
+"""In the goal, the labels, a result, a log line, a message and a prompt."""
+REQUEST_ID = "a-start-of-both"
+
+
+class Scene(NamedTuple):
+    """What the owner has."""
+
+    names: Names
+    missing: Names
+    """Of the same shapes, and nobody's."""
+
+
+def _plan() -> tpb.PlanDraft:
+    done = tpb.TaskSpec(task_id="done", prompt=SECRET, idempotency_key="key-of-a")
+    done.input.data = b'"in"'
+    return tpb.PlanDraft(
+        tasks=[
+            done,
+            tpb.TaskSpec(task_id="leased"),
+            tpb.TaskSpec(task_id="asking"),
+            tpb.TaskSpec(task_id="later", depends_on=["leased"]),
+        ]
+    )
+
+
+def _asks(got: wpb.Assignment) -> wpb.Outcome:
+    asking = wpb.Outcome.NeedsInput(kind=tpb.INPUT_KIND_APPROVAL, prompt=SECRET)
+    return outcome(got, needs_input=asking)
+
+
+def _says(got: wpb.Assignment) -> wpb.AppendRequest:
+    item = wpb.Appended(
+        run_id=got.run.spec.run_id,
+        execution_id=got.execution.execution_id,
+        lease_token=got.lease_token,
+        logs=[wpb.LogLine(text=SECRET)],
+        messages=[tpb.Message(role="user", content=SECRET)],
+    )
+    return wpb.AppendRequest(appended=[item])
+
+
+@asynccontextmanager
+async def scene(client: Client, store: Store) -> AsyncIterator[Scene]:
+    """Play the owner's part up to a task that its worker has, and an input that is asked for."""
+    async with client.worker("w1", queues=["q"]) as worker:
+        run = await client.start(
+            goal=SECRET,
+            labels={"secret": SECRET},
+            queue="q",
+            plan=_plan(),
+            request_id=REQUEST_ID,
+        )
+        run_id = run.spec.run_id
+        got = {one.task.task_id: one for one in [await worker.assignment() for _ in range(3)]}
+        await worker.complete(got["done"], f'"{SECRET}"'.encode())
+        await worker.report(_asks(got["asking"]))
+        await client.work.Append(_says(got["leased"]), metadata=ME)
+
+        loaded = await store.load(OWNER, run_id)
+        assert loaded is not None
+        leased = got["leased"]
+        names = Names(
+            tenant_id=OWNER,
+            run_id=run_id,
+            input_id=loaded.inputs[0].input_id,
+            execution_id=leased.execution.execution_id,
+            lease_token=leased.lease_token,
+            request_id=REQUEST_ID,
+            worker_id="w1",
+        )
+        nobodys = names._replace(
+            run_id=NO_RUN, input_id="none", lease_token="f" * 32, worker_id="w9"
+        )
+        yield Scene(names, nobodys)
+
+
+async def all_rows(store: Store, run_id: str) -> list[object]:
+    """Return everything that the store has of the owner's run, and of its worker."""
+    loaded = await store.load(OWNER, run_id)
+    return [
+        replace(loaded, now_us=0) if loaded is not None else None,
+        await store.list_tasks(OWNER, run_id, limit=100),
+        await store.list_executions(OWNER, run_id, limit=100),
+        await store.read_events(OWNER, run_id, after=0, limit=1_000),
+        await store.read_logs(OWNER, run_id, limit=100),
+        [one.execution_id for one in await store.list_leases(OWNER, "w1")],
+    ]

@@ -1,0 +1,146 @@
+"""A tenant is told the same whether it is alone on the server or not (T1)."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.protobuf import json_format
+from google.protobuf.message import Message
+
+from stepwell.config import ExecutorSettings
+from stepwell_client.v1 import orchestrator_pb2 as opb
+from stepwell_client.v1 import types_pb2 as tpb
+from tests.service.capabilities.conftest import STORES, Served
+from tests.service.conftest import Client, RawWorker, bearer, completed
+from tests.support.proofs import record
+
+pytestmark = [pytest.mark.proof, pytest.mark.timeout(110)]
+COMMAND = "make proof ARGS='tests/service/tenants'"
+ROUNDS = 3
+CALLERS = 4
+"""Of the other tenant, at a time."""
+
+
+def _tasks() -> tpb.PlanDraft:
+    return tpb.PlanDraft(
+        tasks=[
+            tpb.TaskSpec(task_id="first"),
+            tpb.TaskSpec(task_id="second", depends_on=["first"]),
+        ]
+    )
+
+
+def shown(message: Message) -> str:
+    """Return a message without times and what is drawn at random."""
+    copy = type(message)()
+    copy.CopyFrom(message)
+    _forget(copy)
+    return json_format.MessageToJson(copy, indent=None)
+
+
+def _forget(message: Message) -> None:
+    for field, value in message.ListFields():
+        if field.name.endswith(("time", "_token", "cursor")):
+            message.ClearField(field.name)
+        elif field.message_type is not None and not field.message_type.GetOptions().map_entry:
+            for one in value if field.is_repeated else [value]:
+                _forget(one)
+
+
+async def script(
+    client: Client, name: str, *, who: str = "all", until: asyncio.Event | None = None
+) -> list[str]:
+    """Start runs, do their tasks, read all of it, and return what was told, in order.
+
+    The noise plays the same with the same ids, over and over; its starts find its own runs. Those of
+    two plays are named apart, and made alike in what is returned.
+    """
+    told: list[str] = []
+    runs: list[str] = []
+    metadata = bearer(who)
+    async with AsyncExitStack() as stack:
+        worker = None
+        if until is None:
+            worker = await stack.enter_async_context(client.worker("w", "i", queues=["q"]))
+        for number in range(ROUNDS):
+            ask = opb.StartRunRequest(
+                goal="g", request_id=f"{name} {number}", queue="q", plan=_tasks()
+            )
+            reply = await client.runs.StartRun(ask, metadata=metadata)
+            run_id = reply.run.spec.run_id
+            runs.append(run_id)
+            if worker is not None:
+                told += [shown(reply), *await _done(worker)]
+            told += await _read(client, run_id, metadata)
+            if worker is not None:
+                watch = client.runs.WatchRun(opb.WatchRunRequest(run_id=run_id), metadata=metadata)
+                # How the events are put into messages is a matter of time.
+                told += [shown(event) async for one in watch for event in one.events.events]
+    for number, run_id in enumerate(runs):
+        told = [text.replace(run_id, f"run {number}") for text in told]
+    return told
+
+
+async def _done(worker: RawWorker) -> list[str]:
+    """Do both tasks of a run; returns what the worker was told."""
+    told: list[str] = []
+    for _ in range(2):
+        got = await worker.assignment()
+        told.append(f"{got.execution.execution_id} of {got.run.spec.run_id}")
+        told.append(shown(await worker.report(completed(got, b'"done"'))))
+    return told
+
+
+async def _read(client: Client, run_id: str, metadata: Any) -> list[str]:
+    calls: list[Any] = [
+        client.runs.GetRun(opb.GetRunRequest(run_id=run_id), metadata=metadata),
+        client.runs.ListTasks(opb.ListTasksRequest(run_id=run_id), metadata=metadata),
+        client.runs.GetResults(opb.GetResultsRequest(run_id=run_id), metadata=metadata),
+        client.runs.ListRuns(opb.ListRunsRequest(), metadata=metadata),
+    ]
+    return [shown(await call) for call in calls]
+
+
+async def noise(client: Client, name: str, stop: asyncio.Event) -> int:
+    """Play the other tenant until it is enough; returns how often."""
+    count = 0
+    while not stop.is_set():
+        await script(client, name, who="foreign", until=stop)
+        count += 1
+    return count
+
+
+async def played(kind: str, folder: Path, callers: int) -> tuple[list[str], int]:
+    """Play the script on an empty store beside so many callers; returns what was told, and their rounds."""
+    with STORES[kind](folder) as url:
+        async with AsyncExitStack() as stack:
+            served = Served(stack, folder, kind, url)
+            await served.start(executor=ExecutorSettings(lease_ms=60_000, poll_ms=100))
+            clients = [Client(served.target) for _ in range(callers + 1)]
+            for one in clients:
+                stack.push_async_callback(one.channel.close)
+            stop = asyncio.Event()
+            noises = [asyncio.create_task(noise(one, folder.name, stop)) for one in clients[1:]]
+            told = await script(clients[0], folder.name)
+            stop.set()
+            return told, sum(await asyncio.gather(*noises))
+
+
+@pytest.mark.parametrize("kind", STORES)
+async def test_T1_a_tenant_is_told_the_same_with_and_without_anothers_traffic(
+    kind: str, tmp_path: Path
+) -> None:
+    folders = [tmp_path / "alone", tmp_path / "beside"]
+    for folder in folders:
+        folder.mkdir()
+    alone, _ = await played(kind, folders[0], 0)
+    beside, rounds = await played(kind, folders[1], CALLERS)
+
+    assert rounds
+    assert beside == alone
+    figures = {"answers compared": len(alone)}
+    record.keep(record.Record(f"tenants, {kind}", COMMAND, figures))

@@ -1,0 +1,210 @@
+"""Every method × own, foreign and missing names, foreign, forged and no credentials (T2, T3).
+
+The methods are those of the descriptors: a new one without a row fails.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import grpc
+import pytest
+
+from stepwell.config import ExecutorSettings
+from stepwell.rpc import scopes
+from stepwell_client.v1 import worker_pb2 as wpb
+from tests.service.capabilities.conftest import Served
+from tests.service.conftest import TOKENS, Client, bearer
+from tests.service.store_server import FOREIGN_TOKEN, TOKEN, StoreServer
+from tests.service.tenants.calls import SERVED, STORE, Answer, ask
+from tests.service.tenants.rows import SERVED_ROWS, STORE_ROWS, STORE_WITHOUT_ROW, Names
+from tests.service.tenants.scene import OWNER, SECRET, STRANGER, Scene, all_rows, scene
+from tests.support.proofs import record
+
+pytestmark = [pytest.mark.proof, pytest.mark.timeout(110)]
+COMMAND = "make proof ARGS='tests/service/tenants'"
+_OF_ITS_OWN = re.compile(r'replica_id: "[^"]*"|server_time \{[^}]*\}')
+BY_NOBODY = ("Orchestrator/StartRun", "Orchestrator/GetServerInfo", "Orchestrator/WatchRuns")
+BY_NOBODY += ("Orchestrator/PurgeRuns", "Orchestrator/ListRuns")
+"""Methods that name nothing of a run's: whoever calls them has an answer of his own."""
+
+
+class World(NamedTuple):
+    """The scene, and how it is reached."""
+
+    served: Served
+    client: Client
+    scene: Scene
+
+    async def asks(self, name: str, names: Names, who: str, *more: tuple[str, str]) -> Answer:
+        metadata = (*bearer(who), *more)
+        return await ask(self.client.channel, name, SERVED_ROWS[name](names), metadata)
+
+
+@asynccontextmanager
+async def world(served: Served) -> AsyncIterator[World]:
+    # Leases that none of these tests outlives.
+    await served.restart(executor=ExecutorSettings(lease_ms=120_000, poll_ms=100))
+    client = Client(served.target)
+    try:
+        async with scene(client, served.store) as made:
+            yield World(served, client, made)
+    finally:
+        await client.channel.close()
+
+
+def nameless(answer: Answer, names: Names) -> Answer:
+    """Return an answer without the names that its caller gave."""
+    text = answer.text
+    for word in (names.run_id, names.input_id, names.lease_token):
+        text = text.replace(word, "…")
+    return answer._replace(text=text)
+
+
+def test_every_method_has_a_row_or_a_reason() -> None:
+    assert SERVED.keys() == SERVED_ROWS.keys()
+    assert STORE.keys() == STORE_ROWS.keys() | STORE_WITHOUT_ROW.keys()
+    assert not STORE_ROWS.keys() & STORE_WITHOUT_ROW.keys()
+
+
+async def test_T2_a_foreign_name_is_answered_as_a_missing_one(served: Served) -> None:
+    async with world(served) as here:
+        names, missing = here.scene
+        before = await all_rows(here.served.store, names.run_id)
+        for name in SERVED_ROWS:
+            if name == "Orchestrator/StartRun":
+                continue
+            foreign = nameless(await here.asks(name, names, "foreign"), names)
+            nobodys = nameless(await here.asks(name, missing, "foreign"), missing)
+            assert stable(foreign) == stable(nobodys), name
+            assert SECRET not in foreign.text, name
+        started = await here.asks("Orchestrator/StartRun", names, "foreign")
+        assert "created: true" in started.text
+        assert SECRET not in started.text
+        # Nothing of all that has touched the owner's run (T3).
+        assert await all_rows(here.served.store, names.run_id) == before
+
+        # By the same names the owner reaches it: each request asks for something that is there.
+        for name in SERVED_ROWS:
+            if name in BY_NOBODY:
+                continue
+            own = nameless(await here.asks(name, names, "all"), names)
+            nobodys = nameless(await here.asks(name, missing, "all"), missing)
+            assert own.code is not grpc.StatusCode.NOT_FOUND, (name, own)
+            assert stable(own) != stable(nobodys), name
+    count = len(SERVED_ROWS)
+    figures = {"methods": count, "calls": 4 * count, "leaks": 0}
+    record.keep(record.Record(f"tenants, {served.store_kind}", COMMAND, figures))
+
+
+def stable(answer: Answer) -> Answer:
+    """Return an answer without what differs from one call to the next, whoever calls."""
+    return answer._replace(text=re.sub(_OF_ITS_OWN, "", answer.text))
+
+
+async def test_T2_what_names_nothing_shows_a_stranger_nothing_of_the_owners(served: Served) -> None:
+    async with world(served) as here:
+        names = here.scene.names
+        for name in ("Orchestrator/ListRuns", "Orchestrator/WatchRuns", "Orchestrator/PurgeRuns"):
+            everything = names._replace(run_id="")
+            told = await here.asks(name, everything, "foreign")
+            assert names.run_id not in told.text, name
+            assert SECRET not in told.text, name
+        for name in ("Orchestrator/ListRuns", "Orchestrator/ListInputs"):
+            own = await here.asks(name, names._replace(run_id=""), "all")
+            assert names.run_id in own.text, name
+            told = await here.asks(name, names._replace(run_id=""), "foreign")
+            assert names.run_id not in told.text, name
+
+
+async def test_T3_a_stranger_with_the_exact_names_can_touch_no_step(served: Served) -> None:
+    async with world(served) as here:
+        names = here.scene.names
+        for name, lost in (
+            ("Worker/Complete", "ACK_STATUS_LEASE_LOST"),
+            ("Worker/Heartbeat", "LEASE_STATUS_LOST"),
+            ("Worker/Append", "LEASE_STATUS_LOST"),
+            ("Worker/Work", "ACK_STATUS_LEASE_LOST"),
+        ):
+            told = await here.asks(name, names, "foreign")
+            assert lost in told.text, told
+            assert "assignments" not in told.text
+        # A worker of the owner's without the token is no better off.
+        guess = names._replace(lease_token="0" * len(names.lease_token))
+        assert "LEASE_LOST" in (await here.asks("Worker/Complete", guess, "all")).text
+        assert "ACCEPTED" in (await here.asks("Worker/Complete", names, "all")).text
+
+
+async def test_a_tenant_in_the_metadata_is_no_credential(served_memory: Served) -> None:
+    async with world(served_memory) as here:
+        names = here.scene.names
+        forged = [("x-tenant-id", OWNER), ("tenant", OWNER), ("tenant-id", OWNER)]
+        for name in SERVED_ROWS:
+            plain = nameless(await here.asks(name, names, "foreign"), names)
+            told = nameless(await here.asks(name, names, "foreign", *forged), names)
+            if name != "Orchestrator/StartRun":
+                assert stable(told) == stable(plain), name
+            assert SECRET not in told.text, name
+
+
+@pytest.mark.parametrize("credential", ["none", "invented", *(n for n in TOKENS if n != "all")])
+async def test_a_method_opens_to_its_scope_alone(served_memory: Served, credential: str) -> None:
+    async with world(served_memory) as here:
+        names = here.scene.missing
+        given = TOKENS.get(credential, ("", set()))[1]
+        for name in SERVED_ROWS:
+            if credential == "none":
+                told = await ask(here.client.channel, name, SERVED_ROWS[name](names), ())
+            else:
+                told = await here.asks(name, names, credential)
+            needed = scopes.SCOPES[f"/stepwell.v1.{name}"]
+            if not given:
+                assert told.code is grpc.StatusCode.UNAUTHENTICATED, name
+            elif needed not in (scopes.ANY, *given):
+                assert told.code is grpc.StatusCode.PERMISSION_DENIED, name
+            else:
+                refused = (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED)
+                assert told.code not in refused, name
+
+
+async def test_the_store_service_keeps_tenants_apart_and_workers_out(
+    served: Served, tmp_path: Path
+) -> None:
+    async with world(served) as here:
+        names, missing = here.scene
+        service = StoreServer(here.served.store, tmp_path)
+        await service.start()
+        client = Client(service.address)
+        try:
+            for name, row in STORE_ROWS.items():
+
+                async def asks(
+                    who: Names, token: str = TOKEN, name: str = name, row: Any = row
+                ) -> Answer:
+                    metadata = (("authorization", f"Bearer {token}"),)
+                    return await ask(client.channel, name, row(who), metadata)
+
+                own = await asks(names)
+                foreign = await asks(names._replace(tenant_id=STRANGER))
+                nobodys = await asks(missing._replace(tenant_id=STRANGER))
+                assert nameless(foreign, names) == nameless(nobodys, missing), name
+                assert SECRET not in foreign.text, name
+                assert own != foreign, name
+                denied = await asks(names, FOREIGN_TOKEN)
+                assert denied.code is grpc.StatusCode.PERMISSION_DENIED, name
+                assert (await asks(names, "none")).code is grpc.StatusCode.UNAUTHENTICATED, name
+        finally:
+            await client.channel.close()
+            await service.kill()
+
+
+def test_the_requests_of_workers_carry_the_lease() -> None:
+    """Else the rows of the worker's methods would be refused for another reason."""
+    names = Names(OWNER, "r", "i", "task:leased#1", "token", "q", "w")
+    request = SERVED_ROWS["Worker/Complete"](names)
+    assert isinstance(request, wpb.CompleteRequest)
+    assert request.outcomes[0].lease_token == "token"
