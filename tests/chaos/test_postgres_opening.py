@@ -23,7 +23,7 @@ from tests.chaos.load.chains import (
     refused,
     session,
 )
-from tests.service.cli_world import Terminal
+from tests.service.cli.world import Terminal
 from tests.support.backends import ports
 from tests.support.backends.pgbouncer import PgBouncer
 from tests.support.backends.postgres import Postgres

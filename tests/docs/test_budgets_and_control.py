@@ -16,7 +16,7 @@ from stepwell.config import Settings
 from stepwell.rpc.server import Server
 from stepwell_client import Budget, Client, Task
 from tests.docs.pages import TOP, blocks, compiled
-from tests.service.cli_world import Terminal
+from tests.service.cli.world import Terminal
 
 BUDGETS = TOP / "docs" / "budgets.md"
 CONTROL = TOP / "docs" / "control.md"

@@ -14,7 +14,7 @@ from tests.mutants.shelf import Shelf
 
 BUGS = Shelf()
 
-SQLITE = "tests/unit/test_sql_sqlite.py"
+SQLITE = "tests/contract/drivers/test_sqlite.py"
 
 
 @BUGS.put("synchronous-normal", PowerCut("sqlite", 6), "S3")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -31,7 +30,6 @@ from stepwell.rpc.server import Server
 from stepwell_client.v1 import orchestrator_pb2 as opb
 from stepwell_client.v1 import orchestrator_pb2_grpc, types_pb2, worker_pb2_grpc
 from stepwell_client.v1 import worker_pb2 as wpb
-from tests.support.patience import PATIENCE_S
 
 TOKENS = {
     "all": ("tenant-a", {"run:read", "run:write", "worker"}),
@@ -216,16 +214,6 @@ async def _to_its_end(call: Any) -> None:
             pass
     else:
         await call
-
-
-async def until(condition: Callable[[], Awaitable[bool] | bool]) -> None:
-    """Wait until it is so."""
-    async with asyncio.timeout(PATIENCE_S):
-        while True:
-            now = condition()
-            if now if isinstance(now, bool) else await now:
-                return
-            await asyncio.sleep(0.02)
 
 
 def settings_for(url: str, folder: Path, **groups: Any) -> Settings:

@@ -12,7 +12,8 @@ import pytest
 from stepwell.core.records.errors import StoreRefused
 from stepwell_client.v1 import orchestrator_pb2 as opb
 from stepwell_client.v1 import types_pb2
-from tests.service.conftest import ME, NO_RUN, Client, World, bearer, refusal, until
+from tests.service.conftest import ME, NO_RUN, Client, World, bearer, refusal
+from tests.support.patience import until
 
 pytestmark = pytest.mark.timeout(30)
 

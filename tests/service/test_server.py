@@ -28,7 +28,8 @@ from stepwell.rpc import logs
 from stepwell_client.v1 import orchestrator_pb2 as opb
 from stepwell_client.v1 import types_pb2
 from stepwell_client.v1 import worker_pb2 as wpb
-from tests.service.conftest import ME, Client, World, completed, refusal, until
+from tests.service.conftest import ME, Client, World, completed, refusal
+from tests.support.patience import until
 
 pytestmark = pytest.mark.timeout(30)
 

@@ -15,7 +15,8 @@ from stepwell.rpc import status
 from stepwell.rpc.server import Server
 from stepwell_client.v1 import orchestrator_pb2 as opb
 from stepwell_client.v1 import types_pb2
-from tests.service.conftest import ME, NO_RUN, Client, Refusal, World, completed, refusal, until
+from tests.service.conftest import ME, NO_RUN, Client, Refusal, World, completed, refusal
+from tests.support.patience import until
 
 pytestmark = pytest.mark.timeout(30)
 

@@ -24,8 +24,8 @@ from tests.service.conftest import (
     completed,
     outcome,
     refusal,
-    until,
 )
+from tests.support.patience import until
 
 pytestmark = pytest.mark.timeout(30)
 

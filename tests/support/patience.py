@@ -1,4 +1,4 @@
-"""Asking again: a store under faults, or with limits as short as a busy machine, may not answer at once."""
+"""How long tests wait, and the waits themselves: for conditions, never for durations."""
 
 from __future__ import annotations
 
@@ -15,8 +15,22 @@ PATIENCE_S = 60.0
 """Nothing waits for it to pass: it ends a test in which nothing goes on."""
 
 
+async def until(condition: Callable[[], Awaitable[bool] | bool]) -> None:
+    """Wait until the condition holds.
+
+    Raises:
+        TimeoutError: it doesn't within `PATIENCE_S`.
+    """
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            now = condition()
+            if now if isinstance(now, bool) else await now:
+                return
+            await asyncio.sleep(PAUSE_S)
+
+
 async def insisting(ask: Callable[[], Awaitable[T]]) -> T:
-    """Ask until the store answers.
+    """Ask until the store answers: under faults, or with short limits, it may not at once.
 
     Raises:
         TimeoutError: it has not within `PATIENCE_S`.

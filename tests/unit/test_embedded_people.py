@@ -12,7 +12,7 @@ from stepwell.core.records.errors import FailedPrecondition, InvalidArgument, No
 from stepwell.core.records.states import RunStatus
 from stepwell.embedded import Orchestrator, RunFailed
 from stepwell_client import Agent, InputKind, NeedsInput, PlanContext, Task, TaskContext
-from tests.service.conftest import until
+from tests.support.patience import until
 
 
 def asking(**question: Any) -> Agent:

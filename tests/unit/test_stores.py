@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import textwrap
-from ast import literal_eval
 from collections.abc import Iterator
 from importlib import metadata
 from importlib.metadata import EntryPoint
@@ -138,36 +136,6 @@ async def test_a_package_that_is_missed_only_while_opening_is_asked_for_too(
     assert "pip install 'some-stores[fast]'" in await refusal_of("some://")
 
 
-@pytest.mark.parametrize(
-    ("package", "scheme", "extra"),
-    [
-        ("asyncpg", "postgresql", "postgres"),
-        ("redis", "redis", "redis"),
-        ("redis", "rediss+cluster", "redis"),
-    ],
-)
-def test_a_driver_of_ours_asks_for_its_extra_where_its_library_is_missing(
-    package: str, scheme: str, extra: str
-) -> None:
-    said = fresh(
-        f"""
-        import asyncio, sys
-        sys.modules["{package}"] = None  # as if it were not installed
-        from stepwell.core.records.errors import StoreRefused
-        from stepwell.runtime import SystemRuntime
-        from stepwell.store.opener import open_store
-        try:
-            url = "{scheme}://me:hunter2@127.0.0.1:1"
-            asyncio.run(open_store(url, runtime=SystemRuntime()))
-        except StoreRefused as refused:
-            print(refused)
-        """
-    )
-    assert f"needs the package '{package}" in said
-    assert f"try: pip install 'stepwell[{extra}]'" in said
-    assert "hunter2" not in said
-
-
 def test_every_extra_that_a_driver_of_ours_names_is_one_of_the_distribution() -> None:
     offered = set(metadata.metadata("stepwell").get_all("Provides-Extra") or ())
     for point in metadata.entry_points(group=opener.DRIVERS):
@@ -243,40 +211,3 @@ def test_an_entry_point_of_no_distribution_has_a_refusal_too() -> None:
     point = EntryPoint("some", "nowhere:open_store [fast]", opener.DRIVERS)
     with pytest.raises(StoreRefused, match=r"pip install 'stepwell\[fast\]'"):
         opener._load(point)
-
-
-def fresh(program: str) -> str:
-    """Run a program in an interpreter of its own and return what it prints."""
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program)],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def test_opening_one_store_imports_what_no_other_needs() -> None:
-    said = fresh(
-        """
-        import asyncio, sys
-        from stepwell.runtime import SystemRuntime
-        from stepwell.store.opener import open_store
-
-        async def main():
-            await (await open_store("memory://", runtime=SystemRuntime())).close()
-
-        asyncio.run(main())
-        strangers = {"sqlalchemy", "alembic", "asyncpg", "redis", "grpc"}
-        ours = {name for name in sys.modules if name.startswith("stepwell_drivers.")}
-        print(sorted(strangers & set(sys.modules)), "stepwell_drivers.memory" in ours)
-        print(sorted(name for name in ours if name.count(".") == 1))
-        """
-    )
-    first, second = said.splitlines()
-    assert first == "[] True"
-    assert not {"stepwell_drivers.sql", "stepwell_drivers.redis", "stepwell_drivers.remote"} & set(
-        literal_eval(second)
-    )

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import subprocess
-import sys
 import time
 import timeit
 import uuid
@@ -15,7 +12,6 @@ from typing import Any
 
 import pytest
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
-from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorSet
 from google.protobuf.message import Message
 
 from stepwell.core.records import limits
@@ -79,30 +75,6 @@ def needs_limit(field: FieldDescriptor) -> bool:
     return field.cpp_type not in unlimited
 
 
-def comments() -> dict[str, str]:
-    """The comment above every field and oneof, by full name, as buf reads the sources."""
-    command = [str(Path(sys.executable).parent / "buf"), "build", "-o", "-#format=binpb"]
-    built = subprocess.run(command, cwd=TOP, check=True, capture_output=True).stdout
-    found: dict[str, str] = {}
-    for file in FileDescriptorSet.FromString(built).file:
-        said = {
-            tuple(place.path): place.leading_comments for place in file.source_code_info.location
-        }
-
-        def note(message: DescriptorProto, prefix: str, path: tuple[int, ...]) -> None:
-            name = f"{prefix}.{message.name}"
-            for index, field in enumerate(message.field):
-                found[f"{name}.{field.name}"] = said.get((*path, 2, index), "")  # noqa: B023 - called here
-            for index, oneof in enumerate(message.oneof_decl):
-                found[f"{name}.{oneof.name}"] = said.get((*path, 8, index), "")  # noqa: B023 - called here
-            for index, inner in enumerate(message.nested_type):
-                note(inner, name, (*path, 3, index))
-
-        for index, message in enumerate(file.message_type):
-            note(message, file.package, (4, index))
-    return {name: " ".join(comment.split()) for name, comment in found.items()}
-
-
 def test_every_field_of_every_request_has_a_limit() -> None:
     lacking = {
         field.full_name for field in all_fields() if needs_limit(field)
@@ -117,16 +89,6 @@ def test_no_limit_is_of_a_field_that_is_not_there() -> None:
     }
     assert FIELD_LIMITS.keys() - fields - oneofs == set()
     assert fields >= NOT_ENTERED
-
-
-def test_the_comment_of_every_field_quotes_its_limit() -> None:
-    said = comments()
-    quoted = {
-        name: re.sub(r"^.*Limit: |\.$", "", comment)
-        for name, comment in said.items()
-        if "Limit:" in comment
-    }
-    assert quoted == {name: limit.words for name, limit in FIELD_LIMITS.items()}
 
 
 # --- limits, and one beyond them ------------------------------------------------------------------------

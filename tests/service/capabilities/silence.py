@@ -10,7 +10,7 @@ from stepwell.core.port import Renewal
 from stepwell.core.records.states import ExecutionStatus
 from stepwell_client import Worker
 from tests.service.capabilities.conftest import TENANT, Served
-from tests.service.conftest import until
+from tests.support.patience import until
 
 
 async def go_silent(served: Served, worker: Worker, run_id: str) -> None:

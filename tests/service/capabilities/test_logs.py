@@ -24,7 +24,7 @@ from stepwell_client import (
 from stepwell_client.v1 import types_pb2
 from tests.service.capabilities.conftest import TENANT, Served
 from tests.service.capabilities.silence import go_silent
-from tests.service.conftest import until
+from tests.support.patience import until
 
 AT_ONCE = Retry(initial_backoff=0.0)
 MISSING = "00000000-0000-4000-8000-00000000dead"

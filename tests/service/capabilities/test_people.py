@@ -34,7 +34,8 @@ from stepwell_client import (
 from stepwell_client.v1 import orchestrator_pb2 as pb
 from stepwell_client.v1 import types_pb2
 from tests.service.capabilities.conftest import Served
-from tests.service.conftest import NO_RUN, until
+from tests.service.conftest import NO_RUN
+from tests.support.patience import until
 
 NAMES = {
     "type": "object",

@@ -9,7 +9,7 @@ import pytest
 from stepwell.config import ExecutorSettings, QueueSettings
 from stepwell_client import Agent, RunHandle, RunStatus, Task, TaskContext, Worker
 from tests.service.capabilities.conftest import TENANT, Served
-from tests.service.conftest import until
+from tests.support.patience import until
 
 LIMITED = {"narrow": QueueSettings(max_parallel=2)}
 

@@ -9,7 +9,7 @@ from stepwell.core.port import RunQuery
 from stepwell.core.records.model import LogEntry
 from stepwell_client import Agent, InvalidRequest, RunNotFound, RunStatus, Task, TaskContext
 from tests.service.capabilities.conftest import Served
-from tests.service.conftest import until
+from tests.support.patience import until
 
 TENANT = "tenant-a"
 

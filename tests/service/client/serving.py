@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 from stepwell_client import Agent, Client, Worker
 from tests.service.client.fakes import FakeServer, Stream
-from tests.support.patience import PATIENCE_S
 
 
 @asynccontextmanager
@@ -28,9 +27,3 @@ async def welcomed(server: FakeServer, **terms: Any) -> Stream:
     stream = await server.workers.stream()
     await stream.welcome(**terms)
     return stream
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while not condition():  # noqa: ASYNC110 - what is waited for tells nobody
-            await asyncio.sleep(0.005)

@@ -31,18 +31,9 @@ from stepwell_client import (
     encode,
 )
 from stepwell_client.v1 import orchestrator_pb2, types_pb2
-from tests.service.client.fakes import (
-    RUN_ID,
-    TOKEN,
-    End,
-    FakeServer,
-    FastRuntime,
-    a_run,
-    events,
-    watch_end,
-)
-from tests.service.client.serving import until
-from tests.support.patience import PATIENCE_S
+from tests.service.client.fakes import TOKEN, End, FakeServer, FastRuntime, a_run, events, watch_end
+from tests.support.patience import PATIENCE_S, until
+from tests.support.steps import RUN_ID
 
 FINISHED = orchestrator_pb2.WATCH_END_REASON_FINISHED
 DRAINING = orchestrator_pb2.WATCH_END_REASON_DRAINING

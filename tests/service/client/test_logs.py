@@ -9,7 +9,8 @@ import pytest
 
 from stepwell_client import Client, LogKind, RunPurged, SyncClient
 from stepwell_client.v1 import orchestrator_pb2, types_pb2
-from tests.service.client.fakes import RUN_ID, TOKEN, End, FakeServer
+from tests.service.client.fakes import TOKEN, End, FakeServer
+from tests.support.steps import RUN_ID
 
 FINISHED = orchestrator_pb2.WATCH_END_REASON_FINISHED
 DRAINING = orchestrator_pb2.WATCH_END_REASON_DRAINING

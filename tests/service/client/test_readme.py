@@ -15,7 +15,8 @@ import pytest
 from stepwell_client import decode, encode
 from stepwell_client.execution import AgentRunner
 from stepwell_client.v1 import orchestrator_pb2, types_pb2, worker_pb2
-from tests.service.client.fakes import FakeServer, FakeServices, a_run, assignment
+from tests.service.client.fakes import FakeServer, a_run
+from tests.support.steps import FakeServices, assignment
 
 README = Path(__file__).resolve().parents[3] / "clients" / "python" / "README.md"
 BLOCKS = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)

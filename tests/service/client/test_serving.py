@@ -7,9 +7,10 @@ import os
 import signal
 
 from stepwell_client import Agent, Client, TaskContext, Worker, serve
-from tests.service.client.fakes import FakeServer, assignment
+from tests.service.client.fakes import FakeServer
 from tests.service.client.serving import welcomed
 from tests.support.patience import PATIENCE_S
+from tests.support.steps import assignment
 
 
 async def test_SIGTERM_lets_the_step_that_runs_end_and_then_ends_the_program(

@@ -20,8 +20,9 @@ from stepwell_client import (
     encode,
 )
 from stepwell_client.v1 import orchestrator_pb2, types_pb2
-from tests.service.client.fakes import RUN_ID, FastRuntime, a_run, events, watch_end
+from tests.service.client.fakes import FastRuntime, a_run, events, watch_end
 from tests.support.patience import PATIENCE_S
+from tests.support.steps import RUN_ID
 
 SERVICE = orchestrator_pb2.DESCRIPTOR.services_by_name["Orchestrator"]
 FINISHED = orchestrator_pb2.WATCH_END_REASON_FINISHED

@@ -22,9 +22,10 @@ from stepwell_client import (
     decode,
 )
 from stepwell_client.v1 import orchestrator_pb2, types_pb2, worker_pb2
-from tests.service.client.fakes import TOKEN, End, FakeServer, FastRuntime, Stream, assignment
-from tests.service.client.serving import serving, until, welcomed
-from tests.support.patience import PATIENCE_S
+from tests.service.client.fakes import TOKEN, End, FakeServer, FastRuntime, Stream
+from tests.service.client.serving import serving, welcomed
+from tests.support.patience import PATIENCE_S, until
+from tests.support.steps import assignment
 
 
 async def test_it_says_who_it_is_and_what_it_does(

@@ -17,9 +17,10 @@ from stepwell_client import (
     decode,
 )
 from stepwell_client.v1 import types_pb2, worker_pb2, worker_pb2_grpc
-from tests.service.client.fakes import RUN_ID, FakeServer, FastRuntime, ack_of, assignment, span
-from tests.service.client.serving import serving, until, welcomed
-from tests.support.patience import PATIENCE_S
+from tests.service.client.fakes import FakeServer, FastRuntime, ack_of
+from tests.service.client.serving import serving, welcomed
+from tests.support.patience import PATIENCE_S, until
+from tests.support.steps import RUN_ID, assignment, span
 
 
 async def test_a_pushed_cancellation_cancels_the_step_and_nothing_is_reported(

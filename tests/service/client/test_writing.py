@@ -15,9 +15,10 @@ from stepwell_client._limits import LOG_BYTES_PER_EXECUTION_MAX, LOG_TEXT_BYTES_
 from stepwell_client._writing import PAGE_BYTES_MAX, Buffer, grow_older
 from stepwell_client.execution import AgentRunner
 from stepwell_client.v1 import types_pb2, worker_pb2
-from tests.service.client.fakes import RUN_ID, End, FakeServer, FakeServices, assignment
-from tests.service.client.serving import serving, until, welcomed
-from tests.support.patience import PATIENCE_S
+from tests.service.client.fakes import End, FakeServer
+from tests.service.client.serving import serving, welcomed
+from tests.support.patience import PATIENCE_S, until
+from tests.support.steps import RUN_ID, FakeServices, assignment
 
 KEY = (RUN_ID, "e1")
 LINE, CHUNK, CUT = types_pb2.LOG_KIND_LINE, types_pb2.LOG_KIND_CHUNK, types_pb2.LOG_KIND_CUT

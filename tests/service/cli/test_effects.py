@@ -10,7 +10,7 @@ import grpc
 import pytest
 
 from stepwell_client.v1 import worker_pb2, worker_pb2_grpc
-from tests.service.cli_world import Terminal, plan_file, serving, working
+from tests.service.cli.world import Terminal, plan_file, serving, working
 
 pytestmark = pytest.mark.timeout(110)
 

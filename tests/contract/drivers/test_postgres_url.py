@@ -325,7 +325,7 @@ def test_a_percent_encoded_password_comes_out_as_it_was(text: str) -> None:
 
 
 def test_all_parameters_are_known_to_the_documentation() -> None:
-    page = Path(__file__).resolve().parents[2] / "docs" / "operating.md"
+    page = Path(__file__).resolve().parents[3] / "docs" / "operating.md"
     text = page.read_text(encoding="utf-8")
 
     assert [name for name in PARAMETERS if f"`{name}`" not in text] == []

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.service.cli_world import Terminal, end, plan_file, read_until, serving, working
+from tests.service.cli.world import Terminal, end, plan_file, read_until, serving, working
 
 pytestmark = pytest.mark.timeout(110)
 

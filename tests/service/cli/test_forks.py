@@ -9,7 +9,7 @@ from datetime import datetime
 
 import pytest
 
-from tests.service.cli_world import Terminal, plan_file, serving, working
+from tests.service.cli.world import Terminal, plan_file, serving, working
 
 pytestmark = pytest.mark.timeout(110)
 TASKS = [

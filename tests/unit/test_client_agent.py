@@ -17,8 +17,7 @@ from stepwell_client import (
     decode,
 )
 from stepwell_client.v1 import types_pb2
-from tests.service.client.fakes import assignment
-from tests.service.client.running import Order, outcome_of, run
+from tests.support.steps import Order, assignment, outcome_of, run
 
 PLAN = types_pb2.STEP_KIND_PLAN
 REFLECT = types_pb2.STEP_KIND_REFLECT

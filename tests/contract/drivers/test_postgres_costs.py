@@ -16,8 +16,8 @@ from stepwell_drivers.sql.postgres import links
 from stepwell_drivers.sql.store import SqlStore
 from stepwell_testkit.conformance import ask
 from stepwell_testkit.conformance import builders as b
+from tests.contract.drivers.postgres_place import Place
 from tests.support.backends.shared import postgres_server
-from tests.unit.postgres_place import Place
 
 PARKED = """
 INSERT INTO runs (tenant_id, run_id, step_retry)

@@ -26,10 +26,10 @@ from stepwell_drivers.sql import schema
 from stepwell_testkit.conformance import ask
 from stepwell_testkit.conformance import builders as b
 from stepwell_testkit.conformance.harness import soon
+from tests.contract.drivers.postgres_place import Place
 from tests.support.backends.pgbouncer import PgBouncer
 from tests.support.backends.postgres import Postgres
 from tests.support.patience import insisting
-from tests.unit.postgres_place import Place
 
 _names = itertools.count(1)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.service.cli_world import Terminal, plan_file, serving, working
+from tests.service.cli.world import Terminal, plan_file, serving, working
 
 pytestmark = pytest.mark.timeout(110)
 

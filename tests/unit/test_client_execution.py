@@ -31,8 +31,8 @@ from stepwell_client import (
     encode,
 )
 from stepwell_client.v1 import types_pb2, worker_pb2
-from tests.service.client.fakes import FakeServices, assignment
-from tests.service.client.running import Order, outcome_of, run
+from tests.support.patience import until
+from tests.support.steps import FakeServices, Order, assignment, outcome_of, run
 
 PLAN = types_pb2.STEP_KIND_PLAN
 REFLECT = types_pb2.STEP_KIND_REFLECT
@@ -372,8 +372,7 @@ async def test_a_cancelled_sync_function_is_told_and_awaited() -> None:
         ctx.check_cancelled()
 
     task = asyncio.ensure_future(run(agent))
-    while not started.is_set():  # noqa: ASYNC110 - it is a thread's event
-        await asyncio.sleep(0.002)
+    await until(started.is_set)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from stepwell.cli.exits import Exit
-from tests.service.cli_world import Terminal
+from tests.service.cli.world import Terminal
 
 
 @pytest.fixture

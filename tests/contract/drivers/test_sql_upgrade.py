@@ -39,7 +39,7 @@ from stepwell_testkit.conformance import ask
 from stepwell_testkit.conformance import builders as b
 from tests.support.backends.shared import postgres_server
 
-WRITTEN = Path(__file__).parent / "stores_of_before" / "sqlite_0001.sql"
+WRITTEN = Path(__file__).parent / "old_stores" / "sqlite_0001.sql"
 """What the program of before left behind."""
 
 HALF_WAY = "half-way"

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.service.cli_world import Terminal, plan_file, read_until, serving
+from tests.service.cli.world import Terminal, plan_file, read_until, serving
 
 pytestmark = pytest.mark.timeout(110)
 

@@ -1,0 +1,86 @@
+"""What an interpreter of its own imports: nothing that it was not asked for."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from ast import literal_eval
+
+import pytest
+
+
+def fresh(program: str) -> str:
+    """Run a program in an interpreter of its own and return what it prints."""
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_opening_a_store_imports_no_other_driver() -> None:
+    said = fresh(
+        """
+        import asyncio, sys
+        from stepwell.runtime import SystemRuntime
+        from stepwell.store.opener import open_store
+
+        async def main():
+            await (await open_store("memory://", runtime=SystemRuntime())).close()
+
+        asyncio.run(main())
+        strangers = {"sqlalchemy", "alembic", "asyncpg", "redis", "grpc"}
+        ours = {name for name in sys.modules if name.startswith("stepwell_drivers.")}
+        print(sorted(strangers & set(sys.modules)), "stepwell_drivers.memory" in ours)
+        print(sorted(name for name in ours if name.count(".") == 1))
+        """
+    )
+    first, second = said.splitlines()
+    assert first == "[] True"
+    assert not {"stepwell_drivers.sql", "stepwell_drivers.redis", "stepwell_drivers.remote"} & set(
+        literal_eval(second)
+    )
+
+
+def test_client_works_without_pydantic() -> None:
+    fresh(
+        """
+        import sys
+        sys.modules["pydantic"] = None
+        import stepwell_client, stepwell_client.execution
+        assert stepwell_client.decode(stepwell_client.encode({"a": 1})) == {"a": 1}
+        """
+    )
+
+
+@pytest.mark.parametrize(
+    ("package", "scheme", "extra"),
+    [
+        ("asyncpg", "postgresql", "postgres"),
+        ("redis", "redis", "redis"),
+        ("redis", "rediss+cluster", "redis"),
+    ],
+)
+def test_driver_without_its_library_names_the_extra(package: str, scheme: str, extra: str) -> None:
+    said = fresh(
+        f"""
+        import asyncio, sys
+        sys.modules["{package}"] = None  # as if it were not installed
+        from stepwell.core.records.errors import StoreRefused
+        from stepwell.runtime import SystemRuntime
+        from stepwell.store.opener import open_store
+        try:
+            url = "{scheme}://me:hunter2@127.0.0.1:1"
+            asyncio.run(open_store(url, runtime=SystemRuntime()))
+        except StoreRefused as refused:
+            print(refused)
+        """
+    )
+    assert f"needs the package '{package}" in said
+    assert f"try: pip install 'stepwell[{extra}]'" in said
+    assert "hunter2" not in said

@@ -1,0 +1,116 @@
+"""Assignments made by hand, and one step through an agent without a transport."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pydantic
+from google.protobuf import duration_pb2
+
+from stepwell_client import Agent
+from stepwell_client._payloads import encode
+from stepwell_client.execution import AgentRunner
+from stepwell_client.v1 import types_pb2, worker_pb2
+
+RUN_ID = "0b5f6a3e-7f0a-4d5e-9d4e-2f0c6f1f7a11"
+
+
+def span(seconds: float) -> duration_pb2.Duration:
+    made = duration_pb2.Duration()
+    made.FromMilliseconds(round(seconds * 1000))
+    return made
+
+
+def assignment(
+    execution_id: str = "e1",
+    *,
+    kind: types_pb2.StepKind = types_pb2.STEP_KIND_TASK,
+    type_: str = "",
+    role: str = "",
+    given: Any = None,
+    run_input: Any = None,
+    results: Any = (),
+    effect: types_pb2.Effect = types_pb2.EFFECT_IDEMPOTENT,
+    lease: float = 30,
+    **fields: Any,
+) -> worker_pb2.Assignment:
+    """An assignment as a server makes it."""
+    spec = types_pb2.RunSpec(run_id=RUN_ID, goal="a goal", max_iterations=10)
+    task = None
+    if kind == types_pb2.STEP_KIND_TASK:
+        task = types_pb2.TaskSpec(
+            task_id="t1", type=type_, role=role, input=encode(given), effect=effect
+        )
+    return worker_pb2.Assignment(
+        run=types_pb2.Run(spec=spec, iteration=1),
+        execution=types_pb2.Execution(execution_id=execution_id, kind=kind, attempt=1),
+        lease_token=f"token-{execution_id}",
+        task=task,
+        run_input=encode(run_input),
+        results=results,
+        lease=span(lease),
+        idempotency_key=f"{RUN_ID}/t1",
+        **fields,
+    )
+
+
+@dataclass
+class FakeServices:
+    """StepServices without a transport."""
+
+    payloads: dict[str, types_pb2.Payload] = field(default_factory=dict)
+    begun: list[str] = field(default_factory=list)
+    beats: list[Any] = field(default_factory=list)
+    written: list[tuple[str, str, bool]] = field(default_factory=list)
+    flushes: int = 0
+    saved: list[tuple[int, list[str]]] = field(default_factory=list)
+    refuse_save: BaseException | None = None
+    conversation: list[types_pb2.Message] = field(default_factory=list)
+    refuse_begin: BaseException | None = None
+
+    async def begin(self, assignment: worker_pb2.Assignment) -> None:
+        if self.refuse_begin is not None:
+            raise self.refuse_begin
+        self.begun.append(assignment.execution.execution_id)
+
+    def heartbeat(self, assignment: Any, progress: Any, session: Any) -> None:
+        self.beats.append((progress, session))
+
+    async def fetch_results(self, assignment: Any, execution_ids: Any) -> Any:
+        return {each: self.payloads[each] for each in execution_ids}
+
+    def write(self, assignment: Any, text: str, level: str, *, chunk: bool) -> None:
+        self.written.append((text, level, chunk))
+
+    async def flush(self, assignment: Any) -> None:
+        self.flushes += 1
+
+    async def save_messages(self, assignment: Any, messages: Any, after: int) -> None:
+        if self.refuse_save is not None:
+            raise self.refuse_save
+        self.saved.append((after, [one.content for one in messages]))
+
+    async def fetch_messages(self, assignment: Any) -> Any:
+        return self.conversation
+
+
+class Order(pydantic.BaseModel):
+    item: str
+    count: int
+
+
+async def run(
+    agent: Agent, step: worker_pb2.Assignment | None = None, services: FakeServices | None = None
+) -> worker_pb2.Outcome:
+    runner = AgentRunner(agent)
+    try:
+        return await runner.run(step or assignment(), services or FakeServices())
+    finally:
+        runner.close()
+
+
+async def outcome_of(function: Any, **step: Any) -> worker_pb2.Outcome:
+    agent = Agent()
+    agent.task(function)
+    return await run(agent, assignment(**step))
