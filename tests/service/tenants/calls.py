@@ -11,11 +11,10 @@ import google.rpc.error_details_pb2  # noqa: F401 - so that error details can be
 import grpc
 import grpc.aio
 from google.protobuf import message_factory, text_format
-from google.protobuf.descriptor import FileDescriptor, MethodDescriptor
 from google.protobuf.message import Message
 
-from stepwell_client.v1 import orchestrator_pb2, store_pb2, worker_pb2
 from tests.service.conftest import Refusal
+from tests.support.methods import SERVED, STORE
 
 SILENCE_S = 0.25
 """A stream that has nothing more to say for so long has said all."""
@@ -29,20 +28,6 @@ ANSWER_S = 20.0
 STANDS = frozenset({"Orchestrator/WatchRun", "Orchestrator/WatchRuns", "Orchestrator/ReadLogs"})
 """These tell that they are let in before they say anything: until then they may be refused yet."""
 Metadata = tuple[tuple[str, str], ...]
-
-
-def methods(*modules: Any) -> dict[str, MethodDescriptor]:
-    """Return the methods of all services in these modules, by `Service/Method`."""
-    found: dict[str, MethodDescriptor] = {}
-    for module in modules:
-        file: FileDescriptor = module.DESCRIPTOR
-        for service in file.services_by_name.values():
-            found |= {f"{service.name}/{one.name}": one for one in service.methods}
-    return found
-
-
-SERVED = methods(orchestrator_pb2, worker_pb2)
-STORE = methods(store_pb2)
 
 
 class Answer(NamedTuple):

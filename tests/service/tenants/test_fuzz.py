@@ -24,10 +24,11 @@ from stepwell.config import ExecutorSettings
 from tests.service.capabilities.conftest import STORES, Served
 from tests.service.conftest import ME, Client, bearer
 from tests.service.store_server import TOKEN, StoreServer
-from tests.service.tenants.calls import SERVED, STORE, ask
+from tests.service.tenants.calls import ask
 from tests.service.tenants.rows import SERVED_ROWS, Names
 from tests.service.tenants.scene import scene
 from tests.support.hostile import Hostile
+from tests.support.methods import SERVED, STORE
 from tests.support.proofs import record
 from tests.support.proofs.sizes import size
 from tests.unit.fuzz.test_parsers import ONE, SHARE

@@ -20,9 +20,10 @@ from stepwell_client.v1 import worker_pb2 as wpb
 from tests.service.capabilities.conftest import Served
 from tests.service.conftest import TOKENS, Client, bearer
 from tests.service.store_server import FOREIGN_TOKEN, TOKEN, StoreServer
-from tests.service.tenants.calls import SERVED, STORE, Answer, ask
+from tests.service.tenants.calls import Answer, ask
 from tests.service.tenants.rows import SERVED_ROWS, STORE_ROWS, STORE_WITHOUT_ROW, Names
 from tests.service.tenants.scene import OWNER, SECRET, STRANGER, Scene, all_rows, scene
+from tests.support.methods import SERVED, STORE
 from tests.support.proofs import record
 
 pytestmark = [pytest.mark.proof, pytest.mark.timeout(110)]
