@@ -11,15 +11,15 @@ from stepwell.core.loop import (
     advance,
     attempts,
     budgets,
-    commands,
-    control,
+    deliveries,
     dispatch,
     draft,
     failures,
-    outcomes,
+    run_commands,
+    task_commands,
     timers,
 )
-from stepwell.core.loop.inputs import Reply, ReplyStatus
+from stepwell.core.loop.signals import Reply, ReplyStatus
 from stepwell.core.loop.table import Trigger
 from stepwell.core.records.states import EventType, ExecutionStatus, Phase, RunStatus, TaskStatus
 from tests.mutants.planting import Swap, everywhere, hidden
@@ -51,7 +51,7 @@ def _fence_dropped() -> list[Swap]:
 @BUGS.put("resume-runs-all-again", Simulated(), "S19", "S6")
 def _resume_runs_all_again() -> list[Swap]:
     """A resume runs every task of the plan again, also those that were completed."""
-    failed_tasks: Callable[..., list[str]] = hidden(commands, "_failed_tasks")
+    failed_tasks: Callable[..., list[str]] = hidden(run_commands, "_failed_tasks")
 
     def all_tasks(one: Any) -> list[str]:
         again = failed_tasks(one)
@@ -60,13 +60,13 @@ def _resume_runs_all_again() -> list[Swap]:
         done = [n for n in one.graph.specs if one.task(n).status is TaskStatus.COMPLETED]
         return [*again, *done]
 
-    return [(commands, "_failed_tasks", all_tasks)]
+    return [(run_commands, "_failed_tasks", all_tasks)]
 
 
 @BUGS.put("completed-task-retried", Simulated(), "S6")
 def _completed_task_retried() -> list[Swap]:
     """A person may retry any task that is settled, and nobody thought of those that were completed."""
-    honest = control.retry_task
+    honest = task_commands.retry_task
 
     def retry_task(one: Any, command: Any) -> Reply:
         known = command.task_id in one.graph.specs and not one.run.ended
@@ -102,7 +102,7 @@ def _retry_beside_the_waiting() -> list[Swap]:
         dispatch.offer_task(one, command.task_id)
         return Reply()
 
-    return [(control, "_retry_now", retry_now)]
+    return [(task_commands, "_retry_now", retry_now)]
 
 
 @BUGS.put("dependency-ignored", Simulated(), "S11")
@@ -191,7 +191,7 @@ def _cancel_leaves_the_ready() -> list[Swap]:
         honest(one, status, task_status, reason)
         del one.open_executions
 
-    return [(commands, "close_open", close_open)]
+    return [(run_commands, "close_open", close_open)]
 
 
 @BUGS.put("end-leaves-a-timer", Simulated(), "S14")
@@ -210,7 +210,7 @@ def _end_leaves_a_timer() -> list[Swap]:
 @BUGS.put("stop-after-the-end", Simulated(), "S15")
 def _stop_after_the_end() -> list[Swap]:
     """One of the commands forgets to ask whether the run is over, and adds an event behind its last one."""
-    honest = control.stop
+    honest = task_commands.stop
 
     def stop(one: Any, command: Any) -> Reply:
         if not one.run.ended:
@@ -249,7 +249,7 @@ def _request_payload_not_compared() -> list[Swap]:
 @BUGS.put("rejected-plan-takes-a-revision", Simulated(), "S17")
 def _rejected_plan_takes_a_revision() -> list[Swap]:
     """A plan gets its revision before it is looked at, so that one that is rejected leaves a gap."""
-    honest = commands.accept_plan
+    honest = run_commands.accept_plan
 
     def accept_plan(one: Any, *rest: Any) -> None:
         rejected = max(0, one.run.step_attempt - 1)
@@ -269,7 +269,7 @@ def _replan_is_no_iteration() -> list[Swap]:
             fields.pop("iteration", None)
         honest(one, trigger, **fields)
 
-    return [(outcomes, "enter", enter)]
+    return [(deliveries, "enter", enter)]
 
 
 @BUGS.put("budget-counted-and-not-asked", Simulated(), "S17")
@@ -281,7 +281,7 @@ def _budget_counted_and_not_asked() -> list[Swap]:
 @BUGS.put("resume-of-a-live-run", Simulated(), "S19")
 def _resume_of_a_live_run() -> list[Swap]:
     """A resume is taken at any time, and gives a run that goes well a fresh allowance."""
-    honest = commands.resume
+    honest = run_commands.resume
 
     def resume(one: Any, command: Any) -> Reply:
         if one.run.ended or one.run.status is RunStatus.PAUSED:

@@ -8,6 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from stepwell.engine import runs
+from stepwell.watch import notifier
 from stepwell.watch import runs as watch
 from tests.mutants.planting import Swap, hidden
 from tests.mutants.shelf import Shelf
@@ -123,9 +124,9 @@ def _page_splits_a_commit() -> list[Swap]:
 def _watch_without_poll() -> list[Swap]:
     """A watcher waits for a notification and for nothing else; one that is lost is never made up for."""
 
-    async def wait(_self: Any, bell: Any, _timeout_ms: float) -> bool:
-        await bell.wait()
-        bell.clear()
+    async def wait(_self: Any, changed: Any, _timeout_ms: float) -> bool:
+        await changed.wait()
+        changed.clear()
         return True
 
-    return [(watch.Bells, "wait", wait)]
+    return [(notifier.Notifier, "wait", wait)]

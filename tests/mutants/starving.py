@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import NamedTuple
 
-from stepwell.core.loop.inputs import Completed, Delivery, Start
+from stepwell.core.loop.signals import Completed, Delivery, Start
 from stepwell.core.port import ANY_ROLE, Assignment, Presence
 from stepwell.core.records.model import RunSpec
 from stepwell.core.records.states import StepKind

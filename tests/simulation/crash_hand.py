@@ -10,7 +10,7 @@ import asyncio
 from collections import Counter
 from typing import Protocol
 
-from stepwell.core.loop.inputs import (
+from stepwell.core.loop.signals import (
     Begin,
     Completed,
     Delivery,
@@ -22,7 +22,7 @@ from stepwell.core.loop.inputs import (
 from stepwell.core.port import ANY_ROLE, Assignment, Presence
 from stepwell.core.records.model import Failure, TaskSpec, Usage
 from stepwell.core.records.states import Effect, Finding, StepKind
-from stepwell.engine.executor import Executor, Held
+from stepwell.engine.executor import Executor, HeldLease
 from tests.simulation.crash_ends import RunKey
 from tests.simulation.crash_workloads import effect_of
 from tests.simulation.simulator.workloads import Workload
@@ -111,7 +111,7 @@ class Hand:
         session, live = await executor.attach(
             self,
             [
-                Held(run_id=a.run.spec.run_id, execution_id=a.execution.execution_id, token=t)
+                HeldLease(run_id=a.run.spec.run_id, execution_id=a.execution.execution_id, token=t)
                 for t, a in self.kept.items()
             ],
         )

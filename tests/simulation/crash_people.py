@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from stepwell.core.fork.carry import Changes
 from stepwell.core.fork.fork import base_of
-from stepwell.core.loop.inputs import (
+from stepwell.core.loop.signals import (
     Answer,
     AnyCommand,
     Cancel,

@@ -16,7 +16,7 @@ from contextlib import suppress
 from enum import StrEnum
 from typing import NamedTuple
 
-from stepwell.core.loop.inputs import Completed, Delivery
+from stepwell.core.loop.signals import Completed, Delivery
 from stepwell.core.port import Commit, CommitResult, Store
 from stepwell.core.records.errors import OutcomeUnknown
 from stepwell.core.records.states import Verdict

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from stepwell.core.loop.inputs import (
+from stepwell.core.loop.signals import (
     Answer,
     Begin,
     Completed,

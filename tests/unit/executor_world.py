@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from stepwell.core.loop.inputs import Completed, Delivery, Reply, Result, Start
+from stepwell.core.loop.signals import Completed, Delivery, Reply, Result, Start
 from stepwell.core.port import Assignment, Presence, Store
 from stepwell.core.records.model import RunSpec, TaskSpec
 from stepwell.core.records.states import RunStatus, StepKind
-from stepwell.engine.dispatcher import Session
-from stepwell.engine.executor import Executor, ExecutorConfig, Held
+from stepwell.engine.dispatcher import WorkerConnection
+from stepwell.engine.executor import Executor, ExecutorConfig, HeldLease
 from stepwell.store.opener import open_store
 from stepwell_testkit.runtime import ManualRuntime
 from tests.support.patience import PATIENCE_S
@@ -48,7 +48,7 @@ class FakeWorker:
         self.pile: asyncio.Queue[Assignment] = asyncio.Queue()
         self.cancelled: asyncio.Queue[str] = asyncio.Queue()
         self.was_replaced = False
-        self.session: Session | None = None
+        self.session: WorkerConnection | None = None
 
     def assign(self, assignment: Assignment) -> None:
         self.pile.put_nowait(assignment)
@@ -62,7 +62,7 @@ class FakeWorker:
     async def attach(
         self,
         credits: int = 1,  # noqa: A002 - the protocol's word
-        held: Sequence[Held] = (),
+        held: Sequence[HeldLease] = (),
     ) -> Sequence[bool]:
         self.session, live = await self.executor.attach(self, held)
         self.executor.credit(self.session, credits)
@@ -126,7 +126,7 @@ class ExecutorWorld:
         """Move the clock and have every executor look at once."""
         self.runtime.advance(ms)
         for executor in self.executors:
-            executor.look()
+            executor.wake()
 
 
 @asynccontextmanager

@@ -12,20 +12,20 @@ from msgspec.structs import astuple, replace
 
 from stepwell.core.loop.advance import advance
 from stepwell.core.loop.budgets import used_up
-from stepwell.core.loop.inputs import (
+from stepwell.core.loop.idempotency import MORE_TIMER
+from stepwell.core.loop.signals import (
     Completed,
     Context,
     Delivery,
     Failed,
-    Input,
+    GrantLease,
     KnownResult,
     Reply,
     Result,
+    Signal,
     Start,
-    TakeLease,
     Transition,
 )
-from stepwell.core.loop.keys import MORE_TIMER
 from stepwell.core.loop.state import RunState
 from stepwell.core.port import KeyedResult, OpenExecution
 from stepwell.core.records.events import Event
@@ -72,7 +72,7 @@ class World:
 
     # --- acting -----------------------------------------------------------------------------------
 
-    def do(self, *inputs: Input, eager: bool = False) -> tuple[Reply, ...]:
+    def do(self, *inputs: Signal, eager: bool = False) -> tuple[Reply, ...]:
         """Advance, check, apply; `eager` leases in the same transition what it offers."""
         self.now_us += 1_000
         context = Context(now_us=self.now_us, seed=self.seed, known=self.known)
@@ -89,12 +89,12 @@ class World:
             self._check_state(transition)
         return transition.replies
 
-    def revoked_by(self, one: Input) -> dict[str, str]:
+    def revoked_by(self, one: Signal) -> dict[str, str]:
         """Return what this input would take from workers, and why; it isn't carried out."""
         transition = advance(self.state, [one], Context(now_us=self.now_us, seed=self.seed))
         return {revoked.execution_id: revoked.reason for revoked in transition.revoked}
 
-    def advance(self, *inputs: Input) -> Transition:
+    def advance(self, *inputs: Signal) -> Transition:
         """Return what these inputs would make of the run, and leave it as it is."""
         return advance(self.state, inputs, Context(now_us=self.now_us, seed=self.seed))
 
@@ -110,11 +110,11 @@ class World:
         tasks = None if plan is None else tuple(plan)
         return self.do(Start(spec=whole, plan=tasks, stages=stages))[0]
 
-    def take(self, execution_id: str, *, stages: tuple[StepKind, ...] = BOTH) -> TakeLease:
+    def take(self, execution_id: str, *, stages: tuple[StepKind, ...] = BOTH) -> GrantLease:
         """Return a lease with a fresh token."""
         self._minted += 1
         token = f"token-{self._minted}"
-        return TakeLease(execution_id=execution_id, token=token, worker_id="w", stages=stages)
+        return GrantLease(execution_id=execution_id, token=token, worker_id="w", stages=stages)
 
     def lease(self, execution_id: str, *, stages: tuple[StepKind, ...] = BOTH) -> str:
         """Lease a ready execution; returns its token."""

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from stepwell.core.loop.inputs import Begin, Cancel, Completed, Failed, Pause, Resume
+from stepwell.core.loop.signals import Begin, Cancel, Completed, Failed, Pause, Resume
 from stepwell.core.port import Commit, CommitResult
 from stepwell.core.records import limits
 from stepwell.core.records.errors import (
@@ -22,7 +22,7 @@ from stepwell.core.records.errors import (
 )
 from stepwell.core.records.model import Failure, Payload, RetryPolicy, TaskSpec
 from stepwell.core.records.states import Effect, ExecutionStatus, OnFailure, RunStatus
-from stepwell.engine.executor import Heartbeat, Held
+from stepwell.engine.executor import Heartbeat, HeldLease
 from stepwell_testkit.faults import FaultyStore
 from tests.unit.executor_world import (
     RUN,
@@ -65,6 +65,18 @@ async def test_a_step_costs_one_commit_with_the_next_lease_in_it(world: Executor
     run = await world.store.get_run(TENANT, RUN)
     assert run is not None
     assert run.version == 4
+
+
+async def test_reply_to_a_command_carries_the_run_it_left(world: ExecutorWorld) -> None:
+    executor = world.executor()
+    started = await world.start(executor, chain("a"))
+    assert started.run == await world.store.get_run(TENANT, RUN)
+    paused = await executor.send(TENANT, RUN, Pause())
+    assert paused.run == await world.store.get_run(TENANT, RUN)
+    again = await executor.send(TENANT, RUN, Pause())
+    assert (again.status, again.run) == ("UNCHANGED", paused.run)
+    await executor.send(TENANT, RUN, Cancel())
+    assert (await executor.send(TENANT, RUN, Pause())).run is None
 
 
 async def test_no_more_is_assigned_than_credits_were_granted(world: ExecutorWorld) -> None:
@@ -195,8 +207,8 @@ async def test_a_reconnect_keeps_the_leases_that_it_lists(world: ExecutorWorld) 
     assignment = await worker.next()
     assert worker.session is not None
     await executor.detach(worker.session)
-    held = Held(run_id=RUN, execution_id="task:a#1", token=assignment.token)
-    gone = Held(run_id=RUN, execution_id="task:a#9", token="0")
+    held = HeldLease(run_id=RUN, execution_id="task:a#1", token=assignment.token)
+    gone = HeldLease(run_id=RUN, execution_id="task:a#9", token="0")
     assert list(await worker.attach(held=[held, gone])) == [True, False]
     assert (await worker.deliver(assignment)).status == "ACCEPTED"
 

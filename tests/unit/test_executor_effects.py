@@ -6,13 +6,13 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
-from stepwell.core.loop.inputs import Begin, Completed, Reconciled
+from stepwell.core.loop.signals import Begin, Completed, Reconciled
 from stepwell.core.port import Assignment, FoundResult
 from stepwell.core.records.errors import StoreUnavailable
 from stepwell.core.records.limits import DEDUPLICATED_PER_COMMIT_MAX
 from stepwell.core.records.model import Execution, Payload, TaskSpec
 from stepwell.core.records.states import Effect, ExecutionStatus, Finding, RunStatus, StepKind
-from stepwell.engine.executor import Heartbeat, Held
+from stepwell.engine.executor import Heartbeat, HeldLease
 from stepwell_testkit.proxy import StoreProxy
 from tests.unit.executor_world import RUN, TENANT, ExecutorWorld, FakeWorker, executor_world
 
@@ -43,8 +43,8 @@ async def execution(world: ExecutorWorld) -> Execution:
     return page.executions[0]
 
 
-def held(got: Assignment) -> Held:
-    return Held(run_id=RUN, execution_id=got.execution.execution_id, token=got.token)
+def held(got: Assignment) -> HeldLease:
+    return HeldLease(run_id=RUN, execution_id=got.execution.execution_id, token=got.token)
 
 
 async def test_a_worker_that_does_not_list_what_it_began_leaves_it_unknown(

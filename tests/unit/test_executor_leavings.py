@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from stepwell.core.loop.inputs import Completed, Failed, NeedsInput, Released
+from stepwell.core.loop.signals import Completed, Failed, NeedsInput, Released
 from stepwell.core.port import Assignment, Store
 from stepwell.core.records import limits
 from stepwell.core.records.model import Failure, LogEntry, Message, Payload, RetryPolicy, Session
 from stepwell.core.records.states import LogKind
+from stepwell.engine.appender import AppendBatch
 from stepwell.engine.executor import Heartbeat
-from stepwell.engine.writing import Written
 from tests.support.patience import PATIENCE_S
 from tests.unit.executor_world import (
     RUN,
@@ -51,18 +51,18 @@ def beat(one: Assignment) -> Heartbeat:
     )
 
 
-def written(one: Assignment, *texts: str, **fields: object) -> Written:
+def written(one: Assignment, *texts: str, **fields: object) -> AppendBatch:
     entries = tuple(
         LogEntry(execution_id="", text=text, **fields)  # pyright: ignore[reportArgumentType] - a test's shorthand
         for text in texts
     )
-    return Written(
+    return AppendBatch(
         run_id=RUN, execution_id=one.execution.execution_id, token=one.token, entries=entries
     )
 
 
-def said(one: Assignment, *texts: str, after: int = 0) -> Written:
-    return Written(
+def said(one: Assignment, *texts: str, after: int = 0) -> AppendBatch:
+    return AppendBatch(
         run_id=RUN,
         execution_id=one.execution.execution_id,
         token=one.token,
@@ -169,7 +169,7 @@ async def test_a_replica_that_is_behind_looks_again() -> None:
         await world.start(executor, chain("a"), start_delay_ms=1_000)
         # The other one has the run at hand, as it was before the lease.
         await other.heartbeat(TENANT, [])
-        await other.append(TENANT, [Written(run_id=RUN, execution_id="task:a#1", token="none")])
+        await other.append(TENANT, [AppendBatch(run_id=RUN, execution_id="task:a#1", token="none")])
         worker = FakeWorker(executor)
         await worker.attach(1)
         world.pass_time(2_000)

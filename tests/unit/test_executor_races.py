@@ -8,10 +8,10 @@ from typing import TypeVar
 
 import pytest
 
-from stepwell.core.loop.inputs import Cancel
+from stepwell.core.loop.signals import Cancel
 from stepwell.core.port import Store
 from stepwell.core.records.model import TaskSpec
-from stepwell.engine.writing import Written
+from stepwell.engine.appender import AppendBatch
 from stepwell_testkit.proxy import StoreProxy
 from tests.unit.executor_world import (
     RUN,
@@ -103,9 +103,9 @@ async def test_runs_that_are_only_looked_at_take_no_more_room_than_others(
     for run_id in ids:
         await world.start(other, chain("a"), run_id=run_id)
     executor = world.executor(hot_runs_max=3)
-    stale = [Written(run_id=run_id, execution_id="task:a#1", token="none") for run_id in ids]
+    stale = [AppendBatch(run_id=run_id, execution_id="task:a#1", token="none") for run_id in ids]
     assert not any(await executor.append(TENANT, stale))
-    assert sum(executor.waiting_for().values()) == 3
+    assert sum(executor.blocked_counts().values()) == 3
 
 
 async def test_R1_a_worker_whose_stream_ends_while_it_is_being_connected_is_not_kept(

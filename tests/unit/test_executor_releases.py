@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from stepwell.core.loop.inputs import Start
+from stepwell.core.loop.signals import Start
 from stepwell.core.port import Store
 from stepwell.core.records.errors import StoreUnavailable
 from stepwell.core.records.model import Payload, RetryPolicy, RunSpec

@@ -119,7 +119,7 @@ async def test_a_hint_that_is_held_back_holds_nothing_else_back(world: ExecutorW
     await until(lambda: store.calls["claim"] == 1)
     await world.start(busy, chain("a"))
     await turns()
-    executor.look()
+    executor.wake()
     await turns()
     assert store.calls["claim"] >= 2
 

@@ -9,12 +9,12 @@ import pytest
 from msgspec.structs import replace
 
 from stepwell.core.loop.advance import advance
-from stepwell.core.loop.inputs import (
+from stepwell.core.loop.signals import (
     Completed,
     Context,
     Delivery,
+    GrantLease,
     Start,
-    TakeLease,
     Transition,
 )
 from stepwell.core.loop.state import RunState
@@ -53,7 +53,7 @@ async def long_run(store: Store) -> Run:
     await take(advance(state, [Start(spec=spec, plan=plan)], context))
     while not state.run.ended:
         (name,) = state.open
-        lease = TakeLease(execution_id=name, token=f"of {name}", worker_id="w")
+        lease = GrantLease(execution_id=name, token=f"of {name}", worker_id="w")
         await take(advance(state, [lease], context))
         done = Delivery(execution_id=name, token=f"of {name}", result=Completed())
         await take(advance(state, [done], context))

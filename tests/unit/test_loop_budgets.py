@@ -8,18 +8,18 @@ import pytest
 from msgspec.structs import replace
 
 from stepwell.core.loop.budgets import remaining, used_up
-from stepwell.core.loop.inputs import (
+from stepwell.core.loop.signals import (
     Answer,
     Completed,
     Delivery,
     Failed,
+    GrantLease,
     NeedsInput,
     Pause,
     Planned,
     RaiseBudget,
     Reflected,
     Resume,
-    TakeLease,
     TimerDue,
 )
 from stepwell.core.records.model import (
@@ -129,7 +129,7 @@ def test_usage_that_is_sent_twice_counts_once() -> None:
 def test_nothing_is_leased_in_the_transition_that_uses_the_budget_up() -> None:
     world = started(Budget(input_tokens=5))
     token = world.lease("task:a#1")
-    late = TakeLease(execution_id="task:b#1", token="late", worker_id="w")
+    late = GrantLease(execution_id="task:b#1", token="late", worker_id="w")
     done = Delivery(
         execution_id="task:a#1", token=token, result=Completed(), usage=Usage(input_tokens=5)
     )

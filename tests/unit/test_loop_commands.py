@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stepwell.core.loop.inputs import Cancel, Completed, Delivery, Pause, Resume
+from stepwell.core.loop.signals import Cancel, Completed, Delivery, Pause, Resume
 from stepwell.core.records.model import RetryPolicy, TaskSpec
 from stepwell.core.records.states import ExecutionStatus, OnFailure, Phase, RunStatus, TaskStatus
 from tests.unit.loop_world import World, chain
@@ -108,7 +108,7 @@ def test_resume_without_retry_leaves_failures_as_they_are() -> None:
 def test_a_resumed_run_may_fail_and_be_resumed_again() -> None:
     world = World()
     world.start(step_retry=ONCE)
-    from stepwell.core.loop.inputs import Failed, Planned
+    from stepwell.core.loop.signals import Failed, Planned
     from stepwell.core.records.model import Failure
 
     world.deliver("plan:1#1", Failed(failure=Failure(kind="x")))

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from stepwell.core.loop.inputs import (
+from stepwell.core.loop.signals import (
     Begin,
     Cancel,
     Completed,
     Delivery,
-    Expired,
+    LeaseExpired,
     NeedsInput,
     Pause,
     Planned,
@@ -116,7 +116,7 @@ def test_a_task_whose_outcome_is_unknown_can_be_skipped() -> None:
     world.start(plan=[TaskSpec(task_id="a", effect=Effect.AT_MOST_ONCE)])
     token = world.lease("task:a#1")
     world.do(Begin(execution_id="task:a#1", token=token))
-    world.do(Expired(execution_id="task:a#1", token=token))
+    world.do(LeaseExpired(execution_id="task:a#1", token=token))
     world.do(SkipTask(task_id="a"))
     assert world.run.status is RunStatus.SUCCEEDED
 

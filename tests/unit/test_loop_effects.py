@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from stepwell.core.loop.inputs import (
+from stepwell.core.loop.signals import (
     Begin,
     Cancel,
     Completed,
     Delivery,
-    Expired,
     Failed,
+    LeaseExpired,
     Pause,
     Reconciled,
     Reply,
@@ -54,7 +54,7 @@ def unknown(*, reconcile: bool = False, **spec: Any) -> tuple[World, str]:
     world, token = begun(reconcile=reconcile, **spec)
     session = Session(backend="bank", session_id="s1")
     progress = Payload(data=b"1")
-    world.do(Expired(execution_id=ONCE, token=token, progress=progress, session=session))
+    world.do(LeaseExpired(execution_id=ONCE, token=token, progress=progress, session=session))
     assert status_of(world, ONCE) is ExecutionStatus.UNKNOWN_OUTCOME
     return world, token
 
@@ -88,7 +88,7 @@ def test_a_lost_worker_that_had_not_begun_does_not() -> None:
     world = World()
     world.start(plan=[charge()])
     token = world.lease(ONCE)
-    world.do(Expired(execution_id=ONCE, token=token))
+    world.do(LeaseExpired(execution_id=ONCE, token=token))
     assert world.ready() == ["task:charge#2"]
 
 
@@ -96,7 +96,7 @@ def test_begin_after_the_lease_was_lost_is_refused() -> None:
     world = World()
     world.start(plan=[charge()])
     token = world.lease(ONCE)
-    world.do(Expired(execution_id=ONCE, token=token))
+    world.do(LeaseExpired(execution_id=ONCE, token=token))
     reply = world.do(Begin(execution_id=ONCE, token=token))[0]
     assert reply.status == "LEASE_LOST"
     assert not world.executions[ONCE].begun
@@ -104,9 +104,9 @@ def test_begin_after_the_lease_was_lost_is_refused() -> None:
 
 def test_a_worker_that_has_begun_is_not_stopped_when_its_lease_is_lost() -> None:
     world, token = begun()
-    transition = world.advance(Expired(execution_id=ONCE, token=token))
+    transition = world.advance(LeaseExpired(execution_id=ONCE, token=token))
     assert not transition.revoked
-    transition = world.advance(Expired(execution_id=ONCE, token=token, timed_out=True))
+    transition = world.advance(LeaseExpired(execution_id=ONCE, token=token, timed_out=True))
     assert transition.revoked
 
 
@@ -114,11 +114,11 @@ def test_a_lease_that_never_came_is_released_unless_its_worker_began() -> None:
     world = World()
     world.start(plan=[charge()])
     token = world.lease(ONCE)
-    world.do(Expired(execution_id=ONCE, token=token, reason="lost", undelivered=True))
+    world.do(LeaseExpired(execution_id=ONCE, token=token, reason="lost", undelivered=True))
     assert status_of(world, ONCE) is ExecutionStatus.RELEASED
     assert world.task("charge").spent == 0
     world, token = begun()
-    world.do(Expired(execution_id=ONCE, token=token, reason="lost", undelivered=True))
+    world.do(LeaseExpired(execution_id=ONCE, token=token, reason="lost", undelivered=True))
     assert status_of(world, ONCE) is ExecutionStatus.UNKNOWN_OUTCOME
 
 
@@ -218,7 +218,7 @@ def test_it_finds_that_it_was_not_done() -> None:
     # The next time it is looked into under another number.
     token = world.lease("task:charge#2")
     world.do(Begin(execution_id="task:charge#2", token=token))
-    world.do(Expired(execution_id="task:charge#2", token=token))
+    world.do(LeaseExpired(execution_id="task:charge#2", token=token))
     assert world.ready() == ["reconcile:charge#2"]
 
 
@@ -237,7 +237,7 @@ def test_it_is_tried_again_and_then_left_to_a_person() -> None:
     world.deliver(LOOK, Failed(failure=Failure(kind="Down")))
     assert world.ready() == ["reconcile:charge#2"]
     token = world.lease("reconcile:charge#2")
-    world.do(Expired(execution_id="reconcile:charge#2", token=token))
+    world.do(LeaseExpired(execution_id="reconcile:charge#2", token=token))
     assert not world.ready()
     assert world.run.status == "WAITING"
     assert world.run.blocked_on == "UNKNOWN_OUTCOME"
@@ -250,7 +250,7 @@ def test_it_is_tried_again_and_then_left_to_a_person() -> None:
 def test_a_released_step_is_offered_again() -> None:
     world, _ = unknown(reconcile=True)
     token = world.lease(LOOK)
-    world.do(Expired(execution_id=LOOK, token=token, reason="x", undelivered=True))
+    world.do(LeaseExpired(execution_id=LOOK, token=token, reason="x", undelivered=True))
     assert world.ready() == ["reconcile:charge#2"]
     assert world.task("charge").reconciles_spent == 0
 
@@ -324,7 +324,7 @@ def test_its_total_time_out_closes_both() -> None:
     )
     token = world.lease(ONCE)
     world.do(Begin(execution_id=ONCE, token=token))
-    world.do(Expired(execution_id=ONCE, token=token))
+    world.do(LeaseExpired(execution_id=ONCE, token=token))
     world.do(TimerDue(name="total:charge"))
     assert status_of(world, LOOK) is ExecutionStatus.CANCELLED
     assert world.task("charge").failure.kind == "TOTAL_TIMEOUT"
@@ -337,7 +337,7 @@ def test_its_total_time_out_closes_both() -> None:
 def test_a_run_that_fails_does_not_run_it_again(lost_before: bool) -> None:
     world, token = begun(reconcile=True, others=1)
     if lost_before:
-        world.do(Expired(execution_id=ONCE, token=token))
+        world.do(LeaseExpired(execution_id=ONCE, token=token))
     world.deliver("task:other0#1", Failed(failure=Failure(kind="Bad", retryable=False)))
     assert world.run.status == "FAILED"
     assert status_of(world, ONCE) is ExecutionStatus.UNKNOWN_OUTCOME

@@ -5,17 +5,17 @@ from __future__ import annotations
 import pytest
 
 from stepwell.core.loop.advance import advance
-from stepwell.core.loop.inputs import (
+from stepwell.core.loop.signals import (
     Answer,
     Begin,
     Completed,
     Context,
     Delivery,
-    Expired,
     Failed,
+    GrantLease,
+    LeaseExpired,
     NeedsInput,
     Released,
-    TakeLease,
     TimerDue,
 )
 from stepwell.core.records.model import Failure, Message, Payload, RetryPolicy, Session, TaskSpec
@@ -76,8 +76,8 @@ def test_a_lease_that_ends_in_the_transition_that_takes_it_is_none() -> None:
     world = World()
     world.start(plan=[*chain("a", retry=ONCE), *chain("b")])
     token = world.lease("task:a#1")
-    take = TakeLease(execution_id="task:b#1", token="t", worker_id="w")
-    inputs = (take, Expired(execution_id="task:a#1", token=token))
+    take = GrantLease(execution_id="task:b#1", token="t", worker_id="w")
+    inputs = (take, LeaseExpired(execution_id="task:a#1", token=token))
     assert advance(world.state, inputs, Context()).leases == ()
     world.do(*inputs)
     assert world.run.status is RunStatus.FAILED
@@ -127,7 +127,7 @@ def test_a_lost_lease_spends_an_attempt() -> None:
     world = World()
     world.start(plan=chain("a"))
     token = world.lease("task:a#1")
-    world.do(Expired(execution_id="task:a#1", token=token))
+    world.do(LeaseExpired(execution_id="task:a#1", token=token))
     assert world.executions["task:a#1"].status is ExecutionStatus.LOST
     assert world.task("a").spent == 1
     assert world.ready() == ["task:a#2"]
@@ -137,7 +137,7 @@ def test_an_expiry_of_a_lease_that_is_another_s_by_now_changes_nothing() -> None
     world = World()
     world.start(plan=chain("a"))
     token = world.lease("task:a#1")
-    assert world.do(Expired(execution_id="task:a#1", token="old"))[0].status == "UNCHANGED"
+    assert world.do(LeaseExpired(execution_id="task:a#1", token="old"))[0].status == "UNCHANGED"
     assert world.held("task:a#1").token == token
 
 
@@ -146,7 +146,7 @@ def test_S13_a_poison_task_ends_within_its_attempts() -> None:
     world.start(plan=chain("a"))
     for attempt in (1, 2, 3):
         token = world.lease(f"task:a#{attempt}")
-        world.do(Expired(execution_id=f"task:a#{attempt}", token=token))
+        world.do(LeaseExpired(execution_id=f"task:a#{attempt}", token=token))
     assert world.run.status is RunStatus.FAILED
     assert world.run.failure.kind == "LOST"
 
@@ -164,7 +164,7 @@ def test_an_attempt_over_its_time_out_is_retried() -> None:
     world = World()
     world.start(plan=chain("a"))
     token = world.lease("task:a#1")
-    world.do(Expired(execution_id="task:a#1", token=token, timed_out=True))
+    world.do(LeaseExpired(execution_id="task:a#1", token=token, timed_out=True))
     assert world.executions["task:a#1"].status is ExecutionStatus.TIMED_OUT
     assert world.ready() == ["task:a#2"]
 
@@ -183,7 +183,7 @@ def test_the_task_s_time_outs_are_its_lease_s() -> None:
     world = World()
     world.start(plan=chain("a", heartbeat_timeout_ms=700, attempt_timeout_ms=9_000))
     from stepwell.core.loop.advance import advance
-    from stepwell.core.loop.inputs import Context
+    from stepwell.core.loop.signals import Context
 
     transition = advance(world.state, [world.take("task:a#1")], Context(lease_ms=30_000))
     assert (transition.leases[0].lease_ms, transition.leases[0].limit_ms) == (700, 9_000)
@@ -198,7 +198,7 @@ def at_most_once() -> World:
 def test_an_at_most_once_step_lost_before_it_began_runs_again() -> None:
     world = at_most_once()
     token = world.lease("task:pay#1")
-    world.do(Expired(execution_id="task:pay#1", token=token))
+    world.do(LeaseExpired(execution_id="task:pay#1", token=token))
     assert world.ready() == ["task:pay#2"]
 
 
@@ -206,7 +206,7 @@ def test_an_at_most_once_step_lost_after_it_began_is_not_run_again() -> None:
     world = at_most_once()
     token = world.lease("task:pay#1")
     assert world.do(Begin(execution_id="task:pay#1", token=token))[0].status == "ACCEPTED"
-    world.do(Expired(execution_id="task:pay#1", token=token))
+    world.do(LeaseExpired(execution_id="task:pay#1", token=token))
     assert world.executions["task:pay#1"].status is ExecutionStatus.UNKNOWN_OUTCOME
     assert (world.run.status, world.run.blocked_on) == (RunStatus.WAITING, "UNKNOWN_OUTCOME")
     assert world.ready() == []
@@ -216,7 +216,7 @@ def test_a_late_outcome_settles_an_unknown_one() -> None:
     world = at_most_once()
     token = world.lease("task:pay#1")
     world.do(Begin(execution_id="task:pay#1", token=token))
-    world.do(Expired(execution_id="task:pay#1", token=token))
+    world.do(LeaseExpired(execution_id="task:pay#1", token=token))
     late = Delivery(execution_id="task:pay#1", token=token, result=Completed())
     assert world.do(late)[0].status == "ACCEPTED"
     assert world.run.status is RunStatus.SUCCEEDED
@@ -269,7 +269,7 @@ def test_messages_belong_to_the_execution_that_brought_them_whatever_they_say() 
     world = World()
     world.start(plan=chain("a"))
     from stepwell.core.loop.advance import advance
-    from stepwell.core.loop.inputs import Context
+    from stepwell.core.loop.signals import Context
 
     token = world.lease("task:a#1")
     delivery = Delivery(

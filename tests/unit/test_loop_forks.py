@@ -10,12 +10,12 @@ from msgspec.structs import replace
 
 from stepwell.core.fork.carry import Changes
 from stepwell.core.fork.fork import Base, base_of, fork_id
-from stepwell.core.loop.inputs import (
+from stepwell.core.loop.signals import (
     Answer,
     Begin,
     Cancel,
     Completed,
-    Expired,
+    LeaseExpired,
     NeedsInput,
     Pause,
     Planned,
@@ -424,7 +424,7 @@ def test_an_effect_whose_outcome_is_unknown_is_not_repeated_under_any_mode(end: 
     token = parent.lease("task:pay#1")
     parent.do(Begin(execution_id="task:pay#1", token=token))
     if end == "lost":
-        parent.do(Expired(execution_id="task:pay#1", token=token))
+        parent.do(LeaseExpired(execution_id="task:pay#1", token=token))
     elif end == "cancelled":
         parent.do(Cancel())
 

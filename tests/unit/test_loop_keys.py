@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from stepwell.core.loop.advance import advance
-from stepwell.core.loop.inputs import (
+from stepwell.core.loop.idempotency import MORE_TIMER
+from stepwell.core.loop.signals import (
     Completed,
     Context,
     KnownResult,
@@ -11,7 +12,6 @@ from stepwell.core.loop.inputs import (
     TimerDue,
     Transition,
 )
-from stepwell.core.loop.keys import MORE_TIMER
 from stepwell.core.loop.state import RunState
 from stepwell.core.port import KeyedResult
 from stepwell.core.records import limits

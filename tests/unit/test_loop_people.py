@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from stepwell.core.loop.inputs import (
+from stepwell.core.loop.signals import (
     Answer,
     Cancel,
     Completed,
     Delivery,
-    Expired,
     Failed,
+    LeaseExpired,
     NeedsInput,
     Pause,
     Planned,
@@ -239,7 +239,7 @@ def test_nothing_is_offered_again_while_a_plan_is_made(how: str) -> None:
     elif how == "is released":
         world.deliver("task:b#1", Released())
     elif how == "is lost":
-        world.do(Expired(execution_id="task:b#1", token=world.held("task:b#1").token))
+        world.do(LeaseExpired(execution_id="task:b#1", token=world.held("task:b#1").token))
     else:
         ask(world, "b")
         assert world.task("b").status is TaskStatus.BLOCKED

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stepwell.core.loop.inputs import Completed, Failed, Planned, Reflected
+from stepwell.core.loop.signals import Completed, Failed, Planned, Reflected
 from stepwell.core.loop.table import PHASE_MOVES, IllegalMove, Trigger, next_phase
 from stepwell.core.records.model import Failure, Payload, RetryPolicy, TaskSpec, Usage
 from stepwell.core.records.states import (
@@ -202,7 +202,7 @@ def test_an_eager_lease_is_in_the_transition_that_made_its_step_ready() -> None:
     world.start(plan=chain("a", "b"))
     token = world.lease("task:a#1")
     version = world.run.version
-    from stepwell.core.loop.inputs import Delivery
+    from stepwell.core.loop.signals import Delivery
 
     done = Delivery(execution_id="task:a#1", token=token, result=Completed())
     world.do(done, eager=True)

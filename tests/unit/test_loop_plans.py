@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from stepwell.core.loop.inputs import (
+from stepwell.core.loop.signals import (
     Answer,
     Completed,
     Delivery,
-    Expired,
+    LeaseExpired,
     NeedsInput,
     Planned,
     Reflected,
@@ -215,7 +215,7 @@ def carried_over_what_is_done_again(**below: object) -> World:
 def test_a_lost_attempt_waits_for_what_the_plan_defined_anew_above_it() -> None:
     world = carried_over_what_is_done_again()
     token = world.held("task:below#1").token
-    world.do(Expired(execution_id="task:below#1", token=token))
+    world.do(LeaseExpired(execution_id="task:below#1", token=token))
     assert world.ready() == ["task:first#2"]
 
     world.complete("first")
@@ -225,7 +225,7 @@ def test_a_lost_attempt_waits_for_what_the_plan_defined_anew_above_it() -> None:
 def test_the_total_time_out_of_a_skipped_task_runs_no_longer() -> None:
     world = carried_over_what_is_done_again(total_timeout_ms=60_000)
     token = world.held("task:below#1").token
-    world.do(Expired(execution_id="task:below#1", token=token))
+    world.do(LeaseExpired(execution_id="task:below#1", token=token))
     assert "total:below" in world.timers
     world.fail("first", retryable=False)
 

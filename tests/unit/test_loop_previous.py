@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from stepwell.core.loop.inputs import (
+from stepwell.core.loop.signals import (
+    AppendMessages,
     Begin,
     Completed,
-    Expired,
     Failed,
+    LeaseExpired,
     NeedsInput,
     Planned,
     Reflected,
     Released,
-    Say,
 )
 from stepwell.core.records.model import (
     Failure,
@@ -42,7 +42,7 @@ def one_task(**fields: object) -> World:
 
 def expire(world: World, execution_id: str, **fields: object) -> None:
     token = world.held(execution_id).token
-    reply = world.do(Expired(execution_id=execution_id, token=token, **fields))[0]  # pyright: ignore[reportArgumentType] - a test's shorthand
+    reply = world.do(LeaseExpired(execution_id=execution_id, token=token, **fields))[0]  # pyright: ignore[reportArgumentType] - a test's shorthand
     assert reply.status == "ACCEPTED"
 
 
@@ -184,7 +184,7 @@ def test_the_messages_of_an_outcome_are_numbered_within_their_task() -> None:
 def test_messages_are_kept_before_there_is_an_outcome() -> None:
     world = one_task()
     token = world.lease("task:a#1")
-    said = Say(execution_id="task:a#1", token=token, messages=words("one", "two"))
+    said = AppendMessages(execution_id="task:a#1", token=token, messages=words("one", "two"))
     assert world.do(said)[0].status == "ACCEPTED"
     assert world.kinds()[-1] == EventType.MESSAGES_APPENDED
     assert world.task("a").messages == 2
@@ -193,10 +193,12 @@ def test_messages_are_kept_before_there_is_an_outcome() -> None:
 def test_messages_that_are_sent_again_are_not_appended_again() -> None:
     world = one_task()
     token = world.lease("task:a#1")
-    world.do(Say(execution_id="task:a#1", token=token, messages=words("one", "two")))
-    again = Say(execution_id="task:a#1", token=token, messages=words("one", "two"))
+    world.do(AppendMessages(execution_id="task:a#1", token=token, messages=words("one", "two")))
+    again = AppendMessages(execution_id="task:a#1", token=token, messages=words("one", "two"))
     assert world.do(again)[0].status == "UNCHANGED"
-    longer = Say(execution_id="task:a#1", token=token, messages=words("two", "three"), after=1)
+    longer = AppendMessages(
+        execution_id="task:a#1", token=token, messages=words("two", "three"), after=1
+    )
     world.do(longer)
     assert world.task("a").messages == 3
 
@@ -204,7 +206,7 @@ def test_messages_that_are_sent_again_are_not_appended_again() -> None:
 def test_an_outcome_does_not_append_what_came_before_it_again() -> None:
     world = one_task()
     token = world.lease("task:a#1")
-    world.do(Say(execution_id="task:a#1", token=token, messages=words("one", "two")))
+    world.do(AppendMessages(execution_id="task:a#1", token=token, messages=words("one", "two")))
     # The worker has not heard that the second one was kept.
     world.deliver("task:a#1", Completed(), messages=words("two", "three"), messages_after=1)
     assert world.task("a").messages == 3
@@ -214,8 +216,8 @@ def test_an_outcome_does_not_append_what_came_before_it_again() -> None:
 def test_several_appends_in_one_turn_go_on_from_one_another() -> None:
     world = one_task()
     token = world.lease("task:a#1")
-    one = Say(execution_id="task:a#1", token=token, messages=words("one"))
-    two = Say(execution_id="task:a#1", token=token, messages=words("two"), after=1)
+    one = AppendMessages(execution_id="task:a#1", token=token, messages=words("one"))
+    two = AppendMessages(execution_id="task:a#1", token=token, messages=words("two"), after=1)
     world.do(one, two)
     assert world.task("a").messages == 2
 
@@ -224,7 +226,7 @@ def test_what_a_lost_lease_says_is_not_kept() -> None:
     world = one_task()
     token = world.lease("task:a#1")
     expire(world, "task:a#1")
-    said = Say(execution_id="task:a#1", token=token, messages=words("late"))
+    said = AppendMessages(execution_id="task:a#1", token=token, messages=words("late"))
     assert world.do(said)[0].status == "LEASE_LOST"
     assert world.task("a").messages == 0
 

@@ -11,15 +11,15 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stepwell.core.loop.inputs import (
+from stepwell.core.loop.signals import (
     Answer,
     Begin,
     Cancel,
     Completed,
     Delivery,
-    Expired,
     Failed,
-    Input,
+    GrantLease,
+    LeaseExpired,
     NeedsInput,
     Pause,
     Planned,
@@ -31,9 +31,9 @@ from stepwell.core.loop.inputs import (
     Result,
     Resume,
     RetryTask,
+    Signal,
     SkipTask,
     Stop,
-    TakeLease,
     TimerDue,
 )
 from stepwell.core.records.model import Budget, Failure, Payload, RetryPolicy, TaskSpec, Usage
@@ -118,7 +118,7 @@ MOVES += ["resume", "resume", "begin", "answer", "cancel", "retry", "skip", "sto
 MOVES += ["resolve"]
 
 
-def one_input(rnd: Random, world: World) -> Input | None:
+def one_input(rnd: Random, world: World) -> Signal | None:
     """Return something that a worker, the clock or a person could do now."""
     kind = rnd.choice(MOVES)
     ready, leased = world.ready(), world.leased()
@@ -141,7 +141,7 @@ def one_input(rnd: Random, world: World) -> Input | None:
         token = world.held(name).token
         if kind == "begin":
             return Begin(execution_id=name, token=token)
-        return Expired(execution_id=name, token=token, timed_out=rnd.random() < 0.5)
+        return LeaseExpired(execution_id=name, token=token, timed_out=rnd.random() < 0.5)
     if kind == "timer" and world.timers:
         return TimerDue(name=rnd.choice(sorted(world.timers)))
     if kind == "answer" and world.state.inputs:
@@ -160,7 +160,7 @@ def one_input(rnd: Random, world: World) -> Input | None:
     return one_change(rnd, world, kind)
 
 
-def one_change(rnd: Random, world: World, kind: str) -> Input | None:
+def one_change(rnd: Random, world: World, kind: str) -> Signal | None:
     """Return something that a person could change on the way."""
     if kind in ("retry", "skip") and world.state.tasks:
         task_id = rnd.choice(sorted(world.state.tasks))
@@ -204,7 +204,7 @@ def test_S_invariants_hold_whatever_workers_the_clock_and_people_do(
         rnd = Random(number)
         batch = [one_input(rnd, world) for _ in range(rnd.choice([1, 1, 1, 2]))]
         inputs = [one for one in batch if one is not None]
-        if sum(isinstance(one, TakeLease) for one in inputs) < 2 and inputs:
+        if sum(isinstance(one, GrantLease) for one in inputs) < 2 and inputs:
             world.do(*inputs, eager=rnd.random() < 0.4)
         if world.run.status in (RunStatus.SUCCEEDED, RunStatus.CANCELLED):
             break

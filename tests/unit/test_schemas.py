@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from stepwell.core.loop.inputs import NeedsInput
+from stepwell.core.loop.signals import NeedsInput
 from stepwell.core.records.limits import VIOLATIONS_MAX
 from stepwell.core.records.model import InputRequest, Payload
 from stepwell.core.records.states import InputKind

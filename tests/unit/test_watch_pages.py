@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stepwell.core.records.events import Event
 from stepwell.core.records.states import EventType
-from stepwell.watch.runs import PAGE_BYTES_MAX, _fitting
+from stepwell.watch.runs import PAGE_BYTES_MAX, events_that_fit
 
 
 def log(*sizes: tuple[int, int]) -> list[Event]:
@@ -16,21 +16,21 @@ def log(*sizes: tuple[int, int]) -> list[Event]:
 
 
 def test_small_events_are_taken_as_they_come() -> None:
-    assert _fitting(log(*((version, 10) for version in range(500)))) == 500
-    assert _fitting([]) == 0
+    assert events_that_fit(log(*((version, 10) for version in range(500)))) == 500
+    assert events_that_fit([]) == 0
 
 
 def test_E9_of_large_ones_a_few_are_taken() -> None:
     quarter = PAGE_BYTES_MAX // 4
-    assert _fitting(log(*((version, quarter) for version in range(500)))) == 3
+    assert events_that_fit(log(*((version, quarter) for version in range(500)))) == 3
 
 
 def test_E8_a_page_is_cut_between_commits() -> None:
     half = PAGE_BYTES_MAX // 2
-    assert _fitting(log((1, 10), (2, half), (2, 10), (2, half), (3, 10))) == 1
+    assert events_that_fit(log((1, 10), (2, half), (2, 10), (2, half), (3, 10))) == 1
 
 
 def test_one_commit_that_is_larger_is_taken_whole() -> None:
     large = PAGE_BYTES_MAX
-    assert _fitting(log((1, large), (1, large), (2, 10))) == 2
-    assert _fitting(log((1, large), (1, large))) == 2
+    assert events_that_fit(log((1, large), (1, large), (2, 10))) == 2
+    assert events_that_fit(log((1, large), (1, large))) == 2

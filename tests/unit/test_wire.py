@@ -20,7 +20,7 @@ from msgspec import NODEFAULT, UNSET, UnsetType
 from msgspec.structs import FieldInfo, fields
 
 from stepwell.core import port
-from stepwell.core.loop import inputs
+from stepwell.core.loop import signals
 from stepwell.core.port import Assignment, Claimed, Commit, ReadyStep, Timer
 from stepwell.core.records import model, states
 from stepwell.core.records.errors import InvalidArgument
@@ -245,10 +245,10 @@ def test_an_outcome_becomes_a_delivery_and_keeps_what_is_beside_it() -> None:
             plan=types_pb2.PlanDraft(tasks=[types_pb2.TaskSpec(task_id="a")]), reason="why"
         ),
     )
-    assert to_record(outcome) == inputs.Delivery(
+    assert to_record(outcome) == signals.Delivery(
         execution_id="task:a#1",
         token="secret",
-        result=inputs.Planned(tasks=(TaskSpec(task_id="a"),), reason="why"),
+        result=signals.Planned(tasks=(TaskSpec(task_id="a"),), reason="why"),
     )
 
 

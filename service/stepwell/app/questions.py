@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple, NoReturn
 
-from stepwell.core.loop.inputs import Answer, Reply
 from stepwell.core.loop.questions import NOT_OPEN
+from stepwell.core.loop.signals import Answer, Reply
 from stepwell.core.port import Store
 from stepwell.core.records.errors import (
     FailedPrecondition,

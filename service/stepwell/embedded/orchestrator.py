@@ -11,7 +11,7 @@ from typing import Self
 import structlog
 
 from stepwell.app.questions import give_answer
-from stepwell.core.loop.inputs import Cancel, Pause, RaiseBudget, Resume, Start
+from stepwell.core.loop.signals import Cancel, Pause, RaiseBudget, Resume, Start
 from stepwell.core.port import ANY_ROLE, Presence, Runtime, Store
 from stepwell.core.records import limits
 from stepwell.core.records.errors import FailedPrecondition, RunNotFound, StoreUnavailable
@@ -352,11 +352,10 @@ class Orchestrator:
 
     async def _begin(self, store: Store, executor: Executor) -> Run:
         if self._start is not None:
-            expect(await executor.send(self._tenant_id, self._run_id, self._start))
+            return expect(await executor.send(self._tenant_id, self._run_id, self._start))
         run = await self._read(store)
-        if self._start is None and run.status in (RunStatus.FAILED, RunStatus.PAUSED):
-            expect(await executor.send(self._tenant_id, self._run_id, Resume()))
-            run = await self._read(store)
+        if run.status in (RunStatus.FAILED, RunStatus.PAUSED):
+            return expect(await executor.send(self._tenant_id, self._run_id, Resume()))
         return run
 
     async def _read(self, store: Store) -> Run:

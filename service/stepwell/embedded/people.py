@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stepwell.core.loop.inputs import Answer
+from stepwell.core.loop.signals import Answer
 from stepwell.core.port import InputQuery, Store
 from stepwell.core.records import limits
 from stepwell.core.records.model import InputRequest, Payload

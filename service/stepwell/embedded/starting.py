@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from stepwell.core.loop.inputs import Reply, ReplyStatus, Start
+from stepwell.core.loop.signals import Reply, Start
 from stepwell.core.records import canonical, limits
 from stepwell.core.records.errors import (
     AlreadyExists,
@@ -15,7 +15,7 @@ from stepwell.core.records.errors import (
     InvalidArgument,
     Violation,
 )
-from stepwell.core.records.model import Budget, Payload, RunSpec, TaskSpec
+from stepwell.core.records.model import Budget, Payload, Run, RunSpec, TaskSpec
 from stepwell.core.records.states import StepKind
 from stepwell.wire import to_record
 from stepwell_client import Budget as ClientBudget
@@ -58,10 +58,10 @@ def kinds_of(kinds: Sequence[ClientStepKind]) -> tuple[StepKind, ...]:
     return tuple(StepKind(kind.name) for kind in kinds)
 
 
-def expect(reply: Reply) -> None:
-    """Raise what a refusal means."""
-    if reply.status in (ReplyStatus.ACCEPTED, ReplyStatus.UNCHANGED):
-        return
+def expect(reply: Reply) -> Run:
+    """Return the run as the command left it; raise the error that a refusal stands for."""
+    if reply.run is not None:
+        return reply.run
     if reply.violations:
         first = reply.violations[0]
         raise InvalidArgument(

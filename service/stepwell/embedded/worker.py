@@ -13,7 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 import structlog
 from msgspec.structs import replace
 
-from stepwell.core.loop.inputs import (
+from stepwell.core.loop.retry import backoff_ms
+from stepwell.core.loop.signals import (
+    AppendMessages,
     Begin,
     Delivery,
     Failed,
@@ -21,16 +23,14 @@ from stepwell.core.loop.inputs import (
     Released,
     Reply,
     ReplyStatus,
-    Say,
 )
-from stepwell.core.loop.retry import backoff_ms
 from stepwell.core.port import Assignment, Presence, Runtime
 from stepwell.core.records import limits
 from stepwell.core.records.errors import InvalidArgument, NotFound, StepwellError, StoreError
 from stepwell.core.records.model import Failure, Payload, RetryPolicy, Session
 from stepwell.core.records.states import StepKind
 from stepwell.embedded.writing import Scribe
-from stepwell.engine.dispatcher import Session as WorkerSession
+from stepwell.engine.dispatcher import WorkerConnection
 from stepwell.engine.executor import Executor, Heartbeat
 from stepwell.schemas import question_violations
 from stepwell.wire import to_message, to_record
@@ -111,7 +111,7 @@ class InProcessWorker:
         self._stages = stages
         self._on_idle = on_idle
         self._steps: dict[tuple[str, str], _Step] = {}
-        self._session: WorkerSession | None = None
+        self._session: WorkerConnection | None = None
         self._closing = False
         self._loop = asyncio.get_running_loop()
         self._beat_now = asyncio.Event()
@@ -258,7 +258,7 @@ class InProcessWorker:
             wait_ms = backoff_ms(_DELIVER_AGAIN, failures, self._runtime.random())
             await self._runtime.sleep(wait_ms / 1_000)
 
-    async def _send(self, step: _Step, delivery: Delivery | Begin | Say) -> Reply:
+    async def _send(self, step: _Step, delivery: Delivery | Begin | AppendMessages) -> Reply:
         tenant_id = self._presence.tenant_id
         return await asyncio.shield(self._executor.deliver(tenant_id, step.key[0], delivery))
 
@@ -312,7 +312,7 @@ class InProcessWorker:
         step = self._step_of(assignment)
         if step is None:
             raise LeaseLost(f"execution {assignment.execution.execution_id} is not wanted any more")
-        said = Say(
+        said = AppendMessages(
             execution_id=step.key[1],
             token=step.assignment.token,
             messages=tuple(to_record(message) for message in messages),

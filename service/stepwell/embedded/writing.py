@@ -15,8 +15,8 @@ from stepwell.core.port import Runtime
 from stepwell.core.records.errors import StoreError
 from stepwell.core.records.model import LogEntry, RetryPolicy
 from stepwell.core.records.states import LogKind
+from stepwell.engine.appender import AppendBatch
 from stepwell.engine.executor import Executor
-from stepwell.engine.writing import Written
 from stepwell.wire.codec import get_ms
 from stepwell_client._writing import Buffer, Key
 from stepwell_client.v1 import types_pb2, worker_pb2
@@ -113,8 +113,8 @@ class Scribe:
             return
 
 
-def _written(appended: worker_pb2.Appended, now_us: int) -> Written:
-    return Written(
+def _written(appended: worker_pb2.Appended, now_us: int) -> AppendBatch:
+    return AppendBatch(
         run_id=appended.run_id,
         execution_id=appended.execution_id,
         token=appended.lease_token,

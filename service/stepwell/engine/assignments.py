@@ -13,7 +13,7 @@ from stepwell.core.records import limits
 from stepwell.core.records.model import Execution, Failure, Message, Payload, TaskSpec
 from stepwell.core.records.states import SETTLED, ExecutionStatus, StepKind, TaskStatus
 from stepwell.engine import conversations
-from stepwell.engine.answers import asked_by
+from stepwell.engine.answered import asked_by
 from stepwell.engine.payloads import Place
 
 ASSIGNMENT_BYTES_MAX = 3_500 * 1024

@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 import structlog
 
-from stepwell.core.loop.inputs import (
+from stepwell.core.loop.signals import (
     Delivery,
-    Input,
+    GrantLease,
     Released,
     Reply,
-    TakeLease,
+    Signal,
     TimerDue,
     Transition,
 )
@@ -39,7 +39,7 @@ from stepwell.core.records.errors import StepwellError, StoreError
 from stepwell.core.records.model import Execution
 from stepwell.core.records.states import DueKind, ExecutionStatus
 from stepwell.engine import assignments, conversations
-from stepwell.engine.answers import with_answer
+from stepwell.engine.answered import with_answer
 from stepwell.engine.clock import StoreTime
 from stepwell.engine.last_heartbeat import expired_of
 from stepwell.engine.payloads import PayloadCache
@@ -64,7 +64,7 @@ class Timing(NamedTuple):
     """How long eager leases may overtake older ready steps."""
 
 
-class Session:
+class WorkerConnection:
     """A worker that is connected to this replica."""
 
     __slots__ = ("closed", "credits", "holds", "port")
@@ -116,8 +116,8 @@ class Dispatcher:
         self._shares = shares
         self._limited: dict[str, tuple[str, str, LeaseKey]] = {}
         """By token: what was granted of limited queues and isn't committed yet."""
-        self._sessions: list[Session] = []
-        self._granted: dict[str, Session] = {}
+        self._sessions: list[WorkerConnection] = []
+        self._granted: dict[str, WorkerConnection] = {}
         self._backlog: dict[tuple[str, str], float] = {}
         self._wake = asyncio.Event()
         self._more_ready = True
@@ -131,21 +131,21 @@ class Dispatcher:
     # --- workers ----------------------------------------------------------------------------------
 
     @property
-    def sessions(self) -> Sequence[Session]:
+    def sessions(self) -> Sequence[WorkerConnection]:
         """The workers connected here."""
         return self._sessions
 
-    def add(self, session: Session) -> None:
+    def add(self, session: WorkerConnection) -> None:
         """Begin to give leases to a worker."""
         self._sessions.append(session)
 
-    def remove(self, session: Session) -> None:
+    def remove(self, session: WorkerConnection) -> None:
         """Give it no more; what it holds stays its own until the lease ends."""
         session.closed = True
         if session in self._sessions:
             self._sessions.remove(session)
 
-    def credit(self, session: Session, count: int) -> None:
+    def credit(self, session: WorkerConnection, count: int) -> None:
         """Note that a worker has room for `count` more steps."""
         session.credits = min(session.credits + count, limits.CREDITS_MAX)
         if self._more_ready:
@@ -171,7 +171,7 @@ class Dispatcher:
 
     # --- eager leases: the Hands of Runs ------------------------------------------------------------
 
-    def grant(self, transition: Transition) -> list[TakeLease]:
+    def grant(self, transition: Transition) -> list[GrantLease]:
         """Return eager leases for what this transition offers."""
         spec = transition.run.spec
         queue = (spec.tenant_id, spec.queue)
@@ -182,7 +182,7 @@ class Dispatcher:
             self._wake.set()
             return []
         offered = {e.execution_id: e for e in transition.executions}
-        takes: list[TakeLease] = []
+        takes: list[GrantLease] = []
         limited = self._shares.limits(spec.queue)
         room = self._room(transition) if limited else 1
         for execution_id in transition.offered:
@@ -210,7 +210,7 @@ class Dispatcher:
         )
         return self._shares.room(spec.tenant_id, spec.queue) + ending
 
-    def _take_share(self, take: TakeLease, tenant_id: str, queue: str, run_id: str) -> None:
+    def _take_share(self, take: GrantLease, tenant_id: str, queue: str, run_id: str) -> None:
         lease = (run_id, take.execution_id)
         self._limited[take.token] = (tenant_id, queue, lease)
         self._shares.take(tenant_id, queue, lease)
@@ -261,7 +261,7 @@ class Dispatcher:
             self._more_ready = True
             self._wake.set()
 
-    async def _fetch(self, key: RunKey, session: Session, assignment: Assignment) -> None:
+    async def _fetch(self, key: RunKey, session: WorkerConnection, assignment: Assignment) -> None:
         try:
             found = await self._payloads.get(key[0], assignments.places_of(assignment))
             messages = await conversations.read_for(self._store, *key, assignment)
@@ -297,19 +297,19 @@ class Dispatcher:
         if session is not None:
             session.holds.pop((key[1], execution.execution_id), None)
 
-    def _session_of(self, tenant_id: str, worker_id: str) -> Session | None:
+    def _session_of(self, tenant_id: str, worker_id: str) -> WorkerConnection | None:
         """Return the session of a tenant's worker; two tenants may use the same name."""
         for session in self._sessions:
             if session.tenant_id == tenant_id and session.port.presence.worker_id == worker_id:
                 return session
         return None
 
-    def _take(self, session: Session, execution_id: str) -> TakeLease:
+    def _take(self, session: WorkerConnection, execution_id: str) -> GrantLease:
         session.credits -= 1
         token = self._runtime.new_token()
         self._granted[token] = session
         presence = session.port.presence
-        return TakeLease(
+        return GrantLease(
             execution_id=execution_id,
             token=token,
             worker_id=presence.worker_id,
@@ -317,7 +317,9 @@ class Dispatcher:
             stages=session.port.stages,
         )
 
-    def _free_for(self, tenant_id: str, queue: str, execution: Execution) -> Session | None:
+    def _free_for(
+        self, tenant_id: str, queue: str, execution: Execution
+    ) -> WorkerConnection | None:
         """Return a worker with room, each in its turn."""
         count = len(self._sessions)
         for step in range(count):
@@ -442,14 +444,14 @@ class Dispatcher:
             else:
                 self._backlog.pop(queue, None)
 
-    def _groups(self) -> list[tuple[Want, list[Session]]]:
+    def _groups(self) -> list[tuple[Want, list[WorkerConnection]]]:
         """Return one want for all workers that take the same."""
-        alike: dict[tuple[object, ...], list[Session]] = {}
+        alike: dict[tuple[object, ...], list[WorkerConnection]] = {}
         for session in self._sessions:
             if session.credits > 0:
                 p = session.port.presence
                 alike.setdefault((p.tenant_id, p.queues, p.kinds, p.roles), []).append(session)
-        groups: list[tuple[Want, list[Session]]] = []
+        groups: list[tuple[Want, list[WorkerConnection]]] = []
         for sessions in alike.values():
             p = sessions[0].port.presence
             want = Want(
@@ -464,7 +466,7 @@ class Dispatcher:
         asked = self._shares.ask([want for want, _ in groups])
         return [(want, groups[position][1]) for want, position in asked]
 
-    def _lease(self, step: ReadyStep, sessions: Sequence[Session], queue: str) -> None:
+    def _lease(self, step: ReadyStep, sessions: Sequence[WorkerConnection], queue: str) -> None:
         free = [one for one in sessions if one.credits > 0 and not one.closed]
         if not free:
             self._more_ready = True
@@ -483,7 +485,7 @@ class Dispatcher:
 
         reply.add_done_callback(settle)
 
-    def _post(self, key: RunKey, one: Input) -> None:
+    def _post(self, key: RunKey, one: Signal) -> None:
         reply = self._runs.post(key, one)
 
         def note(done: asyncio.Future[Reply]) -> None:

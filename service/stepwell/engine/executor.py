@@ -12,29 +12,28 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from stepwell.core.loop.inputs import (
+from stepwell.core.loop.signals import (
     AnyCommand,
+    AppendMessages,
     Begin,
     Delivery,
-    Expired,
     Fork,
+    LeaseExpired,
     Reply,
-    Say,
     Start,
 )
 from stepwell.core.port import Presence, Record, Renewal, Runtime, Store, WorkerLease, WorkerPort
 from stepwell.core.records.errors import StoreError
 from stepwell.core.records.model import Payload, Session
 from stepwell.core.records.states import BlockedKind, StepKind
+from stepwell.engine.appender import AppendBatch, Appender
 from stepwell.engine.clock import StoreTime
 from stepwell.engine.committer import Committer
-from stepwell.engine.dispatcher import Dispatcher, Timing
-from stepwell.engine.dispatcher import Session as WorkerSession
+from stepwell.engine.dispatcher import Dispatcher, Timing, WorkerConnection
 from stepwell.engine.last_heartbeat import with_last_words
 from stepwell.engine.payloads import PayloadCache
 from stepwell.engine.runs import RunKey, Runs
 from stepwell.engine.shares import QueueShares
-from stepwell.engine.writing import Writing, Written
 
 
 class ExecutorConfig(Record, frozen=True, kw_only=True):
@@ -66,7 +65,7 @@ class Heartbeat(Record, frozen=True, kw_only=True):
     session: Session = Session()
 
 
-class Held(Record, frozen=True, kw_only=True):
+class HeldLease(Record, frozen=True, kw_only=True):
     """A lease that a worker says it holds."""
 
     run_id: str
@@ -110,7 +109,7 @@ class Executor:
             store, self._runs, self._payloads, runtime, self._clock, timing, self._shares
         )
         self._runs.bind(self._dispatcher)
-        self._writing = Writing(store, self._runs, runtime, self._clock)
+        self._writing = Appender(store, self._runs, runtime, self._clock)
         self._tasks: list[asyncio.Task[None]] = []
         self._unsubscribe: Callable[[], None] | None = None
 
@@ -124,7 +123,7 @@ class Executor:
             self._runtime.spawn(self._say_presence(), name="presence"),
         ]
 
-    def tell_ends(self, ended: Callable[[str, str], None]) -> None:
+    def on_run_end(self, ended: Callable[[str, str], None]) -> None:
         """Call `ended(tenant_id, run_id)` whenever this replica has committed a run's end."""
         self._runs.on_ended = ended
 
@@ -157,9 +156,9 @@ class Executor:
         """Counts since the start, by name, for metrics."""
         return dict(self._runs.stats)
 
-    def waiting_for(self) -> Mapping[BlockedKind, int]:
-        """Return how many runs wait for what, of those that this replica holds: for metrics."""
-        return self._runs.waiting_for()
+    def blocked_counts(self) -> Mapping[BlockedKind, int]:
+        """Return the number of runs in this replica's memory by what they wait for, for metrics."""
+        return self._runs.blocked_counts()
 
     @property
     def connected(self) -> Sequence[Presence]:
@@ -184,7 +183,7 @@ class Executor:
         return reply
 
     def deliver(
-        self, tenant_id: str, run_id: str, delivery: Delivery | Say | Begin
+        self, tenant_id: str, run_id: str, delivery: Delivery | AppendMessages | Begin
     ) -> asyncio.Future[Reply]:
         """Take an outcome, messages, or word that an AT_MOST_ONCE step begins. The future is the answer."""
         self._runs.stats["deliveries"] += 1
@@ -194,7 +193,7 @@ class Executor:
             reply.add_done_callback(partial(self._writing.collapse, key, delivery))
         return reply
 
-    async def append(self, tenant_id: str, written: Sequence[Written]) -> Sequence[bool]:
+    async def append(self, tenant_id: str, written: Sequence[AppendBatch]) -> Sequence[bool]:
         """Keep what steps write while they work; False for each whose lease is lost."""
         return await self._writing.append(tenant_id, written)
 
@@ -231,15 +230,15 @@ class Executor:
         """Let go of a run that was deleted."""
         self._runs.forget((tenant_id, run_id))
 
-    def look(self) -> None:
-        """Look at expired leases and ready steps soon rather than at the next poll."""
+    def wake(self) -> None:
+        """Claim soon rather than at the next poll: something may be due."""
         self._dispatcher.wake()
 
     # --- workers --------------------------------------------------------------------------------------
 
     async def attach(
-        self, port: WorkerPort, held: Sequence[Held]
-    ) -> tuple[WorkerSession, Sequence[bool]]:
+        self, port: WorkerPort, held: Sequence[HeldLease]
+    ) -> tuple[WorkerConnection, Sequence[bool]]:
         """Connect a worker; returns its session, and for each lease it holds whether it still is.
 
         The newest instance wins: an older one's session ends, and the leases it held that aren't
@@ -248,7 +247,7 @@ class Executor:
         """
         presence = port.presence
         self._evict(presence)
-        session = WorkerSession(port)
+        session = WorkerConnection(port)
         leases = await self.store.list_leases(presence.tenant_id, presence.worker_id)
         tokens = {one.token for one in held}
         for lease in leases:
@@ -283,21 +282,21 @@ class Executor:
         key = (presence.tenant_id, lease.run_id)
         if lease.instance_id == presence.instance_id:
             words = "it never reached its worker"
-            never_came = Expired(
+            never_came = LeaseExpired(
                 execution_id=lease.execution_id, token=lease.token, reason=words, undelivered=True
             )
             self._runs.insist(key, never_came, pause_s=self.config.poll_ms / 1_000)
         else:
             words = f"worker {presence.worker_id!r} was restarted and does not hold it any more"
-            expired = Expired(execution_id=lease.execution_id, token=lease.token, reason=words)
+            expired = LeaseExpired(execution_id=lease.execution_id, token=lease.token, reason=words)
             for one in await with_last_words(self.store, *key, [expired]):
                 self._runs.post(key, one)
 
-    def credit(self, session: WorkerSession, count: int) -> None:
+    def credit(self, session: WorkerConnection, count: int) -> None:
         """Note that a worker has room for `count` more steps."""
         self._dispatcher.credit(session, count)
 
-    async def detach(self, session: WorkerSession) -> None:
+    async def detach(self, session: WorkerConnection) -> None:
         """Note that a worker's stream is gone; its leases stay until they expire."""
         if session.closed:
             return
@@ -314,7 +313,7 @@ class Executor:
             await self._tell_presence(self.connected, ttl_ms=self._presence_ttl_ms)
             await self._divide_shares()
 
-    async def _take_shares(self, presence: Presence, session: WorkerSession) -> None:
+    async def _take_shares(self, presence: Presence, session: WorkerConnection) -> None:
         """Count what a worker brings along against the limits of its queues."""
         if not self._shares.any:
             return

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from stepwell.core.loop.inputs import Expired
+from stepwell.core.loop.signals import LeaseExpired
 from stepwell.core.port import Due, OpenExecution, Store
 from stepwell.core.records.states import DueKind
 
@@ -18,8 +18,8 @@ RECENT_COMMITS = 100
 
 
 async def with_last_words(
-    store: Store, tenant_id: str, run_id: str, expired: Sequence[Expired], *, version: int = 0
-) -> list[Expired]:
+    store: Store, tenant_id: str, run_id: str, expired: Sequence[LeaseExpired], *, version: int = 0
+) -> list[LeaseExpired]:
     """Return the ends of these leases with the last progress and session that came by heartbeat.
 
     `version`: one that the run is known to have reached, so that little is read; 0: not known.
@@ -42,14 +42,14 @@ async def with_last_words(
 
 async def expired_of(
     store: Store, tenant_id: str, run_id: str, leases: Sequence[Due]
-) -> list[Expired]:
+) -> list[LeaseExpired]:
     """Return what the end of these leases of a run is to the loop, with their last words.
 
     Raises:
         StoreUnavailable: nothing could be read; the leases are still over.
     """
     expired = [
-        Expired(
+        LeaseExpired(
             execution_id=one.name,
             token=one.token,
             timed_out=one.kind is DueKind.ATTEMPT_TIMED_OUT,
@@ -60,7 +60,7 @@ async def expired_of(
     return await with_last_words(store, tenant_id, run_id, expired, version=version)
 
 
-def _with_its_own(one: Expired, row: OpenExecution | None) -> Expired:
+def _with_its_own(one: LeaseExpired, row: OpenExecution | None) -> LeaseExpired:
     if row is None or row.token != one.token:
         return one
     return replace(one, progress=row.progress, session=row.session)

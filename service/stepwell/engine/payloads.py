@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 
-from stepwell.core.loop.inputs import Transition
+from stepwell.core.loop.signals import Transition
 from stepwell.core.port import INPUT_KEY, Store
 from stepwell.core.records import limits
 from stepwell.core.records.model import Payload

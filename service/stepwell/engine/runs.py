@@ -16,22 +16,22 @@ from typing import NamedTuple, Protocol
 import structlog
 
 from stepwell.core.loop.advance import advance
-from stepwell.core.loop.inputs import (
+from stepwell.core.loop.idempotency import MORE_TIMER, is_more_asked
+from stepwell.core.loop.signals import (
     Command,
     Context,
     Delivery,
     Failed,
     Fork,
-    Input,
+    GrantLease,
     NeedsInput,
     Reply,
     ReplyStatus,
+    Signal,
     Start,
-    TakeLease,
     TimerDue,
     Transition,
 )
-from stepwell.core.loop.keys import MORE_TIMER, is_more_asked
 from stepwell.core.loop.state import RunState
 from stepwell.core.port import Runtime, Store
 from stepwell.core.records import limits
@@ -43,7 +43,7 @@ from stepwell.core.records.errors import (
     StoreUnavailable,
 )
 from stepwell.core.records.states import BlockedKind, Verdict
-from stepwell.engine import keys
+from stepwell.engine import known_results
 from stepwell.engine.clock import StoreTime
 from stepwell.engine.committer import Committer
 
@@ -64,7 +64,7 @@ RunKey = tuple[str, str]
 class Hands(Protocol):
     """Whoever gives leases out: asked before a commit, told after it."""
 
-    def grant(self, transition: Transition) -> list[TakeLease]:
+    def grant(self, transition: Transition) -> list[GrantLease]:
         """Return leases for steps that this transition offers, as far as workers have room."""
         ...
 
@@ -80,7 +80,7 @@ class Hands(Protocol):
 class Waiting(NamedTuple):
     """An input, and who waits for what becomes of it."""
 
-    input: Input
+    input: Signal
     reply: asyncio.Future[Reply]
 
 
@@ -134,7 +134,7 @@ class Runs:
         """Say who gives leases out."""
         self._hands = hands
 
-    def post(self, key: RunKey, one: Input) -> asyncio.Future[Reply]:
+    def post(self, key: RunKey, one: Signal) -> asyncio.Future[Reply]:
         """Give a run an input. The reply comes after the commit that carries it.
 
         The future raises RunNotFound, AlreadyExists (the id is a deleted run's), StoreUnavailable.
@@ -154,7 +154,7 @@ class Runs:
             self._runtime.spawn(self._work(key, hot), name=f"run {key[1]}")
         return reply
 
-    def insist(self, key: RunKey, one: Input, *, pause_s: float) -> None:
+    def insist(self, key: RunKey, one: Signal, *, pause_s: float) -> None:
         """Give a run an input whose reply nobody waits for, again while the store takes nothing."""
         work = self._insist(key, one, self.post(key, one), pause_s)
         task = self._runtime.spawn(work, name=f"insist on {key[1]}")
@@ -162,7 +162,7 @@ class Runs:
         task.add_done_callback(self._insisting.discard)
 
     async def _insist(
-        self, key: RunKey, one: Input, reply: asyncio.Future[Reply], pause_s: float
+        self, key: RunKey, one: Signal, reply: asyncio.Future[Reply], pause_s: float
     ) -> None:
         while True:
             try:
@@ -223,8 +223,8 @@ class Runs:
         hot = self._hot.get(key)
         return hot is not None and hot.state is not None and hot.reached > hot.state.run.version
 
-    def waiting_for(self) -> Counter[BlockedKind]:
-        """Return how many of the runs that this replica holds wait for what."""
+    def blocked_counts(self) -> Counter[BlockedKind]:
+        """Return the number of runs in memory by what they wait for."""
         states = (hot.state for hot in self._hot.values())
         return Counter(state.run.blocked_on for state in states if state is not None)
 
@@ -282,8 +282,8 @@ class Runs:
                 looked = True
                 continue
             state = hot.state
-            transition = await keys.decide(self._store, state, inputs, self._context())
-            granted: list[TakeLease] = []
+            transition = await known_results.decide(self._store, state, inputs, self._context())
+            granted: list[GrantLease] = []
             if transition.offered and self._hands is not None:
                 granted = self._hands.grant(transition)
                 if granted:
@@ -307,7 +307,7 @@ class Runs:
         _tell(batch, replies)
 
     async def _commit(
-        self, key: RunKey, hot: HotRun, transition: Transition, granted: Sequence[TakeLease]
+        self, key: RunKey, hot: HotRun, transition: Transition, granted: Sequence[GrantLease]
     ) -> bool:
         state = hot.state
         assert state is not None
@@ -337,7 +337,7 @@ class Runs:
         await self._catch_up(key, hot, result.verdict)
         return False
 
-    def _take_back(self, granted: Sequence[TakeLease]) -> None:
+    def _take_back(self, granted: Sequence[GrantLease]) -> None:
         if granted and self._hands is not None:
             self._hands.refused([one.token for one in granted])
 
@@ -368,7 +368,7 @@ class Runs:
         await self._catch_up(key, hot, Verdict.CONFLICT)
         return hot.state is None or hot.state.commit_id != before
 
-    async def _load(self, key: RunKey, inputs: Sequence[Input]) -> RunState:
+    async def _load(self, key: RunKey, inputs: Sequence[Signal]) -> RunState:
         if isinstance(inputs[0], Start | Fork):
             return RunState.unborn(*key)
         loaded = await self._store.load(*key)
@@ -429,7 +429,7 @@ def _join(batch: list[Waiting], inbox: deque[Waiting]) -> bool:
     return len(batch) > known
 
 
-def _event_bytes(one: Input) -> int:
+def _event_bytes(one: Signal) -> int:
     """Return about how much of an input stands in events: failures and questions can be large."""
     if not isinstance(one, Delivery):
         return 0
@@ -443,7 +443,7 @@ def _event_bytes(one: Input) -> int:
     return size + (len(one.progress.data) if one.progress is not None else 0)
 
 
-def _goes_alone(one: Input) -> bool:
+def _goes_alone(one: Signal) -> bool:
     return isinstance(one, Command | Start | Fork)
 
 

@@ -122,7 +122,7 @@ class _ExecutorCounts(Collector):
             "Unfinished runs that this replica holds, by what they wait for; NONE: at work.",
             labels=("blocked_on",),
         )
-        waiting = self._executor.waiting_for()
+        waiting = self._executor.blocked_counts()
         for kind in BlockedKind:
             runs.add_metric((kind.value,), waiting.get(kind, 0))
         yield runs

@@ -11,7 +11,7 @@ import grpc.aio
 from stepwell.config import Settings
 from stepwell.core.port import Runtime, Store, StoreInfo
 from stepwell.engine.executor import Executor
-from stepwell.watch.runs import Bells
+from stepwell.watch.notifier import Notifier
 
 QUEUE_DEFAULT = "default"
 """Of a run that names neither queue nor pipeline, and of a worker that names no queue."""
@@ -22,7 +22,7 @@ class Parts(NamedTuple):
 
     store: Store
     executor: Executor
-    bells: Bells
+    notifier: Notifier
     runtime: Runtime
     settings: Settings
     store_info: StoreInfo

@@ -35,7 +35,7 @@ from stepwell.rpc.metrics import MetricsPage, RpcMetrics
 from stepwell.rpc.parts import Parts, Service, ServiceMaker, server_version
 from stepwell.runtime import SystemRuntime
 from stepwell.store.opener import mask_url, open_store
-from stepwell.watch.runs import Bells
+from stepwell.watch.notifier import Notifier
 
 log = structlog.get_logger(__name__)
 
@@ -147,12 +147,12 @@ class Server:
     async def _compose(self, authenticator: Authenticator) -> None:
         settings, runtime = self.settings, self._runtime
         executor = Executor(self.store, runtime, _executor_config(settings))
-        self._bells = Bells(self.store, runtime)
-        executor.tell_ends(self._bells.ring_end)
+        self._notifier = Notifier(self.store)
+        executor.on_run_end(self._notifier.notify_end)
         self.parts = Parts(
             store=self.store,
             executor=executor,
-            bells=self._bells,
+            notifier=self._notifier,
             runtime=runtime,
             settings=settings,
             store_info=await self.store.describe(),
@@ -215,12 +215,12 @@ class Server:
         try:
             async with asyncio.timeout(self.settings.drain_ms / 1_000):
                 await self.parts.executor.drain()
-                self._bells.close()
+                self._notifier.close()
                 await self._end_streams()
         except TimeoutError:
             log.warning("not all work came to its end in time", drain_ms=self.settings.drain_ms)
         finally:
-            self._bells.close()
+            self._notifier.close()
 
     async def _end_streams(self) -> None:
         ends: list[Awaitable[None]] = [

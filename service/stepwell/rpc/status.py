@@ -12,8 +12,9 @@ import grpc
 from google.protobuf.any_pb2 import Any as AnyMessage
 from google.protobuf.message import Message
 
-from stepwell.core.loop.inputs import Reply, ReplyStatus
+from stepwell.core.loop.signals import Reply
 from stepwell.core.records import errors
+from stepwell.core.records.model import Run
 
 DOMAIN = "stepwell"
 RETRY_AFTER_MS = 200
@@ -131,8 +132,8 @@ _NOT_FOUND = frozenset({"TASK_NOT_FOUND"})
 """Reasons of the loop for: what the command names isn't there."""
 
 
-def raise_refused(reply: Reply) -> None:
-    """Raise what the loop's refusal of a command is to its caller.
+def raise_refused(reply: Reply) -> Run:
+    """Return the run as the command left it; raise the error that a refusal stands for.
 
     Raises:
         AlreadyExists: the request id was another request's.
@@ -140,8 +141,8 @@ def raise_refused(reply: Reply) -> None:
         InvalidArgument: the plan is not sound, or a value isn't.
         FailedPrecondition: the run is in no state for it.
     """
-    if reply.status in (ReplyStatus.ACCEPTED, ReplyStatus.UNCHANGED):
-        return
+    if reply.run is not None:
+        return reply.run
     if reply.reason == errors.AlreadyExists.reason:
         raise errors.AlreadyExists(reply.message)
     if reply.reason in _NOT_FOUND:

@@ -1,7 +1,7 @@
-"""Following a log: entries from a cursor on, first those that are there, then those that come.
+"""Follows logs: stored entries after a cursor first, then those that are appended meanwhile.
 
-As a watcher of events, a reader of a log is a cursor and nothing more: it reads the store at its own pace,
-a hint wakes it earlier than the next poll would, and nothing is queued for it.
+A reader of a log is a cursor and nothing more, as a watcher of events is: it reads the store at its own
+pace, a hint wakes it earlier than the next poll would, and nothing is queued for it.
 """
 
 from __future__ import annotations
@@ -12,99 +12,99 @@ from stepwell.core.port import LogPage, Runtime, Store
 from stepwell.core.records.errors import RunNotFound
 from stepwell.core.records.model import Execution, LogEntry, Record
 from stepwell.core.records.states import OPEN, ExecutionStatus, LogKind
-from stepwell.watch.runs import Bells, Pace
+from stepwell.watch.notifier import Notifier, Pace
 
 PAGE_MIN = 64
 PAGE_MAX = 1_000
 PAGE_BYTES_MAX = 1024 * 1024
-"""A page that turns out larger is read again, shorter: only the store knows the cursor in between."""
-_LOOK_SECONDS = 1.0
-"""For how long an execution that was open is taken to be open still."""
+"""A larger page is read again with fewer entries: only the store knows a cursor within a page."""
+_OPEN_FOR_SECONDS = 1.0
+"""An execution that was open is assumed to be open still for this long."""
 
 
 class LogBatch(Record, frozen=True, kw_only=True):
-    """Entries, or none: then it only says how far all is known."""
+    """Entries of a log; without entries, a progress message: all up to `cursor` is known."""
 
     entries: tuple[LogEntry, ...] = ()
     cursor: str = ""
     finished: bool = False
-    """All that is there, or will be, was sent."""
+    """Whether everything was sent and nothing more will be written."""
 
 
-class Wanted(Record, frozen=True, kw_only=True):
-    """Which entries of a run's log."""
+class LogFilter(Record, frozen=True, kw_only=True):
+    """Selects entries of a run's log; empty fields select all."""
 
     execution_id: str = ""
     task_id: str = ""
     kinds: frozenset[LogKind] = frozenset()
 
-    def lets(self, entry: LogEntry) -> bool:
-        """Tell whether it is one of them, as far as the entry itself says."""
+    def matches(self, entry: LogEntry) -> bool:
+        """Return whether the entry's kind and task are selected."""
         return (not self.kinds or entry.kind in self.kinds) and (
             not self.task_id or task_of(entry.execution_id) == self.task_id
         )
 
 
 def task_of(execution_id: str) -> str:
-    """Return the task that an execution is of; empty: it is of a step without one."""
+    """Return the task of this execution; empty: a step without a task."""
     kind, _, rest = execution_id.partition(":")
     return rest.rpartition("#")[0] if kind in ("task", "reconcile") else ""
 
 
 async def follow_log(
     store: Store,
-    bells: Bells,
+    notifier: Notifier,
     runtime: Runtime,
     *,
     tenant_id: str,
     run_id: str,
-    wanted: Wanted,
+    selected: LogFilter,
     cursor: str,
     follow: bool,
     progress_ms: int,
 ) -> AsyncGenerator[LogBatch, None]:
-    """Yield the log's entries after `cursor`; with `follow` also those that come.
+    """Yield the log's entries after `cursor`; with `follow`, also those that are appended meanwhile.
 
-    Ends after the batch that says `finished`, or silently when the process closes.
+    The last batch has `finished`. When the process closes, the generator ends without such a batch.
 
     Raises:
         RunNotFound: there is no such run, or it was deleted while it was read.
-        InvalidArgument: the cursor is none of this store's.
+        InvalidArgument: this store made no such cursor.
     """
-    bell = bells.hang(tenant_id, run_id)
+    changed = notifier.subscribe(tenant_id, run_id)
     pace = Pace(runtime, progress_ms)
-    pages = _Pages(store, tenant_id, run_id, wanted.execution_id)
+    pages = _Pages(store, tenant_id, run_id, selected.execution_id)
     executions = _Executions(store, runtime, tenant_id, run_id)
     try:
         while True:
-            # Looked at first: what was written before the end is then read after it.
-            over = not follow or await executions.are_over(wanted.execution_id)
+            # Checked before the pages are read, so that entries written before the end are among them.
+            over = not follow or await executions.are_over(selected.execution_id)
             while True:
                 page = await pages.read(cursor)
                 cursor = page.cursor
-                entries = [entry for entry in page.entries if wanted.lets(entry)]
+                entries = [entry for entry in page.entries if selected.matches(entry)]
                 entries = await executions.without_collapsed(entries)
                 if entries:
-                    pace.said()
+                    pace.sent()
                     yield LogBatch(entries=tuple(entries), cursor=cursor)
-                if not page.entries or bells.closing:
+                if not page.entries or notifier.closing:
                     break
             if over:
                 yield LogBatch(cursor=cursor, finished=True)
                 return
             if pace.is_due():
-                pace.said()
+                pace.sent()
                 yield LogBatch(cursor=cursor)
-            if not bells.closing:
-                await bells.wait(bell, pace.wait_ms())
-            if bells.closing:
+            if not notifier.closing:
+                await notifier.wait(changed, pace.wait_ms())
+            if notifier.closing:
                 return
     finally:
-        bells.take_down(tenant_id, run_id, bell)
+        notifier.unsubscribe(tenant_id, run_id, changed)
 
 
 class _Pages:
-    """Reads pages that are not too large, and not too short where entries are small."""
+    """Reads pages of a log; adapts their length to the size of the entries."""
 
     def __init__(self, store: Store, tenant_id: str, run_id: str, execution_id: str) -> None:
         self._store = store
@@ -127,7 +127,7 @@ class _Pages:
 
 
 class _Executions:
-    """Which executions are open, and how the others ended, as far as a reader needs to know."""
+    """Knows which executions are open and how the others ended, as far as a reader of their log asks."""
 
     def __init__(self, store: Store, runtime: Runtime, tenant_id: str, run_id: str) -> None:
         self._store = store
@@ -136,10 +136,10 @@ class _Executions:
         self._ended: dict[str, ExecutionStatus] = {}
         self._open_at: dict[str, float] = {}
         self._all_ended_up_to = ""
-        """Where to begin to look for a step that has no task: all before it have ended."""
+        """Cursor up to which all executions have ended; searches for a step without a task begin there."""
 
     async def are_over(self, execution_id: str) -> bool:
-        """Tell whether nothing more is written: the run has ended, or the one execution.
+        """Return whether nothing more is written: the run has ended, or the given execution has.
 
         Raises:
             RunNotFound: the run is gone.
@@ -149,11 +149,11 @@ class _Executions:
             raise RunNotFound(self._run[1])
         if run.ended or not execution_id:
             return run.ended
-        await self._look(execution_id)
+        await self._refresh(execution_id)
         return execution_id in self._ended
 
     async def without_collapsed(self, entries: Sequence[LogEntry]) -> list[LogEntry]:
-        """Leave out chunks of executions that have COMPLETED: their result is there."""
+        """Return the entries without chunks of COMPLETED executions: their result replaces them."""
         shown: list[LogEntry] = []
         for entry in entries:
             if entry.kind is LogKind.CHUNK and await self._has_completed(entry.execution_id):
@@ -162,14 +162,16 @@ class _Executions:
         return shown
 
     async def _has_completed(self, execution_id: str) -> bool:
-        await self._look(execution_id)
+        await self._refresh(execution_id)
         return self._ended.get(execution_id) is ExecutionStatus.COMPLETED
 
-    async def _look(self, execution_id: str) -> None:
-        """Find out how it stands, unless that is known: an end is for good."""
+    async def _refresh(self, execution_id: str) -> None:
+        """Read the status of an execution, unless its end is known or it was open a moment ago."""
         now = self._runtime.monotonic()
-        looked = self._open_at.get(execution_id)
-        if execution_id in self._ended or (looked is not None and now - looked < _LOOK_SECONDS):
+        checked_at = self._open_at.get(execution_id)
+        if execution_id in self._ended or (
+            checked_at is not None and now - checked_at < _OPEN_FOR_SECONDS
+        ):
             return
         task_id = task_of(execution_id)
         cursor = "" if task_id else self._all_ended_up_to
@@ -179,7 +181,7 @@ class _Executions:
                 *self._run, task_id=task_id, cursor=cursor, limit=PAGE_MAX
             )
             for execution in page.executions:
-                self._note(execution, now)
+                self._remember(execution, now)
             cursor = page.cursor
             no_gap = no_gap and all(one.status not in OPEN for one in page.executions)
             if no_gap and cursor:
@@ -187,7 +189,7 @@ class _Executions:
             if not cursor or execution_id in self._ended or self._open_at.get(execution_id) == now:
                 return
 
-    def _note(self, execution: Execution, now: float) -> None:
+    def _remember(self, execution: Execution, now: float) -> None:
         if execution.status in OPEN:
             self._open_at[execution.execution_id] = now
         else:

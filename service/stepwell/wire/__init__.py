@@ -18,7 +18,7 @@ from typing import Any
 from google.protobuf.message import Message
 
 from stepwell.core import port
-from stepwell.core.loop import inputs
+from stepwell.core.loop import signals
 from stepwell.core.records import events, model
 from stepwell.core.records.model import Record
 from stepwell.wire.codec import Codec, Pair, compile_pairs
@@ -40,25 +40,25 @@ _EXCEPTIONS: tuple[Pair, ...] = (
         },
     ),
     Pair(
-        inputs.Delivery,
+        signals.Delivery,
         worker_pb2.Outcome,
         renamed={"token": "lease_token"},
         message_only={"delivery_id": _IS_SET_APART, "run_id": _IS_SET_APART},
     ),
     Pair(
-        inputs.Begin,
+        signals.Begin,
         worker_pb2.Begin,
         renamed={"token": "lease_token"},
         message_only={"delivery_id": _IS_SET_APART, "run_id": _IS_SET_APART},
     ),
     # A plan draft is a message of its own; the loop takes its tasks.
-    Pair(inputs.Planned, worker_pb2.Outcome.Planned, renamed={"tasks": "plan"}),
-    Pair(inputs.Reflected, worker_pb2.Outcome.Reflected, renamed={"tasks": "plan"}),
-    Pair(inputs.Completed, worker_pb2.Outcome.Completed),
-    Pair(inputs.Failed, worker_pb2.Outcome.Failed),
-    Pair(inputs.NeedsInput, worker_pb2.Outcome.NeedsInput),
-    Pair(inputs.Released, worker_pb2.Outcome.Released),
-    Pair(inputs.Reconciled, worker_pb2.Outcome.Reconciled),
+    Pair(signals.Planned, worker_pb2.Outcome.Planned, renamed={"tasks": "plan"}),
+    Pair(signals.Reflected, worker_pb2.Outcome.Reflected, renamed={"tasks": "plan"}),
+    Pair(signals.Completed, worker_pb2.Outcome.Completed),
+    Pair(signals.Failed, worker_pb2.Outcome.Failed),
+    Pair(signals.NeedsInput, worker_pb2.Outcome.NeedsInput),
+    Pair(signals.Released, worker_pb2.Outcome.Released),
+    Pair(signals.Reconciled, worker_pb2.Outcome.Reconciled),
 )
 
 

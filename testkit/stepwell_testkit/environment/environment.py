@@ -209,7 +209,7 @@ class Environment:
             await self._executor.quiet()
             looked = self._runtime.spawn(self._store.next_claim(), name="look")
             while not looked.done():
-                self._executor.look()
+                self._executor.wake()
                 await self._runtime.sleep(0)
             claimed = looked.result()
             await self._executor.quiet()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from stepwell.app.questions import give_answer
-from stepwell.core.loop.inputs import (
+from stepwell.core.loop.signals import (
     Answer,
     AnyCommand,
     Cancel,

@@ -19,7 +19,8 @@ from stepwell.core.records.errors import OutcomeUnknown, StoreError, StoreUnavai
 from stepwell.core.records.events import Event
 from stepwell.core.records.states import Verdict
 from stepwell.runtime import SystemRuntime
-from stepwell.watch.runs import Bells, watch_run
+from stepwell.watch.notifier import Notifier
+from stepwell.watch.runs import watch_run
 from stepwell_testkit.conformance.builders import TENANT, born, step
 from tests.chaos.load.chains import opened
 from tests.simulation.simulator.violation import holds
@@ -119,22 +120,22 @@ class Reader:
     async def follow(self) -> None:
         """Follow until it is cancelled."""
         runtime = SystemRuntime()
-        bells = Bells(self._door, runtime)
+        notifier = Notifier(self._door)
         try:
             while True:
                 try:
-                    await self._watch(bells, runtime)
+                    await self._watch(notifier, runtime)
                 except StoreError:
                     self.restarts += 1
                     await asyncio.sleep(PAUSE_S)
         finally:
-            bells.close()
+            notifier.close()
 
-    async def _watch(self, bells: Bells, runtime: SystemRuntime) -> None:
+    async def _watch(self, notifier: Notifier, runtime: SystemRuntime) -> None:
         after = self.events[-1].number if self.events else 0
         async for batch in watch_run(
             self._door,
-            bells,
+            notifier,
             runtime,
             tenant_id=TENANT,
             run_id=self.run_id,

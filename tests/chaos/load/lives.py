@@ -22,7 +22,7 @@ import msgspec
 from sqlalchemy import Connection
 
 from stepwell.core.loop.advance import advance
-from stepwell.core.loop.inputs import Completed, Context, Delivery, Input, Start, TakeLease
+from stepwell.core.loop.signals import Completed, Context, Delivery, GrantLease, Signal, Start
 from stepwell.core.loop.state import RunState
 from stepwell.core.port import RunQuery, Store
 from stepwell.core.records.fold import fold
@@ -165,15 +165,15 @@ class Hand:
             before = (f"t{self._chance.randrange(at)}",) if at else ()
             yield TaskSpec(task_id=f"t{at}", type="count", depends_on=before)
 
-    def _next(self, state: RunState, name: str) -> Input:
+    def _next(self, state: RunState, name: str) -> Signal:
         one = state.open[name]
         if one.execution.status is ExecutionStatus.READY:
-            return TakeLease(execution_id=name, token=next(self._names), worker_id="hand")
+            return GrantLease(execution_id=name, token=next(self._names), worker_id="hand")
         data = self._chance.randbytes(self._chance.choice([10, 500, 6_000]))
         result = Completed(result=Payload(data=data, media_type="application/octet-stream"))
         return Delivery(execution_id=name, token=one.token, result=result)
 
-    async def _take(self, state: RunState, what: Input) -> None:
+    async def _take(self, state: RunState, what: Signal) -> None:
         transition = advance(state, [what], Context(now_us=1))
         commit = transition.commit(next(self._names), follows=state.commit_id)
         (result,) = await self._store.commit([commit])

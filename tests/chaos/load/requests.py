@@ -7,7 +7,7 @@ from typing import Any
 
 import grpc
 
-from stepwell.core.loop.inputs import Begin, Failed, NeedsInput, Result
+from stepwell.core.loop.signals import Begin, Failed, NeedsInput, Result
 from stepwell.core.port import Assignment, InputQuery
 from stepwell.core.records.model import Failure
 from stepwell_client.v1 import orchestrator_pb2 as opb

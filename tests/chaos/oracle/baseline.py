@@ -41,7 +41,7 @@ class Held(NamedTuple):
     streams: int
     """Open ones, by the server's own gauges."""
     workers: int
-    bells: int
+    subscriptions: int
     """Watchers that wait for a hint."""
     rss_bytes: int
 
@@ -54,7 +54,7 @@ class Held(NamedTuple):
         ]
         for name, slack in (
             *(("fds", SLACK_FDS), ("threads", SLACK_THREADS), ("connections", 0)),
-            *(("streams", 0), ("workers", 0), ("bells", 0)),
+            *(("streams", 0), ("workers", 0), ("subscriptions", 0)),
         ):
             now, was = getattr(self, name), getattr(before, name)
             if now > was + slack:
@@ -67,7 +67,6 @@ def held(server: Server, connections: Callable[[], int]) -> Held:
     gc.collect()
     me = asyncio.current_task()
     tasks = [task.get_name() for task in asyncio.all_tasks() if task is not me]
-    bells = server.parts.bells
     return Held(
         tasks=Counter(_ID.sub("…", name) for name in tasks if name not in POOLED),
         fds=sum(1 for _ in Path("/proc/self/fd").iterdir()),
@@ -75,7 +74,7 @@ def held(server: Server, connections: Callable[[], int]) -> Held:
         connections=connections(),
         streams=_streams(server),
         workers=len(server.parts.executor.connected),
-        bells=sum(map(len, (*bells._bells.values(), *bells._ends.values()))),
+        subscriptions=server.parts.notifier.subscribers,
         rss_bytes=_rss_bytes(),
     )
 

@@ -11,11 +11,11 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
-from stepwell.core.loop.inputs import Cancel, Completed, Delivery, ReplyStatus
+from stepwell.core.loop.signals import Cancel, Completed, Delivery, ReplyStatus
 from stepwell.core.port import Assignment, Commit, CommitResult, Store
 from stepwell.core.records.errors import StepwellError
 from stepwell.core.records.states import Verdict
-from stepwell.engine.executor import Executor, ExecutorConfig, Held
+from stepwell.engine.executor import Executor, ExecutorConfig, HeldLease
 from stepwell_testkit.faults import Faults, FaultyStore
 from stepwell_testkit.proxy import StoreProxy
 from tests.simulation.crashing import KEY, Canonical, CrashWorld, Hand, canonical
@@ -76,9 +76,9 @@ class Stubborn(Hand):
             if assignment.token in self.kept and await self._one(executor, assignment):
                 executor.credit(session, 1)
 
-    def _held(self) -> list[Held]:
+    def _held(self) -> list[HeldLease]:
         return [
-            Held(run_id=KEY[1], execution_id=one.execution.execution_id, token=token)
+            HeldLease(run_id=KEY[1], execution_id=one.execution.execution_id, token=token)
             for token, one in self.kept.items()
         ]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from stepwell.core.loop.inputs import Completed, Delivery
+from stepwell.core.loop.signals import Completed, Delivery
 from stepwell.core.records.fold import fold
 from stepwell_client import (
     Agent,

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from stepwell.core.loop.inputs import (
+from stepwell.core.loop.signals import (
     Answer,
     AnyCommand,
     Cancel,

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from stepwell.core.fork.carry import Changes
 from stepwell.core.fork.fork import base_of
-from stepwell.core.loop.inputs import Fork
+from stepwell.core.loop.signals import Fork
 from stepwell.core.records.errors import FailedPrecondition
 from stepwell.core.records.fold import fold
 from stepwell.core.records.model import Payload

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
-from stepwell.core.loop.inputs import Begin, Delivery, Released, Reply, ReplyStatus, Say
+from stepwell.core.loop.signals import AppendMessages, Begin, Delivery, Released, Reply, ReplyStatus
 from stepwell.core.port import Claimed, ClaimRequest, Commit, CommitResult, Renewal, Store
 from stepwell.core.records.states import OPEN, DueKind, ExecutionStatus, RunStatus, Verdict
 from stepwell_testkit.proxy import StoreProxy
@@ -155,7 +155,12 @@ class Ledger:
     # --- what leaves a replica ---
 
     def told(
-        self, key: RunKey, invoked: int, delivery: Delivery | Begin | Say, reply: Reply, door: str
+        self,
+        key: RunKey,
+        invoked: int,
+        delivery: Delivery | Begin | AppendMessages,
+        reply: Reply,
+        door: str,
     ) -> None:
         """Note what a worker is told of a delivery that reached a replica at entry `invoked`."""
         name = f"{delivery.execution_id} {reply.status}"
@@ -163,7 +168,7 @@ class Ledger:
         self.guard(self._check_told, key, invoked, delivery, reply)
 
     def _check_told(
-        self, key: RunKey, invoked: int, delivery: Delivery | Begin | Say, reply: Reply
+        self, key: RunKey, invoked: int, delivery: Delivery | Begin | AppendMessages, reply: Reply
     ) -> None:
         book = self.book(key)
         execution = book.executions.get(delivery.execution_id)
@@ -185,7 +190,7 @@ class Ledger:
             holds(lost, "S8", f"{name} was told that its lease is lost, and it isn't")
             return
         holds(own, "S8", f"{name} was accepted from someone who never had the lease")
-        if isinstance(delivery, Begin | Say):
+        if isinstance(delivery, Begin | AppendMessages):
             return
         holds(closing is not None, "S3", f"{name} was acknowledged and isn't committed")
         assert closing is not None

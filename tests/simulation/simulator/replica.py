@@ -10,14 +10,22 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
-from stepwell.core.loop.inputs import AnyCommand, Begin, Delivery, Fork, Reply, Say, Start
+from stepwell.core.loop.signals import (
+    AnyCommand,
+    AppendMessages,
+    Begin,
+    Delivery,
+    Fork,
+    Reply,
+    Start,
+)
 from stepwell.core.port import Assignment, Presence, Store
 from stepwell.core.records.errors import StoreUnavailable
 from stepwell.core.records.states import StepKind
-from stepwell.engine.dispatcher import Session
-from stepwell.engine.executor import Executor, ExecutorConfig, Heartbeat, Held
-from stepwell.engine.writing import Written
-from stepwell.watch.runs import Bells
+from stepwell.engine.appender import AppendBatch
+from stepwell.engine.dispatcher import WorkerConnection
+from stepwell.engine.executor import Executor, ExecutorConfig, Heartbeat, HeldLease
+from stepwell.watch.notifier import Notifier
 from stepwell_testkit.faults import Faults, FaultyStore
 from tests.simulation.simulator.chance import Chance
 from tests.simulation.simulator.ledger import Ledger, WitnessedStore
@@ -64,7 +72,7 @@ class StreamPort:
         self._stages = stages
         self._side = side
         self.stream: Stream | None = None
-        self.session: Session | None = None
+        self.session: WorkerConnection | None = None
         self.over = False
         """The stream broke, maybe before the session was made."""
 
@@ -100,7 +108,7 @@ class Replica:
     runtime: SimRuntime
     executor: Executor
     store: FaultyStore
-    bells: Bells
+    notifier: Notifier
 
     def __init__(self, name: str, place: Place) -> None:
         self.name = name
@@ -124,7 +132,7 @@ class Replica:
         self.store = FaultyStore(witnessed, self.runtime, self.faults)
         name = f"{self.name}.{self.births}"
         self.executor = Executor(self.store, self.runtime, CONFIG, replica_id=name)
-        self.bells = Bells(self.store, self.runtime)
+        self.notifier = Notifier(self.store)
         self.executor.start()
         self.up, self.draining = True, False
         self.awake.set()
@@ -187,7 +195,7 @@ class Replica:
         if self.draining:
             raise StoreUnavailable("this replica is going down; call again")
 
-    async def attach(self, port: StreamPort, held: Sequence[Held]) -> Sequence[bool]:
+    async def attach(self, port: StreamPort, held: Sequence[HeldLease]) -> Sequence[bool]:
         """Connect a worker; its assignments come by the port's stream."""
         self._takes_calls()
         session, live = await self.executor.attach(port, held)
@@ -205,11 +213,13 @@ class Replica:
         if port.session is not None and self.up and not self.runtime.dead:
             self.runtime.spawn(self.executor.detach(port.session), name="detach")
 
-    async def append(self, tenant_id: str, written: Sequence[Written]) -> Sequence[bool]:
+    async def append(self, tenant_id: str, written: Sequence[AppendBatch]) -> Sequence[bool]:
         """Keep what steps write while they work."""
         return await self.executor.append(tenant_id, written)
 
-    async def deliver(self, tenant_id: str, run_id: str, delivery: Delivery | Begin | Say) -> Reply:
+    async def deliver(
+        self, tenant_id: str, run_id: str, delivery: Delivery | Begin | AppendMessages
+    ) -> Reply:
         """Answer an outcome or a begin; the answer comes after the commit."""
         ledger = self.place.ledger
         invoked = ledger.history.order

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from stepwell.core.loop.inputs import Completed, Delivery, Say
+from stepwell.core.loop.signals import AppendMessages, Completed, Delivery
 from stepwell.core.port import Assignment, Store
 from stepwell.core.records.model import LogEntry, Message, Payload, Session
-from stepwell.engine.writing import Written
+from stepwell.engine.appender import AppendBatch
 from tests.simulation.simulator.book import Book
 from tests.simulation.simulator.chance import Chance
 from tests.simulation.simulator.violation import holds
@@ -63,13 +63,13 @@ def check_shown(assignment: Assignment) -> None:
     holds(fine, "OWN", f"{name} was shown messages of another task")
 
 
-def speech(assignment: Assignment, chance: Chance) -> Iterator[Say]:
+def speech(assignment: Assignment, chance: Chance) -> Iterator[AppendMessages]:
     """Yield what it says before it has an outcome, now and then some of it again."""
     said = 0
     for _ in range(chance.between(0, 3)):
         again = chance.between(0, said) if chance.happens(0.3) else said
         until = said + chance.between(1, 2)
-        yield Say(
+        yield AppendMessages(
             execution_id=assignment.execution.execution_id,
             token=assignment.token,
             messages=_messages(assignment, again, until),
@@ -96,10 +96,10 @@ def _messages(assignment: Assignment, first: int, until: int) -> tuple[Message, 
     return tuple(Message(role="user", content=f"{name} {n}") for n in range(first, until))
 
 
-def written(assignment: Assignment) -> Written:
+def written(assignment: Assignment) -> AppendBatch:
     """Return a line for the log."""
     name = session_of(assignment).session_id
-    return Written(
+    return AppendBatch(
         run_id=assignment.run.spec.run_id,
         execution_id=assignment.execution.execution_id,
         token=assignment.token,

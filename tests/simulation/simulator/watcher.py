@@ -7,7 +7,8 @@ from contextlib import aclosing
 
 from stepwell.core.records.errors import InvalidArgument, RunNotFound, StoreError
 from stepwell.core.records.events import Event
-from stepwell.watch.runs import POLL_MS, Batch, watch_run
+from stepwell.watch.notifier import POLL_MS
+from stepwell.watch.runs import Batch, watch_run
 from tests.simulation.simulator.chance import Chance
 from tests.simulation.simulator.ledger import Ledger
 from tests.simulation.simulator.network import Network
@@ -88,7 +89,7 @@ class Watcher:
                 await self._ask_for_the_future(replica)
             stream = watch_run(
                 replica.store,
-                replica.bells,
+                replica.notifier,
                 replica.runtime,
                 tenant_id=self.key[0],
                 run_id=self.key[1],
@@ -188,7 +189,7 @@ class Watcher:
         """A cursor that no event has reached is refused (E5)."""
         stream = watch_run(
             replica.store,
-            replica.bells,
+            replica.notifier,
             replica.runtime,
             tenant_id=self.key[0],
             run_id=self.key[1],

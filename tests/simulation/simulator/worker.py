@@ -11,12 +11,19 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple
 
-from stepwell.core.loop.inputs import Begin, Completed, Delivery, Released, ReplyStatus, Say
+from stepwell.core.loop.signals import (
+    AppendMessages,
+    Begin,
+    Completed,
+    Delivery,
+    Released,
+    ReplyStatus,
+)
 from stepwell.core.port import ANY_ROLE, Assignment, Presence
 from stepwell.core.records.errors import NotFound, StepwellError
 from stepwell.core.records.model import Session, Usage
 from stepwell.core.records.states import Effect, StepKind
-from stepwell.engine.executor import Heartbeat, Held
+from stepwell.engine.executor import Heartbeat, HeldLease
 from tests.simulation.simulator.chance import Chance
 from tests.simulation.simulator.ledger import Ledger
 from tests.simulation.simulator.network import Network, Stream, Unreachable
@@ -166,7 +173,7 @@ class Worker:
         # Credits that come free before Welcome are counted with the first grant.
         self._lost, self.stream, self.port = lost, stream, None
         held = [
-            Held(
+            HeldLease(
                 run_id=j.assignment.run.spec.run_id,
                 execution_id=j.assignment.execution.execution_id,
                 token=t,
@@ -347,7 +354,7 @@ class Worker:
     async def _say(
         self,
         assignment: Assignment,
-        delivery: Delivery | Begin | Say,
+        delivery: Delivery | Begin | AppendMessages,
         *,
         times: int = 1_000,
         to_the_first: bool = False,

@@ -13,7 +13,7 @@ import hashlib
 import zlib
 from collections.abc import Callable, Sequence
 
-from stepwell.core.loop.inputs import (
+from stepwell.core.loop.signals import (
     Completed,
     Failed,
     NeedsInput,

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
-from stepwell.core.loop.inputs import Fork
+from stepwell.core.loop.signals import Fork
 from stepwell.core.port import Store
 from stepwell.core.records.states import ExecutionStatus, RunStatus, TaskStatus
 from stepwell_testkit.faults import Faults

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from stepwell.core.loop.commands import run_again
+from stepwell.core.loop.run_commands import run_again
 from stepwell.core.records.fold import Rows
 from stepwell.core.records.graph import Graph
 from stepwell.core.records.model import Execution, InputRequest, Plan, Run, Task, TaskSpec

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 from stepwell.core.fork.carry import After, Before, Changes
 from stepwell.core.fork.compat import Misfit, misfits_of
-from stepwell.core.loop.commands import born_before
 from stepwell.core.loop.draft import Draft
-from stepwell.core.loop.inputs import Fork, Reply
+from stepwell.core.loop.run_commands import born_before
+from stepwell.core.loop.signals import Fork, Reply
 from stepwell.core.records import graph, limits
 from stepwell.core.records.errors import FailedPrecondition, InvalidArgument, Violation
 from stepwell.core.records.fold import Rows

@@ -12,29 +12,32 @@ import hmac
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from stepwell.core.fork import fork
 from stepwell.core.loop import (
     attempts,
-    commands,
-    control,
-    effects,
+    deliveries,
     failures,
-    outcomes,
     questions,
+    resolution,
+    run_commands,
+    task_commands,
     timers,
 )
 from stepwell.core.loop.dispatch import say_status, settle
 from stepwell.core.loop.draft import Draft
-from stepwell.core.loop.inputs import (
+from stepwell.core.loop.signals import (
     Answer,
+    AppendMessages,
     Begin,
     Cancel,
     Command,
     Context,
     Delivery,
-    Expired,
     Fork,
-    Input,
+    GrantLease,
+    LeaseExpired,
     Pause,
     RaiseBudget,
     Reply,
@@ -42,41 +45,40 @@ from stepwell.core.loop.inputs import (
     Resolve,
     Resume,
     RetryTask,
-    Say,
+    Signal,
     SkipTask,
     Start,
     Stop,
-    TakeLease,
     TimerDue,
     Transition,
 )
 from stepwell.core.loop.state import RunState
-from stepwell.core.records.model import RequestRecord
+from stepwell.core.records.model import RequestRecord, Run
 
 _HANDLERS: dict[type[Any], Callable[[Draft, Any], Reply]] = {
-    Start: commands.start,
+    Start: run_commands.start,
     Fork: fork.start_fork,
-    Cancel: commands.cancel,
-    Pause: commands.pause,
-    Resume: commands.resume,
-    Stop: control.stop,
-    RaiseBudget: control.raise_budget,
-    RetryTask: control.retry_task,
-    SkipTask: control.skip_task,
+    Cancel: run_commands.cancel,
+    Pause: run_commands.pause,
+    Resume: run_commands.resume,
+    Stop: task_commands.stop,
+    RaiseBudget: task_commands.raise_budget,
+    RetryTask: task_commands.retry_task,
+    SkipTask: task_commands.skip_task,
     Answer: questions.answer,
-    Delivery: outcomes.deliver,
+    Delivery: deliveries.deliver,
     Begin: attempts.begin,
-    Say: attempts.say,
-    Expired: failures.expire,
+    AppendMessages: attempts.say,
+    LeaseExpired: failures.expire,
     TimerDue: timers.timer_due,
-    TakeLease: attempts.take_lease,
-    Resolve: effects.resolve,
+    GrantLease: attempts.take_lease,
+    Resolve: resolution.resolve,
 }
 
 
 def advance(
     state: RunState,
-    inputs: Sequence[Input],
+    inputs: Sequence[Signal],
     context: Context,
     *,
     after: Transition | None = None,
@@ -96,10 +98,19 @@ def advance(
         settle(draft)
     elif draft.changed:
         say_status(draft)
-    return draft.finish(replies if after is None else after.replies + replies)
+    transition = draft.finish(replies if after is None else after.replies + replies)
+    if any(isinstance(one, Command | Start | Fork) for one in inputs):
+        replies = tuple(_with_run(one, transition.run) for one in transition.replies)
+        return replace(transition, replies=replies)
+    return transition
 
 
-def _reply(draft: Draft, one: Input) -> Reply:
+def _with_run(reply: Reply, run: Run) -> Reply:
+    done = reply.status in (ReplyStatus.ACCEPTED, ReplyStatus.UNCHANGED)
+    return replace(reply, run=run) if done else reply
+
+
+def _reply(draft: Draft, one: Signal) -> Reply:
     if isinstance(one, Command) and one.request_id:
         return _once(draft, one)
     return _HANDLERS[type(one)](draft, one)

@@ -9,15 +9,15 @@ from stepwell.core.loop import budgets, carryover
 from stepwell.core.loop.conversation import append, unsaid
 from stepwell.core.loop.dispatch import close, offer_reconcile, offer_step, offer_task
 from stepwell.core.loop.draft import Draft
-from stepwell.core.loop.inputs import (
+from stepwell.core.loop.signals import (
+    AppendMessages,
     Begin,
     Completed,
     Delivery,
-    Expired,
+    GrantLease,
+    LeaseExpired,
     Reply,
     ReplyStatus,
-    Say,
-    TakeLease,
 )
 from stepwell.core.port import Fence, Lease
 from stepwell.core.records.model import Execution, Failure, Outcome, Session, Usage
@@ -38,7 +38,7 @@ LEASE_LOST = Reply(
 )
 
 
-def take_lease(draft: Draft, one: TakeLease) -> Reply:
+def take_lease(draft: Draft, one: GrantLease) -> Reply:
     """Lease a READY execution. Claimed and eager leases both come through here."""
     held = draft.held(one.execution_id)
     if (
@@ -103,7 +103,7 @@ def begin(draft: Draft, one: Begin) -> Reply:
     return Reply()
 
 
-def say(draft: Draft, one: Say) -> Reply:
+def say(draft: Draft, one: AppendMessages) -> Reply:
     """Append to the task's conversation before there is an outcome."""
     execution = holder(draft, one.execution_id, one.token)
     if execution is None:
@@ -128,7 +128,7 @@ def end_attempt(
     draft: Draft,
     execution: Execution,
     status: ExecutionStatus,
-    said: Delivery | Expired | None,
+    said: Delivery | LeaseExpired | None,
     **fields: Any,
 ) -> None:
     """Close the execution with all that its worker left behind; usage counts once per attempt.
@@ -170,7 +170,7 @@ def end_attempt(
     close(draft, execution, status, **fields)
 
 
-def release(draft: Draft, execution: Execution, said: Delivery | Expired, reason: str) -> None:
+def release(draft: Draft, execution: Execution, said: Delivery | LeaseExpired, reason: str) -> None:
     """Hand the step to someone else at once; no attempt is spent."""
     draft.event(
         EventType.EXECUTION_RELEASED,

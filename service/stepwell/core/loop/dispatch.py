@@ -11,9 +11,9 @@ from itertools import islice
 
 from msgspec.structs import replace
 
-from stepwell.core.loop import budgets, keys, reconcile
+from stepwell.core.loop import budgets, idempotency, reconcile
 from stepwell.core.loop.draft import Draft
-from stepwell.core.loop.inputs import Revoked
+from stepwell.core.loop.signals import Revoked
 from stepwell.core.loop.table import STEP_OF_PHASE, Trigger, next_phase
 from stepwell.core.port import Timer
 from stepwell.core.records import limits
@@ -88,7 +88,7 @@ def end(draft: Draft, status: RunStatus, **fields: object) -> None:
         fields |= {"blocked_on": BlockedKind.NONE, "blocked_since_us": draft.context.now_us}
         drop_timer(draft, BLOCKED_TIMER)
     if draft.graph.keys:
-        drop_timer(draft, keys.MORE_TIMER)
+        drop_timer(draft, idempotency.MORE_TIMER)
     draft.change_run(**fields)
     budgets.disarm_wall(draft)
     for task_id, spec in draft.graph.specs.items():
@@ -315,12 +315,12 @@ def _offer_tasks(draft: Draft, taking: Sequence[Execution], delay_ms: int) -> bo
     places = draft.run.spec.max_parallel - len(taking)
     idle, one_too_many, taken = not taking, False, 0
     while places > 0 and (task_id := draft.take_runnable()) is not None:
-        if keys.take_known(draft, task_id):
+        if idempotency.take_known(draft, task_id):
             if draft.spec(task_id).total_timeout_ms:
                 drop_timer(draft, TOTAL_TIMER + task_id)
             taken += 1
             if taken == limits.DEDUPLICATED_PER_COMMIT_MAX:
-                keys.ask_for_more(draft)
+                idempotency.ask_for_more(draft)
                 return False
         elif budgets.allows_task(draft.run, draft.task(task_id)):
             offer_task(draft, task_id, delay_ms=delay_ms)
@@ -352,7 +352,7 @@ def say_status(draft: Draft) -> None:
     run = draft.run
     if run.status is not RunStatus.PAUSED:
         started = RunStatus.RUNNING if run.started_us else RunStatus.QUEUED
-        going = leased or ready or keys.is_more_asked(draft.timers.values())
+        going = leased or ready or idempotency.is_more_asked(draft.timers.values())
         status = started if going else RunStatus.WAITING
         if status is not run.status:
             draft.change_run(status=status)
@@ -364,7 +364,7 @@ def _blocked_on(draft: Draft, *, leased: bool, delay_ms: int | None) -> BlockedK
     if run.status is RunStatus.PAUSED:
         exhausted = run.pause_reason is PauseReason.BUDGET_EXHAUSTED
         return BlockedKind.BUDGET if exhausted else BlockedKind.PAUSED
-    if leased or keys.is_more_asked(draft.timers.values()):
+    if leased or idempotency.is_more_asked(draft.timers.values()):
         return BlockedKind.NONE
     if delay_ms is not None:
         waited_for = draft.timers.get(BLOCKED_TIMER)

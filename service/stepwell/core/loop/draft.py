@@ -13,7 +13,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from stepwell.core.loop import no_progress
-from stepwell.core.loop.inputs import Context, Reply, Revoked, Transition
+from stepwell.core.loop.signals import Context, Reply, Revoked, Transition
 from stepwell.core.loop.state import RunState
 from stepwell.core.loop.table import EXECUTION_MOVES, RUN_MOVES, TASK_MOVES, IllegalMove
 from stepwell.core.port import Fence, KeyedResult, Lease, OpenExecution, Timer

@@ -5,7 +5,6 @@ from __future__ import annotations
 from stepwell.core.loop import reconcile, retry
 from stepwell.core.loop.attempts import again, end_attempt, release
 from stepwell.core.loop.carryover import leave
-from stepwell.core.loop.commands import drop_total_timer, skip_dependents
 from stepwell.core.loop.dispatch import (
     close,
     fail_run,
@@ -14,7 +13,8 @@ from stepwell.core.loop.dispatch import (
     withdraw_inputs,
 )
 from stepwell.core.loop.draft import Draft
-from stepwell.core.loop.inputs import Delivery, Expired, Reply, ReplyStatus
+from stepwell.core.loop.run_commands import drop_total_timer, skip_dependents
+from stepwell.core.loop.signals import Delivery, LeaseExpired, Reply, ReplyStatus
 from stepwell.core.port import Fence
 from stepwell.core.records.model import Execution, Failure, RetryPolicy, Session
 from stepwell.core.records.states import (
@@ -38,7 +38,7 @@ def fail_attempt(
     execution: Execution,
     status: ExecutionStatus,
     failure: Failure,
-    said: Delivery | Expired | None,
+    said: Delivery | LeaseExpired | None,
     *,
     told: bool = False,
 ) -> None:
@@ -106,7 +106,7 @@ def fail_task(draft: Draft, task_id: str, failure: Failure, execution_id: str = 
         fail_run(draft, failure)
 
 
-def expire(draft: Draft, one: Expired) -> Reply:
+def expire(draft: Draft, one: LeaseExpired) -> Reply:
     """Take a lease that the store's clock ended from its worker."""
     held = draft.held(one.execution_id)
     if (

@@ -23,7 +23,7 @@ from stepwell.core.loop.dispatch import (
 )
 from stepwell.core.loop.draft import Draft
 from stepwell.core.loop.failures import fail_task
-from stepwell.core.loop.inputs import Answer, Delivery, NeedsInput, Reply, ReplyStatus
+from stepwell.core.loop.signals import Answer, Delivery, NeedsInput, Reply, ReplyStatus
 from stepwell.core.loop.table import Trigger
 from stepwell.core.port import Timer
 from stepwell.core.records import limits

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable
 
-from stepwell.core.loop.inputs import Transition
+from stepwell.core.loop.signals import Transition
 from stepwell.core.port import Lease, Loaded, OpenExecution
 from stepwell.core.records.graph import Graph
 from stepwell.core.records.model import (

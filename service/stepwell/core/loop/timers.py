@@ -14,9 +14,9 @@ from stepwell.core.loop.dispatch import (
 )
 from stepwell.core.loop.draft import Draft
 from stepwell.core.loop.failures import total_timeout
-from stepwell.core.loop.inputs import Reply, ReplyStatus, TimerDue
-from stepwell.core.loop.keys import MORE_TIMER
+from stepwell.core.loop.idempotency import MORE_TIMER
 from stepwell.core.loop.questions import input_expired
+from stepwell.core.loop.signals import Reply, ReplyStatus, TimerDue
 from stepwell.core.records.states import BlockedKind, EventType, PauseReason, RunStatus
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stepwell.core.loop.advance import advance
-from stepwell.core.loop.inputs import (
+from stepwell.core.loop.signals import (
     AnyCommand,
     Cancel,
     Context,
@@ -38,7 +38,7 @@ async def resume_run(
         run = await _rehearse(parts, request.run_id, command)
         return pb.ResumeRunResponse(run=await shown.run(run))
     run, changed = await carry_out(parts, request.run_id, command)
-    parts.executor.look()
+    parts.executor.wake()
     return pb.ResumeRunResponse(run=await shown.run(run), changed=changed)
 
 
@@ -80,11 +80,8 @@ async def delete_run(parts: Parts, request: pb.DeleteRunRequest) -> pb.DeleteRun
 
 async def carry_out(parts: Parts, run_id: str, command: AnyCommand) -> tuple[Run, bool]:
     """Have the loop do it; return the run afterwards, and whether it was changed by this call."""
-    tenant_id = tenant()
-    reply = await parts.executor.send(tenant_id, run_id, command)
-    raise_refused(reply)
-    run = await _the_run(parts, tenant_id, run_id)
-    return run, reply.status is ReplyStatus.ACCEPTED
+    reply = await parts.executor.send(tenant(), run_id, command)
+    return raise_refused(reply), reply.status is ReplyStatus.ACCEPTED
 
 
 async def _rehearse(parts: Parts, run_id: str, command: AnyCommand) -> Run:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stepwell.core.loop.inputs import RaiseBudget, RetryTask, SkipTask, Stop
+from stepwell.core.loop.signals import RaiseBudget, RetryTask, SkipTask, Stop
 from stepwell.rpc.orchestrator.commands import carry_out
 from stepwell.rpc.orchestrator.requests import fingerprint_of
 from stepwell.rpc.orchestrator.shown import Shown

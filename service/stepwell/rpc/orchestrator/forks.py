@@ -9,10 +9,10 @@ from msgspec.structs import replace
 from stepwell.core.fork.carry import Changes
 from stepwell.core.fork.compat import Misfit
 from stepwell.core.fork.fork import Base, base_of, fork_id
-from stepwell.core.loop.inputs import ReplyStatus
+from stepwell.core.loop.signals import ReplyStatus
 from stepwell.core.port import INPUT_KEY, Presence, Principal
 from stepwell.core.records import errors
-from stepwell.core.records.errors import AlreadyExists, InvalidArgument, RunNotFound, Violation
+from stepwell.core.records.errors import AlreadyExists, InvalidArgument, Violation
 from stepwell.core.records.model import Payload, Run, RunSpec
 from stepwell.core.records.states import ForkMode, StepKind
 from stepwell.rpc.caller import caller
@@ -54,12 +54,8 @@ async def fork_run(
     except AlreadyExists:
         await the_run(parts, request.run_id)  # With the last of its family gone, nothing is forked.
         raise
-    raise_refused(reply)
-    run = await parts.store.get_run(who.tenant_id, run_id)
-    if run is None:
-        raise RunNotFound(run_id)
     return pb.ForkRunResponse(
-        run=await shown.run(run),
+        run=await shown.run(raise_refused(reply)),
         created=reply.status is ReplyStatus.ACCEPTED,
         kept_task_ids=base.kept,
         rerun_task_ids=base.rerun,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stepwell.app.questions import give_answer
-from stepwell.core.loop.inputs import Answer, ReplyStatus
+from stepwell.core.loop.signals import Answer, ReplyStatus
 from stepwell.core.port import FoundInput, InputQuery
 from stepwell.rpc.caller import caller, tenant
 from stepwell.rpc.orchestrator.pages import cursor_of, read_page, size_of, token_of
@@ -55,9 +55,8 @@ async def answer_input(
         replan=request.replan,
     )
     answered = await give_answer(parts.store, parts.executor, tenant(), run_id, command)
-    raise_refused(answered.reply)
     return pb.AnswerInputResponse(
-        run=await shown.run(await the_run(parts, run_id)),
+        run=await shown.run(raise_refused(answered.reply)),
         input=to_message(answered.request),
         changed=answered.reply.status is ReplyStatus.ACCEPTED,
     )

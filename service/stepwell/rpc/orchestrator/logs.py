@@ -17,7 +17,7 @@ from stepwell.rpc.orchestrator.reads import the_run
 from stepwell.rpc.orchestrator.watch import Said, progress_ms
 from stepwell.rpc.parts import Context, Parts
 from stepwell.rpc.status import SlowConsumer
-from stepwell.watch.logs import LogBatch, Wanted, follow_log
+from stepwell.watch.logs import LogBatch, LogFilter, follow_log
 from stepwell.wire import to_message
 from stepwell_client.v1 import orchestrator_pb2 as pb
 from stepwell_client.v1 import types_pb2
@@ -40,11 +40,11 @@ async def read_logs(
     said = Said(parts.runtime)
     batches = follow_log(
         parts.store,
-        parts.bells,
+        parts.notifier,
         parts.runtime,
         tenant_id=tenant(),
         run_id=request.run_id,
-        wanted=_wanted(request),
+        selected=_wanted(request),
         cursor=cursor,
         follow=request.follow,
         progress_ms=progress_ms(parts, request),
@@ -67,9 +67,9 @@ async def read_logs(
         raise _invalid() from None
 
 
-def _wanted(request: pb.ReadLogsRequest) -> Wanted:
+def _wanted(request: pb.ReadLogsRequest) -> LogFilter:
     names = (types_pb2.LogKind.Name(kind) for kind in request.kinds)
-    return Wanted(
+    return LogFilter(
         execution_id=request.execution_id,
         task_id=request.task_id,
         kinds=frozenset(LogKind(name.removeprefix("LOG_KIND_")) for name in names),

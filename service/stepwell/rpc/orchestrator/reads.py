@@ -53,7 +53,7 @@ async def wait_run(parts: Parts, shown: Shown, request: pb.WaitRunRequest) -> pb
         try:
             async with asyncio.timeout(timeout_ms / 1_000):
                 ended = await wait_end(
-                    parts.store, parts.bells, tenant_id=tenant(), run_id=request.run_id
+                    parts.store, parts.notifier, tenant_id=tenant(), run_id=request.run_id
                 )
         except TimeoutError:
             run = await the_run(parts, request.run_id)

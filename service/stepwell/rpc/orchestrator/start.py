@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from stepwell.core.loop.advance import advance
-from stepwell.core.loop.inputs import Context, Reply, ReplyStatus, Start
+from stepwell.core.loop.signals import Context, ReplyStatus, Start
 from stepwell.core.loop.state import RunState
 from stepwell.core.port import Principal
 from stepwell.core.records import limits
-from stepwell.core.records.errors import InvalidArgument, RunNotFound, Violation
+from stepwell.core.records.errors import InvalidArgument, Violation
 from stepwell.core.records.model import Budget, Run, RunSpec
 from stepwell.core.records.states import StepKind
 from stepwell.rpc.caller import caller
@@ -37,23 +35,14 @@ async def start_run(parts: Parts, shown: Shown, request: pb.StartRunRequest) -> 
     )
     command = _command(parts, who, run_id, request)
     if request.validate_only:
-        rehearsed = await _rehearse(parts, command)
-        return pb.StartRunResponse(run=await shown.run(rehearsed.run))
+        return pb.StartRunResponse(run=await shown.run(await _rehearse(parts, command)))
     reply = await parts.executor.send(who.tenant_id, run_id, command)
-    raise_refused(reply)
-    run = await parts.store.get_run(who.tenant_id, run_id)
-    if run is None:
-        raise RunNotFound(run_id)
+    run = raise_refused(reply)
     created = reply.status is ReplyStatus.ACCEPTED
     return pb.StartRunResponse(run=await shown.run(run), created=created)
 
 
-class _Rehearsed(NamedTuple):
-    reply: Reply
-    run: Run
-
-
-async def _rehearse(parts: Parts, command: Start) -> _Rehearsed:
+async def _rehearse(parts: Parts, command: Start) -> Run:
     """Do all of it but the commit: the loop is a pure function."""
     spec = command.spec
     loaded = await parts.store.load(spec.tenant_id, spec.run_id)
@@ -62,8 +51,7 @@ async def _rehearse(parts: Parts, command: Start) -> _Rehearsed:
         now_us=parts.runtime.now_us(), seed=0, lease_ms=parts.settings.executor.lease_ms
     )
     transition = advance(state, [command], context)
-    raise_refused(transition.replies[0])
-    return _Rehearsed(transition.replies[0], transition.run)
+    return raise_refused(transition.replies[0])
 
 
 def _command(parts: Parts, who: Principal, run_id: str, request: pb.StartRunRequest) -> Start:

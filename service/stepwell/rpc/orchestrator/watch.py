@@ -87,7 +87,7 @@ async def watch_one(
         while True:
             batches = watch_run(
                 parts.store,
-                parts.bells,
+                parts.notifier,
                 parts.runtime,
                 tenant_id=tenant_id,
                 run_id=run_id,
@@ -184,7 +184,7 @@ async def watch_all(
             yield pb.WatchRunsResponse(progress=pb.RunsProgress(cursor=cursor))
         batches = watch_feed(
             parts.store,
-            parts.bells,
+            parts.notifier,
             parts.runtime,
             tenant_id=tenant_id,
             cursor=cursor,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stepwell.core.records.model import LogEntry
 from stepwell.core.records.states import LogKind
-from stepwell.engine.writing import Written
+from stepwell.engine.appender import AppendBatch
 from stepwell.rpc.caller import tenant
 from stepwell.rpc.parts import Parts
 from stepwell.wire import to_record
@@ -30,8 +30,8 @@ async def append(parts: Parts, request: pb.AppendRequest) -> list[bool]:
     )
 
 
-def _written(appended: pb.Appended, now_us: int) -> Written:
-    return Written(
+def _written(appended: pb.Appended, now_us: int) -> AppendBatch:
+    return AppendBatch(
         run_id=appended.run_id,
         execution_id=appended.execution_id,
         token=appended.lease_token,

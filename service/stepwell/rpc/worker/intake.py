@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from stepwell.core.loop.inputs import (
+from stepwell.core.loop.signals import (
     Begin,
     Delivery,
     Failed,

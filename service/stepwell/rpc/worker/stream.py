@@ -16,7 +16,7 @@ import structlog
 from stepwell.core.port import Presence
 from stepwell.core.records.errors import InvalidArgument, StepwellError, Violation
 from stepwell.core.records.states import StepKind
-from stepwell.engine.executor import Held
+from stepwell.engine.executor import HeldLease
 from stepwell.rpc.caller import tenant
 from stepwell.rpc.parts import QUEUE_DEFAULT, Parts, server_version
 from stepwell.rpc.validate import check
@@ -66,7 +66,7 @@ class Stream:
         """Serve it: yields what is to be sent."""
         executor, runtime = self._parts.executor, self._parts.runtime
         held = [
-            Held(run_id=one.run_id, execution_id=one.execution_id, token=one.lease_token)
+            HeldLease(run_id=one.run_id, execution_id=one.execution_id, token=one.lease_token)
             for one in self._hello.held
         ]
         session, live = await executor.attach(self.outbox, held)

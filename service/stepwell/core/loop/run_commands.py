@@ -17,8 +17,8 @@ from stepwell.core.loop.dispatch import (
     settle,
 )
 from stepwell.core.loop.draft import Draft
-from stepwell.core.loop.inputs import Cancel, Pause, Reply, ReplyStatus, Resume, Start
 from stepwell.core.loop.plans import carried_over, let_go
+from stepwell.core.loop.signals import Cancel, Pause, Reply, ReplyStatus, Resume, Start
 from stepwell.core.loop.table import Trigger
 from stepwell.core.records import graph
 from stepwell.core.records.graph import Graph

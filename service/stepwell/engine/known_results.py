@@ -12,7 +12,7 @@ import structlog
 from msgspec.structs import replace
 
 from stepwell.core.loop.advance import advance
-from stepwell.core.loop.inputs import Context, Input, KnownResult, Transition
+from stepwell.core.loop.signals import Context, KnownResult, Signal, Transition
 from stepwell.core.loop.state import RunState
 from stepwell.core.port import FoundResult, Store
 from stepwell.core.records.errors import StoreError
@@ -24,7 +24,7 @@ _LOOKS_MAX = 8
 
 
 async def decide(
-    store: Store, state: RunState, inputs: Sequence[Input], context: Context
+    store: Store, state: RunState, inputs: Sequence[Signal], context: Context
 ) -> Transition:
     """Return what these inputs make of the run, with what other runs came to known to it."""
     transition = advance(state, inputs, context)

@@ -7,12 +7,13 @@ from typing import Any
 
 from stepwell.core.loop import no_progress
 from stepwell.core.loop.attempts import LEASE_LOST, end_attempt, holder, release
-from stepwell.core.loop.commands import accept_plan, plan_violations
 from stepwell.core.loop.dispatch import enter, finish_iteration, hold_back, succeed
 from stepwell.core.loop.draft import Draft
-from stepwell.core.loop.effects import complete_task, reconciled
 from stepwell.core.loop.failures import fail_attempt
-from stepwell.core.loop.inputs import (
+from stepwell.core.loop.questions import ask
+from stepwell.core.loop.resolution import complete_task, reconciled
+from stepwell.core.loop.run_commands import accept_plan, plan_violations
+from stepwell.core.loop.signals import (
     Completed,
     Delivery,
     Failed,
@@ -24,7 +25,6 @@ from stepwell.core.loop.inputs import (
     Reply,
     ReplyStatus,
 )
-from stepwell.core.loop.questions import ask
 from stepwell.core.loop.table import Trigger
 from stepwell.core.records.model import Execution, Failure, Violation
 from stepwell.core.records.states import (

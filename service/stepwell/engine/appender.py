@@ -15,14 +15,14 @@ from collections.abc import Sequence
 import structlog
 from msgspec.structs import replace
 
-from stepwell.core.loop.inputs import (
+from stepwell.core.loop.signals import (
+    AppendMessages,
     Delivery,
     Failed,
     NeedsInput,
     Released,
     Reply,
     ReplyStatus,
-    Say,
 )
 from stepwell.core.port import OpenExecution, Runtime, Store
 from stepwell.core.records import limits
@@ -41,7 +41,7 @@ _PAGE = 128
 _NOT_DONE = (Failed, NeedsInput, Released)
 
 
-class Written(Record, frozen=True, kw_only=True):
+class AppendBatch(Record, frozen=True, kw_only=True):
     """What one execution wrote."""
 
     run_id: str
@@ -76,7 +76,7 @@ class _Share:
         return replace(entry, text=words, level="WARNING", kind=LogKind.CUT)
 
 
-class Writing:
+class Appender:
     """Takes what workers write, for every run."""
 
     def __init__(self, store: Store, runs: Runs, runtime: Runtime, clock: StoreTime) -> None:
@@ -88,7 +88,7 @@ class Writing:
         self._forgot = False
         self._shares: OrderedDict[tuple[str, str, str], _Share] = OrderedDict()
 
-    async def append(self, tenant_id: str, written: Sequence[Written]) -> list[bool]:
+    async def append(self, tenant_id: str, written: Sequence[AppendBatch]) -> list[bool]:
         """Keep it; False for each whose lease is lost: nothing of that one is kept.
 
         Raises:
@@ -116,7 +116,7 @@ class Writing:
             holds[place] = await _was_kept(reply)
         return holds
 
-    async def _row(self, key: RunKey, one: Written) -> OpenExecution | None:
+    async def _row(self, key: RunKey, one: AppendBatch) -> OpenExecution | None:
         """Return the execution, if the token is that of its lease. A replica that is behind looks."""
         state = await self._runs.state(key)
         if state is None:
@@ -179,8 +179,8 @@ def _is_its(row: OpenExecution, token: str) -> bool:
     return bool(row.token) and hmac.compare_digest(row.token.encode(), token.encode())
 
 
-def _say(one: Written) -> Say:
-    return Say(
+def _say(one: AppendBatch) -> AppendMessages:
+    return AppendMessages(
         execution_id=one.execution_id, token=one.token, messages=one.messages, after=one.after
     )
 

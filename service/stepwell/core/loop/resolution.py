@@ -6,13 +6,13 @@ like any other. Whichever comes first settles it; the others find nothing that i
 
 from __future__ import annotations
 
-from stepwell.core.loop import carryover, keys, reconcile
+from stepwell.core.loop import carryover, idempotency, reconcile
 from stepwell.core.loop.attempts import end_attempt
-from stepwell.core.loop.commands import drop_total_timer, refused
 from stepwell.core.loop.dispatch import close
 from stepwell.core.loop.draft import Draft
 from stepwell.core.loop.failures import fail_task
-from stepwell.core.loop.inputs import Delivery, Reconciled, Reply, Resolve
+from stepwell.core.loop.run_commands import drop_total_timer, refused
+from stepwell.core.loop.signals import Delivery, Reconciled, Reply, Resolve
 from stepwell.core.records.model import Execution, Failure, Outcome, Payload
 from stepwell.core.records.states import EventType, ExecutionStatus, Finding, RunStatus, TaskStatus
 
@@ -65,7 +65,7 @@ def complete_task(draft: Draft, task_id: str, execution_id: str) -> None:
         ended_us=draft.context.now_us,
     )
     drop_total_timer(draft, task_id)
-    keys.note_completed(draft, task_id, execution_id)
+    idempotency.note_completed(draft, task_id, execution_id)
 
 
 def _tell(draft: Draft, unknown: Execution, by: str, finding: Finding, reason: str) -> None:

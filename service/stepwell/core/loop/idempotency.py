@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from stepwell.core.loop.draft import Draft
-from stepwell.core.loop.inputs import KnownResult
+from stepwell.core.loop.signals import KnownResult
 from stepwell.core.port import KeyedResult, Timer
 from stepwell.core.records import limits
 from stepwell.core.records.model import Execution, Outcome

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from stepwell.core.loop import budgets
-from stepwell.core.loop.commands import (
+from stepwell.core.loop.dispatch import close, offer_task, withdraw_inputs
+from stepwell.core.loop.draft import Draft
+from stepwell.core.loop.run_commands import (
     UNCHANGED,
     drop_total_timer,
     go_on,
@@ -11,9 +13,7 @@ from stepwell.core.loop.commands import (
     skip_dependents,
     stays_paused,
 )
-from stepwell.core.loop.dispatch import close, offer_task, withdraw_inputs
-from stepwell.core.loop.draft import Draft
-from stepwell.core.loop.inputs import (
+from stepwell.core.loop.signals import (
     RaiseBudget,
     Reply,
     ReplyStatus,

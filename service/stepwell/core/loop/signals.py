@@ -209,12 +209,12 @@ class Delivery(Record, frozen=True, kw_only=True):
     prompt: str = ""
     response: str = ""
     messages: tuple[Message, ...] = ()
-    """Those that were not appended before by `Say`."""
+    """Those that were not appended before by `AppendMessages`."""
     messages_after: int = 0
-    """How many `Say` has appended: what of `messages` came already is not appended again."""
+    """How many `AppendMessages` has appended: what of `messages` came already is not appended again."""
 
 
-class Say(Record, frozen=True, kw_only=True):
+class AppendMessages(Record, frozen=True, kw_only=True):
     """The worker of an execution appends to its task's conversation before it has an outcome."""
 
     execution_id: str
@@ -234,7 +234,7 @@ class Begin(Record, frozen=True, kw_only=True):
 # --- the store's clock, and leases -----------------------------------------------------------------
 
 
-class Expired(Record, frozen=True, kw_only=True):
+class LeaseExpired(Record, frozen=True, kw_only=True):
     """This lease is over: the store's clock says so, or a newer instance of its worker is here."""
 
     execution_id: str
@@ -256,7 +256,7 @@ class TimerDue(Record, frozen=True, kw_only=True):
     name: str
 
 
-class TakeLease(Record, frozen=True, kw_only=True):
+class GrantLease(Record, frozen=True, kw_only=True):
     """Lease a READY execution to a worker."""
 
     execution_id: str
@@ -267,7 +267,17 @@ class TakeLease(Record, frozen=True, kw_only=True):
 
 
 AnyCommand = Cancel | Pause | Resume | Answer | Stop | RaiseBudget | RetryTask | SkipTask | Resolve
-Input = Start | Fork | AnyCommand | Delivery | Say | Begin | Expired | TimerDue | TakeLease
+Signal = (
+    Start
+    | Fork
+    | AnyCommand
+    | Delivery
+    | AppendMessages
+    | Begin
+    | LeaseExpired
+    | TimerDue
+    | GrantLease
+)
 
 
 class KnownResult(Record, frozen=True, kw_only=True):
@@ -316,6 +326,8 @@ class Reply(Record, frozen=True, kw_only=True):
     """A stable word where the status isn't ACCEPTED."""
     message: str = ""
     violations: tuple[Violation, ...] = ()
+    run: Run | None = None
+    """The run as a command left it; None: the command was refused, or a worker asked."""
 
 
 class Revoked(Record, frozen=True, kw_only=True):
