@@ -67,18 +67,6 @@ async def test_a_step_costs_one_commit_with_the_next_lease_in_it(world: Executor
     assert run.version == 4
 
 
-async def test_reply_to_a_command_carries_the_run_it_left(world: ExecutorWorld) -> None:
-    executor = world.executor()
-    started = await world.start(executor, chain("a"))
-    assert started.run == await world.store.get_run(TENANT, RUN)
-    paused = await executor.send(TENANT, RUN, Pause())
-    assert paused.run == await world.store.get_run(TENANT, RUN)
-    again = await executor.send(TENANT, RUN, Pause())
-    assert (again.status, again.run) == ("UNCHANGED", paused.run)
-    await executor.send(TENANT, RUN, Cancel())
-    assert (await executor.send(TENANT, RUN, Pause())).run is None
-
-
 async def test_no_more_is_assigned_than_credits_were_granted(world: ExecutorWorld) -> None:
     executor = world.executor()
     worker = FakeWorker(executor)

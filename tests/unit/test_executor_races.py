@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import pytest
 
-from stepwell.core.loop.signals import Cancel
+from stepwell.core.loop.signals import Cancel, Pause
 from stepwell.core.port import Store
 from stepwell.core.records.model import TaskSpec
 from stepwell.engine.appender import AppendBatch
@@ -121,3 +121,15 @@ async def test_R1_a_worker_whose_stream_ends_while_it_is_being_connected_is_not_
         await attaching
 
     assert not executor.connected
+
+
+async def test_reply_to_a_command_carries_the_run_it_left(world: ExecutorWorld) -> None:
+    executor = world.executor()
+    started = await world.start(executor, chain("a"))
+    assert started.run == await world.store.get_run(TENANT, RUN)
+    paused = await executor.send(TENANT, RUN, Pause())
+    assert paused.run == await world.store.get_run(TENANT, RUN)
+    again = await executor.send(TENANT, RUN, Pause())
+    assert (again.status, again.run) == ("UNCHANGED", paused.run)
+    await executor.send(TENANT, RUN, Cancel())
+    assert (await executor.send(TENANT, RUN, Pause())).run is None

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
 
-from stepwell.core.loop.inputs import NeedsInput
+from stepwell.core.loop.signals import NeedsInput
 from stepwell.core.records import limits
 from stepwell.core.records.model import InputRequest, Payload, Violation
 from stepwell.core.records.states import InputKind
