@@ -1,6 +1,6 @@
 """The clock of a store that has no server to ask: time that only goes forward.
 
-A store stamps deadlines and compares them, and nobody else's clock may decide what is due. So its time
+A store stamps deadlines and compares them, and no other clock may decide what is due. Its time
 is the wall clock of the moment when it was opened, carried on by the monotonic clock: a wall clock
 that is set back or forth while the store is open moves nothing. Over a restart, `at_least` raises it
 above whatever was stored before.

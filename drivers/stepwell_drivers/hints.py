@@ -1,6 +1,6 @@
-"""Who wants to know when a run may have changed: what every driver's `subscribe` stands on.
+"""Change hints of one process: every driver's `subscribe` stands on this.
 
-Used on the event loop alone. Nothing rests on a hint: it shortens a wait.
+Used on the event loop alone. A hint shortens a wait; nothing depends on it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ANYTHING: Mapping[RunKey, int] = {("", ""): 0}
 
 
 def newest(changes: Iterable[tuple[str, str, int]]) -> dict[RunKey, int]:
-    """Put (tenant, run, version) together: each run once, with its newest version."""
+    """Merge (tenant, run, version) triples: each run once, with its newest version."""
     runs: dict[RunKey, int] = {}
     for tenant_id, run_id, version in changes:
         key = (tenant_id, run_id)
@@ -26,14 +26,14 @@ def newest(changes: Iterable[tuple[str, str, int]]) -> dict[RunKey, int]:
     return runs
 
 
-class Hints:
-    """Those who subscribed."""
+class HintBus:
+    """The subscribers of one process."""
 
     def __init__(self) -> None:
         self._hints: list[Hint] = []
 
     def subscribe(self, hint: Hint) -> Callable[[], None]:
-        """Call it from now on; returns how to stop, which may be called twice."""
+        """Call `hint` from now on. Returns a function that ends this; it may be called twice."""
         self._hints.append(hint)
 
         def stop() -> None:
@@ -42,15 +42,15 @@ class Hints:
 
         return stop
 
-    def tell(self, runs: Mapping[RunKey, int]) -> None:
-        """Tell everyone, soon, of these runs and the versions that they have reached (0: unknown)."""
+    def publish(self, runs: Mapping[RunKey, int]) -> None:
+        """Notify every subscriber soon: these runs have reached these versions (0: unknown)."""
         loop, news = asyncio.get_running_loop(), tuple(runs.items())
         for hint in self._hints if news else ():
-            # One call each: a hint that raises keeps nothing from the others.
+            # A call for each: a subscriber that raises takes nothing from the others.
             loop.call_soon(self._call, hint, news)
 
     def clear(self) -> None:
-        """Tell nobody any more."""
+        """Drop all subscribers."""
         self._hints.clear()
 
     def _call(self, hint: Hint, news: tuple[tuple[RunKey, int], ...]) -> None:

@@ -28,7 +28,7 @@ from stepwell.core.records.errors import InvalidArgument
 from stepwell.core.records.model import Execution, InputRequest, LogEntry, Outcome
 from stepwell.core.records.states import OPEN, ExecutionStatus, Verdict
 from stepwell_drivers.clock import StoreClock
-from stepwell_drivers.hints import Hints
+from stepwell_drivers.hints import HintBus
 from stepwell_drivers.memory.agenda import Agenda, Deadline, Ready
 from stepwell_drivers.memory.families import Families
 from stepwell_drivers.memory.indexes import EndedRuns, Keyed, OpenInputs
@@ -76,7 +76,7 @@ class State:
         self.clock = StoreClock(runtime)
         self.store_id = runtime.new_id()
         self.doors = 0
-        self.hints = Hints()
+        self.hints = HintBus()
         self.agenda = Agenda()
         self.runs: dict[tuple[str, str], RunRows] = {}
         self.tenants: dict[str, Tenant] = {}

@@ -64,7 +64,7 @@ class MemoryStore:
     async def commit(self, commits: Sequence[Commit]) -> Sequence[CommitResult]:
         state = self._state
         results = [state.commit(commit) for commit in commits]
-        state.hints.tell(
+        state.hints.publish(
             newest(
                 (commit.tenant_id, commit.run_id, commit.version)
                 for commit, result in zip(commits, results, strict=True)
@@ -84,13 +84,13 @@ class MemoryStore:
     async def append_logs(self, tenant_id: str, run_id: str, entries: Sequence[LogEntry]) -> None:
         state = self._state
         if state.append_logs(tenant_id, run_id, entries):
-            state.hints.tell({(tenant_id, run_id): 0})
+            state.hints.publish({(tenant_id, run_id): 0})
 
     async def delete_run(self, tenant_id: str, run_id: str, *, version: int) -> bool:
         state = self._state
         deleted = state.delete(tenant_id, run_id, version)
         if deleted:
-            state.hints.tell({(tenant_id, run_id): 0})
+            state.hints.publish({(tenant_id, run_id): 0})
         return deleted
 
     async def trim_logs(

@@ -1,4 +1,4 @@
-"""What a server's refusal means, in one table, and in the port's words."""
+"""Maps a server's refusals to the port's errors, by one table."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class Refusal:
 
 
 def refusal_of(error: RedisError) -> Refusal | None:
-    """Return what a server answered, or None if the library itself says it: of a connection, say.
+    """Return the server's refusal, or None if the library raised the error itself (a connection's, say).
 
-    Some answers are raised as if the connection had failed (LOADING, WRONGPASS …); what the library
-    took for the answer's code tells them apart. An answer that it doesn't know it leaves as it was.
+    Some refusals are raised as if the connection had failed (LOADING, WRONGPASS …); the library's
+    error code tells them apart. An unknown refusal is kept as it was.
     """
     text = str(error)
     if error.status_code is not None:
@@ -40,7 +40,7 @@ def refusal_of(error: RedisError) -> Refusal | None:
 
 
 class Meaning(Enum):
-    """What follows from a refusal. After any of these nothing was done."""
+    """The consequence of a refusal. In each case nothing was done."""
 
     NO_SCRIPT = auto()
     """Send the source."""
@@ -51,13 +51,13 @@ class Meaning(Enum):
     LATER = auto()
     """The same may work in a moment."""
     ELSEWHERE = auto()
-    """This server is not the one that writes any more: look where that is, and try again."""
+    """This server accepts no writes any more: find the one that does, and retry."""
     FULL = auto()
     """There is no room."""
     CLOSED = auto()
-    """It doesn't take us; waiting mends nothing."""
+    """It refuses this client; waiting doesn't help."""
     WRONG = auto()
-    """It doesn't take this command: a fault of ours, or a server that isn't what we need."""
+    """It refuses this command: a fault of the driver, or an unsuitable server."""
 
 
 _MEANINGS = {
@@ -97,14 +97,14 @@ _ADVICE = {
 
 
 def meaning_of(refusal: Refusal) -> Meaning:
-    """Return what follows from a refusal."""
+    """Return the consequence of a refusal."""
     if refusal.code == "ERR" and "without authentication" in refusal.words:
         return Meaning.CLOSED
     return _MEANINGS.get(refusal.code, Meaning.WRONG)
 
 
 def words_of(refusal: Refusal, name: str) -> str:
-    """Say what a server refused, for people; never what it was asked."""
+    """Return the refusal as a message for people; it never repeats the command."""
     advice = _ADVICE.get(refusal.code)
     if advice is not None:
         return f"the Redis at {name} refuses ({refusal.code}): {advice}"
@@ -113,7 +113,7 @@ def words_of(refusal: Refusal, name: str) -> str:
 
 
 def error_of(refusal: Refusal, name: str) -> StoreUnavailable:
-    """Return what is raised where trying again is over, or no use. Nothing was done."""
+    """Return the port's error where retrying is over, or useless. Nothing was done."""
     words = words_of(refusal, name)
     if meaning_of(refusal) is Meaning.FULL or "No space left" in refusal.words:
         return StoreFull(words)

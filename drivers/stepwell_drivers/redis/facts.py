@@ -1,6 +1,6 @@
-"""What servers say of themselves: whether they are what we need, and what an acknowledgement survives.
+"""Checks servers' settings: whether they can be a store, and what an acknowledgement survives.
 
-Everything is decided here from values that were read, so that it can be tested without a server.
+Everything is decided from values that were read, so that it can be tested without a server.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ _ORDER = tuple(Durability)
 
 
 class Facts(NamedTuple):
-    """What one server said."""
+    """One server's INFO and CONFIG."""
 
     name: str
     """Its address."""
     info: Mapping[str, str]
     """INFO."""
     settings: Mapping[str, str] | None
-    """CONFIG; None: it doesn't tell."""
+    """CONFIG; None: it may not be read."""
 
 
 class Promise(NamedTuple):
-    """What an acknowledgement survives, and why."""
+    """The durability of an acknowledgement, and why."""
 
     durability: Durability
     detail: str
 
 
 def settings_of(pairs: Sequence[bytes]) -> dict[str, str]:
-    """Return what CONFIG GET answered."""
+    """Return CONFIG GET's answer by name."""
     words = [part.decode(errors="replace") for part in pairs]
     return dict(zip(words[::2], words[1::2], strict=True))
 
 
 def info_of(text: bytes) -> dict[str, str]:
-    """Return what INFO answered."""
+    """Return INFO's answer by name."""
     lines = text.decode(errors="replace").splitlines()
     return dict(line.split(":", 1) for line in lines if ":" in line)
 
@@ -53,7 +53,7 @@ def check(facts: Facts, *, is_cluster: bool) -> None:
     """Refuse a server that can't be used as it is.
 
     Raises:
-        StoreRefused: it says what to do.
+        StoreRefused: the message says what to do.
     """
     where, info = f"the Redis at {facts.name}", facts.info
     kind = "valkey" if "valkey_version" in info else "redis"
@@ -82,7 +82,7 @@ def check(facts: Facts, *, is_cluster: bool) -> None:
 
 
 def _policy(facts: Facts) -> str:
-    # INFO tells it too, where CONFIG is closed.
+    # INFO has it too, where CONFIG may not be read.
     return (facts.settings or {}).get("maxmemory-policy") or facts.info.get("maxmemory_policy", "")
 
 
@@ -92,7 +92,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def promise(servers: Sequence[Facts], *, wait: int, word: Durability | None) -> Promise:
-    """Return what the weakest of the servers that write promises; of equals, one to be warned of."""
+    """Return the weakest durability among the servers that accept writes; of equals, one to warn of."""
     # The first of equals is taken: `False` comes first.
     warned_first = sorted(servers, key=lambda one: not _half(one.settings or {}))
     return min(
@@ -126,7 +126,7 @@ def _promise_of(facts: Facts, *, wait: int, word: Durability | None) -> Promise:
 
 
 def _half(settings: Mapping[str, str]) -> str:
-    # A log that is cut within a transaction leaves the half of it to the start after the next.
+    # A log cut within a transaction loses the other half at the start after the next.
     if settings.get("aof-load-truncated") != "yes":
         return ""
     words = "half of a commit that a kill cut short may come back"
@@ -134,7 +134,7 @@ def _half(settings: Mapping[str, str]) -> str:
 
 
 def missing_slots(count: int) -> StoreRefused:
-    """Return the refusal of a cluster in which nobody has some slots."""
+    """Return the refusal of a cluster in which some slots have no owner."""
     return StoreRefused(
         f"nobody in the cluster serves {count} of its 16384 slots; mend it first: look at CLUSTER"
         " SLOTS, and at `redis-cli --cluster check` and `--cluster fix`"

@@ -1,8 +1,8 @@
 """Hints by publish and subscribe: one channel a store, a message for all that one turn changed.
 
-They are published after the commit, so what they say is there to be read. Who committed here is told at
-once, without the way around; what comes back from the server of our own is dropped. A connection that
-was lost may have lost hints, so everyone is told that anything may have changed.
+A hint is published after its commit, so the change can be read by then. Subscribers of this process are
+notified at once; its own messages that come back from the server are dropped. A lost connection may have
+lost hints, so every subscriber then learns that anything may have changed.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ import msgspec
 
 from stepwell.core.port import Hint
 from stepwell.core.records.errors import StoreError
-from stepwell_drivers.hints import ANYTHING, Hints, RunKey, newest
+from stepwell_drivers.hints import ANYTHING, HintBus, RunKey, newest
 from stepwell_drivers.redis.base import Base
 from stepwell_drivers.redis.keys import channel
 from stepwell_drivers.redis.network import Ask
 from stepwell_drivers.redis.wire import Command, Lost, Refused, Reply
 
 QUIET_SECONDS = 10.0
-"""After so long a silence the server is asked whether it is still there."""
+"""The server is pinged after so long a silence."""
 RUNS_MAX = 1_000
 """A message that would name more runs names none: anything may have changed."""
 
 _message = msgspec.msgpack.Decoder(tuple[str, list[tuple[str, str, int]]]).decode
 
 
-class Told:
-    """Those who subscribed here, and what is published from here."""
+class RedisHints:
+    """Publishes this process's changes, and notifies its subscribers of all."""
 
     def __init__(self, base: Base) -> None:
         self._base = base
-        self._hints = Hints()
+        self._hints = HintBus()
         self._name = base.network.runtime.new_id()
         self._channel = channel(base.keys.prefix)
         self._listening: asyncio.Task[None] | None = None
@@ -43,7 +43,7 @@ class Told:
         self._closed = False
 
     def subscribe(self, hint: Hint) -> Callable[[], None]:
-        """Call it from now on; returns how to stop."""
+        """Call `hint` from now on. Returns a function that ends this."""
         stop = self._hints.subscribe(hint)
         if self._listening is None and not self._closed:
             self._listening = self._base.network.runtime.spawn(
@@ -51,11 +51,11 @@ class Told:
             )
         return stop
 
-    def tell(self, runs: Mapping[RunKey, int]) -> None:
-        """Tell those here soon, and all others when the last message has left."""
+    def publish(self, runs: Mapping[RunKey, int]) -> None:
+        """Notify this process's subscribers soon, and all others when the last message has left."""
         if not runs or self._closed:
             return
-        self._hints.tell(runs)
+        self._hints.publish(runs)
         for key, version in runs.items():
             self._queued[key] = max(version, self._queued.get(key, 0))
         if self._publishing is None:
@@ -76,7 +76,7 @@ class Told:
                 slot = self._base.keys.partitions[0].slot
                 await self._base.network.ask(Ask(slot, sent))
         except StoreError:
-            self._queued.clear()  # They may be lost: who waits looks again by itself.
+            self._queued.clear()  # Hints may be lost: their readers poll.
         finally:
             self._publishing = None
 
@@ -84,13 +84,13 @@ class Told:
         """Listen; when the connection is lost, open it again. Never ends by itself."""
         network, failures = self._base.network, 0
         while True:
-            # Another server each time, should one be gone.
+            # Another server each time, in case one is gone.
             servers = network.servers()
             address = servers[failures % len(servers)]
-            heard = asyncio.Event()
+            received = asyncio.Event()
 
-            def on_message(reply: Reply, heard: asyncio.Event = heard) -> None:
-                heard.set()
+            def on_message(reply: Reply, received: asyncio.Event = received) -> None:
+                received.set()
                 self._take(reply)
 
             try:
@@ -100,9 +100,9 @@ class Told:
                 await network.runtime.sleep(network.backoff(failures))
                 continue
             try:
-                connection.tell(("SUBSCRIBE", self._channel))
-                await _until_silent(connection.lost, connection.tell, heard)
-                failures = 0 if heard.is_set() else failures + 1
+                connection.send(("SUBSCRIBE", self._channel))
+                await _until_silent(connection.lost, connection.send, received)
+                failures = 0 if received.is_set() else failures + 1
             finally:
                 await connection.close()
             await network.runtime.sleep(network.backoff(failures + 1))
@@ -114,20 +114,20 @@ class Told:
         kind, _, body = parts
         if kind == b"subscribe":
             # From now on: what came before may have been missed.
-            self._hints.tell(ANYTHING)
+            self._hints.publish(ANYTHING)
         elif kind == b"message":
             try:
                 name, named = _message(body)
             except msgspec.DecodeError:
                 return  # Not from one of us.
             if name != self._name:
-                self._hints.tell(newest(named))
+                self._hints.publish(newest(named))
 
     async def close(self) -> None:
         """Listen and publish no more. Safe to call twice."""
         publishing = self._publishing
         if publishing is not None and not self._closed:
-            # What was committed last is told, if that takes no time.
+            # The last commits are published, if that takes no time.
             await asyncio.wait((publishing,), timeout=1.0)
         self._closed = True
         self._hints.clear()
@@ -138,12 +138,12 @@ class Told:
 
 
 async def _until_silent(
-    lost: asyncio.Future[None], tell: Callable[[Command], None], heard: asyncio.Event
+    lost: asyncio.Future[None], send: Callable[[Command], None], received: asyncio.Event
 ) -> None:
     """Wait until the connection ends, or until its server doesn't even answer a ping."""
     while not lost.done():
-        heard.clear()
-        tell(("PING",))
+        received.clear()
+        send(("PING",))
         await asyncio.wait((lost,), timeout=QUIET_SECONDS)
-        if not heard.is_set():
+        if not received.is_set():
             return

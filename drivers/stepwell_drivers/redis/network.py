@@ -1,11 +1,11 @@
-"""Who is asked: the server, or the node of a cluster that has the partition; and what is tried again.
+"""Routes commands to the server, or to the cluster node that owns the partition, and retries them.
 
-Retries are ours alone. What did nothing (no connection, a refusal that passes, a slot that has moved)
-is tried again for a while, with full jitter. Where a command had left and no reply came, it is tried
-again only if that is harmless; otherwise the caller is told that it isn't known.
+Retries are this module's alone. A call that changed nothing (no connection, a passing refusal, a moved slot)
+is retried for a while, with full jitter. Where a command was sent and no reply came, it is retried only if
+that is harmless; otherwise the caller learns that the outcome is unknown.
 
-This is why the library's own client of a cluster isn't used: it follows slots and tries again by itself,
-after a lost reply too, and so hides the one thing that a commit has to know, whether it had left.
+This is why the library's cluster client isn't used: it follows slots and retries by itself, also after a
+lost reply, and so hides the one thing that a commit has to know: whether the command was sent.
 """
 
 from __future__ import annotations
@@ -25,32 +25,32 @@ from stepwell_drivers.redis.url import Address, Place
 from stepwell_drivers.redis.wire import Command, Connection, Lost, Refused, Reply, connect
 
 RETRY_SECONDS = 5.0
-"""For so long a call is tried again."""
+"""How long a call is retried."""
 BACKOFF_SECONDS = 0.02
 BACKOFF_SECONDS_MAX = 0.5
 CLOSE_SECONDS = 5.0
-"""What was begun may take so long to end when the store is closed; then it is cut off."""
+"""How long calls under way may take to end when the store is closed; then they are cut off."""
 HOPS_MAX = 8
-"""So often a call follows a slot at once; then it waits a little."""
+"""How often a call follows a moved slot at once, before it backs off."""
 
 _ASKING = ("ASKING",)
 
 
 class Ask(NamedTuple):
-    """A command, and where it belongs."""
+    """A command, and the slot of its keys."""
 
     slot: int
     what: Call | Command
 
     def command(self, *, with_source: bool = False) -> Command:
-        """Return it as it is sent."""
+        """Return the command as it is sent."""
         if isinstance(self.what, Call):
             return self.what.command(with_source=with_source)
         return self.what
 
 
 class _Link:
-    """A connection to a server that is opened when it is needed, and again when it was lost."""
+    """A connection to a server, opened when needed and reopened when lost."""
 
     def __init__(self, network: Network, address: Address) -> None:
         self.open: Connection | None = None
@@ -80,7 +80,7 @@ class _Link:
             opening.add_done_callback(_seen)
             self._opening = opening
         opening = self._opening
-        # Who waits may go: the others still want it, and it is kept even if nobody does.
+        # A caller may be cancelled: others still wait, and the connection is kept even if none does.
         await asyncio.wait((opening,))
         if opening.cancelled():
             raise Lost(f"{self._address.name} is asked no more", sent=False)
@@ -124,18 +124,18 @@ class Network:
     # --- who is where ---
 
     def servers(self) -> list[Address]:
-        """Return all that write."""
+        """Return all servers that accept writes."""
         return sorted(set(self._owners.values())) or [self.place.seeds[0]]
 
     def owner_of(self, slot: int) -> Address:
-        """Return who has a slot, as far as is known."""
+        """Return the owner of a slot, as far as it is known."""
         return self._owners.get(slot) or self.place.seeds[0]
 
     async def refresh(self) -> int:
-        """Ask the cluster who has which slot; return how many have nobody.
+        """Read the owners of all slots from the cluster; return how many slots have none.
 
         Raises:
-            StoreUnavailable: no node tells.
+            StoreUnavailable: no node answers.
         """
         failure: StoreError = StoreUnavailable("no node of the cluster could be asked")
         asked = list(dict.fromkeys([*self.servers(), *self.place.seeds]))
@@ -152,12 +152,12 @@ class Network:
                 failure = error_of(reply, address.name)
                 continue
             self._owners = owners_of(reply, address)
-            await self._let_go()
+            await self._close_unused()
             return SLOTS - len(self._owners)
         raise failure
 
-    async def _let_go(self) -> None:
-        """Close what leads to nobody we ask any more."""
+    async def _close_unused(self) -> None:
+        """Close connections to servers that own no slot any more."""
         known = {*self._owners.values(), *self.place.seeds}
         for key in [key for key in self._links if key[0] not in known]:
             await self._links.pop(key).close()
@@ -170,7 +170,7 @@ class Network:
         try:
             await self.refresh()
         except StoreUnavailable:
-            pass  # Whoever needs it asks again, and says so.
+            pass  # The next call that needs a slot asks again, and reports it.
         finally:
             self._refreshing = None
 
@@ -184,18 +184,18 @@ class Network:
     # --- asking ---
 
     async def ask(self, ask: Ask, *, again: bool = True) -> Reply:
-        """Ask until there is an answer, for a while. `again`: doing it twice does no harm.
+        """Send a command until it is answered, for a while. `again`: it may be done twice.
 
         Raises:
             StoreUnavailable: nothing was done (or, with `again`, it doesn't matter).
-            OutcomeUnknown: without `again`, it isn't known.
+            OutcomeUnknown: without `again`: it may have been done.
         """
         with self._begun():
             reply, _ = await self._ask(ask, again=again, then=None)
             return reply
 
     async def ask_all(self, asks: Sequence[Ask]) -> list[Reply]:
-        """Ask all at once what may be asked twice; replies in their order."""
+        """Send commands together that may be done twice; replies in their order."""
         with self._begun():
             replies = await self._ask_together(asks, again=True, then=None)
         for reply in replies:
@@ -204,7 +204,7 @@ class Network:
         return replies
 
     async def commit_all(self, asks: Sequence[Ask]) -> list[Reply | StoreError]:
-        """Ask all at once what must not be asked twice unknowingly; what became of each, in order.
+        """Send commits together, none of them twice unless it is known to be safe; results in order.
 
         With `?wait=N`, a reply is one that so many replicas have.
         """
@@ -216,35 +216,35 @@ class Network:
     async def _ask_together(
         self, asks: Sequence[Ask], *, again: bool, then: Command | None
     ) -> list[Reply | StoreError]:
-        """Send what can be sent at once in one go; what fails is asked with patience."""
+        """Send in one go what can be sent at once; failed ones are retried."""
         sent: list[tuple[Connection, asyncio.Future[Reply]] | None] = []
         for ask in asks:
             connection = self._link(self.owner_of(ask.slot), ask.slot).live()
             sent.append(None if connection is None else (connection, connection.ask(ask.command())))
         used = dict.fromkeys(one[0] for one in sent if one is not None)
-        # One for all that went through a connection: it waits for the last of them.
+        # One WAIT for all commands of a connection: it waits for the last of them.
         acks = {one: one.ask(then) for one in used} if then is not None else {}
         results: list[Reply | StoreError] = []
         patient: list[int] = []
         for at, one in enumerate(sent):
-            result = None if one is None else await self._settle(one, acks, again=again)
+            result = None if one is None else await self._resolve(one, acks, again=again)
             if one is None or isinstance(result, Lost | Refusal):
                 patient.append(at)
             results.append(result)
         if patient:
-            waited = [self._with_patience(asks[at], again=again, then=then) for at in patient]
+            waited = [self._retry(asks[at], again=again, then=then) for at in patient]
             for at, result in zip(patient, await asyncio.gather(*waited), strict=True):
                 results[at] = result
         return results
 
-    async def _settle(
+    async def _resolve(
         self,
         sent: tuple[Connection, asyncio.Future[Reply]],
         acks: dict[Connection, asyncio.Future[Reply]],
         *,
         again: bool,
     ) -> Reply | StoreError | Lost:
-        """Return the reply, or why there is none: what may be tried again is no StoreError yet."""
+        """Return the reply, or why there is none: a `Lost` may still be retried."""
         connection, future = sent
         try:
             reply: Reply = await future
@@ -256,9 +256,7 @@ class Network:
             return error
         return reply
 
-    async def _with_patience(
-        self, ask: Ask, *, again: bool, then: Command | None
-    ) -> Reply | StoreError:
+    async def _retry(self, ask: Ask, *, again: bool, then: Command | None) -> Reply | StoreError:
         try:
             reply, acks = await self._ask(ask, again=again, then=then)
             if then is not None:
@@ -319,7 +317,7 @@ class Network:
                 elif meaning in {Meaning.LATER, Meaning.ELSEWHERE}:
                     elsewhere = None
                     if meaning is Meaning.ELSEWHERE:
-                        # A name may lead to another server now: connect anew.
+                        # A host name may resolve to another server now: connect anew.
                         connection.end("is a replica now")
                     self._refresh_soon()
                 else:
@@ -331,7 +329,7 @@ class Network:
             await self.runtime.sleep(pause_s)
 
     def _follow(self, slot: int, refusal: Refusal, asked: Address) -> Address | None:
-        """Note where a slot is; return who is to be asked once, out of turn."""
+        """Record where a slot is; return the server to ask once (ASK), if any."""
         _, _, where = refusal.words.partition(" ")
         host, _, port = where.rpartition(":")
         if not port.isdecimal() or not self.place.is_cluster:
@@ -349,15 +347,15 @@ class Network:
         return self.runtime.random() * longest
 
     async def ask_server(self, address: Address, sent: Command) -> Reply:
-        """Ask one server, whatever it has; a refusal is the reply.
+        """Send a command to one server, whatever slots it owns; a refusal is the reply.
 
         Raises:
-            Lost, Refused: it can't be asked.
+            Lost, Refused: it can't be reached.
         """
         return await (await self._link(address, 0).ready()).ask(sent)
 
     async def listen(self, address: Address, on_message: Callable[[Reply], None]) -> Connection:
-        """Open a connection of one's own, for what comes unasked."""
+        """Open a connection of its own for published messages."""
         return await connect(self.place, address, self.runtime, on_message)
 
     # --- the end ---
@@ -369,7 +367,7 @@ class Network:
 
     @contextmanager
     def _begun(self) -> Generator[None]:
-        """Hold off the end; once it has begun, refuse."""
+        """Delay the store's close while a call runs; refuse calls after it began."""
         self.check_open()
         self._under_way += 1
         self._quiet.clear()
@@ -381,7 +379,7 @@ class Network:
                 self._quiet.set()
 
     async def close(self) -> None:
-        """Let what was begun end, for a while; then close all connections."""
+        """Wait a while for calls under way; then close all connections."""
         self.closed = True
         with suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_SECONDS):
@@ -396,6 +394,6 @@ class Network:
 
 
 def _seen(future: asyncio.Future[Any]) -> None:
-    """Look at what nobody else looks at."""
+    """Retrieve a future's error that no caller awaits."""
     if not future.cancelled():
         future.exception()

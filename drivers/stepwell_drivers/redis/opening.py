@@ -1,4 +1,4 @@
-"""Opens a store: looks at the servers first, and refuses what would lose rows or could not work."""
+"""Opens a store: checks the servers first, and refuses those that would lose rows or could not work."""
 
 from __future__ import annotations
 
@@ -27,29 +27,29 @@ from stepwell_drivers.redis.wire import Command, Lost, Refused, Reply
 SCHEMA = 2
 """Of the keys and rows: where a run lies, and what is listed. A store with another one is refused."""
 PARTITIONS = 8
-"""On one server. A claim looks at each, which takes some 20 µs here and there; nothing is gained by many
-but that a store which is moved to a cluster one day is shared out."""
+"""On one server. A claim reads each, which takes some 20 µs in client and server; many partitions only
+help a store that is moved to a cluster one day."""
 PARTITIONS_IN_CLUSTER = 24
-"""Eight a master with three, and still two or three with ten."""
+"""In a cluster: eight a master with three masters, and two or three with ten."""
 
 
 class Opened(NamedTuple):
-    """What a store needs to begin."""
+    """The parts of an opened store."""
 
     base: Base
     info: StoreInfo
 
 
 async def opened(place: Place, runtime: Runtime) -> Opened:
-    """Look at the servers, and find the store in them or let it be born.
+    """Check the servers, and read the store's facts or create it.
 
     Raises:
-        StoreRefused: they can't be used as they are; says what to do.
+        StoreRefused: they can't be used as they are; the message says what to do.
         StoreUnavailable: they can't be reached.
     """
     network = Network(place, runtime)
     try:
-        promised = await _look(network, place)
+        promised = await _check(network, place)
         scripts = Scripts()
         meta = await _meta(network, place, scripts, runtime)
         base = Base(network, Keys(place.prefix, int(meta["partitions"])), scripts, meta["store_id"])
@@ -67,9 +67,9 @@ async def opened(place: Place, runtime: Runtime) -> Opened:
     return Opened(base, info)
 
 
-async def _look(network: Network, place: Place) -> Promise:
+async def _check(network: Network, place: Place) -> Promise:
     if place.is_cluster:
-        # Before its slots are asked for: who is no node of a cluster says so here.
+        # Before its slots are asked for: a server that is no cluster node says so here.
         await _first_that_answers(network, place)
         lacking = await network.refresh()
         if lacking:
@@ -99,7 +99,7 @@ async def _first_that_answers(network: Network, place: Place) -> None:
 
 
 async def _whole(network: Network, servers: list[Address]) -> None:
-    """Refuse a cluster that says itself that it is down."""
+    """Refuse a cluster that reports itself as down."""
     for address in servers:
         reply = await _ask(network, address, ("CLUSTER", "INFO"))
         if isinstance(reply, bytes) and info_of(reply).get("cluster_state", "ok") != "ok":

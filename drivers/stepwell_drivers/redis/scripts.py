@@ -1,7 +1,7 @@
 """The scripts, and calls of them.
 
-Each lies in a file of its own below `lua/`; its first line names its flags, and all stand on the same
-prelude. A server that doesn't know a script says so before it does anything, and is sent the source.
+Each is a file below `lua/`; its first line names its flags, and all begin with the same prelude. A
+server that doesn't know a script refuses before it does anything, and is sent the source.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ _FLAGS = "--!lua flags="
 
 
 class Script:
-    """A script by its digest, and as it is."""
+    """A script: digest and source."""
 
     __slots__ = ("by_digest", "by_source", "name")
 
     def __init__(self, name: str, source: str) -> None:
         self.name = name
         text = source.encode()
-        # Redis names scripts by it; nothing secret rests on it.
+        # Redis names scripts by SHA-1; no secret depends on it.
         digest = hashlib.sha1(text, usedforsecurity=False).hexdigest()
         self.by_digest = (b"EVALSHA", digest.encode())
         self.by_source = (b"EVAL", text)
 
 
 class Call(NamedTuple):
-    """A script with what it is called with."""
+    """A script with its keys and arguments."""
 
     script: Script
     keys: Sequence[bytes]
     arguments: Sequence[bytes]
 
     def command(self, *, with_source: bool = False) -> tuple[bytes, ...]:
-        """Return it as it is sent."""
+        """Return the command as it is sent."""
         script = self.script.by_source if with_source else self.script.by_digest
         return (*script, b"%d" % len(self.keys), *self.keys, *self.arguments)
 

@@ -1,4 +1,4 @@
-"""Who has which slot, as CLUSTER SLOTS tells it (Redis and Valkey alike)."""
+"""Reads the owners of slots from CLUSTER SLOTS (the same in Redis and Valkey)."""
 
 from __future__ import annotations
 

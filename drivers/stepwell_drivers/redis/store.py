@@ -37,7 +37,7 @@ from stepwell_drivers.redis.beside import Beside
 from stepwell_drivers.redis.claims import Claims
 from stepwell_drivers.redis.commits import Commits
 from stepwell_drivers.redis.found import Found
-from stepwell_drivers.redis.hints import Told
+from stepwell_drivers.redis.hints import RedisHints
 from stepwell_drivers.redis.lists import Lists
 from stepwell_drivers.redis.logs import Logs
 from stepwell_drivers.redis.opening import Opened
@@ -59,7 +59,7 @@ class RedisStore:
         self._beside = Beside(base)
         self._found = Found(base)
         self._logs = Logs(base)
-        self._told = Told(base)
+        self._hints = RedisHints(base)
 
     async def begin(self) -> None:
         """Go on from what was committed before, and finish deletions that were interrupted."""
@@ -76,7 +76,7 @@ class RedisStore:
             for commit, result in zip(commits, results, strict=True)
             if result.verdict is Verdict.COMMITTED
         ]
-        self._told.tell(newest(changes))
+        self._hints.publish(newest(changes))
         return results
 
     async def renew(self, renewals: Sequence[Renewal]) -> Sequence[bool]:
@@ -88,12 +88,12 @@ class RedisStore:
 
     async def append_logs(self, tenant_id: str, run_id: str, entries: Sequence[LogEntry]) -> None:
         if await self._logs.append(tenant_id, run_id, entries) and entries:
-            self._told.tell({(tenant_id, run_id): 0})
+            self._hints.publish({(tenant_id, run_id): 0})
 
     async def delete_run(self, tenant_id: str, run_id: str, *, version: int) -> bool:
         deleted = await self._commits.delete(tenant_id, run_id, version)
         if deleted:
-            self._told.tell({(tenant_id, run_id): 0})
+            self._hints.publish({(tenant_id, run_id): 0})
         return deleted
 
     async def trim_logs(
@@ -198,7 +198,7 @@ class RedisStore:
     # --- the store itself ---
 
     def subscribe(self, hint: Hint) -> Callable[[], None]:
-        return self._told.subscribe(hint)
+        return self._hints.subscribe(hint)
 
     async def describe(self) -> StoreInfo:
         self._network.check_open()
@@ -207,5 +207,5 @@ class RedisStore:
     async def close(self) -> None:
         if self._network.closed:
             return
-        await self._told.close()
+        await self._hints.close()
         await self._network.close()

@@ -1,7 +1,7 @@
-"""Which Redis a URL names, and how to talk to it: all refusals say what to do.
+"""Parses `redis://` URLs. Every refusal says what to do.
 
 No refusal repeats a part of the URL that could be a piece of a password that was not percent-encoded.
-The password lies in a box of its own whose `repr` shows nothing.
+The password is kept in an object whose `repr` shows nothing.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class _Number(NamedTuple):
 
 _NUMBERS = {
     "connections": _Number(4, 1, 64),
-    # 0: what the store was born with, or the usual count at its birth.
+    # 0: the store's own count, or the usual one when it is created.
     "partitions": _Number(0, 1, PARTITIONS_MAX),
     "timeout_ms": _Number(10_000, 100, 600_000),
     "wait": _Number(0, 0, 16),
@@ -71,19 +71,19 @@ _NUMBERS = {
 
 
 class Address(NamedTuple):
-    """Where a server listens."""
+    """A server's host and port."""
 
     host: str
     port: int
 
     @property
     def name(self) -> str:
-        """For people."""
+        """The name for people."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 class Credentials:
-    """Who we are. Shows nothing of it."""
+    """User and password; `repr` shows neither."""
 
     __slots__ = ("password", "user")
 
@@ -107,7 +107,7 @@ class Place(NamedTuple):
     prefix: str
     """All keys and channels start with it."""
     partitions: int
-    """0: as the store was born."""
+    """0: the count that the store was created with."""
     connections: int
     """To each server."""
     timeout_ms: int
@@ -116,11 +116,11 @@ class Place(NamedTuple):
     """How many replicas must have a commit before it is acknowledged."""
     wait_ms: int
     durability: Durability | None
-    """The operator's word, for servers that don't tell."""
+    """The class that the operator declares, for servers whose settings can't be read."""
 
     @property
     def name(self) -> str:
-        """For people."""
+        """The name for people."""
         return ",".join(seed.name for seed in self.seeds)
 
 

@@ -1,12 +1,12 @@
-"""One connection to a server, shared by all who have something to ask of it.
+"""A connection to a server, shared by all callers.
 
-redis-py connects, speaks TLS and the protocol, and says who we are. Ours is who shares it: commands of
-many coroutines travel together (what is asked within one turn of the event loop leaves in one write),
-and one reader hands out the replies in the order of the commands. Its client and pool are not used: a
-connection there serves one caller at a time, and what they try again on their own can't be told apart.
+redis-py connects, speaks TLS and the protocol, and authenticates. This module shares the connection:
+commands of many coroutines are pipelined (all of one turn of the event loop leave in one write), and one
+reader resolves the replies in the order of the commands. redis-py's client and pool are not used: there a
+connection serves one caller at a time, and their own retries are invisible.
 
-A connection that falls silent is closed, and everything that waits on it is told whether its bytes had
-left: who asked knows then whether nothing was done, or whether it can't be known.
+A connection that falls silent is closed, and each waiting caller learns whether its bytes were sent: so it
+knows whether nothing was done, or whether that is unknown.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from stepwell_drivers.redis.errors import Refusal, refusal_of, words_of
 from stepwell_drivers.redis.url import Address, Place
 
 CONNECT_SECONDS_MAX = 5.0
-LOOKS = 4
-"""How often within the time-out a connection looks whether its server has fallen silent."""
+CHECKS = 4
+"""How often within the time-out a connection checks whether its server has fallen silent."""
 
 Command = tuple[bytes | str | int, ...]
 Reply = Any
 """`bytes`, `int`, `None`, `Refusal`, or a list of these."""
 
 _PASSES = frozenset({"LOADING", "MASTERDOWN", "BUSY"})
-"""A server that says so takes us, though it can't do anything now."""
+"""Refusals of a server that accepts the connection but can't work yet."""
 
 
 class Lost(Exception):
@@ -53,7 +53,7 @@ class Lost(Exception):
 
 
 class Refused(Exception):
-    """The server doesn't take us as we are; waiting mends nothing."""
+    """The server refuses this client; waiting doesn't help."""
 
     def __init__(self, refusal: Refusal) -> None:
         super().__init__(refusal.code)
@@ -61,7 +61,7 @@ class Refused(Exception):
 
 
 class _Line(library.Connection):
-    """The library's connection, without patience: nothing is tried again, and an end is at once."""
+    """The library's connection without retries; it closes at once."""
 
     def __init__(self, place: Place, address: Address) -> None:
         who = place.credentials
@@ -73,7 +73,7 @@ class _Line(library.Connection):
             password=who.password,
             protocol=2,
             decode_responses=False,
-            # Who uses it keeps the time.
+            # Its user measures the time.
             socket_timeout=None,
             socket_connect_timeout=None,
             retry=Retry(NoBackoff(), 0),
@@ -83,11 +83,11 @@ class _Line(library.Connection):
 
     @property
     def is_closing(self) -> bool:
-        """Whether nothing that is written now would leave."""
+        """Return whether writes would be dropped."""
         return self._writer is None or self._writer.transport.is_closing()
 
     def abort(self) -> None:
-        """Close the socket without a word: there may be nobody who listens."""
+        """Close the socket without a goodbye: the peer may be gone."""
         if self._writer is not None:
             self._writer.transport.abort()
 
@@ -98,19 +98,19 @@ class _Line(library.Connection):
         failure_count: int | None = None,
         health_check_failed: bool = False,
     ) -> None:
-        """Close the socket at once, whoever wants it."""
+        """Close the socket at once."""
         self.abort()
         await super().disconnect(nowait, error, failure_count, health_check_failed)
 
     async def send(self, packed: list[list[bytes]]) -> None:
-        """Write commands in one go."""
+        """Write commands in one write."""
         await self.send_packed_command(chain.from_iterable(packed), check_health=False)
 
     async def answer(self) -> Reply:
-        """Return the next reply, be it a refusal.
+        """Return the next reply, or a refusal.
 
         Raises:
-            RedisError, OSError, ValueError: there is none.
+            RedisError, OSError, ValueError: no reply came.
         """
         try:
             return cast(
@@ -125,7 +125,7 @@ class _Line(library.Connection):
 
 
 class _TlsLine(_Line, library.SSLConnection):
-    """The same, with TLS as the URL wants it."""
+    """The same, with the URL's TLS settings."""
 
     def __init__(self, place: Place, address: Address) -> None:
         super().__init__(place, address)
@@ -134,7 +134,7 @@ class _TlsLine(_Line, library.SSLConnection):
 
 
 class Connection:
-    """A connection after its handshake. `on_message` takes what comes unasked (published messages)."""
+    """A connection after its handshake. `on_message` is called with published messages."""
 
     def __init__(
         self,
@@ -162,7 +162,7 @@ class Connection:
     # --- asking ---
 
     def ask(self, command: Command) -> asyncio.Future[Reply]:
-        """Send a command with the others of this turn; the future brings the reply.
+        """Send a command with the others of this turn; the future resolves to the reply.
 
         Raises:
             Lost: the connection has ended; nothing was sent.
@@ -174,8 +174,8 @@ class Connection:
         self._waiting.append((reply, self._loop.time() + self._timeout_s))
         return reply
 
-    def tell(self, command: Command) -> None:
-        """Send a command that answers with messages, not with a reply."""
+    def send(self, command: Command) -> None:
+        """Send a command that is answered by messages, not by a reply."""
         if not self.lost.done():
             self._send(command)
 
@@ -187,7 +187,7 @@ class Connection:
 
     async def _flush(self) -> None:
         try:
-            # What waits on a line that is closing stays here: it never left.
+            # Commands for a closing line stay here: they were never sent.
             while self._out and not self._line.is_closing:
                 out, self._out = self._out, []
                 await self._line.send(out)
@@ -212,7 +212,7 @@ class Connection:
     def _take(self, reply: Reply) -> None:
         if self._waiting:
             future, _ = self._waiting.popleft()
-            # Who asked may have gone; the reply is theirs all the same.
+            # The caller may be gone; the reply is still its own.
             if not future.done():
                 future.set_result(reply)
         elif self._on_message is not None:
@@ -224,24 +224,24 @@ class Connection:
 
     async def _watch(self) -> None:
         while not self.lost.done():
-            await asyncio.wait((self.lost,), timeout=self._timeout_s / LOOKS)
+            await asyncio.wait((self.lost,), timeout=self._timeout_s / CHECKS)
             if self._waiting and self._waiting[0][1] < self._loop.time():
                 self.end("gave no answer in time")
 
     def end(self, words: str) -> None:
-        """Close the socket at once, and tell all who wait."""
+        """Close the socket at once, and fail all waiting calls."""
         if self.lost.done():
             return
         self._words = f"{self.name} {words}"
         self.lost.set_result(None)
         self._line.abort()
-        # What is still in `_out` never left.
+        # Commands in `_out` were never sent.
         left = len(self._waiting) - len(self._out)
         self._out.clear()
         for at, (future, _) in enumerate(self._waiting):
             if not future.done():
                 future.set_exception(Lost(self._words, sent=at < left))
-                # Who asked may have gone: then nobody looks.
+                # The caller may be gone: then the error is retrieved here.
                 future.exception()
         self._waiting.clear()
 
@@ -257,11 +257,11 @@ async def connect(
     runtime: Runtime,
     on_message: Callable[[Reply], None] | None = None,
 ) -> Connection:
-    """Open a connection and say who we are.
+    """Open a connection and authenticate.
 
     Raises:
-        Lost: there is nobody, or nobody who answers.
-        Refused: the server doesn't take us.
+        Lost: no server is there, or it doesn't answer.
+        Refused: the server refuses this client.
     """
     timeout_s = place.timeout_ms / 1_000
     line = _Line(place, address) if place.tls is None else _TlsLine(place, address)
@@ -277,7 +277,7 @@ async def connect(
 
 async def _greet(line: _Line, name: str) -> None:
     try:
-        await _shake_hands(line)
+        await _handshake(line)
     except RedisError as error:
         await line.disconnect()
         refusal = refusal_of(error)
@@ -291,9 +291,9 @@ async def _greet(line: _Line, name: str) -> None:
         raise
 
 
-async def _shake_hands(line: _Line) -> None:
+async def _handshake(line: _Line) -> None:
     await line.connect()
-    # Without a password or a database, nothing was asked until now.
+    # Without a password or a database, no command was sent until now.
     await line.send([line.pack_command("PING")])
     said = await line.answer()
     if isinstance(said, Refusal) and said.code not in _PASSES:
@@ -320,5 +320,5 @@ def _why(error: Exception) -> str:
 
 
 def _cause(error: Exception) -> BaseException:
-    """Return what the library wraps, if that is of the socket."""
+    """Return the socket's error that the library wrapped, if there is one."""
     return error.__context__ if isinstance(error.__context__, OSError) else error

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from grpc.aio import AioRpcError
 
 from stepwell.core.port import Hint, Runtime
-from stepwell_drivers.hints import ANYTHING, Hints, newest
+from stepwell_drivers.hints import ANYTHING, HintBus, newest
 from stepwell_drivers.remote.link import Link
 
 
@@ -18,7 +18,7 @@ class RemoteHints:
     def __init__(self, link: Link, runtime: Runtime) -> None:
         self._link = link
         self._runtime = runtime
-        self._hints = Hints()
+        self._hints = HintBus()
         self._following: asyncio.Task[None] | None = None
         self._closed = False
 
@@ -46,8 +46,8 @@ class RemoteHints:
                 async for message in call:
                     failures = 0
                     # Without a run: hints are sent from now on, so some may have been missed.
-                    told = [(one.tenant_id, one.run_id, one.version) for one in message.hints]
-                    self._hints.tell(newest(told) or ANYTHING)
+                    changes = [(one.tenant_id, one.run_id, one.version) for one in message.hints]
+                    self._hints.publish(newest(changes) or ANYTHING)
             except AioRpcError as error:
                 if self._link.fault_of(error).refused:
                     self._link.new_token()

@@ -37,7 +37,7 @@ from stepwell.core.port import (
 from stepwell.core.records.errors import OutcomeUnknown, StoreUnavailable
 from stepwell.core.records.model import InputRequest, LogEntry, Outcome, Plan, Run
 from stepwell.core.records.states import LogKind, Verdict
-from stepwell_drivers.hints import Hints, RunKey, newest
+from stepwell_drivers.hints import HintBus, RunKey, newest
 from stepwell_drivers.sql import lookups, pages, reads
 from stepwell_drivers.sql.deletes import DeleteWork
 from stepwell_drivers.sql.dialect import Link
@@ -99,7 +99,7 @@ class SqlStore:
         beats: Writing,
         readers: Reading,
         claim: Callable[[ClaimRequest], Awaitable[Claimed]],
-        hints: Hints,
+        hints: HintBus,
         clock: Clock,
         runtime: Runtime,
         info: StoreInfo,

@@ -1,4 +1,4 @@
-"""What an error is to the store, whichever database it came from."""
+"""The class of a database error: whether to retry, and whether it ends the store."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from stepwell.core.records.errors import StepwellError
 
 
 class Trouble(NamedTuple):
-    """What an error is to the store."""
+    """An error with its class."""
 
     error: StepwellError
     retry: bool = False
     """Nothing was done and the same may work in a moment."""
     fatal: bool = False
-    """SQLite: what is on disk is not known any more: refuse everything until it is opened again.
+    """SQLite: the state on disk is unknown; refuse everything until the store is opened again.
 
-    Postgres: the connection is of no use any more, whatever it was.
+    Postgres: the connection is closed.
     """
 
 
 class Raced(Exception):
-    """Another transaction was faster since this one looked: take it back, and look again."""
+    """Another transaction was faster since this one read: roll back, and read again."""

@@ -23,7 +23,7 @@ from stepwell.core.records.states import Durability
 from stepwell.runtime import SystemRuntime
 from stepwell_drivers.sql.postgres.alarm import Alarm
 from stepwell_drivers.sql.postgres.errors import refusal_of
-from stepwell_drivers.sql.postgres.facts import FACTS, Facts, check, tell, worth_of
+from stepwell_drivers.sql.postgres.facts import FACTS, Facts, check, warn_if_weak, worth_of
 from stepwell_drivers.sql.postgres.listen import Listener
 from stepwell_drivers.sql.postgres.url import parse
 from stepwell_testkit.runtime import ManualRuntime
@@ -271,7 +271,7 @@ def test_each_setting_has_its_worth(
 ) -> None:
     with capture_logs() as logs:
         worth = worth_of(SOUND._replace(**changed))
-        tell(worth, SHOWN)
+        warn_if_weak(worth, SHOWN)
 
     assert worth.durability is durability
     assert words in worth.detail

@@ -216,7 +216,7 @@ async def test_silence_ends_a_connection() -> None:
 async def test_what_comes_unasked_is_a_message_where_messages_are_wanted() -> None:
     heard: list[Reply] = []
     async with met(heard=heard) as (peer, connection):
-        connection.tell(("SUBSCRIBE", "x"))
+        connection.send(("SUBSCRIBE", "x"))
         await peer.hears(b"SUBSCRIBE")
         peer.say(b"*1\r\n$1\r\na\r\n:7\r\n")
         peer.hang_up()

@@ -1,4 +1,4 @@
-"""Tells whoever reads the log that writes fail, and what to do: once a minute for each reason."""
+"""Logs that writes fail, and what to do about it: once a minute for each reason."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ QUIET_S = 60.0
 
 
 class Alarm:
-    """Remembers what it has said lately."""
+    """Logs a reason once a minute."""
 
     def __init__(self, shown: str, runtime: Runtime) -> None:
         self._shown = shown
@@ -22,7 +22,7 @@ class Alarm:
         self._unsaid: dict[str, int] = {}
 
     def ring(self, error: StepwellError) -> None:
-        """Say it, unless it was said within the last minute, or is the caller's own mistake."""
+        """Log the error, unless the last minute had its reason, or the caller made the mistake."""
         if not isinstance(error, StoreError):
             return
         now = self._runtime.monotonic()

@@ -1,4 +1,4 @@
-"""What may be done now, in Postgres: the holds are in the rows, so they hold for every replica.
+"""Claims in Postgres. The holds are in the rows, so they count for every replica.
 
 The lanes are those of `sql.claims`, walked by the server: a recursion jumps from role to role and from
 priority to priority, so a claim reads the heads of lanes and no more, however many runs are parked.
@@ -23,7 +23,7 @@ from stepwell_drivers.sql.statements import Query
 from stepwell_drivers.sql.stored import database_clock
 
 LOOKS_MAX = 4
-"""How often a want looks again because others were just then taking what it found."""
+"""How often a want is searched again after other replicas locked all that it found."""
 
 _NUMBER, _TEXTS = BigInteger(), ARRAY(Text())
 
@@ -157,7 +157,7 @@ _next = Query(
 
 
 def claim(connection: Link, request: ClaimRequest) -> Claimed:
-    """Return what may be done now, and hold it."""
+    """Return ready steps and due timers, and hold them."""
     now_us = database_clock(connection)
     until_us = now_us + max(request.hold_ms, 0) * 1_000
     seen: list[int] = []
@@ -169,7 +169,7 @@ def claim(connection: Link, request: ClaimRequest) -> Claimed:
     return Claimed(
         ready=ready,
         due=tuple(_due_of(row) for row in rows),
-        # Rounded up: who comes back then does not come too early.
+        # Rounded up: a caller that comes back then is not too early.
         next_due_ms=-1 if upcoming is None else -((now_us - upcoming) // 1_000),
         now_us=now_us,
     )
@@ -178,7 +178,7 @@ def claim(connection: Link, request: ClaimRequest) -> Claimed:
 def _take(
     connection: Link, want: Want, now_us: int, until_us: int, seen: list[int]
 ) -> tuple[ReadyStep, ...]:
-    """Take what one want may have, and add to `seen` what was looked at."""
+    """Lock and hold the steps that one want may have; add every candidate to `seen`."""
     steps: list[ReadyStep] = []
     any_role = ANY_ROLE in want.roles
     roles = [""] if any_role else list(dict.fromkeys(("", *want.roles)))

@@ -1,6 +1,6 @@
-"""Postgres' errors in the port's words, while the store runs and while it is opened.
+"""Maps Postgres' errors to the port's, while the store runs and while it is opened.
 
-What a server says in words is passed on only for the classes whose words hold no values. A detail
+A server's message is passed on only for the classes whose messages hold no values. A detail
 (`Key (run_id)=(…) already exists`) is never shown, nor is what asyncpg says of an argument.
 """
 
@@ -37,7 +37,7 @@ _CHARS_MAX = 200
 
 _TRANSIENT = frozenset({"40001", "40P01"})
 _LOST = ("08", "57P", "58", "XX", "25P03", "25P04", "40003")
-"""Behind a COMMIT these leave open whether it was done. Any other error says that it wasn't."""
+"""After a COMMIT these classes leave open whether it was done. Any other error says that it was not."""
 _WORDS_HAVE_NO_VALUES = ("08", "25", "28", "3D", "3F", "40", "53", "55", "57", "58", "XX", "42501")
 _READ_ONLY_WORDS = (
     "the server takes no writes (a standby, or a primary that handed over); name the primary, or"
@@ -49,9 +49,9 @@ _POOLER_WORDS = (
 
 
 def trouble_of(error: BaseException, *, committing: bool = False) -> Trouble:
-    """Return what an error means; `committing`: it came from COMMIT, so it may have been done.
+    """Classify an error; `committing`: it came from COMMIT, which may have been done.
 
-    A fatal one is the connection's end and nothing more: what is on disk is the server's to know.
+    A fatal error ends the connection and nothing more: the server knows what is on disk.
     """
     if isinstance(error, StepwellError):
         return Trouble(error)
@@ -68,7 +68,7 @@ def trouble_of(error: BaseException, *, committing: bool = False) -> Trouble:
 
 
 def sqlstate_of(error: BaseException) -> str | None:
-    """Return the server's five letters, however often its error was wrapped."""
+    """Return the SQLSTATE, however often the error was wrapped."""
     for one in _causes(error):
         state = getattr(one, "sqlstate", None)
         if isinstance(state, str) and len(state) == 5:
@@ -77,9 +77,9 @@ def sqlstate_of(error: BaseException) -> str | None:
 
 
 def _breaks_connection(state: str | None, error: BaseException) -> bool:
-    """Whether the connection that it came from is to be thrown away.
+    """Return whether the error's connection must be closed.
 
-    Also where it still answers: a server that takes no writes any more won't take them later.
+    True also where it still answers: a server that refuses writes now will refuse them later.
     """
     if state is None:
         return _find(error, UnicodeError, OverflowError, PoolTimeoutError) is None
@@ -105,7 +105,7 @@ def _find(error: BaseException, *kinds: type[BaseException]) -> BaseException | 
 
 
 def _said(error: BaseException) -> str:
-    """Return the server's own words, of the error that has its five letters."""
+    """Return the server's message, from the error that has the SQLSTATE."""
     for one in _causes(error):
         if getattr(one, "sqlstate", None) and not isinstance(one, DBAPIError):
             words = getattr(one, "message", None) or (one.args[0] if one.args else "")
@@ -122,7 +122,7 @@ def _unknown(why: str) -> OutcomeUnknown:
 
 
 def _without_state(error: BaseException, *, committing: bool) -> StepwellError:
-    """Return what an error of this side means: the network, asyncpg, or a value."""
+    """Classify an error that the server did not send: of the network, asyncpg, or a value."""
     if _find(error, UnicodeError, OverflowError) is not None:
         return _not_storable(type(error).__name__)
     if _find(error, PoolTimeoutError) is not None:
@@ -134,12 +134,12 @@ def _without_state(error: BaseException, *, committing: bool) -> StepwellError:
         return StoreUnavailable(_READ_ONLY_WORDS, reason=READ_ONLY)
     if _find(error, OSError, InterfaceError, InternalClientError, asyncio.CancelledError):
         return StoreUnavailable(f"the database can't be reached: {_kind(error)}")
-    # Whatever else: its words may hold values.
+    # Any other error: its message may hold values.
     return StoreUnavailable(f"the store failed: {_kind(error)}")
 
 
 def _kind(error: BaseException) -> str:
-    """Return what an error without a state says about itself, if that holds no value."""
+    """Return the message of an error without SQLSTATE, if it holds no value."""
     found = _find(error, OSError)
     if found is not None:
         return (found.strerror if isinstance(found, OSError) else None) or type(found).__name__
@@ -152,7 +152,7 @@ def _not_storable(why: str) -> InvalidArgument:
 
 
 def _of_state(state: str, error: BaseException) -> StepwellError:
-    """Return what the server's word for an error means; nothing was done."""
+    """Classify an error by its SQLSTATE; nothing was done."""
     said = f"{_said(error)} ({state})" if state.startswith(_WORDS_HAVE_NO_VALUES) else state
     if state == "53100":
         return StoreFull(
@@ -171,7 +171,7 @@ _REASONS = {"55P03": BUSY, "57014": BUSY, "25006": READ_ONLY, "53300": BUSY}
 
 
 def _words(state: str, said: str) -> str:
-    """Return what happened and, where an operator can do something, what."""
+    """Return a message: what happened and, where an operator can help, what to do."""
     match state:
         case "55P03":
             return (
@@ -209,7 +209,7 @@ def _constraint(error: BaseException) -> str:
 
 
 def refusal_of(error: BaseException, shown: str) -> StoreError:
-    """Return what an error at opening means for who opens; `shown` is the URL for people.
+    """Return the port's error for a failure at opening; `shown` is the URL for people.
 
     StoreRefused is what somebody must change; StoreUnavailable may work in a moment.
     """
@@ -223,7 +223,7 @@ def refusal_of(error: BaseException, shown: str) -> StoreError:
     if todo is None and "startup parameter" in said:
         todo = _POOLER_WORDS
     if todo is not None:
-        # Not the server's words where the class may hold values.
+        # The server's message is left out where its class may hold values.
         known = f"{said} ({state})" if state.startswith(_WORDS_HAVE_NO_VALUES) else state
         return StoreRefused(f"{shown} can't be opened: {known}; {todo}")
     found = trouble_of(error).error
@@ -261,7 +261,7 @@ _TODO = {
 
 
 def _unreachable(error: BaseException, shown: str) -> StoreError:
-    """Return what kept this side from talking to a server at all."""
+    """Return the port's error for a server that could not be reached."""
     if _find(error, ssl.SSLCertVerificationError) is not None:
         return StoreRefused(
             f"{shown} shows a certificate that can't be trusted: name its authority with"

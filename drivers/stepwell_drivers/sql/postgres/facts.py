@@ -1,4 +1,4 @@
-"""What a server says about itself at the start: may it be a store, and what is a commit worth there?
+"""Reads a server's settings at the start: may it be a store, and what does a commit survive there?
 
 Durability classes, by what was measured and what the manual says:
 
@@ -57,7 +57,7 @@ class Facts(NamedTuple):
     synchronous_standby_names: str
     encoding: str
     schema: str
-    """Whether the user may look into the store's schema: true, false, or absent."""
+    """`true` or `false`: the user may use the store's schema; `absent`: there is none."""
 
     @classmethod
     def of(cls, row: Sequence[str]) -> Facts:
@@ -78,10 +78,10 @@ class Facts(NamedTuple):
 
     @property
     def waits_for_standby(self) -> bool:
-        """Whether a COMMIT ends only when another machine has it.
+        """True if a COMMIT ends only when another machine has it.
 
-        No `statement_timeout` ends that wait (the server stops that clock before it commits). Who gives
-        up is this side: it closes the socket, and asks again what became of it.
+        No `statement_timeout` ends that wait (the server stops that clock before it commits). The
+        driver gives up: it closes the socket and asks again for the verdict.
         """
         return bool(self.synchronous_standby_names) and self.synchronous_commit in {
             "on",
@@ -91,13 +91,13 @@ class Facts(NamedTuple):
 
 
 class Worth(NamedTuple):
-    """What an acknowledged commit survives there."""
+    """The durability of an acknowledged commit on a server."""
 
     durability: Durability
     detail: str
-    """How it came to that class, in words."""
+    """The settings that decided the class, for people."""
     todo: str = ""
-    """What an operator may do about a weak one."""
+    """Advice to an operator about a weak class; empty: none is needed."""
 
 
 def check(facts: Facts, shown: str) -> None:
@@ -134,7 +134,7 @@ def check(facts: Facts, shown: str) -> None:
 
 
 def worth_of(facts: Facts) -> Worth:
-    """Return what an acknowledged commit survives by these settings."""
+    """Return the durability that these settings give."""
     settings = (
         f"fsync={_on(facts.fsync)}, full_page_writes={_on(facts.full_page_writes)},"
         f" synchronous_commit={facts.synchronous_commit}"
@@ -164,8 +164,8 @@ def worth_of(facts: Facts) -> Worth:
     return Worth(Durability.POWER, detail)
 
 
-def tell(worth: Worth, shown: str) -> None:
-    """Warn whoever reads the log where a power cut would lose what was acknowledged."""
+def warn_if_weak(worth: Worth, shown: str) -> None:
+    """Log a warning where a power cut would lose acknowledged commits."""
     if worth.todo:
         log.warning(
             "acknowledged commits may be lost",

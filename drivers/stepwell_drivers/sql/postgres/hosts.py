@@ -1,8 +1,8 @@
-"""The places where a database may be, asked one after another until one takes us.
+"""Connects to one of several hosts, tried one after another until one accepts.
 
 asyncpg knows several hosts too, but has one time-out for all of them: behind a machine that is silent (its
 power is gone, so nobody refuses) the others are never asked. Here each has a time-out of its own, as with
-libpq, and whoever took us last is asked first, so that a silent one costs its time-out once.
+libpq, and the host that accepted last is tried first, so that a silent one costs its time-out once.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from asyncpg.exceptions import (
 
 
 class Hosts:
-    """Makes connections to whichever of several hosts is the right one."""
+    """Connects to the first of several hosts that accepts."""
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
         """Take keyword arguments of `asyncpg.connect`, in which `host` and `port` are lists."""
@@ -30,10 +30,10 @@ class Hosts:
         )
 
     async def connect(self, **changed: Any) -> asyncpg.Connection[Any]:
-        """Make one, with some arguments changed.
+        """Open a connection, with some arguments changed.
 
         Raises:
-            Exception: what asyncpg says; of several hosts, of the last that could not be asked.
+            Exception: asyncpg's error; for several hosts, that of the last one that failed.
         """
         unreachable: Exception | None = None
         mismatched: Exception | None = None

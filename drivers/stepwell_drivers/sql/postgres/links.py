@@ -1,8 +1,8 @@
 """Connections to Postgres, as the SQL functions take them, and how many there may be.
 
-A link is asyncpg's own connection with SQLAlchemy's dialect beside it (which writes the statements).
-Whatever a session needs is set when it is made; behind a pooler in transaction mode a session is nobody's,
-so there it is set at the beginning of each transaction.
+A link is asyncpg's own connection together with SQLAlchemy's dialect, which writes the statements.
+Session settings are made when a link is opened; behind a pooler in transaction mode a session lasts for one
+transaction only, so there they are made at the beginning of each.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ LOOK_SECONDS = 0.5
 
 PLANS_S = 1.0
 PLANS_S_MAX = 60.0
-"""How long a link keeps its plans: one for tables that are nearly empty may take a wrong index later."""
+"""How long a link keeps its plans: a plan for nearly empty tables may use a wrong index later."""
 
 WRITE = "BEGIN"
 READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
@@ -69,16 +69,16 @@ class PostgresLink:
 
     @property
     def connection(self) -> PostgresLink:
-        """Itself: it is what holds the driver's connection, too."""
+        """This link: it holds the driver's connection, too."""
         return self
 
     @property
     def lost(self) -> bool:
-        """Whether it is of no use any more."""
+        """True once the connection is closed."""
         return self.driver_connection.is_closed()
 
-    def take(self, now: float) -> None:
-        """Say that it is taken: plans that are old are made again, for tables as large as they are now."""
+    def check_out(self, now: float) -> None:
+        """Mark the link as used; schedule DISCARD PLANS when its cached plans are stale."""
         if self._plans_until is None:
             self._plans_until = now + self._plans_s
         elif now >= self._plans_until:
@@ -87,7 +87,7 @@ class PostgresLink:
             self.replan = True
 
     async def begin(self, how: str) -> None:
-        """Begin a transaction, in one journey."""
+        """Begin a transaction, in one round trip."""
         again, self.replan = ("; DISCARD PLANS" if self.replan else ""), False
         await self.driver_connection.execute(how + self._prefix + again)
 
@@ -127,10 +127,10 @@ class Connector:
         self.hosts = Hosts(arguments)
 
     async def connect(self) -> PostgresLink:
-        """Make one.
+        """Open a link.
 
         Raises:
-            Exception: what asyncpg says.
+            Exception: asyncpg's error.
         """
         driver = await self.hosts.connect()
         try:
@@ -152,7 +152,7 @@ def _of_jsonb(value: bytes) -> str:
 
 
 class Links:
-    """A few links, made when they are needed, each used by one at a time, first come first served."""
+    """A pool of links: opened when needed, used by one caller at a time, first come first served."""
 
     def __init__(self, connector: Connector, size: int, runtime: Runtime) -> None:
         self._connector = connector
@@ -169,13 +169,13 @@ class Links:
 
     @asynccontextmanager
     async def one(self) -> AsyncGenerator[PostgresLink]:
-        """Yield a link; whoever takes it ends its transaction, or cuts it."""
+        """Yield a link; the caller ends its transaction, or cuts it."""
         async with self._free:
             if self._closed:
                 raise StoreUnavailable("this store was closed")
             link = self._take() or await self._connector.connect()
             now = self._runtime.monotonic()
-            link.take(now)
+            link.check_out(now)
             self._used[link] = now + self._limit_s
             self._watch()
             try:
@@ -190,18 +190,18 @@ class Links:
 
     def _take(self) -> PostgresLink | None:
         while self._idle:
-            # The one that was used last: its caches are warm.
+            # The link that was used last: its caches are warm.
             link = self._idle.pop()
             if not link.lost:
                 return link
         return None
 
-    def give(self, link: PostgresLink) -> None:
-        """Take over a link that somebody made and needs no more."""
+    def add(self, link: PostgresLink) -> None:
+        """Put a link that was opened elsewhere into the pool."""
         self._idle.append(link)
 
     def drop_idle(self) -> None:
-        """Throw away those that nobody uses: one of them was found broken, and they are as old."""
+        """Close all idle links: one was found broken, and the others are as old."""
         while self._idle:
             self._idle.pop().cut()
 
@@ -212,7 +212,7 @@ class Links:
             )
 
     async def _cut_overdue(self) -> None:
-        """Close the socket of who waits too long for a silent server; its holder then gets an error."""
+        """Close the socket of a link that waits too long for a silent server; its holder gets an error."""
         while self._used:
             await self._runtime.sleep(LOOK_SECONDS)
             now = self._runtime.monotonic()
@@ -221,7 +221,7 @@ class Links:
                     link.cut()
 
     async def close(self) -> None:
-        """Let go of all; who still holds one gets its error soon."""
+        """Close all links; a caller that still holds one soon gets an error."""
         self._closed = True
         if self._watching is not None:
             self._watching.cancel()

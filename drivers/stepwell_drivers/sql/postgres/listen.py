@@ -1,6 +1,6 @@
-"""One connection that listens. What it hears is a hint; what it misses, the rows tell all the same.
+"""The connection that listens for notifications. They are hints: the rows hold what one misses.
 
-It comes back by itself whenever it is lost, and says then that anything may have changed.
+It reconnects by itself, and then reports that anything may have changed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from stepwell_drivers.sql.postgres.hosts import Hosts
 log = structlog.get_logger(__name__)
 
 PING_S = 15.0
-"""How often a silent connection is asked for a sign of life: a cut cable says nothing."""
+"""How often a silent connection is pinged: a cut cable sends nothing."""
 ANSWER_S = 5.0
 """How long any answer may take; then the connection counts as lost."""
 WAIT_S = 0.1
@@ -34,26 +34,26 @@ class Listener:
         connect: dict[str, Any],
         channel: str,
         runtime: Runtime,
-        heard: Callable[[str], None],
-        lost: Callable[[], None],
+        on_notice: Callable[[str], None],
+        on_gap: Callable[[], None],
         *,
         ping_s: float = PING_S,
     ) -> None:
-        """Nothing is connected yet.
+        """Make a listener that is not connected yet.
 
         Args:
             connect: keyword arguments of `asyncpg.connect`.
             channel: any text of up to 63 bytes; it is quoted here.
             runtime: for the waits.
-            heard: called with the payload of each notification.
-            lost: called when it listens again after a time in which it didn't.
-            ping_s: how often a silent connection is asked for a sign of life.
+            on_notice: called with the payload of each notification.
+            on_gap: called when it listens again after a gap.
+            ping_s: how often a silent connection is pinged.
         """
         self._hosts = Hosts(connect)
         self._channel = channel
         self._runtime = runtime
-        self._heard = heard
-        self._lost = lost
+        self._on_notice = on_notice
+        self._on_gap = on_gap
         self._ping_s = ping_s
         self._following: asyncio.Task[None] | None = None
         self.listening = asyncio.Event()
@@ -88,7 +88,7 @@ class Listener:
             if self.listening.is_set():
                 failures = 0
             if self.listening.is_set() or not gap:
-                self._say_lost(why)
+                self._log_lost(why)
             self.listening.clear()
             gap = True
             ceiling = min(WAIT_S_MAX, WAIT_S * 2 ** min(failures, DOUBLED_MAX))
@@ -109,7 +109,7 @@ class Listener:
         self.listening.set()
         if gap:
             log.info("listening to the database again", channel=self._channel)
-            self._tell(self._lost)
+            self._call(self._on_gap)
         while why is None and not ended.is_set():
             try:
                 async with asyncio.timeout(self._ping_s):
@@ -121,13 +121,13 @@ class Listener:
     async def _answered(
         self, connection: Any, question: Coroutine[Any, Any, Any]
     ) -> BaseException | None:
-        """Wait for an answer; return what kept it away.
+        """Wait for an answer; return the error that prevented it.
 
         asyncpg's own time-out would ask the silent server for a cancellation first: the connection is
         ended instead.
         """
         asking = self._runtime.spawn(question, name="stepwell-listen-ask")
-        asking.add_done_callback(_look)
+        asking.add_done_callback(_retrieve)
         done, _ = await asyncio.wait((asking,), timeout=ANSWER_S)
         if not done:
             connection.terminate()
@@ -135,25 +135,25 @@ class Listener:
         return asking.exception()
 
     def _on(self, _connection: Any, _pid: int, _channel: str, payload: object) -> None:
-        self._tell(self._heard, str(payload))
+        self._call(self._on_notice, str(payload))
 
-    def _tell(self, whom: Callable[..., None], *words: str) -> None:
+    def _call(self, function: Callable[..., None], *arguments: str) -> None:
         try:
-            whom(*words)
+            function(*arguments)
         except Exception:
             log.exception("a hint could not be passed on", channel=self._channel)
 
-    def _say_lost(self, why: BaseException | None) -> None:
-        said = "it was closed" if why is None else trouble_of(why).error.message
+    def _log_lost(self, why: BaseException | None) -> None:
+        reason = "it was closed" if why is None else trouble_of(why).error.message
         log.warning(
             "not listening to the database",
             channel=self._channel,
-            why=said,
+            why=reason,
             todo="nothing: it comes back by itself, and changes are looked for meanwhile",
         )
 
 
-def _look(asked: asyncio.Task[Any]) -> None:
-    """Take note of an answer that nobody waits for any more."""
+def _retrieve(asked: asyncio.Task[Any]) -> None:
+    """Retrieve an answer that no caller awaits any more, so that its error is not logged as lost."""
     if not asked.cancelled():
         asked.exception()

@@ -1,4 +1,4 @@
-"""Makes the schema, or brings it up: one at a time, however many servers start at once.
+"""Creates or migrates the schema: one server at a time, however many start at once.
 
 Alembic talks through SQLAlchemy's own connection, made for this and thrown away.
 """
@@ -16,7 +16,7 @@ from stepwell_drivers.sql.migrate import migrate
 from stepwell_drivers.sql.postgres.links import Connector
 
 MIGRATION_MS = 600_000
-"""A large table may take so long; nobody else waits for it, but others that start."""
+"""A large table may take so long; only other servers that start wait for it."""
 
 _LOCK = text("SELECT pg_advisory_xact_lock(hashtextextended(:name, 0))")
 _IS_THERE = text("SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = :name")

@@ -1,4 +1,4 @@
-"""Brings a schema up without opening the store, or looks whether it is up."""
+"""Migrates a schema without opening the store, or checks whether it is current."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from stepwell_drivers.sql.postgres.url import parse
 
 
 async def migrate_store(url: str, *, runtime: Runtime, check: bool) -> tuple[str, str]:
-    """Return the schema's version as it was found, and this program's; bring it up unless `check`.
+    """Return the schema's version before, and this program's; migrate it unless `check`.
 
     Raises:
         StoreRefused: it can't be a store as it is, or a newer program made it.
-        StoreUnavailable: nobody answers there now.
+        StoreUnavailable: no server answers there now.
     """
     place = parse(url)
     connector = Connector(place)

@@ -1,9 +1,9 @@
-"""Telling the other replicas what changed, after the commit: a hint, in a transaction of its own.
+"""Notifies the other replicas of changes, after the commit: a hint, in a transaction of its own.
 
-Inside the commit's a notification costs half of the throughput (they are queued one transaction at a
-time). Here at most one is under way, and what changes meanwhile goes into the next. A payload names who
-sends it, so that nobody hears his own, and the runs with their versions; too many runs to name are told as
-"anything may have changed".
+A NOTIFY inside the commit costs half of the throughput (the server queues them one transaction at a
+time). Here at most one is under way, and later changes go into the next. A payload names its sender,
+which skips its own, and the runs with their versions; where these are too many it says "anything may have
+changed".
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ log = structlog.get_logger(__name__)
 BYTES_MAX = 7_900
 """A notification's payload must be shorter than 8,000."""
 PAUSE_S = 0.02
-"""Between two: fifty a second are enough, and each wakes every replica."""
+"""Pause between two: fifty a second are enough, and each wakes every replica."""
 NOTIFY = "SELECT pg_notify($1, $2)"
 
 
 class _Notice(msgspec.Struct, array_like=True):
-    """Who says so, and which runs have reached which version. No runs: anything may have changed."""
+    """A payload: its sender, and which runs have reached which version. No runs: anything may have changed."""
 
     origin: str
     runs: list[tuple[str, str, int]] = []
@@ -39,59 +39,59 @@ _decode = msgspec.json.Decoder(_Notice).decode
 
 
 class Notices:
-    """What is to be told, and the telling of it."""
+    """Collects changes and sends them, and passes on those of other replicas."""
 
     def __init__(
         self,
         readers: Readers,
         channel: str,
         runtime: Runtime,
-        hear: Callable[[Mapping[RunKey, int]], None],
+        on_change: Callable[[Mapping[RunKey, int]], None],
     ) -> None:
         self._readers = readers
         self._channel = channel
         self._runtime = runtime
-        self._hear = hear
+        self._on_change = on_change
         self._origin = runtime.new_id()
         self._runs: dict[RunKey, int] = {}
         self._telling: asyncio.Task[None] | None = None
         self._closed = False
 
-    def tell(self, runs: Mapping[RunKey, int]) -> None:
-        """Tell the others soon."""
+    def publish(self, runs: Mapping[RunKey, int]) -> None:
+        """Notify the other replicas soon."""
         for run, version in runs.items():
             self._runs[run] = max(version, self._runs.get(run, 0))
         if self._runs and self._telling is None and not self._closed:
-            self._telling = self._runtime.spawn(self._tell_all(), name="stepwell-postgres-notify")
+            self._telling = self._runtime.spawn(self._send_all(), name="stepwell-postgres-notify")
 
-    def heard(self, payload: str) -> None:
-        """Take what another replica told."""
+    def receive(self, payload: str) -> None:
+        """Pass on another replica's notification."""
         try:
             notice = _decode(payload)
         except msgspec.DecodeError:
             self.missed()
             return
         if notice.origin != self._origin:
-            self._hear({(one[0], one[1]): one[2] for one in notice.runs} or ANYTHING)
+            self._on_change({(one[0], one[1]): one[2] for one in notice.runs} or ANYTHING)
 
     def missed(self) -> None:
-        """Nothing was heard for a while."""
-        self._hear(ANYTHING)
+        """Report a gap: anything may have changed."""
+        self._on_change(ANYTHING)
 
     async def close(self) -> None:
-        """Tell what is to be told, and end."""
+        """Send what is pending, and end."""
         self._closed = True
         if self._telling is not None:
             await asyncio.wait((self._telling,))
 
-    async def _tell_all(self) -> None:
+    async def _send_all(self) -> None:
         try:
             while self._runs:
                 runs, self._runs = self._runs, {}
-                await self._readers.say(NOTIFY, self._channel, payload_of(self._origin, runs))
+                await self._readers.execute(NOTIFY, self._channel, payload_of(self._origin, runs))
                 if not self._closed:
                     await self._runtime.sleep(PAUSE_S)
-        except Exception as error:  # noqa: BLE001 - a hint that is lost costs the others a moment
+        except Exception as error:  # noqa: BLE001 - a lost hint costs the others a moment
             log.warning("the other replicas were not told of a change", why=str(error))
         finally:
             self._telling = None

@@ -1,4 +1,4 @@
-"""Opens a store: who answers there, what a commit is worth there, the schema, then the links."""
+"""Opens a store: checks the server and its durability, migrates the schema, then opens the links."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from sqlalchemy.util.concurrency import greenlet_spawn
 
 from stepwell.core.port import Claimed, ClaimRequest, Runtime, Store, StoreInfo
 from stepwell.core.records.errors import StepwellError, StoreRefused
-from stepwell_drivers.hints import Hints, RunKey
+from stepwell_drivers.hints import HintBus, RunKey
 from stepwell_drivers.sql.dialect import Link
 from stepwell_drivers.sql.migrate import HEAD, check, identify
 from stepwell_drivers.sql.postgres import claims
 from stepwell_drivers.sql.postgres.alarm import Alarm
 from stepwell_drivers.sql.postgres.errors import refusal_of
-from stepwell_drivers.sql.postgres.facts import FACTS, Facts, Worth, tell, worth_of
+from stepwell_drivers.sql.postgres.facts import FACTS, Facts, Worth, warn_if_weak, worth_of
 from stepwell_drivers.sql.postgres.facts import check as check_facts
 from stepwell_drivers.sql.postgres.links import WRITE, Connector, Links, PostgresLink
 from stepwell_drivers.sql.postgres.listen import Listener
@@ -35,8 +35,8 @@ SWEEP_SECONDS = 60.0
 PATIENTLY = "SET LOCAL statement_timeout = 0; COMMIT"
 
 
-class _Found(NamedTuple):
-    """What answered."""
+class _Server(NamedTuple):
+    """The server that answered, with its store."""
 
     link: PostgresLink
     store_id: str
@@ -49,7 +49,7 @@ async def open_store(url: str, *, runtime: Runtime) -> Store:
 
     Raises:
         StoreRefused: it can't be one as it is, or a newer program made it.
-        StoreUnavailable: nobody answers there now.
+        StoreUnavailable: no server answers there now.
     """
     place = parse(url)
     connector = Connector(place)
@@ -57,12 +57,12 @@ async def open_store(url: str, *, runtime: Runtime) -> Store:
         found = await _find(connector, runtime)
     except Exception as error:
         raise refusal_of(error, place.shown) from error
-    tell(found.worth, place.shown)
+    warn_if_weak(found.worth, place.shown)
     return _Parts(place, connector, found, runtime).store()
 
 
-async def _find(connector: Connector, runtime: Runtime) -> _Found:
-    """Look who answers, and bring the schema up."""
+async def _find(connector: Connector, runtime: Runtime) -> _Server:
+    """Connect, check the server, and migrate the schema."""
     link = await connector.connect()
     try:
         await link.begin(WRITE)
@@ -76,7 +76,7 @@ async def _find(connector: Connector, runtime: Runtime) -> _Found:
         await link.begin(WRITE)
         store_id = await greenlet_spawn(_identify, link, runtime.new_id())
         await link.end("COMMIT")
-        return _Found(link, store_id, facts, worth_of(facts))
+        return _Server(link, store_id, facts, worth_of(facts))
     except BaseException:
         link.cut()
         raise
@@ -95,27 +95,27 @@ def _identify(link: Link, store_id: str) -> str:
 
 
 class _Parts:
-    """All that a store is made of, put together."""
+    """Builds a store from its parts."""
 
     def __init__(
-        self, place: PostgresUrl, connector: Connector, found: _Found, runtime: Runtime
+        self, place: PostgresUrl, connector: Connector, found: _Server, runtime: Runtime
     ) -> None:
         groups = min(GROUPS_MAX, max(1, place.pool_size // 2))
         self._runtime = runtime
         self._found = found
-        self._hints = Hints()
+        self._hints = HintBus()
         self._links = [
             Links(connector, size, runtime) for size in (groups, place.pool_size - groups, 1)
         ]
         writing, reading, beating = self._links
-        reading.give(found.link)
+        reading.add(found.link)
         self._readers = Readers(reading, runtime)
         channel = f"stepwell.{found.store_id}"
-        self._notices = Notices(self._readers, channel, runtime, self._hints.tell)
+        self._notices = Notices(self._readers, channel, runtime, self._hints.publish)
         self._listener: Listener | None = None
         if place.listen_connect is not None:
             self._listener = Listener(
-                place.listen_connect, channel, runtime, self._notices.heard, self._notices.missed
+                place.listen_connect, channel, runtime, self._notices.receive, self._notices.missed
             )
         alarm = Alarm(place.shown, runtime)
         self._writer = Writer(
@@ -133,7 +133,7 @@ class _Parts:
         self._swept = runtime.monotonic()
 
     def store(self) -> SqlStore:
-        """Return the store, at work."""
+        """Return the store, started."""
         if self._listener is not None:
             self._listener.start()
         return SqlStore(
@@ -155,16 +155,16 @@ class _Parts:
         )
 
     async def _claim(self, request: ClaimRequest) -> Claimed:
-        return await self._readers.take(claims.claim, request)
+        return await self._readers.update(claims.claim, request)
 
     def _after(self, done: Sequence[tuple[Work, Any]]) -> None:
-        """Tell of what was committed: those here at once, the others soon."""
+        """Publish committed changes: here at once, to other replicas soon."""
         runs: Mapping[RunKey, int] = changed_by(done)
-        self._hints.tell(runs)
-        self._notices.tell(runs)
+        self._hints.publish(runs)
+        self._notices.publish(runs)
 
     def _after_beats(self, done: Sequence[tuple[Work, Any]]) -> None:
-        """Remove now and then what expired: where nobody is connected, nothing does."""
+        """Remove expired rows now and then: without connected workers nothing expires."""
         del done
         now = self._runtime.monotonic()
         if now - self._swept >= SWEEP_SECONDS:
@@ -174,7 +174,7 @@ class _Parts:
     async def _sweep(self) -> None:
         # It is tried again in a minute.
         with suppress(StepwellError):
-            await self._readers.take(_sweep)
+            await self._readers.update(_sweep)
 
     async def _shut(self) -> None:
         await self._writer.close()

@@ -1,7 +1,7 @@
-"""Reads in Postgres: each is one snapshot on a link of its own, in a task that nobody's leaving cancels.
+"""Reads in Postgres: each is one snapshot on a link of its own, in a task that its caller can't cancel.
 
-A read that was cancelled in its middle would leave a link in an unknown state; so it is finished, and who
-asked may be gone by then.
+A read that was cancelled in its middle would leave a link in an unknown state; so it is finished, even if
+its caller is gone by then.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 
 class Readers:
-    """Short transactions, tried again where that can help."""
+    """Runs short transactions, and retries them where that can help."""
 
     def __init__(self, links: Links, runtime: Runtime) -> None:
         self._links = links
@@ -43,18 +43,18 @@ class Readers:
     async def ask(
         self, read: Callable[Concatenate[Link, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """Run a read that is one statement: it needs no transaction around it, which were two journeys."""
+        """Run a read that is one statement: a transaction around it would cost two round trips."""
         return await self.transact(READ if self._links.pooler else "", read, *args, **kwargs)
 
-    async def take(
+    async def update(
         self, claim: Callable[Concatenate[Link, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
-        """Run what changes rows that may be forgotten: it waits for no disk."""
+        """Run a change of rows that may be lost (holds): it waits for no disk."""
         return await self.transact(
             f"{WRITE}; SET LOCAL synchronous_commit = off", claim, *args, **kwargs
         )
 
-    async def say(self, sql: str, *values: str) -> None:
+    async def execute(self, sql: str, *values: str) -> None:
         """Run one statement that is a transaction of its own, once."""
         async with self._links.one() as link:
             try:
@@ -75,14 +75,14 @@ class Readers:
         *args: P.args,
         **kwargs: P.kwargs,
     ) -> T:
-        """Do it in a transaction that begins so; without a word: in none."""
+        """Run `work` in a transaction that begins with `how`; empty: in none."""
 
         async def tries() -> T:
             for left in reversed(range(TRIES_MAX)):
                 try:
                     return await self._once(how, lambda link: work(link, *args, **kwargs))
                 except _Stale:
-                    # A link that had died while it was idle: another one is as good.
+                    # The link died while it was idle: another one is as good.
                     continue
                 except Exception as error:
                     trouble = trouble_of(error)
@@ -107,7 +107,7 @@ class Readers:
                 if not alone:
                     await link.end("COMMIT")
             except BaseException as error:
-                if await take_back(link, error):
+                if await roll_back(link, error):
                     self._links.drop_idle()
                     if stale and isinstance(error, Exception):
                         raise _Stale from error
@@ -119,7 +119,7 @@ class _Stale(Exception):
     """The link was dead before it was asked anything."""
 
 
-async def take_back(link: PostgresLink, error: BaseException) -> bool:
+async def roll_back(link: PostgresLink, error: BaseException) -> bool:
     """End a transaction that failed; return whether the link is broken."""
     broken = isinstance(error, asyncio.CancelledError) or (
         not isinstance(error, Raced) and trouble_of(error).fatal
@@ -127,7 +127,7 @@ async def take_back(link: PostgresLink, error: BaseException) -> bool:
     if not broken:
         try:
             await link.end("ROLLBACK")
-        except Exception:  # noqa: BLE001 - what led here is the error to tell of
+        except Exception:  # noqa: BLE001 - the error that led here is the one to report
             broken = True
     if broken:
         link.cut()

@@ -16,7 +16,7 @@ _ADVISORY = ("allow", "prefer")
 
 
 class Tls(NamedTuple):
-    """What the URL says of encryption; empty: nothing."""
+    """The URL's encryption parameters; empty: absent."""
 
     mode: str
     rootcert: str = ""

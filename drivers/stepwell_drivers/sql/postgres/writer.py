@@ -1,10 +1,10 @@
-"""Group commit: whatever has queued while transactions ran goes into the next one.
+"""Group commit: all writes that queued while transactions ran go into the next one.
 
 A few groups are under way at once, each on a link of its own; a run is in one of them at a time, so the
-order of its commits is the order in which they were asked for. A group runs in a task of its own: who
-waits for it may leave. One that fails is taken back, tried again where another transaction was in the way,
-and else its members are tried one by one, so that a bad one harms nobody. An error that leaves it open
-what was done is told to all of them.
+order of its commits is the order in which they were asked for. A group runs in a task of its own: its
+callers may be cancelled. A failed group is rolled back and retried where another transaction was in the way;
+otherwise its members are tried singly, so that a bad one fails alone. An error that leaves open whether the
+group was committed goes to all of them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from stepwell_drivers.sql.deletes import DeleteWork
 from stepwell_drivers.sql.logs import LogWork, PurgeLogsWork, TrimLogsWork
 from stepwell_drivers.sql.postgres.errors import BUSY, trouble_of
 from stepwell_drivers.sql.postgres.links import WRITE, Links
-from stepwell_drivers.sql.postgres.readers import take_back
+from stepwell_drivers.sql.postgres.readers import roll_back
 from stepwell_drivers.sql.stored import RunKey, database_clock
 from stepwell_drivers.sql.trouble import Raced, Trouble
 from stepwell_drivers.sql.writes import (
@@ -41,15 +41,15 @@ GROUP_BYTES_MAX = 8 * 1024 * 1024
 """Payload bytes in one transaction, but for the last commit's."""
 TRIES_MAX = 6
 RETRY_S = 0.01
-"""The first wait is drawn from up to this; it doubles."""
+"""The first back-off is drawn from up to this; it doubles."""
 
 
 class Job(NamedTuple):
-    """A write that somebody waits for."""
+    """A queued write and the future of its result."""
 
     work: Work
     runs: frozenset[RunKey]
-    """Those that it changes: they are in one group at a time."""
+    """The runs that it changes: each is in one group at a time."""
     done: asyncio.Future[Any]
 
 
@@ -57,7 +57,7 @@ Outcome = tuple[Job, Any, StepwellError | None]
 
 
 class Writer:
-    """The queue, and the groups that are under way."""
+    """Queues writes and commits them in groups."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class Writer:
         alarm: Callable[[StepwellError], None],
         committing: str = "COMMIT",
     ) -> None:
-        """Take the links, and what to call after a group: with what was done, or with what failed.
+        """Make a writer; `after` is called with each committed group, `alarm` with each error.
 
         `committing` is how a transaction is ended.
         """
@@ -91,7 +91,7 @@ class Writer:
     async def do(self, work: Work) -> Any:
         """Queue a write and wait until it is durable.
 
-        It is done even if who waits is cancelled.
+        It is done even if the caller is cancelled.
         """
         if self._closing:
             raise StoreUnavailable("this store was closed")
@@ -110,7 +110,7 @@ class Writer:
             await asyncio.wait(self._under_way)
 
     def _pump_soon(self) -> None:
-        """Look at the queue when everybody who is awake has had a turn: they go together."""
+        """Start groups once all tasks that are ready have had a turn, so that their writes go together."""
         if not self._pumping:
             self._pumping = True
             self._loop.call_soon(self._pump)
@@ -131,7 +131,7 @@ class Writer:
             task.add_done_callback(ended)
 
     def _next_group(self) -> list[Job]:
-        """Take those of one kind from the queue, but for runs that are busy or come after one that waits."""
+        """Pop the next group: writes of one kind, runs not in flight, order per run kept."""
         jobs: list[Job] = []
         left: deque[Job] = deque()
         waiting = set(self._busy)
@@ -199,12 +199,12 @@ class Writer:
                     committing = True
                     await link.end(self._committing)
                 except BaseException as error:
-                    if await take_back(link, error):
+                    if await roll_back(link, error):
                         self._links.drop_idle()
                     raise
-        except Exception as error:  # noqa: BLE001 - whatever it is, somebody waits for an answer
+        except Exception as error:  # noqa: BLE001 - a caller waits for an answer to any error
             trouble = _trouble_of(error, committing=committing)
-            # A link that had died while it was idle: another one is as good.
+            # The link died while it was idle: another one is as good.
             return [], trouble._replace(retry=trouble.retry or (trouble.fatal and stale))
         return answers, None
 
@@ -225,7 +225,7 @@ def _runs_of(work: Work) -> frozenset[RunKey]:
 
 
 def _may_join(jobs: list[Job], job: Job) -> bool:
-    """Whether it may go with those: what locks runs does so all at once, in the order of their keys."""
+    """Return whether a write may join a group: locks on runs are taken all at once, in key order."""
     if not jobs:
         return True
     first = jobs[0].work

@@ -1,7 +1,7 @@
-"""Connections to the file: one that writes, some that read, and what is asserted of each.
+"""Connections to the file: one writes, some read; each asserts its settings.
 
 WAL with `synchronous=FULL` loses no acknowledged commit in a power cut (NORMAL lost some in 47 of 49).
-Checkpoints are ours, not SQLite's automatic ones: those keep a failed fsync to themselves.
+Checkpoints are the driver's, not SQLite's automatic ones: those hide a failed fsync.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ def make_file(path: Path) -> None:
         raise StoreRefused(f"{str(path)!r} can't be opened: {error.strerror}") from error
 
 
-def settle_log(path: Path) -> None:
-    """Write the log anew as it reads, and sync it: what is found in it is then on the disk.
+def sync_log(path: Path) -> None:
+    """Rewrite the log with its own contents and sync it: whatever can be read in it is then on disk.
 
     A process that was killed leaves commits that it wrote and didn't sync. Where a sync failed, the system
     shows what the disk never got, and says of the next sync that all is well. Either would be read, and
     be gone after a power cut. Nobody else may be writing.
 
     Raises:
-        OSError: it can't be had on the disk.
+        OSError: the disk refused it.
     """
     try:
         log = os.open(path.with_name(path.name + "-wal"), os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
@@ -59,13 +59,13 @@ def settle_log(path: Path) -> None:
         os.close(log)
 
 
-def settle_names(path: Path) -> None:
+def sync_folder(path: Path) -> None:
     """Sync the folder, so that the file and its log are found there after a power cut.
 
-    SQLite does so for a log that it makes, and doesn't look whether that failed.
+    SQLite does so for a log that it makes, but ignores a failure.
 
     Raises:
-        OSError: it can't be had on the disk.
+        OSError: the disk refused it.
     """
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -92,7 +92,7 @@ def writing_engine(url: SqliteUrl) -> Engine:
 
 
 def make_durable(connection: Connection) -> None:
-    """Switch to WAL with FULL, and read back that it is so. It marks the file: look at it before.
+    """Switch to WAL with FULL, and read both back. This marks the file: check it before.
 
     Raises:
         StoreRefused: the file system can't.
@@ -137,7 +137,7 @@ def _connect(url: SqliteUrl, mode: str, *pragmas: str) -> sqlite3.Connection:
         for pragma in pragmas:
             connection.execute(pragma)
     except sqlite3.Error:
-        # The first look at the file is here; the error would keep what it can't use open.
+        # The file is first read here; on an error the connection would stay open.
         connection.close()
         raise
     return connection
@@ -164,20 +164,20 @@ def _assert_durable(connection: sqlite3.Connection) -> None:
 
 
 def raw(connection: Connection) -> sqlite3.Connection:
-    """Return the driver's connection, for what is no transaction: checkpoints and the like."""
+    """Return the driver's connection, for statements outside transactions, such as checkpoints."""
     found = connection.connection.driver_connection
     assert isinstance(found, sqlite3.Connection)
     return found
 
 
 def checkpoint(connection: Connection, *, truncate: bool = False) -> None:
-    """Bring the log into the file, as far as no reader needs it; to be called by the writer alone."""
+    """Copy the log into the file, as far as no reader needs it; only the writer may call this."""
     mode = "PRAGMA wal_checkpoint(TRUNCATE)" if truncate else "PRAGMA wal_checkpoint(PASSIVE)"
     raw(connection).execute(mode).fetchall()
 
 
-def take_back(connection: Connection) -> None:
-    """End a transaction that failed: SQLAlchemy leaves one open whose COMMIT was refused."""
+def roll_back(connection: Connection) -> None:
+    """End a failed transaction: SQLAlchemy leaves it open where COMMIT was refused."""
     connection.rollback()
     if raw(connection).in_transaction:
         raw(connection).rollback()

@@ -1,4 +1,4 @@
-"""SQLite's errors in the port's words, and which of them the store doesn't survive."""
+"""Maps SQLite's errors to the port's, and says which of them end the store."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _NO_SPACE = sqlite3.SQLITE_IOERR_SHMSIZE
 
 
 def trouble_of(error: BaseException, *, committing: bool = False) -> Trouble:
-    """Return what an error means; `committing`: it came from COMMIT, so it may have been done."""
+    """Classify an error; `committing`: it came from COMMIT, which may have been done."""
     if isinstance(error, StepwellError):
         return Trouble(error)
     raw = error.orig if isinstance(error, DBAPIError) else error

@@ -1,8 +1,8 @@
-"""One process holds the file: an exclusive lock beside it, with the holder's pid inside.
+"""One process holds the store: an exclusive lock file next to it, with the holder's pid inside.
 
-The system's SQLite may have the WAL-reset bug, which two writing connections can meet: so nobody but
-us may write. The lock is the kind that belongs to a process: the kernel frees it however the process
-ends, and no fork inherits it. Such a lock doesn't stop its own process, hence the list beside it.
+The system's SQLite may have the WAL-reset bug, which two writing connections can meet: so no other
+process may write. The lock belongs to the process: the kernel frees it however the process ends, and no
+fork inherits it. Such a lock doesn't stop its own process, hence the module's list of held files.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ _guard = threading.Lock()
 
 
 class FileLock:
-    """The lock on one store's file, held from birth to `release`."""
+    """The lock on one store's file, held from construction to `release`."""
 
     def __init__(self, path: Path) -> None:
-        """Take it.
+        """Acquire the lock.
 
         Raises:
             StoreRefused: another process has it, or this one already does.
@@ -39,7 +39,7 @@ class FileLock:
             _held.add(path)
 
     def release(self) -> None:
-        """Let go. The file stays: removing it would let two openers lock two different files."""
+        """Release the lock. The file stays: removing it would let two openers lock two different files."""
         with _guard:
             if self._path not in _held:
                 return
@@ -72,7 +72,7 @@ def _lock(path: Path) -> int:
 
 
 def forget_after_fork() -> None:
-    """In a forked child: the locks are the parent's, and so are the stores."""
+    """Forget held locks in a forked child: they are the parent's, and so are the stores."""
     _held.clear()
 
 

@@ -1,4 +1,4 @@
-"""Brings a file's schema up without serving it, or looks whether it is."""
+"""Migrates a file's schema without serving it, or checks whether it is current."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from stepwell_drivers.sql.sqlite.url import SqliteUrl, parse
 
 
 async def migrate_store(url: str, *, runtime: Runtime, check: bool) -> tuple[str, str]:
-    """Return the schema's version as it was found, and this program's; bring it up unless `check`.
+    """Return the schema's version before, and this program's; migrate it unless `check`.
 
     Raises:
         StoreRefused: it can't be a store, another process has it, or a newer program made it.
@@ -24,7 +24,7 @@ async def migrate_store(url: str, *, runtime: Runtime, check: bool) -> tuple[str
     place = parse(url)
     found = await asyncio.get_running_loop().run_in_executor(None, _version, place)
     if found != migrate.HEAD and not check:
-        # A file is its opener's alone, so nobody is served meanwhile.
+        # The opener holds the file alone, so no server uses it meanwhile.
         store = await open_store(url, runtime=runtime)
         await store.close()
     return found, migrate.HEAD

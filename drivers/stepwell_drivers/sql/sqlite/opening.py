@@ -14,7 +14,7 @@ from stepwell.core.port import Claimed, ClaimRequest, Runtime, Store, StoreInfo
 from stepwell.core.records.errors import StoreFull, StoreRefused, StoreUnavailable
 from stepwell.core.records.states import Durability
 from stepwell_drivers.clock import StoreClock
-from stepwell_drivers.hints import Hints
+from stepwell_drivers.hints import HintBus
 from stepwell_drivers.sql import claims, schema
 from stepwell_drivers.sql.deletes import TOMBSTONE_US
 from stepwell_drivers.sql.migrate import HEAD, check, identify, migrate
@@ -22,8 +22,8 @@ from stepwell_drivers.sql.sqlite.engine import (
     make_durable,
     make_file,
     reading_engine,
-    settle_log,
-    settle_names,
+    sync_folder,
+    sync_log,
     writing_engine,
 )
 from stepwell_drivers.sql.sqlite.lock import FileLock
@@ -67,12 +67,12 @@ async def open_store(url: str, *, runtime: Runtime) -> Store:
         lock.release()
         raise
     clock.at_least(opened.last_us + 1)
-    hints = Hints()
+    hints = HintBus()
     writer = Writer(
         opened.connection,
         clock=clock,
         runtime=runtime,
-        after=lambda done: hints.tell(changed_by(done)),
+        after=lambda done: hints.publish(changed_by(done)),
     )
     info = StoreInfo(
         driver="sqlite",
@@ -109,7 +109,7 @@ async def open_store(url: str, *, runtime: Runtime) -> Store:
 
 
 def _open(place: SqliteUrl, store_id: str, now_us: int) -> _Opened:
-    """Connect, bring the schema up, and read who the store is and when it was last written."""
+    """Connect, migrate the schema, and read the store's id and its newest time."""
     make_file(place.path)
     try:
         connection = writing_engine(place).connect()
@@ -128,24 +128,24 @@ def _open(place: SqliteUrl, store_id: str, now_us: int) -> _Opened:
 def _prepare(connection: Connection, place: SqliteUrl, store_id: str, now_us: int) -> _Opened:
     with connection.begin():
         check(connection)
-        settle_log(place.path)
+        sync_log(place.path)
     make_durable(connection)
     with connection.begin():
         migrate(connection)
         facts = identify(connection, store_id=store_id, now_us=now_us)
         last_us = max(_last_us(connection), int(facts["born_us"]))
-    settle_names(place.path)
+    sync_folder(place.path)
     return _Opened(connection, Readers(reading_engine(place)), facts["store_id"], last_us)
 
 
 def _last_us(connection: Connection) -> int:
-    """Return the newest time that the store has stamped, as far as its rows tell cheaply."""
+    """Return the newest time that the store has stamped, as far as indexes show it."""
     found = [query.first(connection) for query in _newest]
     return max((row[0] or 0 for row in found if row is not None), default=0)
 
 
 def refusal(place: SqliteUrl, error: DBAPIError | sqlite3.Error) -> StoreRefused | StoreUnavailable:
-    """Return what to tell who opens the file."""
+    """Return the port's error for a failure at opening."""
     raw = error.orig if isinstance(error, DBAPIError) else error
     code = int(getattr(raw, "sqlite_errorcode", 0)) & 0xFF
     name = repr(str(place.path))

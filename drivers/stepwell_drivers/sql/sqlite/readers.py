@@ -1,4 +1,4 @@
-"""The connections that read, each in a thread of its own: no read holds up the event loop or a write."""
+"""Read connections, each in a thread of its own: no read holds up the event loop or a write."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class Readers:
-    """A few read-only connections; a read is one short transaction on one of them."""
+    """A pool of read-only connections; a read is one short transaction on one of them."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine

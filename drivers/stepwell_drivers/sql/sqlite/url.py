@@ -1,4 +1,4 @@
-"""Which file a `sqlite:///` URL names, and whether it may be one: all refusals say what to do."""
+"""Parses `sqlite:///` URLs and checks the file. Every refusal says what to do."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _check_file(path: Path, mode: int, links: int) -> None:
 
 
 def file_system_of(path: Path, mounts: Path = _MOUNTS) -> str:
-    """Return the type of the file system that the path lies on; empty where it can't be told."""
+    """Return the type of the file system that holds the path; empty: unknown."""
     try:
         lines = mounts.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
@@ -117,7 +117,7 @@ def file_system_of(path: Path, mounts: Path = _MOUNTS) -> str:
 
 
 def is_network(kind: str) -> bool:
-    """Whether a file system's type is one of other machines' disks (unknown kinds of FUSE are)."""
+    """Return whether a file system's type is a network's (an unknown kind of FUSE counts as one)."""
     if kind.startswith("fuse"):
         return not kind.startswith(_LOCAL_FUSE) and kind not in {"fuse", "fusectl"}
     return kind.startswith(_NETWORK)

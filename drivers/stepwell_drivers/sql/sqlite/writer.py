@@ -1,8 +1,8 @@
-"""The one thread that writes. Whatever has queued while a transaction ran goes into the next one.
+"""The thread that writes. All writes that queued while a transaction ran go into the next one.
 
-At low load a commit waits for nobody; at high load one fsync serves hundreds. A group that fails is
-taken back and its members are tried one by one, so that a bad one harms nobody. After an error that
-leaves it unknown what is on disk, nothing is acknowledged any more until the store is opened again.
+At low load a commit doesn't wait; at high load one fsync serves hundreds. A group that fails is rolled
+back and its members are tried singly, so that a bad one fails alone. After an error that leaves unknown
+what is on disk, nothing is acknowledged any more until the store is opened again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sqlalchemy import Connection
 from stepwell.core.port import Runtime
 from stepwell.core.records.errors import StepwellError, StoreUnavailable
 from stepwell_drivers.clock import StoreClock
-from stepwell_drivers.sql.sqlite.engine import checkpoint, raw, take_back
+from stepwell_drivers.sql.sqlite.engine import checkpoint, raw, roll_back
 from stepwell_drivers.sql.sqlite.errors import trouble_of
 from stepwell_drivers.sql.trouble import Trouble
 from stepwell_drivers.sql.writes import CommitWork, Work, apply_group, sweep
@@ -36,7 +36,7 @@ SWEEP_SECONDS = 60.0
 
 
 class Job(NamedTuple):
-    """A write that somebody waits for."""
+    """A queued write and the future of its result."""
 
     work: Work
     done: asyncio.Future[Any]
@@ -46,7 +46,7 @@ Outcome = tuple[Job, Any, StepwellError | None]
 
 
 class Writer:
-    """The queue, the thread, and the connection that only the thread touches."""
+    """Queues writes for one thread, which alone uses the connection."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class Writer:
     async def do(self, work: Work) -> Any:
         """Queue a write and wait until it is durable.
 
-        It is done even if who waits is cancelled.
+        It is done even if the caller is cancelled.
         """
         if self._failed is not None:
             raise StoreUnavailable(f"the store stopped: {self._failed.message}")
@@ -99,7 +99,7 @@ class Writer:
         await asyncio.shield(self._ended)
         self._thread.join()
 
-    def _tell(self, outcomes: list[Outcome]) -> None:
+    def _resolve(self, outcomes: list[Outcome]) -> None:
         for job, answer, error in outcomes:
             if job.done.done():
                 continue
@@ -117,7 +117,7 @@ class Writer:
                 self._wake.wait()
                 self._wake.clear()
                 while jobs := self._next_group():
-                    self._post(self._tell, self._write(jobs))
+                    self._post(self._resolve, self._write(jobs))
                     self._keep_house()
                 if self._closing and not self._jobs:
                     break
@@ -137,7 +137,7 @@ class Writer:
         """Write a group; if that fails for a reason that may be one member's, each by itself."""
         try:
             answers, trouble = self._attempt(jobs)
-        except Exception as error:  # noqa: BLE001 - a thread that dies would leave all waiting
+        except Exception as error:  # noqa: BLE001 - a thread that dies would leave all callers waiting
             answers, trouble = [], trouble_of(error, committing=True)
             self._fail(trouble)
         if trouble is None:
@@ -172,10 +172,10 @@ class Writer:
                 )
                 committing = True
                 transaction.commit()
-        except Exception as error:  # noqa: BLE001 - whatever it is, somebody waits for an answer
+        except Exception as error:  # noqa: BLE001 - a caller waits for an answer to any error
             trouble = trouble_of(error, committing=committing)
             if not trouble.fatal:
-                take_back(self._connection)
+                roll_back(self._connection)
             return [], trouble
         self.groups += 1
         self._changes += raw(self._connection).total_changes - before
@@ -183,7 +183,7 @@ class Writer:
         return answers, None
 
     def _keep_house(self) -> None:
-        """Between two groups: bring the log into the file, forget what expired."""
+        """Between two groups: checkpoint the log, remove expired rows."""
         now = self._runtime.monotonic()
         try:
             if self._changes >= LOG_CHANGES_MAX or self._log_bytes >= LOG_BYTES_MAX:
@@ -195,7 +195,7 @@ class Writer:
                     sweep(self._connection, self._clock.now_us())
         except Exception as error:  # noqa: BLE001 - a failed fsync here is as bad as in a commit
             self._fail(trouble_of(error))
-            take_back(self._connection)
+            roll_back(self._connection)
 
     def _fail(self, trouble: Trouble) -> None:
         if trouble.fatal and self._failed is None:
@@ -212,7 +212,7 @@ class Writer:
             self._post(_settle, self._ended)
 
     def _post(self, function: Callable[..., None], *args: Any) -> None:
-        """Call it on the event loop; a loop that is closed has nobody left who waits."""
+        """Call `function` on the event loop; a closed loop has no callers left."""
         try:
             self._loop.call_soon_threadsafe(function, *args)
         except RuntimeError:
