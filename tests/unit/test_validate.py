@@ -343,3 +343,11 @@ def _cost(request: Message) -> float:
 
 def test_a_list_s_limit_says_what_each_item_may_be() -> None:
     assert constraints.many(3, constraints.chars(5)).words == "3 items, each 5 characters"
+
+
+def test_field_without_a_limit_stops_the_import(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = {name: limit for name, limit in FIELD_LIMITS.items() if "GetRunRequest" not in name}
+    monkeypatch.setattr(validate, "FIELD_LIMITS", table)
+
+    with pytest.raises(TypeError, match=r"GetRunRequest\.run_id has no limit"):
+        validate.compile_checks()

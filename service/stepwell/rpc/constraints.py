@@ -1,153 +1,142 @@
-"""What a field of a request may hold, as pydantic constraints with the words that say it.
+"""The kinds of limits that a field of a request can have.
 
 A `Limit` is made by one of the functions below from the constants of `core.limits`. Its words stand in
 the field's comment in the protocol, behind "Limit:", and in the violation that a caller reads: a test
-compares them, so that the three can't differ.
+compares them, so that the three can't differ. Its test is source code, which `validate` compiles into
+the function that checks the whole message.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sized
-from types import GenericAlias
-from typing import Annotated, Any, Literal, NamedTuple
-
-from pydantic import AfterValidator, Field, StringConstraints, TypeAdapter
+from typing import Any, NamedTuple
 
 from stepwell.core.records.limits import NAME_PATTERN
 
 _SHOWN_CHARS_MAX = 40
-_UUID = r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"
-_NO_CONTROLS = r"^[^\x00-\x1f\x7f]*$"
 _NAME_HINT = " (letters, digits and . _ : / @ + -, first a letter or digit)"
 _SPANS_MS = {"day": 86_400_000, "minute": 60_000, "second": 1_000}
 
+HELPERS: dict[str, Any] = {
+    "is_name": re.compile(NAME_PATTERN).fullmatch,
+    "is_uuid": re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}").fullmatch,
+    "has_control": re.compile(r"[\x00-\x1f\x7f]").search,
+}
+"""The functions that the tests of limits call, by name."""
+
 
 class Limit(NamedTuple):
-    """What one field may hold."""
+    """The limit of one field."""
 
-    annotation: Any
+    beyond: str
+    """An expression that is true if the value `v` is beyond the limit."""
     words: str
-    """As the protocol's comment has it."""
+    """The limit as the protocol's comment has it."""
     show: Callable[[Any], str]
-    """Says in a few words what came instead, and never a secret."""
-    look: Callable[[Any], Any] | None = None
-    """Takes from the message's value what the annotation is about; None: the value itself."""
+    """Describes a value in a few words, and never a secret."""
     hint: str = ""
-    """How to mend it, where the words don't say that."""
+    """How to mend a value, where the words don't say that."""
     each: Limit | None = None
-    """Of a list: what each item may be; of a map: what each value may be."""
+    """The limit of each item of a list, or of each value of a map."""
     key: Limit | None = None
-    """Of a map: what each key may be."""
+    """The limit of each key of a map."""
     demanded: bool = False
-    """It is only about being there."""
+    """The only limit is that the field is given."""
 
-    def test(self) -> Callable[[Any], bool]:
-        """Return a function that says whether a value is within the limit."""
-        inside = TypeAdapter[Any](self.annotation).validator.isinstance_python
-        look = self.look
-        return inside if look is None else lambda value: inside(look(value))
-
-    def test_all(self) -> Callable[[list[Any]], bool]:
-        """Return a function that says, in one call, whether all of a list are within the limit."""
-        annotation: Any = GenericAlias(list, (self.annotation,))
-        return TypeAdapter[Any](annotation).validator.isinstance_python
+    def allows(self, value: Any) -> bool:
+        """Return whether the value is within the limit."""
+        return not eval(self.beyond, HELPERS, {"v": value})  # noqa: S307  # our own text, made below
 
     def fault(self, value: Any) -> str:
-        """Say what is wrong with a value, and what would be right."""
+        """Return what is wrong with a value, and what would be right."""
         return f"{self.show(value)}; limit: {self.words}{self.hint}"
 
 
 def name(chars_max: int, *, required: bool = False, or_star: bool = False) -> Limit:
     """Return the limit of a name: of the allow-list of characters and no others."""
-    pattern = NAME_PATTERN if not or_star else NAME_PATTERN.replace("$", r"$|^\*$")
+    beyond = f"len(v) > {chars_max} or not is_name(v)"
+    if or_star:
+        beyond = f"v != '*' and ({beyond})"
     if not required:
-        pattern += "|^$"
+        beyond = f"v and ({beyond})"
     amount = "1 to" if required else "at most"
     words = f"a name of {amount} {chars_max:,} characters" + (", or `*`" if or_star else "")
-    constraint = StringConstraints(max_length=chars_max, pattern=pattern)
-    return Limit(Annotated[str, constraint], words, _quoted, hint=_NAME_HINT)
+    return Limit(beyond, words, _quoted, hint=_NAME_HINT)
 
 
 def uuid(*, required: bool = True) -> Limit:
     """Return the limit of an id that the service made."""
-    pattern, words = _UUID, "a UUID in lower case"
+    beyond, words = "not is_uuid(v)", "a UUID in lower case"
     if not required:
-        pattern, words = pattern + "|^$", f"empty, or {words}"
-    return Limit(Annotated[str, StringConstraints(pattern=pattern)], words, _quoted)
+        beyond, words = f"v and {beyond}", f"empty, or {words}"
+    return Limit(beyond, words, _quoted)
 
 
 def chars(chars_max: int, *, required: bool = False) -> Limit:
     """Return the limit of a short text: one line of it, without control characters."""
-    words = f"1 to {chars_max:,} characters" if required else f"{chars_max:,} characters"
-    constraint = StringConstraints(
-        min_length=int(required), max_length=chars_max, pattern=_NO_CONTROLS
-    )
-    return Limit(Annotated[str, constraint], words, _length, hint=", no control characters")
+    beyond = f"len(v) > {chars_max} or has_control(v)"
+    words = f"{chars_max:,} characters"
+    if required:
+        beyond, words = f"not v or {beyond}", f"1 to {words}"
+    return Limit(beyond, words, _length, hint=", no control characters")
 
 
 def text(bytes_max: int) -> Limit:
     """Return the limit of a text of any characters, counted in UTF-8."""
-
-    def fits(value: str) -> str:
-        if len(value) * 4 > bytes_max and len(value.encode()) > bytes_max:
-            raise ValueError
-        return value
-
-    constraints = (StringConstraints(max_length=bytes_max), AfterValidator(fits))
-    return Limit(Annotated[str, *constraints], _size(bytes_max), _utf8_bytes)
+    # Most texts are so short that nobody needs to count their bytes.
+    beyond = f"len(v) > {bytes_max // 4} and len(v.encode()) > {bytes_max}"
+    return Limit(beyond, _size(bytes_max), _utf8_bytes)
 
 
 def blob(bytes_max: int) -> Limit:
     """Return the limit of bytes."""
-    return Limit(Annotated[bytes, Field(max_length=bytes_max)], _size(bytes_max), _bytes)
+    return Limit(f"len(v) > {bytes_max}", _size(bytes_max), _bytes)
 
 
 def data(bytes_max: int) -> Limit:
     """Return the limit of a payload that must be smaller than other payloads."""
-    annotation = Annotated[int, Field(le=bytes_max)]
-    return Limit(annotation, f"{_size(bytes_max)} of data", _data_bytes, look=_data_size)
+    return Limit(f"len(v.data) > {bytes_max}", f"{_size(bytes_max)} of data", _data_bytes)
 
 
 def message(bytes_max: int) -> Limit:
     """Return the limit of a message with all that is in it."""
-    annotation = Annotated[int, Field(le=bytes_max)]
-    return Limit(annotation, _size(bytes_max), _message_bytes, look=_message_size)
+    return Limit(f"v.ByteSize() > {bytes_max}", _size(bytes_max), _message_bytes)
 
 
 def whole(low: int, high: int | None = None) -> Limit:
     """Return the limit of an integer, both ends included."""
-    words = f"{low:,} or more" if high is None else f"{low:,} to {high:,}"
-    return Limit(Annotated[int, Field(ge=low, le=high)], words, str)
+    if high is None:
+        return Limit(f"v < {low}", f"{low:,} or more", str)
+    return Limit(f"not {low} <= v <= {high}", f"{low:,} to {high:,}", str)
 
 
 def real(low: int, high: int) -> Limit:
-    """Return the limit of a number, both ends included; NaN is none."""
-    annotation = Annotated[float, Field(ge=low, le=high, allow_inf_nan=False)]
-    return Limit(annotation, f"{low:,} to {high:,}", str)
+    """Return the limit of a number, both ends included; NaN is beyond it."""
+    return Limit(f"not {low} <= v <= {high}", f"{low:,} to {high:,}", str)
 
 
 def span(low_ms: int, high_ms: int) -> Limit:
     """Return the limit of a Duration, both ends included."""
-    annotation = Annotated[int, Field(ge=low_ms * 1_000_000, le=high_ms * 1_000_000)]
-    words = f"{_span(low_ms)} to {_span(high_ms)}"
-    return Limit(annotation, words, _seconds, look=_nanoseconds)
+    low, high = low_ms * 1_000_000, high_ms * 1_000_000
+    beyond = f"not {low} <= v.seconds * 1_000_000_000 + v.nanos <= {high}"
+    return Limit(beyond, f"{_span(low_ms)} to {_span(high_ms)}", _seconds)
 
 
 def given() -> Limit:
-    """Return the limit of a field, or a oneof, that must be there and be no zero."""
-    return Limit(Any, "it must be given", _absent, demanded=True)
+    """Return the limit of a field, or a oneof, that must be there and not be zero."""
+    return Limit("False", "it must be given", _absent, demanded=True)
 
 
 def many(items_max: int, each: Limit | None = None) -> Limit:
     """Return the limit of a list; `each` is None where the items are messages or enums."""
     words = f"{items_max:,} items" + (f", each {each.words}" if each else "")
-    return Limit(Annotated[int, Field(le=items_max)], words, _items, look=len, each=each)
+    return Limit(f"len(v) > {items_max}", words, _items, each=each)
 
 
 def one_of(words: str, *numbers: int) -> Limit:
     """Return the limit of an enum of which only some values fit here."""
-    return Limit(Literal[numbers], words, str)
+    return Limit(f"v not in {numbers!r}", words, str)
 
 
 def mapping(entries_max: int, key: Limit, each: Limit) -> Limit:
@@ -178,16 +167,8 @@ def _utf8_bytes(value: str) -> str:
     return f"{len(value.encode()):,} bytes"
 
 
-def _data_size(payload: Any) -> int:
-    return len(payload.data)
-
-
 def _data_bytes(payload: Any) -> str:
     return _bytes(payload.data)
-
-
-def _message_size(value: Any) -> int:
-    return value.ByteSize()
 
 
 def _message_bytes(value: Any) -> str:
@@ -202,12 +183,8 @@ def _absent(_value: object) -> str:
     return "absent"
 
 
-def _nanoseconds(value: Any) -> int:
-    return value.seconds * 1_000_000_000 + value.nanos
-
-
 def _seconds(value: Any) -> str:
-    return f"{_nanoseconds(value) / 1_000_000_000:g} s"
+    return f"{(value.seconds * 1_000_000_000 + value.nanos) / 1_000_000_000:g} s"
 
 
 def _size(bytes_max: int) -> str:

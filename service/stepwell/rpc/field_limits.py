@@ -1,7 +1,7 @@
-"""The table: what every field of every request may hold.
+"""The table of limits: what every field of every request may hold.
 
 A field of a request without an entry stops the server from starting. The Store's callers are
-executors, which hold the `store` scope: of its requests only the frame is looked at, the rows in it
+executors, which hold the `store` scope: of its requests only the frame is checked, the rows in it
 are records that the loop made.
 """
 
@@ -318,7 +318,7 @@ FIELD_LIMITS: Mapping[str, Limit] = {
 NOT_ENTERED: frozenset[str] = frozenset(
     f"stepwell.v1.{field}"
     for field in (
-        # One bad item fails its own execution: the servicer looks at each by itself.
+        # One bad item fails its own execution: the servicer checks each by itself.
         "WorkRequest.outcomes",
         "WorkRequest.begins",
         "CompleteRequest.outcomes",
