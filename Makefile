@@ -10,8 +10,12 @@ DIR ?= .
 # Test processes. JOBS=0 runs in one process, for a debugger; ARGS goes to pytest as it is.
 JOBS ?= 2
 ARGS ?=
-# For `make proof`: more than there are cores, because most of its cases wait for something.
+# Behind these doors there are more processes than cores, because most tests wait for something.
+STORES_JOBS ?= 3
 PROOF_JOBS ?= 4
+# For `make proof`: `soak` plays each proof at its full length; SHARD=0 to 9 plays a tenth of them.
+SCALE ?= proof
+SHARD ?=
 # For `make simulate`: how many seeds, and which is the first.
 SEEDS ?= 1000
 FROM ?= 0
@@ -29,7 +33,7 @@ SOURCES := service drivers clients/python testkit tests scripts $(wildcard bench
 READY := $(VENV)/.ready
 GENERATE_READY := $(GENERATE_VENV)/.ready
 
-.PHONY: help setup demo test proof mutants simulate programs check format generate bench lock clean
+.PHONY: help setup demo test test-stores proof mutants simulate programs check format generate bench lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -51,11 +55,14 @@ demo: export DEMO_DIR := $(value DIR)
 demo: $(READY) ## a durable agent run on DIR (default: this tree) that survives kill -9
 	@$(PY) -m examples.survey.demo -- "$$DEMO_DIR"
 
-test: $(READY) ## run every test (ARGS='-k lease' selects some)
-	@$(PY) -m pytest -n $(JOBS) --dist worksteal $(ARGS)
+test: $(READY) ## first door: minutes, on any machine (ARGS='-k lease' selects some)
+	@$(PY) -m pytest --door test -n $(JOBS) --dist worksteal $(ARGS)
 
-proof: $(READY) ## play the proofs of docs/reliability.md in full (ARGS='-k kills' selects some)
-	@$(PY) -m scripts.proof --jobs $(PROOF_JOBS) $(ARGS)
+test-stores: $(READY) ## second door: what wants real servers, kills, disks, networks
+	@$(PY) -m pytest --door stores -n $(STORES_JOBS) --dist worksteal $(ARGS)
+
+proof: $(READY) ## third door: the long proofs, from where they stopped (ARGS='-k kills', SHARD=3, SCALE=soak)
+	@$(PY) -m scripts.proof --scale $(SCALE) --jobs $(PROOF_JOBS) $(if $(SHARD),--share $(SHARD)) $(ARGS)
 
 mutants: $(READY) ## plant each known bug, see which invariant catches it, write the table
 	@$(PY) -m scripts.mutants $(ARGS)

@@ -12,6 +12,8 @@ from tests.support import watched
 
 __all__ = ["pytest_terminal_summary"]
 
+pytest_plugins = ("tests.support.doors", "tests.support.proofs.played")
+
 watched.patch()
 # A shell that starts the tests in its background has them, and all that they start, ignore SIGINT.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -12,11 +12,8 @@ from tests.chaos.disk import disk as disks
 from tests.chaos.faults.fail_overs import PATIENT_MS
 from tests.support.backends.child import memory_folder
 from tests.support.backends.cluster import RedisCluster
-from tests.support.backends.fixtures import backends
 from tests.support.backends.postgres_pair import PostgresPair
 from tests.support.backends.shared import redis_cluster, shared
-
-__all__ = ["backends", "cluster", "disk", "pair", "rnd"]
 
 SEED_VARIABLE = "STEPWELL_FAIL_OVERS_SEED"
 SEED = int(os.environ.get(SEED_VARIABLE, "20261122"))

@@ -18,7 +18,7 @@ from stepwell_testkit.conformance import builders as b
 from tests.support.proofs.record import happened
 
 
-@pytest.mark.proof
+@pytest.mark.proof(meets=["SQLITE_BUSY retried"])
 async def test_a_commit_that_met_a_busy_file_is_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

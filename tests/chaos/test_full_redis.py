@@ -51,7 +51,7 @@ async def fill(store: Store) -> tuple[int, Exception]:
     raise AssertionError("it never was full")
 
 
-@pytest.mark.proof
+@pytest.mark.proof(meets=["disk full"])
 async def test_D4_a_full_disk_is_told_and_work_goes_on_by_itself(place: Path) -> None:
     """With `everysec` Redis stays up, and refuses what it can't write."""
     ballast = place / "ballast"

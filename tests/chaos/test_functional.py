@@ -7,7 +7,7 @@ What a client may see of all that is the right answer, or UNAVAILABLE, after whi
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 from time import monotonic
@@ -207,32 +207,21 @@ def _deleting(delete: Delete) -> Delete:
     return repeated
 
 
-class Tally:
-    """What this process played so far."""
-
-    def __init__(self) -> None:
-        self.found = Counter[str]()
-        self.seconds = 0.0
-
-
-@pytest.fixture(scope="session")
-def tally() -> Iterator[Tally]:
-    """Add up what this process played."""
-    tally = Tally()
-    yield tally
-    found, happened = tally.found, Counter[str]()
+def note(seen: Counter[str], mode: Mode, began: float) -> None:
+    """Write down what a test met."""
+    happened = Counter[str]()
     for counted, name in MET.items():
-        happened[name] += found[counted]
-    figures = {"tests": found["tests"], "faults": found["faults"]}
+        happened[name] += seen[counted]
+    faults = sum(many for what, many in seen.items() if what.endswith(f":{mode}"))
     command = "make proof ARGS=tests/chaos/test_functional.py"
     name = "functional suite over a faulty store"
-    keep(Record(name, command, figures, happened, tally.seconds, seed()))
+    keep(
+        Record(name, command, {"tests": 1, "faults": faults}, happened, monotonic() - began, seed())
+    )
 
 
 @pytest.fixture
-async def served(
-    request: pytest.FixtureRequest, tmp_path: Path, tally: Tally
-) -> AsyncIterator[Served]:
+async def served(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Served]:
     began = monotonic()
     cell: Cell = request.param
     name = request.function.__name__
@@ -248,12 +237,7 @@ async def served(
     print(ended, doors.seen)
     assert not unexpected, unexpected
     assert not ended.keys() & {"INTERNAL", "UNKNOWN"}, ended
-    tally.found += doors.seen
-    tally.found["tests"] += 1
-    tally.found["faults"] += sum(
-        many for what, many in doors.seen.items() if what.endswith(f":{cell.mode}")
-    )
-    tally.seconds += monotonic() - began
+    note(doors.seen, cell.mode, began)
 
 
 served_memory = served

@@ -101,7 +101,7 @@ def connections(server: Server, database: str) -> int:
 # --- a small pool ---
 
 
-@pytest.mark.proof
+@pytest.mark.proof(meets=["pool exhausted"])
 async def test_a_pool_of_two_under_64_runs(server: Server, database: str) -> None:
     chains = [Chain(f"run-{number}") for number in range(RUNS)]
     async with opened(server.url(database, pool_size="2")) as store:
@@ -203,7 +203,7 @@ async def test_an_open_transaction_delays_the_feed_and_nothing_else(
         await chains_are_whole(store, [chain])
 
 
-@pytest.mark.proof
+@pytest.mark.proof(meets=["serialization failure retried"])
 async def test_a_deadlock_with_a_stranger_is_tried_again(server: Server, database: str) -> None:
     """The stranger holds c and wants a, while a commit holds a and wants c.
 
@@ -252,7 +252,7 @@ def deadlocks(server: Server, database: str) -> int:
     return int(server.fetch(sql, database)[0][0])
 
 
-@pytest.mark.proof
+@pytest.mark.proof(meets=["serialization failure retried"])
 @pytest.mark.parametrize("isolation", ["serializable", "repeatable read"])
 async def test_a_stricter_isolation_costs_retries_and_no_errors(
     isolation: str, server: Server, database: str, monkeypatch: pytest.MonkeyPatch

@@ -98,6 +98,7 @@ async def test_without_wait_what_no_replica_had_is_lost_and_the_class_promises_n
     )
 
 
+@pytest.mark.proof(meets=["MOVED seen", "ASK seen"])
 async def test_S3_slots_that_move_at_full_speed_lose_and_double_nothing(
     cluster: RedisCluster, rnd: Random
 ) -> None:

@@ -15,7 +15,6 @@ import pytest
 from stepwell_testkit.conformance.catalog import invariants_of
 from tests.mutants.bug import Caught, Unnoticed
 from tests.mutants.planting import PLANTED, now_planted
-from tests.support.proofs.record import FOLDER
 from tests.support.proofs.sizes import SCALE
 
 TOP = Path(__file__).parents[2]
@@ -65,7 +64,7 @@ def _again(test: str) -> None:
 def _run(planted: str, *ids: str) -> str:
     command = [sys.executable, "-m", "pytest", "-p", "tests.mutants.plugin", *QUIETLY, *ids]
     # A little of each; and what a bug does is no figure of any proof.
-    left_out = ("PYTEST_", SCALE, FOLDER)
+    left_out = ("PYTEST_", SCALE)
     environment = {k: v for k, v in os.environ.items() if not k.startswith(left_out)}
     environment[PLANTED] = planted
     done = subprocess.run(

@@ -28,22 +28,15 @@ from tests.simulation.simulator.clock import ServerClock
 from tests.simulation.simulator.invariants import TABLE, unchecked
 from tests.simulation.simulator.loop import Spinning, Stalled
 from tests.simulation.simulator.rare import DEFINED_ANEW, IN_ONE_BATCH
-from tests.support.proofs.must_happen import MUST_HAPPEN
+from tests.support.proofs.must_happen import SIMULATED
 from tests.support.proofs.record import Record, keep
 from tests.support.proofs.sizes import chunks
 
 CHUNK = 200
 RARE_WITHIN = 300
 """In so many seeds each rare thing happens at least once."""
-NOT_HERE = {
-    # A stream that nobody reads is ended by the RPC layer, which no simulation has.
-    "watcher dropped for slowness",
-    # The rest is met behind real stores.
-    *("pool exhausted", "serialization failure retried", "SQLITE_BUSY retried"),
-    *("MOVED seen", "ASK seen", "disk full"),
-}
 HAPPENS = (
-    *(name for name in MUST_HAPPEN if name not in NOT_HERE),
+    *SIMULATED,
     *(IN_ONE_BATCH, DEFINED_ANEW, "caller crashed", "watcher crashed", "watcher left in mid-run"),
     *("EXECUTION_RELEASED", "EXECUTION_TIMED_OUT", "INPUT_ANSWERED", "LEASE_LOST"),
     *("OUTCOME_UNKNOWN", "OUTCOME_RESOLVED", "PLAN_REJECTED", "RUN_FAILED", "RUN_PAUSED"),
@@ -79,7 +72,7 @@ def kept(tally: Tally, began: float) -> None:
     )
 
 
-@pytest.mark.proof
+@pytest.mark.proof(meets=SIMULATED)
 @pytest.mark.parametrize("seeds", chunks("seeds", CHUNK), ids=str)
 def test_no_invariant_breaks(seeds: range) -> None:
     began = perf_counter()

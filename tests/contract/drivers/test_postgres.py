@@ -35,7 +35,7 @@ _names = itertools.count(1)
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[Postgres]:
+def server(backends: None) -> Iterator[Postgres]:
     with Postgres(18, fsync=False) as started:
         yield started
 

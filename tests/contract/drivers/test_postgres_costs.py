@@ -56,7 +56,7 @@ FLUSH = "SELECT pg_stat_force_next_flush()"
 
 
 @pytest.fixture
-async def place() -> AsyncIterator[Place]:
+async def place(backends: None) -> AsyncIterator[Place]:
     found = Place(postgres_server())
     yield found
     await found.close()

@@ -37,12 +37,12 @@ CHANNEL = 'hints "; DROP TABLE x; -- Ä'
 
 
 @pytest.fixture(scope="module")
-def server() -> Any:
+def server(backends: None) -> Any:
     return postgres_server(18)
 
 
 @pytest.fixture(scope="module")
-def tls_server() -> Any:
+def tls_server(backends: None) -> Any:
     found = postgres_server(17, tls=True, password="p@ss/word?")
     if not isinstance(found, Postgres):
         pytest.skip("needs a server of its own, with TLS")
@@ -130,6 +130,7 @@ async def test_a_cut_connection_comes_back_and_says_that_it_was_away(server: Any
     ]
 
 
+@pytest.mark.usefixtures("backends")
 async def test_a_silent_server_is_noticed_and_one_line_says_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -149,6 +150,7 @@ async def test_a_silent_server_is_noticed_and_one_line_says_so(
     assert [line["event"] for line in logs].count("not listening to the database") == 1
 
 
+@pytest.mark.usefixtures("backends")
 async def test_a_server_that_is_not_there_yet_is_waited_for() -> None:
     server = Postgres(18)
     ear = Ear(server.url())
@@ -210,6 +212,7 @@ async def facts_of(url: str) -> Facts:
         await connection.close()
 
 
+@pytest.mark.usefixtures("backends")
 @pytest.mark.parametrize("version", [17, 18])
 async def test_a_servers_own_word_on_its_durability(version: int) -> None:
     server = postgres_server(version)

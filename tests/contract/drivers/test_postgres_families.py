@@ -45,7 +45,7 @@ class Doors:
 
 
 @pytest.fixture
-async def doors() -> AsyncIterator[Doors]:
+async def doors(backends: None) -> AsyncIterator[Doors]:
     server = postgres_server()
     name = server.new_database()
     url = server.url(name, sslmode="disable")

@@ -22,6 +22,13 @@ LOG_CHARS_MAX = 8_000
 MEMORY_BYTES_MIN = 2 << 30
 
 
+def _nothing() -> None: ...
+
+
+before_start: Callable[[], None] = _nothing
+"""Called before a server is started or shared; the tests' doors (tests/support/doors.py) may refuse it."""
+
+
 class NotStarted(Exception):
     """A server didn't come up; the end of its log is in the message."""
 
@@ -83,6 +90,7 @@ class Child:
     def __init__(
         self, arguments: Sequence[str], *, folder: Path, log: Path, user: str | None = None
     ) -> None:
+        before_start()
         self.log = log
         shell = ["/bin/sh", "-c", 'read -r go && exec "$@" </dev/null', "sh"]
         with log.open("ab") as out:

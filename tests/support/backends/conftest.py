@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from tests.support.backends.fixtures import (
-    backends,
     bouncer,
     cluster,
     postgres,
@@ -18,7 +17,6 @@ from tests.support.backends.fixtures import (
 from tests.support.backends.shared import POSTGRES_URL, REDIS_URL
 
 __all__ = [
-    "backends",
     "bouncer",
     "cluster",
     "postgres",

@@ -21,11 +21,9 @@ from tests.support.backends.shared import (
     postgres_server,
     redis_cluster,
     redis_server,
-    stop_all,
 )
 
 __all__ = [
-    "backends",
     "bouncer",
     "cluster",
     "postgres",
@@ -35,13 +33,6 @@ __all__ = [
     "redis_proxy",
     "valkey",
 ]
-
-
-@pytest.fixture(scope="session")
-def backends() -> Iterator[None]:
-    """Ends the servers with the session, not only with the process."""
-    yield
-    stop_all()
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeVar
 
+from tests.support.backends import child
 from tests.support.backends.child import memory_folder
 from tests.support.backends.cluster import RedisCluster
 from tests.support.backends.pgbouncer import PgBouncer
@@ -39,6 +40,7 @@ def _key(value: object) -> object:
 
 def shared(make: Callable[..., R], *arguments: object, **options: object) -> R:
     """The process's one server made with these arguments; up again if a test left it down."""
+    child.before_start()
     key = (make, *arguments, *sorted((name, _key(value)) for name, value in options.items()))
     if key not in _running:
         _running[key] = make(*arguments, **options)

@@ -1,20 +1,14 @@
-"""What a proof did, written down: for the figures in docs/reliability.md, and for what must have happened.
+"""What a proof did: for the figures in docs/reliability.md, and for what must have happened.
 
-Records are kept only where `STEPWELL_PROOF_RECORDS` names a folder, as `make proof` does; each is a file of
-its own, so that test processes don't meet.
+A test's records go with its report to the process that writes them down (tests/support/proofs/played.py); one that
+fails has none.
 """
 
 from __future__ import annotations
 
-import json
-import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import NamedTuple
-from uuid import uuid4
-
-FOLDER = "STEPWELL_PROOF_RECORDS"
 
 
 class Record(NamedTuple):
@@ -34,26 +28,18 @@ class Record(NamedTuple):
     """Where its chance came from; empty: there is none in it."""
 
 
+kept: list[Record] = []
+"""Records of the test that runs."""
+
+
 def keep(record: Record) -> None:
-    """Write a record down, where records are wanted."""
-    folder = os.environ.get(FOLDER)
-    if folder is None:
-        return
-    path = Path(folder)
-    path.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(record._asdict() | {"happened": dict(record.happened)}, sort_keys=True)
-    (path / f"{uuid4()}.json").write_text(text, encoding="utf-8")
+    """Keep a record of the test that runs."""
+    kept.append(record)
 
 
 def happened(*names: str) -> None:
     """Note that each of these rare things was met once, in a test that is about just that."""
     keep(Record("", "", {}, Counter(names)))
-
-
-def kept(folder: Path) -> list[Record]:
-    """Return the records of a folder."""
-    texts = (path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.json")))
-    return [Record(**json.loads(text)) for text in texts]
 
 
 def together(records: Iterable[Record]) -> list[Record]:

@@ -1,7 +1,8 @@
-"""How large each proof is: a little of it with every test run, its share of CI, all of it as a soak.
+"""Size of each proof at three scales: in little, as `make proof` plays it, and as a soak for a night.
 
-`STEPWELL_PROOF` picks the scale; `make test` leaves it out, `make proof` and `scripts/soak` set it. A test
-that asks for a size here carries the mark `proof`, by which those two find it.
+`STEPWELL_PROOF` picks the scale, and `make proof` sets it. Without it a proof is played in little: by hand, as the
+check of a mutant, and, where it needs nothing but the simulator, behind the first door. A test that asks for
+a size carries the mark `proof`.
 """
 
 from __future__ import annotations

@@ -1,0 +1,237 @@
+"""Pytest plugin: the three doors of the tests, which test is behind which, and what each door took.
+
+- `test`: everything that needs no server of its own, and each real server under the conformance suite once.
+- `stores`: everything else that wants real servers, disks, kills or networks.
+- `proof`: what carries the mark `proof`. Its size grows with the scale (tests/support/proofs/sizes.py).
+
+`pytest --door stores` plays one door; without the option every test is played, the proofs in little.
+The door follows from the folder, the fixtures and the parameters of a test (`doors_of`), and `test` is
+what remains: no test is behind none. A test that starts a server without asking for the fixture `backends`,
+and without a parameter named for a server, fails; so none slips through the first door.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from enum import StrEnum
+from pathlib import Path
+from time import monotonic
+
+import pytest
+
+from tests.support.backends import child
+from tests.support.backends.shared import stop_all
+
+TOP = Path(__file__).parents[2]
+SECONDS = Path(__file__).parent / "seconds.json"
+SLOWEST = 10
+TOLERATED = 1.5
+"""Times the expected seconds: what took longer is listed in red."""
+TOLERATED_S = 5.0
+"""On top of that, for what is short."""
+
+
+class Door(StrEnum):
+    """Name of a door: what the option `--door` takes."""
+
+    TEST = "test"
+    STORES = "stores"
+    PROOF = "proof"
+
+
+REAL = ("tests/chaos", "tests/support/backends")
+"""Folders about servers, disks, kills and networks: nothing in them is behind the first door."""
+LITTLE = ("tests/simulation",)
+"""Folders whose proofs are played in little behind the first door, too, where they need no server."""
+ONCE = "tests/contract/conformance/test_conformance.py"
+"""Behind the first door it plays each of `ONCE_ON`; these and more ways to them are behind the second."""
+ONCE_ON = frozenset({"postgres", "redis", "valkey", "redis_cluster"})
+SERVER = re.compile(r"(grpc_)?(postgres|redis|valkey)(_cluster)?")
+"""Parameters named like this ask for a real server."""
+
+
+def servers_in(parameters: str) -> frozenset[str]:
+    """Return the servers that a test's parameters name: `postgres-seed-1` has one."""
+    return frozenset(one for one in re.split(r"[-, ]+", parameters) if SERVER.fullmatch(one))
+
+
+def doors_of(
+    path: str, *, fixtures: Collection[str], parameters: str, sized: bool
+) -> frozenset[Door]:
+    """Return the doors that a test is behind: one, or the first as well as the last."""
+    servers = servers_in(parameters)
+    real = path.startswith(REAL) or bool(servers) or "backends" in fixtures
+    if sized:
+        little = path.startswith(LITTLE) and not real
+        return frozenset({Door.PROOF, Door.TEST} if little else {Door.PROOF})
+    if real and not (path == ONCE and servers <= ONCE_ON):
+        return frozenset({Door.STORES})
+    return frozenset({Door.TEST})
+
+
+def path_of(item: pytest.Item) -> str:
+    """Return a test's file as a path below the project's folder."""
+    return item.path.relative_to(TOP).as_posix() if item.path.is_relative_to(TOP) else ""
+
+
+def _parameters(item: pytest.Item) -> str:
+    called = getattr(item, "callspec", None)
+    return str(called.id) if called else ""
+
+
+def _doors(item: pytest.Item) -> frozenset[Door]:
+    return doors_of(
+        path_of(item),
+        fixtures=getattr(item, "fixturenames", ()),
+        parameters=_parameters(item),
+        sized=item.get_closest_marker("proof") is not None,
+    )
+
+
+def may_start_servers(path: str, *, fixtures: Collection[str], parameters: str) -> bool:
+    """Return whether a test may start a server: it is seen that it wants one."""
+    return path.startswith(REAL) or "backends" in fixtures or bool(servers_in(parameters))
+
+
+# --- selection ---
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that picks a door."""
+    group = parser.getgroup("stepwell")
+    group.addoption("--door", choices=list(Door), help="play what is behind this door only")
+    group.addoption(
+        "--write-seconds", action="store_true", help=f"keep this door's seconds in {SECONDS.name}"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Have servers ask first, and times kept by the process that reports."""
+    child.before_start = _refuse
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Times(config), "stepwell-times")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out folders that have nothing behind the first door: importing them takes seconds."""
+    first = config.getoption("door") == Door.TEST
+    return True if first and any(collection_path == TOP / folder for folder in REAL) else None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark what wants real servers, and keep what is behind the door."""
+    door = config.getoption("door")
+    kept: list[pytest.Item] = []
+    left_out: list[pytest.Item] = []
+    for item in items:
+        doors = _doors(item)
+        if Door.STORES in doors:
+            item.add_marker("stores")
+        (kept if door is None or door in doors else left_out).append(item)
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = kept
+
+
+# --- servers ---
+
+_running: pytest.Item | None = None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Remember which test runs."""
+    global _running  # noqa: PLW0603 - what starts a server has no other way to its test
+    _running = item
+    try:
+        return (yield)
+    finally:
+        _running = None
+
+
+def _refuse() -> None:
+    """Refuse a server to a test of which nobody could see that it wants one.
+
+    Raises:
+        AssertionError: the test would be behind the wrong door.
+    """
+    item = _running
+    if item is not None:
+        seen = may_start_servers(
+            path_of(item),
+            fixtures=getattr(item, "fixturenames", ()),
+            parameters=_parameters(item),
+        )
+        assert seen, f"{item.nodeid} starts a server: let it ask for the fixture `backends`"
+
+
+@pytest.fixture(scope="session")
+def backends() -> Iterator[None]:
+    """Servers that the process shares end with the session, and not only with the process."""
+    yield
+    stop_all()
+
+
+# --- times ---
+
+
+class Times:
+    """Seconds of each test, added up by folder, and compared with those that are kept."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._door: str | None = config.getoption("door")
+        self._write = bool(config.getoption("write_seconds"))
+        self._began = monotonic()
+        self.tests = Counter[str]()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self.tests[report.nodeid] += report.duration  # pyright: ignore[reportArgumentType] - seconds add up as well
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if self._door is None:
+            return
+        write = terminalreporter.write_line
+        took_s = monotonic() - self._began
+        terminalreporter.section(f"door {self._door}: {len(self.tests):,} tests, {took_s:.0f} s")
+        for name, seconds in self.tests.most_common(SLOWEST):
+            write(f"{seconds:8.1f} s  {name}")
+        folders = {folder: round(s, 1) for folder, s in by_folder(self.tests).items()}
+        write(f"{sum(folders.values()):8.1f} s  in all processes together")
+        for line in slower(folders, expected(self._door)):
+            write(line, red=True)
+        if self._write:
+            keep_expected(self._door, folders)
+
+
+def by_folder(tests: Mapping[str, float]) -> dict[str, float]:
+    """Return the seconds of each folder, two levels deep."""
+    found = Counter[str]()
+    for name, seconds in tests.items():
+        path = name.partition("::")[0]
+        found["/".join(path.split("/")[:3][: max(2, path.count("/"))])] += seconds  # pyright: ignore[reportArgumentType] - seconds add up as well
+    return dict(sorted(found.items()))
+
+
+def slower(took: Mapping[str, float], usual: Mapping[str, float]) -> list[str]:
+    """Return a line for each folder that took clearly longer than it usually does."""
+    return [
+        f"{seconds:8.1f} s  in {name}, and {usual[name]:.1f} s are expected: see {SECONDS.name}"
+        for name, seconds in took.items()
+        if name in usual and seconds > TOLERATED * usual[name] + TOLERATED_S
+    ]
+
+
+def expected(door: str) -> dict[str, float]:
+    """Return the seconds that are kept for a door."""
+    return json.loads(SECONDS.read_text(encoding="utf-8")).get(door, {})
+
+
+def keep_expected(door: str, seconds: Mapping[str, float]) -> None:
+    """Write a door's seconds into the table; those of other doors stay."""
+    table = json.loads(SECONDS.read_text(encoding="utf-8"))
+    table[door] = dict(sorted(seconds.items()))
+    SECONDS.write_text(json.dumps(table, indent=1, sort_keys=True) + "\n", encoding="utf-8")

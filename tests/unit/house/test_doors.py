@@ -1,0 +1,111 @@
+"""The doors of the tests: every test is behind one, and none that starts a server is behind the first by mistake."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from tests.support import doors
+from tests.support.backends import child
+from tests.support.doors import Door, by_folder, doors_of, servers_in, slower
+
+TEST, STORES, PROOF = Door.TEST, Door.STORES, Door.PROOF
+SUITE = doors.ONCE
+
+
+@pytest.mark.parametrize(
+    ("path", "fixtures", "parameters", "sized", "expected"),
+    [
+        ("tests/unit/test_graph.py", (), "", False, {TEST}),
+        ("tests/unit/test_stores.py", (), "postgresql://x", False, {TEST}),
+        ("tests/service/test_watch.py", ("world",), "sqlite", False, {TEST}),
+        ("tests/service/test_served.py", ("served",), "postgres", False, {STORES}),
+        ("tests/service/test_served.py", ("served",), "redis-seed-1", False, {STORES}),
+        ("tests/service/test_edge.py", ("server", "backends"), "", False, {STORES}),
+        ("tests/chaos/disks/test_disk.py", (), "", False, {STORES}),
+        ("tests/chaos/disks/test_busy.py", (), "", True, {PROOF}),
+        ("tests/simulation/test_simulator.py", (), "range(0, 200)", True, {PROOF, TEST}),
+        ("tests/simulation/test_crash_points.py", (), "redis-fork", True, {PROOF}),
+        (SUITE, ("open_store",), "memory", False, {TEST}),
+        (SUITE, ("open_store",), "redis_cluster", False, {TEST}),
+        (SUITE, ("open_store",), "postgres-kind", False, {TEST}),
+        (SUITE, ("open_store",), "grpc_postgres", False, {STORES}),
+        (SUITE, ("open_store",), "valkey_cluster", False, {STORES}),
+    ],
+)
+def test_door_follows_from_folder_fixtures_and_parameters(
+    path: str, fixtures: tuple[str, ...], parameters: str, sized: bool, expected: set[Door]
+) -> None:
+    assert doors_of(path, fixtures=fixtures, parameters=parameters, sized=sized) == expected
+
+
+def test_no_test_is_behind_no_door() -> None:
+    folders = ["tests/unit", "tests/new", "", *doors.REAL, *doors.LITTLE]
+    paths = [f"{folder}/test_it.py" for folder in folders] + [doors.ONCE]
+    fixtures = [(), ("backends",)]
+    parameters = ["", "postgres", "grpc_redis_cluster", "anything"]
+    for path, asked, words, sized in product(paths, fixtures, parameters, [False, True]):
+        behind = doors_of(path, fixtures=asked, parameters=words, sized=sized)
+        assert behind in ({TEST}, {STORES}, {PROOF}, {PROOF, TEST}), path
+
+
+def test_folder_that_the_first_door_leaves_out_has_nothing_behind_it() -> None:
+    for folder, words, sized in product(doors.REAL, ["", "memory", "postgres"], [False, True]):
+        path = f"{folder}/deeper/test_it.py"
+        assert TEST not in doors_of(path, fixtures=(), parameters=words, sized=sized)
+        assert (doors.TOP / folder).is_dir()
+
+
+def test_conformance_suite_is_where_the_first_door_expects_it() -> None:
+    assert (doors.TOP / doors.ONCE).is_file()
+
+
+@pytest.mark.parametrize(
+    ("parameters", "servers"),
+    [
+        ("", set()),
+        ("sqlite-seed-0", set()),
+        ("postgres", {"postgres"}),
+        ("0-redis", {"redis"}),
+        ("grpc_redis_cluster-seed-0", {"grpc_redis_cluster"}),
+        ("postgres, from 0", {"postgres"}),
+        ("postgresql://x", set()),
+    ],
+)
+def test_parameters_name_their_servers(parameters: str, servers: set[str]) -> None:
+    assert servers_in(parameters) == servers
+
+
+def test_server_that_nobody_could_foresee_is_refused() -> None:
+    with pytest.raises(AssertionError, match="ask for the fixture `backends`"):
+        child.before_start()
+
+
+def test_seconds_are_added_up_by_folder() -> None:
+    took = {
+        "tests/unit/test_a.py::test_it": 1.0,
+        "tests/unit/house/test_b.py::test_it": 2.0,
+        "tests/chaos/disks/test_c.py::test_it[a/b]": 4.0,
+    }
+    assert by_folder(took) == {"tests/unit": 1.0, "tests/unit/house": 2.0, "tests/chaos/disks": 4.0}
+
+
+def test_only_what_is_clearly_slower_is_listed() -> None:
+    usual = {"tests/unit": 10.0, "tests/docs": 10.0}
+    took = {"tests/unit": 19.0, "tests/docs": 21.0, "tests/new": 99.0}
+    (line,) = slower(took, usual)
+    assert "tests/docs" in line
+
+
+def test_seconds_that_are_kept_stay_for_the_other_doors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doors, "SECONDS", tmp_path / "seconds.json")
+    doors.SECONDS.write_text("{}", encoding="utf-8")
+    doors.keep_expected("test", {"tests/unit": 1.0})
+    doors.keep_expected("stores", {"tests/chaos": 2.0})
+    assert doors.expected("test") == {"tests/unit": 1.0}
+    assert doors.expected("stores") == {"tests/chaos": 2.0}
+    assert doors.expected("proof") == {}
