@@ -44,6 +44,8 @@ class Door(StrEnum):
 
 REAL = ("tests/chaos", "tests/support/backends")
 """Folders about servers, disks, kills and networks: nothing in them is behind the first door."""
+PURE = ("tests/unit/",)
+"""Folders that need no server, whatever their parameters are named."""
 LITTLE = ("tests/simulation",)
 """Folders whose proofs are played in little behind the first door, too, where they need no server."""
 ONCE = "tests/contract/conformance/test_conformance.py"
@@ -58,12 +60,19 @@ def servers_in(parameters: str) -> frozenset[str]:
     return frozenset(one for one in re.split(r"[-, ]+", parameters) if SERVER.fullmatch(one))
 
 
+def may_start_servers(path: str, *, fixtures: Collection[str], parameters: str) -> bool:
+    """Return whether a test may start a server: it can be seen that it wants one."""
+    if path.startswith(PURE):
+        return False
+    return path.startswith(REAL) or "backends" in fixtures or bool(servers_in(parameters))
+
+
 def doors_of(
     path: str, *, fixtures: Collection[str], parameters: str, sized: bool
 ) -> frozenset[Door]:
     """Return the doors that a test is behind: one, or the first as well as the last."""
     servers = servers_in(parameters)
-    real = path.startswith(REAL) or bool(servers) or "backends" in fixtures
+    real = may_start_servers(path, fixtures=fixtures, parameters=parameters)
     if sized:
         little = path.startswith(LITTLE) and not real
         return frozenset({Door.PROOF, Door.TEST} if little else {Door.PROOF})
@@ -91,11 +100,6 @@ def _doors(item: pytest.Item) -> frozenset[Door]:
     )
 
 
-def may_start_servers(path: str, *, fixtures: Collection[str], parameters: str) -> bool:
-    """Return whether a test may start a server: it is seen that it wants one."""
-    return path.startswith(REAL) or "backends" in fixtures or bool(servers_in(parameters))
-
-
 # --- selection ---
 
 
@@ -110,7 +114,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Have servers ask first, and times kept by the process that reports."""
-    child.before_start = _refuse
+    child.before_start = refuse_servers
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Times(config), "stepwell-times")
 
@@ -153,7 +157,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         _running = None
 
 
-def _refuse() -> None:
+def refuse_servers() -> None:
     """Refuse a server to a test of which nobody could see that it wants one.
 
     Raises:

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from tests.support import doors
-from tests.support.backends import child
 from tests.support.doors import Door, by_folder, doors_of, servers_in, slower
 
 TEST, STORES, PROOF = Door.TEST, Door.STORES, Door.PROOF
@@ -19,13 +18,13 @@ SUITE = doors.ONCE
     ("path", "fixtures", "parameters", "sized", "expected"),
     [
         ("tests/unit/test_graph.py", (), "", False, {TEST}),
-        ("tests/unit/test_stores.py", (), "postgresql://x", False, {TEST}),
+        ("tests/unit/test_stores.py", (), "postgres", False, {TEST}),
         ("tests/service/test_watch.py", ("world",), "sqlite", False, {TEST}),
         ("tests/service/test_served.py", ("served",), "postgres", False, {STORES}),
         ("tests/service/test_served.py", ("served",), "redis-seed-1", False, {STORES}),
         ("tests/service/test_edge.py", ("server", "backends"), "", False, {STORES}),
-        ("tests/chaos/disks/test_disk.py", (), "", False, {STORES}),
-        ("tests/chaos/disks/test_busy.py", (), "", True, {PROOF}),
+        ("tests/chaos/test_disk.py", (), "", False, {STORES}),
+        ("tests/chaos/test_busy.py", (), "", True, {PROOF}),
         ("tests/simulation/test_simulator.py", (), "range(0, 200)", True, {PROOF, TEST}),
         ("tests/simulation/test_crash_points.py", (), "redis-fork", True, {PROOF}),
         (SUITE, ("open_store",), "memory", False, {TEST}),
@@ -80,7 +79,7 @@ def test_parameters_name_their_servers(parameters: str, servers: set[str]) -> No
 
 def test_server_that_nobody_could_foresee_is_refused() -> None:
     with pytest.raises(AssertionError, match="ask for the fixture `backends`"):
-        child.before_start()
+        doors.refuse_servers()
 
 
 def test_seconds_are_added_up_by_folder() -> None:
