@@ -15,16 +15,8 @@ from time import monotonic
 import pytest
 from structlog.testing import capture_logs
 
-from stepwell_client import (
-    Client,
-    RunNotFound,
-    Unavailable,
-    _procedures,
-    _services,
-    _watching,
-    _worker,
-    _writer,
-)
+from stepwell_client import Client, RunNotFound, Unavailable
+from stepwell_client.toolkit import BACKOFFS
 from stepwell_testkit.faults import Mode
 from tests.chaos.faults.functional import (
     Cell,
@@ -180,12 +172,10 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
     A fork reads a dozen times, and where a third of all reads is refused it takes some dozen calls.
     """
-    monkeypatch.setattr(_procedures, "ATTEMPTS_MAX", 1_000)
-    monkeypatch.setattr(_watching, "ATTEMPTS_MAX", 1_000)
-    monkeypatch.setattr(_services, "SAVE_ATTEMPTS_MAX", 1_000)
-    for module in (_procedures, _services, _worker, _writer):
-        monkeypatch.setattr(module, "BACKOFF_SECONDS", 0.02)
-        monkeypatch.setattr(module, "BACKOFF_SECONDS_MAX", 0.1)
+    for backoff in BACKOFFS:
+        monkeypatch.setattr(backoff, "attempts_max", 1_000)
+        monkeypatch.setattr(backoff, "base_seconds", 0.02)
+        monkeypatch.setattr(backoff, "cap_seconds", 0.1)
     # The one call that they don't repeat: whoever makes it may.
     monkeypatch.setattr(Client, "delete", _deleting(Client.delete))
 

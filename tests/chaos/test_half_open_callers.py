@@ -18,7 +18,7 @@ import pytest
 from stepwell.config import ExecutorSettings, GrpcSettings
 from stepwell.rpc.server import Server
 from stepwell_client import Client as LibraryClient
-from stepwell_client import _connect as connect
+from stepwell_client.toolkit import Connection
 from stepwell_client.v1 import types_pb2
 from stepwell_client.v1 import worker_pb2 as wpb
 from tests.chaos.faults.peer import peer
@@ -138,8 +138,8 @@ async def test_R1_a_watcher_that_vanishes_is_let_go_of(cable: Wire, tmp_path: Pa
 
 def _short_keepalive(monkeypatch: pytest.MonkeyPatch) -> None:
     """The client's own are 20 s and 10 s: too long to be waited for here."""
-    monkeypatch.setattr(connect, "KEEPALIVE_MS", KEEPALIVE_MS)
-    monkeypatch.setattr(connect, "KEEPALIVE_TIMEOUT_MS", KEEPALIVE_MS)
+    monkeypatch.setattr(Connection, "keepalive_ms", KEEPALIVE_MS)
+    monkeypatch.setattr(Connection, "keepalive_timeout_ms", KEEPALIVE_MS)
 
 
 async def _watch(client: LibraryClient, run_id: str, numbers: list[int]) -> None:

@@ -8,8 +8,7 @@ from typing import Any
 import pydantic
 from google.protobuf import duration_pb2
 
-from stepwell_client import Agent
-from stepwell_client._payloads import encode
+from stepwell_client import Agent, encode
 from stepwell_client.execution import AgentRunner
 from stepwell_client.v1 import types_pb2, worker_pb2
 

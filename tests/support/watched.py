@@ -1,7 +1,7 @@
 """Every event that any test sees is looked at: a checker round each watch, and each stream by hand.
 
 Two places see all of them. `OrchestratorStub.WatchRun` is where streams of messages come in, those of the
-Python clients and those that tests read by hand; `RunCursor.take` is where the Python clients, asynchronous
+Python clients and those that tests read by hand; `RunCursor.accept` is where the Python clients, asynchronous
 or not, hand events on, over however many streams. What is wrong is noted, so that the test goes its way,
 and told at its end (the fixture in conftest.py), with the invariant's name.
 
@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from stepwell_client._watching import RunCursor
+from stepwell_client.toolkit import RunCursor
 from stepwell_client.v1 import orchestrator_pb2 as pb
 from stepwell_client.v1 import orchestrator_pb2_grpc, types_pb2
 
@@ -189,7 +189,7 @@ class _Method:
 
 
 _make_stub: Callable[..., None] = orchestrator_pb2_grpc.OrchestratorStub.__init__
-_take_message = RunCursor.take
+_take_message = RunCursor.accept
 _stories: WeakKeyDictionary[RunCursor, Story] = WeakKeyDictionary()
 
 
@@ -217,4 +217,4 @@ def patch() -> None:
     """Look at all watches of this process from now on."""
     stubs: Any = orchestrator_pb2_grpc.OrchestratorStub
     stubs.__init__ = _made
-    RunCursor.take = _taken
+    RunCursor.accept = _taken

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import enum
+import sys
 import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,18 +20,20 @@ from hypothesis import strategies as st
 
 import stepwell_client
 from stepwell_client import (
+    DEFAULT_TARGET,
     CursorOutOfRange,
     DecodeError,
+    ForkIncompatible,
+    InvalidRequest,
     Misconfigured,
     RunNotFound,
     ServerError,
+    Violation,
     decode,
     encode,
     word,
 )
-from stepwell_client._connect import DEFAULT_TARGET, Connection, is_local
-from stepwell_client._runtime import Runtime, full_jitter
-from stepwell_client._status import Details, error_of, parse_status
+from stepwell_client.toolkit import Backoff, Connection, Runtime, from_rpc_error, is_local
 from stepwell_client.v1 import types_pb2
 
 
@@ -225,40 +228,80 @@ def test_a_token_minted_later_is_found(tmp_path: Path) -> None:
 # Error details.
 
 
-def packed(*details: Any) -> bytes:
+class FailedCall(grpc.RpcError):
+    """A failed call, as a stub raises it."""
+
+    def __init__(self, code: grpc.StatusCode, message: str, *trailing: tuple[str, bytes]) -> None:
+        self._code = code
+        self._message = message
+        self._trailing = trailing
+
+    def code(self) -> grpc.StatusCode:
+        return self._code
+
+    def details(self) -> str:
+        return self._message
+
+    def trailing_metadata(self) -> Any:
+        return self._trailing
+
+
+def failed(code: grpc.StatusCode, *details: Any) -> FailedCall:
+    """A failed call whose trailing metadata holds these details."""
     status = status_pb2.Status(code=5, message="m")
     for detail in details:
         status.details.add().Pack(detail)
-    return status.SerializeToString()
+    return FailedCall(code, "gone", ("grpc-status-details-bin", status.SerializeToString()))
 
 
-def test_details_are_read_from_the_wire() -> None:
+def test_error_details_are_read_from_the_trailing_metadata() -> None:
     info = error_details_pb2.ErrorInfo(reason="R", domain="d", metadata={"oldest": "17", "é": "ü"})
     other = error_details_pb2.DebugInfo(detail="x")
 
-    details = parse_status(packed(other, info))
+    error = from_rpc_error(failed(grpc.StatusCode.OUT_OF_RANGE, other, info))
 
-    assert (details.reason, details.metadata) == ("R", {"oldest": "17", "é": "ü"})
-    error = error_of(grpc.StatusCode.OUT_OF_RANGE, "gone", details)
     assert isinstance(error, CursorOutOfRange)
-    assert error.oldest == 17
-    missing = error_of(grpc.StatusCode.NOT_FOUND, "x", Details("RUN_NOT_FOUND"))
+    assert (error.reason, error.oldest, error.message) == ("R", 17, "gone")
+    run = error_details_pb2.ErrorInfo(reason="RUN_NOT_FOUND")
+    missing = from_rpc_error(failed(grpc.StatusCode.NOT_FOUND, run))
     assert isinstance(missing, RunNotFound)
     assert isinstance(missing, ValueError)
-    assert isinstance(error_of(grpc.StatusCode.DATA_LOSS, "", Details()), ServerError)
+    assert isinstance(from_rpc_error(FailedCall(grpc.StatusCode.DATA_LOSS, "")), ServerError)
+
+
+def test_violations_are_read_from_both_kinds_of_details() -> None:
+    request = error_details_pb2.BadRequest()
+    request.field_violations.add(field="plan.tasks[0]", description="too long")
+    wrong = from_rpc_error(failed(grpc.StatusCode.INVALID_ARGUMENT, request))
+    assert isinstance(wrong, InvalidRequest)
+    assert wrong.violations == (Violation("plan.tasks[0]", "too long"),)
+
+    fork = error_details_pb2.ErrorInfo(reason="FORK_INCOMPATIBLE")
+    state = error_details_pb2.PreconditionFailure()
+    state.violations.add(type="EFFECT_REPEATED", subject="charge", description="it ran")
+    unfit = from_rpc_error(failed(grpc.StatusCode.FAILED_PRECONDITION, fork, state))
+    assert isinstance(unfit, ForkIncompatible)
+    assert unfit.violations == (Violation("charge", "EFFECT_REPEATED: it ran"),)
 
 
 @given(st.binary(max_size=200))
-def test_no_details_whatever_they_are_raise(data: bytes) -> None:
-    parse_status(data)
-    parse_status(status_pb2.Status(details=[any_pb2.Any(value=data)]).SerializeToString())
+def test_malformed_error_details_are_ignored(data: bytes) -> None:
+    any_detail = status_pb2.Status(details=[any_pb2.Any(value=data)]).SerializeToString()
+    named = any_pb2.Any(type_url="type.googleapis.com/google.rpc.ErrorInfo", value=data)
+    for trailing in (
+        data,
+        any_detail,
+        status_pb2.Status(details=[named]).SerializeToString(),
+    ):
+        call = FailedCall(grpc.StatusCode.ABORTED, "m", ("grpc-status-details-bin", trailing))
+        assert isinstance(from_rpc_error(call), ServerError)
 
 
 # Enums.
 
 
 def test_the_enums_are_those_of_the_protocol() -> None:
-    import stepwell_client._enums as module
+    module = sys.modules[stepwell_client.RunStatus.__module__]
 
     for name, mine in vars(module).items():
         if not (isinstance(mine, type) and issubclass(mine, enum.IntEnum)) or name == "IntEnum":
@@ -276,6 +319,6 @@ def test_full_jitter_is_anything_up_to_a_cap() -> None:
         def random(self) -> float:
             return 1.0
 
-    waits = [full_jitter(Highest(), n, base=0.1, cap=2.0) for n in (1, 2, 3, 4, 5, 6, 1000)]
+    waits = [Backoff(0.1, 2.0).seconds(Highest(), n) for n in (1, 2, 3, 4, 5, 6, 1000)]
 
     assert waits == [0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0]

@@ -1,7 +1,8 @@
 """Client and agent library for Stepwell: start and watch runs, or serve steps as a worker.
 
 `Client` and `SyncClient` talk to the Orchestrator service. `Agent` collects functions, and `Worker`
-serves them. `stepwell_client.execution` is the seam for whoever runs an agent's steps by other means;
+serves them. `RunView` folds a run's events into its rows. `stepwell_client.execution` runs an agent's steps
+without a worker; `stepwell_client.toolkit` has the parts that servers and command lines build on;
 `stepwell_client.v1` has the protocol's messages, which the clients return as they are.
 """
 
@@ -76,9 +77,11 @@ from stepwell_client._errors import (
     WorkerReplaced,
 )
 from stepwell_client._payloads import decode, encode
-from stepwell_client._plans import Budget, Plan, Retry, Task
-from stepwell_client._procedures import RunResults
-from stepwell_client._serving import serve
+from stepwell_client._plans import Budget, Plan, PlanLike, Retry, Task
+from stepwell_client._reads import RunResults
+from stepwell_client._requests import ForkOptions, StartOptions
+from stepwell_client._run_view import RunView
+from stepwell_client._serve import serve
 from stepwell_client._sync import SyncClient, SyncWatch
 from stepwell_client._worker import Worker
 
@@ -106,6 +109,7 @@ __all__ = [
     "FinishReason",
     "ForkIncompatible",
     "ForkMode",
+    "ForkOptions",
     "InputKind",
     "InvalidRequest",
     "LeaseLost",
@@ -121,6 +125,7 @@ __all__ = [
     "Phase",
     "Plan",
     "PlanContext",
+    "PlanLike",
     "ReconcileContext",
     "ReflectContext",
     "Release",
@@ -135,7 +140,9 @@ __all__ = [
     "RunPurged",
     "RunResults",
     "RunStatus",
+    "RunView",
     "ServerError",
+    "StartOptions",
     "StepContext",
     "StepKind",
     "StepwellClientError",

@@ -1,11 +1,11 @@
-"""The agent: which function makes plans, does tasks, reflects and synthesizes.
+"""The agent: the functions that make plans, do tasks, reflect and synthesize.
 
-A function takes the context and, if it wants, what the step works on, decoded as annotated:
+A function takes the context and optionally the step's input, decoded as annotated:
 
     @agent.task("count")
     def count(ctx: TaskContext, text: str) -> dict[str, int]: ...
 
-Functions may be async, or not: those run in threads. What they return is encoded, see `_payloads`.
+Functions may be async, or not: those run in threads. Their return values are encoded, see `_payloads`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NO_INPUT: Any = inspect.Parameter.empty
 
 
 class Step:
-    """A function of an agent, looked at once: how it is called and what it wants."""
+    """A function of an agent, and how it is called; its signature is read once."""
 
     __slots__ = ("annotation", "function", "is_async", "manual_begin", "wants_input")
 
@@ -73,7 +73,7 @@ def _resolve(function: Callable[..., object], parameter: inspect.Parameter) -> A
     names: dict[str, Any] = {}
     if hasattr(inner, "__closure__"):
         names = dict(inspect.getclosurevars(inner).nonlocals)
-    holder = SimpleNamespace(__annotations__={"it": annotation})
+    holder = SimpleNamespace(__annotations__={"input": annotation})
     try:
         hints = typing.get_type_hints(holder, getattr(inner, "__globals__", {}), names)
     except NameError as error:
@@ -82,7 +82,7 @@ def _resolve(function: Callable[..., object], parameter: inspect.Parameter) -> A
             f"the type of {name}'s parameter {parameter.name!r} is not known here: {error}. "
             "Define it at the top of its module, before the function"
         ) from error
-    return hints["it"]
+    return hints["input"]
 
 
 class Agent:
@@ -99,18 +99,18 @@ class Agent:
     @property
     def kinds(self) -> tuple[StepKind, ...]:
         """The kinds of step that it has functions for."""
-        found = [
+        steps = [
             (StepKind.PLAN, self._plan),
             (StepKind.TASK, self._tasks or None),
             (StepKind.REFLECT, self._reflect),
             (StepKind.SYNTHESIZE, self._synthesize),
             (StepKind.RECONCILE, self._reconciles or None),
         ]
-        return tuple(kind for kind, step in found if step is not None)
+        return tuple(kind for kind, step in steps if step is not None)
 
     @property
     def stages(self) -> tuple[StepKind, ...]:
-        """Which of REFLECT and SYNTHESIZE the runs have that it plans."""
+        """The stages, of REFLECT and SYNTHESIZE, of runs that it plans."""
         return tuple(kind for kind in self.kinds if kind in (StepKind.REFLECT, StepKind.SYNTHESIZE))
 
     @property
@@ -124,17 +124,17 @@ class Agent:
         return tuple(sorted({name for name, _ in self._tasks if name}))
 
     def plan(self, function: F) -> F:
-        """Have the function make plans: it returns a Plan, or tasks."""
+        """Register the function that makes plans: it returns a Plan, or tasks."""
         self._plan = self._once(self._plan, function, "plan")
         return function
 
     def reflect(self, function: F) -> F:
-        """Have the function judge each iteration: it returns Finish, Continue or Replan."""
+        """Register the function that judges each iteration: it returns Finish, Continue or Replan."""
         self._reflect = self._once(self._reflect, function, "reflect")
         return function
 
     def synthesize(self, function: F) -> F:
-        """Have the function make the run's result."""
+        """Register the function that makes the run's result."""
         self._synthesize = self._once(self._synthesize, function, "synthesize")
         return function
 
@@ -152,10 +152,10 @@ class Agent:
         role: str = "",
         manual_begin: bool = False,
     ) -> Callable[..., object]:
-        """Have the function do tasks of a type, of a role, of both, or all others (`@agent.task`).
+        """Register a function for tasks of a type, of a role, of both, or all others (`@agent.task`).
 
-        The closest fit does a task: its type and role, its type, its role, any. With
-        `manual_begin` the function says itself when an AT_MOST_ONCE task starts: `ctx.begin()`.
+        The closest match does a task: its type and role, its type, its role, any. With
+        `manual_begin` the function itself reports that an AT_MOST_ONCE task starts: `ctx.begin()`.
         """
         if callable(type_):
             return self.task()(type_)
@@ -168,9 +168,9 @@ class Agent:
     def reconcile(
         self, type_: str | Callable[..., object] = "", /, *, role: str = ""
     ) -> Callable[..., object]:
-        """Have the function find out what became of AT_MOST_ONCE tasks whose worker was lost.
+        """Register a function that finds out whether a lost AT_MOST_ONCE task took effect.
 
-        It is asked for tasks with `reconcile=True`, chosen as for `task`, and returns Done, NotDone or
+        It is called for tasks with `reconcile=True`, chosen as for `task`, and returns Done, NotDone or
         Undecided.
         """
         if callable(type_):
@@ -190,7 +190,7 @@ class Agent:
         return self._synthesize if kind == StepKind.SYNTHESIZE else None
 
     def known(self) -> str:
-        """Return the tasks that it has functions for, for people."""
+        """Return a readable list of the tasks that it has functions for."""
         return _listing(
             f"{name or 'any type'}{f' (role {role})' if role else ''}"
             for name, role in sorted(self._tasks)

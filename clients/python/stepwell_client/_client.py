@@ -5,57 +5,47 @@
         print(await run.result())
 
 Calls that may be repeated are, while the server is UNAVAILABLE; commands carry a request id, so they
-may be. Errors are those of `stepwell_client._errors`.
+may be. All errors are `StepwellClientError`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
-from functools import partial
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar, Unpack
 
 import grpc
 import grpc.aio
+from google.protobuf.message import Message
 
+from stepwell_client._calls import RECONNECT_SECONDS
+from stepwell_client._commands import CommandCalls
 from stepwell_client._connect import Connection
-from stepwell_client._control import AsyncControl
-from stepwell_client._effects import AsyncEffects, Settled
-from stepwell_client._errors import StepwellClientError
-from stepwell_client._forks import AsyncForks, ForkOptions, fork_procedure
-from stepwell_client._logs import AsyncLogs, LogCursor, LogOptions
-from stepwell_client._people import AsyncPeople
-from stepwell_client._plans import Budget
-from stepwell_client._procedures import (
-    RECONNECT_SECONDS,
-    Call,
-    ListOptions,
-    Pause,
-    Procedure,
-    Procedures,
-    RunResults,
-    StartOptions,
-    ensure_succeeded,
-)
-from stepwell_client._retention import AsyncRetention
-from stepwell_client._runtime import Runtime
-from stepwell_client._status import from_rpc_error
-from stepwell_client._watching import (
+from stepwell_client._cursors import (
     Cursor,
+    LogCursor,
+    LogOptions,
     RunCursor,
     RunsCursor,
     WatchOptions,
     WatchRunsOptions,
 )
+from stepwell_client._enums import RunStatus
+from stepwell_client._errors import RunFailed, StepwellClientError
+from stepwell_client._plans import Budget
+from stepwell_client._reads import ReadCalls, RunResults
+from stepwell_client._requests import ForkOptions, Resolution, StartOptions
+from stepwell_client._runtime import Runtime
+from stepwell_client._status import from_rpc_error
 from stepwell_client.v1 import orchestrator_pb2, orchestrator_pb2_grpc, types_pb2
 
-T = TypeVar("T")
 Item = TypeVar("Item")
+CursorT = TypeVar("CursorT", bound="Cursor[Any, Any, Any]")
 
 
-class Client(AsyncControl, AsyncEffects, AsyncForks, AsyncLogs, AsyncPeople, AsyncRetention):
+class Client(ReadCalls, CommandCalls):
     """A connection to the Orchestrator service, opened at the first call. Close it when done."""
 
     def __init__(
@@ -68,19 +58,17 @@ class Client(AsyncControl, AsyncEffects, AsyncForks, AsyncLogs, AsyncPeople, Asy
         reconnect_seconds: float | None = RECONNECT_SECONDS,
         runtime: Runtime | None = None,
     ) -> None:
-        """Take where the server is and how to prove oneself to it.
+        """Prepare a connection; nothing is sent yet.
 
         `target` is `host:port` or `unix:/path`, else $STEPWELL_TARGET, else 127.0.0.1:7878. The
-        token is `token`, else what is in `token_file`, else $STEPWELL_TOKEN, $STEPWELL_TOKEN_FILE,
+        token is `token`, else the content of `token_file`, else $STEPWELL_TOKEN, $STEPWELL_TOKEN_FILE,
         else the file that a server of the same user mints. `credentials` make the channel TLS. A
         watch or a wait that lost its server gives up after `reconnect_seconds`; None: never.
         """
-        self.connection = Connection(
-            target, token=token, token_file=token_file, credentials=credentials
-        )
-        self.runtime = runtime or Runtime()
-        self._procedures = Procedures(
-            self.runtime, self.connection.access, reconnect_seconds=reconnect_seconds
+        super().__init__(
+            Connection(target, token=token, token_file=token_file, credentials=credentials),
+            runtime or Runtime(),
+            reconnect_seconds=reconnect_seconds,
         )
         self._channel: grpc.aio.Channel | None = None
         self._methods: dict[str, Callable[..., Any]] = {}
@@ -117,170 +105,59 @@ class Client(AsyncControl, AsyncEffects, AsyncForks, AsyncLogs, AsyncPeople, Asy
             self._methods[name] = getattr(stub, name)
         return self._methods[name]
 
+    async def _send(self, method: str, request: Message, timeout_seconds: float) -> Any:
+        try:
+            return await self.method(method)(
+                request, timeout=timeout_seconds, metadata=self.connection.access.metadata
+            )
+        except grpc.RpcError as error:
+            raise from_rpc_error(error) from error
+
+    async def _sleep(self, seconds: float) -> None:
+        await self.runtime.sleep(seconds)
+
     # Runs.
 
     async def start(self, goal: str = "", **options: Unpack[StartOptions]) -> RunHandle:
         """Start a run; return when its first commit is durable."""
-        response = await self._do(self._procedures.start(goal, options))
+        response = await self._start(goal, options)
+        return RunHandle(self, response.run.spec.run_id, response.run, created=response.created)
+
+    async def fork(self, run_id: str, **options: Unpack[ForkOptions]) -> RunHandle:
+        """Start a run from a version of another one; completed tasks are kept."""
+        response = await self._fork(run_id, options)
         return RunHandle(self, response.run.spec.run_id, response.run, created=response.created)
 
     def run(self, run_id: str) -> RunHandle:
         """Return a handle of a run, without a call."""
         return RunHandle(self, run_id)
 
-    async def fork(self, run_id: str, **options: Unpack[ForkOptions]) -> RunHandle:
-        """Start a run from a version of another one; what was completed there is kept."""
-        response = await self._do(fork_procedure(self._procedures, run_id, options))
-        return RunHandle(self, response.run.spec.run_id, response.run, created=response.created)
-
-    async def get(self, run_id: str, *, version: int = 0) -> types_pb2.Run:
-        """Return a run as of its last commit, or as of that version."""
-        return await self._do(self._procedures.get(run_id, version))
-
-    async def list(self, **options: Unpack[ListOptions]) -> AsyncIterator[types_pb2.Run]:
-        """Yield runs, newest first, page by page."""
-        token = ""
-        while True:
-            page = await self._do(self._procedures.runs(options, token))
-            for run in page.runs:
-                yield run
-            token = page.next_page_token
-            if not token:
-                return
-
-    async def tasks(
-        self, run_id: str, *, full_specs: bool = False, version: int = 0
-    ) -> AsyncIterator[orchestrator_pb2.TaskEntry]:
-        """Yield a run's tasks, how each stands, or stood, and what it is, page by page."""
-        token = ""
-        while True:
-            page = await self._do(self._procedures.tasks(run_id, full_specs, token, version))
-            for task in page.tasks:
-                yield task
-            token = page.next_page_token
-            if not token:
-                return
-
-    async def executions(
-        self, run_id: str, *, task_id: str = ""
-    ) -> AsyncIterator[types_pb2.Execution]:
-        """Yield every attempt at every step, in the order in which they were offered."""
-        token = ""
-        while True:
-            page = await self._do(self._procedures.executions(run_id, task_id, token))
-            for execution in page.executions:
-                yield execution
-            token = page.next_page_token
-            if not token:
-                return
-
-    async def results(
-        self, run_id: str, *, task_ids: Sequence[str] = (), execution_ids: Sequence[str] = ()
-    ) -> RunResults:
-        """Return the run's own result and those of its tasks, or of those asked for."""
-        return await self._do(self._procedures.results(run_id, task_ids, execution_ids))
-
-    async def payloads(
-        self, run_id: str, execution_ids: Sequence[str]
-    ) -> dict[str, types_pb2.Payload]:
-        """Return the bytes of results by execution id, however large they are together."""
-        return await self._do(self._procedures.payloads(run_id, execution_ids))
-
-    async def wait(self, run_id: str, timeout_seconds: float | None = None) -> types_pb2.Run:
-        """Wait until a run has ended, or the time is over, and return it: see its status."""
-        return await self._do(self._procedures.wait(run_id, timeout_seconds))
+    # Streams.
 
     def watch(
         self, run_id: str, after: int = 0, **options: Unpack[WatchOptions]
     ) -> Watch[types_pb2.Event, RunCursor]:
         """Return the events of a run from the one after `after`, each once, until it has ended."""
-        return Watch(self, RunCursor(self._procedures, run_id, after, options))
+        return Watch(self, RunCursor(self._retries, run_id, after, options))
 
     def watch_runs(
         self, cursor: str = "", **options: Unpack[WatchRunsOptions]
     ) -> Watch[orchestrator_pb2.RunUpdate, RunsCursor]:
-        """Return what becomes of all runs since a cursor; `now`: from the next commit on."""
-        return Watch(self, RunsCursor(self._procedures, cursor, options))
+        """Return the changes of all runs since a cursor; `now`: from the next commit on."""
+        return Watch(self, RunsCursor(self._retries, cursor, options))
 
     def logs(
         self, run_id: str, cursor: str = "", *, follow: bool = False, **options: Unpack[LogOptions]
     ) -> Watch[types_pb2.LogEntry, LogCursor]:
-        """Return what a run's steps wrote, in order; with `follow` also what they write until it ends.
+        """Return the log entries of a run's steps, in order; with `follow` also later ones, until it ends.
 
         `cursor` is that of an earlier call: `watch.cursor.cursor`.
         """
-        return Watch(self, LogCursor(self._procedures, run_id, cursor, options, follow=follow))
-
-    async def resume(
-        self,
-        run_id: str,
-        *,
-        retry_failed: bool = True,
-        reason: str = "",
-        request_id: str = "",
-        validate_only: bool = False,
-    ) -> orchestrator_pb2.ResumeRunResponse:
-        """Make a PAUSED or FAILED run go on from its last checkpoint."""
-        procedure = self._procedures.resume(
-            run_id,
-            retry_failed=retry_failed,
-            reason=reason,
-            request_id=request_id,
-            validate_only=validate_only,
-        )
-        return await self._do(procedure)
-
-    async def pause(
-        self, run_id: str, *, reason: str = "", request_id: str = ""
-    ) -> orchestrator_pb2.PauseRunResponse:
-        """Pause a run: it accepts outcomes of work in flight and dispatches nothing."""
-        return await self._do(self._procedures.pause(run_id, reason, request_id))
-
-    async def cancel(
-        self, run_id: str, *, reason: str = "", request_id: str = ""
-    ) -> orchestrator_pb2.CancelRunResponse:
-        """Cancel a run for good."""
-        return await self._do(self._procedures.cancel(run_id, reason, request_id))
-
-    async def delete(self, run_id: str) -> None:
-        """Remove a run that has ended, with all that belongs to it."""
-        await self._do(self._procedures.delete(run_id))
-
-    async def server_info(self) -> orchestrator_pb2.GetServerInfoResponse:
-        """Return what the server is, what it promises, what its limits are and who calls."""
-        return await self._do(self._procedures.server_info())
-
-    async def _do(self, procedure: Procedure[T]) -> T:
-        """Drive a procedure to its end."""
-        resume: Callable[[], Call | Pause] = partial(procedure.send, None)
-        while True:
-            try:
-                step = resume()
-            except StopIteration as stop:
-                return stop.value
-            try:
-                resume = partial(procedure.send, await self._perform(step))
-            except StepwellClientError as error:
-                resume = partial(procedure.throw, error)
-
-    async def _perform(self, step: Call | Pause) -> Any:
-        if isinstance(step, Pause):
-            return await self.runtime.sleep(step.seconds)
-        try:
-            return await self.method(step.method)(
-                step.request,
-                timeout=step.timeout_seconds,
-                metadata=self.connection.access.metadata,
-            )
-        except grpc.RpcError as error:
-            raise from_rpc_error(error) from error
-
-
-CursorT = TypeVar("CursorT", bound="Cursor[Any, Any, Any]")
+        return Watch(self, LogCursor(self._retries, run_id, cursor, options, follow=follow))
 
 
 class Watch(Generic[Item, CursorT]):
-    """Events, one by one, over as many streams as it takes. Iterate it once.
+    """Events or entries, one by one, over as many streams as needed. Iterate it once.
 
     Leaving the loop ends the stream; as a context manager it ends for certain, and at once.
     """
@@ -290,7 +167,7 @@ class Watch(Generic[Item, CursorT]):
         self._call: grpc.aio.UnaryStreamCall[Any, Any] | None = None
         self._closed = False
         self.cursor = cursor
-        """Where it stands: `after` and, at the end, `run` of a run's watch; `cursor` of the other."""
+        """The position: `after` and, at the end, `run` for a run's events; else `cursor`."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -324,7 +201,7 @@ class Watch(Generic[Item, CursorT]):
                     message = await call.read()
                     if message is grpc.aio.EOF:
                         break
-                    for item in cursor.take(message):
+                    for item in cursor.accept(message):
                         yield item
             except grpc.RpcError as error:
                 loss = from_rpc_error(error)
@@ -340,7 +217,7 @@ class Watch(Generic[Item, CursorT]):
 
 
 class RunHandle:
-    """A run and its client. `message` is the run as it was last seen; None: not yet."""
+    """A run and its client. `message` is the run as it was last read; None: not yet."""
 
     def __init__(
         self,
@@ -368,12 +245,15 @@ class RunHandle:
         return self.message
 
     async def result(self, kind: Any = Any) -> Any:
-        """Wait for the end and return what the run came to, decoded as the type wants it.
+        """Wait for the end and return the run's result, decoded as the type wants it.
 
         That is its synthesis; without one, a dict of its tasks' results. Raises RunFailed where it
         ended FAILED or CANCELLED.
         """
-        ensure_succeeded(await self.wait())
+        run = await self.wait()
+        if run.status in (RunStatus.FAILED, RunStatus.CANCELLED):
+            message = run.failure.message or run.reason
+            raise RunFailed(self.id, RunStatus(run.status).name, run.failure.kind, message)
         return (await self._client.results(self.id)).answer(kind)
 
     def watch(
@@ -382,7 +262,7 @@ class RunHandle:
         return self._client.watch(self.id, after, **options)
 
     async def fork(self, **options: Unpack[ForkOptions]) -> RunHandle:
-        """Start a run from a version of this one; what was completed there is kept."""
+        """Start a run from a version of this one; completed tasks are kept."""
         return await self._client.fork(self.id, **options)
 
     def logs(
@@ -394,13 +274,13 @@ class RunHandle:
         return self._client.messages(self.id, task_id=task_id)
 
     def inputs(self) -> AsyncIterator[orchestrator_pb2.RunInput]:
-        """Yield what the run has asked of people, answered or not."""
+        """Yield the run's questions, answered or not."""
         return self._client.inputs(self.id)
 
     async def answer(
         self, input_id: str, value: object, *, replan: bool = False, reason: str = ""
     ) -> types_pb2.Run:
-        """Answer what the run has asked, once; its task goes on with the answer."""
+        """Answer a question of the run, once; its task goes on with the answer."""
         done = await self._client.answer(self.id, input_id, value, replan=replan, reason=reason)
         self.message = done.run
         return self.message
@@ -421,10 +301,10 @@ class RunHandle:
         return self.message
 
     async def resolve(
-        self, execution_id: str, found: Settled, *, reason: str = ""
+        self, execution_id: str, resolution: Resolution, *, reason: str = ""
     ) -> types_pb2.Run:
-        """Say what became of an execution whose outcome is unknown."""
-        done = await self._client.resolve(self.id, execution_id, found, reason=reason)
+        """Settle an execution whose outcome is unknown."""
+        done = await self._client.resolve(self.id, execution_id, resolution, reason=reason)
         self.message = done.run
         return self.message
 

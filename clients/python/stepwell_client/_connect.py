@@ -1,7 +1,7 @@
-"""Where the server is and how one proves oneself to it: targets, tokens, channels.
+"""Targets, tokens and channels: the server's address, and the credentials for it.
 
-A server mints a token into a file that only its user can read; whoever runs as the same user finds it
-without being told. So nothing needs to be configured on one machine, and nothing is open either.
+A server mints a token into a file that only its user can read; programs of the same user read it from
+there. So nothing needs to be configured on one machine, and nothing is open either.
 """
 
 from __future__ import annotations
@@ -21,10 +21,8 @@ TOKEN_VARIABLE = "STEPWELL_TOKEN"  # noqa: S105 - the variable's name, not a tok
 TOKEN_FILE_VARIABLE = "STEPWELL_TOKEN_FILE"  # noqa: S105 - the variable's name, not a token
 
 SEND_BYTES_MAX = 4 * 1024 * 1024
-"""What the server receives at most."""
+"""The largest message that the server receives."""
 RECEIVE_BYTES_MAX = 8 * 1024 * 1024
-KEEPALIVE_MS = 20_000
-KEEPALIVE_TIMEOUT_MS = 10_000
 
 _LOCAL_SCHEMES = ("unix:", "unix-abstract:")
 _LOCAL_HOSTS = ("localhost", "::1", "[::1]")
@@ -33,16 +31,16 @@ Metadata = tuple[tuple[str, str], ...]
 
 
 def default_token_file(environ: Mapping[str, str] | None = None) -> Path:
-    """Return where a server of the same user mints its token: `~/.local/state/stepwell/token`."""
+    """Return the file where a server of the same user mints its token: `~/.local/state/stepwell/token`."""
     environ = os.environ if environ is None else environ
     named = Path(environ.get("XDG_STATE_HOME", ""))
-    # A relative one is to be passed over, says the XDG base directory specification.
+    # The XDG base directory specification wants relative paths to be ignored.
     state = named if named.is_absolute() else Path("~/.local/state").expanduser()
     return state / "stepwell" / "token"
 
 
 def is_local(target: str) -> bool:
-    """Whether what is sent to the target never leaves this machine.
+    """Return whether bytes sent to the target never leave this machine.
 
     `ipv4:HOST:PORT,HOST:PORT` names several servers: each of them must be here.
     """
@@ -60,7 +58,7 @@ def _is_local_address(address: str) -> bool:
 
 
 class Access:
-    """A token, or the file that it is read from; None of both: calls go without."""
+    """A token, or the file that it is read from; without both, calls carry no token."""
 
     def __init__(self, token: str | None, path: Path | None) -> None:
         self._path = path
@@ -73,11 +71,11 @@ class Access:
 
     @property
     def has_token(self) -> bool:
-        """Whether there is a token to be sent."""
+        """True if there is a token to be sent."""
         return bool(self._token)
 
     def reload(self) -> bool:
-        """Read the file again, as after a refusal; say whether the token is another one now."""
+        """Read the file again, as after a refusal; return whether the token has changed."""
         if self._path is None:
             return False
         try:
@@ -92,12 +90,15 @@ class Access:
 
     @property
     def metadata(self) -> Metadata:
-        """What goes with every call."""
+        """The metadata of every call."""
         return (("authorization", f"Bearer {self._token}"),) if self._token else ()
 
 
 class Connection:
-    """A target with what it takes to talk to it; makes channels, holds none."""
+    """A target with its credentials; makes channels, holds none."""
+
+    keepalive_ms = 20_000
+    keepalive_timeout_ms = 10_000
 
     def __init__(
         self,
@@ -119,15 +120,15 @@ class Connection:
             )
 
     def options(self) -> list[tuple[str, int | str]]:
-        """Return the channel's options: all of them are said, none is left to a default."""
+        """Return the channel's options; none is left to a default."""
         return [
             ("grpc.max_send_message_length", SEND_BYTES_MAX),
             ("grpc.max_receive_message_length", RECEIVE_BYTES_MAX),
-            ("grpc.keepalive_time_ms", KEEPALIVE_MS),
-            ("grpc.keepalive_timeout_ms", KEEPALIVE_TIMEOUT_MS),
+            ("grpc.keepalive_time_ms", self.keepalive_ms),
+            ("grpc.keepalive_timeout_ms", self.keepalive_timeout_ms),
             ("grpc.keepalive_permit_without_calls", 1),
             ("grpc.http2.max_pings_without_data", 0),
-            # A server that comes back is found soon; how often it is asked is jittered by us.
+            # A server that comes back is reached soon; the calls themselves back off with jitter.
             ("grpc.initial_reconnect_backoff_ms", 50),
             ("grpc.min_reconnect_backoff_ms", 1_000),
             ("grpc.max_reconnect_backoff_ms", 400),
@@ -156,7 +157,7 @@ class Connection:
 def _find_access(
     token: str | None, token_file: str | Path | None, environ: Mapping[str, str]
 ) -> Access:
-    """Arguments go over the environment, and that over the default file, which may be absent."""
+    """Return the token: arguments win over the environment, and that over the default file."""
     if token is None and token_file is None:
         token = environ.get(TOKEN_VARIABLE)
         token_file = environ.get(TOKEN_FILE_VARIABLE) or None

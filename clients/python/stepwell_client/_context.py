@@ -1,6 +1,6 @@
-"""What an agent's function is given: the step, what came before it, and what it may say meanwhile.
+"""Contexts: the argument of an agent's function, with the step, the results before it, and its output.
 
-Contexts are made by `execution` for each step. Their methods may be called from the thread that a
+`execution` makes a context for each step. Its methods may be called from the thread that a
 synchronous function runs in.
 """
 
@@ -18,17 +18,17 @@ from stepwell_client._limits import (
     RESPONSE_BYTES_MAX,
 )
 from stepwell_client._payloads import decode, encode
-from stepwell_client._says import Record, Says, Voice
+from stepwell_client._step_output import AttemptRecord, OutputContext, StepOutput
 from stepwell_client.v1 import types_pb2, worker_pb2
 
 T = TypeVar("T")
 
-Begin = Callable[[], Coroutine[Any, Any, None]]
-Beat = Callable[[types_pb2.Payload | None, types_pb2.Session | None], None]
+BeginCall = Callable[[], Coroutine[Any, Any, None]]
+HeartbeatCall = Callable[[types_pb2.Payload | None, types_pb2.Session | None], None]
 
 
 class Results(Mapping[str, Any]):
-    """Results by task id, decoded when they are looked at. Failed and skipped tasks are not in it."""
+    """Results by task id, decoded when they are read. Failed and skipped tasks are not in it."""
 
     def __init__(self, payloads: Mapping[str, types_pb2.Payload | None]) -> None:
         self._payloads = payloads
@@ -53,28 +53,28 @@ class Results(Mapping[str, Any]):
         return self._payloads[task_id]
 
 
-class StepContext(Says):
-    """What every step has."""
+class StepContext(OutputContext):
+    """The context of any step."""
 
     def __init__(
         self,
         assignment: worker_pb2.Assignment,
         payloads: Mapping[str, types_pb2.Payload | None],
         *,
-        record: Record,
+        record: AttemptRecord,
         loop: asyncio.AbstractEventLoop,
-        begin: Begin,
-        beat: Beat,
-        voice: Voice,
+        begin: BeginCall,
+        heartbeat: HeartbeatCall,
+        output: StepOutput,
     ) -> None:
         self._assignment = assignment
         self._record = record
         self._loop = loop
         self._begin = begin
-        self._beat = beat
-        self._voice = voice
+        self._send_heartbeat = heartbeat
+        self._output = output
         self.results = Results(payloads)
-        """Of a task: what it depends on; of a reflection or synthesis: what the tasks came to."""
+        """For a task the results that it depends on; for a reflection or synthesis those of all tasks."""
 
     @property
     def assignment(self) -> worker_pb2.Assignment:
@@ -91,7 +91,7 @@ class StepContext(Says):
 
     @property
     def goal(self) -> str:
-        """What the run is to reach."""
+        """The run's goal."""
         return self._assignment.run.spec.goal
 
     @property
@@ -100,7 +100,7 @@ class StepContext(Says):
 
     @property
     def reason(self) -> str:
-        """The words that came with the last reflection, as with the Replan that asks for a plan."""
+        """The reason of the last reflection, such as of the Replan that asks for a plan."""
         return self._assignment.run.reason
 
     @property
@@ -119,12 +119,12 @@ class StepContext(Says):
 
     @property
     def idempotency_key(self) -> str:
-        """For the systems that the step calls: the same in all its attempts."""
+        """A key for the systems that the step calls: the same in all its attempts."""
         return self._assignment.idempotency_key
 
     @property
     def remaining_budget(self) -> types_pb2.Budget | None:
-        """What is left to the run; None: no limits."""
+        """The rest of the run's budget; None: no limits."""
         return _present(self._assignment, "remaining_budget", self._assignment.remaining_budget)
 
     @overload
@@ -132,7 +132,7 @@ class StepContext(Says):
     @overload
     def input(self, kind: type[T]) -> T: ...
     def input(self, kind: Any = Any) -> Any:
-        """Return what the step works on: the run's input, or the task's own."""
+        """Return the step's input: the task's own, or the run's."""
         return decode(self._input_payload(), kind)
 
     @overload
@@ -140,7 +140,7 @@ class StepContext(Says):
     @overload
     def run_input(self, kind: type[T]) -> T: ...
     def run_input(self, kind: Any = Any) -> Any:
-        """Return what the run was started with."""
+        """Return the run's input."""
         return decode(_present(self._assignment, "run_input", self._assignment.run_input), kind)
 
     def _input_payload(self) -> types_pb2.Payload | None:
@@ -156,57 +156,59 @@ class StepContext(Says):
 
     @cached_property
     def failures(self) -> Mapping[str, types_pb2.Failure]:
-        """Why tasks failed that this step depends on or reflects on, by task id."""
-        found = self._assignment.results
-        return {item.task_id: item.failure for item in found if item.HasField("failure")}
+        """The failures of tasks that this step depends on or reflects on, by task id."""
+        results = self._assignment.results
+        return {item.task_id: item.failure for item in results if item.HasField("failure")}
 
     @cached_property
     def skipped(self) -> frozenset[str]:
         """Ids of tasks that were skipped."""
         return frozenset(item.task_id for item in self._assignment.results if item.skipped)
 
-    # What an attempt before this one left.
+    # The state that an attempt before this one left.
 
     @property
     def previous_session(self) -> types_pb2.Session | None:
-        """The interrupted attempt's own conversation."""
+        """The session of the interrupted attempt before this one."""
         return _present(self._assignment, "previous_session", self._assignment.previous_session)
 
     @property
     def previous_failure(self) -> types_pb2.Failure | None:
-        """Why the attempt before this one failed."""
+        """The failure of the attempt before this one."""
         return _present(self._assignment, "previous_failure", self._assignment.previous_failure)
 
     def previous_progress(self, kind: Any = Any) -> Any:
-        """Return the last that an interrupted attempt reported; None: nothing."""
-        came = _present(self._assignment, "previous_progress", self._assignment.previous_progress)
-        return None if came is None else decode(came, kind)
+        """Return the last progress of the interrupted attempt before this one; None: there is none."""
+        payload = _present(
+            self._assignment, "previous_progress", self._assignment.previous_progress
+        )
+        return None if payload is None else decode(payload, kind)
 
-    # What this attempt says while it works.
+    # The state of this attempt.
 
     @property
     def cancelled(self) -> bool:
-        """Whether the step is not wanted any more. An async function is cancelled besides."""
+        """True once the step is cancelled. An async function gets a CancelledError, too."""
         return self._record.cancelled
 
     def check_cancelled(self) -> None:
-        """Raise LeaseLost if the step is not wanted any more: for loops of synchronous functions."""
+        """Raise LeaseLost if the step is cancelled: for loops of synchronous functions."""
         if self._record.cancelled:
             raise LeaseLost(f"execution {self.execution_id} is not wanted any more")
 
     def heartbeat(self, progress: object = None) -> None:
-        """Say how far the step is, in at most 16 KiB; the next attempt is told if this one dies.
+        """Report the step's progress, in at most 16 KiB; the next attempt receives it if this one dies.
 
-        Leases are prolonged without it. Never waits.
+        Leases are renewed without it. Never waits.
         """
         payload = encode(progress)
         if payload is not None:
             _limit("progress", len(payload.data), PROGRESS_BYTES_MAX)
             self._record.progress = payload
-        self._beat(payload, self._record.session)
+        self._send_heartbeat(payload, self._record.session)
 
     def usage(self, *, input_tokens: int = 0, output_tokens: int = 0, cost_micros: int = 0) -> None:
-        """Add to what the attempt has used up."""
+        """Add to the attempt's usage."""
         if self._record.usage is None:
             self._record.usage = types_pb2.Usage()
         self._record.usage.input_tokens += input_tokens
@@ -214,18 +216,18 @@ class StepContext(Says):
         self._record.usage.cost_micros += cost_micros
 
     def session(self, backend: str, session_id: str) -> None:
-        """Name the agent's own conversation: an interrupted attempt's successor gets it back."""
+        """Report the agent's own conversation: the next attempt receives it if this one is interrupted."""
         self._record.session = types_pb2.Session(backend=backend, session_id=session_id)
-        self._beat(None, self._record.session)
+        self._send_heartbeat(None, self._record.session)
 
     def record(self, *, prompt: str = "", response: str = "") -> None:
-        """Keep what the model was asked (256 KiB at most) and what it said (1 MiB at most)."""
+        """Store the model's prompt (256 KiB at most) and its response (1 MiB at most)."""
         self._record.prompt = _fitting("prompt", prompt, PROMPT_BYTES_MAX) or self._record.prompt
         fitting = _fitting("response", response, RESPONSE_BYTES_MAX)
         self._record.response = fitting or self._record.response
 
     async def begin(self) -> None:
-        """Say that an AT_MOST_ONCE step starts, and wait until that is committed.
+        """Report that an AT_MOST_ONCE step starts, and wait until that is committed.
 
         Called for you before the function, unless it was declared with `manual_begin`. Raises
         LeaseLost: don't start.
@@ -233,24 +235,24 @@ class StepContext(Says):
         await self._begin()
 
     def begin_blocking(self) -> None:
-        """Do the same from a synchronous function."""
+        """Report that an AT_MOST_ONCE step starts, from a synchronous function; see `begin`."""
         asyncio.run_coroutine_threadsafe(self._begin(), self._loop).result()
 
 
 class PlanContext(StepContext):
-    """Of the function that makes a plan."""
+    """The context of a function that makes a plan."""
 
 
 class ReflectContext(StepContext):
-    """Of the function that judges an iteration."""
+    """The context of a function that judges an iteration."""
 
 
 class SynthesizeContext(StepContext):
-    """Of the function that makes the run's result from those of its tasks."""
+    """The context of a function that makes the run's result from those of its tasks."""
 
 
 class TaskContext(StepContext):
-    """Of a function that does tasks."""
+    """The context of a function that does tasks."""
 
     @property
     def task(self) -> types_pb2.TaskSpec:
@@ -263,23 +265,23 @@ class TaskContext(StepContext):
 
     @property
     def answered(self) -> types_pb2.InputRequest | None:
-        """What this task asked last and was answered: `kind`, `prompt`, `answered_by` …"""
+        """The task's last question that was answered: `kind`, `prompt`, `answered_by` …"""
         return _present(self._assignment, "answered", self._assignment.answered)
 
     def answer(self, kind: Any = Any) -> Any:
-        """Return the answer to what the task asked last; None: it asked nothing, see `answered`."""
-        came = _present(self._assignment, "answer", self._assignment.answer)
-        return None if came is None else decode(came, kind)
+        """Return the answer to the task's last question; None: it asked nothing, see `answered`."""
+        payload = _present(self._assignment, "answer", self._assignment.answer)
+        return None if payload is None else decode(payload, kind)
 
     def _input_payload(self) -> types_pb2.Payload | None:
         return _present(self._assignment.task, "input", self._assignment.task.input)
 
 
 class ReconcileContext(TaskContext):
-    """Of a function that finds out what became of a task whose worker was lost after it began.
+    """The context of a function that reconciles a task whose worker was lost after it began.
 
-    The task is that one; `idempotency_key` is the one that its attempts used, and `previous_session` and
-    `previous_progress` are what they left. `attempt` counts how often this was looked into.
+    `task` is that task, `idempotency_key` the key that its attempts used; `previous_session` and
+    `previous_progress` are those of the lost attempt. `attempt` counts the attempts to reconcile.
     """
 
     @property

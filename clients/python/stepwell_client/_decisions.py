@@ -1,8 +1,8 @@
-"""What an agent's function may answer besides a value: reflections return it, any step may raise it.
+"""Decisions of an agent's function, returned or raised instead of a plain value.
 
-Returned by a reflection: Finish, Continue, Replan; by a reconcile function: Done, NotDone, Undecided. Raised by any step: Failure (and NonRetryable, a
-Failure that is not tried again) and Release; by a task also NeedsInput. Any other exception is a
-failure too, of the kind that its class is named.
+A reflection returns Finish, Continue or Replan; a reconcile function Done, NotDone or Undecided. Any step
+may raise Failure (and NonRetryable, a Failure that is not tried again) and Release; a task also
+NeedsInput. Any other exception is a failure too; its kind is the name of its class.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from stepwell_client._enums import ExpiryAction, InputKind, wire
+from stepwell_client._enums import ExpiryAction, InputKind, to_wire
 from stepwell_client._payloads import encode
-from stepwell_client._plans import Planned, Span, draft, duration
+from stepwell_client._plans import PlanLike, Span, duration, plan_draft
 from stepwell_client.v1 import types_pb2, worker_pb2
 
 
@@ -29,13 +29,13 @@ class Finish:
 class Continue:
     """Go on with another plan."""
 
-    plan: Planned
+    plan: PlanLike
     reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Replan:
-    """Have the plan function asked again; it finds the reason in `ctx.reason`."""
+    """Run the plan function again; it reads the reason from `ctx.reason`."""
 
     reason: str = ""
 
@@ -44,15 +44,15 @@ Decision = Finish | Continue | Replan
 
 
 def reflected(decision: Decision) -> worker_pb2.Outcome.Reflected:
-    """Return a reflection's decision as a message. Raises TypeError where it is none."""
+    """Return a reflection's decision as a message. Raises TypeError for anything else."""
     made = worker_pb2.Outcome.Reflected
     if isinstance(decision, Finish):
         return made(decision=types_pb2.DECISION_FINISH, reason=decision.reason)
     if isinstance(decision, Replan):
         return made(decision=types_pb2.DECISION_REPLAN, reason=decision.reason)
     if isinstance(decision, Continue):  # pyright: ignore[reportUnnecessaryIsInstance] - an agent's author may have no type checker
-        from_plan = draft(decision.plan)
-        return made(decision=types_pb2.DECISION_CONTINUE, plan=from_plan, reason=decision.reason)
+        draft = plan_draft(decision.plan)
+        return made(decision=types_pb2.DECISION_CONTINUE, plan=draft, reason=decision.reason)
     raise TypeError(
         f"a reflection returns Finish, Continue or Replan, and this one returned a "
         f"{type(decision).__qualname__}"
@@ -76,27 +76,27 @@ class NotDone:
 
 @dataclass(frozen=True, slots=True)
 class Undecided:
-    """It can't be told whether the effect took place: a late outcome or a person will say."""
+    """The function can't find out whether the effect took place: a late outcome or a person decides."""
 
     reason: str = ""
 
 
-FoundOut = Done | NotDone | Undecided
+ReconcileDecision = Done | NotDone | Undecided
 
 
-def reconciled(found: FoundOut) -> worker_pb2.Outcome.Reconciled:
-    """Return what was found out about a task as a message. Raises TypeError where it is nothing."""
+def reconciled(decision: ReconcileDecision) -> worker_pb2.Outcome.Reconciled:
+    """Return a reconcile function's decision as a message. Raises TypeError for anything else."""
     made = worker_pb2.Outcome.Reconciled
-    if isinstance(found, Done):
-        result = encode(found.value)
-        return made(finding=types_pb2.FINDING_DONE, result=result, reason=found.reason)
-    if isinstance(found, NotDone):
-        return made(finding=types_pb2.FINDING_NOT_DONE, reason=found.reason)
-    if isinstance(found, Undecided):  # pyright: ignore[reportUnnecessaryIsInstance] - an agent's author may have no type checker
-        return made(finding=types_pb2.FINDING_UNDECIDED, reason=found.reason)
+    if isinstance(decision, Done):
+        result = encode(decision.value)
+        return made(finding=types_pb2.FINDING_DONE, result=result, reason=decision.reason)
+    if isinstance(decision, NotDone):
+        return made(finding=types_pb2.FINDING_NOT_DONE, reason=decision.reason)
+    if isinstance(decision, Undecided):  # pyright: ignore[reportUnnecessaryIsInstance] - an agent's author may have no type checker
+        return made(finding=types_pb2.FINDING_UNDECIDED, reason=decision.reason)
     raise TypeError(
         f"a reconcile function returns Done, NotDone or Undecided, and this one returned a "
-        f"{type(found).__qualname__}"
+        f"{type(decision).__qualname__}"
     )
 
 
@@ -114,14 +114,14 @@ class Failure(Exception):
 
 
 class NonRetryable(Failure):
-    """The attempt failed, and no other would do better."""
+    """The attempt failed, and another one would fail too."""
 
     def __init__(self, message: str, *, kind: str = "", details: str = "") -> None:
         super().__init__(message, kind=kind, retryable=False, details=details)
 
 
 class NeedsInput(Exception):
-    """A person must be asked. The task runs again with the answer in `ctx.answer()`."""
+    """A task asks a person. It runs again with the answer in `ctx.answer()`."""
 
     def __init__(
         self,
@@ -144,17 +144,17 @@ class NeedsInput(Exception):
 
     def outcome(self) -> worker_pb2.Outcome.NeedsInput:
         return worker_pb2.Outcome.NeedsInput(
-            kind=wire(self.kind),
+            kind=to_wire(self.kind),
             prompt=self.prompt,
             schema=self.schema,
             choices=self.choices,
             expires=duration(self.expires),
-            on_expiry=wire(self.on_expiry),
+            on_expiry=to_wire(self.on_expiry),
         )
 
 
 class Release(Exception):
-    """Hand the step back undone, to be done by another worker. It spends no attempt."""
+    """The step goes back undone, for another worker. It spends no attempt."""
 
     def __init__(self, reason: str = "") -> None:
         super().__init__(reason)

@@ -1,8 +1,8 @@
-"""The words of the protocol, as enums whose numbers are the wire's.
+"""The protocol's enums, with the numbers of the wire.
 
 A field of a message compares equal with its member (`run.status == RunStatus.SUCCEEDED`), and
-`RunStatus(run.status).name` is its word. A number that only a newer server knows has no member:
-`word` names it all the same.
+`RunStatus(run.status).name` is its name. A number that only a newer server knows has no member:
+`word` returns a name for it all the same.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 
 class RunStatus(IntEnum):
-    """Where a run stands. The last three are ends; only FAILED can be left, by `resume`."""
+    """Status of a run. The last three are ends; only FAILED can be left, by `resume`."""
 
     UNSPECIFIED = 0
     QUEUED = 1
@@ -25,7 +25,7 @@ class RunStatus(IntEnum):
 
 
 class Phase(IntEnum):
-    """Where in the loop a run is."""
+    """Phase of the loop."""
 
     UNSPECIFIED = 0
     PLANNING = 1
@@ -36,7 +36,7 @@ class Phase(IntEnum):
 
 
 class StepKind(IntEnum):
-    """What a worker is asked to do. REFLECT and SYNTHESIZE are the stages that a run may have."""
+    """Kind of step. REFLECT and SYNTHESIZE are the stages that a run may have."""
 
     UNSPECIFIED = 0
     PLAN = 1
@@ -47,7 +47,7 @@ class StepKind(IntEnum):
 
 
 class TaskStatus(IntEnum):
-    """Where a task stands. The last four are settled."""
+    """Status of a task. The last four are settled."""
 
     UNSPECIFIED = 0
     PENDING = 1
@@ -61,7 +61,7 @@ class TaskStatus(IntEnum):
 
 
 class ExecutionStatus(IntEnum):
-    """Where one attempt at a step stands."""
+    """Status of one attempt at a step."""
 
     UNSPECIFIED = 0
     READY = 1
@@ -77,7 +77,7 @@ class ExecutionStatus(IntEnum):
 
 
 class BlockedKind(IntEnum):
-    """What an unfinished run waits for."""
+    """The thing that an unfinished run waits for."""
 
     UNSPECIFIED = 0
     NONE = 1
@@ -91,7 +91,7 @@ class BlockedKind(IntEnum):
 
 
 class PauseReason(IntEnum):
-    """Why a run is PAUSED."""
+    """The cause of a pause."""
 
     UNSPECIFIED = 0
     NONE = 1
@@ -102,7 +102,7 @@ class PauseReason(IntEnum):
 
 
 class FinishReason(IntEnum):
-    """Why a run stopped iterating."""
+    """The cause of the last iteration's being the last."""
 
     UNSPECIFIED = 0
     NONE = 1
@@ -112,7 +112,7 @@ class FinishReason(IntEnum):
 
 
 class Finding(IntEnum):
-    """What was found out about an unknown outcome."""
+    """Finding about an unknown outcome."""
 
     UNSPECIFIED = 0
     DONE = 1
@@ -121,7 +121,7 @@ class Finding(IntEnum):
 
 
 class ForkMode(IntEnum):
-    """What a fork may change."""
+    """Degree to which a fork may change the plan."""
 
     UNSPECIFIED = 0
     STRICT = 1
@@ -129,7 +129,7 @@ class ForkMode(IntEnum):
 
 
 class LogKind(IntEnum):
-    """What an entry of a run's log is."""
+    """Kind of an entry of a run's log."""
 
     UNSPECIFIED = 0
     LINE = 1
@@ -138,7 +138,7 @@ class LogKind(IntEnum):
 
 
 class EventType(IntEnum):
-    """What happened to a run. `types.proto` says which fields go with which type."""
+    """Type of an event. `types.proto` lists the fields that go with each type."""
 
     UNSPECIFIED = 0
     RUN_STARTED = 1
@@ -178,7 +178,7 @@ class EventType(IntEnum):
 
 
 class OnFailure(IntEnum):
-    """What a task's failure means to its run, once its attempts are spent."""
+    """Consequence of a task's failure for its run, once its attempts are spent."""
 
     UNSPECIFIED = 0
     FAIL_RUN = 1
@@ -187,7 +187,7 @@ class OnFailure(IntEnum):
 
 
 class Effect(IntEnum):
-    """Whether a step may be run again after its worker was lost."""
+    """Permission to run a step again after its worker was lost."""
 
     UNSPECIFIED = 0
     IDEMPOTENT = 1
@@ -195,7 +195,7 @@ class Effect(IntEnum):
 
 
 class InputKind(IntEnum):
-    """What a person is asked for."""
+    """Kind of answer that a question wants."""
 
     UNSPECIFIED = 0
     APPROVAL = 1
@@ -205,7 +205,7 @@ class InputKind(IntEnum):
 
 
 class ExpiryAction(IntEnum):
-    """What happens when an input request expires unanswered."""
+    """Consequence of a question that expires unanswered."""
 
     UNSPECIFIED = 0
     WAIT = 1
@@ -215,7 +215,7 @@ class ExpiryAction(IntEnum):
 
 
 class Durability(IntEnum):
-    """What an acknowledged commit survives, weakest first."""
+    """The failures that an acknowledged commit survives, weakest first."""
 
     UNSPECIFIED = 0
     VOLATILE = 1
@@ -229,13 +229,13 @@ ENDED = frozenset({RunStatus.SUCCEEDED, RunStatus.FAILED, RunStatus.CANCELLED})
 
 
 def word(kind: type[IntEnum], number: int) -> str:
-    """Return a number's word, or the number itself where only a newer server knows it."""
+    """Return an enum number's name, or the number itself where only a newer server knows it."""
     try:
         return kind(number).name
     except ValueError:
         return str(int(number))
 
 
-def wire(value: int) -> Any:
+def to_wire(value: int) -> Any:
     """Return an enum's number as the generated types want it: they know their own classes only."""
     return int(value)

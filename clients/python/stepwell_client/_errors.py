@@ -1,4 +1,4 @@
-"""Everything that can go wrong, as a tree.
+"""The client's errors, as a tree.
 
 StepwellClientError
 ├── InvalidRequest             the request is wrong; `violations` says which fields
@@ -8,7 +8,7 @@ StepwellClientError
 ├── RequestIdReused            the request id came before, with another request
 ├── FailedPrecondition         right request, wrong state of the run
 │   └── ForkIncompatible       a fork doesn't fit; `violations` says why
-├── CursorOutOfRange           those events are kept no more; `oldest` is the first that is
+├── CursorOutOfRange           those events are no longer kept; `oldest` is the first that is
 ├── Unauthenticated
 ├── PermissionDenied
 ├── ResourceExhausted          a limit or a quota; nothing was done
@@ -18,11 +18,11 @@ StepwellClientError
 ├── RunFailed                  the run ended otherwise than SUCCEEDED, so it has no result
 ├── Misconfigured              target, token or agent can't be used as given (also a ValueError)
 ├── DecodeError                bytes that don't fit the type asked for (also a ValueError)
-├── LeaseLost                  the step is another worker's, or not wanted any more
+├── LeaseLost                  another worker has the step, or it is cancelled
 └── WorkerReplaced             a newer process has this worker's id
 
-Each has `reason`, stable and in UPPER_SNAKE_CASE: where a server said it, the one of its
-`google.rpc.ErrorInfo`; and `status`, the gRPC status code, None where no call was made.
+Each has `reason`, stable and in UPPER_SNAKE_CASE, which is that of the server's `google.rpc.ErrorInfo`
+if a server sent one; and `status`, the gRPC status code, None where no call was made.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ import grpc
 
 
 class Violation(NamedTuple):
-    """What is wrong with one field."""
+    """A violation of one field."""
 
     field: str
     """The path from the request's root: `plan.tasks[3].depends_on[0]`."""
     description: str
-    """What is wrong and how to mend it, in one sentence."""
+    """The mistake and its remedy, in one sentence."""
 
 
 class StepwellClientError(Exception):
@@ -109,7 +109,7 @@ class FailedPrecondition(StepwellClientError):
 
 
 class ForkIncompatible(FailedPrecondition):
-    """A fork doesn't fit the run that it is made of. Nothing was started.
+    """The fork doesn't fit its run. Nothing was started.
 
     Each violation's `field` is the part of the request at fault, else the task; its description begins
     with the kind, such as EFFECT_REPEATED. `check_fork` returns them in full.
@@ -130,7 +130,7 @@ class ForkIncompatible(FailedPrecondition):
 
 
 class CursorOutOfRange(StepwellClientError):
-    """Those events are kept no more. `oldest` is the number of the first that is; 0: not said."""
+    """The events after the cursor are no longer kept. `oldest` is the first that is; 0: unknown."""
 
     reason = "CURSOR_OUT_OF_RANGE"
 
@@ -212,7 +212,7 @@ class DecodeError(StepwellClientError, ValueError):
 
 
 class LeaseLost(StepwellClientError):
-    """The step is another worker's by now, or it is over: stop, nobody waits for an outcome."""
+    """Another worker has the step by now, or it is over: stop, nobody waits for an outcome."""
 
     reason = "LEASE_LOST"
 

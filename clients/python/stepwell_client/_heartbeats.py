@@ -1,8 +1,8 @@
 """Heartbeats from a thread of their own, over a connection of their own.
 
-An agent's function that keeps the event loop busy must not cost its lease, and a stream that is down
-must not either. So the thread needs nothing of the event loop: it reads the ledger, calls Heartbeat
-synchronously, and tells the event loop only what changes something.
+Neither a function that keeps the event loop busy nor a stream that is down may cost a lease. So the
+thread needs nothing of the event loop: it reads the worker's state, calls Heartbeat synchronously, and
+notifies the event loop only of changes.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ from collections.abc import Callable, Iterator
 import grpc
 
 from stepwell_client._connect import Connection
-from stepwell_client._ledger import Held, Ledger
 from stepwell_client._limits import BATCH_BYTES_MAX, ITEMS_PER_MESSAGE_MAX
 from stepwell_client._runtime import Runtime
+from stepwell_client._worker_state import StepLease, WorkerState
 from stepwell_client.v1 import types_pb2, worker_pb2, worker_pb2_grpc
 
 LEASE_SECONDS = 30.0
-"""Where the server doesn't say."""
-NEWS_SECONDS = 1.0
-"""Progress goes out at most this late, though the next heartbeat may be further off."""
+"""The lease's length where the server sends none."""
+PROGRESS_SECONDS = 1.0
+"""The longest that progress waits for a heartbeat, though the interval may be longer."""
 CALL_SECONDS_MAX = 10.0
 
 _log = logging.getLogger("stepwell_client.worker")
 
 
 class Heartbeats:
-    """Keeps the leases of a ledger alive from `start` to `stop`."""
+    """Renews a worker's leases from `start` to `stop`."""
 
     def __init__(
         self,
-        ledger: Ledger,
+        state: WorkerState,
         connection: Connection,
         runtime: Runtime,
         on_change: Callable[[worker_pb2.LeaseState], None],
@@ -41,7 +41,7 @@ class Heartbeats:
         name: str,
     ) -> None:
         """`on_change` is called in the thread, with states that are LOST or cancelled."""
-        self._ledger = ledger
+        self._state = state
         self._connection = connection
         self._runtime = runtime
         self._on_change = on_change
@@ -56,7 +56,7 @@ class Heartbeats:
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread; one in the middle of a call is not waited for longer than half a second."""
+        """End the thread; wait at most half a second for a call in flight."""
         with self._wake:
             self._stopped = True
             self._wake.notify()
@@ -66,40 +66,45 @@ class Heartbeats:
             self._thread.join(timeout=0.5)
 
     def set_terms(self, lease_seconds: float, interval_seconds: float) -> None:
-        """Take the server's terms."""
+        """Set the lease's length and the interval that the server sent."""
         self._lease = lease_seconds or LEASE_SECONDS
         self._interval = interval_seconds or self._lease / 3
-        self._hasten()
+        self._wake_thread()
 
     def interval(self, lease_seconds: float) -> float:
         """Return how often a lease of this length needs a heartbeat."""
         own = (lease_seconds or self._lease) / 3
         if own < self._interval:
-            self._hasten()  # The thread sleeps by the common interval.
+            self._wake_thread()  # The thread sleeps by the common interval.
             return own
         return self._interval
 
-    def tell(
-        self, held: Held, progress: types_pb2.Payload | None, session: types_pb2.Session | None
+    def report(
+        self,
+        lease: StepLease,
+        progress: types_pb2.Payload | None,
+        session: types_pb2.Session | None,
     ) -> None:
-        """Have progress or session sent soon. Any thread may call."""
+        """Queue progress or session for an early heartbeat. Any thread may call."""
         with self._wake:
-            held.progress = progress or held.progress
-            held.session = session or held.session
-            if not held.news:
-                held.news = True
+            lease.progress = progress or lease.progress
+            lease.session = session or lease.session
+            if not lease.unsent:
+                lease.unsent = True
                 now = self._runtime.monotonic()
-                held.next_beat = min(held.next_beat, now + min(NEWS_SECONDS, held.interval / 2))
+                lease.next_beat = min(
+                    lease.next_beat, now + min(PROGRESS_SECONDS, lease.interval / 2)
+                )
                 self._wake.notify()
 
     def channel(self) -> grpc.Channel:
-        """Return the connection that is the heartbeats' own. Any thread may ask."""
+        """Return the heartbeats' own channel. Any thread may call."""
         with self._wake:
             if self._channel is None:
                 self._channel = self._connection.sync_channel()
             return self._channel
 
-    def _hasten(self) -> None:
+    def _wake_thread(self) -> None:
         with self._wake:
             self._wake.notify()
 
@@ -118,19 +123,20 @@ class Heartbeats:
                     return
                 now = self._runtime.monotonic()
                 next_beat = min(
-                    (held.next_beat for held in self._ledger.leases()), default=now + self._interval
+                    (lease.next_beat for lease in self._state.leases()),
+                    default=now + self._interval,
                 )
                 self._wake.wait(max(0.005, min(next_beat - now, self._interval)))
                 if self._stopped:
                     return
 
     def _beat(self) -> None:
-        # What is due a little later goes along: many leases make one message.
+        # Leases that are due a little later go along, so that many make one message.
         now = self._runtime.monotonic()
-        leases = self._ledger.leases()
-        due = [held for held in leases if held.next_beat <= now]
+        leases = self._state.leases()
+        due = [lease for lease in leases if lease.next_beat <= now]
         if due:
-            due = [held for held in leases if held.next_beat <= now + held.interval / 4]
+            due = [lease for lease in leases if lease.next_beat <= now + lease.interval / 4]
         for batch in self._batches(due):
             try:
                 self._send(batch)
@@ -144,51 +150,55 @@ class Heartbeats:
                 _log.exception("heartbeats of %d leases failed", len(batch))
                 self._postpone(batch)
 
-    def _postpone(self, batch: list[tuple[Held, worker_pb2.LeaseHeartbeat]]) -> None:
+    def _postpone(self, batch: list[tuple[StepLease, worker_pb2.LeaseHeartbeat]]) -> None:
         """Try a failed heartbeat again soon, at a random moment."""
         now = self._runtime.monotonic()
-        for held, message in batch:
-            wait = min(1.0, held.interval / 4) * (0.5 + self._runtime.random() / 2)
-            held.next_beat = now + wait
-            held.news = held.news or message.HasField("progress") or message.HasField("session")
+        for lease, message in batch:
+            wait = min(1.0, lease.interval / 4) * (0.5 + self._runtime.random() / 2)
+            lease.next_beat = now + wait
+            lease.unsent = (
+                lease.unsent or message.HasField("progress") or message.HasField("session")
+            )
 
-    def _batches(self, due: list[Held]) -> Iterator[list[tuple[Held, worker_pb2.LeaseHeartbeat]]]:
-        batch: list[tuple[Held, worker_pb2.LeaseHeartbeat]] = []
+    def _batches(
+        self, due: list[StepLease]
+    ) -> Iterator[list[tuple[StepLease, worker_pb2.LeaseHeartbeat]]]:
+        batch: list[tuple[StepLease, worker_pb2.LeaseHeartbeat]] = []
         size = 0
-        for held in due:
-            message = self._message(held)
+        for lease in due:
+            message = self._message(lease)
             size += message.ByteSize()
             if batch and (size > BATCH_BYTES_MAX or len(batch) >= ITEMS_PER_MESSAGE_MAX):
                 yield batch
                 batch, size = [], message.ByteSize()
-            batch.append((held, message))
+            batch.append((lease, message))
         if batch:
             yield batch
 
-    def _message(self, held: Held) -> worker_pb2.LeaseHeartbeat:
+    def _message(self, lease: StepLease) -> worker_pb2.LeaseHeartbeat:
         with self._wake:
-            news, held.news = held.news, False
+            unsent, lease.unsent = lease.unsent, False
             return worker_pb2.LeaseHeartbeat(
-                run_id=held.key[0],
-                execution_id=held.key[1],
-                lease_token=held.token,
-                progress=held.progress if news else None,
-                session=held.session if news else None,
+                run_id=lease.key[0],
+                execution_id=lease.key[1],
+                lease_token=lease.token,
+                progress=lease.progress if unsent else None,
+                session=lease.session if unsent else None,
             )
 
-    def _send(self, batch: list[tuple[Held, worker_pb2.LeaseHeartbeat]]) -> None:
+    def _send(self, batch: list[tuple[StepLease, worker_pb2.LeaseHeartbeat]]) -> None:
         stub = worker_pb2_grpc.WorkerStub(self.channel())
         sent = self._runtime.monotonic()
-        shortest = min(held.interval for held, _ in batch)
+        shortest = min(lease.interval for lease, _ in batch)
         response = stub.Heartbeat(
             worker_pb2.HeartbeatRequest(heartbeats=[message for _, message in batch]),
             timeout=min(CALL_SECONDS_MAX, max(1.0, shortest)),
             metadata=self._connection.access.metadata,
         )
         with self._wake:
-            for held, _ in batch:
-                wait = min(NEWS_SECONDS, held.interval / 2) if held.news else held.interval
-                held.next_beat = sent + wait
+            for lease, _ in batch:
+                wait = min(PROGRESS_SECONDS, lease.interval / 2) if lease.unsent else lease.interval
+                lease.next_beat = sent + wait
         for state in response.leases:
             if state.status == worker_pb2.LEASE_STATUS_LOST or state.cancel_requested:
                 self._on_change(state)

@@ -1,4 +1,4 @@
-"""The limits of the protocol that a worker keeps by itself, so that it is its own step that fails."""
+"""Protocol limits that a worker checks by itself, so that a violation fails its own step."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FAILURE_BYTES_MAX = 64 * 1024
 LOG_TEXT_BYTES_MAX = 16 * 1024
 LOG_BYTES_PER_EXECUTION_MAX = 4 * 1024 * 1024
 LOG_ENTRY_BYTES = 64
-"""What an entry of a log counts for besides its text."""
+"""The size that an entry of a log counts with besides its text."""
 LEVEL_CHARS_MAX = 128
 ROLE_CHARS_MAX = 128
 KIND_CHARS_MAX = 128
@@ -25,17 +25,17 @@ VIOLATIONS_MAX = 100
 OUTCOME_BYTES_MAX = 4 * 1024 * 1024 - 64 * 1024
 """An outcome by itself, with room for what surrounds it in a message of 4 MiB."""
 BATCH_BYTES_MAX = 3 * 1024 * 1024
-"""What is put together in one message, unless a single item is larger."""
+"""The size of a batch in one message, unless a single item is larger."""
 ITEMS_PER_MESSAGE_MAX = 1_000
 CONCURRENCY_MAX = 500
 """Running steps and as many outcomes not acknowledged make at most 1,000 held leases."""
 
 
 def clip(text: str, bytes_max: int, *, keep_end: bool = False) -> str:
-    """Return text that the protocol takes: valid UTF-8 of at most so many bytes.
+    """Return text as the protocol accepts it: valid UTF-8 of at most so many bytes.
 
-    Half surrogate pairs, as in names of files, are written as escapes. What is too long loses its
-    beginning (`keep_end`: a traceback says most at its end) or its end.
+    Half surrogate pairs, as in names of files, are written as escapes. Longer text loses its
+    beginning (`keep_end`: a traceback is most telling at its end) or its end.
     """
     data = text.encode("utf-8", "backslashreplace")
     if len(data) > bytes_max:

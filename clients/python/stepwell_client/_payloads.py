@@ -1,4 +1,4 @@
-"""Python values to payloads and back. The service never looks into them; both ends agree here.
+"""Conversion of Python values to payloads and back. The service never reads them; both ends agree here.
 
 Out: `bytes` are application/octet-stream, everything else JSON: what `json` knows, dataclasses,
 pydantic models, enums, dates, UUIDs, paths; None is no payload at all. Back: the annotation decides
@@ -55,7 +55,7 @@ _encoder = json.JSONEncoder(
 
 
 def encode(value: object) -> types_pb2.Payload | None:
-    """Return a value as a payload; None: none. A Payload is taken as it is.
+    """Return a value as a payload; None has none. A Payload is returned as it is.
 
     Raises TypeError or ValueError where the value has no JSON form.
     """
@@ -116,20 +116,20 @@ def _name(annotation: Any) -> str:
 
 
 def _validated(validate: Callable[[Any], Any], value: object, path: str) -> Any:
-    """Let a pydantic model read it. The error that comes of it holds no values, only paths."""
+    """Convert with a pydantic model. Its error is turned into one that holds no values, only paths."""
     try:
         return validate(value)
     except ValueError as error:
         listing = getattr(error, "errors", None)
         if listing is None:
             raise
-        found = cast(
+        errors = cast(
             "Sequence[Mapping[str, Any]]",
             listing(include_url=False, include_input=False, include_context=False),
         )
         violations = [
             Violation(path + "".join(_step(part) for part in item["loc"]), str(item["msg"]))
-            for item in found[:_VIOLATIONS_MAX]
+            for item in errors[:_VIOLATIONS_MAX]
         ]
         raise _failure(violations) from None
 
@@ -148,7 +148,7 @@ def _misfit(value: Any, annotation: Any, path: str) -> DecodeError:
 
 
 def _convert(value: Any, annotation: Any, path: str) -> Any:
-    """Make a JSON value what the annotation says, down to the leaves."""
+    """Convert a JSON value to the annotated type, down to the leaves."""
     if annotation is Any or annotation is object:
         return value
     if annotation is None or annotation is type(None):
@@ -164,7 +164,7 @@ def _convert(value: Any, annotation: Any, path: str) -> Any:
     if dataclasses.is_dataclass(annotation):
         return _convert_dataclass(value, annotation, path)
     if not isinstance(annotation, type) or typing.is_typeddict(annotation):
-        return value  # A NewType, a TypedDict, a type variable: nothing that could be checked here.
+        return value  # A NewType, a TypedDict, a type variable: not checkable here.
     return _convert_plain(value, annotation, path)
 
 

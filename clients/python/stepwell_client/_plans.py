@@ -1,4 +1,4 @@
-"""Plans as an agent or a caller writes them, and how they go onto the wire."""
+"""Plans, budgets and retry policies as an agent or a caller writes them, and as messages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from google.protobuf import duration_pb2
 
-from stepwell_client._enums import Effect, OnFailure, wire
+from stepwell_client._enums import Effect, OnFailure, to_wire
 from stepwell_client._payloads import encode
 from stepwell_client.v1 import types_pb2
 
@@ -34,18 +34,18 @@ def seconds_of(span: duration_pb2.Duration) -> float:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Retry:
-    """How often and how late an attempt is made again. What is None is left to the server."""
+    """A retry policy. Fields that are None are left to the server."""
 
     max_attempts: int | None = None
-    """Failed and lost attempts together; 1 means no retry. The server's word: 3."""
+    """Failed and lost attempts together; 1 means no retry. The server's default: 3."""
     initial_backoff: Span | None = None
-    """Before the second attempt. The server's word: 1 s."""
+    """The back-off before the second attempt. The server's default: 1 s."""
     backoff_multiplier: float | None = None
-    """What each back-off is multiplied by for the next. The server's word: 2."""
+    """The factor from each back-off to the next. The server's default: 2."""
     max_backoff: Span | None = None
-    """No back-off is longer. The server's word: 60 s."""
+    """The longest back-off. The server's default: 60 s."""
     jitter: float | None = None
-    """The part of each back-off that is drawn at random. The server's word: 1, full jitter."""
+    """The part of each back-off that is drawn at random. The server's default: 1, full jitter."""
     non_retryable_kinds: Sequence[str] = ()
     """Kinds of failure, such as names of exceptions, that are not retried."""
 
@@ -62,7 +62,7 @@ class Retry:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Budget:
-    """What a run may use up. 0 or None: no limit."""
+    """A run's limits. 0 or None: no limit."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -93,9 +93,9 @@ class Task:
     id: str
     """Unique within the plan: letters, digits and `. _ : / @ + -`, at most 64."""
     type: str = ""
-    """Which of the agent's functions does it; empty: the one for its role, else the default one."""
+    """The type that the agent's functions are registered by; empty: chosen by role, else the default one."""
     input: object = None
-    """What it works on: JSON-like, bytes, a dataclass or a pydantic model."""
+    """The task's input: JSON-like, bytes, a dataclass or a pydantic model."""
     depends_on: Sequence[str] = ()
     """Ids of tasks of this plan that must be settled first. Their results are shown to this one."""
     title: str = ""
@@ -104,7 +104,7 @@ class Task:
     """Only workers of this role get it; empty: any worker of the queue."""
     retry: Retry | None = None
     attempt_timeout: Span | None = None
-    """For one attempt, from its lease."""
+    """The time limit of one attempt, from its lease."""
     heartbeat_timeout: Span | None = None
     """The lease's length for this task; None: the server's."""
     total_timeout: Span | None = None
@@ -112,10 +112,10 @@ class Task:
     on_failure: OnFailure = OnFailure.FAIL_RUN
     effect: Effect = Effect.IDEMPOTENT
     idempotency_key: str = ""
-    """For the systems that it calls; empty: `run_id/task_id`. Given: what another task of this key came
-    to, in this run or in another one of the pipeline, is taken instead of doing it again."""
+    """A key for the systems that it calls; empty: `run_id/task_id`. With a key of your own, the result of
+    another task of this key, in this run or another one of the pipeline, is reused."""
     reconcile: bool = False
-    """Have the agent's reconcile function find out what became of it once its outcome is unknown."""
+    """Run the agent's reconcile function once its outcome is unknown."""
 
     def message(self) -> types_pb2.TaskSpec:
         return types_pb2.TaskSpec(
@@ -130,8 +130,8 @@ class Task:
             attempt_timeout=duration(self.attempt_timeout),
             heartbeat_timeout=duration(self.heartbeat_timeout),
             total_timeout=duration(self.total_timeout),
-            on_failure=wire(self.on_failure),
-            effect=wire(self.effect),
+            on_failure=to_wire(self.on_failure),
+            effect=to_wire(self.effect),
             idempotency_key=self.idempotency_key,
             reconcile=self.reconcile,
         )
@@ -139,22 +139,22 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A graph of tasks without cycles, and why this one."""
+    """A graph of tasks without cycles, and the reason for it."""
 
     tasks: Sequence[Task]
     reason: str = ""
 
 
-Planned = Plan | Iterable[Task] | types_pb2.PlanDraft
-"""What is taken for a plan: a Plan, plain tasks, or the message itself."""
+PlanLike = Plan | Iterable[Task] | types_pb2.PlanDraft
+"""Anything that is accepted as a plan: a Plan, plain tasks, or the message itself."""
 
 
-def draft(plan: Planned) -> types_pb2.PlanDraft:
-    """Return a plan as a message. Raises TypeError where it is none."""
+def plan_draft(plan: PlanLike) -> types_pb2.PlanDraft:
+    """Return a plan as a message. Raises TypeError for anything that isn't a plan."""
     if isinstance(plan, types_pb2.PlanDraft):
         return plan
     tasks = list(plan.tasks if isinstance(plan, Plan) else plan)
-    strangers = [type(task).__qualname__ for task in tasks if not isinstance(task, Task)]  # pyright: ignore[reportUnnecessaryIsInstance] - an agent's author may have no type checker
-    if strangers:
-        raise TypeError(f"a plan consists of Task, and {strangers[0]} is none")
+    others = [type(task).__qualname__ for task in tasks if not isinstance(task, Task)]  # pyright: ignore[reportUnnecessaryIsInstance] - an agent's author may have no type checker
+    if others:
+        raise TypeError(f"a plan consists of Task, and {others[0]} is none")
     return types_pb2.PlanDraft(tasks=[task.message() for task in tasks])

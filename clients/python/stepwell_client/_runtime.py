@@ -1,6 +1,6 @@
-"""The clock, ids, chance, spawning and sleeping: the one place of this distribution that has them.
+"""The clock, ids, random numbers, tasks and sleeping: the only place of this distribution that has them.
 
-Everything else is handed a `Runtime`, so that a simulation or a test can hold all of them.
+Everything else is passed a `Runtime`, so that a simulation or a test can control all of them.
 """
 
 from __future__ import annotations
@@ -47,11 +47,3 @@ class Runtime:
     def block(self, seconds: float) -> None:
         """Wait in this thread."""
         time.sleep(seconds)
-
-
-def full_jitter(runtime: Runtime, failures: int, *, base: float, cap: float) -> float:
-    """Return how many seconds to wait after so many failures in a row: anything from 0 to the cap.
-
-    Full jitter: after an outage the callers come back spread over the whole span, not all at once.
-    """
-    return runtime.random() * min(cap, base * 2.0 ** min(max(failures, 1) - 1, 30))

@@ -1,4 +1,4 @@
-"""What the steps of a worker need, over its stream, its heartbeats, and calls of their own."""
+"""A worker's services for its steps, over its stream, its heartbeats, and calls of their own."""
 
 from __future__ import annotations
 
@@ -7,19 +7,16 @@ from collections.abc import Mapping, Sequence
 
 import grpc
 
+from stepwell_client._backoff import SAVES
 from stepwell_client._client import Client
 from stepwell_client._errors import LeaseLost, StepwellClientError, Unauthenticated, Unavailable
 from stepwell_client._heartbeats import Heartbeats
-from stepwell_client._ledger import Held, Ledger
-from stepwell_client._runtime import full_jitter
+from stepwell_client._log_sender import LogSender
 from stepwell_client._status import from_rpc_error
-from stepwell_client._writer import Writer
+from stepwell_client._worker_state import StepLease, WorkerState
 from stepwell_client.v1 import types_pb2, worker_pb2, worker_pb2_grpc
 
 SAVE_SECONDS = 10.0
-SAVE_ATTEMPTS_MAX = 6
-BACKOFF_SECONDS = 0.1
-BACKOFF_SECONDS_MAX = 2.0
 
 
 class WorkerServices:
@@ -27,31 +24,31 @@ class WorkerServices:
 
     def __init__(
         self,
-        ledger: Ledger,
-        beats: Heartbeats,
-        writer: Writer,
+        state: WorkerState,
+        heartbeats: Heartbeats,
+        logs: LogSender,
         client: Client,
         wake: asyncio.Event,
     ) -> None:
-        self._ledger = ledger
-        self._beats = beats
-        self._writer = writer
+        self._state = state
+        self._heartbeats = heartbeats
+        self._logs = logs
         self._client = client
         self._wake = wake
 
-    def _held(self, assignment: worker_pb2.Assignment) -> Held | None:
+    def _lease_of(self, assignment: worker_pb2.Assignment) -> StepLease | None:
         key = (assignment.run.spec.run_id, assignment.execution.execution_id)
-        return self._ledger.running.get(key)
+        return self._state.running.get(key)
 
     async def begin(self, assignment: worker_pb2.Assignment) -> None:
-        held = self._held(assignment)
+        lease = self._lease_of(assignment)
         accepted = False
-        if held is not None and not (held.abandoned or held.lost):
-            if held.begin is None:
-                self._ledger.begin(held, asyncio.get_running_loop().create_future())
+        if lease is not None and not (lease.abandoned or lease.lost):
+            if lease.begin is None:
+                self._state.begin(lease, asyncio.get_running_loop().create_future())
                 self._wake.set()
             # It is sent again over every stream until it is answered.
-            accepted = held.begin is not None and await asyncio.shield(held.begin)
+            accepted = lease.begin is not None and await asyncio.shield(lease.begin)
         if not accepted:
             execution = assignment.execution.execution_id
             raise LeaseLost(f"execution {execution} must not begin: its lease is lost")
@@ -62,9 +59,9 @@ class WorkerServices:
         progress: types_pb2.Payload | None,
         session: types_pb2.Session | None,
     ) -> None:
-        held = self._held(assignment)
-        if held is not None and (progress is not None or session is not None):
-            self._beats.tell(held, progress, session)
+        lease = self._lease_of(assignment)
+        if lease is not None and (progress is not None or session is not None):
+            self._heartbeats.report(lease, progress, session)
 
     async def fetch_results(
         self, assignment: worker_pb2.Assignment, execution_ids: Sequence[str]
@@ -74,14 +71,14 @@ class WorkerServices:
     def write(
         self, assignment: worker_pb2.Assignment, text: str, level: str, *, chunk: bool
     ) -> None:
-        held = self._held(assignment)
-        if held is not None and not (held.abandoned or held.lost):
-            self._writer.write(held.key, held.token, text, level, chunk=chunk)
+        lease = self._lease_of(assignment)
+        if lease is not None and not (lease.abandoned or lease.lost):
+            self._logs.write(lease.key, lease.token, text, level, chunk=chunk)
 
     async def flush(self, assignment: worker_pb2.Assignment) -> None:
-        held = self._held(assignment)
-        if held is not None:
-            await self._writer.flush(held.key)
+        lease = self._lease_of(assignment)
+        if lease is not None:
+            await self._logs.flush(lease.key)
 
     async def save_messages(
         self,
@@ -89,15 +86,15 @@ class WorkerServices:
         messages: Sequence[types_pb2.Message],
         after: int,
     ) -> None:
-        held = self._held(assignment)
+        lease = self._lease_of(assignment)
         execution_id = assignment.execution.execution_id
         lost = LeaseLost(f"execution {execution_id} is not wanted any more")
-        if held is None or held.abandoned or held.lost:
+        if lease is None or lease.abandoned or lease.lost:
             raise lost
         appended = worker_pb2.Appended(
-            run_id=held.key[0],
+            run_id=lease.key[0],
             execution_id=execution_id,
-            lease_token=held.token,
+            lease_token=lease.token,
             messages=messages,
             after=after,
         )
@@ -106,7 +103,7 @@ class WorkerServices:
             raise lost
 
     async def _append(self, request: worker_pb2.AppendRequest) -> worker_pb2.AppendResponse:
-        """Call until it is answered: what came already is not kept twice."""
+        """Append until a server answers: messages that arrived already are not stored twice."""
         stub = worker_pb2_grpc.WorkerStub(self._client.channel)
         access, runtime = self._client.connection.access, self._client.runtime
         failures = 0
@@ -120,11 +117,9 @@ class WorkerServices:
             comes_back = isinstance(error, Unavailable) or (
                 isinstance(error, Unauthenticated) and failures == 1 and access.reload()
             )
-            if not comes_back or failures >= SAVE_ATTEMPTS_MAX:
+            if not comes_back or failures >= SAVES.attempts_max:
                 raise error
-            await runtime.sleep(
-                full_jitter(runtime, failures, base=BACKOFF_SECONDS, cap=BACKOFF_SECONDS_MAX)
-            )
+            await runtime.sleep(SAVES.seconds(runtime, failures))
 
     async def fetch_messages(
         self, assignment: worker_pb2.Assignment

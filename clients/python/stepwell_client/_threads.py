@@ -1,8 +1,8 @@
 """Threads for synchronous functions.
 
-Not `concurrent.futures`: its threads are joined when the interpreter ends, so one function that never
-returns would keep a drained worker from ending. These are daemons. What a function raises comes back
-as a value, because a StopIteration set on a future of the event loop is never delivered.
+The threads of `concurrent.futures` are joined when the interpreter ends, so a function that never
+returns would keep a drained worker from ending; these are daemons. An exception comes back as a value,
+because a StopIteration set on a future of the event loop is never delivered.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ import queue
 import threading
 from collections.abc import Callable
 
-Answer = tuple[object, BaseException | None]
-_Job = tuple[asyncio.AbstractEventLoop, "asyncio.Future[Answer]", Callable[[], object]]
+CallResult = tuple[object, BaseException | None]
+"""The value that a function returned, and the exception that it raised."""
+_Job = tuple[asyncio.AbstractEventLoop, "asyncio.Future[CallResult]", Callable[[], object]]
 
 
 class Threads:
-    """As many threads as were ever busy at once; the callers bound how many that is."""
+    """A pool of as many threads as were ever busy at once; the callers bound how many that is."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -27,10 +28,10 @@ class Threads:
         self._idle = 0
         self._count = 0
 
-    def call(self, function: Callable[[], object]) -> asyncio.Future[Answer]:
-        """Call it in a thread: the future brings what it returned, or what it raised."""
+    def call(self, function: Callable[[], object]) -> asyncio.Future[CallResult]:
+        """Call the function in a thread; return the future of its result."""
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[Answer] = loop.create_future()
+        future: asyncio.Future[CallResult] = loop.create_future()
         context = contextvars.copy_context()
         with self._lock:
             if self._idle:
@@ -52,20 +53,20 @@ class Threads:
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
             loop, future, function = job
-            answer: Answer
+            result: CallResult
             try:
-                answer = (function(), None)
-            except BaseException as error:  # noqa: BLE001 - whatever it is, it is the function's answer
-                answer = (None, error)
+                result = (function(), None)
+            except BaseException as error:  # noqa: BLE001 - every exception is the function's result
+                result = (None, error)
             with self._lock:
                 self._idle += 1
             try:
-                loop.call_soon_threadsafe(_deliver, future, answer)
+                loop.call_soon_threadsafe(_deliver, future, result)
             except RuntimeError:  # The event loop is closed: nobody waits any more.
                 return
-            del job, future, function, answer
+            del job, future, function, result
 
 
-def _deliver(future: asyncio.Future[Answer], answer: Answer) -> None:
+def _deliver(future: asyncio.Future[CallResult], result: CallResult) -> None:
     if not future.done():
-        future.set_result(answer)
+        future.set_result(result)

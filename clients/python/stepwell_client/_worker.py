@@ -1,11 +1,11 @@
-"""The worker: serves an agent's steps over a Work stream, for as long as it takes.
+"""The worker: serves an agent's steps over a Work stream, and connects again whenever it breaks.
 
     await Worker(agent).run()
 
-What it promises: no more steps at once than `concurrency`; an outcome is kept until the server says
-that it is committed, and sent again after a reconnect, or without a stream where none comes up; leases
-live on while the event loop is busy or the stream is down; a step that isn't wanted any more is
-cancelled; `drain` hands back what it doesn't finish.
+It runs no more steps at once than `concurrency`. It keeps an outcome until the server acknowledges the
+commit, and sends it again after a reconnect, or without a stream where none can be opened. Leases are
+renewed while the event loop is busy or the stream is down. Steps that the server cancels are cancelled;
+`drain` hands back the steps that it doesn't finish.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ import grpc
 import grpc.aio
 
 from stepwell_client._agent import Agent
+from stepwell_client._backoff import STREAMS
 from stepwell_client._client import Client
-from stepwell_client._enums import wire
+from stepwell_client._enums import to_wire
 from stepwell_client._errors import (
     DeadlineExceeded,
     LeaseLost,
@@ -37,21 +38,18 @@ from stepwell_client._errors import (
     WorkerReplaced,
 )
 from stepwell_client._heartbeats import Heartbeats
-from stepwell_client._ledger import Held, Ledger
 from stepwell_client._limits import CONCURRENCY_MAX
+from stepwell_client._log_sender import LogSender
 from stepwell_client._plans import seconds_of
-from stepwell_client._runtime import full_jitter
 from stepwell_client._services import WorkerServices
 from stepwell_client._status import from_rpc_error
-from stepwell_client._writer import Writer
+from stepwell_client._worker_state import StepLease, WorkerState
 from stepwell_client.execution import AgentRunner
 from stepwell_client.v1 import worker_pb2, worker_pb2_grpc
 
-BACKOFF_SECONDS = 0.05
-BACKOFF_SECONDS_MAX = 1.0
 WELCOME_SECONDS = 10.0
 ACK_SECONDS = 5.0
-"""How long a drain waits for the last acknowledgements, and how long Complete may take."""
+"""The time that a drain waits for the last acknowledgements, and that Complete may take."""
 GOODBYE_SECONDS = 1.0
 
 _log = logging.getLogger("stepwell_client.worker")
@@ -63,7 +61,7 @@ def _default_id(agent: Agent) -> str:
 
 
 class Worker:
-    """One process's part in doing an agent's steps."""
+    """A worker: runs steps of an agent in this process."""
 
     def __init__(
         self,
@@ -75,11 +73,11 @@ class Worker:
         roles: Sequence[str] | None = None,
         concurrency: int = 8,
     ) -> None:
-        """Take the agent and where to serve it: a client, a target, or the default target.
+        """Prepare to serve the agent: over a client, at a target, or at the default target.
 
-        `worker_id` says who this is, also after a restart: the server hands a newer instance at once
-        what an older one of the same id held. Two processes need two ids, or the newer one ends the
-        other with WorkerReplaced. Default: `agent-name@host`. `queues`: default `default`. `roles`:
+        `worker_id` identifies the worker, also after a restart: the server assigns the leases of an
+        older instance of the same id to a newer one at once. Two processes need two ids, or the newer
+        one ends the other with WorkerReplaced. Default: `agent-name@host`. `queues`: default `default`. `roles`:
         default those that the agent's functions name; `*`: all. `concurrency`: steps at once, 500 at
         most.
         """
@@ -94,16 +92,16 @@ class Worker:
         self._queues = queues
         self._roles = agent.roles if roles is None else roles
         self._runner = AgentRunner(agent)
-        self._ledger = Ledger(concurrency)
-        self._beats = Heartbeats(
-            self._ledger,
+        self._state = WorkerState(concurrency)
+        self._heartbeats = Heartbeats(
+            self._state,
             self._client.connection,
             self._runtime,
             self._on_change,
             name=self.worker_id,
         )
-        self._writer = Writer(
-            self._beats.channel,
+        self._logs = LogSender(
+            self._heartbeats.channel,
             self._client.connection,
             self._runtime,
             self._on_change,
@@ -118,7 +116,7 @@ class Worker:
         self._ended = asyncio.Event()
         self._background: asyncio.Task[None] | None = None
         self._services = WorkerServices(
-            self._ledger, self._beats, self._writer, self._client, self._wake
+            self._state, self._heartbeats, self._logs, self._client, self._wake
         )
 
     async def __aenter__(self) -> Self:
@@ -140,29 +138,29 @@ class Worker:
 
     @property
     def in_flight(self) -> int:
-        """How many steps run here."""
-        return len(self._ledger.running)
+        """The number of steps that run here."""
+        return len(self._state.running)
 
     async def connected(self) -> None:
         """Wait until a server has welcomed this worker, or `run` has ended."""
         await self._connected.wait()
 
     async def run(self) -> None:
-        """Serve until drained. Raises WorkerReplaced, or what keeps it from ever being served."""
+        """Serve until drained. Raises WorkerReplaced, or an error that no reconnect can mend."""
         if self._loop is not None:
             raise Misconfigured("a worker runs once; make another one")
         self._loop = asyncio.get_running_loop()
-        self._beats.start()
+        self._heartbeats.start()
         try:
             await self._serve()
         except asyncio.CancelledError:
-            await self._hand_back()
+            await self._release_all()
             raise
         finally:
             self._stopping.set()
             self._abandon_all()
-            self._writer.stop()
-            self._beats.stop()
+            self._logs.stop()
+            self._heartbeats.stop()
             self._runner.close()
             if self._owns_client:
                 await self._client.close()
@@ -170,22 +168,22 @@ class Worker:
                 event.set()
 
     async def drain(self, grace_seconds: float = 30.0) -> None:
-        """Take no more steps, let those that run finish for so long, hand back the rest, and end."""
-        self._ledger.draining = True
+        """Accept no more steps, let running ones finish for so long, hand back the rest, and end."""
+        self._state.draining = True
         if self._loop is None:
             return
         _log.info("worker %s drains: %d steps in flight", self.worker_id, self.in_flight)
-        await self._until_quiet(grace_seconds, lambda: bool(self._ledger.running))
-        for held in list(self._ledger.running.values()):
-            self._release(held)
+        await self._until_quiet(grace_seconds, lambda: bool(self._state.running))
+        for lease in list(self._state.running.values()):
+            self._release(lease)
         self._wake.set()
-        await self._until_quiet(ACK_SECONDS, lambda: bool(self._ledger.pending))
-        if self._ledger.pending and not self._ended.is_set():
+        await self._until_quiet(ACK_SECONDS, lambda: bool(self._state.pending))
+        if self._state.pending and not self._ended.is_set():
             await self._complete(GOODBYE_SECONDS)
         self._stopping.set()
         call = self._call
         if call is not None:
-            await self._say_goodbye(call)
+            await self._close_stream(call)
         await self._ended.wait()
 
     async def _until_quiet(self, seconds: float, busy: Callable[[], bool]) -> None:
@@ -197,7 +195,7 @@ class Worker:
         except TimeoutError:
             pass
 
-    async def _say_goodbye(self, call: grpc.aio.StreamStreamCall[Any, Any]) -> None:
+    async def _close_stream(self, call: grpc.aio.StreamStreamCall[Any, Any]) -> None:
         try:
             async with asyncio.timeout(GOODBYE_SECONDS):
                 await call.done_writing()
@@ -247,24 +245,21 @@ class Worker:
         return isinstance(error, Unavailable | ResourceExhausted)
 
     async def _pause(self, failures: int) -> None:
-        seconds = full_jitter(
-            self._runtime, failures, base=BACKOFF_SECONDS, cap=BACKOFF_SECONDS_MAX
-        )
         try:
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(STREAMS.seconds(self._runtime, failures)):
                 await self._stopping.wait()
         except TimeoutError:
             pass
 
     async def _stream(self) -> int:
-        """Hold one stream; return why it ended."""
+        """Run one stream; return the reason of its end."""
         stub = worker_pb2_grpc.WorkerStub(self._client.channel)
         call = stub.Work(metadata=self._client.connection.access.metadata)
         writer: asyncio.Task[None] | None = None
         try:
             async with asyncio.timeout(WELCOME_SECONDS):
                 if not await _write(call, worker_pb2.WorkRequest(hello=self._hello())):
-                    await call.read()  # Raises why.
+                    await call.read()  # Raises the reason.
                 response: Any = await call.read()
             if response is grpc.aio.EOF:
                 return worker_pb2.WORK_END_REASON_UNSPECIFIED
@@ -272,7 +267,7 @@ class Worker:
             self._call = call
             writer = self._runtime.spawn(self._send(call))
             while response is not grpc.aio.EOF:
-                self._take(response)
+                self._accept(response)
                 if response.HasField("end"):
                     return response.end.reason
                 response = await call.read()
@@ -289,9 +284,9 @@ class Worker:
                 writer.cancel()
 
     async def _send(self, call: grpc.aio.StreamStreamCall[Any, Any]) -> None:
-        """Write what the ledger has to say; while a message is on its way the next one grows."""
+        """Write what is unsent; while a message is on its way the next one grows."""
         while True:
-            request = self._ledger.next_request()
+            request = self._state.next_request()
             if request is not None:
                 if not await _write(call, request):
                     return
@@ -305,27 +300,27 @@ class Worker:
             instance_id=self.instance_id,
             queues=self._queues,
             roles=self._roles,
-            kinds=[wire(kind) for kind in self.agent.kinds],
-            stages=[wire(stage) for stage in self.agent.stages],
-            held=self._ledger.held_leases(),
+            kinds=[to_wire(kind) for kind in self.agent.kinds],
+            stages=[to_wire(stage) for stage in self.agent.stages],
+            held=self._state.held_leases(),
         )
 
     def _welcome(self, welcome: worker_pb2.Welcome) -> None:
         _log.info("worker %s serves replica %s", self.worker_id, welcome.replica_id)
-        self._beats.set_terms(seconds_of(welcome.lease), seconds_of(welcome.heartbeat_interval))
-        self._ledger.new_stream()
+        self._heartbeats.set_terms(
+            seconds_of(welcome.lease), seconds_of(welcome.heartbeat_interval)
+        )
+        self._state.new_stream()
         self._connected.set()
         for state in welcome.held:
             if state.status == worker_pb2.LEASE_STATUS_LOST or state.cancel_requested:
                 self._lease_changed(state)
 
-    def _take(self, response: worker_pb2.WorkResponse) -> None:
+    def _accept(self, response: worker_pb2.WorkResponse) -> None:
         for ack in response.acks:
             self._settle(ack)
         for cancellation in response.cancellations:
-            self._abandon(
-                self._ledger.running.get((cancellation.run_id, cancellation.execution_id))
-            )
+            self._abandon(self._state.running.get((cancellation.run_id, cancellation.execution_id)))
         for assignment in response.assignments:
             self._start(assignment)
         if response.acks or response.assignments:
@@ -334,112 +329,114 @@ class Worker:
     # Steps.
 
     def _start(self, assignment: worker_pb2.Assignment) -> None:
-        held = Held(
+        lease = StepLease(
             (assignment.run.spec.run_id, assignment.execution.execution_id),
             assignment.lease_token,
-            interval=self._beats.interval(seconds_of(assignment.lease)),
+            interval=self._heartbeats.interval(seconds_of(assignment.lease)),
             now=self._runtime.monotonic(),
         )
-        if self._ledger.draining:
-            self._ledger.report(held, _released(held, "the worker drains"))
-        elif self._ledger.take(held):
-            held.task = self._runtime.spawn(self._execute(held, assignment))
+        if self._state.draining:
+            self._state.report(lease, _released(lease, "the worker drains"))
+        elif self._state.accept(lease):
+            lease.task = self._runtime.spawn(self._execute(lease, assignment))
 
-    async def _execute(self, held: Held, assignment: worker_pb2.Assignment) -> None:
+    async def _execute(self, lease: StepLease, assignment: worker_pb2.Assignment) -> None:
         outcome: worker_pb2.Outcome | None = None
         try:
             outcome = await self._runner.run(assignment, self._services)
         except (asyncio.CancelledError, LeaseLost):
             pass
-        except Exception as error:  # noqa: BLE001 - a fault of ours fails one step, not the worker
-            _log.exception("execution %s of run %s broke the worker", held.key[1], held.key[0])
-            outcome = _outcome(held)
+        except Exception as error:  # noqa: BLE001 - a bug here fails one step, not the worker
+            _log.exception("execution %s of run %s broke the worker", lease.key[1], lease.key[0])
+            outcome = _outcome(lease)
             outcome.failed.failure.kind = "WORKER_FAULT"
             outcome.failed.failure.message = f"the worker's own fault: {type(error).__name__}"
-        self._writer.forget(held.key)
-        self._ledger.finish(held, outcome)
+        self._logs.remove(lease.key)
+        self._state.finish(lease, outcome)
         self._wake.set()
         self._quiet.set()
 
     def _settle(self, ack: worker_pb2.Ack) -> None:
-        held = self._ledger.settle(ack)
+        lease = self._state.settle(ack)
         self._quiet.set()
-        if held is None or ack.status == worker_pb2.ACK_STATUS_ACCEPTED:
+        if lease is None or ack.status == worker_pb2.ACK_STATUS_ACCEPTED:
             return
         status = worker_pb2.AckStatus.Name(ack.status).removeprefix("ACK_STATUS_")
         kind = ack.failure.kind
-        _log.warning("execution %s of run %s: %s %s", held.key[1], held.key[0], status, kind)
+        _log.warning("execution %s of run %s: %s %s", lease.key[1], lease.key[0], status, kind)
 
-    def _abandon(self, held: Held | None) -> None:
-        """Stop a step that nobody waits for."""
-        if held is None:
+    def _abandon(self, lease: StepLease | None) -> None:
+        """Cancel a step whose outcome nobody waits for."""
+        if lease is None:
             return
-        held.abandoned = True
-        self._writer.close(held.key)
-        if held.task is not None:
-            held.task.cancel()
+        lease.abandoned = True
+        self._logs.close(lease.key)
+        if lease.task is not None:
+            lease.task.cancel()
 
     def _abandon_all(self) -> None:
-        for held in list(self._ledger.running.values()):
-            self._abandon(held)
+        for lease in list(self._state.running.values()):
+            self._abandon(lease)
 
-    def _release(self, held: Held) -> None:
-        """Hand a step back undone, unless that can't be said of it any more."""
-        if held.abandoned:
+    def _release(self, lease: StepLease) -> None:
+        """Hand a step back undone, unless it has begun its effect."""
+        if lease.abandoned:
             return
-        if held.begin is None:
-            self._ledger.report(held, _released(held, "the worker drains"))
-        if held.task is not None:
-            held.task.cancel()
+        if lease.begin is None:
+            self._state.report(lease, _released(lease, "the worker drains"))
+        if lease.task is not None:
+            lease.task.cancel()
 
     def _on_change(self, state: worker_pb2.LeaseState) -> None:
-        """Hand a lease that changed to the event loop. Called in the heartbeats' thread."""
+        """Notify the event loop of a lease that changed. Called in the heartbeats' thread."""
         if self._loop is not None:
-            with contextlib.suppress(RuntimeError):  # It is closed: nothing runs any more.
+            with contextlib.suppress(RuntimeError):  # It is closed: no step runs any more.
                 self._loop.call_soon_threadsafe(self._lease_changed, state)
 
     def _lease_changed(self, state: worker_pb2.LeaseState) -> None:
         key = (state.run_id, state.execution_id)
-        for pending in self._ledger.pending.values():
-            if pending.held.key == key:
-                pending.held.lost = True  # The outcome is sent all the same: its answer settles it.
-        held = self._ledger.running.get(key)
-        if held is None:
+        for pending in self._state.pending.values():
+            if pending.lease.key == key:
+                pending.lease.lost = (
+                    True  # The outcome is sent all the same: its answer settles it.
+                )
+        lease = self._state.running.get(key)
+        if lease is None:
             return
-        held.lost = True
+        lease.lost = True
         _log.warning("execution %s of run %s: the lease is lost", key[1], key[0])
         # An AT_MOST_ONCE step that has begun may still be settled by its late outcome.
-        if held.begin is None or state.cancel_requested:
-            self._abandon(held)
+        if lease.begin is None or state.cancel_requested:
+            self._abandon(lease)
 
     # Without a stream.
 
     async def _complete(self, seconds: float) -> None:
-        """Report outcomes by unary calls: a stream may fail where these work."""
+        """Send outcomes by unary calls: they may work where a stream fails."""
         stub = worker_pb2_grpc.WorkerStub(self._client.channel)
-        for request in self._ledger.complete_requests():
+        for request in self._state.complete_requests():
             try:
                 response = await stub.Complete(
                     request, timeout=seconds, metadata=self._client.connection.access.metadata
                 )
             except grpc.RpcError:
-                return  # They stay in the ledger.
+                return  # They stay pending.
             for ack in response.acks:
                 self._settle(ack)
 
-    async def _hand_back(self) -> None:
-        """The worker itself is cancelled: say so of its steps, as far as a moment allows."""
-        self._ledger.draining = True
-        for held in list(self._ledger.running.values()):
-            self._release(held)
-        if self._ledger.pending:
+    async def _release_all(self) -> None:
+        """Release all steps as the worker itself is cancelled, as far as a moment allows."""
+        self._state.draining = True
+        for lease in list(self._state.running.values()):
+            self._release(lease)
+        if self._state.pending:
             await self._complete(GOODBYE_SECONDS)
 
 
 async def _write(
     call: grpc.aio.StreamStreamCall[Any, Any], request: worker_pb2.WorkRequest
 ) -> bool:
-    """Write a message; False: the stream is broken, and reading says why."""
+    """Write a message; False: the stream is broken, and reading raises the reason."""
     try:
         await call.write(request)
     except (grpc.RpcError, asyncio.InvalidStateError):
@@ -447,16 +444,18 @@ async def _write(
     return True
 
 
-def _outcome(held: Held) -> worker_pb2.Outcome:
-    return worker_pb2.Outcome(run_id=held.key[0], execution_id=held.key[1], lease_token=held.token)
+def _outcome(lease: StepLease) -> worker_pb2.Outcome:
+    return worker_pb2.Outcome(
+        run_id=lease.key[0], execution_id=lease.key[1], lease_token=lease.token
+    )
 
 
-def _released(held: Held, reason: str) -> worker_pb2.Outcome:
-    """Hand back, with what the attempt has said of itself so far."""
-    outcome = _outcome(held)
+def _released(lease: StepLease, reason: str) -> worker_pb2.Outcome:
+    """Return a release, with the attempt's progress and session so far."""
+    outcome = _outcome(lease)
     outcome.released.reason = reason
-    if held.progress is not None:
-        outcome.progress.CopyFrom(held.progress)
-    if held.session is not None:
-        outcome.session.CopyFrom(held.session)
+    if lease.progress is not None:
+        outcome.progress.CopyFrom(lease.progress)
+    if lease.session is not None:
+        outcome.session.CopyFrom(lease.session)
     return outcome

@@ -1,7 +1,7 @@
-"""One step of an agent, from its assignment to its outcome, whatever brought the one and takes the other.
+"""Runs one step of an agent, from its assignment to its outcome, independent of transport.
 
-This is the seam between agents and transports. A Worker brings assignments over a stream; an
-orchestrator in the caller's own process makes them itself. Both do the same:
+A Worker receives assignments over a stream; an orchestrator in the caller's own process makes them
+itself. Both do the same:
 
     runner = AgentRunner(agent)
     outcome = await runner.run(assignment, services)
@@ -9,7 +9,7 @@ orchestrator in the caller's own process makes them itself. Both do the same:
 `run` returns for everything that an agent can do: a value, a failure (any exception, with its
 traceback as data), a question, a hand-back. The outcome carries the assignment's run, execution and
 lease token; `delivery_id` is left to the transport. It raises only where nobody waits for an outcome:
-CancelledError when its task was cancelled, LeaseLost when the step turned out to be another's.
+CancelledError when its task was cancelled, LeaseLost when another worker has the step.
 
 To cancel a step, cancel the task that runs it. An async function gets the CancelledError; a
 synchronous one can't be interrupted: `ctx.cancelled` turns true, and `run` ends when the function
@@ -49,8 +49,8 @@ from stepwell_client._limits import (
     clip,
 )
 from stepwell_client._payloads import encode
-from stepwell_client._plans import Plan, draft
-from stepwell_client._says import Heard, Record, Voice
+from stepwell_client._plans import Plan, plan_draft
+from stepwell_client._step_output import AttemptRecord, OutputSink, StepOutput
 from stepwell_client._threads import Threads
 from stepwell_client.v1 import types_pb2, worker_pb2
 
@@ -72,9 +72,10 @@ _CONTEXTS: dict[int, type[StepContext]] = {
 _NOT_DONE = frozenset({"failed", "needs_input", "released"})
 
 
-class StepServices(Heard, Protocol):
-    """What a step needs of whoever brought its assignment. All are called on the event loop, but
-    `heartbeat` and `write`, which any thread may call.
+class StepServices(OutputSink, Protocol):
+    """The transport's side of a step: begin, heartbeat, fetched results, output.
+
+    All are called on the event loop, except `heartbeat` and `write`, which any thread may call.
     """
 
     async def begin(self, assignment: worker_pb2.Assignment) -> None:
@@ -91,7 +92,7 @@ class StepServices(Heard, Protocol):
         progress: types_pb2.Payload | None,
         session: types_pb2.Session | None,
     ) -> None:
-        """Keep what the step says of itself for a later attempt. None: that stays. Never waits."""
+        """Send the step's progress and session for a later attempt. None: unchanged. Never waits."""
         ...
 
     async def fetch_results(
@@ -99,7 +100,7 @@ class StepServices(Heard, Protocol):
     ) -> Mapping[str, types_pb2.Payload]:
         """Return payloads by execution id, for results that came by reference.
 
-        Called before the agent's function, and only where there are any. What it raises fails the
+        Called before the agent's function, and only where there are any. An exception fails the
         attempt.
         """
         ...
@@ -118,20 +119,20 @@ class AgentRunner:
         self._threads = Threads(f"{agent.name}-step")
 
     def close(self) -> None:
-        """Let the threads of synchronous functions end, each when its function has."""
+        """End the threads of synchronous functions, each when its function has ended."""
         self._threads.close()
 
     async def run(
         self, assignment: worker_pb2.Assignment, services: StepServices
     ) -> worker_pb2.Outcome:
-        """Do the step and return what came of it."""
+        """Run the step and return its outcome."""
         execution = assignment.execution
         outcome = worker_pb2.Outcome(
             run_id=assignment.run.spec.run_id,
             execution_id=execution.execution_id,
             lease_token=assignment.lease_token,
         )
-        record = Record()
+        record = AttemptRecord()
         try:
             await self._attempt(assignment, services, record, outcome)
         except asyncio.CancelledError as error:
@@ -139,12 +140,14 @@ class AgentRunner:
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
-            _fail(outcome, error)  # The function's own: something that it awaited was cancelled.
+            _fail(
+                outcome, error
+            )  # The function itself raised it: something that it awaited was cancelled.
         except LeaseLost as error:
             if record.cancelled:
                 raise
             _fail(outcome, error)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever the agent raises is data
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - every exception of the agent is data
             _fail(outcome, error)
         _add_record(outcome, record)
         _fit(outcome)
@@ -158,7 +161,7 @@ class AgentRunner:
         self,
         assignment: worker_pb2.Assignment,
         services: StepServices,
-        record: Record,
+        record: AttemptRecord,
         outcome: worker_pb2.Outcome,
     ) -> None:
         kind = assignment.execution.kind
@@ -172,8 +175,8 @@ class AgentRunner:
             record=record,
             loop=asyncio.get_running_loop(),
             begin=partial(_begin, assignment, services, record),
-            beat=partial(services.heartbeat, assignment),
-            voice=Voice(assignment, services),
+            heartbeat=partial(services.heartbeat, assignment),
+            output=StepOutput(assignment, services),
         )
         try:
             arguments = (
@@ -198,16 +201,14 @@ class AgentRunner:
             message = f"what {_name(step)} returned can't be used: {error}"
             outcome.failed.failure.CopyFrom(_failure(INVALID_RESULT, message, retryable=False))
 
-    async def _call(self, step: Step, arguments: tuple[Any, ...], record: Record) -> object:
+    async def _call(self, step: Step, arguments: tuple[Any, ...], record: AttemptRecord) -> object:
         if step.is_async:
             return await cast("Awaitable[object]", step.function(*arguments))
         future = self._threads.call(partial(step.function, *arguments))
         try:
             value, error = await asyncio.shield(future)
         except asyncio.CancelledError:
-            record.cancelled = (
-                True  # The function may look at it; until it has ended it has a place.
-            )
+            record.cancelled = True  # The function may read it, and ends in its own time.
             await asyncio.shield(future)
             raise
         if error is not None:
@@ -239,7 +240,9 @@ class AgentRunner:
         )
 
 
-async def _begin(assignment: worker_pb2.Assignment, services: StepServices, record: Record) -> None:
+async def _begin(
+    assignment: worker_pb2.Assignment, services: StepServices, record: AttemptRecord
+) -> None:
     try:
         await services.begin(assignment)
     except LeaseLost:
@@ -250,31 +253,31 @@ async def _begin(assignment: worker_pb2.Assignment, services: StepServices, reco
 async def _payloads(
     assignment: worker_pb2.Assignment, services: StepServices
 ) -> dict[str, types_pb2.Payload | None]:
-    """Return the results that the step is shown, by task, after fetching those by reference."""
+    """Return the payloads of the step's results by task, after fetching those by reference."""
     if not assignment.results:
         return {}
-    found: dict[str, types_pb2.Payload | None] = {}
+    payloads: dict[str, types_pb2.Payload | None] = {}
     missing: dict[str, str] = {}
     for item in assignment.results:
         if item.HasField("failure") or item.skipped:
             continue
-        found[item.task_id] = item.payload if item.HasField("payload") else None
+        payloads[item.task_id] = item.payload if item.HasField("payload") else None
         if item.by_reference:
             missing[item.task_id] = item.execution_id
     if missing:
         fetched = await services.fetch_results(assignment, list(missing.values()))
         for task_id, execution_id in missing.items():
-            found[task_id] = fetched[execution_id]
-    return found
+            payloads[task_id] = fetched[execution_id]
+    return payloads
 
 
 def _set_value(outcome: worker_pb2.Outcome, kind: int, value: Any) -> None:
-    """Put what a function returned into the outcome, as its kind of step wants it."""
+    """Put a function's return value into the outcome, as its kind of step requires."""
     if kind == StepKind.PLAN:
         if value is None or isinstance(value, str | bytes | dict):
             raise TypeError("a plan is a Plan, or an iterable of Task")
         reason = value.reason if isinstance(value, Plan) else ""
-        planned = worker_pb2.Outcome.Planned(plan=draft(value), reason=reason)
+        planned = worker_pb2.Outcome.Planned(plan=plan_draft(value), reason=reason)
         outcome.planned.CopyFrom(planned)
     elif kind == StepKind.REFLECT:
         outcome.reflected.CopyFrom(reflected(value))
@@ -288,7 +291,7 @@ def _set_value(outcome: worker_pb2.Outcome, kind: int, value: Any) -> None:
 
 
 def _fail(outcome: worker_pb2.Outcome, error: BaseException) -> None:
-    """Put what a function raised into the outcome."""
+    """Put a function's exception into the outcome."""
     if isinstance(error, Release):
         outcome.released.reason = clip(error.reason, REASON_BYTES_MAX)
         outcome.released.SetInParent()
@@ -306,7 +309,7 @@ def _fail(outcome: worker_pb2.Outcome, error: BaseException) -> None:
     retryable = error.retryable if isinstance(error, Failure) else None
     if not details and kind not in (UNKNOWN_TASK_TYPE, UNKNOWN_STEP_KIND):
         details = _traceback(error)
-    failure = _failure(kind, _words(error), details=details, retryable=retryable)
+    failure = _failure(kind, _text_of(error), details=details, retryable=retryable)
     outcome.failed.failure.CopyFrom(failure)
 
 
@@ -323,7 +326,7 @@ def _failure(
     return failure
 
 
-def _words(error: BaseException) -> str:
+def _text_of(error: BaseException) -> str:
     try:
         return str(error)
     except Exception as problem:  # noqa: BLE001 - an exception whose own text fails must be reported too
@@ -343,8 +346,8 @@ def _traceback(error: BaseException) -> str:
         return ""
 
 
-def _add_record(outcome: worker_pb2.Outcome, record: Record) -> None:
-    """Put what the attempt said meanwhile into the outcome."""
+def _add_record(outcome: worker_pb2.Outcome, record: AttemptRecord) -> None:
+    """Put the attempt's usage, session and messages into the outcome."""
     if record.usage is not None:
         outcome.usage.CopyFrom(record.usage)
     if record.session is not None:
@@ -360,7 +363,7 @@ def _add_record(outcome: worker_pb2.Outcome, record: Record) -> None:
 
 
 def _fit(outcome: worker_pb2.Outcome) -> None:
-    """Replace what the server wouldn't take by a failure that says how large it was."""
+    """Replace an outcome that is too large for the server by a failure with its size."""
     size = outcome.ByteSize()
     if size <= PAYLOAD_BYTES_MAX:
         return

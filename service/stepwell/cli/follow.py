@@ -15,9 +15,8 @@ from stepwell.cli.connect import name_of
 from stepwell.cli.errors import of_status, stands_still
 from stepwell.cli.exits import Exit
 from stepwell.cli.terminal import console, document, note, put_json
-from stepwell.cli.view import RunView
 from stepwell.runtime import SystemRuntime
-from stepwell_client import ENDED, BlockedKind, RunStatus, SyncClient, Unavailable
+from stepwell_client import ENDED, BlockedKind, RunStatus, RunView, SyncClient, Unavailable
 from stepwell_client.v1 import types_pb2
 
 REFRESH_PER_SECOND = 8
@@ -51,7 +50,7 @@ def follow(
 
     `shown_after`: events up to this one are history, not news. `keep`: only the end is an end.
     """
-    view = RunView.unborn(run)
+    view = RunView.before_events(run)
     lock = threading.Lock()
     screen = _screen(view, lock, json=json)
     if not json:
@@ -59,10 +58,10 @@ def follow(
     try:
         with screen.during():
             for event in _events(made, view, keep=keep):
-                if view.lacks_tasks_of(event):
+                if view.lacks_tasks(event):
                     entries = list(made.tasks(run.spec.run_id))
                     with lock:
-                        view.take_tasks(entries)
+                        view.add_tasks(entries)
                 with lock:
                     view.apply(event)
                 if event.number > shown_after:

@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 from stepwell.cli import words
 from stepwell.cli.text import US, count, micros, one_line, span
-from stepwell.cli.view import RunView
-from stepwell_client import EventType, StepKind
+from stepwell_client import EventType, RunView, StepKind
 from stepwell_client.v1 import types_pb2
 
 _SUBJECT_CHARS = 28
@@ -29,8 +28,8 @@ def line(view: RunView, event: types_pb2.Event) -> str:
 def _subject(view: RunView, event: types_pb2.Event) -> str:
     if event.task_id:
         return f"task {one_line(event.task_id)}"
-    step = view.steps.get(event.execution_id)
-    if step is not None and event.type not in _OF_THE_RUN:
+    step = view.executions.get(event.execution_id)
+    if step is not None and step.kind != StepKind.TASK and event.type not in _OF_THE_RUN:
         return words.STEP_NAMES.get(step.kind, "step")
     return f"run {view.run.spec.run_id[:8]}"
 
@@ -45,7 +44,7 @@ def _why(words_before: str) -> Said:
 
 
 def _leased(view: RunView, event: types_pb2.Event) -> str:
-    one = view.open.get(event.execution_id) or view.steps.get(event.execution_id)
+    one = view.executions.get(event.execution_id)
     if one is None:
         return "started"
     if one.kind == StepKind.RECONCILE:
@@ -81,7 +80,7 @@ def _planned(view: RunView, event: types_pb2.Event) -> str:
 
 
 def _ended(view: RunView, event: types_pb2.Event) -> str:
-    return words.ending(view, span(view.took_us(micros(event.time))))
+    return words.ending(view, span(words.took_us(view.run, micros(event.time))))
 
 
 def _blocked(view: RunView, event: types_pb2.Event) -> str:

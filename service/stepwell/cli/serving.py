@@ -43,7 +43,7 @@ def serve(wanted: Settings, make: Callable[[Settings], Server], kind: str) -> in
     logs.configure(wanted.log)
     _calm_the_collector()
     try:
-        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        with asyncio.Runner(loop_factory=loop_factory()) as runner:
             runner.run(_serve(wanted, make, kind))
     except SettingsRefused as error:
         raise CliError(str(error)) from error
@@ -63,7 +63,7 @@ def _calm_the_collector() -> None:
     gc.set_threshold(20_000, 20, 50)
 
 
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     """Return uvloop's where the extra is installed; None: asyncio's own."""
     try:
         uvloop = import_module("uvloop")

@@ -11,14 +11,14 @@ from rich.text import Text
 
 from stepwell.cli import words
 from stepwell.cli.text import US, count, micros, one_line, span
-from stepwell.cli.view import RunView
 from stepwell.cli.words import Sign
-from stepwell_client import ENDED, ExecutionStatus, StepKind, TaskStatus, word
+from stepwell_client import ENDED, ExecutionStatus, RunView, StepKind, TaskStatus, word
 from stepwell_client.v1 import types_pb2
 
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _INDENT_MAX = 5
 _BAR_CELLS = 24
+_OPEN = (ExecutionStatus.READY, ExecutionStatus.LEASED, ExecutionStatus.UNKNOWN_OUTCOME)
 _LATEST = 5
 """So many of those that ended last are shown before those that are still to come."""
 _KIND_ORDER = {
@@ -60,7 +60,11 @@ class Row(NamedTuple):
 def rows(view: RunView, now_us: int) -> list[Row]:
     """Return all rows, in order."""
     made = [_step_row(view, one, now_us) for one in _last_attempts(view)]
-    attempts = {one.task_id: one for one in view.open.values()}
+    attempts = {
+        one.task_id: one
+        for one in view.executions.values()
+        if one.kind == StepKind.TASK and one.status in _OPEN
+    }
     for place, (task_id, indent) in enumerate(_nested(view)):
         task = view.tasks[task_id]
         iteration = view.iterations.get(task.revision, view.run.iteration)
@@ -130,7 +134,7 @@ def _head(view: RunView, now_us: int, *, fancy: bool, live: bool, exact: bool) -
     line.append("  ")
     line.append(words.status(run), style=words.STATUS_STYLES.get(run.status, ""))
     place = words.where(view)
-    rest = [part for part in (place, span(view.took_us(now_us)), words.tasks(run)) if part]
+    rest = [part for part in (place, span(words.took_us(run, now_us)), words.tasks(run)) if part]
     line.append("  " + " · ".join(rest))
     yield line
     if run.counts.total and run.status not in ENDED:
@@ -161,7 +165,9 @@ def _bar(counts: types_pb2.Counts, *, fancy: bool) -> Text:
 def _last_attempts(view: RunView) -> list[types_pb2.Execution]:
     """Return the newest attempt at each PLAN, REFLECT, SYNTHESIZE and RECONCILE step."""
     last: dict[tuple[int, int, str], types_pb2.Execution] = {}
-    for one in view.steps.values():
+    for one in view.executions.values():
+        if one.kind == StepKind.TASK:
+            continue
         key = (one.iteration, one.kind, one.task_id)
         if key not in last or last[key].attempt <= one.attempt:
             last[key] = one
@@ -233,7 +239,7 @@ def _task_note(
     if task.status == TaskStatus.READY and attempt is not None:
         return _again(attempt, now_us)
     if task.status == TaskStatus.BLOCKED:
-        question = view.questions.get(task.input_id)
+        question = view.inputs.get(task.input_id)
         if question is not None:
             return f"asks: {one_line(question.prompt)}"
         if attempt is not None and attempt.status == ExecutionStatus.UNKNOWN_OUTCOME:

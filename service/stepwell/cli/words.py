@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from stepwell.cli.text import count, micros, one_line, span
-from stepwell.cli.view import RunView
 from stepwell_client import (
     ENDED,
     BlockedKind,
     PauseReason,
     Phase,
     RunStatus,
+    RunView,
     StepKind,
     TaskStatus,
     word,
@@ -81,6 +81,13 @@ def where(view: RunView) -> str:
     iteration = f"iteration {run.iteration} of {run.spec.max_iterations}"
     parts = [phase, iteration if run.iteration > 1 or StepKind.REFLECT in run.stages else ""]
     return " · ".join(part for part in parts if part)
+
+
+def took_us(run: types_pb2.Run, now_us: int) -> int:
+    """Return how long the run has been going, or took."""
+    began = micros(run.started_time) or micros(run.created_time)
+    ended = micros(run.ended_time)
+    return (ended or now_us) - began if began else 0
 
 
 def parent(run: types_pb2.Run) -> str:

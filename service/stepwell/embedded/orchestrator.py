@@ -31,10 +31,9 @@ from stepwell.embedded.worker import InProcessWorker
 from stepwell.engine.executor import Executor, ExecutorConfig
 from stepwell.runtime import SystemRuntime
 from stepwell.store.opener import open_store
-from stepwell_client import Agent, Done, Failure, NotDone, encode
+from stepwell_client import Agent, Done, Failure, NotDone, PlanLike, encode
 from stepwell_client import Budget as ClientBudget
 from stepwell_client import StepKind as ClientStepKind
-from stepwell_client._plans import Planned
 from stepwell_client.execution import AgentRunner
 
 log = structlog.get_logger(__name__)
@@ -67,7 +66,7 @@ class Orchestrator:
         store: str | Store | None = None,
         run_id: str | None = None,
         input: object = None,  # noqa: A002 - the protocol's word for it
-        plan: Planned | None = None,
+        plan: PlanLike | None = None,
         stages: Sequence[ClientStepKind] | None = None,
         labels: Mapping[str, str] | None = None,
         budget: ClientBudget | None = None,

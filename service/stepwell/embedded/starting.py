@@ -19,8 +19,9 @@ from stepwell.core.records.model import Budget, Payload, Run, RunSpec, TaskSpec
 from stepwell.core.records.states import StepKind
 from stepwell.wire import to_record
 from stepwell_client import Budget as ClientBudget
+from stepwell_client import PlanLike
 from stepwell_client import StepKind as ClientStepKind
-from stepwell_client._plans import Planned, draft
+from stepwell_client.toolkit import plan_draft
 from stepwell_client.v1 import types_pb2
 
 
@@ -29,7 +30,7 @@ def start_command(
     *,
     budget: ClientBudget | None,
     run_input: types_pb2.Payload | None,
-    plan: Planned | None,
+    plan: PlanLike | None,
     stages: tuple[StepKind, ...],
 ) -> Start:
     """Return the command that starts the run, with a fingerprint that tells it from another's."""
@@ -37,7 +38,7 @@ def start_command(
     check_size("input", len(payload.data) if payload else 0, 0, limits.PAYLOAD_BYTES_MAX)
     tasks: tuple[TaskSpec, ...] | None = None
     if plan is not None:
-        tasks = tuple(to_record(task) for task in draft(plan).tasks)
+        tasks = tuple(to_record(task) for task in plan_draft(plan).tasks)
     if budget is not None:
         spec = replace(spec, budget=budget_record(budget))
     start = Start(spec=spec, input=payload, plan=tasks, stages=stages)

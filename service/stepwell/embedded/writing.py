@@ -18,7 +18,7 @@ from stepwell.core.records.states import LogKind
 from stepwell.engine.appender import AppendBatch
 from stepwell.engine.executor import Executor
 from stepwell.wire.codec import get_ms
-from stepwell_client._writing import Buffer, Key
+from stepwell_client.toolkit import ExecutionKey, LogBuffer
 from stepwell_client.v1 import types_pb2, worker_pb2
 
 log = structlog.get_logger(__name__)
@@ -39,19 +39,19 @@ class Scribe:
         self._executor = executor
         self._runtime = runtime
         self._tenant_id = tenant_id
-        self._buffer = Buffer(runtime.monotonic)
+        self._buffer = LogBuffer(runtime.monotonic)
         self._loop = asyncio.get_running_loop()
         self._wake = asyncio.Event()
         self._kept = asyncio.Condition()
         self._task: asyncio.Task[None] | None = None
         self._closed = False
 
-    def write(self, key: Key, token: str, text: str, level: str, *, chunk: bool) -> None:
+    def write(self, key: ExecutionKey, token: str, text: str, level: str, *, chunk: bool) -> None:
         """Have it kept. Any thread may call; never waits."""
         if self._buffer.write(key, token, text, level, chunk=chunk):
             self._loop.call_soon_threadsafe(self._begin)
 
-    async def flush(self, key: Key) -> None:
+    async def flush(self, key: ExecutionKey) -> None:
         """Wait until all that an execution wrote is kept, but not for ever."""
         self._begin()
         try:
@@ -60,9 +60,9 @@ class Scribe:
         except TimeoutError:
             log.warning("the last log entries could not be kept in time", execution_id=key[1])
 
-    def forget(self, key: Key) -> None:
+    def forget(self, key: ExecutionKey) -> None:
         """Let go of an execution that has ended."""
-        self._buffer.forget(key)
+        self._buffer.remove(key)
 
     async def close(self) -> None:
         """Stop; what isn't kept by then is lost."""
@@ -84,12 +84,12 @@ class Scribe:
     async def _work(self) -> None:
         while True:
             self._wake.clear()
-            request = self._buffer.take()
+            request = self._buffer.next_batch()
             if request is None:
                 await self._wake.wait()
                 continue
             await self._keep(request)
-            self._buffer.done(request)
+            self._buffer.batch_done(request)
             async with self._kept:
                 self._kept.notify_all()
 

@@ -15,9 +15,8 @@ from stepwell.embedded.starting import kinds_of, start_command
 from stepwell.embedded.worker import InProcessWorker
 from stepwell.engine.executor import Executor, ExecutorConfig
 from stepwell.store.opener import open_store
-from stepwell_client import Agent, Budget, encode
+from stepwell_client import Agent, Budget, PlanLike, encode
 from stepwell_client import StepKind as ClientStepKind
-from stepwell_client._plans import Planned
 from stepwell_client.v1 import types_pb2
 from stepwell_testkit.environment.run import HOPS_MAX, EnvironmentRun
 from stepwell_testkit.environment.runtime import SkippingRuntime
@@ -114,7 +113,7 @@ class Environment:
         goal: str = "",
         *,
         input: object = None,  # noqa: A002 - the protocol's word for it
-        plan: Planned | None = None,
+        plan: PlanLike | None = None,
         stages: Sequence[ClientStepKind] | None = None,
         labels: Mapping[str, str] | None = None,
         budget: Budget | None = None,

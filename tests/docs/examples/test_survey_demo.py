@@ -18,7 +18,7 @@ from examples.survey.agent import Request, Survey, agent
 from examples.survey.history import History
 from stepwell.embedded import Orchestrator
 from stepwell_client import EventType, ExecutionStatus, StepKind
-from stepwell_client._enums import wire
+from stepwell_client.toolkit import to_wire
 from stepwell_client.v1 import types_pb2
 from tests.unit.house.source import TOP, write_tree
 
@@ -158,12 +158,12 @@ async def test_the_agent_takes_a_closer_look_in_a_second_iteration(
 def event(number: int, execution_id: str, kind: EventType, status: int) -> types_pb2.Event:
     change = types_pb2.ExecutionChange(
         execution_id=execution_id,
-        kind=wire(StepKind.TASK),
+        kind=to_wire(StepKind.TASK),
         task_id="a",
-        status=wire(status),
+        status=to_wire(status),
         worker_id="w",
     )
-    return types_pb2.Event(number=number, type=wire(kind), task_id="a", executions=[change])
+    return types_pb2.Event(number=number, type=to_wire(kind), task_id="a", executions=[change])
 
 
 def leased(number: int, execution_id: str) -> types_pb2.Event:

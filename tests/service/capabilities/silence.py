@@ -15,8 +15,8 @@ from tests.support.patience import until
 
 async def go_silent(served: Served, worker: Worker, run_id: str) -> None:
     """Have it send no heartbeats and take nothing more, until what it holds of a run is lost."""
-    worker._ledger.draining = True
-    worker._beats.stop()
+    worker._state.draining = True
+    worker._heartbeats.stop()
     await end_leases(served, run_id)
 
 

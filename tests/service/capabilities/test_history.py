@@ -62,7 +62,7 @@ async def test_each_planning_makes_a_revision(served: Served) -> None:
 
 async def _page(served: Served, method: str, request: Any) -> Any:
     client = served.client
-    return await client._do(client._procedures.call(method, request))
+    return await client._call(method, request)
 
 
 async def test_checkpoints_have_the_run_as_of_each(served: Served) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from stepwell.cli.serving import _loop_factory as serving_loop
+from stepwell.cli.serving import loop_factory as serving_loop
 from tests.service.cli.world import Terminal, end, plan_file, read_until, serving, working
 
 pytestmark = pytest.mark.timeout(110)

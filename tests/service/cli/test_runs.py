@@ -417,34 +417,35 @@ def test_help_is_plain_and_every_command_has_an_example(tmp_path: Path) -> None:
 
 def test_what_is_followed_is_what_the_server_has(terminal: Terminal) -> None:
     """The tree is folded from events alone, so it must come to the rows."""
-    from stepwell.cli.view import RunView
-    from stepwell_client import SyncClient
+    from stepwell_client import RunView, SyncClient
 
     run_id = terminal("run", "--json", "--goal", "twice").json_lines[-1]["run"]["spec"]["runId"]
     token = terminal.folder / "state" / "stepwell" / "token"
     with SyncClient(terminal.variables["STEPWELL_TARGET"], token_file=token) as client:
         run = client.get(run_id)
-        view = RunView.unborn(run)
+        view = RunView.before_events(run)
         for event in client.watch(run_id):
-            if view.lacks_tasks_of(event):
-                view.take_tasks(client.tasks(run_id))
+            if view.lacks_tasks(event):
+                view.add_tasks(client.tasks(run_id))
             view.apply(event)
         rows = {entry.task.task_id: entry.task for entry in client.tasks(run_id)}
-        steps = [one for one in client.executions(run_id) if not one.task_id]
+        executions = list(client.executions(run_id))
 
     for name in ("status", "phase", "iteration", "counts", "result_id", "started_time", "version"):
         assert getattr(view.run, name) == getattr(run, name), name
     for task_id, task in view.tasks.items():
         for name in ("status", "attempts", "started_time", "ended_time", "revision"):
             assert getattr(task, name) == getattr(rows[task_id], name), (task_id, name)
-    assert [one.execution_id for one in steps] == list(view.steps)
-    assert [one.status for one in steps] == [one.status for one in view.steps.values()]
-    assert view.open == {}
+    assert [one.execution_id for one in executions] == list(view.executions)
+    for one in executions:
+        folded = view.executions[one.execution_id]
+        for name in ("kind", "task_id", "status", "attempt", "leased_time", "ended_time"):
+            assert getattr(folded, name) == getattr(one, name), (one.execution_id, name)
 
 
 def test_a_tree_of_thousands_shows_what_moves_and_counts_the_rest() -> None:
     from stepwell.cli import tree
-    from stepwell.cli.view import RunView
+    from stepwell_client import RunView
     from stepwell_client.v1 import orchestrator_pb2, types_pb2
 
     view = RunView(types_pb2.Run(iteration=1))
@@ -453,7 +454,7 @@ def test_a_tree_of_thousands_shows_what_moves_and_counts_the_rest() -> None:
         *(types_pb2.TASK_STATUS_RUNNING for _ in range(3)),
         *(types_pb2.TASK_STATUS_PENDING for _ in range(6_000)),
     ]
-    view.take_tasks(
+    view.add_tasks(
         orchestrator_pb2.TaskEntry(
             task=types_pb2.Task(task_id=f"t{n}", revision=1, status=status),
             spec=types_pb2.TaskSpec(task_id=f"t{n}", depends_on=[f"t{n - 1}"] if n else []),

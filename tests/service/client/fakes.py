@@ -12,7 +12,7 @@ from typing import Any
 import grpc
 import grpc.aio
 
-from stepwell_client._runtime import Runtime
+from stepwell_client.toolkit import Runtime
 from stepwell_client.v1 import (
     orchestrator_pb2,
     orchestrator_pb2_grpc,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import sys
 from typing import Any
 
 import grpc
@@ -418,7 +419,7 @@ async def test_the_feed_of_all_runs_goes_on_after_its_cursor(
 
 
 def test_each_error_is_of_the_tree_and_drawn_in_it() -> None:
-    import stepwell_client._errors as module
+    module = sys.modules[StepwellClientError.__module__]
 
     errors = [
         item

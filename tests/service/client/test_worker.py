@@ -91,7 +91,7 @@ async def test_an_outcome_without_acknowledgement_is_sent_again_with_the_same_id
         again = await second.outcome()
         await second.ack(again)
         await second.ack(again)  # A second acknowledgement means nothing.
-        await until(lambda: not worker._ledger.pending)
+        await until(lambda: not worker._state.pending)
 
     assert again == sent
     assert [held.lease_token for held in second.hello.held] == ["token-e1"]
@@ -170,7 +170,7 @@ async def test_without_a_stream_outcomes_go_by_complete(
         server.workers.completes = True
         server.workers.refusals.extend([End(grpc.StatusCode.UNAVAILABLE)] * 3)
         stream.end(grpc.StatusCode.UNAVAILABLE)
-        await until(lambda: not worker._ledger.pending)
+        await until(lambda: not worker._state.pending)
 
     assert server.workers.completed == [sent]
 
@@ -189,7 +189,7 @@ async def test_a_refused_outcome_is_dropped_with_a_word_in_the_log(
         stream = await welcomed(server)
         await stream.send(assignments=[assignment(type_="double", given=4_711)])
         await stream.ack(await stream.outcome(), status)
-        await until(lambda: not worker._ledger.pending)
+        await until(lambda: not worker._state.pending)
 
     assert "execution e1" in caplog.text
     assert "4711" not in caplog.text

@@ -241,7 +241,7 @@ async def test_as_a_context_it_serves_and_then_drains(
         await worker.connected()
         await stream.send(assignments=[assignment(type_="double", given=1)])
         await stream.ack(await stream.outcome())
-        await until(lambda: not worker._ledger.pending)
+        await until(lambda: not worker._state.pending)
 
     assert worker.in_flight == 0
 

@@ -10,10 +10,10 @@ from typing import Any
 import grpc
 import pytest
 
+from stepwell.core.records.limits import LOG_BYTES_PER_EXECUTION_MAX, LOG_TEXT_BYTES_MAX
 from stepwell_client import Agent, Client, Failure, TaskContext, Unavailable
-from stepwell_client._limits import LOG_BYTES_PER_EXECUTION_MAX, LOG_TEXT_BYTES_MAX
-from stepwell_client._writing import PAGE_BYTES_MAX, Buffer, grow_older
 from stepwell_client.execution import AgentRunner
+from stepwell_client.toolkit import LogBuffer
 from stepwell_client.v1 import types_pb2, worker_pb2
 from tests.service.client.fakes import End, FakeServer
 from tests.service.client.serving import serving, welcomed
@@ -27,52 +27,52 @@ LINE, CHUNK, CUT = types_pb2.LOG_KIND_LINE, types_pb2.LOG_KIND_CHUNK, types_pb2.
 # --- the buffer --------------------------------------------------------------------------------------
 
 
-def write(buffer: Buffer, text: str, *, key: Any = KEY, chunk: bool = False) -> bool:
+def write(buffer: LogBuffer, text: str, *, key: Any = KEY, chunk: bool = False) -> bool:
     return buffer.write(key, "token", text, "INFO", chunk=chunk)
 
 
-def drained(buffer: Buffer) -> list[worker_pb2.LogLine]:
+def drained(buffer: LogBuffer) -> list[worker_pb2.LogLine]:
     """All that is in it, batch by batch, as though each were kept at once."""
     found: list[worker_pb2.LogLine] = []
-    while (request := buffer.take()) is not None:
+    while (request := buffer.next_batch()) is not None:
         found += [line for appended in request.appended for line in appended.logs]
-        buffer.done(request)
+        buffer.batch_done(request)
     return found
 
 
 def test_lines_come_out_in_their_order_once() -> None:
-    buffer = Buffer(lambda: 0.0)
+    buffer = LogBuffer(lambda: 0.0)
     for number in range(2_500):
         assert write(buffer, str(number))
     assert [line.text for line in drained(buffer)] == [str(number) for number in range(2_500)]
-    assert buffer.take() is None
+    assert buffer.next_batch() is None
     assert buffer.is_quiet(KEY)
 
 
 def test_a_batch_that_is_sent_again_says_how_long_ago_that_was_by_then() -> None:
     times = iter([10.0, 12.0])
-    buffer = Buffer(lambda: next(times))
+    buffer = LogBuffer(lambda: next(times))
     write(buffer, "written at 10")
-    request = buffer.take()
+    request = buffer.next_batch()
     assert request is not None
     (line,) = request.appended[0].logs
     assert line.age.ToMilliseconds() == 2_000
-    grow_older(request, 3.5)
+    buffer.add_age(request, 3.5)
     assert line.age.ToMilliseconds() == 5_500
 
 
 def test_an_execution_is_quiet_only_when_its_batch_is_done() -> None:
-    buffer = Buffer(lambda: 0.0)
+    buffer = LogBuffer(lambda: 0.0)
     write(buffer, "x")
-    request = buffer.take()
+    request = buffer.next_batch()
     assert request is not None
     assert not buffer.is_quiet(KEY)
-    assert buffer.done(request) == [KEY]
+    assert buffer.batch_done(request) == [KEY]
     assert buffer.is_quiet(KEY)
 
 
 def test_chunks_that_wait_become_one_entry() -> None:
-    buffer = Buffer(lambda: 0.0)
+    buffer = LogBuffer(lambda: 0.0)
     for piece in ("a", "b", "c"):
         write(buffer, piece, chunk=True)
     write(buffer, "line")
@@ -85,7 +85,7 @@ def test_chunks_that_wait_become_one_entry() -> None:
 
 
 def test_a_long_chunk_is_split_and_loses_nothing() -> None:
-    buffer = Buffer(lambda: 0.0)
+    buffer = LogBuffer(lambda: 0.0)
     text = "é" * 30_001
     write(buffer, text, chunk=True)
     pieces = [line.text for line in drained(buffer)]
@@ -94,7 +94,7 @@ def test_a_long_chunk_is_split_and_loses_nothing() -> None:
 
 
 def test_a_long_line_is_cut_and_says_so() -> None:
-    buffer = Buffer(lambda: 0.0)
+    buffer = LogBuffer(lambda: 0.0)
     write(buffer, "x" * 100_000)
     (line,) = drained(buffer)
     assert len(line.text) <= LOG_TEXT_BYTES_MAX
@@ -103,7 +103,7 @@ def test_a_long_line_is_cut_and_says_so() -> None:
 
 
 def test_what_finds_no_room_is_left_out_and_a_word_stands_in_its_place() -> None:
-    buffer = Buffer(lambda: 0.0)
+    buffer = LogBuffer(lambda: 0.0)
     kept = sum(write(buffer, "x" * 10_000) for _ in range(200))
     assert 0 < kept < 200
     lines = drained(buffer)
@@ -118,12 +118,12 @@ def test_what_finds_no_room_is_left_out_and_a_word_stands_in_its_place() -> None
 
 
 def test_a_flood_of_one_execution_takes_no_room_from_another() -> None:
-    buffer = Buffer(lambda: 0.0)
+    buffer = LogBuffer(lambda: 0.0)
     other = (RUN_ID, "e2")
     for _ in range(1_000):
         write(buffer, "x" * 10_000)
     assert write(buffer, "heard", key=other)
-    request = buffer.take()
+    request = buffer.next_batch()
     assert request is not None
     texts = {one.execution_id: len(one.logs) for one in request.appended}
     assert texts["e1"] > 0
@@ -131,7 +131,7 @@ def test_a_flood_of_one_execution_takes_no_room_from_another() -> None:
 
 
 def test_what_is_beyond_its_share_stays_here_but_for_the_first() -> None:
-    buffer = Buffer(lambda: 0.0)
+    buffer = LogBuffer(lambda: 0.0)
     size = 0
     for _ in range(1_000):
         write(buffer, "x" * 10_000)
@@ -140,27 +140,27 @@ def test_what_is_beyond_its_share_stays_here_but_for_the_first() -> None:
 
 
 def test_memory_is_bounded_whatever_comes() -> None:
-    buffer = Buffer(lambda: 0.0)
+    buffer = LogBuffer(lambda: 0.0)
     for number in range(100):
         for _ in range(200):
             write(buffer, "x" * 10_000, key=(RUN_ID, f"e{number}"))
-    held = sum(page.size for page in buffer._pages.values())
-    assert held <= 16 * PAGE_BYTES_MAX
+    held = buffer._size
+    assert held <= 16 * 1024 * 1024
 
 
 def test_a_closed_execution_keeps_nothing() -> None:
-    buffer = Buffer(lambda: 0.0)
+    buffer = LogBuffer(lambda: 0.0)
     write(buffer, "x")
     buffer.close(KEY)
     assert not write(buffer, "y")
-    assert buffer.take() is None
-    buffer.forget(KEY)
+    assert buffer.next_batch() is None
+    buffer.remove(KEY)
     assert buffer._size == 0
 
 
 def test_an_entry_says_how_old_it_is() -> None:
     now = [10.0]
-    buffer = Buffer(lambda: now[0])
+    buffer = LogBuffer(lambda: now[0])
     write(buffer, "x")
     now[0] = 12.5
     (line,) = drained(buffer)
@@ -168,7 +168,7 @@ def test_an_entry_says_how_old_it_is() -> None:
 
 
 def test_threads_lose_nothing_and_keep_their_order() -> None:
-    buffer = Buffer(lambda: 0.0)
+    buffer = LogBuffer(lambda: 0.0)
 
     def work(name: str) -> None:
         for number in range(300):

@@ -13,7 +13,16 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.unit.house.source import SOURCE_ROOTS, Module, longest_prefix, read_modules, write_tree
+from tests.unit.house.source import (
+    SOURCE_ROOTS,
+    TOP,
+    Module,
+    longest_prefix,
+    python_files,
+    read_modules,
+    write_tree,
+)
+from tests.unit.house.test_style import FOLDERS
 
 
 class Group(NamedTuple):
@@ -235,3 +244,57 @@ def test_a_circle_is_caught(tmp_path: Path) -> None:
 
     walk = "graph → stepwell.core.retry → stepwell.core.loop → stepwell.core.graph"
     assert violations(tmp_path) == [f"circle: stepwell.core.{walk}"]
+
+
+DISTRIBUTIONS = {
+    "service": "stepwell",
+    "drivers": "stepwell_drivers",
+    "clients/python": "stepwell_client",
+    "testkit": "stepwell_testkit",
+}
+
+
+def private_imports(top: Path) -> list[str]:
+    """Each import of a name that begins with an underscore from another distribution, one line each."""
+    lines: list[str] = []
+    for path in python_files(*(top / folder for folder in FOLDERS)):
+        name = path.relative_to(top).as_posix()
+        own = next((DISTRIBUTIONS[one] for one in DISTRIBUTIONS if name.startswith(f"{one}/")), "")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and not node.level:
+                imported = [f"{node.module}.{alias.name}" for alias in node.names]
+            elif isinstance(node, ast.Import):
+                imported = [alias.name for alias in node.names]
+            else:
+                continue
+            lines += [
+                f"{name}:{node.lineno}: {full} is private to another distribution"
+                for full in imported
+                if (parts := full.split("."))[0] in OURS - {own}
+                and any(part.startswith("_") and not part.endswith("__") for part in parts)
+            ]
+    return lines
+
+
+def test_no_import_of_a_private_name_of_another_distribution() -> None:
+    assert private_imports(TOP) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "source", "count"),
+    [
+        ("service/stepwell/cli/a.py", "from stepwell_client._plans import draft", 1),
+        ("service/stepwell/cli/a.py", "from stepwell_client import Agent, _plans", 1),
+        ("drivers/stepwell_drivers/a.py", "import stepwell.wire._codec", 1),
+        ("testkit/stepwell_testkit/a.py", "def f():\n    from stepwell.core import _x", 1),
+        ("tests/unit/test_a.py", "from stepwell_client._worker import Worker", 1),
+        ("clients/python/stepwell_client/a.py", "from stepwell_client._plans import draft", 0),
+        ("service/stepwell/a.py", "from stepwell.cli import _x", 0),
+        ("service/stepwell/__main__.py", "from stepwell_client import __version__", 0),
+        ("tests/unit/test_a.py", "from tests.unit import _world", 0),
+    ],
+)
+def test_each_private_import_is_caught(tmp_path: Path, path: str, source: str, count: int) -> None:
+    write_tree(tmp_path, {path: source})
+
+    assert len(private_imports(tmp_path)) == count

@@ -13,7 +13,6 @@ from stepwell.cli import answers, connect, options, words
 from stepwell.cli.exits import Exit
 from stepwell.cli.terminal import document, put, put_json
 from stepwell.cli.text import micros, one_line, span
-from stepwell.cli.view import RunView
 from stepwell.runtime import SystemRuntime
 from stepwell_client import RunStatus, SyncClient, TaskStatus, word
 from stepwell_client.v1 import orchestrator_pb2, types_pb2
@@ -173,7 +172,7 @@ def _facts(side: _Side, now_us: int) -> dict[str, str]:
         "attempts": words.attempts(run),
         "tokens": f"{usage.input_tokens:,} in, {usage.output_tokens:,} out",
         "cost": f"{usage.cost_micros / 1_000_000:,.6f}",
-        "took": span(RunView(run).took_us(now_us)) if micros(run.started_time) else "",
+        "took": span(words.took_us(run, now_us)) if micros(run.started_time) else "",
         "answer": _answer(side),
     }
 

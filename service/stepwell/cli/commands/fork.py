@@ -10,8 +10,7 @@ from stepwell.cli import connect, follow, given, options
 from stepwell.cli.exits import CliError, Exit
 from stepwell.cli.terminal import note, put_json
 from stepwell.cli.text import count, one_line
-from stepwell_client import ForkIncompatible, ForkMode
-from stepwell_client._forks import ForkOptions
+from stepwell_client import ForkIncompatible, ForkMode, ForkOptions
 from stepwell_client.v1 import orchestrator_pb2
 
 EXAMPLE = "Example: stepwell fork 3f2a9c1e --at 12 --goal 'the same, in French'"

@@ -11,7 +11,7 @@ from grpc_health.v1 import health_pb2
 from stepwell.cli import connect, options
 from stepwell.cli.exits import CliError, Exit
 from stepwell.cli.terminal import put_json
-from stepwell_client._status import from_rpc_error
+from stepwell_client.toolkit import from_rpc_error
 
 EXAMPLE = "Example: stepwell health --target unix:/run/stepwell/stepwell.sock"
 

@@ -13,7 +13,6 @@ from stepwell.cli import connect, given, options, words
 from stepwell.cli.exits import Exit
 from stepwell.cli.terminal import document, note, put, put_json
 from stepwell.cli.text import ago, micros, one_line, span
-from stepwell.cli.view import RunView
 from stepwell.runtime import SystemRuntime
 from stepwell_client import BlockedKind, ExecutionStatus, RunStatus, SyncClient
 from stepwell_client.v1 import types_pb2
@@ -123,7 +122,7 @@ def _print(runs: list[types_pb2.Run], unknown: dict[str, types_pb2.Execution]) -
             Text(words.status(run), style=words.STATUS_STYLES.get(run.status, "")),
             f"{counts.completed}/{counts.total}" if counts.total else "-",
             ago(now_us - micros(run.created_time)),
-            span(RunView(run).took_us(now_us)) if run.started_time.seconds else "-",
+            span(words.took_us(run, now_us)) if run.started_time.seconds else "-",
             one_line(run.spec.pipeline_id, 24) or "-",
             goal,
         )

@@ -9,8 +9,7 @@ import typer
 from stepwell.cli import connect, follow, given, options
 from stepwell.cli.exits import CliError, Exit
 from stepwell.cli.terminal import note, put_json
-from stepwell_client import StepKind
-from stepwell_client._procedures import StartOptions
+from stepwell_client import StartOptions, StepKind
 
 EXAMPLE = (
     "Example: stepwell run --pipeline survey --goal 'survey the tree' --input '{\"dir\": \".\"}'"

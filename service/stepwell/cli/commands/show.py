@@ -14,9 +14,8 @@ from stepwell.cli import answers, connect, options, tree, words
 from stepwell.cli.exits import CliError, Exit
 from stepwell.cli.terminal import console, document, note, put, put_json
 from stepwell.cli.text import micros, moment, one_line
-from stepwell.cli.view import RunView
 from stepwell.runtime import SystemRuntime
-from stepwell_client import RunStatus, SyncClient
+from stepwell_client import RunStatus, RunView, SyncClient
 from stepwell_client.v1 import types_pb2
 
 EXAMPLE = "Example: stepwell show 3f2a9c1e --result > report.md"
@@ -66,11 +65,11 @@ def command(
     if at:
         note(f"as of version {at:,}")
     view = RunView(found)
-    view.take_tasks(tasks)
-    view.take_executions(executions)
-    view.questions.update(questions)
+    view.add_tasks(tasks)
+    view.add_executions(executions)
+    view.inputs.update(questions)
     out = console()
-    now_us = view.last_us() if at else SystemRuntime().now_us()
+    now_us = _last_us(view) if at else SystemRuntime().now_us()
     rows_max = len(tasks) + len(executions) if whole else _ROWS_MAX
     put(tree.render(view, out, now_us, rows_max=rows_max, live=False, exact=True), out)
     print()
@@ -82,6 +81,15 @@ def command(
     if (said := words.advice(found, name)) and not at:
         note(said)
     return Exit.DONE
+
+
+def _last_us(view: RunView) -> int:
+    """Return the last moment that the run and its tasks have."""
+    run = view.run
+    moments = [run.created_time, run.started_time, run.ended_time, run.blocked_since_time]
+    for task in view.tasks.values():
+        moments += (task.started_time, task.ended_time)
+    return max(micros(one) for one in moments)
 
 
 def _questions(made: SyncClient, run: types_pb2.Run) -> dict[str, types_pb2.InputRequest]:

@@ -1,4 +1,4 @@
-"""A worker as a whole program: until it is told to go."""
+"""A worker as a whole program, until a signal ends it."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ import signal
 from stepwell_client._runtime import Runtime
 from stepwell_client._worker import Worker
 
-_NUMBERS = (signal.SIGTERM, signal.SIGINT)
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 async def serve(worker: Worker, *, grace_seconds: float = 30.0) -> None:
     """Run a worker until SIGTERM or Ctrl-C, then drain it: `asyncio.run(serve(Worker(agent)))`.
 
-    Steps that run may end for `grace_seconds`; the rest is handed back and spends no attempt. Call it
+    Running steps have `grace_seconds` to end; the rest is handed back and spends no attempt. Call it
     in the main thread. Raises what `Worker.run` raises.
     """
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
-    for number in _NUMBERS:
+    for number in _SIGNALS:
         loop.add_signal_handler(number, stop.set)
     runtime = Runtime()
     running = runtime.spawn(worker.run(), name="worker")
@@ -32,5 +32,5 @@ async def serve(worker: Worker, *, grace_seconds: float = 30.0) -> None:
     finally:
         stopped.cancel()
         running.cancel()
-        for number in _NUMBERS:
+        for number in _SIGNALS:
             loop.remove_signal_handler(number)

@@ -1,6 +1,6 @@
-"""What a step says while it works: log lines, pieces of its answer, messages of its conversation.
+"""The output of a step while it works: log lines, streamed chunks, messages of its conversation.
 
-Log entries and messages are kept apart from the step's outcome, so they are there when its worker dies.
+Log entries and messages are stored apart from the step's outcome, so they survive its worker's death.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from stepwell_client._limits import (
 from stepwell_client.v1 import types_pb2, worker_pb2
 
 
-class Heard(Protocol):
-    """Whoever keeps what a step says. A part of `execution.StepServices`."""
+class OutputSink(Protocol):
+    """The destination of a step's output. A part of `execution.StepServices`."""
 
     def write(
         self, assignment: worker_pb2.Assignment, text: str, level: str, *, chunk: bool
     ) -> None:
-        """Have a line, or a piece of what the step produces, kept in the run's log soon.
+        """Queue a line, or a chunk of the step's result, for the run's log.
 
-        Any thread may call. Never waits and never raises: what finds no room is left out.
+        Any thread may call. Never waits and never raises: entries without room are left out.
         """
         ...
 
     async def flush(self, assignment: worker_pb2.Assignment) -> None:
-        """Return when what the step wrote is kept, or can't be. Called before its outcome is taken."""
+        """Return when the step's log entries are stored, or can't be. Called before its outcome is sent."""
         ...
 
     async def save_messages(
@@ -45,7 +45,7 @@ class Heard(Protocol):
         """Append to the task's conversation now; return when that is durable.
 
         `after`: how many the step has appended before, so that none is appended twice. Raises LeaseLost
-        where the step is another's by now.
+        where another worker has the step by now.
         """
         ...
 
@@ -56,24 +56,24 @@ class Heard(Protocol):
         ...
 
 
-class Voice(NamedTuple):
-    """A step, and who keeps what it says."""
+class StepOutput(NamedTuple):
+    """A step's assignment, and the destination of its output."""
 
     assignment: worker_pb2.Assignment
-    heard: Heard
+    sink: OutputSink
 
     def write(self, text: str, level: str, *, chunk: bool) -> None:
-        self.heard.write(self.assignment, text, level, chunk=chunk)
+        self.sink.write(self.assignment, text, level, chunk=chunk)
 
     async def save(self, messages: Sequence[types_pb2.Message], after: int) -> None:
-        await self.heard.save_messages(self.assignment, messages, after)
+        await self.sink.save_messages(self.assignment, messages, after)
 
     async def fetch(self) -> Sequence[types_pb2.Message]:
-        return await self.heard.fetch_messages(self.assignment)
+        return await self.sink.fetch_messages(self.assignment)
 
 
-class Record:
-    """What an attempt said while it worked, and whether it is wanted still."""
+class AttemptRecord:
+    """An attempt's usage, session, progress and unsaved messages, and whether it was cancelled."""
 
     __slots__ = (
         "cancelled",
@@ -93,47 +93,48 @@ class Record:
         self.usage: types_pb2.Usage | None = None
         self.session: types_pb2.Session | None = None
         self.progress: types_pb2.Payload | None = None
-        """The last that it reported."""
+        """The progress that was reported last."""
         self.messages: list[types_pb2.Message] = []
-        """Those that are not saved: they go with the outcome."""
+        """Unsaved messages: they go with the outcome."""
         self.saved = 0
+        """The number of messages that were saved at once."""
         self.wrote = False
         self.streamed = False
         self.prompt = ""
         self.response = ""
 
 
-class Says:
-    """The part of a step's context that speaks. Every method may be called from any thread."""
+class OutputContext:
+    """The part of a step's context that writes. Every method may be called from any thread."""
 
     _assignment: worker_pb2.Assignment
-    _record: Record
+    _record: AttemptRecord
     _loop: asyncio.AbstractEventLoop
-    _voice: Voice
+    _output: StepOutput
 
     # Its log.
 
     def log(self, text: object, level: str = "INFO") -> None:
         """Write a line to the run's log: sent at once, and never waited for.
 
-        A line of more than 16 KiB is cut, and what one attempt writes beyond 4 MiB is left out; the log
-        says so in either case.
+        A line of more than 16 KiB is cut, and an attempt's entries beyond 4 MiB are left out; the log
+        shows either.
         """
         self._record.wrote = True
-        self._voice.write(str(text), level, chunk=False)
+        self._output.write(str(text), level, chunk=False)
 
     def stream(self, chunk: str) -> None:
-        """Show a piece of what the step is producing, such as a few tokens, to whoever follows the run.
+        """Show a chunk of the step's result, such as a few tokens, to clients that follow the run.
 
-        Once the step has completed its result stands for all of them, and they are gone.
+        Once the step has completed, its result replaces all chunks.
         """
         self._record.wrote = self._record.streamed = True
-        self._voice.write(chunk, "INFO", chunk=True)
+        self._output.write(chunk, "INFO", chunk=True)
 
     @cached_property
     def logger(self) -> logging.Logger:
         """A logger of the standard library whose records become lines of the run's log."""
-        # Not registered by its name: it goes with the step.
+        # Not registered by its name: it lives as long as the step.
         name = f"stepwell.{self._assignment.execution.execution_id}"
         logger = logging.Logger(name)  # noqa: LOG001 - see above
         logger.addHandler(_Handler(self.log))
@@ -143,7 +144,7 @@ class Says:
 
     @property
     def previous_messages(self) -> Sequence[types_pb2.Message]:
-        """What the task's attempts before this one said: the newest messages, of 1 MiB at most."""
+        """The newest messages of the task's attempts before this one, of 1 MiB at most."""
         return self._assignment.previous_messages
 
     def append(self, role: str, content: str) -> None:
@@ -166,19 +167,19 @@ class Says:
         self._record.messages.append(message)
 
     async def save_messages(self) -> None:
-        """Keep what was appended so far at once: the next attempt has it, should this one die.
+        """Store the appended messages at once: the next attempt has them, should this one die.
 
-        Raises LeaseLost where the step is not wanted any more, Unavailable where no server answers; then
-        the messages stay with the step, and are never kept twice.
+        Raises LeaseLost where the step is cancelled, Unavailable where no server answers; then the
+        messages stay with the step. They are never stored twice.
         """
         async with self._saving:
             while batch := self._next_messages():
-                await self._voice.save(batch, self._record.saved)
+                await self._output.save(batch, self._record.saved)
                 del self._record.messages[: len(batch)]
                 self._record.saved += len(batch)
 
     def save_messages_blocking(self) -> None:
-        """Do the same from a synchronous function."""
+        """Store the appended messages at once, from a synchronous function."""
         asyncio.run_coroutine_threadsafe(self.save_messages(), self._loop).result()
 
     @cached_property
@@ -196,25 +197,25 @@ class Says:
         return batch
 
     async def conversation(self) -> AsyncIterator[types_pb2.Message]:
-        """Yield all that the task's attempts before this one said, the oldest message first."""
+        """Yield all messages of the task's attempts before this one, oldest first."""
         for message in await self._whole_conversation():
             yield message
 
     def conversation_blocking(self) -> Sequence[types_pb2.Message]:
-        """Return the same to a synchronous function."""
+        """Return all messages of the task's attempts before this one, to a synchronous function."""
         return asyncio.run_coroutine_threadsafe(self._whole_conversation(), self._loop).result()
 
     async def _whole_conversation(self) -> Sequence[types_pb2.Message]:
         inline, count = self._assignment.previous_messages, self._assignment.conversation
         if len(inline) >= count:
             return inline
-        found: list[types_pb2.Message] = []
-        for message in await self._voice.fetch():
+        messages: list[types_pb2.Message] = []
+        for message in await self._output.fetch():
             if message.number == 1:
-                found.clear()  # A task that a plan defines anew begins another conversation.
+                messages.clear()  # A task that a plan defines anew begins another conversation.
             if message.number <= count:
-                found.append(message)
-        return found
+                messages.append(message)
+        return messages
 
 
 class _Handler(logging.Handler):

@@ -1,8 +1,8 @@
-"""Watches without the network: where they stand, what a message brings, when to come again.
+"""Positions of watches, without the network: what a message brings, and when to connect again.
 
-A watch is one stream after another. Its cursor moves with what was handed on, so the next stream
-begins right after it: nothing is lost, and what comes twice is dropped. `Client` and `SyncClient`
-each read the streams; what the messages mean stands here, once.
+A watch is one stream after another. Its cursor moves with the items that were handed on, so the next
+stream begins right after them: nothing is lost, and duplicates are dropped. `Client` and `SyncClient`
+each read the streams; the meaning of the messages stands here, once.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from typing import Generic, TypedDict, TypeVar
 
 import grpc
 
-from stepwell_client._enums import EventType, RunStatus, wire
+from stepwell_client._backoff import CALLS
+from stepwell_client._calls import Retries
+from stepwell_client._enums import EventType, LogKind, RunStatus, to_wire
 from stepwell_client._errors import (
     RunPurged,
     ServerError,
@@ -21,7 +23,6 @@ from stepwell_client._errors import (
     Unavailable,
 )
 from stepwell_client._plans import Span, duration
-from stepwell_client._procedures import ATTEMPTS_MAX, Procedures
 from stepwell_client.v1 import orchestrator_pb2, types_pb2
 
 Item = TypeVar("Item")
@@ -29,11 +30,11 @@ MessageT = TypeVar("MessageT")
 RequestT = TypeVar("RequestT")
 
 _BROKEN = (grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN)
-"""What a connection that is reset in mid-message may look like."""
+"""Codes of a connection that is reset in mid-message."""
 
 
 class WatchOptions(TypedDict, total=False):
-    """What a watch shows and how often it says that it lives."""
+    """Filters of a run's events, and how often an idle stream sends progress."""
 
     types: Iterable[EventType]
     task_ids: Iterable[str]
@@ -41,7 +42,7 @@ class WatchOptions(TypedDict, total=False):
 
 
 class WatchRunsOptions(TypedDict, total=False):
-    """Which runs are watched."""
+    """Filters of the runs that are watched."""
 
     pipeline: str
     statuses: Iterable[RunStatus]
@@ -49,13 +50,22 @@ class WatchRunsOptions(TypedDict, total=False):
     progress_interval: Span
 
 
+class LogOptions(TypedDict, total=False):
+    """Filters of a run's log, and how often an idle stream sends progress."""
+
+    task_id: str
+    execution_id: str
+    kinds: Iterable[LogKind]
+    progress_interval: Span
+
+
 class Cursor(Generic[RequestT, MessageT, Item]):
-    """Where a watch stands. A shell reads streams and asks it what to do."""
+    """The position of a watch. A client reads streams and asks it what to do."""
 
     method = ""
 
-    def __init__(self, procedures: Procedures) -> None:
-        self._procedures = procedures
+    def __init__(self, retries: Retries) -> None:
+        self._retries = retries
         self._failures = 0
         self._lost_since: float | None = None
         self._worked = False
@@ -69,8 +79,8 @@ class Cursor(Generic[RequestT, MessageT, Item]):
         """Return the request for the next stream."""
         raise NotImplementedError
 
-    def take(self, message: MessageT) -> Sequence[Item]:
-        """Take a message in; return what it brings that is new."""
+    def accept(self, message: MessageT) -> Sequence[Item]:
+        """Move on with a message; return its items that are new."""
         raise NotImplementedError
 
     def opened(self) -> None:
@@ -80,33 +90,34 @@ class Cursor(Generic[RequestT, MessageT, Item]):
     def lost(self, error: StepwellClientError | None) -> float:
         """Return how many seconds to wait before the next stream; raise if there is to be none."""
         if isinstance(error, Unauthenticated) and not self._renewed:
-            self._renewed = self._procedures.access.reload()
+            self._renewed = self._retries.access.reload()
             if self._renewed:
                 return 0.0
         if error is not None and not _is_loss(error):
             raise error
         self._failures += 1
         if self._lost_since is None:
-            self._lost_since = self._procedures.runtime.monotonic()
+            self._lost_since = self._retries.runtime.monotonic()
         if self._worked:
-            give_up = self._procedures.gives_up(self._lost_since)
+            give_up = self._retries.gives_up(self._lost_since)
         else:
-            give_up = self._failures >= ATTEMPTS_MAX
+            give_up = self._failures >= CALLS.attempts_max
         if give_up:
             raise error or Unavailable("the server ends the watch again and again")
-        return self._procedures.backoff(self._failures)
+        return self._retries.pause_seconds(self._failures)
 
-    def _lives(self) -> None:
+    def _received(self) -> None:
+        """Count the stream as working."""
         self._worked = True
         self._renewed = False
         self._failures = 0
         self._lost_since = None
 
-    def _take_end(self, end: orchestrator_pb2.WatchEnd, what: str) -> None:
-        """FINISHED ends the watch, PURGED is an error, all else means: come again."""
-        if end.reason == orchestrator_pb2.WATCH_END_REASON_FINISHED:
+    def _accept_end(self, reason: orchestrator_pb2.WatchEndReason, what: str) -> None:
+        """End the watch if it is FINISHED, raise if PURGED, else have it connect again."""
+        if reason == orchestrator_pb2.WATCH_END_REASON_FINISHED:
             self.over = True
-        elif end.reason == orchestrator_pb2.WATCH_END_REASON_PURGED:
+        elif reason == orchestrator_pb2.WATCH_END_REASON_PURGED:
             raise RunPurged(f"{what} was deleted while it was watched")
         else:
             self.broken = True
@@ -121,17 +132,15 @@ def _is_loss(error: StepwellClientError) -> bool:
 class RunCursor(
     Cursor[orchestrator_pb2.WatchRunRequest, orchestrator_pb2.WatchRunResponse, types_pb2.Event]
 ):
-    """Of the events of one run."""
+    """A position in the events of one run."""
 
     method = "WatchRun"
 
-    def __init__(
-        self, procedures: Procedures, run_id: str, after: int, options: WatchOptions
-    ) -> None:
-        super().__init__(procedures)
+    def __init__(self, retries: Retries, run_id: str, after: int, options: WatchOptions) -> None:
+        super().__init__(retries)
         self._request = orchestrator_pb2.WatchRunRequest(
             run_id=run_id,
-            types=[wire(kind) for kind in options.get("types", ())],
+            types=[to_wire(kind) for kind in options.get("types", ())],
             task_ids=options.get("task_ids"),
             progress_interval=duration(options.get("progress_interval")),
         )
@@ -139,31 +148,31 @@ class RunCursor(
         self.after = after
         """The number of the last event that was handed on or filtered out."""
         self.run: types_pb2.Run | None = None
-        """With the end of the watch: the run as it ended."""
+        """The run as it ended; None before the end of the watch."""
 
     def request(self) -> orchestrator_pb2.WatchRunRequest:
         self._request.after = self.after
         return self._request
 
-    def take(self, message: orchestrator_pb2.WatchRunResponse) -> Sequence[types_pb2.Event]:
+    def accept(self, message: orchestrator_pb2.WatchRunResponse) -> Sequence[types_pb2.Event]:
         kind = message.WhichOneof("message")
         if kind == "events":
-            return self._take_events(message.events)
+            return self._accept_events(message.events)
         if kind == "progress":
-            self._lives()
+            self._received()
             self.after = max(self.after, message.progress.after)
         elif kind == "end":
-            self._take_end(message.end, f"run {self._request.run_id}")
+            self._accept_end(message.end.reason, f"run {self._request.run_id}")
             if self.over and message.end.HasField("run"):
                 self.run = message.end.run
         return ()
 
-    def _take_events(self, batch: orchestrator_pb2.EventBatch) -> Sequence[types_pb2.Event]:
+    def _accept_events(self, batch: orchestrator_pb2.EventBatch) -> Sequence[types_pb2.Event]:
         fresh = [event for event in batch.events if event.number > self.after]
         if self._complete and fresh and fresh[0].number != self.after + 1:
             self.broken = True  # Something is missing: ask again from where we are.
             return ()
-        self._lives()
+        self._received()
         last = fresh[-1].number if fresh else 0
         self.after = max(self.after, batch.next_after, last)
         return fresh
@@ -176,36 +185,82 @@ class RunsCursor(
         orchestrator_pb2.RunUpdate,
     ]
 ):
-    """Of the commits of all runs."""
+    """A position in the commits of all runs."""
 
     method = "WatchRuns"
 
-    def __init__(self, procedures: Procedures, cursor: str, options: WatchRunsOptions) -> None:
-        super().__init__(procedures)
+    def __init__(self, retries: Retries, cursor: str, options: WatchRunsOptions) -> None:
+        super().__init__(retries)
         self._request = orchestrator_pb2.WatchRunsRequest(
             pipeline_id=options.get("pipeline", ""),
-            statuses=[wire(status) for status in options.get("statuses", ())],
+            statuses=[to_wire(status) for status in options.get("statuses", ())],
             labels=options.get("labels"),
             progress_interval=duration(options.get("progress_interval")),
         )
         self.cursor = cursor
-        """Go on after it, with another watch."""
+        """The position, for another watch that goes on after it."""
 
     def request(self) -> orchestrator_pb2.WatchRunsRequest:
         self._request.cursor = self.cursor
         return self._request
 
-    def take(
+    def accept(
         self, message: orchestrator_pb2.WatchRunsResponse
     ) -> Sequence[orchestrator_pb2.RunUpdate]:
         kind = message.WhichOneof("message")
         if kind == "updates":
-            self._lives()
+            self._received()
             self.cursor = message.updates.cursor or self.cursor
             return list(message.updates.updates)
         if kind == "progress":
-            self._lives()
+            self._received()
             self.cursor = message.progress.cursor or self.cursor
         elif kind == "end":
-            self._take_end(message.end, "what")
+            self._accept_end(message.end.reason, "what")
+        return ()
+
+
+class LogCursor(
+    Cursor[
+        orchestrator_pb2.ReadLogsRequest,
+        orchestrator_pb2.ReadLogsResponse,
+        types_pb2.LogEntry,
+    ]
+):
+    """A position in the log of one run."""
+
+    method = "ReadLogs"
+
+    def __init__(
+        self, retries: Retries, run_id: str, cursor: str, options: LogOptions, *, follow: bool
+    ) -> None:
+        super().__init__(retries)
+        self._request = orchestrator_pb2.ReadLogsRequest(
+            run_id=run_id,
+            task_id=options.get("task_id", ""),
+            execution_id=options.get("execution_id", ""),
+            kinds=[to_wire(kind) for kind in options.get("kinds", ())],
+            follow=follow,
+            progress_interval=duration(options.get("progress_interval")),
+        )
+        self.cursor = cursor
+        """The position, for another call that goes on after it."""
+
+    def request(self) -> orchestrator_pb2.ReadLogsRequest:
+        self._request.cursor = self.cursor
+        return self._request
+
+    def accept(self, message: orchestrator_pb2.ReadLogsResponse) -> Sequence[types_pb2.LogEntry]:
+        kind = message.WhichOneof("message")
+        if kind == "entries":
+            self._received()
+            self.cursor = message.entries.cursor or self.cursor
+            return list(message.entries.entries)
+        if kind == "progress":
+            self._received()
+            self.cursor = message.progress.cursor or self.cursor
+        elif kind == "end":
+            self._accept_end(message.end.reason, f"run {self._request.run_id}")
+            if self.over:
+                self.cursor = message.end.cursor or self.cursor
         return ()

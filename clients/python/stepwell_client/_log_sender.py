@@ -1,7 +1,7 @@
-"""The thread that sends what steps write: at once, and while a message is on its way the next one grows.
+"""The thread that sends log entries: at once, and while a message is on its way the next one grows.
 
-It needs nothing of the event loop, as the heartbeats don't, and shares their connection: an agent's
-function that keeps the event loop busy is heard all the same.
+Like the heartbeats' thread it needs nothing of the event loop, and it shares their connection: entries of a
+function that keeps the event loop busy are sent all the same.
 """
 
 from __future__ import annotations
@@ -13,20 +13,19 @@ from collections.abc import Callable
 
 import grpc
 
+from stepwell_client._backoff import LOGS
 from stepwell_client._connect import Connection
-from stepwell_client._runtime import Runtime, full_jitter
-from stepwell_client._writing import Buffer, Key, grow_older
+from stepwell_client._log_buffer import ExecutionKey, LogBuffer
+from stepwell_client._runtime import Runtime
 from stepwell_client.v1 import worker_pb2, worker_pb2_grpc
 
 CALL_SECONDS = 10.0
-BACKOFF_SECONDS = 0.05
-BACKOFF_SECONDS_MAX = 2.0
 FLUSH_SECONDS = 10.0
-"""How long an outcome waits at the most for its step's last words to be kept."""
+"""The longest that an outcome waits for its step's last log entries to be stored."""
 
 _log = logging.getLogger("stepwell_client.worker")
 
-_COMES_BACK = (
+_RETRIED = (
     grpc.StatusCode.UNAVAILABLE,
     grpc.StatusCode.DEADLINE_EXCEEDED,
     grpc.StatusCode.RESOURCE_EXHAUSTED,
@@ -36,8 +35,8 @@ _COMES_BACK = (
 )
 
 
-class Writer:
-    """Sends what steps write, from the first line to `stop`."""
+class LogSender:
+    """Sends log entries, from the first one to `stop`."""
 
     def __init__(
         self,
@@ -54,14 +53,16 @@ class Writer:
         self._runtime = runtime
         self._on_change = on_change
         self._name = name
-        self._buffer = Buffer(runtime.monotonic)
+        self._buffer = LogBuffer(runtime.monotonic)
         self._wake = threading.Condition()
-        self._waiting: dict[Key, list[tuple[asyncio.AbstractEventLoop, asyncio.Event]]] = {}
+        self._waiting: dict[
+            ExecutionKey, list[tuple[asyncio.AbstractEventLoop, asyncio.Event]]
+        ] = {}
         self._thread: threading.Thread | None = None
         self._stopped = False
 
-    def write(self, key: Key, token: str, text: str, level: str, *, chunk: bool) -> None:
-        """Have it sent. Any thread may call; never waits."""
+    def write(self, key: ExecutionKey, token: str, text: str, level: str, *, chunk: bool) -> None:
+        """Queue a line or a chunk. Any thread may call; never waits."""
         if self._buffer.write(key, token, text, level, chunk=chunk):
             with self._wake:
                 if self._thread is None and not self._stopped:
@@ -71,8 +72,8 @@ class Writer:
                     self._thread.start()
                 self._wake.notify()
 
-    async def flush(self, key: Key) -> None:
-        """Wait until all that an execution wrote is kept, but not for ever."""
+    async def flush(self, key: ExecutionKey) -> None:
+        """Wait until all entries of an execution are stored, but at most FLUSH_SECONDS."""
         quiet = asyncio.Event()
         waiter = (asyncio.get_running_loop(), quiet)
         with self._wake:
@@ -93,41 +94,41 @@ class Writer:
                 if not waiting:
                     self._waiting.pop(key, None)
 
-    def forget(self, key: Key) -> None:
-        """Let go of an execution that has ended."""
-        self._buffer.forget(key)
+    def remove(self, key: ExecutionKey) -> None:
+        """Remove an execution that has ended."""
+        self._buffer.remove(key)
 
-    def close(self, key: Key) -> None:
-        """Send nothing more of an execution: its lease is lost."""
+    def close(self, key: ExecutionKey) -> None:
+        """Drop an execution's entries: its lease is lost."""
         self._buffer.close(key)
-        self._tell([key])
+        self._notify([key])
 
     def stop(self) -> None:
-        """End the thread; what isn't sent by then is lost."""
+        """End the thread; entries that aren't sent by then are lost."""
         with self._wake:
             self._stopped = True
             self._wake.notify()
             waiting = list(self._waiting)
-        self._tell(waiting)
+        self._notify(waiting)
         if self._thread is not None:
             self._thread.join(timeout=0.5)
 
     def _run(self) -> None:
         while True:
-            request = self._buffer.take()
+            request = self._buffer.next_batch()
             if request is None:
                 with self._wake:
                     if self._stopped:
                         return
-                    if not self._buffer.has_lines:
+                    if not self._buffer.has_entries:
                         self._wake.wait()
                 continue
             if not self._send(request):
                 return
-            self._tell(self._buffer.done(request))
+            self._notify(self._buffer.batch_done(request))
 
     def _send(self, request: worker_pb2.AppendRequest) -> bool:
-        """Send until it is kept, or can't be; False: the worker stops."""
+        """Send until the batch is stored, or can't be; False: the worker stops."""
         failures = 0
         renewed = False
         sent = self._runtime.monotonic()
@@ -143,13 +144,13 @@ class Writer:
                     renewed = self._connection.access.reload()
                     if renewed:
                         continue
-                if code not in _COMES_BACK:
+                if code not in _RETRIED:
                     _log.warning("log entries are left out: the server answers %s", code)
                     return True
                 failures += 1
                 self._pause(failures)
                 now = self._runtime.monotonic()
-                grow_older(request, now - sent)
+                self._buffer.add_age(request, now - sent)
                 sent = now
             except ValueError:  # The channel was closed meanwhile.
                 return False
@@ -162,18 +163,17 @@ class Writer:
         return False
 
     def _pause(self, failures: int) -> None:
-        seconds = full_jitter(
-            self._runtime, failures, base=BACKOFF_SECONDS, cap=BACKOFF_SECONDS_MAX
-        )
+        seconds = LOGS.seconds(self._runtime, failures)
         with self._wake:
             if not self._stopped:
-                # A notification for what was written meanwhile only makes it shorter.
+                # A notification of new entries only makes the wait shorter.
                 self._wake.wait(max(0.01, seconds))
 
-    def _tell(self, keys: list[Key]) -> None:
+    def _notify(self, keys: list[ExecutionKey]) -> None:
+        """Wake the flushes that wait for these executions."""
         with self._wake:
-            told = [one for key in keys for one in self._waiting.get(key, ())]
-        for loop, quiet in told:
+            waiters = [one for key in keys for one in self._waiting.get(key, ())]
+        for loop, quiet in waiters:
             try:
                 loop.call_soon_threadsafe(quiet.set)
             except RuntimeError:  # It is closed: nobody waits any more.

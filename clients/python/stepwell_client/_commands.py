@@ -1,0 +1,199 @@
+"""Calls that change something: start and fork runs, steer them, answer their questions, remove them.
+
+Each carries a request id, so it may be repeated: the second request finds what the first has done.
+"""
+
+from __future__ import annotations
+
+from typing import Unpack
+
+from stepwell_client._calls import CallsBase
+from stepwell_client._payloads import encode
+from stepwell_client._plans import Budget
+from stepwell_client._requests import (
+    ForkOptions,
+    PurgeOptions,
+    Resolution,
+    StartOptions,
+    fork_request,
+    purge_request,
+    resolve_request,
+    start_request,
+)
+from stepwell_client.v1 import orchestrator_pb2 as pb
+from stepwell_client.v1 import types_pb2
+
+_NULL = types_pb2.Payload(data=b"null", media_type="application/json")
+
+
+class CommandCalls(CallsBase):
+    """The changing calls of the Orchestrator service."""
+
+    async def _start(self, goal: str, options: StartOptions) -> pb.StartRunResponse:
+        request = start_request(goal, options, self.runtime.new_id())
+        return await self._call("StartRun", request)
+
+    async def _fork(self, run_id: str, options: ForkOptions) -> pb.ForkRunResponse:
+        request = fork_request(run_id, options, self.runtime.new_id())
+        return await self._call("ForkRun", request)
+
+    async def check_fork(self, run_id: str, **options: Unpack[ForkOptions]) -> pb.ForkRunResponse:
+        """Return what a fork would keep and run again, or why it doesn't fit; start nothing."""
+        request = fork_request(run_id, options, "", validate_only=True)
+        return await self._call("ForkRun", request)
+
+    async def resume(
+        self,
+        run_id: str,
+        *,
+        retry_failed: bool = True,
+        reason: str = "",
+        request_id: str = "",
+        validate_only: bool = False,
+    ) -> pb.ResumeRunResponse:
+        """Make a PAUSED or FAILED run go on from its last checkpoint."""
+        request = pb.ResumeRunRequest(
+            run_id=run_id,
+            retry_failed=retry_failed,
+            reason=reason,
+            request_id=self._request_id(request_id),
+            validate_only=validate_only,
+        )
+        return await self._call("ResumeRun", request)
+
+    async def pause(
+        self, run_id: str, *, reason: str = "", request_id: str = ""
+    ) -> pb.PauseRunResponse:
+        """Pause a run: it accepts outcomes of work in flight and dispatches nothing."""
+        request = pb.PauseRunRequest(
+            run_id=run_id, reason=reason, request_id=self._request_id(request_id)
+        )
+        return await self._call("PauseRun", request)
+
+    async def cancel(
+        self, run_id: str, *, reason: str = "", request_id: str = ""
+    ) -> pb.CancelRunResponse:
+        """Cancel a run for good."""
+        request = pb.CancelRunRequest(
+            run_id=run_id, reason=reason, request_id=self._request_id(request_id)
+        )
+        return await self._call("CancelRun", request)
+
+    async def stop(
+        self, run_id: str, *, reason: str = "", request_id: str = ""
+    ) -> pb.StopRunResponse:
+        """End a run after the iteration in progress, as though it were the last."""
+        request = pb.StopRunRequest(
+            run_id=run_id, reason=reason, request_id=self._request_id(request_id)
+        )
+        return await self._call("StopRun", request)
+
+    async def retry_task(
+        self, run_id: str, task_id: str, *, reason: str = "", request_id: str = ""
+    ) -> pb.RetryTaskResponse:
+        """Run a FAILED or SKIPPED task again, or one that waits for its back-off now."""
+        request = pb.RetryTaskRequest(
+            run_id=run_id,
+            task_id=task_id,
+            reason=reason,
+            request_id=self._request_id(request_id),
+        )
+        return await self._call("RetryTask", request)
+
+    async def skip_task(
+        self,
+        run_id: str,
+        task_id: str,
+        *,
+        skip_dependents: bool = False,
+        reason: str = "",
+        request_id: str = "",
+    ) -> pb.SkipTaskResponse:
+        """Settle a task as SKIPPED, whatever it is doing; tasks that depend on it go on without."""
+        request = pb.SkipTaskRequest(
+            run_id=run_id,
+            task_id=task_id,
+            skip_dependents=skip_dependents,
+            reason=reason,
+            request_id=self._request_id(request_id),
+        )
+        return await self._call("SkipTask", request)
+
+    async def raise_budget(
+        self,
+        run_id: str,
+        budget: Budget,
+        *,
+        resume: bool = True,
+        reason: str = "",
+        request_id: str = "",
+    ) -> pb.RaiseBudgetResponse:
+        """Set new, higher limits; a limit of 0 stays as it was. A run that is PAUSED for them goes on."""
+        request = pb.RaiseBudgetRequest(
+            run_id=run_id,
+            budget=budget.message(),
+            resume=resume,
+            reason=reason,
+            request_id=self._request_id(request_id),
+        )
+        return await self._call("RaiseBudget", request)
+
+    async def resolve(
+        self,
+        run_id: str,
+        execution_id: str,
+        resolution: Resolution,
+        *,
+        reason: str = "",
+        request_id: str = "",
+    ) -> pb.ResolveExecutionResponse:
+        """Settle an execution whose outcome is unknown.
+
+        Done: the task is completed, with that value. NotDone: it is run again. A Failure: its effect
+        took place and it failed for good.
+        """
+        request = resolve_request(
+            run_id,
+            execution_id,
+            resolution,
+            reason=reason,
+            request_id=self._request_id(request_id),
+        )
+        return await self._call("ResolveExecution", request)
+
+    async def answer(
+        self,
+        run_id: str,
+        input_id: str,
+        value: object,
+        *,
+        replan: bool = False,
+        reason: str = "",
+        answered_by: str = "",
+        request_id: str = "",
+    ) -> pb.AnswerInputResponse:
+        """Answer a run's question, once; its task goes on with the answer.
+
+        `replan`: have the run make another plan before anything else is dispatched; its planner is
+        shown the `reason`.
+        """
+        payload = encode(value)
+        request = pb.AnswerInputRequest(
+            run_id=run_id,
+            input_id=input_id,
+            answer=_NULL if payload is None else payload,
+            answered_by=answered_by,
+            replan=replan,
+            reason=reason,
+            request_id=self._request_id(request_id),
+        )
+        return await self._call("AnswerInput", request)
+
+    async def delete(self, run_id: str) -> None:
+        """Remove a run that has ended, with all that belongs to it."""
+        # Not repeated: the second answer would be NOT_FOUND, whoever removed the run.
+        await self._call("DeleteRun", pb.DeleteRunRequest(run_id=run_id), repeat=False)
+
+    async def purge(self, **options: Unpack[PurgeOptions]) -> pb.PurgeRunsResponse:
+        """Remove ended runs; `complete` is false if there may be more of them."""
+        return await self._call("PurgeRuns", purge_request(options))

@@ -1,0 +1,192 @@
+"""Calls that read: runs, tasks, results, plans, conversations, questions."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Unpack
+
+from stepwell_client._calls import CALL_SECONDS, CallsBase
+from stepwell_client._context import Results
+from stepwell_client._enums import TaskStatus
+from stepwell_client._errors import ServerError, Unavailable
+from stepwell_client._payloads import decode
+from stepwell_client._plans import duration
+from stepwell_client._requests import ListOptions, list_request
+from stepwell_client.v1 import orchestrator_pb2 as pb
+from stepwell_client.v1 import types_pb2
+
+WAIT_SLICE_SECONDS = 60.0
+FETCH_IDS_MAX = 4
+"""Results asked for together when they came by reference: one message surely holds as many."""
+MESSAGES_PAGE_SIZE = 100
+
+
+@dataclass(frozen=True, slots=True)
+class RunResults:
+    """Results of a run and of its tasks."""
+
+    run_result: pb.Result | None
+    """The run's own; None: it has not SUCCEEDED, or its tasks' results are the answer."""
+    results: tuple[pb.Result, ...]
+    """Results of its tasks, or of the executions asked for."""
+
+    @property
+    def tasks(self) -> Results:
+        """The results of completed tasks, decoded, by id."""
+        done = [item for item in self.results if item.status == TaskStatus.COMPLETED]
+        return Results({item.task_id: _payload(item) for item in done})
+
+    def answer(self, kind: Any = Any) -> Any:
+        """Return the run's own result, decoded; else a dict of its tasks' results."""
+        if self.run_result is None:
+            return dict(self.tasks)
+        return decode(_payload(self.run_result), kind)
+
+
+def _payload(result: pb.Result) -> types_pb2.Payload | None:
+    return result.payload if result.HasField("payload") else None
+
+
+class ReadCalls(CallsBase):
+    """The reading calls of the Orchestrator service."""
+
+    async def get(self, run_id: str, *, version: int = 0) -> types_pb2.Run:
+        """Return a run as of its last commit, or as of that version."""
+        response = await self._call("GetRun", pb.GetRunRequest(run_id=run_id, version=version))
+        return response.run
+
+    def list(self, **options: Unpack[ListOptions]) -> AsyncIterator[types_pb2.Run]:
+        """Yield runs, newest first, page by page."""
+        return self._pages("ListRuns", lambda token: list_request(options, token), "runs")
+
+    def tasks(
+        self, run_id: str, *, full_specs: bool = False, version: int = 0
+    ) -> AsyncIterator[pb.TaskEntry]:
+        """Yield a run's tasks with their definitions, as they stand or as of a version, page by page."""
+
+        def request(token: str) -> pb.ListTasksRequest:
+            return pb.ListTasksRequest(
+                run_id=run_id, full_specs=full_specs, version=version, page_token=token
+            )
+
+        return self._pages("ListTasks", request, "tasks")
+
+    def executions(self, run_id: str, *, task_id: str = "") -> AsyncIterator[types_pb2.Execution]:
+        """Yield every attempt at every step, in the order in which they were offered."""
+
+        def request(token: str) -> pb.ListExecutionsRequest:
+            return pb.ListExecutionsRequest(run_id=run_id, task_id=task_id, page_token=token)
+
+        return self._pages("ListExecutions", request, "executions")
+
+    def plans(self, run_id: str, *, with_tasks: bool = False) -> AsyncIterator[types_pb2.Plan]:
+        """Yield the revisions of a run's plan, oldest first."""
+
+        def request(token: str) -> pb.ListPlansRequest:
+            return pb.ListPlansRequest(run_id=run_id, with_tasks=with_tasks, page_token=token)
+
+        return self._pages("ListPlans", request, "plans")
+
+    def checkpoints(self, run_id: str) -> AsyncIterator[pb.Checkpoint]:
+        """Yield a run's named checkpoints, oldest first, each with the run as of then."""
+
+        def request(token: str) -> pb.ListCheckpointsRequest:
+            return pb.ListCheckpointsRequest(run_id=run_id, page_token=token)
+
+        return self._pages("ListCheckpoints", request, "checkpoints")
+
+    def messages(self, run_id: str, *, task_id: str = "") -> AsyncIterator[types_pb2.Message]:
+        """Yield the messages of a run's conversations, or of one task's, in the order of their commits."""
+
+        def request(token: str) -> pb.GetMessagesRequest:
+            return pb.GetMessagesRequest(
+                run_id=run_id, task_id=task_id, page_size=MESSAGES_PAGE_SIZE, page_token=token
+            )
+
+        return self._pages("GetMessages", request, "messages")
+
+    def inputs(self, run_id: str | None = None) -> AsyncIterator[pb.RunInput]:
+        """Yield the questions of a run, answered or not; without a run the open ones of all runs."""
+
+        def request(token: str) -> pb.ListInputsRequest:
+            return pb.ListInputsRequest(run_id=run_id or "", page_token=token)
+
+        return self._pages("ListInputs", request, "inputs")
+
+    async def results(
+        self, run_id: str, *, task_ids: Sequence[str] = (), execution_ids: Sequence[str] = ()
+    ) -> RunResults:
+        """Return the run's own result and those of its tasks, or of those asked for."""
+        run_result: pb.Result | None = None
+        results: list[pb.Result] = []
+        token = ""
+        while True:
+            request = pb.GetResultsRequest(
+                run_id=run_id, task_ids=task_ids, execution_ids=execution_ids, page_token=token
+            )
+            page: pb.GetResultsResponse = await self._call("GetResults", request)
+            if page.HasField("run_result"):
+                run_result = page.run_result
+            results.extend(page.results)
+            token = page.next_page_token
+            if not token:
+                break
+        # Large results come by reference and are fetched by themselves.
+        absent = [one for one in (run_result, *results) if one is not None and one.by_reference]
+        payloads = await self.payloads(run_id, list(dict.fromkeys(r.execution_id for r in absent)))
+        for result in absent:
+            if result.execution_id in payloads:
+                result.payload.CopyFrom(payloads[result.execution_id])
+            result.by_reference = False
+        return RunResults(run_result, tuple(results))
+
+    async def payloads(
+        self, run_id: str, execution_ids: Sequence[str]
+    ) -> dict[str, types_pb2.Payload]:
+        """Return the bytes of results by execution id, however large they are together."""
+        payloads: dict[str, types_pb2.Payload] = {}
+        starts = range(0, len(execution_ids), FETCH_IDS_MAX)
+        groups = [list(execution_ids[n : n + FETCH_IDS_MAX]) for n in starts]
+        while groups:
+            ids = groups.pop()
+            request = pb.GetResultsRequest(run_id=run_id, execution_ids=ids)
+            page: pb.GetResultsResponse = await self._call("GetResults", request)
+            absent = [item.execution_id for item in page.results if item.by_reference]
+            if absent and len(ids) == 1:
+                raise ServerError(f"the result of execution {ids[0]} doesn't come by itself either")
+            groups += [[execution_id] for execution_id in absent]
+            for item in page.results:
+                if item.HasField("payload"):
+                    payloads[item.execution_id] = item.payload
+        return payloads
+
+    async def wait(self, run_id: str, timeout_seconds: float | None = None) -> types_pb2.Run:
+        """Wait until a run has ended, or the time is over, and return it: see its status."""
+        now = self.runtime.monotonic
+        until = None if timeout_seconds is None else now() + timeout_seconds
+        lost_since: float | None = None
+        worked = False
+        failures = 0
+        while True:
+            left = WAIT_SLICE_SECONDS if until is None else max(0.0, until - now())
+            span = min(WAIT_SLICE_SECONDS, left)
+            request = pb.WaitRunRequest(run_id=run_id, timeout=duration(span))
+            try:
+                response: pb.WaitRunResponse = await self._call(
+                    "WaitRun", request, seconds=span + CALL_SECONDS
+                )
+            except Unavailable:
+                lost_since = now() if lost_since is None else lost_since
+                failures += 1
+                if not worked or self._retries.gives_up(lost_since) or left <= 0:
+                    raise
+                await self._sleep(self._retries.pause_seconds(failures))
+                continue
+            worked, lost_since, failures = True, None, 0
+            if response.ended or (until is not None and now() >= until):
+                return response.run
+
+    async def server_info(self) -> pb.GetServerInfoResponse:
+        """Return what the server is, what it promises, what its limits are and who calls."""
+        return await self._call("GetServerInfo", pb.GetServerInfoRequest())
