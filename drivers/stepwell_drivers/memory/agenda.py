@@ -1,7 +1,7 @@
-"""What may be done now, and what will come due: heaps whose dead entries are left until they surface.
+"""Ready steps and deadlines, in heaps whose dead entries are left until they surface.
 
 Everything that waits for a moment (a delay, a deadline, the end of a hold) sleeps in one heap by that
-moment; a claim wakes what is over and takes from the tops of small heaps: one for each (tenant, queue,
+moment; a claim wakes the items whose moment has passed and pops from small heaps: one for each (tenant, queue,
 kind, role), one for what is due. So a claim costs what it returns, however many runs are parked.
 """
 
@@ -28,7 +28,7 @@ class Owner(Protocol):
 
 
 class Item:
-    """Something that is ready or due from `when_us` on, and not before its hold is over."""
+    """An item that is ready or due from `when_us` on, and not before its hold is over."""
 
     __slots__ = ("heap", "held_until_us", "name", "order", "owner", "ticket", "when_us")
 
@@ -43,11 +43,11 @@ class Item:
 
     @property
     def wake_us(self) -> int:
-        """From when on it may be returned."""
+        """Return the first moment at which it may be returned."""
         return max(self.when_us, self.held_until_us)
 
     def rank(self) -> tuple[int, ...]:
-        """Its place among those that may be returned: the smallest first."""
+        """Return its place among returnable items: the smallest first."""
         return (self.when_us, self.order)
 
 
@@ -91,7 +91,7 @@ class Deadline(Item):
 
     @property
     def kind(self) -> DueKind:
-        """What it means when it is over."""
+        """Return the kind of due item that it becomes when it expires."""
         if not self.token:
             return DueKind.TIMER
         at_limit = 0 < self.limit_us <= self.when_us
@@ -126,7 +126,7 @@ class LazyHeap:
         return None
 
     def remove(self, item: Item) -> None:
-        """Take an item out that is in this heap."""
+        """Remove an item that is in this heap."""
         item.ticket = 0
         item.heap = None
         self._dead += 1
@@ -137,7 +137,7 @@ class LazyHeap:
 
 
 class Agenda:
-    """All that is ready, due or waiting for its moment, of all runs."""
+    """The ready, due and sleeping items of all runs."""
 
     def __init__(self) -> None:
         self._tickets = count(1)
@@ -147,31 +147,31 @@ class Agenda:
         self._ready: dict[tuple[str, str, StepKind], dict[str, LazyHeap]] = {}
 
     def add(self, item: Item, now_us: int) -> None:
-        """Take in a new item."""
+        """Add a new item."""
         item.order = next(self._orders)
         self._place(item, now_us)
 
     def drop(self, item: Item) -> None:
-        """Forget an item."""
+        """Remove an item."""
         if item.heap is not None:
             item.heap.remove(item)
 
     def move(self, item: Item, when_us: int, now_us: int) -> None:
-        """Give an item another moment, and no hold."""
+        """Move an item to another moment, and end its hold."""
         before_us = item.wake_us
         item.when_us = when_us
         item.held_until_us = 0
-        # Heartbeats only ever push a sleeper's moment back: it is put right when it surfaces.
+        # Heartbeats only move a sleeper's moment later: its place is corrected when it surfaces.
         if item.heap is not self._asleep or when_us < before_us:
             self.drop(item)
             self._place(item, now_us)
 
     def claim(self, request: ClaimRequest, now_us: int) -> Claimed:
-        """Return what may be done now, and hold it."""
+        """Return ready steps and due items, and hold them."""
         self._wake(now_us)
         taken: list[Item] = []
-        ready = tuple(self._take_ready(want, now_us, taken) for want in request.wants)
-        due = self._take_due(request.due_limit, taken)
+        ready = tuple(self._pop_ready(want, now_us, taken) for want in request.wants)
+        due = self._pop_due(request.due_limit, taken)
         for item in taken:
             item.held_until_us = now_us + request.hold_ms * 1_000
             self._place(item, now_us)
@@ -204,7 +204,7 @@ class Agenda:
             self._asleep.push((item.wake_us, item.order), item)
         return None
 
-    def _take_ready(self, want: Want, now_us: int, taken: list[Item]) -> tuple[ReadyStep, ...]:
+    def _pop_ready(self, want: Want, now_us: int, taken: list[Item]) -> tuple[ReadyStep, ...]:
         heaps = list(self._wanted(want))
         steps: list[ReadyStep] = []
         while len(steps) < want.limit:
@@ -237,7 +237,7 @@ class Agenda:
                     wanted = dict.fromkeys(("", *want.roles))
                     yield from (roles[role] for role in wanted if role in roles)
 
-    def _take_due(self, limit: int, taken: list[Item]) -> tuple[Due, ...]:
+    def _pop_due(self, limit: int, taken: list[Item]) -> tuple[Due, ...]:
         due: list[Due] = []
         while len(due) < limit and (found := self._due.first()) is not None:
             item = found[1]

@@ -1,4 +1,4 @@
-"""What the parts of a store stand on: its servers, its names, its scripts, its clock as it was heard."""
+"""Shared by the parts of a Redis store: its servers, key names, scripts, and its clock as last seen."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from stepwell_drivers.redis.scripts import Call, Script, Scripts
 from stepwell_drivers.redis.wire import Command, Reply
 
 
-class Heard:
-    """What this process heard of a store, through whichever door: so it never goes back here."""
+class ClockFloor:
+    """The highest time and stamp that this process has seen of a store, over all its connections."""
 
     def __init__(self) -> None:
         self.stamp = 0
@@ -21,8 +21,8 @@ class Heard:
         self.now_us = 0
 
 
-_heard: WeakValueDictionary[str, Heard] = WeakValueDictionary()
-"""By store."""
+_floors: WeakValueDictionary[str, ClockFloor] = WeakValueDictionary()
+"""By store id."""
 
 
 class Base:
@@ -33,7 +33,7 @@ class Base:
         self.keys = keys
         self.scripts = scripts
         self.store_id = store_id
-        self._heard = _heard.setdefault(store_id, Heard())
+        self._floor = _floors.setdefault(store_id, ClockFloor())
 
     def run(self, tenant_id: str, run_id: str) -> RunKeys:
         """Return the keys of a run.
@@ -48,22 +48,22 @@ class Base:
 
     @property
     def floor(self) -> int:
-        """The highest stamp that was heard."""
-        return self._heard.stamp
+        """Return the highest stamp seen."""
+        return self._floor.stamp
 
-    def heard_stamp(self, stamp: int) -> None:
-        """Commit above it from now on."""
-        self._heard.stamp = max(self._heard.stamp, stamp)
+    def raise_floor(self, stamp: int) -> None:
+        """Stamp later commits above this one."""
+        self._floor.stamp = max(self._floor.stamp, stamp)
 
     @property
     def now_us(self) -> int:
-        """The highest of the store's times that was heard."""
-        return self._heard.now_us
+        """Return the highest time of the store that was seen."""
+        return self._floor.now_us
 
-    def heard(self, now_us: int) -> int:
-        """Return the store's time: servers' clocks differ a little, and it never goes back."""
-        self._heard.now_us = max(self._heard.now_us, now_us)
-        return self._heard.now_us
+    def observe(self, now_us: int) -> int:
+        """Return the store's time after one server's: clocks differ a little, and it never goes back."""
+        self._floor.now_us = max(self._floor.now_us, now_us)
+        return self._floor.now_us
 
     async def stamps(self) -> list[int]:
         """Return the last stamp of each partition."""

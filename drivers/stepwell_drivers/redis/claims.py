@@ -1,8 +1,8 @@
-"""What may be done now, over all partitions: look everywhere, take the first in order, hold those.
+"""Claims over all partitions: search each, pick the first in order, hold those.
 
-A claim asks every partition at once, so none is served before another and none waits for its turn; what
-comes first is decided here, over all of them. Then what is to be returned is held where it lies; what
-another replica was quicker to hold is left out. A look costs what it shows, not what is parked.
+A claim searches every partition at once, so none is served before another; the order is decided here, over
+all of them. Then the picked items are held in their partitions; those that another replica held first are
+left out. A search costs what it returns, however many runs are parked.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from stepwell_drivers.redis.scripts import Call
 from stepwell_drivers.redis.wire import Reply
 
 SPARE = 8
-"""A first look asks each partition for twice its fair share and so many more."""
+"""A first search asks each partition for twice its fair share and so many more."""
 _RANK = slice(0, 20)
 _MOMENT = slice(20, 36)
 _ITEM = 57
 """A ready step's place: rank, moment, stamp, number; then the item."""
 
 
-class _Found(NamedTuple):
-    """Something that may be returned, in its order."""
+class _Candidate(NamedTuple):
+    """An item that may be returned, with its place in the order."""
 
     order: tuple[str, int]
     partition: int
@@ -39,38 +39,38 @@ class _Found(NamedTuple):
     version: int
 
 
-class _Look(NamedTuple):
-    """What a partition showed."""
+class _Page(NamedTuple):
+    """The candidates of one partition."""
 
     now_us: int
     next_us: int | None
-    steps: list[list[_Found]]
-    due: list[_Found]
+    steps: list[list[_Candidate]]
+    due: list[_Candidate]
 
 
 class Claims:
-    """The door for those who look for work."""
+    """Claim operations."""
 
     def __init__(self, base: Base) -> None:
         self._base = base
         self._keys = [(one.book, one.wake, one.ready, one.due) for one in base.keys.partitions]
 
     async def claim(self, request: ClaimRequest) -> Claimed:
-        """Return what may be done now, and hold it."""
+        """Return ready steps and due timers, and hold them."""
         limits = _limits(request.wants)
         due_limit = max(request.due_limit, 0)
         asked = [_share(limit, len(self._keys)) for limit in limits]
         asked_due = _share(due_limit, len(self._keys))
-        looks = await self._look(request.wants, asked, asked_due)
+        looks = await self._search(request.wants, asked, asked_due)
         if _cut_short(looks, asked, limits) or _due_cut_short(looks, asked_due, due_limit):
-            # One partition has more than its share: then all that could be wanted is asked for.
-            looks = await self._look(request.wants, limits, due_limit)
+            # One partition has more than its share: search again, without a share.
+            looks = await self._search(request.wants, limits, due_limit)
         steps = _choose(request.wants, looks)
         due = sorted(one for look in looks for one in look.due)[:due_limit]
         held: set[tuple[int, bytes]] | None = None
         if request.hold_ms > 0:
             held = await self._hold([*(one for few in steps for one in few), *due], request.hold_ms)
-        now_us = self._base.heard(max(look.now_us for look in looks))
+        now_us = self._base.observe(max(look.now_us for look in looks))
         moments = [look.next_us - look.now_us for look in looks if look.next_us is not None]
         if held:
             moments.append(micros(request.hold_ms))
@@ -79,14 +79,14 @@ class Claims:
                 tuple(_step(one, now_us) for one in few if _is_held(one, held)) for few in steps
             ),
             due=tuple(_due(one) for one in due if _is_held(one, held)),
-            # Rounded up: who comes back then does not come too early.
+            # Rounded up: a caller that comes back then is not too early.
             next_due_ms=max(0, -(-min(moments) // 1_000)) if moments else -1,
             now_us=now_us,
         )
 
-    async def _look(
+    async def _search(
         self, wants: Sequence[Want], limits: Sequence[int], due_limit: int
-    ) -> list[_Look]:
+    ) -> list[_Page]:
         wanted = packed([_wanted(want, limit) for want, limit in zip(wants, limits, strict=True)])
         arguments = (number(due_limit), wanted)
         script = self._base.scripts.peek
@@ -97,10 +97,10 @@ class Claims:
                 for one, keys in zip(partitions, self._keys, strict=True)
             ]
         )
-        return [_look_of(one, reply) for one, reply in zip(partitions, replies, strict=True)]
+        return [_page_of(one, reply) for one, reply in zip(partitions, replies, strict=True)]
 
-    async def _hold(self, found: list[_Found], hold_ms: int) -> set[tuple[int, bytes]]:
-        groups: dict[int, list[_Found]] = {}
+    async def _hold(self, found: list[_Candidate], hold_ms: int) -> set[tuple[int, bytes]]:
+        groups: dict[int, list[_Candidate]] = {}
         for one in found:
             groups.setdefault(one.partition, []).append(one)
         hold = number(micros(hold_ms))
@@ -124,12 +124,12 @@ class Claims:
         }
 
 
-def _is_held(one: _Found, held: set[tuple[int, bytes]] | None) -> bool:
+def _is_held(one: _Candidate, held: set[tuple[int, bytes]] | None) -> bool:
     return held is None or (one.partition, one.item) in held
 
 
 def _limits(wants: Sequence[Want]) -> list[int]:
-    """Return how many could be taken for each want: those before it may take what it wants, too."""
+    """Return how many each want could need: earlier wants may pick its items, too."""
     before: dict[str, int] = {}
     limits: list[int] = []
     for want in wants:
@@ -142,18 +142,18 @@ def _share(limit: int, partitions: int) -> int:
     return min(limit, 2 * -(-limit // partitions) + SPARE)
 
 
-def _cut_short(looks: list[_Look], asked: Sequence[int], limits: Sequence[int]) -> bool:
-    """Whether a partition may hide something that belongs among the first."""
+def _cut_short(looks: list[_Page], asked: Sequence[int], limits: Sequence[int]) -> bool:
+    """Return whether a partition may hold more items that belong among the first."""
     for at, limit in enumerate(limits):
         if asked[at] >= limit:
             continue
-        # A lane that was shown to the end of what was asked for may go on.
+        # A lane that filled its page may go on.
         if any(_fullest_lane(look.steps[at]) >= asked[at] for look in looks):
             return True
     return False
 
 
-def _fullest_lane(found: list[_Found]) -> int:
+def _fullest_lane(found: list[_Candidate]) -> int:
     counts: dict[bytes, int] = {}
     for one in found:
         name = one.place.rpartition(b"\x01")[0]
@@ -161,7 +161,7 @@ def _fullest_lane(found: list[_Found]) -> int:
     return max(counts.values(), default=0)
 
 
-def _due_cut_short(looks: list[_Look], asked: int, limit: int) -> bool:
+def _due_cut_short(looks: list[_Page], asked: int, limit: int) -> bool:
     return asked < limit and any(len(look.due) >= asked for look in looks)
 
 
@@ -178,12 +178,12 @@ def _wanted(want: Want, limit: int) -> tuple[Any, ...]:
     return (limit, lanes, [])
 
 
-def _choose(wants: Sequence[Want], looks: list[_Look]) -> list[list[_Found]]:
+def _choose(wants: Sequence[Want], looks: list[_Page]) -> list[list[_Candidate]]:
     """Return for each want the first in order that no want before it took."""
     taken: set[tuple[int, bytes]] = set()
-    chosen: list[list[_Found]] = []
+    chosen: list[list[_Candidate]] = []
     for at, want in enumerate(wants):
-        few: list[_Found] = []
+        few: list[_Candidate] = []
         for one in sorted(one for look in looks for one in look.steps[at]):
             if len(few) >= want.limit:
                 break
@@ -194,12 +194,12 @@ def _choose(wants: Sequence[Want], looks: list[_Look]) -> list[list[_Found]]:
     return chosen
 
 
-def _look_of(partition: Partition, reply: Reply) -> _Look:
+def _page_of(partition: Partition, reply: Reply) -> _Page:
     now, next_moment, steps, overdue, versions = reply
     next_us = int(next_moment) if next_moment else None
     if not versions:
-        return _Look(int(now), next_us, [[] for _ in steps], [])
-    return _Look(
+        return _Page(int(now), next_us, [[] for _ in steps], [])
+    return _Page(
         now_us=int(now),
         next_us=next_us,
         steps=[list(_steps_of(partition.number, found, versions)) for found in steps],
@@ -207,7 +207,7 @@ def _look_of(partition: Partition, reply: Reply) -> _Look:
     )
 
 
-def _steps_of(partition: int, found: list[Any], versions: list[bytes]) -> Iterator[_Found]:
+def _steps_of(partition: int, found: list[Any], versions: list[bytes]) -> Iterator[_Candidate]:
     for at in range(0, len(found), 2):
         place: bytes = found[at]
         run: int = found[at + 1]
@@ -215,10 +215,10 @@ def _steps_of(partition: int, found: list[Any], versions: list[bytes]) -> Iterat
         order = tail[:_ITEM].decode()
         moment_us = int(order[_MOMENT])
         version = int(versions[run - 1])
-        yield _Found((order, partition), partition, tail[_ITEM:], place, moment_us, version)
+        yield _Candidate((order, partition), partition, tail[_ITEM:], place, moment_us, version)
 
 
-def _due_of(partition: int, found: list[Any], versions: list[bytes]) -> Iterator[_Found]:
+def _due_of(partition: int, found: list[Any], versions: list[bytes]) -> Iterator[_Candidate]:
     for at in range(0, len(found), 3):
         item: bytes = found[at]
         place: bytes = found[at + 1]
@@ -226,7 +226,7 @@ def _due_of(partition: int, found: list[Any], versions: list[bytes]) -> Iterator
         # Of two at the same moment, leases come before timers.
         order = place[:16].decode() + item[:1].decode()
         version = int(versions[run - 1])
-        yield _Found((order, partition), partition, item, place, int(place[:16]), version)
+        yield _Candidate((order, partition), partition, item, place, int(place[:16]), version)
 
 
 def _names(item: bytes) -> list[str]:
@@ -234,7 +234,7 @@ def _names(item: bytes) -> list[str]:
     return [unescape(part) for part in item[1:].decode().split(":")]
 
 
-def _step(one: _Found, now_us: int) -> ReadyStep:
+def _step(one: _Candidate, now_us: int) -> ReadyStep:
     tenant_id, run_id, name = _names(one.item)
     return ReadyStep(
         tenant_id=tenant_id,
@@ -245,7 +245,7 @@ def _step(one: _Found, now_us: int) -> ReadyStep:
     )
 
 
-def _due(one: _Found) -> Due:
+def _due(one: _Candidate) -> Due:
     tenant_id, run_id, name = _names(one.item)
     kind, token = DueKind.TIMER, ""
     if one.item.startswith(b"l"):

@@ -22,7 +22,7 @@ from stepwell_drivers.redis.base import Base, number
 from stepwell_drivers.redis.families import TOMBSTONE_US, Families
 from stepwell_drivers.redis.keys import RunKeys, escape
 from stepwell_drivers.redis.network import Ask
-from stepwell_drivers.redis.packing import Beside, micros, pack
+from stepwell_drivers.redis.packing import RowBuffer, micros, pack
 from stepwell_drivers.redis.rows import packed
 from stepwell_drivers.redis.scripts import Call
 from stepwell_drivers.redis.wire import Reply
@@ -105,8 +105,8 @@ class Commits:
 
     def _results(self, reply: Reply) -> list[CommitResult]:
         letters, now, stamp = reply.split(b" ")
-        self._base.heard_stamp(int(stamp))
-        now_us = self._base.heard(int(now))
+        self._base.raise_floor(int(stamp))
+        now_us = self._base.observe(int(now))
         if b"E" in letters:
             raise InvalidArgument("a commit's events must be numbered on from the run's last")
         return [CommitResult(verdict=_VERDICTS[letter], now_us=now_us) for letter in letters]
@@ -119,9 +119,9 @@ class Commits:
             groups.setdefault(base.run(renewal.tenant_id, renewal.run_id), []).append(at)
         asks: list[Ask] = []
         for run, group in groups.items():
-            beside = Beside()
-            array = packed([_renewal(renewals[at], beside) for at in group])
-            arguments = (run.name.encode(), array, *beside.rows)
+            rows = RowBuffer()
+            array = packed([_renewal(renewals[at], rows) for at in group])
+            arguments = (run.name.encode(), array, *rows.rows)
             call = Call(base.scripts.renew, _renew_keys(run), arguments)
             asks.append(Ask(run.partition.slot, call))
         answers = [False] * len(renewals)
@@ -188,15 +188,15 @@ def _renew_keys(run: RunKeys) -> tuple[bytes, ...]:
     return (one.book, one.wake, one.due, run.rows)
 
 
-def _renewal(renewal: Renewal, beside: Beside) -> tuple[object, ...]:
+def _renewal(renewal: Renewal, rows: RowBuffer) -> tuple[object, ...]:
     session = renewal.session
     return (
         renewal.execution_id,
         escape(renewal.execution_id),
         renewal.token,
         micros(renewal.lease_ms),
-        renewal.progress is not None and beside.row(renewal.progress),
-        bool(session.backend or session.session_id) and beside.row(session),
+        renewal.progress is not None and rows.row(renewal.progress),
+        bool(session.backend or session.session_id) and rows.row(session),
     )
 
 

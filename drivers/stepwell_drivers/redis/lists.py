@@ -89,7 +89,7 @@ class Lists:
             places[at], entry = buffers[at].pop(0)
             entries.append(entry)
         # What is committed from here comes after what was seen here.
-        base.heard_stamp(max(places))
+        base.raise_floor(max(places))
         return FeedPage(entries=tuple(entries), cursor=feed_cursor(base.store_id, places))
 
     async def _read_on(

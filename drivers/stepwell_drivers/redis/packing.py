@@ -1,8 +1,8 @@
-"""A commit as the script takes it: one MessagePack array, and beside it the rows that it names by number.
+"""Packs a commit for the script: one MessagePack array, followed by the rows that it refers to by number.
 
-The order of the array is that of `commit.lua`. Names come escaped where they go into keys and indexes,
-durations come in microseconds, and what must be exact beyond 53 bits comes as digits. Rows stand
-beside it because the MessagePack of scripts knows no bytes.
+The order of the array is that of `commit.lua`. Names are escaped where they go into keys and indexes,
+durations are in microseconds, and numbers that may exceed 53 bits are digits. Rows are arguments of their
+own because the MessagePack of scripts knows no bytes.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from stepwell_drivers.redis.keys import SEPARATOR, escape, unescape
 from stepwell_drivers.redis.rows import NOT_KEPT, encoded, not_kept, outcome_rows, run_row
 
 CHANGED_NAMES_MAX = 1_000
-"""A commit that changed more rows doesn't name them: who is behind it reads everything."""
+"""A commit that changed more rows doesn't list them: a replica that is behind reads everything."""
 DELAY_MS_MAX = 9 * 10**12
 _MOMENT_MAX = 10**16 - 1
 _FORKS = "\x02"
-"""Between a tenant and a parent: behind all that begins with the tenant alone."""
+"""Separates tenant and parent: sorts after all entries of the tenant alone."""
 _ASKED, _KEYED, _ENDED = "\x03", "\x04", "\x05"
-"""Before what is listed beside births; no name begins so."""
+"""First characters of the other lists' entries; no name begins so."""
 _LARGEST = 2**63 - 1
 _STATES = {
     ExecutionStatus.READY: "R",
@@ -34,23 +34,23 @@ _CLOSED = "C"
 
 
 def micros(ms: int) -> int:
-    """Return a duration as scripts take it."""
+    """Return a duration in microseconds."""
     return min(ms, DELAY_MS_MAX) * 1_000
 
 
-class Beside:
-    """Rows that stand beside an array, from 1."""
+class RowBuffer:
+    """Rows that are sent after an array, numbered from 1."""
 
     def __init__(self) -> None:
         self.rows: list[bytes] = []
 
     def row(self, value: object) -> int:
-        """Put a value there as bytes; return its number."""
+        """Append a value, encoded; return its number."""
         self.rows.append(encoded(value))
         return len(self.rows)
 
     def bytes(self, row: bytes) -> int:
-        """Put bytes there; return their number."""
+        """Append bytes; return their number."""
         self.rows.append(row)
         return len(self.rows)
 
@@ -59,7 +59,7 @@ def pack(commit: Commit) -> list[bytes]:
     """Return a commit as arguments.
 
     Raises:
-        InvalidArgument: something of it can't be kept.
+        InvalidArgument: a part of it can't be stored.
     """
     try:
         return _pack(commit)
@@ -68,16 +68,16 @@ def pack(commit: Commit) -> list[bytes]:
 
 
 def _pack(commit: Commit) -> list[bytes]:
-    beside = Beside()
-    row = beside.row
+    buffer = RowBuffer()
+    row = buffer.row
     tenant_id = commit.tenant_id
     array: list[Any] = [
         commit.version,
         _named(commit.commit_id),
         row(_changed(commit)),
         _line(commit.run),
-        _sets(commit, beside),
-        _tasks(commit, beside),
+        _sets(commit, buffer),
+        _tasks(commit, buffer),
         _order(commit),
         [
             _execution(tenant_id, number, execution, row(execution))
@@ -85,7 +85,7 @@ def _pack(commit: Commit) -> list[bytes]:
         ],
         [_lease(commit, lease) for lease in commit.leases],
         [part for fence in commit.fences for part in (fence.execution_id, fence.token)],
-        [part for outcome in commit.outcomes for part in _outcome(outcome, beside)],
+        [part for outcome in commit.outcomes for part in _outcome(outcome, buffer)],
         [part for timer in commit.timers for part in (escape(timer.name), micros(timer.delay_ms))],
         [
             part
@@ -99,23 +99,23 @@ def _pack(commit: Commit) -> list[bytes]:
         [part for keyed in commit.keyed for part in _keyed(tenant_id, keyed)],
         escape(commit.run.spec.pipeline_id),
     ]
-    array += (len(beside.rows), _named(commit.follows) if commit.follows else "")
-    return [encoded(array), *beside.rows]
+    array += (len(buffer.rows), _named(commit.follows) if commit.follows else "")
+    return [encoded(array), *buffer.rows]
 
 
 def _named(commit_id: str) -> str:
-    """Return a commit's id as it stands in its record: with its size, for anything may be in it."""
+    """Return a commit's id as it is recorded: with its length, because it is any text."""
     return f"{len(commit_id.encode())}:{commit_id}"
 
 
 def _line(run: Run) -> str:
-    """Return what lists look at of a run before they read its row; of an ended one also the end."""
+    """Return the fields that lists filter by before they read a run's row, with the end of an ended run."""
     line = f"{run.status} {run.blocked_on}"
     return f"{line} {min(max(run.ended_us, 0), _MOMENT_MAX):016d}" if run.ended else line
 
 
 def _changed(commit: Commit) -> Any:
-    """Return the keys of the rows that it changes, or False: too many."""
+    """Return the keys of the rows that a commit changes, or False: too many."""
     if len(commit.tasks) + len(commit.executions) + len(commit.inputs) > CHANGED_NAMES_MAX:
         return False
     executions = [execution.execution_id for execution in commit.executions]
@@ -129,15 +129,15 @@ def _changed(commit: Commit) -> Any:
     )
 
 
-def _sets(commit: Commit, beside: Beside) -> list[str | int]:
-    """Return rows that are written as they are: field, number, field, number …"""
-    rows: list[str | int] = ["run", beside.bytes(run_row(commit.run))]
+def _sets(commit: Commit, buffer: RowBuffer) -> list[str | int]:
+    """Return rows that are written unchanged: field, number, field, number …"""
+    rows: list[str | int] = ["run", buffer.bytes(run_row(commit.run))]
     if commit.version == 1:
-        rows += ("spec", beside.row(commit.run.spec))
+        rows += ("spec", buffer.row(commit.run.spec))
     if commit.input is not None:
-        rows += ("input", beside.row(commit.input))
+        rows += ("input", buffer.row(commit.input))
     if commit.plan is not None:
-        rows += (f"p:{commit.plan.revision}", beside.row(commit.plan))
+        rows += (f"p:{commit.plan.revision}", buffer.row(commit.plan))
     return rows
 
 
@@ -146,14 +146,14 @@ def _order(commit: Commit) -> Any:
     return plan is not None and (plan.revision, [spec.task_id for spec in plan.tasks])
 
 
-def _tasks(commit: Commit, beside: Beside) -> list[Any]:
+def _tasks(commit: Commit, buffer: RowBuffer) -> list[Any]:
     plan = commit.plan
     revision = -1 if plan is None else plan.revision
     places = {} if plan is None else {spec.task_id: at for at, spec in enumerate(plan.tasks)}
     parts: list[Any] = []
     for task in commit.tasks:
         place = places.get(task.task_id, -1) if task.revision == revision else -1
-        parts += (task.task_id, task.revision, place, beside.row(task))
+        parts += (task.task_id, task.revision, place, buffer.row(task))
     return parts
 
 
@@ -174,7 +174,7 @@ def _execution(tenant_id: str, number: int, execution: Execution, row: int) -> t
 
 
 def lane(tenant_id: str, queue: str, kind: str, *role: str) -> str:
-    """Return the lane of ready steps that are alike (without a role: of all roles)."""
+    """Return the lane of ready steps of one kind and role (without a role: of all roles)."""
     return SEPARATOR.join((escape(tenant_id), escape(queue), kind, *map(escape, role)))
 
 
@@ -198,18 +198,18 @@ def holder_of(holder: str) -> list[str]:
     return [unescape(part) for part in holder.split(SEPARATOR)]
 
 
-def _outcome(outcome: Outcome, beside: Beside) -> tuple[Any, ...]:
+def _outcome(outcome: Outcome, buffer: RowBuffer) -> tuple[Any, ...]:
     row, result = outcome_rows(outcome)
     return (
         outcome.execution_id,
-        beside.bytes(row),
-        result is not None and beside.bytes(result),
+        buffer.bytes(row),
+        result is not None and buffer.bytes(result),
     )
 
 
 def _birth(commit: Commit) -> Any:
-    """Return what stands before and behind the moment in the list of the tenant's runs, and in that of
-    its parent's forks; and the family that it belongs to.
+    """Return the prefixes and suffixes of a new run's entries in the tenant's and the parent's lists, and its
+    family.
     """
     if commit.version != 1:
         return False
@@ -224,24 +224,24 @@ def _birth(commit: Commit) -> Any:
 
 
 def births_of(tenant_id: str, parent_run_id: str = "") -> str:
-    """Return what stands before the moments of birth: of all runs of a tenant, or of one's forks."""
+    """Return the prefix of creation times: of all runs of a tenant, or of one run's forks."""
     parent = f"{_FORKS}{escape(parent_run_id)}" if parent_run_id else ""
     return f"{escape(tenant_id)}{parent}{SEPARATOR}"
 
 
 def keyed_under(tenant_id: str, pipeline_id: str, key: str) -> str:
-    """Return what stands before the moments of results of this key."""
+    """Return the prefix of the times of this key's results."""
     names = "".join(escape(part) + SEPARATOR for part in (tenant_id, pipeline_id, key))
     return f"{_KEYED}{names}"
 
 
 def asked_of(tenant_id: str) -> str:
-    """Return what stands before the births of a tenant's open input requests."""
+    """Return the prefix of the creation times of a tenant's open input requests."""
     return f"{_ASKED}{escape(tenant_id)}{SEPARATOR}"
 
 
 def ended_in(tenant_id: str, pipeline_id: str, status: str) -> str:
-    """Return what stands before the moments of runs that ended so; of any, where a name is empty."""
+    """Return the prefix of the times of runs that ended so; an empty name matches any."""
     names = (escape(tenant_id), escape(pipeline_id), status)
     return f"{_ENDED}{''.join(name + SEPARATOR for name in names)}"
 

@@ -80,7 +80,7 @@ class Reads:
             complete=complete == 1,
             commit_id=commit_id,
             since_id=since_id,
-            now_us=self._base.heard(int(now)),
+            now_us=self._base.observe(int(now)),
         )
 
     async def read_payloads(

@@ -63,7 +63,7 @@ class RedisStore:
 
     async def begin(self) -> None:
         """Go on from what was committed before, and finish deletions that were interrupted."""
-        self._base.heard_stamp(max(await self._base.stamps()))
+        self._base.raise_floor(max(await self._base.stamps()))
         await self._commits.finish_all()
 
     # --- writing ---

@@ -1,4 +1,4 @@
-"""The token that a Store service wants, and where it comes from. It is never shown."""
+"""The token for a Store service, and its source. It is never shown."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _TOKEN_BYTES_MAX = 4_096
 
 def default_token_file(environ: Mapping[str, str]) -> Path:
     """Return where a server of the same user mints its token."""
-    # A relative one is to be passed over, says the XDG base directory specification.
+    # The XDG base directory specification ignores a relative path.
     named = Path(environ.get("XDG_STATE_HOME", ""))
     state = named if named.is_absolute() else Path.home() / ".local" / "state"
     return state / "stepwell" / "token"
 
 
 class Access:
-    """What goes with every call. A token from a file is read again when it was refused."""
+    """Adds the token to every call. A token from a file is read again after a refusal."""
 
     def __init__(self, token_file: Path | None, environ: Mapping[str, str] | None = None) -> None:
         environ = os.environ if environ is None else environ
@@ -39,11 +39,11 @@ class Access:
 
     @property
     def source(self) -> str:
-        """Where the token came from, or was looked for."""
+        """Return the place of the token, or where it was expected."""
         return f"the file {self._file}" if self._is_file else TOKEN_VARIABLE
 
     def reload(self) -> bool:
-        """Read the file again, as after a refusal; say whether the token is another one now."""
+        """Read the file again; return whether the token has changed."""
         if not self._is_file:
             return False
         try:

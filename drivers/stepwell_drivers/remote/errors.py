@@ -1,4 +1,4 @@
-"""A failed call in the port's words, and whether it is certain that nothing was done."""
+"""Maps a failed call to the port's errors, with whether it is certain that nothing was done."""
 
 from __future__ import annotations
 
@@ -38,48 +38,48 @@ _CONNECTION = frozenset({StatusCode.UNAVAILABLE, StatusCode.CANCELLED})
 
 
 class Fault(NamedTuple):
-    """What came instead of an answer."""
+    """The failure of a call."""
 
     error: StepwellError
-    """To be raised where nothing was done, or where that doesn't matter."""
+    """The error to raise where nothing was done, or where that doesn't matter."""
     certain: bool = False
-    """Nothing was done."""
+    """True: nothing was done."""
     again: bool = False
     """The same call may work in a moment."""
     refused: bool = False
-    """The service wants another credential, or is no Store service: waiting mends nothing."""
+    """The service wants another credential, or is no Store service: waiting doesn't help."""
 
     def for_commit(self) -> StepwellError:
-        """Return what this is to a commit."""
+        """Return the error to raise where a commit failed."""
         return self.error if self.certain else OutcomeUnknown(self.error.message)
 
     @property
     def too_large(self) -> bool:
-        """The answer doesn't fit into a message: less must be asked for."""
+        """Return whether the answer doesn't fit into a message: ask for less."""
         return self.error.reason == TOO_LARGE
 
 
 class Details(NamedTuple):
-    """What the service says about an error beyond its code and words."""
+    """The ErrorInfo and BadRequest of an error."""
 
     reason: str = ""
-    """Empty: it was not the service that said so, but gRPC or something on the way."""
+    """Empty: the error is not the service's, but of gRPC or of something on the way."""
     violations: tuple[Violation, ...] = ()
 
 
 def fault_of(error: AioRpcError, *, name: str, token_source: str) -> Fault:
-    """Return what a failed call means; `name` is the service's."""
+    """Classify a failed call; `name` is the service's."""
     code, words = error.code(), (error.details() or error.code().name)[:_WORDS_MAX]
     details = details_of(error)
-    told = bool(details.reason)
+    stated = bool(details.reason)
     if code in _REFUSALS:
         return _refusal(code, words, details.reason, name=name, token_source=token_source)
-    if code is StatusCode.INVALID_ARGUMENT and told:
+    if code is StatusCode.INVALID_ARGUMENT and stated:
         wrong = InvalidArgument(words, details.violations, reason=details.reason)
         return Fault(wrong, certain=True)
     reason = details.reason or None
-    if told and code in {StatusCode.UNAVAILABLE, StatusCode.RESOURCE_EXHAUSTED}:
-        # The service's own word; only this one reason means that it doesn't know.
+    if stated and code in {StatusCode.UNAVAILABLE, StatusCode.RESOURCE_EXHAUSTED}:
+        # The service's own reason; only this one means that it doesn't know.
         certain = reason != OutcomeUnknown.reason
         again = code is StatusCode.UNAVAILABLE
         kind = StoreFull if reason == StoreFull.reason else StoreUnavailable
@@ -107,7 +107,7 @@ def details_of(error: AioRpcError) -> Details:
                     found = faults.field_violations
                     violations += [Violation(one.field, one.description) for one in found]
         except DecodeError:
-            return Details()  # A peer that isn't ours: code and words must do.
+            return Details()  # Another kind of peer: code and message must do.
     return Details(reason, tuple(violations))
 
 
@@ -120,12 +120,12 @@ def _refusal(code: StatusCode, words: str, reason: str, *, name: str, token_sour
     elif code is StatusCode.PERMISSION_DENIED:
         what += f" (the token of {token_source} needs the scope `store`)"
     error = StoreUnavailable(what, reason=reason or code.name)
-    # The first three are said before a call reaches its method, whoever says them.
+    # The first three come before a call reaches its method, from whatever answers.
     certain = bool(reason) or code is not StatusCode.FAILED_PRECONDITION
     return Fault(error, certain=certain, refused=True)
 
 
 def refusal_at_open(fault: Fault) -> StepwellError:
-    """Return what a fault of the first call is to who opens the store."""
+    """Return the error to raise where the first call failed at opening."""
     error = fault.error
     return StoreRefused(error.message, reason=error.reason) if fault.refused else error

@@ -13,7 +13,7 @@ from stepwell_drivers.remote.link import Link
 
 
 class RemoteHints:
-    """Those who subscribed, and the stream that is open while there is anyone."""
+    """Subscribers, and the stream that is open while there is anyone."""
 
     def __init__(self, link: Link, runtime: Runtime) -> None:
         self._link = link

@@ -1,4 +1,4 @@
-"""The connection to a Store service: calls with a deadline, what became of them, how it ends."""
+"""The connection to a Store service: calls with deadlines, retries, and an orderly close."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KEEPALIVE_MS = 20_000
 KEEPALIVE_TIMEOUT_MS = 10_000
 CONNECT_SECONDS = 5.0
 CLOSE_SECONDS = 5.0
-"""What was begun may take so long to end when the store is closed; then it is cut off."""
+"""How long calls under way may take to end when the store is closed; then they are cut off."""
 TRIES = 5
 BACKOFF_SECONDS = 0.1
 BACKOFF_SECONDS_MAX = 1.0
@@ -40,7 +40,7 @@ _OPTIONS: list[tuple[str, int | str]] = [
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 2_000),
     ("grpc.max_reconnect_backoff_ms", 2_000),
-    # Retries are ours: they know which calls may be repeated.
+    # This module retries: it knows which calls may be repeated.
     ("grpc.enable_retries", 0),
     ("grpc.service_config_disable_resolution", 1),
     # Two stores of one process are two connections.
@@ -51,7 +51,7 @@ _OPTIONS: list[tuple[str, int | str]] = [
 
 
 class Link:
-    """A channel to one service. It is the running event loop's."""
+    """A channel to one service, used on the running event loop alone."""
 
     def __init__(self, place: Place, access: Access, runtime: Runtime) -> None:
         self.name = place.name
@@ -67,7 +67,7 @@ class Link:
 
     @contextmanager
     def call(self) -> Generator[None]:
-        """Hold off the end of the connection; one that has begun to end refuses.
+        """Delay the close of the connection while a call runs; refuse calls after it began.
 
         Raises:
             StoreUnavailable: the store was closed.
@@ -84,7 +84,7 @@ class Link:
                 self._quiet.set()
 
     async def ask(self, method: UnaryUnaryMultiCallable[Q, A], request: Q) -> A | Fault:
-        """Call what may be called any number of times: again, a little later, if it fails."""
+        """Call a method that may be repeated: a failed call is retried a little later."""
         for failures in range(1, TRIES):
             answer = await self._once(method, request)
             if not isinstance(answer, Fault) or not answer.again or self._closing is not None:
@@ -104,11 +104,11 @@ class Link:
         return self.stub.Subscribe(request, metadata=self._access.metadata)
 
     def fault_of(self, error: AioRpcError) -> Fault:
-        """Return what a failed call means."""
+        """Classify a failed call."""
         return fault_of(error, name=self.name, token_source=self._access.source)
 
     def new_token(self) -> bool:
-        """Look for another token after a refusal, and say whether there is one."""
+        """Read the token again after a refusal; return whether it has changed."""
         return self._access.reload()
 
     def backoff(self, failures: int) -> float:
@@ -117,7 +117,7 @@ class Link:
         return self._runtime.random() * longest
 
     async def close(self) -> None:
-        """Let what was begun end, for a while; then cut off the rest. Safe to call twice."""
+        """Wait a while for calls under way, then cut off the rest. Safe to call twice."""
         if self._closing is not None:
             await asyncio.shield(self._closing)
             return
@@ -144,7 +144,7 @@ class Link:
                 task = asyncio.current_task()
                 if self._closing is None or task is None or task.cancelling():
                     raise
-                # Not this task was cancelled but the call, by the end of the connection.
+                # The end of the connection cancelled the call, not this task.
                 return Fault(StoreUnavailable("this store was closed"))
             if not (may_reload and fault.refused and self.new_token()):
                 return fault

@@ -1,6 +1,6 @@
-"""What a group of commits comes to: for each table, each row once, as it stands after the last of them.
+"""Merges a group of commits into rows: each row once per table, as the last commit leaves it.
 
-A run may take several steps within one group; only where it ends up is written (its events, messages
+A run may take several steps within one group; only its last rows are written (its events, messages
 and commits all are). Each kind of row is then one statement.
 """
 
@@ -22,7 +22,7 @@ RunKey = tuple[str, str]
 RowKey = tuple[str, str, str]
 
 CHANGED_MAX = 256
-"""A commit that changes more rows than this names none of them; a reader then reads all."""
+"""A commit that changes more rows than this lists none of them; a reader then reads all."""
 
 _RUN = ("tenant_id", "run_id")
 _LEASABLE = frozenset({ExecutionStatus.LEASED, ExecutionStatus.UNKNOWN_OUTCOME})
@@ -97,13 +97,13 @@ _insert_commits = Insert(schema.commits, (*_RUN, "version", "commit_id", "commit
 
 
 class Batch:
-    """The rows that a group of accepted commits leaves behind."""
+    """Collects the rows of accepted commits and writes them."""
 
     def __init__(self, now_us: int) -> None:
         self.now_us = now_us
         self.tokens: dict[RowKey, str] = {}
         """Lease tokens as the group has left them; empty: the lease is gone."""
-        self.born: dict[RunKey, Values] = {}
+        self.created: dict[RunKey, Values] = {}
         """The runs that begin here."""
         self._payloads: list[Values] = []
         self._runs: dict[RunKey, Values] = {}
@@ -125,10 +125,10 @@ class Batch:
         self._keyed: list[Values] = []
         self._commits: list[Values] = []
 
-    # --- taking commits in ---
+    # --- collecting ---
 
     def add(self, commit: Commit) -> None:
-        """Take in a commit that is to be applied."""
+        """Add an accepted commit."""
         key = (commit.tenant_id, commit.run_id)
         self._add_run(key, commit)
         self._add_plan(key, commit)
@@ -148,14 +148,14 @@ class Batch:
     def _add_run(self, key: RunKey, commit: Commit) -> None:
         moving = (commit.version, *run_rows.run_moving(commit.run)[1:])
         if commit.version > 1:
-            if key in self.born:
-                born = self.born[key]
-                self.born[key] = (*born[: 2 + len(run_rows.RUN_FIXED)], *moving, born[-1])
+            if key in self.created:
+                created = self.created[key]
+                self.created[key] = (*created[: 2 + len(run_rows.RUN_FIXED)], *moving, created[-1])
             else:
                 self._runs[key] = (*key, *moving)
             return
         shown = run_rows.input_params(commit.input)
-        self.born[key] = (*key, *run_rows.run_fixed(commit.run.spec), *moving, shown)
+        self.created[key] = (*key, *run_rows.run_fixed(commit.run.spec), *moving, shown)
         if commit.input is not None:
             self._payloads.append((*key, INPUT_KEY, *bytes_of(commit.input)))
 
@@ -172,7 +172,7 @@ class Batch:
                 row = (*key, task.task_id, task.revision)
                 moving = run_rows.task_moving(commit.version, task)
                 self._planned[*key, task.task_id] = (*row, *moving, *fixed.pop(task.task_id))
-        # Those that the plan names and the commit doesn't: nearly always none, or kept as they are.
+        # Tasks of the plan that the commit leaves out: nearly always none, or kept as they are.
         for task_id, values in fixed.items():
             self._placed[*key, task_id] = (*key, task_id, plan.revision, *values)
 
@@ -224,7 +224,7 @@ class Batch:
         for outcome in commit.outcomes:
             session = sessions.get(outcome.execution_id, Session())
             row = step_rows.outcome_row(key, outcome, session)
-            # Written once: the first one of an execution stays.
+            # An outcome is written once: the first of an execution stays.
             self._outcomes.setdefault((*key, outcome.execution_id), row)
 
     def _add_rest(self, key: RunKey, commit: Commit) -> None:
@@ -256,10 +256,10 @@ class Batch:
         """Write everything, one statement for each kind of row, as many as possible at once.
 
         Raises:
-            Raced: a run of the same id was born since this group looked.
+            Raced: a run of the same id was created since this group read.
         """
-        # By itself and first: of two that would give birth to a run, one is told so here.
-        if _insert_runs.run(connection, list(self.born.values())) < len(self.born):
+        # Alone and first: of two groups that create the same run, the second fails here.
+        if _insert_runs.run(connection, list(self.created.values())) < len(self.created):
             raise Raced
         moved = list(self._moved.values())
         several: list[tuple[Any, Sequence[Values]]] = [
@@ -282,7 +282,7 @@ class Batch:
         ]
         planned = (_put_tasks, list(self._planned.values()))
         if moved:
-            # They may be the same tasks, and these come first.
+            # Both lists may hold the same tasks; these come first.
             _put_tasks.run(connection, planned[1])
         else:
             several.append(planned)
@@ -292,7 +292,7 @@ class Batch:
         _place_tasks.run(connection, list(self._placed.values()))
 
     def _write_absent(self, connection: Link, rows: list[Values]) -> None:
-        """Write tasks whole that are not there yet, or change their revision."""
+        """Insert missing tasks whole, or change their revision."""
         keys = [row[:4] for row in rows]
         there = {tuple(row) for row in _pick_tasks.run(connection, keys)}
         missing = [row for row in rows if row[:4] not in there]
@@ -315,7 +315,7 @@ _UNPLANNED = run_rows.TASK_UNPLANNED
 
 
 def _fixed_of(key: RunKey, plan: Plan) -> dict[str, Values]:
-    """Return what a plan says of each of its tasks."""
+    """Return the plan's columns of each of its tasks."""
     return {
         spec.task_id: run_rows.task_fixed(key[1], position, spec)
         for position, spec in enumerate(plan.tasks)
@@ -330,7 +330,7 @@ def _put_or_drop(
 
 
 def _changed(commit: Commit) -> str | None:
-    """Name the rows that a commit changes, so that a delta is read by their keys."""
+    """Return the keys of the rows that a commit changes, as JSON, for reading a delta."""
     if len(commit.tasks) + len(commit.executions) + len(commit.inputs) > CHANGED_MAX:
         return None
     changed: dict[str, Any] = {}

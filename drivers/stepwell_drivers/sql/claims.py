@@ -1,4 +1,4 @@
-"""What may be done now: ready steps for those who want some, expired leases, timers, and the holds on them.
+"""Claims: ready steps for workers, expired leases, timers, and the holds on them.
 
 Ready steps lie in lanes, one for each (tenant, queue, kind, role), ordered by priority and then by when
 they became available; a claim reads the heads of the lanes that it wants and jumps over what isn't
@@ -33,7 +33,7 @@ PAGE = 64
 """Rows read at once from a lane, or of what is due."""
 
 _READY = schema.executions.c.status == literal_column("'READY'")
-"""Written out, not a parameter: else the partial index would not be used."""
+"""A literal: a parameter would rule out the partial index."""
 _ARMED = schema.leases.c.armed == literal_column("1")
 _steps = schema.executions.c
 _in_lane: tuple[ColumnElement[bool], ...] = (
@@ -102,29 +102,29 @@ HoldKey = tuple[str, str, str, str]
 
 
 class Holds:
-    """What is held, until when, and in which form: a changed form is held no more."""
+    """Held rows with the end of each hold. A row that changed since (another form) is held no more."""
 
     def __init__(self) -> None:
         self._held: dict[HoldKey, tuple[tuple[int, int], int]] = {}
         self._clean_at = 1_024
 
     def until_us(self, key: HoldKey, form: tuple[int, int], now_us: int) -> int:
-        """Return until when it is held; 0: it isn't."""
+        """Return the end of a hold; 0: it is not held."""
         held = self._held.get(key)
         if held is None or held[0] != form or held[1] <= now_us:
             return 0
         return held[1]
 
     def hold(self, key: HoldKey, form: tuple[int, int], until_us: int, now_us: int) -> None:
-        """Hold it; forget those that are over when there are many."""
+        """Hold a row; forget expired holds when there are many."""
         self._held[key] = (form, until_us)
         if len(self._held) >= self._clean_at:
             self._held = {one: held for one, held in self._held.items() if held[1] > now_us}
             self._clean_at = max(1_024, 2 * len(self._held))
 
 
-class _Found(NamedTuple):
-    """Something that may be returned, with its place in the order."""
+class _Candidate(NamedTuple):
+    """A row that may be returned, with its place in the order."""
 
     order: tuple[int, int, int]
     key: HoldKey
@@ -135,7 +135,7 @@ class _Found(NamedTuple):
 
 
 class _Claim:
-    """One look at what is due."""
+    """One claim."""
 
     def __init__(self, connection: Link, holds: Holds, now_us: int) -> None:
         self._connection = connection
@@ -144,8 +144,8 @@ class _Claim:
         self._taken: set[HoldKey] = set()
         self.next_us: list[int] = []
 
-    def free(self, found: Iterator[_Found]) -> Iterator[_Found]:
-        """Leave away what is held, or was returned already."""
+    def free(self, found: Iterator[_Candidate]) -> Iterator[_Candidate]:
+        """Skip rows that are held or were returned already."""
         for one in found:
             until_us = self._holds.until_us(one.key, one.form, self._now_us)
             if until_us:
@@ -153,14 +153,14 @@ class _Claim:
             elif one.key not in self._taken:
                 yield one
 
-    def take(self, found: Iterator[_Found], limit: int) -> list[_Found]:
-        """Take so many."""
+    def pick(self, found: Iterator[_Candidate], limit: int) -> list[_Candidate]:
+        """Return the first `limit`."""
         taken = list(islice(self.free(found), max(limit, 0)))
         self._taken.update(one.key for one in taken)
         return taken
 
-    def hold(self, found: list[_Found], hold_ms: int) -> None:
-        """Hold what was taken; it comes back by itself."""
+    def hold(self, found: list[_Candidate], hold_ms: int) -> None:
+        """Hold the returned rows; a hold ends by itself."""
         if hold_ms <= 0:
             return
         until_us = self._now_us + hold_ms * 1_000
@@ -171,7 +171,7 @@ class _Claim:
 
     # --- ready steps ---
 
-    def ready(self, want: Want) -> Iterator[_Found]:
+    def ready(self, want: Want) -> Iterator[_Candidate]:
         """Walk the wanted lanes together: higher priority first, then the longest available."""
         lanes = [
             self._lane({"tenant_id": want.tenant_id, "queue": queue, "kind": kind, "role": role})
@@ -192,7 +192,7 @@ class _Claim:
             role = str(row[0])
             yield role
 
-    def _lane(self, lane: dict[str, Any]) -> Iterator[_Found]:
+    def _lane(self, lane: dict[str, Any]) -> Iterator[_Candidate]:
         below = 2**63 - 1
         while True:
             row = _next_priority.first(self._connection, **lane, below=below)
@@ -201,7 +201,7 @@ class _Claim:
             below = row[0]
             for us, seq, run_id, name, version in self._at_priority(lane, below):
                 key = (lane["tenant_id"], run_id, "step", name)
-                yield _Found((-below, us, seq), key, (version, us))
+                yield _Candidate((-below, us, seq), key, (version, us))
 
     def _at_priority(self, lane: dict[str, Any], priority: int) -> Iterator[Values]:
         us, seq = -1, -1
@@ -222,22 +222,22 @@ class _Claim:
 
     # --- what is due ---
 
-    def due(self) -> Iterator[_Found]:
+    def due(self) -> Iterator[_Candidate]:
         """Walk expired leases and timers together, oldest first."""
         leases = (self._expired(row) for row in self._overdue(_expired))
         timers = (
-            _Found((row[0], 1, 0), (row[1], row[2], "timer", row[3]), (row[4], row[0]))
+            _Candidate((row[0], 1, 0), (row[1], row[2], "timer", row[3]), (row[4], row[0]))
             for row in self._overdue(_ran_out)
         )
         return merge(leases, timers, key=lambda one: one.order)
 
     @staticmethod
-    def _expired(row: Values) -> _Found:
+    def _expired(row: Values) -> _Candidate:
         deadline_us, tenant_id, run_id, name, version, token, limit_us = row
         over = 0 < limit_us <= deadline_us
         kind = DueKind.ATTEMPT_TIMED_OUT if over else DueKind.LEASE_EXPIRED
         key = (tenant_id, run_id, "lease", name)
-        return _Found((deadline_us, 0, 0), key, (version, deadline_us), kind, token)
+        return _Candidate((deadline_us, 0, 0), key, (version, deadline_us), kind, token)
 
     def _overdue(self, query: Query) -> Iterator[Values]:
         place = {"us": -1, "tenant_id": "", "run_id": "", "name": ""}
@@ -251,12 +251,12 @@ class _Claim:
 
 
 def claim(connection: Link, request: ClaimRequest, holds: Holds, now_us: int) -> Claimed:
-    """Return what may be done now, and hold it. One claim at a time."""
-    look = _Claim(connection, holds, now_us)
-    steps = [look.take(look.ready(want), want.limit) for want in request.wants]
-    due = look.take(look.due(), request.due_limit)
+    """Return ready steps and due timers, and hold them. One claim at a time."""
+    search = _Claim(connection, holds, now_us)
+    steps = [search.pick(search.ready(want), want.limit) for want in request.wants]
+    due = search.pick(search.due(), request.due_limit)
     found = [one for several in (*steps, due) for one in several]
-    look.hold(found, request.hold_ms)
+    search.hold(found, request.hold_ms)
     runs = dict.fromkeys(one.key[:2] for one in found)
     versions = {(row[0], row[1]): row[2] for row in _versions.run(connection, list(runs))}
     return Claimed(
@@ -265,12 +265,12 @@ def claim(connection: Link, request: ClaimRequest, holds: Holds, now_us: int) ->
             for several in steps
         ),
         due=tuple(_due(one, versions.get(one.key[:2], 0)) for one in due),
-        next_due_ms=_next_due_ms(connection, look.next_us, now_us),
+        next_due_ms=_next_due_ms(connection, search.next_us, now_us),
         now_us=now_us,
     )
 
 
-def _step(one: _Found, version: int, now_us: int) -> ReadyStep:
+def _step(one: _Candidate, version: int, now_us: int) -> ReadyStep:
     tenant_id, run_id, _, name = one.key
     return ReadyStep(
         tenant_id=tenant_id,
@@ -281,7 +281,7 @@ def _step(one: _Found, version: int, now_us: int) -> ReadyStep:
     )
 
 
-def _due(one: _Found, version: int) -> Due:
+def _due(one: _Candidate, version: int) -> Due:
     tenant_id, run_id, _, name = one.key
     return Due(
         tenant_id=tenant_id,
@@ -296,5 +296,5 @@ def _due(one: _Found, version: int) -> Due:
 def _next_due_ms(connection: Link, held_us: list[int], now_us: int) -> int:
     moments = [query.run(connection, now_us=now_us)[0][0] for query in _upcoming]
     coming = [moment for moment in (*moments, *held_us) if moment is not None]
-    # Rounded up: who comes back then does not come too early.
+    # Rounded up: a caller that comes back then is not too early.
     return -((now_us - min(coming)) // 1_000) if coming else -1

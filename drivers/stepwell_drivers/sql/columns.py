@@ -1,4 +1,4 @@
-"""How one value stands in one column: JSON, payloads, sessions, and the empty ones that most rows have."""
+"""Converts values to columns and back: JSON, payloads, sessions, and the empty ones that most rows have."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def bytes_of(payload: Payload | None) -> tuple[str | None, bytes | None]:
 
 
 def payload_of(media_type: str | None, data: bytes | None) -> Payload | None:
-    """Return the payload that `bytes_of` took apart."""
+    """Return the payload that `bytes_of` split."""
     if media_type is None or data is None:
         return None
     return Payload(data=data, media_type=media_type)
@@ -47,15 +47,15 @@ def session_of(backend: str, session_id: str) -> Session:
 
 
 def failure_of(text: str) -> Failure:
-    """Return a failure; most are none."""
+    """Return a failure; most are empty."""
     return _NO_FAILURE if text == "{}" else _failure(text)
 
 
 def usage_of(text: str) -> Usage:
-    """Return what was used; most rows have none yet."""
+    """Return a usage; most rows have none yet."""
     return _NO_USAGE if text == "{}" else _usage(text)
 
 
 def previous_of(text: str) -> Previous:
-    """Return what the attempts before left; most left nothing."""
+    """Return what earlier attempts left; most left nothing."""
     return _NO_PREVIOUS if text == "{}" else _previous(text)

@@ -1,6 +1,6 @@
 """The verdict on each commit of a group, and one write for all that were accepted.
 
-The rules are the port's: the version is looked at before the fences, a commit that was applied before
+The rules are the port's: the version is checked before the fences, a commit that was applied before
 is COMMITTED again, and commits of one run are taken in the order given.
 """
 
@@ -16,7 +16,7 @@ from stepwell_drivers.sql import families, schema
 from stepwell_drivers.sql.batch import Batch
 from stepwell_drivers.sql.dialect import Link, is_postgres
 from stepwell_drivers.sql.statements import Query
-from stepwell_drivers.sql.stored import Clock, Stored, buried, look
+from stepwell_drivers.sql.stored import Clock, Stored, read_stored, tombstoned
 from stepwell_drivers.sql.trouble import Raced
 
 _commit_id = Query(
@@ -29,28 +29,28 @@ _commit_id = Query(
 
 
 class _Group:
-    """A group while its verdicts are found."""
+    """A group whose verdicts are being decided."""
 
     def __init__(self, connection: Link, stored: Stored, known: set[families.FamilyKey]) -> None:
         self._connection = connection
         self._versions = dict(stored.versions)
         self._ids = dict(stored.ids)
         """Of the commits that made them."""
-        self._buried = stored.buried
+        self._tombstoned = stored.tombstoned
         self._tokens = stored.tokens
         self._families = known
         self._applied: dict[tuple[str, str, int], str] = {}
         self.batch = Batch(stored.now_us)
 
-    def take(self, commit: Commit) -> Verdict:
-        """Say what becomes of a commit, and take it in if it is accepted."""
+    def decide(self, commit: Commit) -> Verdict:
+        """Return a commit's verdict; add it to the batch if it is accepted."""
         key = (commit.tenant_id, commit.run_id)
         stored = self._versions.get(key, 0)
-        if stored != commit.version - 1 or (not stored and key in self._buried):
+        if stored != commit.version - 1 or (not stored and key in self._tombstoned):
             return Verdict.COMMITTED if self._was_applied(commit, stored) else Verdict.CONFLICT
         if stored and commit.follows not in ("", self._ids.get(key)):
             return Verdict.CONFLICT
-        if not stored and not self._may_be_born(commit):
+        if not stored and not self._may_be_created(commit):
             return Verdict.CONFLICT
         for fence in commit.fences:
             row_key = (*key, fence.execution_id)
@@ -65,8 +65,8 @@ class _Group:
             self._families |= {key, (commit.tenant_id, commit.run.spec.family_id or commit.run_id)}
         return Verdict.COMMITTED
 
-    def _may_be_born(self, commit: Commit) -> bool:
-        """Whether it is no fork, or somebody of its family is there."""
+    def _may_be_created(self, commit: Commit) -> bool:
+        """Return whether it is no fork, or a run of its family is there."""
         family = families.joined_by(commit)
         parent = (commit.tenant_id, commit.run.spec.parent_run_id)
         return family is None or not self._families.isdisjoint({family, parent})
@@ -90,17 +90,21 @@ def apply_commits(connection: Link, commits: Sequence[Commit], clock: Clock) -> 
     """Apply a group within the transaction that the connection is in.
 
     Raises:
-        Raced: a run was born or moved on since this group looked; take the transaction back.
+        Raced: a run was created or moved on since this group read; roll the transaction back.
     """
     if not commits:
         return []
     known = families.known(connection, commits)
-    stored = look(connection, commits, clock)
+    stored = read_stored(connection, commits, clock)
     group = _Group(connection, stored, known)
-    verdicts = [group.take(commit) for commit in commits]
+    verdicts = [group.decide(commit) for commit in commits]
     group.batch.write(connection)
-    born = list(group.batch.born)
-    if born and is_postgres(connection.dialect) and buried(connection, born, stored.now_us):
-        # Born and deleted by others since this group looked: only now could that be seen.
+    created = list(group.batch.created)
+    if (
+        created
+        and is_postgres(connection.dialect)
+        and tombstoned(connection, created, stored.now_us)
+    ):
+        # Created and deleted by others since this group read: only now can that be seen.
         raise Raced
     return [CommitResult(verdict=verdict, now_us=stored.now_us) for verdict in verdicts]

@@ -1,12 +1,13 @@
-"""Which runs are of one family, and how a fork's birth and a deletion stay out of each other's way.
+"""Families of runs: keeps a fork's creation and a deletion apart.
 
 A fork refers to results of the run that it was forked from. So the outcomes of a deleted run stay as long
 as another run of its family is there; its tombstone says so, and keeps the id from being used again
 meanwhile. The last one of the family takes all of them with it.
 
-SQLite has one writer. In Postgres a birth that joins a family shares a lock of the family's, and a deletion
-has it alone: so no fork is born of what is just being deleted, and of two that are deleted at once the
-second one knows that it is the last. The lock is taken before any row's: who holds rows never waits for it.
+SQLite has one writer. In Postgres a commit that creates a fork takes a shared lock of the family, and a
+deletion an exclusive one: so no fork is created from a run that is being deleted, and of two deletions at
+once the second one knows that it is the last. The lock is taken before any row's: a transaction that holds
+rows never waits for it.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _family_id = Query(
         schema.runs.c.run_id == bindparam("run_id"),
     )
 )
-# Written out: else the partial indexes would not be used.
+# Literals: a parameter would rule out the partial indexes.
 _NOT_EMPTY: ColumnElement[str] = literal_column("''")
 _member = Query(
     select(schema.runs.c.run_id)
@@ -45,13 +46,13 @@ _member = Query(
     )
     .limit(1)
 )
-_graves = schema.tombstones.c
+_tombstones = schema.tombstones.c
 _of_family = (
-    _graves.tenant_id == bindparam("tenant_id"),
-    _graves.family_id == bindparam("family_id"),
-    _graves.family_id != _NOT_EMPTY,
+    _tombstones.tenant_id == bindparam("tenant_id"),
+    _tombstones.family_id == bindparam("family_id"),
+    _tombstones.family_id != _NOT_EMPTY,
 )
-_left = Query(select(_graves.run_id).where(*_of_family))
+_left = Query(select(_tombstones.run_id).where(*_of_family))
 _settle = Query(update(schema.tombstones).where(*_of_family).values(family_id=literal_column("''")))
 _delete_outcomes = Query(
     delete(schema.outcomes).where(
@@ -62,7 +63,7 @@ _delete_outcomes = Query(
 
 
 def _locking(how: str) -> Query:
-    """Return what takes locks of such names until the transaction ends; nobody sees names in them."""
+    """Return a query that takes advisory locks by name until the transaction ends."""
     lock = f"{how}(hashtextextended('family ' || current_schema() || ' ' || name, 0))"
     sql = f"SELECT count({lock}) FROM unnest(:names) AS given(name)"  # noqa: S608 - two words of ours
     return Query(text(sql).bindparams(bindparam("names", type_=ARRAY(Text()))))
@@ -73,7 +74,7 @@ _own = _locking("pg_advisory_xact_lock")
 
 
 def joined_by(commit: Commit) -> FamilyKey | None:
-    """Return the family that a commit's run is born into; None: it is no fork's birth."""
+    """Return the family that a commit's new run joins; None: it creates no fork."""
     spec = commit.run.spec
     if commit.version != 1 or not spec.parent_run_id:
         return None
@@ -81,9 +82,9 @@ def joined_by(commit: Commit) -> FamilyKey | None:
 
 
 def known(connection: Link, commits: Sequence[Commit]) -> set[FamilyKey]:
-    """Return which of the families that these commits join are there, and keep them there.
+    """Return which of the families that these commits join exist, and lock them against deletion.
 
-    To be called before any row is locked.
+    Call it before any row is locked.
     """
     forks = {family: commit for commit in commits if (family := joined_by(commit)) is not None}
     if not forks:
@@ -100,9 +101,9 @@ def known(connection: Link, commits: Sequence[Commit]) -> set[FamilyKey]:
 
 
 def family_of(connection: Link, run: RunKey) -> FamilyKey | None:
-    """Return a run's family, and let nobody else join or leave it; None: there is no such run.
+    """Return a run's family, and lock it against joins and deletions; None: there is no such run.
 
-    To be called before any row is locked.
+    Call it before any row is locked.
     """
     row = _family_id.first(connection, tenant_id=run[0], run_id=run[1])
     if row is None:
@@ -113,14 +114,14 @@ def family_of(connection: Link, run: RunKey) -> FamilyKey | None:
 
 
 def has_others(connection: Link, family: FamilyKey, run: RunKey) -> bool:
-    """Whether another run of this one's family is there."""
+    """Return whether another run of this one's family is there."""
     if family != run and _there.run(connection, [family]):
         return True
     return _has_member(connection, family, but=run[1])
 
 
 def end(connection: Link, family: FamilyKey, run: RunKey) -> None:
-    """Remove the outcomes of the last run of a family, and what the others had left."""
+    """Remove the outcomes of a family's last run, and those that its other runs left."""
     key = {"tenant_id": family[0], "family_id": family[1]}
     left = [run_id for (run_id,) in _left.run(connection, **key)]
     for run_id in (run[1], *left):
@@ -137,6 +138,6 @@ def _has_member(connection: Link, family: FamilyKey, *, but: str = "") -> bool:
 
 def _lock(connection: Link, how: Query, families: Iterable[FamilyKey]) -> None:
     if is_postgres(connection.dialect):
-        # The lengths tell where a tenant ends: any text is a legal name.
+        # The length shows where the tenant ends.
         names = [f"{len(tenant)}:{tenant}{name}" for tenant, name in sorted(families)]
         how.run(connection, names=names)

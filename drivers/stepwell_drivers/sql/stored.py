@@ -1,9 +1,9 @@
-"""What a group must know of the stored rows before its verdicts: versions, lease tokens, tombstones.
+"""Reads what verdicts depend on: versions, lease tokens, tombstones.
 
 SQLite has one writer, so it just reads. In Postgres the runs are locked in the order of their keys, and
 then their leases in the order of theirs: so no two groups wait for each other. All of it is one
-statement, hence one snapshot; a run that moved on while its lock was waited for is seen by its version,
-and the group looks again (its leases may have moved on too).
+statement, hence one snapshot; a run that moved on while its lock was awaited is seen by its version, and
+the group reads again (its leases may have moved on too).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from stepwell_drivers.sql.trouble import Raced
 RunKey = tuple[str, str]
 RowKey = tuple[str, str, str]
 Clock = Callable[[Link], int]
-"""Tells the store's time."""
+"""Returns the store's time in microseconds."""
 
 _RUN = ("tenant_id", "run_id")
 _versions = Pick(schema.runs, _RUN, (*_RUN, "version"))
@@ -59,7 +59,7 @@ _look = Query(
             AND c.version = r.version
         UNION ALL SELECT 2, tenant_id, run_id, execution_id, token, 0, 0 FROM leased
         UNION ALL SELECT 3, t.tenant_id, t.run_id, '', t.family_id, t.expires_us, 0
-          FROM unnest(:born_tenants, :born) AS g(tenant_id, run_id)
+          FROM unnest(:created_tenants, :created) AS g(tenant_id, run_id)
           JOIN tombstones AS t ON t.tenant_id = g.tenant_id AND t.run_id = g.run_id
         UNION ALL SELECT 4, '', '', '', '', stepwell_now_us(), 0
         """
@@ -68,7 +68,7 @@ _look = Query(
             bindparam(name, type_=_TEXTS)
             for name in (
                 *("run_tenants", "runs", "lease_tenants", "lease_runs", "leases"),
-                *("born_tenants", "born"),
+                *("created_tenants", "created"),
             )
         ]
     )
@@ -77,14 +77,14 @@ _NOTHING: list[list[str]] = [[], [], []]
 
 
 class Stored(NamedTuple):
-    """What is stored of the runs of a group."""
+    """The stored facts of a group's runs."""
 
     versions: dict[RunKey, int]
     ids: dict[RunKey, str]
-    """Of the commits that made those versions, where somebody follows one."""
+    """The commit ids of those versions, where a commit of the group follows one."""
     tokens: dict[RowKey, str]
-    buried: set[RunKey]
-    """Of the runs that would be born: those whose tombstone refuses it."""
+    tombstoned: set[RunKey]
+    """The runs that a tombstone keeps from being created."""
     now_us: int
 
 
@@ -93,16 +93,18 @@ def database_clock(connection: Link) -> int:
     return _now.run(connection)[0][0]
 
 
-def look(connection: Link, commits: Sequence[Commit], clock: Clock) -> Stored:
-    """Return what is stored of these commits' runs.
+def read_stored(connection: Link, commits: Sequence[Commit], clock: Clock) -> Stored:
+    """Return the stored facts of these commits' runs.
 
     Raises:
         Raced: a run moved on meanwhile.
     """
     runs = list(dict.fromkeys((commit.tenant_id, commit.run_id) for commit in commits))
-    born = list(dict.fromkeys((one.tenant_id, one.run_id) for one in commits if one.version == 1))
+    created = list(
+        dict.fromkeys((one.tenant_id, one.run_id) for one in commits if one.version == 1)
+    )
     if is_postgres(connection.dialect):
-        return _locked(connection, commits, runs, born)
+        return _locked(connection, commits, runs, created)
     now_us = clock(connection)
     fenced = dict.fromkeys(
         (commit.tenant_id, commit.run_id, fence.execution_id)
@@ -110,29 +112,29 @@ def look(connection: Link, commits: Sequence[Commit], clock: Clock) -> Stored:
         for fence in commit.fences
     )
     versions = {(row[0], row[1]): row[2] for row in _versions.run(connection, runs)}
-    absent = [key for key in born if key not in versions]
+    absent = [key for key in created if key not in versions]
     followed = {(one.tenant_id, one.run_id) for one in commits if one.follows} & versions.keys()
     made = [(*key, versions[key]) for key in followed]
     return Stored(
         versions,
         {(row[0], row[1]): row[2] for row in _ids.run(connection, made)},
         {(row[0], row[1], row[2]): row[3] for row in _tokens.run(connection, list(fenced))},
-        buried(connection, absent, now_us),
+        tombstoned(connection, absent, now_us),
         now_us,
     )
 
 
-def buried(connection: Link, runs: Sequence[RunKey], now_us: int) -> set[RunKey]:
-    """Return which of these runs have a tombstone that refuses them."""
+def tombstoned(connection: Link, runs: Sequence[RunKey], now_us: int) -> set[RunKey]:
+    """Return the runs that have a live tombstone."""
     rows = _tombstones.run(connection, runs)
-    # One with a family never expires: what its run left behind must not become another's.
+    # A tombstone with a family never expires: the run's outcomes must not become another's.
     return {(row[0], row[1]) for row in rows if row[2] > now_us or row[3]}
 
 
 def _locked(
-    connection: Link, commits: Sequence[Commit], runs: list[RunKey], born: list[RunKey]
+    connection: Link, commits: Sequence[Commit], runs: list[RunKey], created: list[RunKey]
 ) -> Stored:
-    # Those that are fenced on, and all others that may change: their locks are taken in one order.
+    # Fenced leases, and all others that may change: their locks are taken in one order.
     leases = dict.fromkeys(
         (commit.tenant_id, commit.run_id, name)
         for commit in commits
@@ -144,7 +146,7 @@ def _locked(
     )
     run_columns = arrays(runs) or _NOTHING
     lease_columns = arrays(list(leases)) or _NOTHING
-    born_columns = arrays(born) or _NOTHING
+    created_columns = arrays(created) or _NOTHING
     rows = _look.run(
         connection,
         run_tenants=run_columns[0],
@@ -152,12 +154,12 @@ def _locked(
         lease_tenants=lease_columns[0],
         lease_runs=lease_columns[1],
         leases=lease_columns[2],
-        born_tenants=born_columns[0],
-        born=born_columns[1],
+        created_tenants=created_columns[0],
+        created=created_columns[1],
     )
     now_us = rows[-1][5]
     stored = Stored({}, {}, {}, set(), now_us)
-    # A tombstone's family, and a commit's id, stand where a lease's token does.
+    # A tombstone's family, and a commit's id, use the column of a lease's token.
     for kind, tenant_id, run_id, execution_id, token, number, seen in rows:
         if kind == 1:
             if number != seen:
@@ -168,5 +170,5 @@ def _locked(
         elif kind == 5:
             stored.ids[tenant_id, run_id] = token
         elif kind == 3 and (number > now_us or token):
-            stored.buried.add((tenant_id, run_id))
+            stored.tombstoned.add((tenant_id, run_id))
     return stored
