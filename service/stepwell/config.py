@@ -60,24 +60,24 @@ def _default_store() -> SecretStr:
 
 
 class Group(BaseModel):
-    """The base of the groups: a key that isn't known is an error."""
+    """The base of the groups: an unknown key is an error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class StoreSettings(Group):
-    """Where the state is kept."""
+    """The store of all state."""
 
     url: SecretStr = Field(default_factory=_default_store)
-    """The scheme picks the driver. It may hold a password, so it is shown nowhere."""
+    """The scheme picks the driver. It may hold a password, so it is never shown."""
 
 
 class GrpcSettings(Group):
-    """Where the server listens, and how patient it is with its peers."""
+    """Listening addresses, and limits and time-outs of connections."""
 
     host: str = "127.0.0.1"
     port: _Port = 7878
-    """0: a free one. With `socket` and no port named, the socket alone is listened on."""
+    """0: a free one. With `socket` and no port named, the server listens on the socket alone."""
     socket: Path | None = None
     insecure_allow_remote: bool = False
     """Listen on addresses that other machines reach, although nothing is encrypted."""
@@ -89,10 +89,10 @@ class GrpcSettings(Group):
 
 
 class StaticToken(Group):
-    """A credential that was given out: what it may do, for which tenant."""
+    """A credential: its scopes and its tenant."""
 
     name: str = Field(default="", pattern=_NAME + "|^$")
-    """Who bears it, as runs show it; empty: made from the token's hash."""
+    """The bearer's name, as runs show it; empty: made from the token's hash."""
     token_sha256: SecretStr | None = None
     """The hash of the token, in hex."""
     token_file: Path | None = None
@@ -115,17 +115,17 @@ class StaticToken(Group):
 
 
 class AuthSettings(Group):
-    """Who may call."""
+    """Credentials that the server accepts."""
 
     token_file: Path = Field(default_factory=_token_file)
-    """The minted token's: all scopes, tenant `default`."""
+    """The file of the minted token, which has all scopes and the tenant `default`."""
     mint: bool = True
     """Make that token at the first start, and accept it."""
     tokens: tuple[StaticToken, ...] = ()
 
 
 class ExecutorSettings(Group):
-    """How the loop's shell behaves."""
+    """Leases, polls and caches of the engine."""
 
     lease_ms: _Ms = 30_000
     poll_ms: _Ms = 1_000
@@ -137,14 +137,14 @@ class ExecutorSettings(Group):
 
 
 class QueueSettings(Group):
-    """What holds for one queue, of each tenant by itself."""
+    """Limits of a queue, for each tenant separately."""
 
     max_parallel: Annotated[int, Field(ge=1)]
-    """So many steps of it may be leased at once, over all runs; replicas divide it among themselves."""
+    """How many of its steps may be leased at once, over all runs; replicas divide it among themselves."""
 
 
 class BudgetSettings(Group):
-    """What a run may use up where its start doesn't say. 0: no limit."""
+    """Default limits of a run whose start names none. 0: no limit."""
 
     input_tokens: _Amount = 0
     output_tokens: _Amount = 0
@@ -156,32 +156,32 @@ class BudgetSettings(Group):
 
 
 class BudgetsSettings(Group):
-    """Default budgets, part by part: of a tenant by its name, else the one for all."""
+    """Default budgets, part by part: a tenant's own, else the one for all."""
 
     default: BudgetSettings = BudgetSettings()
     tenants: dict[Annotated[str, Field(pattern=_NAME)], BudgetSettings] = {}
 
 
 class RetentionSettings(Group):
-    """For how long things are kept that are over; 0: for ever."""
+    """Retention of ended runs and of logs; 0: for ever."""
 
     succeeded_ms: Annotated[int, Field(ge=0)] = 0
-    """Runs, from their end; a run is removed as a whole, but results that its forks have kept."""
+    """Runs, from their end; a run is removed as a whole, except for results that its forks keep."""
     failed_ms: Annotated[int, Field(ge=0)] = 0
     cancelled_ms: Annotated[int, Field(ge=0)] = 0
     logs_ms: Annotated[int, Field(ge=0)] = 7 * 24 * 3600 * 1000
-    """What steps wrote while they worked, from when it was written."""
+    """Log entries of steps, from the moment of writing."""
     sweep_ms: _Ms = 60_000
-    """How often a replica looks for what is over."""
+    """How often a replica looks for expired runs and logs."""
 
 
 class WatchSettings(Group):
-    """How streams treat those who read them."""
+    """Progress messages, stalls and message sizes of watch streams."""
 
     progress_ms: _Ms = 15_000
-    """How often an idle watch gives a sign of life, where the request doesn't say."""
+    """How often an idle watch sends progress, where the request doesn't say."""
     stall_ms: _Ms = 60_000
-    """A write that was blocked for so long ends its stream."""
+    """A write that is blocked for longer ends its stream."""
     message_bytes_max: Annotated[int, Field(ge=1024)] = 1024 * 1024
     """Above this a message is split, between commits and between items."""
 
@@ -194,7 +194,7 @@ class MetricsSettings(Group):
 
 
 class LogSettings(Group):
-    """What is logged to standard error, and how."""
+    """Level and format of the log on standard error."""
 
     level: Literal["debug", "info", "warning", "error"] = "info"
     format: Literal["json", "console"] = "console"
