@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from stepwell.cli import given
 from stepwell.cli.exits import CliError
+from stepwell.cli.serving import loop_factory as serving_loop
 from stepwell_client import Budget
 
 
@@ -31,3 +34,10 @@ def test_a_part_that_is_none_says_which_there_are(part: str) -> None:
 def test_a_span_that_is_none_says_how_it_is_written() -> None:
     with pytest.raises(CliError, match="ms, s, m, h or d"):
         given.budget(["wall=soon"])
+
+
+def test_server_runs_on_uvloop_where_it_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    uvloop = pytest.importorskip("uvloop")
+    assert serving_loop() is uvloop.new_event_loop
+    monkeypatch.setitem(sys.modules, "uvloop", None)
+    assert serving_loop() is None

@@ -2,44 +2,18 @@
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Iterator
-from typing import Any
-
 import pytest
 
-from tests.service.cli.world import Terminal, plan_file, serving, working
+from tests.service.cli.world import Terminal, start
 
 pytestmark = pytest.mark.timeout(110)
 
-SETTINGS = """
-    [budgets.default]
-    input_tokens = 1000
-    wall_ms = 60000
-"""
 FLAKY = {
     "id": "a",
     "type": "fail",
     "on_failure": "skip_dependents",
     "retry": {"max_attempts": 1},
 }
-
-
-@pytest.fixture(scope="module")
-def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
-    made = Terminal(tmp_path_factory.mktemp("control"))
-    (made.folder / "stepwell.toml").write_text(textwrap.dedent(SETTINGS))
-    with serving(made) as address:
-        made.variables["STEPWELL_TARGET"] = address
-        with working(made):
-            yield made
-
-
-def start(terminal: Terminal, *tasks: dict[str, Any], queue: str = "nobody") -> str:
-    plan = plan_file(terminal.folder, tasks)
-    answer = terminal("run", "--detach", "-q", queue, "--plan", plan)
-    assert answer.code == 0, answer.err
-    return answer.out.strip()
 
 
 def test_a_budget_is_shown_part_by_part(terminal: Terminal) -> None:
@@ -51,7 +25,7 @@ def test_a_budget_is_shown_part_by_part(terminal: Terminal) -> None:
     assert rows["input tokens"] == ["0", "1,000", "1,000"]
     assert rows["tasks"] == ["1", "-", "-"]
     assert rows["cost"] == ["0", "-", "-"]
-    assert rows["wall time"] == ["0.00s", "1m00s", "1m00s"]
+    assert rows["wall time"] == ["0.00s", "1h00m", "1h00m"]
 
 
 def test_a_budget_is_raised_and_never_lowered(terminal: Terminal) -> None:

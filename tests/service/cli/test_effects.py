@@ -4,33 +4,16 @@ from __future__ import annotations
 
 import queue
 from collections.abc import Iterator
-from typing import Any
 
 import grpc
 import pytest
 
 from stepwell_client.v1 import worker_pb2, worker_pb2_grpc
-from tests.service.cli.world import Terminal, plan_file, serving, working
+from tests.service.cli.world import Terminal, plan_file, start
 
 pytestmark = pytest.mark.timeout(110)
 
 CHARGE = {"id": "charge", "type": "echo", "effect": "at_most_once"}
-
-
-@pytest.fixture(scope="module")
-def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
-    made = Terminal(tmp_path_factory.mktemp("effects"))
-    with serving(made) as address:
-        made.variables["STEPWELL_TARGET"] = address
-        with working(made):
-            yield made
-
-
-def start(terminal: Terminal, *tasks: dict[str, Any], queue: str) -> str:
-    plan = plan_file(terminal.folder, tasks)
-    answer = terminal("run", "--detach", "-q", queue, "--plan", plan)
-    assert answer.code == 0, answer.err
-    return answer.out.strip()
 
 
 def begin_and_die(terminal: Terminal, name: str) -> None:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
 from datetime import datetime
 
 import pytest
 
-from tests.service.cli.world import Terminal, plan_file, serving, working
+from tests.service.cli.world import Terminal, plan_file
 
 pytestmark = pytest.mark.timeout(110)
 TASKS = [
@@ -17,16 +16,6 @@ TASKS = [
     {"id": "two", "type": "echo", "input": 22},
     {"id": "all", "type": "sum", "depends_on": ["one", "two"]},
 ]
-
-
-@pytest.fixture(scope="module")
-def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
-    """A terminal whose server is there and has a worker on its default queue."""
-    made = Terminal(tmp_path_factory.mktemp("cli"))
-    with serving(made) as address:
-        made.variables["STEPWELL_TARGET"] = address
-        with working(made):
-            yield made
 
 
 @pytest.fixture(scope="module")

@@ -3,58 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 import pytest
 
-from tests.service.cli.world import Terminal, plan_file, serving, working
+from tests.service.cli.world import Terminal, start
 
 pytestmark = pytest.mark.timeout(110)
 
-AGENT = """
-from stepwell_client import Agent, Failure, NonRetryable, TaskContext
-
-agent = Agent("talker")
-
-
-@agent.task("talk")
-async def talk(ctx: TaskContext) -> str:
-    ctx.session("cli", "s-1")
-    ctx.append("user", "hello\\nthere")
-    ctx.append("assistant", "hi")
-    ctx.log("begins")
-    ctx.log("odd \\x1b[31mred", level="WARNING")
-    return "done"
-
-
-@agent.task("break")
-async def broken(ctx: TaskContext) -> str:
-    ctx.stream("half ")
-    ctx.stream("an answer")
-    ctx.log("breaks")
-    raise NonRetryable("no")
-"""
-
-
-@pytest.fixture(scope="module")
-def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
-    """A terminal whose server is there and has a worker that talks."""
-    made = Terminal(tmp_path_factory.mktemp("cli"))
-    with serving(made) as address:
-        made.variables["STEPWELL_TARGET"] = address
-        with working(made, source=AGENT):
-            yield made
-
-
-def start(terminal: Terminal, kind: str) -> str:
-    plan = plan_file(terminal.folder, [{"id": "one", "type": kind}], name=f"{kind}.json")
-    answer = terminal("run", "--detach", "--plan", plan)
-    assert answer.code == 0, answer.err
-    return answer.out.strip()
-
 
 def test_a_log_is_followed_to_the_end_of_its_run(terminal: Terminal) -> None:
-    run = start(terminal, "talk")
+    run = start(terminal, {"id": "one", "type": "talk"}, queue="default")
     answer = terminal("logs", run, "--follow")
     assert answer.code == 0, answer.err
     said = [line.split("  ", 1)[1] for line in answer.out.splitlines()]
@@ -63,14 +21,14 @@ def test_a_log_is_followed_to_the_end_of_its_run(terminal: Terminal) -> None:
 
 
 def test_pieces_go_on_in_their_line(terminal: Terminal) -> None:
-    run = start(terminal, "break")
+    run = start(terminal, {"id": "one", "type": "break"}, queue="default")
     answer = terminal("logs", run, "--follow", "--task", "one")
     said = [line.split("  ", 1)[1] for line in answer.out.splitlines()]
     assert said == ["one#1  half an answer", "one#1  breaks"]
 
 
 def test_a_log_in_json_is_lines_of_entries(terminal: Terminal) -> None:
-    run = start(terminal, "talk")
+    run = start(terminal, {"id": "one", "type": "talk"}, queue="default")
     answer = terminal("logs", run, "-f", "--json")
     assert answer.json_lines[0]["entry"]["text"] == "begins"
     assert {one["entry"]["kind"] for one in answer.json_lines} == {"LOG_KIND_LINE"}
@@ -84,7 +42,7 @@ def test_a_log_of_nothing_says_how_to_write_one(terminal: Terminal) -> None:
 
 
 def test_a_conversation_is_printed(terminal: Terminal) -> None:
-    run = start(terminal, "talk")
+    run = start(terminal, {"id": "one", "type": "talk"}, queue="default")
     terminal("watch", run)
     answer = terminal("messages", run, "one")
     assert answer.code == 0, answer.err
@@ -105,7 +63,7 @@ def test_a_log_of_no_run_says_what_to_do(terminal: Terminal) -> None:
 def test_a_task_that_the_run_does_not_have_is_told(
     terminal: Terminal, arguments: tuple[str, ...]
 ) -> None:
-    run = start(terminal, "talk")
+    run = start(terminal, {"id": "one", "type": "talk"}, queue="default")
     command, *others = arguments
     answer = terminal(command, run, *others)
 

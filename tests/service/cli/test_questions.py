@@ -3,54 +3,19 @@
 from __future__ import annotations
 
 import json
-import textwrap
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.service.cli.world import Terminal, plan_file, read_until, serving
+from tests.service.cli.world import Terminal, plan_file
 
 pytestmark = pytest.mark.timeout(110)
-
-ASKING = """
-    from stepwell_client import Agent, InputKind, NeedsInput, Task
-
-    agent = Agent("asks")
-
-    @agent.task("ask")
-    def ask(ctx):
-        if ctx.answered is None:
-            given = ctx.input() or {}
-            kind = InputKind[given.pop("kind", "INPUT")]
-            raise NeedsInput(f"what of {ctx.task_id}?", kind=kind, **given)
-        return ctx.answer()
-
-    @agent.plan
-    def plan(ctx):
-        return [Task("after", "ask", input={"kind": "APPROVAL"})]
-"""
-
-
-@pytest.fixture(scope="module")
-def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
-    made = Terminal(tmp_path_factory.mktemp("people"))
-    (made.folder / "people_agent.py").write_text(textwrap.dedent(ASKING))
-    with serving(made) as address:
-        made.variables["STEPWELL_TARGET"] = address
-        worker = made.spawn("worker", "people_agent:agent")
-        try:
-            read_until(worker.stderr, "serves replica")
-            yield made
-        finally:
-            worker.terminate()
-            worker.communicate(timeout=30)
 
 
 def ask(terminal: Terminal, **questions: Any) -> str:
     """Start a run with a task for each question; returns its id when it waits for them all."""
-    tasks = [{"id": name, "type": "ask", "input": given} for name, given in questions.items()]
+    tasks = [{"id": name, "type": "question", "input": given} for name, given in questions.items()]
     answer = terminal("run", "--plan", plan_file(terminal.folder, tasks), "--json")
     assert answer.code == 4, answer.err
     return str(answer.json_lines[-1]["run"]["spec"]["runId"])

@@ -7,24 +7,13 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.service.cli.world import Terminal, end, plan_file, read_until, serving, working
+from tests.service.cli.world import Terminal, end, plan_file, read_until
 
 pytestmark = pytest.mark.timeout(110)
-
-
-@pytest.fixture(scope="module")
-def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
-    """A terminal whose server is there and has a worker on its default queue."""
-    made = Terminal(tmp_path_factory.mktemp("cli"))
-    with serving(made) as address:
-        made.variables["STEPWELL_TARGET"] = address
-        with working(made):
-            yield made
 
 
 def start(terminal: Terminal, *arguments: str) -> str:

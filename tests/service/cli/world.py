@@ -22,16 +22,20 @@ from stepwell.cli import app
 
 WAIT_S = 30.0
 LIVES_S = 90.0
-"""Of a process in the background: a test that waits for its words sees their end."""
+"""The life of a process in the background: a test that waits for its output sees the end."""
+SESSION_S = 1_800.0
+"""The life of the processes that all tests share."""
 AGENT = """
-    import threading
-    from stepwell_client import Agent, Continue, Finish, NeedsInput, Task
+    import asyncio
+    from stepwell_client import Agent, Continue, Finish, InputKind, NeedsInput, NonRetryable, Task
 
     agent = Agent("cli")
     other = object()
 
     @agent.plan
     def plan(ctx):
+        if ctx.reason == "another way":
+            return [Task("after", "question", input={"kind": "APPROVAL"})]
         return [Task(name, "echo", input=name) for name in ("a", "b")]
 
     @agent.task("echo")
@@ -50,10 +54,33 @@ AGENT = """
     def ask(ctx):
         raise NeedsInput("may I?")
 
+    @agent.task("question")
+    def question(ctx):
+        if ctx.answered is None:
+            given = ctx.input() or {}
+            kind = InputKind[given.pop("kind", "INPUT")]
+            raise NeedsInput(f"what of {ctx.task_id}?", kind=kind, **given)
+        return ctx.answer()
+
     @agent.task("slow")
     async def slow(ctx):
-        import asyncio
         await asyncio.sleep(60)
+
+    @agent.task("talk")
+    async def talk(ctx):
+        ctx.session("cli", "s-1")
+        ctx.append("user", "hello\\nthere")
+        ctx.append("assistant", "hi")
+        ctx.log("begins")
+        ctx.log("odd \\x1b[31mred", level="WARNING")
+        return "done"
+
+    @agent.task("break")
+    async def broken(ctx):
+        ctx.stream("half ")
+        ctx.stream("an answer")
+        ctx.log("breaks")
+        raise NonRetryable("no")
 
     @agent.reflect
     def reflect(ctx):
@@ -66,6 +93,11 @@ AGENT = """
         if ctx.goal == "bytes":
             return bytes([0, 255])
         return f"# Report\\n\\n{ctx.goal}: {', '.join(sorted(ctx.results))}"
+"""
+SETTINGS = """
+    [budgets.default]
+    input_tokens = 1000
+    wall_ms = 3600000
 """
 
 
@@ -88,8 +120,9 @@ class Answer(NamedTuple):
 class Terminal:
     """Runs commands as a user of the command line does, in a folder of its own."""
 
-    def __init__(self, folder: Path, **variables: str) -> None:
+    def __init__(self, folder: Path, *, lives_s: float = LIVES_S, **variables: str) -> None:
         self.folder = folder
+        self.lives_s = lives_s
         self.variables = {
             **{key: value for key, value in os.environ.items() if "STEPWELL" not in key},
             "XDG_STATE_HOME": str(folder / "state"),
@@ -131,7 +164,7 @@ class Terminal:
             cwd=self.folder,
             env={**self.variables, **variables},
         )
-        last = threading.Timer(LIVES_S, process.kill)
+        last = threading.Timer(self.lives_s, process.kill)
         last.daemon = True
         last.start()
         return process
@@ -166,11 +199,9 @@ def serving(terminal: Terminal, *arguments: str, store: str = "") -> Iterator[st
 
 
 @contextmanager
-def working(
-    terminal: Terminal, *arguments: str, source: str = AGENT
-) -> Iterator[subprocess.Popen[str]]:
+def working(terminal: Terminal, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     """Run a worker of the test's agent; yields when a server has welcomed it."""
-    (terminal.folder / "cli_agent.py").write_text(textwrap.dedent(source))
+    (terminal.folder / "cli_agent.py").write_text(textwrap.dedent(AGENT))
     worker = terminal.spawn("worker", "cli_agent:agent", *arguments)
     try:
         read_until(worker.stderr, "serves replica")
@@ -184,3 +215,11 @@ def plan_file(folder: Path, tasks: Sequence[Mapping[str, Any]], name: str = "pla
     """Write a plan; returns the name of its file."""
     (folder / name).write_text(json.dumps({"tasks": list(tasks)}))
     return name
+
+
+def start(terminal: Terminal, *tasks: Mapping[str, Any], queue: str = "nobody") -> str:
+    """Start a run of these tasks that nobody serves, unless a queue is named; returns its id."""
+    plan = plan_file(terminal.folder, tasks)
+    answer = terminal("run", "--detach", "-q", queue, "--plan", plan)
+    assert answer.code == 0, answer.err
+    return answer.out.strip()
