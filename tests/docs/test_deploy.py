@@ -72,7 +72,7 @@ def test_both_stages_have_one_base_of_a_pinned_tag() -> None:
     assert re.fullmatch(r"python:3\.\d+-slim-\w+", bases[0])
 
 
-def test_what_is_copied_is_there_and_not_kept_out_of_the_build() -> None:
+def test_copied_files_exist_and_are_in_the_build_context() -> None:
     allowed = [
         line[1:]
         for line in (TOP / ".dockerignore").read_text(encoding="utf-8").splitlines()

@@ -35,7 +35,7 @@ def test_the_diagram_has_every_move_and_no_other() -> None:
     assert arrows == [f"{a} --> {b}: {why}" for (a, why), b in table.PHASE_MOVES.items()]
 
 
-def test_every_state_that_is_shown_is_told_in_words() -> None:
+def test_every_shown_state_is_described() -> None:
     regions = [
         (page.name, found["name"], found["body"])
         for page in diagrams.PAGES

@@ -73,7 +73,7 @@ def test_the_agent_has_twenty_lines_and_the_client_five() -> None:
     assert len([line for line in CLIENT.splitlines() if line]) == 5
 
 
-def test_what_is_shown_works_when_it_is_pasted(shell: Shell) -> None:
+def test_readme_snippets_work_when_pasted(shell: Shell) -> None:
     server = shell.serve(SERVE)
     agent = shell.start("python agent.py")
     done = shell.run("python client.py")
@@ -131,7 +131,7 @@ def test_steps_in_flight_lose_nothing_when_the_server_is_stopped_and_killed(shel
     assert _finish(shell, run_id) == {"first": 1, "second": 1}
 
 
-def test_a_killed_workers_steps_are_done_again_at_once_and_a_watch_misses_nothing(
+def test_killed_workers_steps_run_again_and_a_watch_misses_nothing(
     shell: Shell,
 ) -> None:
     shell.serve(SERVE)

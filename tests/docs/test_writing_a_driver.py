@@ -42,7 +42,7 @@ def test_the_code_on_the_page_is_that_of_the_driver(language: str) -> None:
         assert any(each in text for text in texts for each in shown), f"{PAGE.name}:{line}\n{piece}"
 
 
-def test_the_optional_groups_are_told_as_they_are() -> None:
+def test_optional_groups_are_listed_as_they_are() -> None:
     page = PAGE.read_text(encoding="utf-8")
     rows = [f"| `{name}` | {GROUPS[name].without} |" for name in OPTIONAL]
     assert "\n".join(["| group | without it |", "| --- | --- |", *rows, ""]) in page

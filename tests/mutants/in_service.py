@@ -60,9 +60,7 @@ def _stranger_is_told_it_exists() -> list[Swap]:
 
 @BUGS.put(
     "old-cursor-is-just-wrong",
-    ByTests(
-        "watch tests", (f"{WATCH}::test_E6_a_cursor_below_retention_is_told_the_oldest_number",)
-    ),
+    ByTests("watch tests", (f"{WATCH}::test_E6_cursor_below_retention_gets_the_oldest_number",)),
     "E6",
 )
 def _old_cursor_is_just_wrong() -> list[Swap]:

@@ -69,7 +69,7 @@ async def test_entries_are_kept_in_order_with_the_time_they_were_written(client:
         await worker.complete(got)
 
 
-async def test_only_the_lease_s_holder_is_heard(client: Client) -> None:
+async def test_append_without_the_lease_is_refused(client: Client) -> None:
     await client.start_tasks("a", queue="q")
     async with client.worker(queues=["q"]) as worker:
         got = await worker.assignment()
@@ -87,7 +87,7 @@ async def test_only_the_lease_s_holder_is_heard(client: Client) -> None:
     assert not (await messages(client, got.run.spec.run_id)).messages
 
 
-async def test_a_cancelled_run_s_worker_is_told_so(client: Client) -> None:
+async def test_append_to_a_cancelled_run_reports_it(client: Client) -> None:
     run = await client.start_tasks("a", queue="q")
     async with client.worker(queues=["q"]) as worker:
         got = await worker.assignment()
@@ -121,7 +121,7 @@ async def test_messages_that_come_twice_are_kept_once(client: Client) -> None:
         await worker.complete(got)
 
 
-async def test_what_breaks_a_limit_is_refused_with_its_path(client: Client) -> None:
+async def test_append_over_a_limit_is_refused_with_its_path(client: Client) -> None:
     await client.start_tasks("a", queue="q")
     async with client.worker(queues=["q"]) as worker:
         got = await worker.assignment()
@@ -155,7 +155,7 @@ async def test_a_page_token_of_another_query_is_refused(client: Client) -> None:
         await worker.complete(got)
 
 
-async def test_a_reader_who_does_not_follow_is_told_the_end_of_what_is_there(
+async def test_reader_without_follow_gets_the_end_of_the_log(
     client: Client,
 ) -> None:
     await client.start_tasks("a", queue="q")

@@ -86,17 +86,17 @@ def test_every_method_of_the_protocol_has_a_scope() -> None:
     }
 
 
-async def test_a_method_without_a_scope_stops_the_server(memory: World, monkeypatch: Any) -> None:
+async def test_a_method_without_a_scope_stops_the_server(world: World, monkeypatch: Any) -> None:
     path = "/stepwell.v1.Orchestrator/StartRun"
     monkeypatch.delitem(scopes.SCOPES, path)
 
     with pytest.raises(SettingsRefused, match=r"Orchestrator/StartRun"):
-        await memory.server()
+        await world.server()
 
 
 @pytest.fixture
-async def stranger(memory: World) -> Client:
-    return await memory.client(await memory.server())
+async def stranger(world: World) -> Client:
+    return await world.client(await world.server())
 
 
 @pytest.mark.parametrize("method", SERVED, ids=lambda method: method.name)
@@ -194,7 +194,7 @@ async def test_health_needs_none(stranger: Client) -> None:
         assert answer.status == health_pb2.HealthCheckResponse.SERVING
 
 
-async def test_an_unknown_method_tells_nothing_without_a_token(stranger: Client) -> None:
+async def test_unknown_method_reveals_nothing_without_a_token(stranger: Client) -> None:
     path = "/stepwell.v1.Orchestrator/StartRunX"
     health_like = "/x.grpc.health.v1.Health/Check"
 
@@ -219,9 +219,9 @@ async def test_metadata_that_is_too_large_is_refused(stranger: Client) -> None:
 # --- tokens ------------------------------------------------------------------------------------------
 
 
-async def test_the_minted_token_opens_everything_and_lies_in_a_closed_file(memory: World) -> None:
-    server = await memory.server()
-    client = await memory.client(server)
+async def test_the_minted_token_opens_everything_and_lies_in_a_closed_file(world: World) -> None:
+    server = await world.server()
+    client = await world.client(server)
     path = server.settings.auth.token_file
 
     metadata = (("authorization", f"Bearer {path.read_text().strip()}"),)

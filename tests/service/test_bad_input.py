@@ -94,7 +94,7 @@ async def test_a_goal_of_10_mb(client: Client) -> None:
     assert (smaller.code, smaller.fields) == (INVALID, ["goal"])
 
 
-async def test_what_is_no_message_at_all(client: Client) -> None:
+async def test_malformed_message_is_refused(client: Client) -> None:
     call = client.channel.unary_unary("/stepwell.v1.Orchestrator/GetRun")
 
     error = await refusal(call(b"\xff\xff\xff", metadata=ME))
@@ -131,7 +131,7 @@ async def test_a_plan_of_10001(client: Client) -> None:
     assert "10,000" in error.message
 
 
-async def test_every_fault_of_a_plan_is_told_by_its_path(client: Client) -> None:
+async def test_every_fault_of_a_plan_is_listed_by_its_path(client: Client) -> None:
     tasks = [
         types_pb2.TaskSpec(task_id="a", depends_on=["a"]),
         types_pb2.TaskSpec(task_id="b", depends_on=["nobody"]),
@@ -147,7 +147,7 @@ async def test_every_fault_of_a_plan_is_told_by_its_path(client: Client) -> None
     ]
 
 
-async def test_many_faults_are_told_in_an_answer_of_bounded_size(client: Client) -> None:
+async def test_list_of_faults_is_of_bounded_size(client: Client) -> None:
     tasks = [types_pb2.TaskSpec(task_id=f"t{i}", title="x" * 2_000) for i in range(500)]
 
     error = await refusal(client.start(plan=types_pb2.PlanDraft(tasks=tasks)))
@@ -158,10 +158,10 @@ async def test_many_faults_are_told_in_an_answer_of_bounded_size(client: Client)
 
 
 async def test_an_unexpected_error_leaks_nothing(
-    memory: World, monkeypatch: pytest.MonkeyPatch
+    world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    server = await memory.server()
-    client = await memory.client(server)
+    server = await world.server()
+    client = await world.client(server)
 
     async def explode(*_args: object) -> None:
         raise ZeroDivisionError("a secret of the house")
@@ -187,8 +187,7 @@ async def test_a_client_that_goes_away_leaves_nothing_behind(client: Client) -> 
 
 
 async def test_a_second_server_on_the_file(tmp_path: Path, world: World) -> None:
-    if not world.url.startswith("sqlite"):
-        return
+    world.url = f"sqlite:///{tmp_path / 'stepwell.db'}"
     await world.server()
 
     with pytest.raises(StoreRefused, match="pid"):

@@ -215,7 +215,7 @@ async def test_runs_are_listed_newest_first_by_pages_and_filters(client: Client)
     assert await goals(executor_id="nobody") == []
 
 
-async def test_blocked_on_tells_missing_workers_from_busy_ones(client: Client) -> None:
+async def test_blocked_on_separates_missing_workers_from_busy_ones(client: Client) -> None:
     one = await client.start_tasks("a", queue="q")
     tasks = [types_pb2.TaskSpec(task_id=f"t{i}", role="cook") for i in range(2)]
     two = await start(client, plan=plan(*tasks), queue="kitchen")

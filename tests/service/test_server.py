@@ -46,45 +46,43 @@ async def _health(client: Client, name: str = "") -> int:
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.7", "example.com", ""])
-async def test_an_address_that_others_reach_is_refused(memory: World, host: str) -> None:
+async def test_an_address_that_others_reach_is_refused(world: World, host: str) -> None:
     with pytest.raises(SettingsRefused, match="insecure-allow-remote"):
-        await memory.server(grpc=GrpcSettings(host=host, port=0))
+        await world.server(grpc=GrpcSettings(host=host, port=0))
 
 
 async def test_it_can_be_insisted_on_and_warns(
-    memory: World, capsys: pytest.CaptureFixture[str]
+    world: World, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    await memory.server(grpc=GrpcSettings(host="0.0.0.0", port=0, insecure_allow_remote=True))
+    await world.server(grpc=GrpcSettings(host="0.0.0.0", port=0, insecure_allow_remote=True))
 
     said = capsys.readouterr()
     assert "without encryption" in said.out + said.err
 
 
-async def test_a_port_that_is_taken_is_refused(memory: World) -> None:
-    first = await memory.server()
+async def test_a_port_that_is_taken_is_refused(world: World) -> None:
+    first = await world.server()
     port = int(first.addresses[0].rpartition(":")[2])
 
     with pytest.raises(SettingsRefused, match=f"{port} can't be bound"):
-        await memory.server(grpc=GrpcSettings(port=port))
+        await world.server(grpc=GrpcSettings(port=port))
 
 
-async def test_a_unix_socket_is_closed_to_others_and_serves(memory: World, tmp_path: Path) -> None:
+async def test_a_unix_socket_is_closed_to_others_and_serves(world: World, tmp_path: Path) -> None:
     path = tmp_path / "run" / "s"
-    server = await memory.server(grpc=GrpcSettings(socket=path))
-    client = await memory.client(server)
+    server = await world.server(grpc=GrpcSettings(socket=path))
+    client = await world.client(server)
 
     assert server.addresses == (f"unix:{path}",)
     assert path.stat().st_mode & 0o777 == 0o600
     assert path.parent.stat().st_mode & 0o777 == 0o700
     assert (await client.start(goal="g")).spec.goal == "g"
     with pytest.raises(SettingsRefused, match="another server listens"):
-        await memory.server(grpc=GrpcSettings(socket=path))
+        await world.server(grpc=GrpcSettings(socket=path))
     assert await _health(client) == SERVING
 
 
-async def test_a_stale_socket_is_replaced_and_nothing_else_is(
-    memory: World, tmp_path: Path
-) -> None:
+async def test_a_stale_socket_is_replaced_and_nothing_else_is(world: World, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     folder.mkdir(mode=0o700)
     stale = folder / "stale"
@@ -93,25 +91,26 @@ async def test_a_stale_socket_is_replaced_and_nothing_else_is(
     file = folder / "file"
     file.write_text("precious")
 
-    server = await memory.server(grpc=GrpcSettings(socket=stale))
-    assert await _health(await memory.client(server)) == SERVING
+    server = await world.server(grpc=GrpcSettings(socket=stale))
+    assert await _health(await world.client(server)) == SERVING
     with pytest.raises(SettingsRefused, match="no socket"):
-        await memory.server(grpc=GrpcSettings(socket=file))
+        await world.server(grpc=GrpcSettings(socket=file))
     assert file.read_text() == "precious"
 
 
-async def test_a_socket_in_a_folder_of_all_is_refused(memory: World, tmp_path: Path) -> None:
+async def test_a_socket_in_a_folder_of_all_is_refused(world: World, tmp_path: Path) -> None:
     folder = tmp_path / "open"
     folder.mkdir(mode=0o755)
 
     with pytest.raises(SettingsRefused, match="only you can enter"):
-        await memory.server(grpc=GrpcSettings(socket=folder / "s"))
+        await world.server(grpc=GrpcSettings(socket=folder / "s"))
 
 
 # --- how it ends -------------------------------------------------------------------------------------
 
 
-async def test_a_drain_ends_every_stream_with_a_message(world: World) -> None:
+async def test_a_drain_ends_every_stream_with_a_message(world: World, tmp_path: Path) -> None:
+    world.url = f"sqlite:///{tmp_path / 'stepwell.db'}"
     server = await world.server()
     client = await world.client(server)
     run = await client.start_tasks("a", "b", "c", queue="q", max_parallel=1)
@@ -136,8 +135,6 @@ async def test_a_drain_ends_every_stream_with_a_message(world: World) -> None:
     error = await refusal(waiting)
     assert (error.code, error.reason) == (grpc.StatusCode.UNAVAILABLE, "DRAINING")
     await stopping
-    if world.url == "memory://":
-        return
 
     # The lease goes on: its worker finds it on the next replica.
     second = await world.client(await world.server())
@@ -163,9 +160,9 @@ async def _last(call: Any) -> int:
     return message.end.reason
 
 
-async def test_while_it_drains_health_says_no_and_outcomes_are_still_taken(memory: World) -> None:
-    server = await memory.server()
-    client = await memory.client(server)
+async def test_while_it_drains_health_says_no_and_outcomes_are_still_taken(world: World) -> None:
+    server = await world.server()
+    client = await world.client(server)
     await client.start_tasks("a", queue="q")
     async with client.worker(queues=["q"]) as worker:
         got = await worker.assignment()
@@ -180,10 +177,10 @@ async def test_while_it_drains_health_says_no_and_outcomes_are_still_taken(memor
     assert reply.acks[0].status == wpb.ACK_STATUS_ACCEPTED
 
 
-async def test_stopping_twice_is_safe_and_leaves_no_task(memory: World) -> None:
+async def test_stopping_twice_is_safe_and_leaves_no_task(world: World) -> None:
     before = asyncio.all_tasks()
-    server = await memory.server()
-    client = await memory.client(server)
+    server = await world.server()
+    client = await world.client(server)
     await client.start(goal="g")
     await client.channel.close()
 
@@ -197,9 +194,9 @@ def _is_ours(task: asyncio.Task[Any]) -> bool:
     return "grpc" not in repr(task.get_coro())
 
 
-async def test_health_follows_the_store(memory: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    server = await memory.server(health_ms=50)
-    client = await memory.client(server)
+async def test_health_follows_the_store(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = await world.server(health_ms=50)
+    client = await world.client(server)
     assert await _health(client) == SERVING
 
     async def is_health(expected: int) -> bool:
@@ -217,9 +214,9 @@ async def test_health_follows_the_store(memory: World, monkeypatch: pytest.Monke
 # --- what it shows -----------------------------------------------------------------------------------
 
 
-async def test_metrics_are_on_loopback_when_asked(memory: World) -> None:
-    server = await memory.server(metrics=MetricsSettings(port=0))
-    client = await memory.client(server)
+async def test_metrics_are_on_loopback_when_asked(world: World) -> None:
+    server = await world.server(metrics=MetricsSettings(port=0))
+    client = await world.client(server)
     await client.start(goal="g")
     await refusal(client.runs.GetServerInfo(opb.GetServerInfoRequest()))
 
@@ -331,9 +328,7 @@ def test_unknown_keys_are_refused_by_name(
         load()
 
 
-def test_a_value_that_is_not_fit_is_told_and_not_shown(
-    here: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unfit_setting_is_named_and_not_shown(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STEPWELL_GRPC__PORT", "70000secret")
 
     with pytest.raises(SettingsRefused, match=r"grpc\.port") as caught:
@@ -348,8 +343,8 @@ def test_a_file_that_is_named_must_be_there(here: Path, monkeypatch: pytest.Monk
         load()
 
 
-async def test_a_store_that_can_not_be_opened_says_why(memory: World) -> None:
-    memory.url = "nosuch://host"
+async def test_a_store_that_can_not_be_opened_says_why(world: World) -> None:
+    world.url = "nosuch://host"
 
     with pytest.raises(Exception, match="no driver opens"):
-        await memory.server()
+        await world.server()

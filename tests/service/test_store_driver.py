@@ -65,7 +65,7 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
         ("grpc://localhost:1?token_file=/nowhere/at/all", "is not there"),
     ],
 )
-async def test_a_url_that_names_no_service_is_refused_in_words(url: str, words: str) -> None:
+async def test_url_without_a_service_is_refused_with_a_reason(url: str, words: str) -> None:
     with pytest.raises(StoreRefused, match=words) as caught:
         await open_store(url, runtime=SystemRuntime())
     assert "SECRET" not in str(caught.value)
@@ -96,7 +96,7 @@ async def test_a_store_is_reached_over_a_socket_with_an_odd_name(
 # --- the token --------------------------------------------------------------------------------------
 
 
-async def test_a_wrong_token_is_refused_at_open_in_words_and_never_shown(
+async def test_wrong_token_is_refused_at_open_and_never_shown(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world.server.token_file.write_text("stw_a-wrong-token\n", encoding="ascii")
@@ -120,7 +120,7 @@ async def test_a_wrong_token_is_refused_at_open_in_words_and_never_shown(
     assert "stw_another" not in repr(caught.value)
 
 
-async def test_the_token_is_found_where_a_server_of_the_same_user_mints_it(
+async def test_token_minted_by_the_users_server_is_read(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (world.folder / "stepwell").mkdir()

@@ -37,7 +37,7 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
 # --- what is lost is said to be lost ----------------------------------------------------------------
 
 
-async def test_S4_a_reply_that_is_lost_leaves_it_unknown_and_the_same_commit_tells(
+async def test_S4_lost_reply_is_unknown_and_a_resend_resolves_it(
     world: World,
 ) -> None:
     proxy = Proxy(world.server.address)
@@ -117,7 +117,7 @@ async def test_a_commit_whose_caller_has_gone_is_finished(world: World) -> None:
         (cast("StepwellError", ZeroDivisionError("a driver's own fault")), OutcomeUnknown),
     ],
 )
-async def test_what_the_store_says_of_a_commit_is_what_is_heard(
+async def test_commit_verdict_is_the_stores(
     world: World, raised: StepwellError, heard: type[StepwellError]
 ) -> None:
     store = await world.open()

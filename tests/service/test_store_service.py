@@ -216,7 +216,7 @@ async def test_executor_and_store_apart(tmp_path: Path) -> None:
         assert kept.status is RunStatus.CANCELLED
 
 
-async def test_a_store_server_takes_large_commits_and_refuses_for_certain_while_it_drains(
+async def test_store_server_takes_large_commits_and_refuses_while_draining(
     tmp_path: Path,
 ) -> None:
     async with store_server(tmp_path / "store", "memory://") as apart:

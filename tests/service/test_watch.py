@@ -91,8 +91,8 @@ async def test_E5_a_cursor_from_the_future_is_refused(client: Client) -> None:
     assert (error.code, error.reason) == (grpc.StatusCode.INVALID_ARGUMENT, "CURSOR_IN_FUTURE")
 
 
-async def test_E7_progress_never_overtakes_events(memory: World) -> None:
-    client = await memory.client(await memory.server(watch=WatchSettings(progress_ms=20)))
+async def test_E7_progress_never_overtakes_events(world: World) -> None:
+    client = await world.client(await world.server(watch=WatchSettings(progress_ms=20)))
     run = await client.start_tasks("a", "b", "c", queue="q")
     seen = 0
     progress = 0
@@ -120,9 +120,9 @@ async def test_E7_progress_never_overtakes_events(memory: World) -> None:
     assert progress >= 3
 
 
-async def test_E8_the_events_of_a_commit_are_not_split(memory: World) -> None:
+async def test_E8_the_events_of_a_commit_are_not_split(world: World) -> None:
     settings = WatchSettings(message_bytes_max=1_024)
-    client = await memory.client(await memory.server(watch=settings))
+    client = await world.client(await world.server(watch=settings))
     run = await finished(client, *(f"task-{number}" for number in range(20)))
     messages = 0
     ends: list[int] = []
@@ -173,10 +173,10 @@ async def test_a_run_that_is_deleted_ends_its_watch_as_purged(client: Client) ->
 
 
 async def test_a_run_that_vanishes_while_it_is_watched_is_purged(
-    memory: World, monkeypatch: pytest.MonkeyPatch
+    world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    server = await memory.server()
-    client = await memory.client(server)
+    server = await world.server()
+    client = await world.client(server)
     run = await client.start_tasks("a", queue="q")
     call = client.watch(run.spec.run_id)
     await call.read()
@@ -190,11 +190,11 @@ async def test_a_run_that_vanishes_while_it_is_watched_is_purged(
     assert end.reason == opb.WATCH_END_REASON_PURGED
 
 
-async def test_E6_a_cursor_below_retention_is_told_the_oldest_number(
-    memory: World, monkeypatch: pytest.MonkeyPatch
+async def test_E6_cursor_below_retention_gets_the_oldest_number(
+    world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    server = await memory.server()
-    client = await memory.client(server)
+    server = await world.server()
+    client = await world.client(server)
     run = await client.start_tasks("a", queue="q")
 
     async def pruned(*_names: str, **_page: int) -> EventPage:
@@ -230,9 +230,9 @@ def reads_by_hand(client_of: str) -> grpc.aio.Channel:
     return grpc.aio.insecure_channel(client_of, options=options)
 
 
-async def test_E9_a_stalled_watcher_is_ended_and_delays_nobody(memory: World) -> None:
-    server = await memory.server(watch=WatchSettings(stall_ms=600, message_bytes_max=32_768))
-    client = await memory.client(server)
+async def test_E9_a_stalled_watcher_is_ended_and_delays_nobody(world: World) -> None:
+    server = await world.server(watch=WatchSettings(stall_ms=600, message_bytes_max=32_768))
+    client = await world.client(server)
     run = await _long_history(client, 500)
     channel = reads_by_hand(server.addresses[0])
     stalled: Any = client.runs.__class__(channel).WatchRun(
@@ -260,8 +260,8 @@ async def test_E9_a_stalled_watcher_is_ended_and_delays_nobody(memory: World) ->
     await channel.close()
 
 
-async def test_a_watcher_that_wakes_up_is_told_that_it_was_slow(
-    memory: World, monkeypatch: pytest.MonkeyPatch
+async def test_stalled_watcher_that_resumes_gets_slow_as_its_end(
+    world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = asyncio.Event()
 
@@ -271,8 +271,8 @@ async def test_a_watcher_that_wakes_up_is_told_that_it_was_slow(
             found.set()
 
     monkeypatch.setattr(status, "SlowConsumer", Noted)
-    server = await memory.server(watch=WatchSettings(stall_ms=2_000, message_bytes_max=32_768))
-    client = await memory.client(server)
+    server = await world.server(watch=WatchSettings(stall_ms=2_000, message_bytes_max=32_768))
+    client = await world.client(server)
     run = await _long_history(client, 500)
     channel = reads_by_hand(server.addresses[0])
     slow: Any = client.runs.__class__(channel).WatchRun(
@@ -310,7 +310,7 @@ async def _updates(call: Any, count: int) -> tuple[list[opb.RunUpdate], str]:
     return found, cursor
 
 
-async def test_watching_all_runs_tells_of_every_run_and_goes_on_from_a_cursor(
+async def test_watch_of_all_runs_covers_every_run_and_resumes_at_a_cursor(
     client: Client,
 ) -> None:
     first = await client.start_tasks("a", queue="q")
@@ -328,7 +328,7 @@ async def test_watching_all_runs_tells_of_every_run_and_goes_on_from_a_cursor(
     call.cancel()
 
 
-async def test_watching_from_now_on_tells_first_where_that_is(client: Client) -> None:
+async def test_watch_from_now_begins_with_its_cursor(client: Client) -> None:
     await client.start_tasks("a", queue="q")
     call: Any = client.runs.WatchRuns(opb.WatchRunsRequest(cursor="now"), metadata=ME)
     first = await call.read()
@@ -354,8 +354,8 @@ async def test_watching_all_runs_filters_by_pipeline_and_label(client: Client) -
     call.cancel()
 
 
-async def test_many_runs_come_in_messages_that_are_not_too_large(memory: World) -> None:
-    client = await memory.client(await memory.server(watch=WatchSettings(message_bytes_max=4096)))
+async def test_many_runs_come_in_messages_that_are_not_too_large(world: World) -> None:
+    client = await world.client(await world.server(watch=WatchSettings(message_bytes_max=4096)))
     runs = [await client.start(goal="g" * 1_000, queue="q") for _ in range(20)]
     call: Any = client.runs.WatchRuns(opb.WatchRunsRequest(), metadata=ME)
     found: set[str] = set()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import grpc
@@ -18,7 +17,6 @@ from tests.service.conftest import (
     ME,
     NO_RUN,
     Client,
-    RawWorker,
     World,
     bearer,
     completed,
@@ -66,9 +64,9 @@ async def test_the_whole_loop_goes_over_one_stream(client: Client) -> None:
     assert results.run_result.payload.data == b"all"
 
 
-async def test_welcome_dictates_the_terms(memory: World) -> None:
-    server = await memory.server(executor=ExecutorSettings(lease_ms=8_000))
-    client = await memory.client(server)
+async def test_welcome_dictates_the_terms(world: World) -> None:
+    server = await world.server(executor=ExecutorSettings(lease_ms=8_000))
+    client = await world.client(server)
 
     async with client.worker() as worker:
         assert worker.welcome.lease.ToMilliseconds() == 8_000
@@ -85,18 +83,6 @@ async def test_many_outcomes_in_a_message_are_each_acknowledged(client: Client) 
 
     assert {ack.status for ack in acks} == {ACCEPTED}
     assert {ack.delivery_id for ack in acks} == {completed(one).delivery_id for one in got}
-
-
-async def test_released_work_spends_no_attempt(client: Client) -> None:
-    await client.start_tasks("a", queue="q")
-    async with client.worker(queues=["q"]) as worker:
-        got = await worker.assignment()
-        ack = await worker.report(outcome(got, released=wpb.Outcome.Released(reason="busy")))
-        again = await worker.assignment()
-
-    assert ack.status == ACCEPTED
-    assert again.execution.task_id == "a"
-    assert again.lease_token != got.lease_token
 
 
 async def test_begin_is_acknowledged(client: Client) -> None:
@@ -117,7 +103,7 @@ async def test_begin_is_acknowledged(client: Client) -> None:
         assert (await worker.complete(got)).status == ACCEPTED
 
 
-async def test_a_cancelled_run_is_told_to_its_workers(client: Client) -> None:
+async def test_cancelled_run_notifies_its_workers(client: Client) -> None:
     run = await client.start_tasks("a", queue="q")
     run_id = run.spec.run_id
     async with client.worker(queues=["q"]) as worker:
@@ -146,20 +132,6 @@ async def test_the_remaining_budget_comes_with_an_assignment(client: Client) -> 
 
 
 # --- bad input ---------------------------------------------------------------------------------------
-
-
-async def test_an_outcome_for_a_finished_task(client: Client) -> None:
-    await client.start_tasks("a", "b", queue="q")
-    async with client.worker(queues=["q"]) as worker:
-        got = await worker.assignment()
-        assert (await worker.complete(got, b"first")).status == ACCEPTED
-        late = await worker.complete(got, b"second")
-
-    results = await client.runs.GetResults(
-        opb.GetResultsRequest(run_id=got.run.spec.run_id), metadata=ME
-    )
-    assert late.status == LOST
-    assert [one.payload.data for one in results.results] == [b"first"]
 
 
 async def test_a_heartbeat_for_a_lost_lease(client: Client) -> None:
@@ -211,21 +183,10 @@ async def test_two_workers_with_one_id(client: Client) -> None:
             assert (await new.complete(await new.assignment())).status == ACCEPTED
 
 
-async def test_a_worker_that_grants_0_credits(client: Client) -> None:
-    await client.start_tasks("a", queue="q")
-    async with client.worker(queues=["q"], grant=0) as worker:
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.5):
-                await worker.assignment()
-    # It kept nobody from the work.
-    async with client.worker("w2", queues=["q"], grant=1) as other:
-        assert (await other.complete(await other.assignment())).status == ACCEPTED
-
-
-async def test_a_worker_that_never_answers(memory: World) -> None:
+async def test_a_worker_that_never_answers(world: World) -> None:
     # The second lease must outlast two calls: nobody renews it either.
-    server = await memory.server(executor=ExecutorSettings(lease_ms=1_500, poll_ms=100))
-    client = await memory.client(server)
+    server = await world.server(executor=ExecutorSettings(lease_ms=1_500, poll_ms=100))
+    client = await world.client(server)
     await client.start(
         plan=types_pb2.PlanDraft(
             tasks=[
@@ -373,23 +334,6 @@ async def test_a_message_over_4_mib_ends_the_stream(client: Client) -> None:
     )
 
 
-async def test_a_foreign_worker_gets_and_touches_nothing(client: Client) -> None:
-    await client.start_tasks("a", queue="q")
-    call = client.work.Work(metadata=bearer("foreign"))
-    foreign = RawWorker(call)
-    hello = wpb.Hello(worker_id="w1", instance_id="i", queues=["q"])
-    await call.write(wpb.WorkRequest(hello=hello, credits=5))
-    await call.read()
-    async with client.worker(queues=["q"]) as worker:
-        got = await worker.assignment()
-        stolen = await foreign.complete(got)
-        mine = await worker.complete(got)
-
-    assert stolen.status == LOST
-    assert mine.status == ACCEPTED
-    call.cancel()
-
-
 # --- ends --------------------------------------------------------------------------------------------
 
 
@@ -424,9 +368,9 @@ async def test_outcomes_are_taken_without_a_stream(client: Client) -> None:
     ]
 
 
-async def test_an_outcome_that_the_store_can_not_take_is_not_acknowledged(memory: World) -> None:
-    server = await memory.server()
-    client = await memory.client(server)
+async def test_an_outcome_that_the_store_can_not_take_is_not_acknowledged(world: World) -> None:
+    server = await world.server()
+    client = await world.client(server)
     await client.start_tasks("a", queue="q")
     store: Any = server.store
     commit = store.commit
@@ -451,9 +395,9 @@ async def test_an_outcome_that_the_store_can_not_take_is_not_acknowledged(memory
     assert reply.acks[0].status == ACCEPTED
 
 
-async def test_a_worker_that_stops_reading_is_cut_off(memory: World) -> None:
-    server = await memory.server(watch=WatchSettings(stall_ms=200))
-    client = await memory.client(server)
+async def test_a_worker_that_stops_reading_is_cut_off(world: World) -> None:
+    server = await world.server(watch=WatchSettings(stall_ms=200))
+    client = await world.client(server)
     await client.start_tasks(*(f"t{i}" for i in range(64)), queue="q", input={"data": bytes(10**6)})
     options = [("grpc.http2.lookahead_bytes", 1_024), ("grpc.http2.bdp_probe", 0)]
     async with grpc.aio.insecure_channel(server.addresses[0], options=options) as channel:

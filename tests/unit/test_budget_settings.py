@@ -44,7 +44,7 @@ def test_the_environment_names_them_too(monkeypatch: pytest.MonkeyPatch) -> None
         ("[budgets.tenants.'no name']\ntasks = 1\n", "budgets.tenants"),
     ],
 )
-def test_what_is_no_budget_is_refused_by_its_path(text: str, path: str) -> None:
+def test_invalid_budget_is_refused_by_its_path(text: str, path: str) -> None:
     _file(text)
     with pytest.raises(SettingsRefused, match=path.replace(".", r"\.")):
         load()

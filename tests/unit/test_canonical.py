@@ -40,12 +40,12 @@ def test_S16_equal_starts_have_equal_fingerprints() -> None:
         (TaskSpec(task_id="a"), TaskSpec(task_id="b", retry=DECODED)),
     ],
 )
-def test_what_was_stored_has_the_same_bytes(value: object) -> None:
+def test_stored_and_fresh_records_have_equal_bytes(value: object) -> None:
     kind = type(value) if not isinstance(value, tuple) else tuple[TaskSpec, ...]
     again = msgspec.msgpack.decode(msgspec.msgpack.encode(value), type=kind)
     assert again == value
     assert bytes_of(again) == bytes_of(value)
 
 
-def test_empty_bytes_are_told_from_none() -> None:
+def test_empty_bytes_differ_from_none() -> None:
     assert bytes_of(TaskSpec(task_id="a", input=Payload())) != bytes_of(TaskSpec(task_id="a"))

@@ -60,7 +60,7 @@ async def test_the_annotation_decides_how_the_input_is_read(
     assert decode(outcome.completed.result) == seen
 
 
-async def test_an_input_that_does_not_fit_fails_for_good_with_paths_and_without_values() -> None:
+async def test_unfitting_input_fails_for_good_with_paths_only() -> None:
     def work(ctx: TaskContext, order: Order) -> None:
         raise AssertionError("not to be called")
 
@@ -72,7 +72,7 @@ async def test_an_input_that_does_not_fit_fails_for_good_with_paths_and_without_
     assert "99991" not in str(failure)
 
 
-async def test_a_type_of_a_closure_is_found() -> None:
+async def test_type_of_a_closure_is_resolved() -> None:
     class Local(pydantic.BaseModel):
         n: int
 

@@ -178,7 +178,7 @@ async def test_a_plan_goes_out_as_it_was_written() -> None:
 
 
 @pytest.mark.parametrize("value", [None, "plan", {"tasks": []}, [1], 3])
-async def test_what_is_no_plan_fails_for_good(value: object) -> None:
+async def test_invalid_plan_fails_for_good(value: object) -> None:
     agent = Agent()
     agent.plan(lambda ctx: value)
 
@@ -240,7 +240,7 @@ async def test_results_are_decoded_and_failures_stand_apart() -> None:
     assert seen == [({"a": first, "d": None}, Order(item="x", count=1), "Oops", frozenset("c"))]
 
 
-async def test_what_an_attempt_says_goes_with_its_outcome_also_when_it_fails() -> None:
+async def test_failed_outcome_carries_progress_usage_and_session() -> None:
     def work(ctx: TaskContext) -> None:
         ctx.usage(input_tokens=10, output_tokens=2)
         ctx.usage(input_tokens=5, cost_micros=7)
@@ -360,7 +360,7 @@ async def test_a_refused_begin_is_nobody_s_outcome() -> None:
         await run(agent, assignment(effect=types_pb2.EFFECT_AT_MOST_ONCE), services)
 
 
-async def test_a_cancelled_sync_function_is_told_and_awaited() -> None:
+async def test_cancelled_sync_function_is_notified_and_awaited() -> None:
     agent, started, told = Agent(), threading.Event(), []
 
     @agent.task

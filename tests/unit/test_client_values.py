@@ -125,7 +125,7 @@ def test_none_is_no_payload_and_a_payload_is_taken_as_it_is() -> None:
         (b"1.5", int | str, "$"),
     ],
 )
-def test_what_does_not_fit_is_told_by_its_path(data: bytes, annotation: Any, path: str) -> None:
+def test_unfitting_value_is_reported_by_its_path(data: bytes, annotation: Any, path: str) -> None:
     with pytest.raises(DecodeError) as caught:
         decode(types_pb2.Payload(data=data), annotation)
 
@@ -133,7 +133,7 @@ def test_what_does_not_fit_is_told_by_its_path(data: bytes, annotation: Any, pat
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"\xff", b"[" * 100_000])
-def test_what_is_no_json_is_a_decode_error(data: bytes) -> None:
+def test_invalid_json_is_a_decode_error(data: bytes) -> None:
     with pytest.raises(DecodeError):
         decode(types_pb2.Payload(data=data))
 
@@ -165,7 +165,7 @@ def test_all_public_names_are_there() -> None:
         ("dns:///example.org:443", False),
     ],
 )
-def test_what_stays_on_this_machine(target: str, local: bool) -> None:
+def test_local_targets_need_no_tls(target: str, local: bool) -> None:
     assert is_local(target) is local
 
 
@@ -214,7 +214,7 @@ def test_a_token_file_that_was_named_must_be_there(tmp_path: Path) -> None:
         Connection(token_file=tmp_path, environ={})
 
 
-def test_a_token_minted_later_is_found(tmp_path: Path) -> None:
+def test_token_minted_later_is_read(tmp_path: Path) -> None:
     access = Connection(environ={"XDG_STATE_HOME": str(tmp_path)}).access
     assert not access.has_token
     (tmp_path / "stepwell").mkdir()

@@ -16,7 +16,6 @@ from stepwell.runtime import SystemRuntime
 from stepwell.store.opener import open_store
 from stepwell_client import (
     Agent,
-    Budget,
     Continue,
     Finish,
     ReflectContext,
@@ -119,16 +118,6 @@ async def test_reflection_goes_on_until_max_iterations() -> None:
     assert seen == [1, 2, 3]
     assert result.run.finish_reason == "MAX_ITERATIONS"
     assert result.tasks["again2"].value == 4
-
-
-async def test_a_plan_of_the_callers_needs_no_plan_function() -> None:
-    agent = Agent()
-    agent.task("double")(lambda ctx: 2 * ctx.input())
-
-    result = await Orchestrator("", agent, plan=[Task("only", "double", input=21)]).run()
-
-    assert result.value == {"only": 42}
-    assert result.run.iteration == 1
 
 
 async def test_a_plan_with_the_agents_stages() -> None:
@@ -274,20 +263,6 @@ async def test_resume_of_a_run_that_succeeded_returns_its_result(store: Store) -
     assert calls == ["one"]
 
 
-async def test_a_failed_attempt_is_made_again() -> None:
-    agent = Agent()
-
-    @agent.task
-    async def work(ctx: TaskContext) -> int:
-        if ctx.attempt < 3:
-            raise OSError("not yet")
-        return ctx.attempt
-
-    result = await Orchestrator("", agent, plan=[Task("one", retry=SOON)]).run()
-
-    assert result.tasks["one"].value == 3
-
-
 async def test_a_task_that_no_function_fits_fails_the_run() -> None:
     with pytest.raises(RunFailed, match="no function for task 'x' of type 'unheard'"):
         await Orchestrator("", doubler(), plan=[Task("x", "unheard")]).run()
@@ -379,28 +354,6 @@ async def test_results_too_large_for_an_assignment_come_all_the_same() -> None:
     plan = [*parts, Task("sum", "sum", depends_on=[one.id for one in parts])]
 
     assert (await Orchestrator("", agent, plan=plan).run()).tasks["sum"].value == 3_000_000
-
-
-async def test_a_budget_is_kept_with_the_run(store: Store) -> None:
-    agent, _, _ = flaky()
-    result = await Orchestrator(
-        "", agent, plan=[Task("one")], store=store, budget=Budget(tasks=3)
-    ).run()
-
-    assert result.run.spec.budget.tasks == 3
-
-
-async def test_runs_in_one_store_keep_to_their_own_agents(store: Store) -> None:
-    first, first_calls, _ = flaky()
-    second, second_calls, _ = flaky()
-    plan = [Task(f"t{n}") for n in range(5)]
-
-    await asyncio.gather(
-        Orchestrator("", first, plan=plan, store=store).run(),
-        Orchestrator("", second, plan=plan, store=store).run(),
-    )
-
-    assert sorted(first_calls) == sorted(second_calls) == [f"t{n}" for n in range(5)]
 
 
 async def test_it_does_one_run_at_a_time() -> None:

@@ -101,7 +101,7 @@ async def interrupted(agent: Agent, task: Task, store: Store, started: asyncio.E
     return orchestrator.run_id
 
 
-async def test_cancelling_the_call_hands_the_step_back_and_spends_no_attempt(store: Store) -> None:
+async def test_cancelled_call_releases_the_step_and_spends_no_attempt(store: Store) -> None:
     agent, started = Agent(), asyncio.Event()
 
     @agent.task

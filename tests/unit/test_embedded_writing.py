@@ -8,13 +8,10 @@ from collections.abc import AsyncIterator
 import pytest
 
 from stepwell.core.port import Store
-from stepwell.core.records import limits
-from stepwell.core.records.states import LogKind
 from stepwell.embedded import Orchestrator
 from stepwell.runtime import SystemRuntime
 from stepwell.store.opener import open_store
 from stepwell_client import Agent, Failure, Retry, Task, TaskContext
-from tests.support.patience import PATIENCE_S
 
 SOON = Retry(max_attempts=3, initial_backoff=0.0)
 
@@ -60,22 +57,6 @@ async def test_lines_of_threads_and_coroutines_are_kept(store: Store) -> None:
     assert [text for name, text in found if name == "task:b#1"] == [str(n) for n in range(100)]
 
 
-async def test_a_flood_is_cut(store: Store) -> None:
-    agent = Agent("flood")
-
-    @agent.task("flood")
-    def flood(ctx: TaskContext) -> None:
-        for _ in range(10_000):
-            ctx.log("x" * 1_000)
-
-    run = Orchestrator("flood", agent, store=store, plan=[Task("a", "flood")])
-    await run.run()
-    page = await store.read_logs("default", run.run_id, limit=10_000)
-    size = sum(len(entry.text) for entry in page.entries)
-    assert size <= limits.LOG_BYTES_PER_EXECUTION_MAX
-    assert any(entry.kind is LogKind.CUT for entry in page.entries)
-
-
 async def test_the_next_attempt_goes_on_where_the_last_one_was(store: Store) -> None:
     agent = Agent("talker")
 
@@ -97,38 +78,3 @@ async def test_the_next_attempt_goes_on_where_the_last_one_was(store: Store) -> 
     plan = [Task("a", "talk", retry=SOON)]
     result = await Orchestrator("talk", agent, store=store, plan=plan).run()
     assert result.tasks["a"].value == ["s-1", 2, "AGAIN", "one", "two"]
-
-
-async def test_a_long_conversation_is_read_from_the_store(store: Store) -> None:
-    agent = Agent("wordy")
-    large = "x" * 500_000
-
-    @agent.task("talk")
-    async def talk(ctx: TaskContext) -> list[str]:
-        if ctx.attempt == 1:
-            for number in range(4):
-                ctx.append("user", f"{number}{large}")
-                await ctx.save_messages()
-            raise Failure("again")
-        return [one.content[0] async for one in ctx.conversation()]
-
-    plan = [Task("a", "talk", retry=SOON)]
-    result = await Orchestrator("talk", agent, store=store, plan=plan).run()
-    assert result.tasks["a"].value == ["0", "1", "2", "3"]
-
-
-async def test_chunks_collapse_into_the_result(store: Store) -> None:
-    agent = Agent("streamer")
-
-    @agent.task("stream")
-    async def stream(ctx: TaskContext) -> str:
-        for piece in ("a", "b", "c"):
-            ctx.stream(piece)
-        ctx.log("done")
-        return "abc"
-
-    run = Orchestrator("stream", agent, store=store, plan=[Task("a", "stream")])
-    await run.run()
-    async with asyncio.timeout(PATIENCE_S):
-        while await log_of(store, run.run_id) != [("task:a#1", "done")]:  # noqa: ASYNC110 - it goes by itself
-            await asyncio.sleep(0)

@@ -201,7 +201,7 @@ async def test_reflection_may_plan_again() -> None:
         assert history.run.plan_revision == 2
 
 
-async def test_what_nobody_can_do_is_said() -> None:
+async def test_task_without_a_worker_is_reported() -> None:
     async with Environment(asking()) as env:
         run = await env.start(plan=[Task("a")])
         with pytest.raises(NothingHappens, match="INPUT"):

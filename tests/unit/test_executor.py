@@ -128,7 +128,7 @@ async def test_results_without_room_are_sent_by_reference(world: ExecutorWorld) 
     assert [r.by_reference for r in last.results] == [True, False]
 
 
-async def test_an_expired_lease_is_found_by_the_claim(world: ExecutorWorld) -> None:
+async def test_expired_lease_is_claimed_again(world: ExecutorWorld) -> None:
     executor = world.executor()
     dead, alive = FakeWorker(executor, worker_id="dead"), FakeWorker(executor, worker_id="alive")
     await dead.attach()
@@ -290,7 +290,7 @@ class CountingStore(FaultyStore):
         return await super().commit(commits)
 
 
-async def test_the_events_of_a_commit_stay_within_their_limit_however_large_failures_are(
+async def test_large_failures_keep_a_commits_events_within_the_limit(
     world: ExecutorWorld,
 ) -> None:
     executor = world.executor()
@@ -345,7 +345,7 @@ async def test_S4_an_unknown_commit_is_asked_again_with_the_same_id(world: Execu
     assert store.asked[0] == store.asked[1]
 
 
-async def test_a_store_that_did_nothing_is_told_and_the_outcome_can_be_sent_again(
+async def test_outcome_refused_by_the_store_can_be_sent_again(
     world: ExecutorWorld,
 ) -> None:
     class Refusing(FaultyStore):
@@ -401,7 +401,7 @@ async def test_a_paused_run_dispatches_nothing_and_resumes_where_it_was(
     assert (await worker.next()).execution.task_id == "b"
 
 
-async def test_an_unknown_run_is_not_found(world: ExecutorWorld) -> None:
+async def test_unknown_run_is_not_found(world: ExecutorWorld) -> None:
     executor = world.executor()
     with pytest.raises(RunNotFound):
         await executor.send(TENANT, RUN, Pause())
@@ -455,7 +455,7 @@ async def test_a_commit_that_can_not_be_stored_harms_no_other(world: ExecutorWor
         await bad
 
 
-async def test_T3_a_revoked_lease_is_told_to_its_own_tenant_s_worker_only(
+async def test_T3_revoked_lease_notifies_its_own_tenants_worker_only(
     world: ExecutorWorld,
 ) -> None:
     executor = world.executor()

@@ -75,7 +75,7 @@ async def kept(store: Store) -> Sequence[LogEntry]:
     return (await store.read_logs(TENANT, RUN, limit=1_000)).entries
 
 
-async def test_a_first_attempt_is_told_of_nothing() -> None:
+async def test_first_attempt_has_no_previous_state() -> None:
     async with executor_world() as world:
         _, first = await leased(world)
         assert first.previous_failure is None
@@ -151,7 +151,7 @@ async def test_logs_are_kept_at_once_and_apart_from_commits() -> None:
         assert await world.store.get_run(TENANT, RUN) == before
 
 
-async def test_what_a_lost_lease_writes_is_not_kept() -> None:
+async def test_log_lines_of_a_lost_lease_are_dropped() -> None:
     async with executor_world() as world:
         worker, first = await leased(world)
         await worker.deliver(first)
@@ -188,7 +188,7 @@ async def test_a_line_that_is_too_long_is_cut_and_says_so() -> None:
         assert mark == f"[cut: {left_out:,} bytes left out]"
 
 
-async def test_a_flood_ends_at_the_executions_share_with_one_word_about_it() -> None:
+async def test_log_flood_is_cut_at_the_executions_share_with_one_notice() -> None:
     async with executor_world() as world:
         _, first = await leased(world)
         line = "x" * 10_000
@@ -202,7 +202,7 @@ async def test_a_flood_ends_at_the_executions_share_with_one_word_about_it() -> 
         assert entries[-1].kind is LogKind.CUT
 
 
-async def test_what_was_written_before_a_replica_was_there_counts() -> None:
+async def test_log_bytes_written_before_a_restart_count() -> None:
     async with executor_world() as world:
         _, first = await leased(world)
         line = "x" * 16_000

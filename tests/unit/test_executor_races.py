@@ -76,7 +76,7 @@ async def test_a_lease_that_is_being_committed_counts_against_its_queue(
     assert worker.pile.qsize() == 1
 
 
-async def test_what_ended_before_it_was_handed_out_is_not_and_gives_its_credit_back(
+async def test_lease_ended_before_handout_returns_the_credit(
     world: ExecutorWorld,
 ) -> None:
     await world.start(world.executor(), chain("a"))

@@ -68,7 +68,7 @@ async def test_two_replicas_share_a_run_and_the_one_that_lost_a_race_reloads(
     assert await world.status() is RunStatus.SUCCEEDED
 
 
-async def test_what_one_replica_made_ready_a_worker_of_another_takes(
+async def test_task_made_ready_on_one_replica_runs_on_another(
     world: ExecutorWorld,
 ) -> None:
     first, second = world.executor(), world.executor()
@@ -124,7 +124,7 @@ async def test_a_hint_that_is_held_back_holds_nothing_else_back(world: ExecutorW
     assert store.calls["claim"] >= 2
 
 
-async def test_what_a_hint_told_is_read_before_anything_is_decided(world: ExecutorWorld) -> None:
+async def test_hinted_version_is_read_before_a_decision(world: ExecutorWorld) -> None:
     first, second = world.executor(), world.executor()
     mine, theirs = FakeWorker(first, worker_id="mine"), FakeWorker(second, worker_id="theirs")
     await mine.attach()
@@ -140,7 +140,7 @@ async def test_what_a_hint_told_is_read_before_anything_is_decided(world: Execut
     assert first.stats.get("commits_conflict", 0) == 0
 
 
-async def test_who_won_a_commit_on_a_shared_run_leaves_the_next_one_to_the_others(
+async def test_winner_of_a_contended_commit_yields_the_next_one(
     world: ExecutorWorld,
 ) -> None:
     first, second = world.executor(), world.executor()

@@ -52,7 +52,7 @@ async def _answers(_request: Any, _context: Any) -> AsyncGenerator[Any]:
     yield opb.WatchRunsResponse()
 
 
-async def test_R1_a_write_that_fails_as_its_call_is_cancelled_is_not_left_unlooked_at() -> None:
+async def test_R1_write_failing_during_cancel_leaves_no_unread_error() -> None:
     heard: list[str] = []
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _, said: heard.append(f"{said['message']}: {said}"))

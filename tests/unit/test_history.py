@@ -77,7 +77,7 @@ async def test_others_have_their_turn_while_a_long_run_is_folded(store: Store) -
     assert turns >= run.last_event // history.EVENTS_AT_ONCE
 
 
-async def test_what_was_folded_is_where_the_next_fold_begins(store: Store) -> None:
+async def test_next_fold_begins_at_the_last_folded_version(store: Store) -> None:
     run, looked = await long_run(store), list[int]()
 
     class Seen(StoreProxy):
@@ -131,7 +131,7 @@ async def test_events_that_are_not_kept_any_more_are_said(store: Store) -> None:
     assert (caught.value.reason, caught.value.oldest) == ("CURSOR_OUT_OF_RANGE", 5)
 
 
-async def test_a_run_that_is_deleted_meanwhile_is_not_found(store: Store) -> None:
+async def test_run_deleted_meanwhile_is_not_found(store: Store) -> None:
     run = await long_run(store)
     assert await store.delete_run("t", "r", version=run.version)
     with pytest.raises(RunNotFound):

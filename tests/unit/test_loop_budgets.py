@@ -59,7 +59,7 @@ def paused(world: World) -> bool:
         ("cost_micros", "cost_micros: 12 of 10 used"),
     ],
 )
-def test_usage_over_a_limit_withdraws_what_is_ready_and_lets_what_is_leased_end(
+def test_usage_over_a_limit_withdraws_ready_tasks_and_lets_leased_ones_end(
     part: str, words: str
 ) -> None:
     world = started(Budget(**{part: 10}))
@@ -76,7 +76,7 @@ def test_usage_over_a_limit_withdraws_what_is_ready_and_lets_what_is_leased_end(
     assert paused(world)
 
 
-def test_what_is_exactly_used_up_is_used_up() -> None:
+def test_budget_used_exactly_is_used_up() -> None:
     world = started(Budget(input_tokens=10))
     world.deliver("task:a#1", Completed(), usage=Usage(input_tokens=9))
     assert world.run.status is RunStatus.RUNNING
@@ -101,7 +101,7 @@ def test_work_in_flight_may_bring_a_paused_run_to_its_end() -> None:
     assert world.run.status is RunStatus.SUCCEEDED
 
 
-def test_usage_of_failed_attempts_counts_and_no_retry_is_offered_over_the_limit() -> None:
+def test_failed_attempts_usage_counts_and_stops_retries() -> None:
     world = started(Budget(cost_micros=5), [TaskSpec(task_id="a")])
     failed = Failed(failure=Failure(kind="Boom"))
     world.deliver("task:a#1", failed, usage=Usage(cost_micros=5))
@@ -137,7 +137,7 @@ def test_nothing_is_leased_in_the_transition_that_uses_the_budget_up() -> None:
     assert world.leased() == []
 
 
-def test_the_last_task_of_a_budget_runs_with_its_retries_and_the_next_one_is_not_offered() -> None:
+def test_last_task_of_a_budget_may_retry_and_the_next_is_not_offered() -> None:
     world = started(Budget(tasks=2), max_parallel=1)
     world.complete("a")
     world.fail("b")
@@ -157,7 +157,7 @@ def test_a_task_is_counted_once_whatever_becomes_of_it() -> None:
     assert world.run.status is RunStatus.SUCCEEDED
 
 
-def test_tasks_count_over_all_plans_and_one_that_is_defined_anew_is_another_one() -> None:
+def test_tasks_count_over_all_plans_and_redefined_ones_count_again() -> None:
     world = World()
     both = (StepKind.REFLECT,)
     world.start(plan=[TaskSpec(task_id="a")], stages=both, budget=Budget(tasks=2))
@@ -193,7 +193,7 @@ def test_the_steps_that_are_no_tasks_run_when_tasks_are_used_up() -> None:
 
 
 @pytest.mark.parametrize("decision", [Decision.CONTINUE, Decision.REPLAN])
-def test_the_iteration_beyond_the_budget_is_entered_and_nothing_of_it_dispatched(
+def test_iteration_beyond_the_budget_dispatches_nothing(
     decision: Decision,
 ) -> None:
     world = World()
@@ -208,7 +208,7 @@ def test_the_iteration_beyond_the_budget_is_entered_and_nothing_of_it_dispatched
     assert world.ready() == ["task:b#1" if decision is Decision.CONTINUE else "plan:2#1"]
 
 
-def test_the_wall_time_begins_with_the_first_lease_and_its_timer_pauses_the_run() -> None:
+def test_wall_time_starts_at_the_first_lease_and_pauses_the_run() -> None:
     world = started(Budget(wall_ms=1000))
     assert world.timers == {}
     world.lease("task:a#1")
@@ -221,7 +221,7 @@ def test_the_wall_time_begins_with_the_first_lease_and_its_timer_pauses_the_run(
     assert world.do(Resume())[0].reason == "BUDGET_EXHAUSTED"
 
 
-def test_a_raise_gives_the_rest_of_the_wall_time_and_an_older_timer_means_nothing() -> None:
+def test_raise_extends_the_wall_time_and_ignores_the_older_timer() -> None:
     world = started(Budget(wall_ms=1000))
     world.lease("task:a#1")
     world.do(TimerDue(name=WALL))
@@ -244,7 +244,7 @@ def test_the_wall_time_goes_on_after_a_failed_run_is_resumed() -> None:
     assert 49_000 < world.timers["budget:wall:60000"] < 50_000
 
 
-def test_wall_time_that_is_over_while_a_person_has_paused_is_told_at_the_resume() -> None:
+def test_wall_time_over_during_a_pause_is_reported_at_the_resume() -> None:
     world = started(Budget(wall_ms=1000))
     world.lease("task:a#1")
     world.do(Pause(reason="look"))
@@ -278,7 +278,7 @@ def test_a_failed_run_that_is_out_of_budget_is_paused_by_its_resume() -> None:
     assert world.ready() == ["task:a#2"]
 
 
-def test_a_raise_that_is_enough_resumes_and_one_that_is_not_says_what_is_missing() -> None:
+def test_sufficient_raise_resumes_and_insufficient_one_names_the_rest() -> None:
     world = started(Budget(input_tokens=1))
     world.deliver("task:a#1", Completed(), usage=Usage(input_tokens=5))
     assert world.do(RaiseBudget(budget=Budget(input_tokens=5)))[0].status == "ACCEPTED"
@@ -333,7 +333,7 @@ def test_a_raise_of_nothing_changes_nothing_and_an_ended_run_is_not_raised() -> 
     assert world.do(RaiseBudget(budget=Budget(input_tokens=20)))[0].reason == "RUN_ENDED"
 
 
-def test_what_is_left_is_told_by_part_and_a_used_up_part_shows_as_1() -> None:
+def test_remaining_budget_is_reported_by_part_and_never_as_0() -> None:
     budget = Budget(input_tokens=10, tasks=5, wall_ms=10_000, iterations=4)
     world = started(budget)
     world.deliver("task:a#1", Completed(), usage=Usage(input_tokens=9, output_tokens=4))
@@ -366,7 +366,7 @@ def test_a_fork_counts_the_iterations_and_tasks_that_it_begins_itself() -> None:
     assert (gone.part, gone.limit, gone.used) == ("iterations", 2, 2)
 
 
-def test_what_two_workers_have_in_flight_is_all_that_a_budget_is_exceeded_by() -> None:
+def test_budget_is_exceeded_by_work_in_flight_only() -> None:
     world = started(Budget(input_tokens=10))
     for task_id in "abc":
         world.lease(f"task:{task_id}#1")

@@ -81,7 +81,7 @@ def _outcome_of(world: World, order: str, data: bytes) -> int:
     return world.run.tally.digest
 
 
-def test_the_digest_tells_results_apart_and_not_the_order_they_came_in() -> None:
+def test_digest_depends_on_results_and_not_on_their_order() -> None:
     free = (TaskSpec(task_id="a"), TaskSpec(task_id="b"))
     digests: list[int] = []
     for order, data in (("ab", b"1"), ("ba", b"1"), ("ab", b"2")):
@@ -129,9 +129,7 @@ def test_it_is_never_said_of_a_run_that_is_not_watched_or_ends_by_itself(
     assert "RUN_PAUSED" not in world.kinds()
 
 
-def test_a_run_that_a_person_has_paused_keeps_that_reason_and_is_stopped_an_iteration_later() -> (
-    None
-):
+def test_paused_run_keeps_its_reason_and_stops_an_iteration_later() -> None:
     world = started(limit=1)
     world.complete("a", "b")
     world.lease("reflect:1#1")

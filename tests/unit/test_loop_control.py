@@ -46,7 +46,7 @@ def statuses(world: World) -> dict[str, str]:
 # --- skip -----------------------------------------------------------------------------------------
 
 
-def test_what_a_person_skipped_stays_so_over_a_pause_and_a_failure() -> None:
+def test_task_skipped_by_a_person_stays_skipped() -> None:
     world = World()
     world.start(plan=[TaskSpec(task_id="out"), TaskSpec(task_id="fails", retry=ONCE)])
     world.do(SkipTask(task_id="out"))
@@ -76,7 +76,7 @@ def test_a_failure_that_a_later_plan_left_out_stays_over_a_pause() -> None:
     assert statuses(world) == {"a": "FAILED", "b": "COMPLETED", "c": "READY"}
 
 
-def test_a_running_task_is_skipped_its_worker_told_and_its_late_outcome_refused() -> None:
+def test_skipping_a_running_task_notifies_its_worker_and_refuses_its_outcome() -> None:
     world = World()
     world.start(plan=chain("a", "b"))
     token = world.lease("task:a#1")
@@ -197,7 +197,7 @@ def test_a_failure_that_is_reflected_on_stays() -> None:
     assert world.do(RetryTask(task_id="a"))[0].reason == "TASK_BUILT_ON"
 
 
-def test_what_another_failure_skips_stays_skipped() -> None:
+def test_task_skipped_by_another_failure_stays_skipped() -> None:
     bad = {"retry": ONCE, "on_failure": OnFailure.SKIP_DEPENDENTS}
     world = World()
     world.start(
@@ -252,7 +252,7 @@ def test_a_retry_on_a_paused_run_is_offered_by_the_resume() -> None:
     assert "task:a#2" in world.ready()
 
 
-def test_what_is_done_running_or_nobody_can_not_be_retried() -> None:
+def test_done_running_or_missing_task_cannot_be_retried() -> None:
     world = World()
     world.start(plan=[TaskSpec(task_id="a"), TaskSpec(task_id="b"), TaskSpec(task_id="c")])
     world.complete("a")

@@ -165,7 +165,7 @@ def test_a_person_says_that_it_failed_for_good() -> None:
     assert world.run.status == "FAILED"
 
 
-def test_what_is_known_is_not_to_be_resolved() -> None:
+def test_known_outcome_cannot_be_resolved() -> None:
     world, token = begun()
     assert resolve(world).reason == "OUTCOME_NOT_UNKNOWN"
     late(world, token)
@@ -186,7 +186,7 @@ def test_a_paused_run_is_settled_and_dispatches_nothing() -> None:
 # --- RECONCILE -------------------------------------------------------------------------------------------
 
 
-def test_a_reconcile_step_is_offered_beside_it() -> None:
+def test_reconcile_step_is_offered_for_an_unknown_outcome() -> None:
     world, _ = unknown(reconcile=True)
     assert world.ready() == [LOOK]
     step = world.executions[LOOK]
@@ -222,7 +222,7 @@ def test_it_finds_that_it_was_not_done() -> None:
     assert world.ready() == ["reconcile:charge#2"]
 
 
-def test_it_can_not_tell_and_a_person_is_left_to_say() -> None:
+def test_undecided_reconcile_leaves_it_to_a_person() -> None:
     world, _ = unknown(reconcile=True)
     world.deliver(LOOK, CANT_TELL)
     assert status_of(world, LOOK) is ExecutionStatus.COMPLETED
@@ -286,7 +286,7 @@ def test_a_person_who_comes_first_closes_it() -> None:
     assert world.ready() == ["task:charge#2"]
 
 
-def test_whoever_comes_first_of_one_batch_settles_it() -> None:
+def test_first_outcome_of_one_batch_settles_it() -> None:
     for first_is_late in (True, False):
         world, token = unknown(reconcile=True)
         look_token = world.lease(LOOK)

@@ -52,7 +52,7 @@ def test_S12_a_task_has_no_more_attempts_than_its_policy_gives() -> None:
 
 
 @pytest.mark.parametrize("failure", [Failure(kind="Fatal"), Failure(kind="Other", retryable=False)])
-def test_what_can_not_be_retried_fails_at_once(failure: Failure) -> None:
+def test_failure_without_retry_fails_at_once(failure: Failure) -> None:
     world = World()
     world.start(plan=chain("a", retry=RetryPolicy(non_retryable_kinds=("Fatal",))))
     world.deliver("task:a#1", Failed(failure=failure))

@@ -117,7 +117,7 @@ def one(task_id: str, *depends_on: str, **fields: object) -> TaskSpec:
 # --- as it stood -----------------------------------------------------------------------------------
 
 
-def test_a_fork_keeps_what_was_completed_by_reference_and_goes_on_with_the_rest() -> None:
+def test_fork_keeps_completed_results_by_reference_and_runs_the_rest() -> None:
     parent = planned(*chain("a", "b", "c"))
     parent.complete("a")
     world = fork(parent)
@@ -241,7 +241,7 @@ def test_a_fork_of_a_failed_run_runs_what_failed_and_what_that_skipped() -> None
     assert fork(broken).ready() == ["task:a#2"]
 
 
-def test_what_a_person_skipped_stays_skipped_in_a_fork() -> None:
+def test_fork_keeps_tasks_skipped_by_a_person() -> None:
     parent = planned(one("a"), one("b"))
     parent.do(SkipTask(task_id="a"))
     world = fork(parent)
@@ -263,7 +263,7 @@ def test_a_failure_that_was_passed_over_stays() -> None:
     assert world.ready() == ["task:c#2"]
 
 
-def test_tasks_that_a_later_plan_dropped_are_no_part_of_a_fork_and_settled_ones_are() -> None:
+def test_fork_leaves_out_dropped_tasks_and_keeps_settled_ones() -> None:
     parent = planned(one("ask"), one("dropped"), one("done"))
     parent.complete("done")
     parent.deliver("task:ask#1", NeedsInput(prompt="?"))
@@ -275,7 +275,7 @@ def test_tasks_that_a_later_plan_dropped_are_no_part_of_a_fork_and_settled_ones_
     assert world.task("done").status is TaskStatus.COMPLETED
 
 
-def test_an_answer_that_its_task_has_yet_to_use_comes_along_and_an_open_question_does_not() -> None:
+def test_fork_keeps_unused_answers_and_drops_open_questions() -> None:
     parent = planned(one("a"), one("b"), max_parallel=2)
     parent.deliver("task:a#1", NeedsInput(prompt="?"))
     parent.deliver("task:b#1", NeedsInput(prompt="?"))
@@ -392,7 +392,7 @@ def test_patch_drops_adds_and_refuses_an_unsound_plan() -> None:
     assert caught.value.violations[0].field == "plan.tasks[1].depends_on[0]"
 
 
-def test_patch_may_build_on_what_stood_beside_the_plan_in_force() -> None:
+def test_patch_may_build_on_tasks_outside_the_current_plan() -> None:
     parent = planned(one("old"))
     parent.complete("old")
     parent.deliver("reflect:1#1", Reflected(decision=Decision.CONTINUE, tasks=(one("a", "old"),)))
@@ -467,14 +467,14 @@ def test_the_same_fork_again_finds_it_and_another_request_does_not() -> None:
     assert world.do(other)[0].reason == "REQUEST_ID_REUSED"
 
 
-def test_a_kept_failure_is_told_with_its_words() -> None:
+def test_kept_failure_keeps_its_message() -> None:
     parent = planned(one("a", retry=ONCE, on_failure=OnFailure.CONTINUE), one("b", "a"))
     parent.fail("a", message="no")
     world = fork(parent)
     assert world.task("a").failure == Failure(kind="Boom", message="no")
 
 
-def test_what_is_kept_of_failures_and_answers_has_its_limits() -> None:
+def test_kept_failures_and_answers_have_limits() -> None:
     """All of it stands in one event, and a message of a watch holds whole commits."""
     details = "d" * 60_000
     bad = [one(f"bad{n}", retry=ONCE, on_failure=OnFailure.CONTINUE) for n in range(12)]

@@ -86,7 +86,7 @@ def test_keys_that_nobody_has_looked_for_are_named() -> None:
     assert len(asked.offered) == 2
 
 
-def test_what_another_run_came_to_is_taken_with_its_bytes() -> None:
+def test_keyed_result_of_another_run_is_copied() -> None:
     result = Payload(data=b"7")
     other = KnownResult(run_id="other", execution_id="task:z#1", result=result)
     world = World()

@@ -96,7 +96,7 @@ def test_a_task_that_asks_again_makes_another_request() -> None:
     assert answer(world, "input:task:a#2").status == "ACCEPTED"
 
 
-def test_what_was_answered_stays_for_every_later_attempt() -> None:
+def test_answer_stays_for_every_later_attempt() -> None:
     world = World()
     world.start(plan=[TaskSpec(task_id="a", retry=replace(ONCE, max_attempts=2))])
     input_id = ask(world, "a")
@@ -139,7 +139,7 @@ def test_an_expired_question_fails_its_task_also_while_the_run_is_paused(
     assert not world.timers
 
 
-def test_a_pause_for_an_expired_question_ends_by_a_resume_and_the_question_stays_open() -> None:
+def test_resume_after_an_expired_question_leaves_it_open() -> None:
     world = World()
     world.start(plan=[TaskSpec(task_id="a"), TaskSpec(task_id="b")])
     input_id = ask(world, "a", expires_ms=10, on_expiry=ExpiryAction.PAUSE)
@@ -156,7 +156,7 @@ def test_a_pause_for_an_expired_question_ends_by_a_resume_and_the_question_stays
     assert sorted(world.ready()) == ["task:a#2", "task:b#2"]
 
 
-def test_an_answer_to_a_paused_run_is_kept_and_its_task_goes_on_with_the_resume() -> None:
+def test_answer_to_a_paused_run_is_used_at_the_resume() -> None:
     world = World()
     world.start(plan=[TaskSpec(task_id="a")])
     input_id = ask(world, "a", expires_ms=10, on_expiry=ExpiryAction.PAUSE)
@@ -210,7 +210,7 @@ def test_an_answer_may_ask_for_a_plan_before_anything_else_is_dispatched() -> No
     assert world.kinds()[-2:] == [EventType.INPUT_ANSWERED, EventType.REPLAN_REQUESTED]
 
 
-def test_work_in_flight_counts_while_a_plan_is_made_and_a_dropped_task_is_closed() -> None:
+def test_work_in_flight_counts_during_planning_and_dropped_tasks_close() -> None:
     world = replanning("a", "kept", "dropped", "done", leased=("kept", "dropped", "done"))
     token = world.held("task:dropped#1").token
     world.complete("done")
@@ -273,7 +273,7 @@ def test_the_planner_finds_a_place_among_max_parallel() -> None:
     assert world.ready() == ["plan:2#1"]
 
 
-def test_a_plan_of_a_paused_run_waits_for_the_resume_and_is_told_why_it_is_made() -> None:
+def test_plan_of_a_paused_run_waits_for_the_resume_and_has_its_reason() -> None:
     world = asking("a", "b")
     world.do(Pause(reason="look"))
     answer(world, "input:task:a#1", replan=True, reason="another way")

@@ -102,7 +102,7 @@ def test_a_plan_that_drops_a_running_task_takes_it_from_its_worker() -> None:
     assert world.run.phase is Phase.REFLECTING
 
 
-def test_the_worker_of_a_dropped_task_is_told() -> None:
+def test_dropping_a_task_notifies_its_worker() -> None:
     world, _ = replanning("dropped")
     token = world.lease("plan:2#1")
     revoked = world.revoked_by(
@@ -123,7 +123,7 @@ def test_a_running_task_that_is_defined_otherwise_starts_again() -> None:
     assert world.task("changed").result_id == "task:changed#2"
 
 
-def test_what_a_dropped_task_asks_is_asked_no_more() -> None:
+def test_dropping_a_task_closes_its_question() -> None:
     world = World()
     world.start()
     world.deliver("plan:1#1", Planned(tasks=flat("ask", "other")))
@@ -167,7 +167,7 @@ def built(*below: TaskSpec, **first: object) -> tuple[TaskSpec, ...]:
     return (*flat("first", **first), *below)
 
 
-def test_what_is_settled_in_the_commit_of_a_plan_counts_for_the_new_graph() -> None:
+def test_task_settled_in_a_plans_commit_counts_for_the_new_graph() -> None:
     world, tokens = replanning("first")
     last = TaskSpec(task_id="last", depends_on=("first", "second"))
     plan = Planned(tasks=(*flat("first", "second"), last))
@@ -178,7 +178,7 @@ def test_what_is_settled_in_the_commit_of_a_plan_counts_for_the_new_graph() -> N
     assert world.ready() == ["task:second#1"]
 
 
-def test_what_waited_for_it_before_the_plan_waits_for_what_the_plan_adds() -> None:
+def test_waiting_task_waits_for_dependencies_a_plan_adds() -> None:
     below = TaskSpec(task_id="below", depends_on=("first",))
     world = World()
     world.start()

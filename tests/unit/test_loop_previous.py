@@ -70,7 +70,7 @@ def test_a_lost_attempt_leaves_what_its_heartbeats_brought(timed_out: bool) -> N
     assert world.executions["task:a#1"].session == SESSION
 
 
-def test_what_an_attempt_did_not_say_stays_as_the_one_before_said_it() -> None:
+def test_unset_progress_and_session_stay_as_before() -> None:
     world = one_task()
     boom = Failed(failure=Failure(kind="Boom"))
     world.deliver("task:a#1", boom, session=SESSION, progress=HALF)
@@ -222,7 +222,7 @@ def test_several_appends_in_one_turn_go_on_from_one_another() -> None:
     assert world.task("a").messages == 2
 
 
-def test_what_a_lost_lease_says_is_not_kept() -> None:
+def test_appends_of_a_lost_lease_are_dropped() -> None:
     world = one_task()
     token = world.lease("task:a#1")
     expire(world, "task:a#1")

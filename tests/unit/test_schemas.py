@@ -58,7 +58,7 @@ async def test_faults_are_named_by_their_paths() -> None:
     ]
 
 
-async def test_faults_are_told_up_to_their_limit() -> None:
+async def test_faults_are_listed_up_to_their_limit() -> None:
     schema = {"items": {"type": "integer"}}
     assert len(await faults(schema, ["x"] * 500)) == VIOLATIONS_MAX
 
@@ -127,7 +127,7 @@ async def test_text_is_an_answer_where_nothing_is_said_of_it() -> None:
         ({"unevaluatedProperties": False, "patternProperties": {}}, "not taken together"),
     ],
 )
-async def test_what_is_no_schema_here_says_why(schema: Any, why: str) -> None:
+async def test_unsupported_schema_is_refused_with_a_reason(schema: Any, why: str) -> None:
     assert why in await refused(schema)
 
 
@@ -154,7 +154,7 @@ async def test_a_pattern_takes_a_time_in_proportion_to_its_text() -> None:
     assert await faults({"pattern": "^(a+)+$"}, "a" * 100_000 + "b") == ["answer"]
 
 
-async def test_a_large_check_is_done_beside_the_event_loop() -> None:
+async def test_large_check_runs_off_the_event_loop() -> None:
     seen: list[str] = []
 
     class Watched(str):

@@ -8,13 +8,13 @@ from stepwell_testkit.runtime import ManualRuntime
 HOUR_US = 3_600_000_000
 
 
-def test_a_replica_whose_clock_is_ahead_takes_the_store_s_word() -> None:
+def test_replica_ahead_of_the_store_follows_its_clock() -> None:
     time = StoreTime(ManualRuntime(start_us=5 * HOUR_US))
     time.tell(4 * HOUR_US)
     assert time.now_us() == 4 * HOUR_US
 
 
-def test_once_told_it_never_goes_back() -> None:
+def test_store_time_never_goes_back() -> None:
     runtime = ManualRuntime(start_us=HOUR_US)
     time = StoreTime(runtime)
     time.tell(2 * HOUR_US)

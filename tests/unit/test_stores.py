@@ -77,7 +77,7 @@ async def test_a_url_without_a_scheme_is_refused_and_the_known_ones_are_named(ur
     assert "memory://, " in said
 
 
-async def test_a_refusal_tells_no_password() -> None:
+async def test_refusal_shows_no_password() -> None:
     said = await refusal_of("oracle://me:hunter2@host/db?token=hunter3")
     assert "hunter" not in said
     assert "me:***@host" in said
@@ -188,7 +188,7 @@ async def test_a_broken_driver_keeps_no_other_from_opening(installed: Installed)
 # --- finding ---
 
 
-async def test_what_is_installed_is_looked_over_once(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_installed_drivers_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[str] = []
 
     def counted(*, group: str) -> metadata.EntryPoints:
@@ -201,7 +201,7 @@ async def test_what_is_installed_is_looked_over_once(monkeypatch: pytest.MonkeyP
     assert looks == [opener.DRIVERS]
 
 
-async def test_a_driver_that_was_installed_since_is_found(installed: Installed) -> None:
+async def test_driver_installed_later_is_loaded(installed: Installed) -> None:
     assert "no driver opens" in await refusal_of("late://")
     installed.add("late", "late = late_driver:open_store", late_driver="open_store = 1")
     assert "is not callable" in await refusal_of("late://")

@@ -140,14 +140,14 @@ def test_every_record_comes_back_as_it_was(kind: type[Record]) -> None:
     check()
 
 
-def test_absent_and_empty_bytes_are_told_apart() -> None:
+def test_absent_and_empty_bytes_differ() -> None:
     empty = TaskSpec(task_id="a", input=Payload(data=b"", media_type=""))
     assert through_bytes(empty).input == Payload(data=b"", media_type="")
     assert through_bytes(TaskSpec(task_id="a", input=Payload())).input == Payload()
     assert through_bytes(TaskSpec(task_id="a")).input is None
 
 
-def test_unset_is_told_from_a_change_to_zero() -> None:
+def test_unset_differs_from_a_change_to_zero() -> None:
     zero = RunChange(
         iteration=0, reason="", stages=(), ended_us=0, usage=Usage(), failure=Failure()
     )
@@ -178,7 +178,7 @@ def test_a_part_of_a_millisecond_never_becomes_no_limit() -> None:
     assert to_record(message).attempt_timeout_ms == 1
 
 
-def test_what_a_caller_leaves_out_is_the_record_s_default() -> None:
+def test_omitted_field_is_the_records_default() -> None:
     assert to_record(types_pb2.RetryPolicy()) == RetryPolicy()
     assert to_record(types_pb2.TaskSpec(task_id="a")) == TaskSpec(task_id="a")
     assert to_record(types_pb2.Payload(data=b"x")).media_type == "application/json"
@@ -227,15 +227,13 @@ def test_lists_of_lists_keep_their_shape() -> None:
         (store_pb2.Due.FromString(b"\x18\x04"), "kind"),
     ],
 )
-def test_what_no_record_can_hold_is_refused_by_the_field_s_name(
-    message: ProtoMessage, field: str
-) -> None:
+def test_unrepresentable_value_is_refused_by_field_name(message: ProtoMessage, field: str) -> None:
     with pytest.raises(InvalidArgument) as caught:
         to_record(message)
     assert [violation.field for violation in caught.value.violations] == [field]
 
 
-def test_an_outcome_becomes_a_delivery_and_keeps_what_is_beside_it() -> None:
+def test_outcome_becomes_a_delivery_with_its_other_fields() -> None:
     outcome = worker_pb2.Outcome(
         delivery_id="d1",
         run_id="r",
@@ -283,7 +281,7 @@ def test_a_field_without_its_like_is_an_error_at_import(pair: Pair) -> None:
         compile_pairs([pair])
 
 
-def test_every_enum_has_the_same_words_in_the_protocol() -> None:
+def test_every_enum_has_the_same_names_in_the_protocol() -> None:
     for module in (types_pb2, store_pb2):
         for name, kind in module.DESCRIPTOR.enum_types_by_name.items():
             words = {value.name for value in kind.values}

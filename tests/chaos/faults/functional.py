@@ -33,6 +33,8 @@ LOST_HINTS = 0.2
 NEVER_FAIL = ("describe", "subscribe", "close")
 """A server isn't one before it was told what its store is."""
 
+FIXTURES = ("served_everywhere", "served", "served_memory")
+
 Test = Callable[..., Any]
 
 
@@ -120,14 +122,14 @@ def borrowed(*modules: ModuleType) -> Iterator[tuple[str, Test, str]]:
     for module in modules:
         for name, test in vars(module).items():
             wanted = inspect.signature(test).parameters if name.startswith("test_") else ()
-            for fixture in ("served", "served_memory"):
+            for fixture in FIXTURES:
                 if fixture in wanted:
                     yield name, test, fixture
 
 
 def stores_for(fixture: str) -> tuple[str, ...]:
     """Return the kinds of store that a fixture stands for."""
-    return tuple(STORES) if fixture == "served" else ("memory",)
+    return ("memory",) if fixture == "served_memory" else tuple(STORES)
 
 
 def faults_of(cell: Cell, spared: Spared) -> Faults:

@@ -44,7 +44,7 @@ async def test_anything_but_a_name_is_refused(url: str) -> None:
         await _open(url)
 
 
-async def test_a_claim_costs_the_same_beside_many_parked_runs(
+async def test_claim_cost_is_independent_of_parked_runs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     store = await _open()

@@ -50,7 +50,7 @@ async def place(server: Postgres) -> AsyncIterator[Place]:
 # --- groups --------------------------------------------------------------------------------------
 
 
-async def test_what_queues_while_transactions_run_goes_into_the_next(place: Place) -> None:
+async def test_commits_queued_during_transactions_share_the_next(place: Place) -> None:
     store = await place.open()
     writer: Any = store._writer
     await asyncio.gather(*[store.commit([b.born(f"run-{at}")]) for at in range(100)])
@@ -113,7 +113,7 @@ async def test_a_cancelled_read_leaves_its_link_whole(place: Place) -> None:
 # --- several doors -------------------------------------------------------------------------------
 
 
-async def test_of_a_birth_at_every_door_one_wins(place: Place) -> None:
+async def test_concurrent_creations_of_a_run_commit_once(place: Place) -> None:
     doors = [await place.open() for _ in range(3)]
     for at in range(10):
         births = [replace(b.born(f"run-{at}"), commit_id=f"{at}-{door}") for door in range(3)]
@@ -156,7 +156,7 @@ async def test_doors_that_write_the_same_runs_wait_for_each_other_and_never_for_
     assert won == total
 
 
-async def test_what_one_door_claimed_no_other_gets_until_the_hold_is_over(place: Place) -> None:
+async def test_claimed_work_is_held_from_other_stores(place: Place) -> None:
     doors = [await place.open() for _ in range(3)]
     births = [b.born(f"run-{at}", executions=[b.ready()]) for at in range(30)]
     await ask.must(doors[0], *births)
@@ -168,7 +168,7 @@ async def test_what_one_door_claimed_no_other_gets_until_the_hold_is_over(place:
     assert sorted(found) == sorted(birth.run_id for birth in births)
 
 
-async def test_a_door_tells_the_others_and_hears_its_own_once(place: Place) -> None:
+async def test_store_notifies_others_and_itself_once(place: Place) -> None:
     here, there = await place.open(), await place.open()
     heard_here: list[tuple[str, int]] = []
     heard_there: list[tuple[str, int]] = []
@@ -264,7 +264,7 @@ async def test_a_silent_server_is_cut_off_and_the_store_goes_on(server: Postgres
         await place.close()
 
 
-async def test_a_server_that_was_restarted_is_found_again(server: Postgres) -> None:
+async def test_restarted_server_is_reconnected(server: Postgres) -> None:
     with Postgres(18, fsync=False) as restarted:
         place = Place(restarted)
         store = await place.open()

@@ -144,7 +144,7 @@ async def test_a_claim_costs_the_same_however_much_is_overdue(place: Place, plan
     assert many <= 2 * few + 50, (few, many)
 
 
-async def test_a_run_is_found_by_its_key_while_nothing_is_known_of_the_table(place: Place) -> None:
+async def test_run_lookup_uses_the_index_without_statistics(place: Place) -> None:
     store = await place.open(pool_size="2")
     beside = await place.beside()
     names = [f"run-{at}" for at in range(60)]

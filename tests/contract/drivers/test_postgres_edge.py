@@ -107,7 +107,7 @@ def end_listeners(server: Any) -> int:
 # --- listening ---
 
 
-async def test_what_is_notified_is_heard_in_order(server: Any) -> None:
+async def test_notifications_arrive_in_order(server: Any) -> None:
     async with listening(server.url()) as ear:
         for word in ("one", "two", ""):
             await asyncio.to_thread(say, server, word)
@@ -214,7 +214,7 @@ async def facts_of(url: str) -> Facts:
 
 @pytest.mark.usefixtures("backends")
 @pytest.mark.parametrize("version", [17, 18])
-async def test_a_servers_own_word_on_its_durability(version: int) -> None:
+async def test_durability_follows_the_servers_settings(version: int) -> None:
     server = postgres_server(version)
     database = server.new_database()
     try:
@@ -292,7 +292,7 @@ def test_each_setting_has_its_worth(
         ({"encoding": "SQL_ASCII"}, "ENCODING 'UTF8'"),
     ],
 )
-def test_what_can_be_no_store(changed: dict[str, Any], words: str) -> None:
+def test_unusable_server_is_refused(changed: dict[str, Any], words: str) -> None:
     with pytest.raises(StoreRefused, match=words):
         check(SOUND._replace(**changed), SHOWN)
 
@@ -388,12 +388,12 @@ async def test_a_certificate_of_another_name_is_refused(tls_server: Postgres) ->
     assert "the host as the certificate names it" in await opened(url.replace("127.0.0.1", "127.1"))
 
 
-async def test_a_server_without_tls_is_told(server: Any) -> None:
+async def test_server_without_tls_is_refused_where_tls_is_wanted(server: Any) -> None:
     assert "?sslmode=disable" in await opened(server.url(sslmode="require"))
     assert await opened(server.url(sslmode="prefer")) == "plain"
 
 
-async def test_a_wrong_password_is_told_without_it(tls_server: Postgres) -> None:
+async def test_wrong_password_is_refused_without_showing_it(tls_server: Postgres) -> None:
     said = await opened(tls_server.url(password="p@ss/word?2"))
 
     assert "check the user and the password" in said

@@ -178,7 +178,7 @@ def test_the_ports_own_errors_pass() -> None:
         ("26000", "prepared statement x does not exist", "?pooler=transaction"),
     ],
 )
-def test_what_somebody_must_change_is_refused(state: str, words: str, todo: str) -> None:
+def test_configuration_errors_are_refused(state: str, words: str, todo: str) -> None:
     error = refusal_of(wrapped(server_error(state, words)), SHOWN)
 
     assert isinstance(no_values(error), StoreRefused)
@@ -199,7 +199,7 @@ def test_what_somebody_must_change_is_refused(state: str, words: str, todo: str)
         (pg.TargetServerAttributeNotMatched("none"), "takes writes"),
     ],
 )
-def test_what_may_pass_by_itself_is_unavailable(error: BaseException, words: str) -> None:
+def test_transient_errors_are_unavailable(error: BaseException, words: str) -> None:
     found = refusal_of(error, SHOWN)
 
     assert isinstance(no_values(found), StoreUnavailable)
@@ -216,7 +216,7 @@ def test_what_may_pass_by_itself_is_unavailable(error: BaseException, words: str
         (pg.ClientConfigurationError("bad"), "variables"),
     ],
 )
-def test_what_encryption_wants_is_refused(error: BaseException, words: str) -> None:
+def test_encryption_errors_are_refused(error: BaseException, words: str) -> None:
     found = refusal_of(error, SHOWN)
 
     assert isinstance(found, StoreRefused)

@@ -80,7 +80,7 @@ def fork(run_id: str = FORK, *, of: str = b.RUN) -> Commit:
 # --- at once -------------------------------------------------------------------------------------
 
 
-async def test_a_fork_is_born_with_what_it_refers_to_or_not_at_all(doors: Doors) -> None:
+async def test_fork_is_created_with_its_references_or_not_at_all(doors: Doors) -> None:
     here, there = doors.doors
     seen: set[Verdict] = set()
     for at in range(40):
@@ -106,7 +106,7 @@ async def test_a_fork_is_born_with_what_it_refers_to_or_not_at_all(doors: Doors)
     assert seen <= {Verdict.COMMITTED, Verdict.CONFLICT}
 
 
-async def test_of_the_last_two_deleted_at_once_the_second_takes_all_with_it(doors: Doors) -> None:
+async def test_second_of_two_concurrent_deletions_removes_the_family(doors: Doors) -> None:
     here, there = doors.doors
     for at in range(20):
         root, twin = f"root-{at}", f"twin-{at}"
@@ -122,7 +122,7 @@ async def test_of_the_last_two_deleted_at_once_the_second_takes_all_with_it(door
         assert await doors.left() == {"outcomes": 0, "keeping": 0}
 
 
-async def test_a_deletion_waits_for_a_fork_that_is_being_born(doors: Doors) -> None:
+async def test_deletion_waits_for_a_fork_being_created(doors: Doors) -> None:
     store = doors.doors[0]
     await ask.must(store, *parent())
     slow = doors.beside.transaction()
@@ -207,7 +207,7 @@ async def plan_of(store: SqlStore, sql: str, *values: str) -> str:
     return "\n".join(row[0] for row in rows)
 
 
-async def test_what_is_new_is_found_by_index(doors: Doors) -> None:
+async def test_new_reads_use_an_index(doors: Doors) -> None:
     store = doors.doors[0]
     first = b.born()
     keyed = KeyedResult(pipeline_id="p", key="k", execution_id="x")

@@ -224,7 +224,7 @@ def test_files_that_say_nothing_are_refused(query: str, words: str, files: Certi
         ("postgresql://u@h/d?" + "&".join(f"host=h{n}" for n in range(17)), "more than 16"),
     ],
 )
-def test_what_names_no_database(url: str, words: str) -> None:
+def test_url_without_a_database_is_refused(url: str, words: str) -> None:
     assert words in refused(url)
 
 

@@ -154,7 +154,7 @@ async def test_commands_of_one_turn_travel_with_their_lengths_and_in_order() -> 
         assert await asyncio.gather(*asked) == [1, 2]
 
 
-async def test_who_stops_waiting_takes_nobody_elses_reply() -> None:
+async def test_cancelled_caller_takes_no_other_reply() -> None:
     async with met() as (peer, connection):
         first, second, third = [connection.ask(("GET", at)) for at in range(3)]
         second.cancel()
@@ -162,7 +162,7 @@ async def test_who_stops_waiting_takes_nobody_elses_reply() -> None:
         assert [await first, await third] == [1, 3]
 
 
-async def test_what_had_left_when_the_connection_ended_is_told_from_what_had_not() -> None:
+async def test_lost_connection_separates_sent_from_unsent_commands() -> None:
     async with met() as (peer, connection):
         left = connection.ask(("GET", "left"))
         await peer.hears(b"left")
@@ -177,7 +177,7 @@ async def test_what_had_left_when_the_connection_ended_is_told_from_what_had_not
         assert caught.value.sent is False
 
 
-async def test_who_is_hung_up_on_is_told() -> None:
+async def test_closed_connection_fails_its_callers() -> None:
     async with met() as (peer, connection):
         asked = connection.ask(("GET", "x"))
         await peer.hears(b"GET")
@@ -188,7 +188,7 @@ async def test_who_is_hung_up_on_is_told() -> None:
 
 
 @pytest.mark.parametrize("said", [b"HTTP/1.1 400\r\n", b"$x\r\n", b"*a\r\n", b"\r\n:1\r\n"])
-async def test_who_speaks_no_redis_is_left(said: bytes) -> None:
+async def test_peer_without_redis_protocol_is_dropped(said: bytes) -> None:
     async with met() as (peer, connection):
         asked = connection.ask(("GET", "x"))
         await peer.hears(b"GET")
@@ -213,7 +213,7 @@ async def test_silence_ends_a_connection() -> None:
             await connection.ask(("GET", "x"))
 
 
-async def test_what_comes_unasked_is_a_message_where_messages_are_wanted() -> None:
+async def test_unasked_reply_is_a_message_for_subscribers() -> None:
     heard: list[Reply] = []
     async with met(heard=heard) as (peer, connection):
         connection.send(("SUBSCRIBE", "x"))
@@ -269,7 +269,7 @@ async def test_a_connection_that_nobody_waits_for_any_more_is_closed_with_the_st
         await peer.left.wait()
 
 
-async def test_who_waits_for_a_connection_of_a_store_that_closes_is_told() -> None:
+async def test_closing_a_store_fails_callers_waiting_for_a_connection() -> None:
     peer = Peer(b"")
     async with peer.listening() as place, asyncio.timeout(10):
         network = Network(place, SystemRuntime())

@@ -50,7 +50,7 @@ def test_slots_are_those_of_a_cluster() -> None:
     assert slot_of("123456789") == 0x31C3
 
 
-def test_where_rows_lie_is_part_of_the_format() -> None:
+def test_key_names_are_part_of_the_format() -> None:
     """A change here loses sight of every row that was ever written."""
     run = Keys("stepwell", 16).of_run("acme", "run-1")
     assert run.rows == b"{stepwell.4.60}rows:acme:run-1"

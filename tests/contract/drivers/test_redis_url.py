@@ -77,7 +77,7 @@ def test_a_password_that_was_not_encoded_is_taken_up_to_the_last_at(password: st
         (f"redis://host#{SECRET}", "no URL of a Redis"),
     ],
 )
-def test_a_wrong_url_is_refused_in_words(url: str, words: str) -> None:
+def test_wrong_url_is_refused_with_a_reason(url: str, words: str) -> None:
     with pytest.raises(StoreRefused) as caught:
         parse(url)
     assert words in caught.value.message

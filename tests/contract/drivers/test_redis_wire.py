@@ -45,7 +45,7 @@ def test_each_refusal_has_a_meaning(text: str, meaning: Meaning) -> None:
     assert "host:1" in error.message
 
 
-def test_a_refusal_is_told_in_one_line_and_not_without_end() -> None:
+def test_refusal_is_one_line_of_bounded_length() -> None:
     words = error_of(Refusal("ERR", "a\r\nb\x00" + "x" * 5_000), "h").message
     assert words.isprintable()
     assert len(words) < 500
@@ -92,13 +92,13 @@ def test_a_cluster_promises_what_its_weakest_node_does() -> None:
     assert promise(servers, wait=0, word=None).durability is Durability.VOLATILE
 
 
-def test_one_node_of_a_cluster_that_cuts_its_log_anywhere_is_enough_for_the_warning() -> None:
+def test_one_truncating_node_of_a_cluster_is_warned_of() -> None:
     well = facts(**ALWAYS, aof_load_truncated="no")
     servers = [well, facts(**ALWAYS, aof_load_truncated="yes"), well]
     assert "set it to no" in promise(servers, wait=0, word=None).detail
 
 
-def test_the_operators_word_counts_where_the_server_is_silent_and_only_there() -> None:
+def test_declared_durability_counts_only_where_the_server_is_silent() -> None:
     silent, telling = facts(), facts(appendonly="no")
     assert promise([silent], wait=0, word=Durability.POWER).durability is Durability.POWER
     assert promise([telling], wait=0, word=Durability.POWER).durability is Durability.VOLATILE
@@ -155,14 +155,14 @@ def test_a_cursor_leads_back_to_its_place_in_its_list_alone() -> None:
 
 
 @pytest.mark.parametrize("cursor", ["x", "!", "a b", "\x00", "é", "AAAA", "x" * 10_000, "1.5"])
-def test_what_no_store_made_is_no_cursor(cursor: str) -> None:
+def test_foreign_cursor_is_rejected(cursor: str) -> None:
     with pytest.raises(InvalidArgument):
         place_of(cursor, "t", int, 0)
     with pytest.raises(InvalidArgument):
         feed_places(cursor, "store", 4)
 
 
-def test_a_feed_cursor_holds_a_place_in_every_partition_and_fits_into_a_request() -> None:
+def test_feed_cursor_covers_every_partition_and_fits_a_request() -> None:
     places = [1_800_000_000_000_000 + at for at in range(63)] + [0]
     cursor = feed_cursor("store", places)
     assert len(cursor) < 1_000
@@ -186,6 +186,6 @@ def test_a_feed_cursor_holds_a_place_in_every_partition_and_fits_into_a_request(
         builders.born(created_us=2**64),
     ],
 )
-def test_what_no_store_can_keep_is_an_invalid_argument(commit: Commit) -> None:
+def test_unstorable_value_is_an_invalid_argument(commit: Commit) -> None:
     with pytest.raises(InvalidArgument):
         pack(commit)

@@ -114,7 +114,7 @@ async def url(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[s
 # --- it opens, and goes on -----------------------------------------------------------------------
 
 
-async def test_what_is_new_in_a_row_of_before_is_as_if_it_had_never_happened(url: str) -> None:
+async def test_columns_added_by_a_migration_default_for_old_rows(url: str) -> None:
     store = await open_store(url, runtime=SystemRuntime())
     assert (await store.describe()).schema_version == schema.REVISIONS[-1]
     rows = await ask.loaded(store)
@@ -145,7 +145,7 @@ async def messages(store: Any) -> Any:
     return (await store.read_messages(b.TENANT, b.RUN)).messages
 
 
-async def test_what_is_asked_for_now_is_found_in_a_store_of_before(url: str) -> None:
+async def test_new_reads_work_on_a_migrated_store(url: str) -> None:
     store = await open_store(url, runtime=SystemRuntime())
     waiting = (await store.list_inputs(InputQuery(tenant_id=b.TENANT))).inputs
     assert [(one.run_id, one.request.input_id) for one in waiting] == [(b.RUN, "q1")]

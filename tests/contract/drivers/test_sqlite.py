@@ -55,7 +55,7 @@ def wide(run_id: str, data: bytes) -> Commit:
 # --- groups --------------------------------------------------------------------------------------
 
 
-async def test_what_queues_while_a_transaction_runs_is_one_transaction(store: SqlStore) -> None:
+async def test_commits_queued_during_a_transaction_share_the_next(store: SqlStore) -> None:
     before = writer_of(store).groups
     births = [b.born_leased(f"run-{at}") for at in range(100)]
     calls = [store.commit([birth]) for birth in births]

@@ -68,7 +68,7 @@ async def refusal(url: str) -> str:
         ("not a url", "no URL"),
     ],
 )
-async def test_what_can_be_no_store_is_refused_with_a_reason(
+async def test_unusable_path_is_refused_with_a_reason(
     tmp_path: Path, given: str, words: str
 ) -> None:
     message = await refusal(given.replace("{folder}", str(tmp_path)))
@@ -84,7 +84,7 @@ async def test_a_hard_link_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["nfs4", "cifs", "smb3", "fuse.sshfs", "9p", "ceph"])
-def test_a_network_file_system_is_told_by_the_mounts(tmp_path: Path, kind: str) -> None:
+def test_network_file_system_is_recognised_by_its_mount(tmp_path: Path, kind: str) -> None:
     mounts = tmp_path / "mounts"
     mounts.write_text(f"/dev/sda / ext4 rw 0 0\nserver:/x /mnt/a\\040b {kind} rw 0 0\n")
     assert url.is_network(url.file_system_of(Path("/mnt/a b/c.db"), mounts))
@@ -139,7 +139,7 @@ async def test_the_same_process_can_not_open_a_file_twice(tmp_path: Path) -> Non
     await again.close()
 
 
-async def test_a_second_process_is_refused_and_told_the_pid(tmp_path: Path) -> None:
+async def test_second_process_is_refused_with_the_holders_pid(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
     holder = program(
         """

@@ -126,7 +126,7 @@ def test_ctrl_c_ends_all_that_the_demo_started(tree: Path, tmp_path: Path) -> No
         ("empty", "there are no files to survey"),
     ],
 )
-def test_what_can_not_be_surveyed_is_said_at_once(tmp_path: Path, name: str, words: str) -> None:
+def test_unusable_folder_is_refused_at_once(tmp_path: Path, name: str, words: str) -> None:
     (tmp_path / "file").touch()
     (tmp_path / "empty").mkdir()
 

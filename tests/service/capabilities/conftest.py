@@ -1,7 +1,8 @@
-"""A real server over each kind of store, with real clients and workers, for what agents need of it.
+"""A real server over a store, with real clients and workers, for what agents need of it.
 
-`served` runs a test four times. What a test starts ends with it; a second replica over the same store
-and a restart are one call away.
+`served` runs a test on memory and SQLite, `served_everywhere` on every kind of store: one test of each
+capability, since the conformance suite says that stores are equal. What a test starts ends with it; a second
+replica over the same store and a restart are one call away.
 """
 
 from __future__ import annotations
@@ -142,21 +143,33 @@ class Served:
             await worker.drain(0.0)
 
 
-@pytest.fixture(params=STORES)
+@pytest.fixture(params=["memory", "sqlite"])
 async def served(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Served]:
-    kind: str = request.param
-    with STORES[kind](tmp_path) as url:
-        async with AsyncExitStack() as stack:
-            served = Served(stack, tmp_path, kind, url)
-            await served.start()
-            yield served
+    async with served_on(request.param, tmp_path) as made:
+        yield made
+
+
+@pytest.fixture(params=STORES)
+async def served_everywhere(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> AsyncIterator[Served]:
+    """A server over each kind of store, for the one path of a capability that is played on all."""
+    async with served_on(request.param, tmp_path) as made:
+        yield made
 
 
 @pytest.fixture
 async def served_memory(tmp_path: Path) -> AsyncIterator[Served]:
-    """The same over memory alone, for what has nothing to do with stores."""
-    with _memory(tmp_path) as url:
+    """A server over memory alone, for what has nothing to do with stores."""
+    async with served_on("memory", tmp_path) as made:
+        yield made
+
+
+@asynccontextmanager
+async def served_on(kind: str, folder: Path) -> AsyncIterator[Served]:
+    """Start a server over a store of this kind."""
+    with STORES[kind](folder) as url:
         async with AsyncExitStack() as stack:
-            served = Served(stack, tmp_path, "memory", url)
+            served = Served(stack, folder, kind, url)
             await served.start()
             yield served

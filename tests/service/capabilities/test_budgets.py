@@ -70,7 +70,8 @@ async def raw_worker(
         await client.channel.close()
 
 
-async def test_a_budget_pauses_the_run_and_a_raise_lets_it_go_on(served: Served) -> None:
+async def test_a_budget_pauses_the_run_and_a_raise_lets_it_go_on(served_everywhere: Served) -> None:
+    served = served_everywhere
     left: list[int] = []
     async with served.worker(spending(left=left)):
         run = await served.client.start(plan=CHAIN, budget=Budget(input_tokens=20))
@@ -88,7 +89,7 @@ async def test_a_budget_pauses_the_run_and_a_raise_lets_it_go_on(served: Served)
     assert left == [20, 10, 80]
 
 
-async def test_what_was_used_outlives_a_restart(served: Served) -> None:
+async def test_usage_survives_a_restart(served: Served) -> None:
     async with served.worker(spending()):
         run = await served.client.start(plan=CHAIN, budget=Budget(cost_micros=10, tasks=9))
         await until_paused(served, run.id)
@@ -102,52 +103,8 @@ async def test_what_was_used_outlives_a_restart(served: Served) -> None:
         assert paused.reason.startswith("cost_micros: 20 of 11 used")
 
 
-async def test_the_wall_time_is_over_by_the_stores_clock(served: Served) -> None:
-    async with raw_worker(served) as (_, worker):
-        run = await served.client.start(
-            plan=CHAIN, queue="q", budget=Budget(wall=0.3, input_tokens=5)
-        )
-        got = await worker.assignment()
-        assert 0 < got.remaining_budget.wall.ToMilliseconds() <= 300
-        paused = await until_paused(served, run.id)
-        assert paused.reason.startswith("wall: the 0.3 s since the first lease are over")
-        # What is in flight may end.
-        assert (await worker.complete(got)).status == ACCEPTED
-        await run.raise_budget(Budget(wall=60.0))
-        assert (await worker.assignment()).execution.task_id == "b"
-
-
-async def test_the_last_task_that_is_allowed_runs_and_the_next_one_does_not(
-    served: Served,
-) -> None:
-    async with served.worker(spending()):
-        run = await served.client.start(plan=CHAIN, budget=Budget(tasks=2))
-        paused = await until_paused(served, run.id)
-        assert paused.reason.startswith("tasks: 2 of 2 used")
-        assert paused.counts.completed == 2
-
-
-async def test_usage_that_is_sent_twice_counts_once(served: Served) -> None:
-    usage = types_pb2.Usage(input_tokens=7)
-    run = await served.client.start(plan=CHAIN, queue="q", budget=Budget(input_tokens=1_000))
-    async with raw_worker(served) as (client, worker):
-        got = await worker.assignment()
-        again = wpb.CompleteRequest(outcomes=[completed(got, usage=usage)] * 2)
-        first = await client.work.Complete(again, metadata=ME)
-        assert [ack.status for ack in first.acks] == [ACCEPTED, LOST]
-        # Over the stream, too, once it was told by Complete; and in the other order.
-        assert (await worker.report(completed(got, usage=usage))).status == LOST
-        got = await worker.assignment()
-        assert (await worker.report(completed(got, usage=usage))).status == ACCEPTED
-        late = await client.work.Complete(
-            wpb.CompleteRequest(outcomes=[completed(got, usage=usage)]), metadata=ME
-        )
-        assert [ack.status for ack in late.acks] == [LOST]
-    seen = await served.client.get(run.id)
-    assert seen.usage.input_tokens == 14
-
-
-async def test_usage_that_is_sent_to_two_replicas_counts_once(served: Served) -> None:
+async def test_usage_that_is_sent_to_two_replicas_counts_once(served_everywhere: Served) -> None:
+    served = served_everywhere
     if served.store_kind == "sqlite":
         pytest.skip("a SQLite file is one process's")
     other = (await served.replica()).addresses[0]

@@ -12,7 +12,6 @@ from stepwell_client import (
     FinishReason,
     NotFound,
     OnFailure,
-    PauseReason,
     PlanContext,
     ReflectContext,
     Replan,
@@ -25,8 +24,7 @@ from stepwell_client import (
 from stepwell_client.v1 import types_pb2
 from stepwell_client.v1 import worker_pb2 as wpb
 from tests.service.capabilities.conftest import Served
-from tests.service.capabilities.test_budgets import raw_worker, until_paused
-from tests.service.conftest import outcome
+from tests.service.capabilities.test_budgets import raw_worker
 
 LOST = wpb.ACK_STATUS_LEASE_LOST
 SLOW = Retry(max_attempts=3, initial_backoff=3600.0, jitter=0.0)
@@ -54,8 +52,9 @@ async def until(served: Served, run_id: str, kind: types_pb2.EventType, task_id:
 
 
 async def test_a_failed_task_runs_again_with_what_was_skipped_because_of_it(
-    served: Served,
+    served_everywhere: Served,
 ) -> None:
+    served = served_everywhere
     broken = {"a"}
     plan = [
         Task("a", retry=ONCE, on_failure=OnFailure.SKIP_DEPENDENTS),
@@ -79,23 +78,7 @@ async def test_a_failed_task_runs_again_with_what_was_skipped_because_of_it(
         assert await run.result() == {"a": "a", "b": "b"}
 
 
-async def test_a_task_that_waits_for_an_hour_runs_now(served: Served) -> None:
-    broken = {"a"}
-    async with served.worker(moody(broken)):
-        run = await served.client.start(plan=[Task("a", retry=SLOW)])
-        await until(served, run.id, types_pb2.EVENT_TYPE_TASK_RETRY_SCHEDULED)
-        broken.clear()
-        await run.retry_task("a")
-        assert await run.result() == {"a": "a"}
-    attempts = [one.status async for one in served.client.executions(run.id)]
-    assert attempts == [
-        types_pb2.EXECUTION_STATUS_FAILED,
-        types_pb2.EXECUTION_STATUS_RELEASED,
-        types_pb2.EXECUTION_STATUS_COMPLETED,
-    ]
-
-
-async def test_the_worker_of_a_skipped_task_is_told_and_its_outcome_refused(
+async def test_skipped_tasks_worker_is_notified_and_its_outcome_refused(
     served: Served,
 ) -> None:
     run = await served.client.start(plan=[Task("a"), Task("b", depends_on=["a"])], queue="q")
@@ -117,17 +100,6 @@ async def test_the_worker_of_a_skipped_task_is_told_and_its_outcome_refused(
     assert (await run.wait()).counts.skipped == 1
 
 
-async def test_a_question_of_a_skipped_task_is_asked_no_more(served: Served) -> None:
-    run = await served.client.start(plan=[Task("a"), Task("b", depends_on=["a"])], queue="q")
-    async with raw_worker(served) as (_, worker):
-        got = await worker.assignment()
-        asked = wpb.Outcome.NeedsInput(prompt="may I?", kind=types_pb2.INPUT_KIND_APPROVAL)
-        await worker.report(outcome(got, needs_input=asked))
-        seen = await run.skip_task("a", skip_dependents=True)
-    assert seen.status == RunStatus.SUCCEEDED
-    assert seen.counts.skipped == 2
-
-
 def tireless() -> Agent:
     """Return an agent that never has enough, and does the same over and over."""
     agent = Agent("tireless")
@@ -145,18 +117,6 @@ def tireless() -> Agent:
         return Replan("once more")
 
     return agent
-
-
-async def test_a_run_that_goes_in_circles_is_paused_and_says_so(served: Served) -> None:
-    async with served.worker(tireless()):
-        run = await served.client.start("look", queue="default", max_iterations=50)
-        paused = await until_paused(served, run.id)
-        assert paused.pause_reason == PauseReason.NO_PROGRESS
-        assert paused.iteration == 4
-        assert paused.reason.startswith("3 iterations in a row ended with the same plan")
-        assert (await run.resume()).pause_reason == PauseReason.NONE
-        paused = await until_paused(served, run.id, times=2)
-        assert paused.iteration == 7
 
 
 async def test_a_run_ends_after_the_iteration_in_progress(served: Served) -> None:

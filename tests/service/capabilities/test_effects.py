@@ -24,7 +24,6 @@ from stepwell_client import (
     StepKind,
     Task,
     TaskContext,
-    Undecided,
     Worker,
 )
 from stepwell_client.v1 import orchestrator_pb2, types_pb2
@@ -131,7 +130,8 @@ async def test_its_worker_still_holds_it_when_it_connects_again(served: Served) 
     assert bank.charges == 1
 
 
-async def test_a_reconcile_function_finds_that_it_was_done(served: Served) -> None:
+async def test_a_reconcile_function_finds_that_it_was_done(served_everywhere: Served) -> None:
+    served = served_everywhere
     bank = Bank()
     seen: list[tuple[str, str, str]] = []
 
@@ -152,28 +152,6 @@ async def test_a_reconcile_function_finds_that_it_was_done(served: Served) -> No
     assert rows[ONCE].status == ExecutionStatus.COMPLETED
     look = rows["reconcile:charge#1"]
     assert (look.kind, look.status) == (StepKind.RECONCILE, ExecutionStatus.COMPLETED)
-
-
-async def test_a_reconcile_function_finds_that_it_was_not_done(served: Served) -> None:
-    bank = Bank()
-    async with cut_off(served, bank, reconcile=True) as (run, _):
-        second = Bank()
-        second.go_on.set()
-        async with served.worker(second.agent(answer=lambda _: NotDone()), worker_id="second"):
-            assert await run.result() == {"charge": "paid by attempt 2"}
-    tasks = [one async for one in served.client.tasks(run.id)]
-    assert tasks[0].task.spent == 0
-
-
-async def test_what_can_not_be_told_is_left_to_a_person(served: Served) -> None:
-    bank = Bank()
-    async with cut_off(served, bank, reconcile=True) as (run, _):
-        agent = bank.agent(answer=lambda _: Undecided("the books are closed"))
-        async with served.worker(agent, worker_id="second"):
-            await until(run, is_unknown)
-            await until(run, lambda one: one.attempts.completed == 1)
-            await run.resolve(ONCE, Done("I looked"), reason="by telephone")
-            assert await run.result() == {"charge": "I looked"}
 
 
 async def test_an_agent_without_the_function_leaves_it_to_a_person(served_memory: Served) -> None:
@@ -222,7 +200,7 @@ async def test_a_person_settles_it(served: Served, found: Done | NotDone | Failu
             assert ended.failure.kind == "Declined"
 
 
-async def test_what_a_resolution_may_not_say(served_memory: Served) -> None:
+async def test_invalid_resolution_is_refused(served_memory: Served) -> None:
     served = served_memory
     run = await served.client.start("pay", plan=[task()])
     with pytest.raises(FailedPrecondition) as refused:
@@ -251,7 +229,7 @@ async def test_what_a_resolution_may_not_say(served_memory: Served) -> None:
                 await method(request, metadata=metadata)
 
 
-async def test_of_a_key_one_is_in_flight_and_the_others_take_its_result(served: Served) -> None:
+async def test_tasks_of_one_key_share_one_result(served: Served) -> None:
     calls: list[str] = []
     agent = Agent("once")
 
@@ -273,7 +251,8 @@ async def test_of_a_key_one_is_in_flight_and_the_others_take_its_result(served: 
     assert {tasks[f"t{n}"].deduplicated_from for n in (1, 2, 3)} == {f"{run.id}/task:t0#1"}
 
 
-async def test_another_run_of_the_pipeline_takes_the_result(served: Served) -> None:
+async def test_another_run_of_the_pipeline_takes_the_result(served_everywhere: Served) -> None:
+    served = served_everywhere
     calls: list[str] = []
     agent = Agent("once")
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections import Counter
 from typing import Any
 
 import pytest
@@ -11,24 +9,14 @@ import pytest
 from stepwell.core.loop.signals import Completed, Delivery
 from stepwell.core.records.fold import fold
 from stepwell_client import (
-    Agent,
     EventType,
-    ExecutionStatus,
-    Finish,
     InvalidRequest,
-    NeedsInput,
-    NonRetryable,
-    OnFailure,
-    Retry,
     RunHandle,
-    RunNotFound,
-    RunStatus,
     Task,
     TaskStatus,
     word,
 )
 from stepwell_client.v1 import orchestrator_pb2 as pb
-from stepwell_client.v1 import types_pb2
 from tests.service.capabilities.conftest import Served
 from tests.service.capabilities.test_forks import WAIT_S, finished, tasks_of, working
 
@@ -105,8 +93,9 @@ async def test_pages_of_checkpoints_are_the_same_list(served_memory: Served, siz
 
 
 async def test_run_and_tasks_as_of_every_version_are_what_the_events_give(
-    served: Served,
+    served_everywhere: Served,
 ) -> None:
+    served = served_everywhere
     run = await twice(served)
     row = await run.refresh()
     spec = (await served.store.load(row.spec.tenant_id, run.id)).run.spec  # pyright: ignore[reportOptionalMemberAccess] - it is there
@@ -150,100 +139,6 @@ async def test_pages_of_earlier_tasks(served_memory: Served) -> None:
         await _page(served, "ListTasks", other)
 
 
-async def test_attempts_agree_with_the_rows_after_a_restart(served: Served) -> None:
-    agent_calls: Counter[str] = Counter()
-    made = Agent("attempts")
-
-    @made.task("flaky")
-    def flaky(ctx: Any) -> str:
-        agent_calls[ctx.task_id] += 1
-        if agent_calls[ctx.task_id] == 1:
-            raise RuntimeError("once")
-        return "ok"
-
-    @made.task("bad")
-    def bad(ctx: Any) -> None:
-        raise NonRetryable("never")
-
-    quick = Retry(initial_backoff=0.01)
-    plan = [
-        Task("f1", "flaky", retry=quick),
-        Task("f2", "flaky", retry=quick),
-        Task("b", "bad", on_failure=OnFailure.CONTINUE),
-    ]
-    async with served.worker(made):
-        run = await served.client.start("counts", plan=plan)
-        assert (await run.wait(WAIT_S)).status == RunStatus.SUCCEEDED
-    await served.restart()
-
-    row = await served.client.get(run.id)
-    ends = Counter([one.status async for one in served.client.executions(run.id)])
-    assert (row.attempts.completed, row.attempts.failed) == (2, 3)
-    assert ends == {ExecutionStatus.COMPLETED: 2, ExecutionStatus.FAILED: 3}
-    assert (await served.client.get(run.id, version=row.version - 1)).attempts.lost == 0
-
-
-async def test_a_plan_that_drops_a_running_task_takes_it_away_and_refuses_its_result(
-    served: Served,
-) -> None:
-    made, in_hand, told = Agent("drops"), asyncio.Event(), asyncio.Event()
-
-    @made.plan
-    def plan(ctx: Any) -> list[Task]:
-        again = ctx.iteration > 1
-        kept = Task("kept", "slow", input="kept")
-        return (
-            [kept, Task("new", "quick")]
-            if again
-            else [kept, Task("dropped", "slow", input="dropped"), Task("ask", "ask")]
-        )
-
-    @made.task("slow")
-    async def slow(ctx: Any, name: str) -> str:
-        if name == "dropped":
-            in_hand.set()
-            try:
-                await asyncio.Event().wait()
-            finally:
-                told.set()
-        await told.wait()
-        return name
-
-    @made.task("quick")
-    def quick(ctx: Any) -> str:
-        return "quick"
-
-    @made.task("ask")
-    def ask(ctx: Any) -> None:
-        raise NeedsInput("this way?")
-
-    @made.reflect
-    def reflect(ctx: Any) -> Finish:
-        return Finish("enough")
-
-    async with served.worker(made):
-        run = await served.client.start("drops")
-        async with asyncio.timeout(WAIT_S):
-            await in_hand.wait()
-            asked = [one async for one in served.client.inputs(run.id)]
-            while not asked:
-                asked = [one async for one in served.client.inputs(run.id)]
-            await served.client.answer(run.id, asked[0].request.input_id, False, replan=True)
-            await told.wait()
-        assert (await run.wait(WAIT_S)).status == RunStatus.SUCCEEDED
-
-    tasks = await tasks_of(served, run)
-    assert {k: word(TaskStatus, one.status) for k, one in tasks.items()} == {
-        "kept": "COMPLETED",
-        "dropped": "CANCELLED",
-        "ask": "CANCELLED",
-        "new": "COMPLETED",
-    }
-    assert tasks["kept"].result_id == "task:kept#1"
-    second = [one async for one in served.client.plans(run.id)][1]
-    assert (second.trigger, list(second.carried)) == (types_pb2.PLAN_TRIGGER_REPLANNED, ["kept"])
-
-
 async def test_a_result_that_comes_after_its_task_was_dropped_is_counted(
     served_memory: Served,
 ) -> None:
@@ -255,19 +150,3 @@ async def test_a_result_that_comes_after_its_task_was_dropped_is_counted(
     assert (await executor.deliver(row.spec.tenant_id, run.id, late)).status == "LEASE_LOST"
     assert executor.stats["stale_outcomes"] == 1
     assert (await run.refresh()).last_event == before
-
-
-async def test_nothing_of_anothers_run_is_told(served_memory: Served) -> None:
-    run = await served_memory.client.start("mine", queue="nobody")
-    other = served_memory.new_client("foreign")
-    for call in (
-        other.get(run.id, version=1),
-        other.fork(run.id, replan=True),
-        other.check_fork(run.id, replan=True),
-        anext(other.tasks(run.id, version=1)),
-        anext(other.plans(run.id)),
-        anext(other.checkpoints(run.id)),
-    ):
-        with pytest.raises(RunNotFound):
-            await call
-    assert [one async for one in other.list(parent_run_id=run.id)] == []

@@ -52,19 +52,8 @@ async def test_a_queue_s_limit_holds_over_all_its_runs(served: Served) -> None:
     assert gauge.most == 2
 
 
-async def test_a_limited_queue_takes_no_room_from_the_others(served: Served) -> None:
-    await served.restart(queues=LIMITED)
-    gauge = Gauge()
-    narrow = await served.client.start("narrow", plan=tasks(10), queue="narrow")
-    wide = await served.client.start("wide", plan=tasks(10), queue="wide")
-    async with served.worker(gauge.agent, queues=["narrow", "wide"], concurrency=8):
-        assert (await wide.wait()).status == RunStatus.SUCCEEDED
-        assert (await narrow.wait()).status == RunStatus.SUCCEEDED
-    assert gauge.most > 2
-    assert gauge.order[10:].count("wide") < 5, "the wide queue waited for the narrow one"
-
-
-async def test_replicas_share_a_queue_s_limit(served: Served) -> None:
+async def test_replicas_share_a_queue_s_limit(served_everywhere: Served) -> None:
+    served = served_everywhere
     if served.store_kind == "sqlite":
         pytest.skip("one process holds the file")
     # Who isn't heard of for so long gives its share up, and one that only stood still would still use it.
@@ -95,16 +84,6 @@ async def test_replicas_share_a_queue_s_limit(served: Served) -> None:
         for run in runs:
             assert (await run.wait()).status == RunStatus.SUCCEEDED
     assert gauge.most == 2
-
-
-async def test_a_higher_priority_goes_first(served: Served) -> None:
-    gauge = Gauge()
-    low = await served.client.start("low", plan=tasks(6), priority=-1)
-    high = await served.client.start("high", plan=tasks(6), priority=5)
-    async with served.worker(gauge.agent, concurrency=1):
-        for run in (low, high):
-            assert (await run.wait()).status == RunStatus.SUCCEEDED
-    assert gauge.order == ["high"] * 6 + ["low"] * 6
 
 
 async def test_a_large_run_leaves_turns_to_small_ones(served: Served) -> None:

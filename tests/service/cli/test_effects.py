@@ -109,7 +109,7 @@ def test_a_person_says_that_it_failed(terminal: Terminal) -> None:
     assert "no money" in terminal("show", run_id).out
 
 
-def test_what_can_not_be_resolved_says_why(terminal: Terminal) -> None:
+def test_refused_resolution_names_its_reason(terminal: Terminal) -> None:
     run_id = start(terminal, CHARGE, queue="nobody")
     for arguments, said in (
         (["charge", "--done"], "no execution whose outcome is unknown"),

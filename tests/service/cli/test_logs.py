@@ -60,9 +60,7 @@ def test_a_log_of_no_run_says_what_to_do(terminal: Terminal) -> None:
 
 
 @pytest.mark.parametrize("arguments", [("logs", "--task", "nope"), ("messages", "nope")])
-def test_a_task_that_the_run_does_not_have_is_told(
-    terminal: Terminal, arguments: tuple[str, ...]
-) -> None:
+def test_log_of_a_missing_task_names_it(terminal: Terminal, arguments: tuple[str, ...]) -> None:
     run = start(terminal, {"id": "one", "type": "talk"}, queue="default")
     command, *others = arguments
     answer = terminal(command, run, *others)

@@ -32,7 +32,7 @@ def test_a_file_is_made_then_it_is_up_to_date(terminal: Terminal, url: str) -> N
     assert terminal("migrate", "--store", url, "--check").code == Exit.DONE
 
 
-def test_a_check_tells_and_makes_nothing(terminal: Terminal, url: str, tmp_path: Path) -> None:
+def test_check_reports_and_changes_nothing(terminal: Terminal, url: str, tmp_path: Path) -> None:
     answer = terminal("migrate", "--check", "--store", url)
 
     assert answer.code == Exit.FAILED
@@ -60,7 +60,7 @@ def test_a_store_without_a_schema_has_nothing_to_do(terminal: Terminal) -> None:
 
 
 @pytest.mark.parametrize("given", ["nothing://u:hunter2@x/y", "postgresql://u:hunter2@h", "file"])
-def test_what_names_no_store_is_a_usage_error_without_the_password(
+def test_url_without_a_store_is_a_usage_error_without_the_password(
     terminal: Terminal, given: str
 ) -> None:
     answer = terminal("migrate", "--store", given)

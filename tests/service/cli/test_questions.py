@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,7 +20,7 @@ def ask(terminal: Terminal, **questions: Any) -> str:
     return str(answer.json_lines[-1]["run"]["spec"]["runId"])
 
 
-def test_what_a_run_asks_is_listed_and_answered(terminal: Terminal) -> None:
+def test_open_questions_are_listed_and_answered(terminal: Terminal) -> None:
     run_id = ask(terminal, a={"expires": 3600})
     listed = terminal("inputs")
     assert listed.code == 0
@@ -43,7 +42,7 @@ def test_what_a_run_asks_is_listed_and_answered(terminal: Terminal) -> None:
     assert shown["request"]["status"] == "INPUT_STATUS_ANSWERED"
 
 
-def test_of_several_questions_one_is_named(terminal: Terminal) -> None:
+def test_one_of_several_questions_must_be_named(terminal: Terminal) -> None:
     run_id = ask(terminal, a={}, b={})
     unnamed = terminal("answer", run_id, "1")
     assert unnamed.code == 2
@@ -87,7 +86,7 @@ def test_an_answer_may_have_the_run_plan_again(terminal: Terminal) -> None:
     assert terminal("watch", run_id).code == 0
 
 
-def test_what_is_no_answer_says_what_to_do(terminal: Terminal) -> None:
+def test_invalid_answer_says_what_to_do(terminal: Terminal) -> None:
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
     run_id = ask(terminal, a={"schema": json.dumps(schema)})
     cases = {
@@ -109,12 +108,3 @@ def test_what_is_no_answer_says_what_to_do(terminal: Terminal) -> None:
     assert "waits for no answer" in terminal("answer", run_id, "1").err
     terminal("watch", run_id)
     assert "no run waits" in terminal("inputs").err or terminal("inputs").out
-
-
-def test_a_file_holds_the_answer(terminal: Terminal) -> None:
-    run_id = ask(terminal, a={})
-    Path(terminal.folder / "answer.json").write_text('{"from": "a file"}')
-    assert terminal("answer", run_id, "a", "--json-file", "answer.json").code == 0
-    assert terminal("watch", run_id).code == 0
-    result = terminal("show", run_id, "--result", "--json").json
-    assert result == {"answer": {"a": {"from": "a file"}}}

@@ -136,7 +136,7 @@ def test_ctrl_c_leaves_the_run_going_and_says_how_to_follow_it(terminal: Termina
     assert terminal("cancel", run).code == 0
 
 
-def test_a_run_is_found_again_by_its_request_id(terminal: Terminal) -> None:
+def test_same_request_id_returns_the_same_run(terminal: Terminal) -> None:
     first = start(terminal, "--request-id", "nightly", "--goal", "x")
 
     assert start(terminal, "--request-id", "nightly", "--goal", "x") == first
@@ -175,7 +175,7 @@ def test_ls_shortens_nothing_but_the_goal(terminal: Terminal) -> None:
     assert head.split()[:4] == ["RUN", "STATUS", "TASKS", "STARTED"]
 
 
-def test_who_follows_a_run_that_no_worker_serves_is_told_so(terminal: Terminal) -> None:
+def test_following_a_run_without_workers_says_so(terminal: Terminal) -> None:
     run_id = start(terminal, "--goal", "alone")
     watching = terminal.spawn("watch", run_id)
     read_until(watching.stderr, "no worker serves queue 'nobody'; start one: stepwell worker")
@@ -279,7 +279,7 @@ def test_input_comes_from_the_line_a_file_or_a_pipe(terminal: Terminal) -> None:
         (["health", "--service", "odd"], "serves no 'odd'"),
     ],
 )
-def test_a_wrong_word_is_2_and_one_line(
+def test_wrong_argument_exits_2_with_one_line(
     terminal: Terminal, arguments: list[str], said: str
 ) -> None:
     answer = terminal(*arguments)
@@ -404,7 +404,7 @@ def test_help_is_plain_and_every_command_has_an_example(tmp_path: Path) -> None:
     assert type_in("--version").out.startswith("stepwell ")
 
 
-def test_what_is_followed_is_what_the_server_has(terminal: Terminal) -> None:
+def test_followed_run_shows_what_the_server_has(terminal: Terminal) -> None:
     """The tree is folded from events alone, so it must come to the rows."""
     from stepwell_client import RunView, SyncClient
 

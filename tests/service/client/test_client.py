@@ -93,9 +93,7 @@ async def test_start_sends_what_was_asked_for_with_the_token(
     assert server.runs.metadata[0]["authorization"] == f"Bearer {TOKEN}"
 
 
-async def test_without_a_plan_none_is_sent_and_an_empty_one_is_told_from_none(
-    server: FakeServer, client: Client
-) -> None:
+async def test_missing_plan_differs_from_an_empty_one(server: FakeServer, client: Client) -> None:
     server.runs.answers["StartRunRequest"] = started
 
     await client.start("a")
@@ -333,7 +331,7 @@ async def test_a_purged_run_raises(server: FakeServer, client: Client) -> None:
     assert isinstance(caught.value, RunNotFound | ValueError)
 
 
-async def test_what_no_reconnect_mends_is_raised(server: FakeServer, client: Client) -> None:
+async def test_permanent_watch_error_is_raised(server: FakeServer, client: Client) -> None:
     server.runs.watches.append([events(1), End(grpc.StatusCode.OUT_OF_RANGE, "too old")])
 
     with pytest.raises(CursorOutOfRange):

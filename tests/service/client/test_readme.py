@@ -31,7 +31,7 @@ def agent_module() -> Iterator[types.ModuleType]:
     del sys.modules[module.__name__]
 
 
-async def test_its_agent_counts_words(agent_module: types.ModuleType) -> None:
+async def test_readme_agent_counts_words(agent_module: types.ModuleType) -> None:
     runner, services = AgentRunner(agent_module.agent), FakeServices()
     given = ["to be or not", "to be"]
 

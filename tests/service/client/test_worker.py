@@ -178,7 +178,7 @@ async def test_without_a_stream_outcomes_go_by_complete(
 @pytest.mark.parametrize(
     "status", [worker_pb2.ACK_STATUS_LEASE_LOST, worker_pb2.ACK_STATUS_REJECTED]
 )
-async def test_a_refused_outcome_is_dropped_with_a_word_in_the_log(
+async def test_refused_outcome_is_dropped_and_logged(
     server: FakeServer,
     client: Client,
     agent: Agent,
@@ -215,7 +215,7 @@ async def test_replaced_ends_run_with_an_error(
         (grpc.StatusCode.PERMISSION_DENIED, PermissionDenied),
     ],
 )
-async def test_what_no_repetition_mends_ends_run(
+async def test_permanent_error_ends_the_worker(
     server: FakeServer,
     client: Client,
     agent: Agent,
@@ -335,7 +335,7 @@ async def test_a_token_that_a_restarted_server_minted_anew_is_read_again(
     assert tokens == ["Bearer old", "Bearer new"]
 
 
-def test_what_can_not_work_is_refused_at_once(agent: Agent) -> None:
+def test_unusable_options_are_refused_at_once(agent: Agent) -> None:
     with pytest.raises(Misconfigured, match="concurrency"):
         Worker(agent, "127.0.0.1:1", concurrency=0)
     with pytest.raises(Misconfigured, match="no functions"):

@@ -184,9 +184,7 @@ async def test_drain_finishes_what_runs_and_waits_for_the_acknowledgement(
     assert stream.credits == 2
 
 
-async def test_drain_hands_back_what_does_not_finish_in_time(
-    server: FakeServer, client: Client
-) -> None:
+async def test_drain_releases_unfinished_steps(server: FakeServer, client: Client) -> None:
     agent, gate = Agent(), threading.Event()
 
     @agent.task("async")
@@ -215,9 +213,7 @@ async def test_drain_hands_back_what_does_not_finish_in_time(
     }
 
 
-async def test_a_cancelled_worker_hands_back_what_it_holds(
-    server: FakeServer, client: Client
-) -> None:
+async def test_cancelled_worker_releases_its_steps(server: FakeServer, client: Client) -> None:
     agent = Agent()
 
     @agent.task

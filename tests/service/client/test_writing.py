@@ -102,7 +102,7 @@ def test_a_long_line_is_cut_and_says_so() -> None:
     assert mark == f"[cut: {100_000 - len(text):,} bytes left out]"
 
 
-def test_what_finds_no_room_is_left_out_and_a_word_stands_in_its_place() -> None:
+def test_entry_without_room_is_replaced_by_a_cut_notice() -> None:
     buffer = LogBuffer(lambda: 0.0)
     kept = sum(write(buffer, "x" * 10_000) for _ in range(200))
     assert 0 < kept < 200
@@ -130,7 +130,7 @@ def test_a_flood_of_one_execution_takes_no_room_from_another() -> None:
     assert texts["e2"] == 1
 
 
-def test_what_is_beyond_its_share_stays_here_but_for_the_first() -> None:
+def test_entries_beyond_the_share_stay_local_but_for_the_first() -> None:
     buffer = LogBuffer(lambda: 0.0)
     size = 0
     for _ in range(1_000):

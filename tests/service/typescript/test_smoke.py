@@ -178,7 +178,7 @@ async def test_a_server_that_goes_down_in_order_says_so_and_the_leases_are_kept(
     await check_record(program, place)
 
 
-async def test_what_was_committed_without_an_answer_is_sent_again_and_done_once(
+async def test_commit_without_a_reply_is_resent_and_applied_once(
     node: str, folder: Path, place: Place
 ) -> None:
     async with Proxy(place.socket) as proxy, place.client() as client:

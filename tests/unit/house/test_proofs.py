@@ -117,7 +117,7 @@ def test_each_rare_thing_is_the_duty_of_a_proof() -> None:
     assert {*SIMULATED, *named} == set(MUST_HAPPEN)
 
 
-def test_every_proof_that_is_sized_is_found_by_its_mark() -> None:
+def test_every_sized_proof_carries_the_mark() -> None:
     """A test that asks for a size without the mark would be left out of the whole run."""
     for path in TESTS.rglob("test_*.py"):
         text = path.read_text(encoding="utf-8")

@@ -144,7 +144,7 @@ def test_each_original_is_refused(tmp_path: Path, source: str) -> None:
         ("stepwell/executor.py", "time = 3\ntime.real"),
     ],
 )
-def test_what_decides_nothing_by_itself_is_allowed(tmp_path: Path, path: str, source: str) -> None:
+def test_harmless_calls_are_allowed(tmp_path: Path, path: str, source: str) -> None:
     write_tree(tmp_path, {path: source})
 
     assert violations(tmp_path) == []
