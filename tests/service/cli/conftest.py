@@ -13,7 +13,8 @@ from tests.service.cli.world import LIVES_S, SESSION_S, SETTINGS, Terminal, serv
 @pytest.fixture(scope="session")
 def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
     """A terminal whose server is there and has a worker on its default queue."""
-    made = Terminal(tmp_path_factory.mktemp("cli"), lives_s=SESSION_S)
+    made = Terminal(tmp_path_factory.mktemp("cli"))
+    made.lives_s = SESSION_S
     (made.folder / "stepwell.toml").write_text(textwrap.dedent(SETTINGS))
     with serving(made) as address:
         made.variables["STEPWELL_TARGET"] = address

@@ -120,9 +120,9 @@ class Answer(NamedTuple):
 class Terminal:
     """Runs commands as a user of the command line does, in a folder of its own."""
 
-    def __init__(self, folder: Path, *, lives_s: float = LIVES_S, **variables: str) -> None:
+    def __init__(self, folder: Path, **variables: str) -> None:
         self.folder = folder
-        self.lives_s = lives_s
+        self.lives_s = LIVES_S
         self.variables = {
             **{key: value for key, value in os.environ.items() if "STEPWELL" not in key},
             "XDG_STATE_HOME": str(folder / "state"),
