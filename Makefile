@@ -4,6 +4,8 @@ SHELL := bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-print-directory
+# Compiled modules are kept, whatever the shell says: the tests start hundreds of processes that import them.
+export PYTHONDONTWRITEBYTECODE :=
 
 PYTHON ?= python3
 DIR ?= .
