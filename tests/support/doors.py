@@ -13,6 +13,7 @@ and without a parameter named for a server, fails; so none slips through the fir
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
@@ -113,8 +114,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Have servers ask first, and times kept by the process that reports."""
+    """Have servers ask first, temporary files in memory, and times kept by the process that reports."""
     child.before_start = refuse_servers
+    memory = child.memory_folder()
+    if memory is not None and config.getoption("door") in (Door.TEST, Door.STORES):
+        # SQLite waits for the disk at each commit; what the proofs show needs a real one.
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(memory))
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Times(config), "stepwell-times")
 
