@@ -2,7 +2,8 @@
 
 - `test`: everything that needs no server of its own, and each real server under the conformance suite once.
 - `stores`: everything else that wants real servers, disks, kills or networks.
-- `proof`: what carries the mark `proof`. Its size grows with the scale (tests/support/proofs/sizes.py).
+- `proof`: what carries the mark `proof`. Its size grows with the scale (tests/support/proofs/sizes.py); what of it
+  needs nothing real is behind `test` as well, in little.
 
 `pytest --door stores` plays one door; without the option every test is played, the proofs in little.
 The door follows from the folder, the fixtures and the parameters of a test (`doors_of`), and `test` is
@@ -47,8 +48,6 @@ REAL = ("tests/chaos", "tests/support/backends")
 """Folders about servers, disks, kills and networks: nothing in them is behind the first door."""
 PURE = ("tests/unit/",)
 """Folders that need no server, whatever their parameters are named."""
-LITTLE = ("tests/simulation",)
-"""Folders whose proofs are played in little behind the first door, too, where they need no server."""
 ONCE = "tests/contract/conformance/test_conformance.py"
 """Behind the first door it plays each of `ONCE_ON`; these and more ways to them are behind the second."""
 ONCE_ON = frozenset({"postgres", "redis", "valkey", "redis_cluster"})
@@ -75,8 +74,7 @@ def doors_of(
     servers = servers_in(parameters)
     real = may_start_servers(path, fixtures=fixtures, parameters=parameters)
     if sized:
-        little = path.startswith(LITTLE) and not real
-        return frozenset({Door.PROOF, Door.TEST} if little else {Door.PROOF})
+        return frozenset({Door.PROOF} if real else {Door.PROOF, Door.TEST})
     if real and not (path == ONCE and servers <= ONCE_ON):
         return frozenset({Door.STORES})
     return frozenset({Door.TEST})

@@ -1,8 +1,8 @@
 """Size of each proof at three scales: in little, as `make proof` plays it, and as a soak for a night.
 
 `STEPWELL_PROOF` picks the scale, and `make proof` sets it. Without it a proof is played in little: by hand, as the
-check of a mutant, and, where it needs nothing but the simulator, behind the first door. A test that asks for
-a size carries the mark `proof`.
+check of a mutant, and behind the first door, where it needs nothing real. A test that asks for a size carries
+the mark `proof`.
 """
 
 from __future__ import annotations

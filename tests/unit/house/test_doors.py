@@ -25,6 +25,8 @@ SUITE = doors.ONCE
         ("tests/service/test_edge.py", ("server", "backends"), "", False, {STORES}),
         ("tests/chaos/test_disk.py", (), "", False, {STORES}),
         ("tests/chaos/test_busy.py", (), "", True, {PROOF}),
+        ("tests/service/test_tenants.py", ("served",), "sqlite", True, {PROOF, TEST}),
+        ("tests/service/test_tenants.py", ("served",), "redis", True, {PROOF}),
         ("tests/simulation/test_simulator.py", (), "range(0, 200)", True, {PROOF, TEST}),
         ("tests/simulation/test_crash_points.py", (), "redis-fork", True, {PROOF}),
         (SUITE, ("open_store",), "memory", False, {TEST}),
@@ -41,7 +43,7 @@ def test_door_follows_from_folder_fixtures_and_parameters(
 
 
 def test_no_test_is_behind_no_door() -> None:
-    folders = ["tests/unit", "tests/new", "", *doors.REAL, *doors.LITTLE]
+    folders = ["tests/unit", "tests/new", "", *doors.REAL]
     paths = [f"{folder}/test_it.py" for folder in folders] + [doors.ONCE]
     fixtures = [(), ("backends",)]
     parameters = ["", "postgres", "grpc_redis_cluster", "anything"]
