@@ -67,8 +67,11 @@ def _commit(runtime: SystemRuntime, number: int) -> Commit:
         start_delay_ms=FAR_MS if waits else 0,
     )
     start = Start(spec=spec, plan=(TaskSpec(task_id="a", type="wait"),))
-    state = RunState.unborn(TENANT, spec.run_id)
-    return advance(state, [start], Context(now_us=runtime.now_us())).commit(runtime.new_id())
+    state = RunState.empty(TENANT, spec.run_id)
+    context = Context(commit_id=runtime.new_id(), now_us=runtime.now_us())
+    commit = advance(state, [start], context).commit
+    assert commit is not None, "a start makes a commit"
+    return commit
 
 
 async def _park(store: Store, start: int, end: int) -> None:

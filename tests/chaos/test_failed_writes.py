@@ -65,7 +65,10 @@ def birth(name: str) -> Commit:
     wide = name.endswith("0")
     plan = [TaskSpec(task_id="a", prompt="x" * 3_000), TaskSpec(task_id="b", depends_on=("a",))]
     command = start(name, *plan[: 1 + wide], data=b"y" * 6_000 if wide else b"")
-    return advance(RunState.unborn(TENANT, name), [command], Context(now_us=1)).commit(f"{name}@1")
+    context = Context(commit_id=f"{name}@1", now_us=1)
+    commit = advance(RunState.empty(TENANT, name), [command], context).commit
+    assert commit is not None
+    return commit
 
 
 class Trial:

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from stepwell.core.records.errors import OutcomeUnknown, StoreUnavailable
-from stepwell.engine import committer, dispatcher, payloads, runs
+from stepwell.engine import batches, claims, committer, demand, payloads, runs, workers
 from tests.mutants.planting import Swap, hidden
 from tests.mutants.shelf import Shelf
 from tests.mutants.simulated import Simulated
@@ -21,15 +21,13 @@ BUGS = Shelf()
 @BUGS.put("acknowledged-before-commit", Simulated(), "S3")
 def _acknowledged_before_commit() -> list[Swap]:
     """The worker is told as soon as it is decided, before the store has it."""
-    advance = runs.advance
-    tell: Callable[..., None] = hidden(runs, "_tell")
     turn: Callable[..., Any] = hidden(runs.Runs, "_turn")
 
     async def hasty(self: Any, key: Any, hot: Any, batch: Any) -> None:
         if hot.state is not None:
-            transition = advance(hot.state, [one.input for one in batch], self._context())
-            if transition.changes_something:
-                tell(batch, transition.replies)
+            transition = await self._decide(hot.state, [one.signal for one in batch])
+            if transition.commit is not None:
+                batches.resolve(batch, transition.replies)
         await turn(self, key, hot, batch)
 
     return [(runs.Runs, "_turn", hasty)]
@@ -62,22 +60,33 @@ def _answers_without_looking() -> list[Swap]:
     async def never(_self: Any, _key: Any, _hot: Any) -> bool:
         return False
 
-    return [(runs.Runs, "_moved_on", never)]
+    return [(runs.Runs, "_refresh", never)]
 
 
 @BUGS.put("token-counter-restarts", Simulated(), "S9")
 def _token_counter_restarts() -> list[Swap]:
     """Lease tokens are a name and a counter, and the counter starts over with the process."""
-    honest: Callable[..., Any] = hidden(dispatcher.Dispatcher, "_take")
+    honest = workers.Workers.__init__
 
-    def take(self: Any, session: Any, execution_id: str) -> Any:
-        given = honest(self, session, execution_id)
-        self.tokens = getattr(self, "tokens", 0) + 1
-        token = f"{session.port.presence.worker_id} {self.tokens}"
-        self._granted[token] = self._granted.pop(given.token)
-        return replace(given, token=token)
+    def init(self: Any, runtime: Any, *rest: Any) -> None:
+        honest(self, _Counting(runtime), *rest)
 
-    return [(dispatcher.Dispatcher, "_take", take)]
+    return [(workers.Workers, "__init__", init)]
+
+
+class _Counting:
+    """A runtime whose lease tokens are numbers."""
+
+    def __init__(self, runtime: Any) -> None:
+        self._runtime = runtime
+        self._count = 0
+
+    def new_token(self) -> str:
+        self._count += 1
+        return f"token {self._count}"
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._runtime, name)
 
 
 @BUGS.put("looks-only-when-woken", Simulated(), "L3", "L2")
@@ -85,29 +94,30 @@ def _looks_only_when_woken() -> list[Swap]:
     """A dispatcher trusts its notifications: what one that was lost would have told of is never looked for."""
 
     async def rest(self: Any, wait_ms: float) -> None:
-        await self._woken(wait_ms)
+        await self._demand.wait(wait_ms)
 
-    return [(dispatcher.Dispatcher, "_rest", rest)]
+    return [(claims.Claims, "_rest", rest)]
 
 
 @BUGS.put("orphans-of-others-left", Simulated(), "L2", "L1")
 def _orphans_of_others_left() -> list[Swap]:
     """A replica ends the leases of its own workers alone, so those of one that died are never ended."""
-    honest: Callable[..., Any] = hidden(dispatcher.Dispatcher, "_expire")
+    honest: Callable[..., Any] = hidden(claims.Claims, "_expire")
 
     async def expire(self: Any, key: Any, leases: Any) -> None:
-        held = {token for session in self.sessions for token in session.holds.values()}
+        connected = self._workers.connections
+        held = {token for worker in connected for token in worker.leases.values()}
         own = [one for one in leases if one.token in held]
         if own:
             await honest(self, key, own)
 
-    return [(dispatcher.Dispatcher, "_expire", expire)]
+    return [(claims.Claims, "_expire", expire)]
 
 
 @BUGS.put("busy-run-keeps-its-worker", Starving(), "L4")
 def _busy_run_keeps_its_worker() -> list[Swap]:
     """A worker that is free is given the next step of the run it just worked for, always."""
-    return [(dispatcher.Dispatcher, "_overtakes_too_long", lambda _self, _queue: False)]
+    return [(demand.Demand, "overtaken_too_long", lambda _self, _queue: False)]
 
 
 @BUGS.put("cache-goes-by-the-step", Simulated(), "S7")

@@ -11,10 +11,14 @@ from stepwell.core.loop import (
     advance,
     attempts,
     budgets,
+    closing,
     deliveries,
     dispatch,
     draft,
     failures,
+    phases,
+    plans,
+    resuming,
     run_commands,
     task_commands,
     timers,
@@ -32,9 +36,9 @@ BUGS = Shelf()
 @BUGS.put("fence-dropped", Simulated(), "S8")
 def _fence_dropped() -> list[Swap]:
     """An outcome is matched by its step and not by its lease: whoever reports is believed."""
-    honest = attempts.holder
+    honest = attempts.leased_by
 
-    def holder(one: Any, execution_id: str, token: str) -> Any:
+    def leased_by(one: Any, execution_id: str, token: str) -> Any:
         execution = honest(one, execution_id, token)
         if execution is not None:
             return execution
@@ -45,13 +49,13 @@ def _fence_dropped() -> list[Swap]:
                 return other
         return None
 
-    return everywhere(honest, holder)
+    return everywhere(honest, leased_by)
 
 
 @BUGS.put("resume-runs-all-again", Simulated(), "S19", "S6")
 def _resume_runs_all_again() -> list[Swap]:
     """A resume runs every task of the plan again, also those that were completed."""
-    failed_tasks: Callable[..., list[str]] = hidden(run_commands, "_failed_tasks")
+    failed_tasks: Callable[..., list[str]] = hidden(resuming, "_failed_tasks")
 
     def all_tasks(one: Any) -> list[str]:
         again = failed_tasks(one)
@@ -60,7 +64,7 @@ def _resume_runs_all_again() -> list[Swap]:
         done = [n for n in one.graph.specs if one.task(n).status is TaskStatus.COMPLETED]
         return [*again, *done]
 
-    return [(run_commands, "_failed_tasks", all_tasks)]
+    return [(resuming, "_failed_tasks", all_tasks)]
 
 
 @BUGS.put("completed-task-retried", Simulated(), "S6")
@@ -76,7 +80,7 @@ def _completed_task_retried() -> list[Swap]:
         one.change_task(command.task_id, status=TaskStatus.PENDING)
         return Reply()
 
-    return _handled(honest, retry_task)
+    return [(task_commands, "retry_task", retry_task)]
 
 
 @BUGS.put("attempt-number-reused", Simulated(), "S9")
@@ -109,21 +113,21 @@ def _retry_beside_the_waiting() -> list[Swap]:
 def _dependency_ignored() -> list[Swap]:
     """A task is let go when one dependency is left, where it has several: the count is off by one."""
     honest: Callable[..., bool] = hidden(draft.Draft, "_is_runnable")
-    tell: Callable[..., None] = hidden(draft.Draft, "_tell_dependents")
+    count: Callable[..., None] = hidden(draft.Draft, "_count_dependencies")
 
     def is_runnable(self: Any, task_id: str) -> bool:
         several = len(self.spec(task_id).depends_on) > 1
         pending = self.task(task_id).status is TaskStatus.PENDING
         return honest(self, task_id) or (several and pending and self.waiting(task_id) == 1)
 
-    def tell_dependents(self: Any, task_id: str, step: int) -> None:
-        tell(self, task_id, step)
+    def count_dependencies(self: Any, task_id: str, step: int) -> None:
+        count(self, task_id, step)
         dependents = self.graph.dependents.get(task_id, ())
         hidden(self, "_fresh").extend(one for one in dependents if self.waiting(one) == 1)
 
     return [
         (draft.Draft, "_is_runnable", is_runnable),
-        (draft.Draft, "_tell_dependents", tell_dependents),
+        (draft.Draft, "_count_dependencies", count_dependencies),
     ]
 
 
@@ -144,7 +148,7 @@ def _attempt_counted_late() -> list[Swap]:
     spend: Callable[..., Any] = hidden(failures, "_spend")
 
     def late(one: Any, execution: Any) -> Any:
-        if hidden(one, "_events")[-1].fields["type"] is not EventType.LEASE_LOST:
+        if hidden(one, "_events")[-1].kind is not EventType.LEASE_LOST:
             return spend(one, execution)
         if execution.task_id:
             task = one.task(execution.task_id)
@@ -178,13 +182,13 @@ def _lost_attempts_are_free() -> list[Swap]:
         free = not (expired.timed_out or begun)
         return honest(one, replace(expired, undelivered=True) if free else expired)
 
-    return _handled(honest, expire)
+    return [(failures, "expire", expire)]
 
 
 @BUGS.put("cancel-leaves-the-ready", Simulated(), "S14")
 def _cancel_leaves_the_ready() -> list[Swap]:
     """A cancel revokes what workers have, and forgets the steps that wait for a worker."""
-    honest = dispatch.close_open
+    honest = closing.close_open
 
     def close_open(one: Any, status: Any, task_status: Any, reason: str) -> None:
         one.open_executions = lambda: [e for e in type(one).open_executions(one) if e.worker_id]
@@ -197,20 +201,20 @@ def _cancel_leaves_the_ready() -> list[Swap]:
 @BUGS.put("end-leaves-a-timer", Simulated(), "S14")
 def _end_leaves_a_timer() -> list[Swap]:
     """The timers of a run outlive it, and wake it when it is over."""
-    honest = dispatch.end
+    honest = closing.end_run
 
-    def end(one: Any, status: Any, **fields: Any) -> None:
+    def end_run(one: Any, status: Any, fields: Any) -> None:
         before = dict(one.timers)
-        honest(one, status, **fields)
+        honest(one, status, fields)
         one.timers = before
 
-    return everywhere(honest, end)
+    return everywhere(honest, end_run)
 
 
 @BUGS.put("stop-after-the-end", Simulated(), "S15")
 def _stop_after_the_end() -> list[Swap]:
     """One of the commands forgets to ask whether the run is over, and adds an event behind its last one."""
-    honest = task_commands.stop
+    honest = run_commands.stop
 
     def stop(one: Any, command: Any) -> Reply:
         if not one.run.ended:
@@ -219,7 +223,7 @@ def _stop_after_the_end() -> list[Swap]:
         one.change_run(stopping=True)
         return Reply()
 
-    return _handled(honest, stop)
+    return [(run_commands, "stop", stop)]
 
 
 @BUGS.put("request-forgotten", Simulated(), "S3", "S16")
@@ -228,7 +232,10 @@ def _request_forgotten() -> list[Swap]:
     honest = draft.Draft.finish
 
     def finish(self: Any, replies: Any) -> Any:
-        return replace(honest(self, replies), request=None)
+        transition = honest(self, replies)
+        if transition.commit is None:
+            return transition
+        return replace(transition, commit=replace(transition.commit, request=None))
 
     return [(draft.Draft, "finish", finish)]
 
@@ -236,20 +243,20 @@ def _request_forgotten() -> list[Swap]:
 @BUGS.put("request-payload-not-compared", Simulated(), "S16")
 def _request_payload_not_compared() -> list[Swap]:
     """A request id that was used before is answered with what was done then, whatever is asked now."""
-    once: Callable[..., Reply] = hidden(advance, "_once")
+    once: Callable[..., Reply] = hidden(advance, "_apply_once")
 
     def by_id_alone(one: Any, command: Any) -> Reply:
         if command.request_id in one.state.requests:
             return Reply(status=ReplyStatus.UNCHANGED)
         return once(one, command)
 
-    return [(advance, "_once", by_id_alone)]
+    return [(advance, "_apply_once", by_id_alone)]
 
 
 @BUGS.put("rejected-plan-takes-a-revision", Simulated(), "S17")
 def _rejected_plan_takes_a_revision() -> list[Swap]:
     """A plan gets its revision before it is looked at, so that one that is rejected leaves a gap."""
-    honest = run_commands.accept_plan
+    honest = plans.accept_plan
 
     def accept_plan(one: Any, *rest: Any) -> None:
         rejected = max(0, one.run.step_attempt - 1)
@@ -262,14 +269,14 @@ def _rejected_plan_takes_a_revision() -> list[Swap]:
 @BUGS.put("replan-is-no-iteration", Simulated(), "S17", "S9")
 def _replan_is_no_iteration() -> list[Swap]:
     """Another plan after a reflection begins no new iteration, so that the limit is never met."""
-    honest = dispatch.enter
+    honest = phases.enter_phase
 
-    def enter(one: Any, trigger: Trigger, **fields: object) -> None:
+    def enter(one: Any, trigger: Trigger, **fields: Any) -> None:
         if trigger is Trigger.REPLAN:
             fields.pop("iteration", None)
         honest(one, trigger, **fields)
 
-    return [(deliveries, "enter", enter)]
+    return [(deliveries, "enter_phase", enter)]
 
 
 @BUGS.put("budget-counted-and-not-asked", Simulated(), "S17")
@@ -290,7 +297,7 @@ def _resume_of_a_live_run() -> list[Swap]:
         one.change_run(allowance=one.run.allowance + 1)
         return Reply()
 
-    return _handled(honest, resume)
+    return [(run_commands, "resume", resume)]
 
 
 @BUGS.put("event-misses-a-field", Simulated(), "S20")
@@ -308,24 +315,17 @@ def _event_misses_a_field() -> list[Swap]:
 @BUGS.put("failure-frees-nobody", Simulated(), "L1")
 def _failure_frees_nobody() -> list[Swap]:
     """Only a completed dependency lets its dependents go, so one that failed and may be passed over stops all."""
-    tell: Callable[..., None] = hidden(draft.Draft, "_tell_dependents")
+    count: Callable[..., None] = hidden(draft.Draft, "_count_dependencies")
 
-    def tell_completed(self: Any, task_id: str, step: int) -> None:
+    def count_completed(self: Any, task_id: str, step: int) -> None:
         if self.task(task_id).status is TaskStatus.COMPLETED or step > 0:
-            tell(self, task_id, step)
+            count(self, task_id, step)
 
-    return [(draft.Draft, "_tell_dependents", tell_completed)]
+    return [(draft.Draft, "_count_dependencies", count_completed)]
 
 
 @BUGS.put("timer-fires-once", Simulated(), "L2", "L3", "L1")
 def _timer_fires_once() -> list[Swap]:
     """A timer that comes due is looked at and, whatever came of it, taken for done: nothing drops it."""
-    return _handled(timers.timer_due, lambda _draft, _one: Reply(status=ReplyStatus.UNCHANGED))
-
-
-def _handled(honest: Callable[..., Reply], planted: Callable[..., Reply]) -> list[Swap]:
-    """Replace what handles one kind of input."""
-    handlers: dict[Any, Any] = hidden(advance, "_HANDLERS")
-    changed = {kind: planted if one is honest else one for kind, one in handlers.items()}
-    assert changed != handlers, f"{honest} handles nothing"
-    return [(advance, "_HANDLERS", changed)]
+    unchanged = Reply(status=ReplyStatus.UNCHANGED)
+    return [(timers, "timer_due", lambda _draft, _signal: unchanged)]

@@ -69,11 +69,9 @@ def _event_before_its_commit() -> list[Swap]:
     pages: Any = hidden(watch, "_Pages")
     honest: Callable[..., Any] = pages.read
 
-    async def publish_and_commit(
-        self: Any, key: Any, hot: Any, transition: Any, granted: Any
-    ) -> Any:
-        shown[key] = transition.events
-        return await commit(self, key, hot, transition, granted)
+    async def publish_and_commit(self: Any, key: Any, hot: Any, transition: Any, made: Any) -> Any:
+        shown[key] = made.events
+        return await commit(self, key, hot, transition, made)
 
     async def read(self: Any, after: int) -> Any:
         found = await honest(self, after)

@@ -208,7 +208,7 @@ async def test_a_lease_that_ends_in_the_commit_that_takes_it_keeps_its_workers_c
 
     # A lease for `b` and the failure of `a`, which fails the run, are decided together.
     executor.credit(session, 1)
-    await executor._dispatcher._claim()
+    await executor._claims._claim()
     failed = Failed(failure=Failure(kind="x"))
     name, token = first.execution.execution_id, first.token
     reply = await say(executor, Delivery(execution_id=name, token=token, result=failed))

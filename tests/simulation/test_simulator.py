@@ -17,7 +17,7 @@ from time import perf_counter
 
 import pytest
 
-from stepwell.core.loop import run_commands
+from stepwell.core.loop import plans
 from stepwell.core.loop.draft import Draft
 from stepwell.core.records.model import Plan
 from tests.mutants.bug import planted
@@ -171,7 +171,7 @@ def test_S11_a_plan_that_meets_outcomes_in_one_batch_is_counted_by_its_own_graph
 def test_S14_a_leased_task_that_is_defined_anew_loses_its_lease(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(run_commands, "let_go", lambda *_: None)
+    monkeypatch.setattr(plans, "close_dropped", lambda *_: None)
     monkeypatch.setattr(workloads, "KINDS", (workloads.plans_over_work,))
 
     assert first_failure(range(60)).name in {"S10", "S11", "S14", "DEFECT"}

@@ -11,8 +11,8 @@ from stepwell.core.loop.signals import Completed, Delivery, Reply, Result, Start
 from stepwell.core.port import Assignment, Presence, Store
 from stepwell.core.records.model import RunSpec, TaskSpec
 from stepwell.core.records.states import RunStatus, StepKind
-from stepwell.engine.dispatcher import WorkerConnection
 from stepwell.engine.executor import Executor, ExecutorConfig, HeldLease
+from stepwell.engine.workers import WorkerConnection
 from stepwell.store.opener import open_store
 from stepwell_testkit.runtime import ManualRuntime
 from tests.support.patience import PATIENCE_S

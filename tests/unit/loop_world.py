@@ -18,7 +18,9 @@ from stepwell.core.loop.signals import (
     Context,
     Delivery,
     Failed,
+    FreeWorker,
     GrantLease,
+    Grants,
     KnownResult,
     Reply,
     Result,
@@ -27,7 +29,7 @@ from stepwell.core.loop.signals import (
     Transition,
 )
 from stepwell.core.loop.state import RunState
-from stepwell.core.port import KeyedResult, OpenExecution
+from stepwell.core.port import ANY_ROLE, Commit, KeyedResult, OpenExecution
 from stepwell.core.records.events import Event
 from stepwell.core.records.fold import fold
 from stepwell.core.records.model import (
@@ -58,7 +60,7 @@ class World:
     """One run, its whole log, and the checks."""
 
     def __init__(self, *, seed: int = 0) -> None:
-        self.state = RunState.unborn("tenant", "run")
+        self.state = RunState.empty("tenant", "run")
         self.seed = seed
         self.events: list[Event] = []
         self.plans: dict[int, Plan] = {}
@@ -72,31 +74,42 @@ class World:
 
     # --- acting -----------------------------------------------------------------------------------
 
-    def do(self, *inputs: Signal, eager: bool = False) -> tuple[Reply, ...]:
-        """Advance, check, apply; `eager` leases in the same transition what it offers."""
+    def do(self, *signals: Signal, eager: bool = False) -> tuple[Reply, ...]:
+        """Advance, check, apply; `eager` leases all offered steps in the same commit."""
         self.now_us += 1_000
-        context = Context(now_us=self.now_us, seed=self.seed, known=self.known)
+        context = Context(
+            now_us=self.now_us,
+            seed=self.seed,
+            known=self.known,
+            grants=self._grants() if eager else Grants(),
+        )
         before = _picture(self.state)
-        transition = advance(self.state, inputs, context)
+        transition = advance(self.state, signals, context)
         assert _picture(self.state) == before, "advance changed the state that it was given"
-        assert advance(self.state, inputs, context) == transition, "advance is not a function"
-        if eager and transition.offered:
-            takes = [self.take(name) for name in transition.offered]
-            transition = advance(self.state, takes, context, after=transition)
-        if transition.changes_something:
-            self._check(transition)
-            self.state.apply(transition)
-            self._check_state(transition)
+        assert advance(self.state, signals, context) == transition, "advance is not a function"
+        if transition.commit is not None:
+            self._check(transition.commit)
+            self.state.apply(transition.commit)
+            self._check_state(transition.commit)
+            self._minted += len(transition.commit.leases) if eager else 0
         return transition.replies
 
+    def _grants(self) -> Grants:
+        worker = FreeWorker(
+            worker_id="w", kinds=tuple(StepKind), roles=(ANY_ROLE,), stages=BOTH, credits=10_000
+        )
+        first = self._minted + 1
+        tokens = tuple(f"token-{number}" for number in range(first, first + 100))
+        return Grants(workers=(worker,), tokens=tokens)
+
     def revoked_by(self, one: Signal) -> dict[str, str]:
-        """Return what this input would take from workers, and why; it isn't carried out."""
+        """Return the leases that this signal would revoke, and why; the run stays as it is."""
         transition = advance(self.state, [one], Context(now_us=self.now_us, seed=self.seed))
         return {revoked.execution_id: revoked.reason for revoked in transition.revoked}
 
-    def advance(self, *inputs: Signal) -> Transition:
-        """Return what these inputs would make of the run, and leave it as it is."""
-        return advance(self.state, inputs, Context(now_us=self.now_us, seed=self.seed))
+    def advance(self, *signals: Signal) -> Transition:
+        """Return the decision on these signals, and leave the run as it is."""
+        return advance(self.state, signals, Context(now_us=self.now_us, seed=self.seed))
 
     def start(
         self,
@@ -170,53 +183,51 @@ class World:
 
     # --- checking -----------------------------------------------------------------------------------
 
-    def _check(self, transition: Transition) -> None:
-        before, after = self.state.run, transition.run
+    def _check(self, commit: Commit) -> None:
+        before, after = self.state.run, commit.run
         assert after.version == before.version + 1, "S2"
         assert before.status not in (RunStatus.SUCCEEDED, RunStatus.CANCELLED), "S15"
-        assert not (used_up(before) and used_up(after) and transition.leases), "S17"
+        assert not (used_up(before) and used_up(after) and commit.leases), "S17"
         if before.status is RunStatus.FAILED:
-            assert transition.events[0].type is EventType.RUN_RESUMED, "S15"
-        numbers = [event.number for event in transition.events]
+            assert commit.events[0].type is EventType.RUN_RESUMED, "S15"
+        numbers = [event.number for event in commit.events]
         first = before.last_event + 1
         assert numbers == list(range(first, first + len(numbers))), "E1"
-        for lease in transition.leases:
+        for lease in commit.leases:
             assert lease.token not in self.tokens, "S9: tokens never repeat"
             self.tokens.add(lease.token)
-            execution = next(
-                e for e in transition.executions if e.execution_id == lease.execution_id
-            )
+            execution = next(e for e in commit.executions if e.execution_id == lease.execution_id)
             if execution.task_id:
-                self._check_lease(execution.task_id, transition)
-        for execution in transition.executions:
+                self._check_lease(execution.task_id, commit)
+        for execution in commit.executions:
             known = self.executions.get(execution.execution_id)
             assert known is None or known.status in OPEN, "S9: attempts are never reused"
             self.executions[execution.execution_id] = execution
-        for task in transition.tasks:
+        for task in commit.tasks:
             known_task = self.state.tasks.get(task.task_id)
             assert known_task is None or task.attempts >= known_task.attempts, "S9"
-        if transition.plan is not None:
-            assert transition.plan.revision == len(self.plans) + 1, "S17"
-            self.plans[transition.plan.revision] = transition.plan
-        for timer in transition.timers:
+        if commit.plan is not None:
+            assert commit.plan.revision == len(self.plans) + 1, "S17"
+            self.plans[commit.plan.revision] = commit.plan
+        for timer in commit.timers:
             if timer.delay_ms < 0:
                 self.timers.pop(timer.name, None)
             else:
                 self.timers[timer.name] = timer.delay_ms
-        self.events.extend(transition.events)
-        self.keyed.extend(transition.keyed)
+        self.events.extend(commit.events)
+        self.keyed.extend(commit.keyed)
 
-    def _check_lease(self, task_id: str, transition: Transition) -> None:
-        after = {**self.state.tasks, **{task.task_id: task for task in transition.tasks}}
+    def _check_lease(self, task_id: str, commit: Commit) -> None:
+        after = {**self.state.tasks, **{task.task_id: task for task in commit.tasks}}
         before = self.state.tasks.get(task_id)
         if before is not None and before.revision == after[task_id].revision:
             assert before.status is not TaskStatus.COMPLETED, "S6"
-        new = transition.plan.tasks if transition.plan is not None else ()
+        new = commit.plan.tasks if commit.plan is not None else ()
         specs = {**self.state.graph.specs, **{spec.task_id: spec for spec in new}}
         for dependency in specs[task_id].depends_on:
             assert after[dependency].status in SETTLED, "S11"
 
-    def _check_state(self, transition: Transition) -> None:
+    def _check_state(self, commit: Commit) -> None:
         state = self.state
         open_rows = [row.execution for row in state.open.values()]
         running = [e for e in open_rows if e.status is not ExecutionStatus.UNKNOWN_OUTCOME]
@@ -229,7 +240,7 @@ class World:
             assert set(left) <= {ExecutionStatus.UNKNOWN_OUTCOME}, "S14"
             assert len(left) == len(open_rows), "S14"
             assert not self.timers, "an ended run has timers"
-            assert transition.events[-1].type in _LAST[state.run.status], "S15"
+            assert commit.events[-1].type in _LAST[state.run.status], "S15"
         else:
             waits = state.run.blocked_on != "NONE"
             goes_on = MORE_TIMER in self.timers
@@ -263,7 +274,7 @@ class World:
         state = self.state
         anew = RunState(state.run)
         anew.graph, anew.tasks = state.graph, state.tasks
-        anew._index_anew()
+        anew.rebuild_indexes()
         unsettled = {k for k, t in state.tasks.items() if t.status not in SETTLED}
         assert {k: state.waiting[k] for k in unsettled} == {k: anew.waiting[k] for k in unsettled}
         assert set(state.runnable) == set(anew.runnable)
@@ -297,6 +308,12 @@ def _picture(state: RunState) -> tuple[object, ...]:
         tuple(state.runnable),
         dict(state.requests),
     )
+
+
+def committed(transition: Transition) -> Commit:
+    """Return the commit of a transition that changes something."""
+    assert transition.commit is not None
+    return transition.commit
 
 
 def chain(*ids: str, **fields: object) -> list[TaskSpec]:

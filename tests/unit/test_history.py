@@ -14,8 +14,8 @@ from stepwell.core.loop.signals import (
     Context,
     Delivery,
     GrantLease,
+    Signal,
     Start,
-    Transition,
 )
 from stepwell.core.loop.state import RunState
 from stepwell.core.port import EventPage, Store
@@ -41,22 +41,24 @@ async def store() -> AsyncIterator[Store]:
 async def long_run(store: Store) -> Run:
     """A run of some 800 events in 800 commits, which is over."""
     spec = RunSpec(tenant_id="t", run_id="r", max_parallel=1)
-    state = RunState.unborn("t", "r")
+    state = RunState.empty("t", "r")
 
-    async def take(transition: Transition) -> None:
-        (result,) = await store.commit([transition.commit(f"c{transition.run.version}")])
+    async def take(signal: Signal) -> None:
+        context = Context(commit_id=f"c{state.run.version + 1}", now_us=1)
+        commit = advance(state, [signal], context).commit
+        assert commit is not None
+        (result,) = await store.commit([commit])
         assert result.verdict == "COMMITTED"
-        state.apply(transition)
+        state.apply(commit)
 
-    context = Context(now_us=1)
     plan = tuple(TaskSpec(task_id=f"t{n}") for n in range(TASKS))
-    await take(advance(state, [Start(spec=spec, plan=plan)], context))
+    await take(Start(spec=spec, plan=plan))
     while not state.run.ended:
         (name,) = state.open
         lease = GrantLease(execution_id=name, token=f"of {name}", worker_id="w")
-        await take(advance(state, [lease], context))
+        await take(lease)
         done = Delivery(execution_id=name, token=f"of {name}", result=Completed())
-        await take(advance(state, [done], context))
+        await take(done)
     return state.run
 
 

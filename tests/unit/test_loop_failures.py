@@ -27,7 +27,7 @@ from stepwell.core.records.states import (
     RunStatus,
     TaskStatus,
 )
-from tests.unit.loop_world import World, chain
+from tests.unit.loop_world import World, chain, committed
 
 ONCE = RetryPolicy(max_attempts=1)
 
@@ -78,7 +78,7 @@ def test_a_lease_that_ends_in_the_transition_that_takes_it_is_none() -> None:
     token = world.lease("task:a#1")
     take = GrantLease(execution_id="task:b#1", token="t", worker_id="w")
     inputs = (take, LeaseExpired(execution_id="task:a#1", token=token))
-    assert advance(world.state, inputs, Context()).leases == ()
+    assert committed(advance(world.state, inputs, Context())).leases == ()
     world.do(*inputs)
     assert world.run.status is RunStatus.FAILED
     assert world.executions["task:b#1"].status is ExecutionStatus.CANCELLED
@@ -185,8 +185,9 @@ def test_the_task_s_time_outs_are_its_lease_s() -> None:
     from stepwell.core.loop.advance import advance
     from stepwell.core.loop.signals import Context
 
-    transition = advance(world.state, [world.take("task:a#1")], Context(lease_ms=30_000))
-    assert (transition.leases[0].lease_ms, transition.leases[0].limit_ms) == (700, 9_000)
+    signals = [world.take("task:a#1")]
+    lease = committed(advance(world.state, signals, Context(lease_ms=30_000))).leases[0]
+    assert (lease.lease_ms, lease.limit_ms) == (700, 9_000)
 
 
 def at_most_once() -> World:
@@ -279,6 +280,6 @@ def test_messages_belong_to_the_execution_that_brought_them_whatever_they_say() 
         session=Session(backend="cli", session_id="s"),
         messages=(Message(role="user", content="hi", task_id="another"),),
     )
-    message = advance(world.state, [delivery], Context()).messages[0]
+    message = committed(advance(world.state, [delivery], Context())).messages[0]
     assert (message.task_id, message.execution_id) == ("a", "task:a#1")
     assert message.session.session_id == "s"

@@ -78,7 +78,7 @@ def fork(
     made = base(parent, version, changes=changes, **spec)
     assert made.misfits == ()
     world = World()
-    world.state = RunState.unborn("tenant", "fork")
+    world.state = RunState.empty("tenant", "fork")
     assert world.do(made.fork)[0].status == "ACCEPTED"
     return world
 
@@ -460,7 +460,7 @@ def test_the_same_fork_again_finds_it_and_another_request_does_not() -> None:
     parent = planned(one("a"))
     made = base(parent, request_fingerprint="1")
     world = World()
-    world.state = RunState.unborn("tenant", "fork")
+    world.state = RunState.empty("tenant", "fork")
     world.do(made.fork)
     assert world.do(made.fork)[0].status == "UNCHANGED"
     other = replace(made.fork, spec=replace(made.fork.spec, request_fingerprint="2"))

@@ -74,7 +74,7 @@ def test_tasks_of_other_keys_and_of_none_are_left_alone() -> None:
 def start(*tasks: TaskSpec, known: dict[str, KnownResult | None]) -> Transition:
     spec = RunSpec(tenant_id="tenant", run_id="run", pipeline_id="p")
     context = Context(known=known)
-    return advance(RunState.unborn("tenant", "run"), [Start(spec=spec, plan=tuple(tasks))], context)
+    return advance(RunState.empty("tenant", "run"), [Start(spec=spec, plan=tuple(tasks))], context)
 
 
 def test_keys_that_nobody_has_looked_for_are_named() -> None:

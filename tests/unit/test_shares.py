@@ -34,16 +34,16 @@ def test_a_limit_below_the_number_of_replicas_goes_round() -> None:
 
 def test_tenants_and_other_queues_have_room_of_their_own() -> None:
     shares = QueueShares({"q": 1}, "one")
-    shares.take("t", "q", ("run", "a"))
+    shares.count("t", "q", ("run", "a"))
     assert (shares.room("t", "q"), shares.room("u", "q")) == (0, 1)
     assert not shares.limits("another")
-    assert shares.give("t", "q", ("run", "a"))
-    assert not shares.give("t", "q", ("run", "a"))
+    assert shares.discount("t", "q", ("run", "a"))
+    assert not shares.discount("t", "q", ("run", "a"))
 
 
 def test_a_limited_queue_is_asked_for_by_itself_and_no_more_than_it_has_room() -> None:
     shares = QueueShares({"q": 3}, "one")
-    shares.take("t", "q", ("run", "a"))
+    shares.count("t", "q", ("run", "a"))
     want = Want(tenant_id="t", queues=("q", "free"), kinds=(), limit=10)
     asked = {one.want.queues: one.want.limit for one in shares.ask([want])}
     assert asked[("q",)] == 2

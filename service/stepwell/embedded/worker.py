@@ -30,8 +30,8 @@ from stepwell.core.records.errors import InvalidArgument, NotFound, StepwellErro
 from stepwell.core.records.model import Failure, Payload, RetryPolicy, Session
 from stepwell.core.records.states import StepKind
 from stepwell.embedded.writing import Scribe
-from stepwell.engine.dispatcher import WorkerConnection
 from stepwell.engine.executor import Executor, Heartbeat
+from stepwell.engine.workers import WorkerConnection
 from stepwell.schemas import question_violations
 from stepwell.wire import to_message, to_record
 from stepwell_client import LeaseLost

@@ -1,8 +1,8 @@
-"""What workers write while they work: log entries straight to the store, messages through the loop.
+"""Appends what workers write while they work: log entries to the store, messages through the loop.
 
-Log entries are fenced by the lease token as this replica knows it, no more: they decide nothing. What an
-execution may write is bounded. A line that is too long is cut, what is over the execution's share is left
-out; both say so, and neither fails a step.
+Log entries decide nothing, so this replica's knowledge of the lease token is fence enough for them. The
+log of an execution is bounded: a long line is cut, and entries beyond the limit are left out. Both leave a
+note in the log, and neither fails a step.
 """
 
 from __future__ import annotations
@@ -30,19 +30,20 @@ from stepwell.core.records.errors import NotFound, StoreError
 from stepwell.core.records.model import LogEntry, Message, Record
 from stepwell.core.records.states import LogKind
 from stepwell.engine.clock import StoreTime
-from stepwell.engine.runs import RunKey, Runs
+from stepwell.engine.names import RunKey
+from stepwell.engine.runs import Runs
 
 log = structlog.get_logger(__name__)
 
 ENTRY_BYTES = 64
-"""What an entry costs besides its text: a flood of empty lines is a flood, too."""
+"""Overhead of an entry besides its text, so that empty lines count, too."""
 SHARES_KEPT_MAX = 20_000
 _PAGE = 128
 _NOT_DONE = (Failed, NeedsInput, Released)
 
 
 class AppendBatch(Record, frozen=True, kw_only=True):
-    """What one execution wrote."""
+    """Log entries and messages that one execution appends."""
 
     run_id: str
     execution_id: str
@@ -50,11 +51,11 @@ class AppendBatch(Record, frozen=True, kw_only=True):
     entries: tuple[LogEntry, ...] = ()
     messages: tuple[Message, ...] = ()
     after: int = 0
-    """How many messages it has appended before."""
+    """Number of messages that the execution has appended before these."""
 
 
 class _Share:
-    """How much of its log an execution has used."""
+    """The part of its log limit that an execution has used."""
 
     __slots__ = ("cut", "used")
 
@@ -62,8 +63,8 @@ class _Share:
         self.used = used
         self.cut = cut
 
-    def take(self, entry: LogEntry) -> LogEntry | None:
-        """Return the entry as it is kept, or the word that the rest is left out; None: nothing."""
+    def add(self, entry: LogEntry) -> LogEntry | None:
+        """Return the entry to append, or a note that the rest is left out; None: append nothing."""
         if self.cut:
             return None
         entry = _fitting(entry)
@@ -77,7 +78,7 @@ class _Share:
 
 
 class Appender:
-    """Takes what workers write, for every run."""
+    """Appends log entries and messages for every run."""
 
     def __init__(self, store: Store, runs: Runs, runtime: Runtime, clock: StoreTime) -> None:
         self._store = store
@@ -89,14 +90,14 @@ class Appender:
         self._shares: OrderedDict[tuple[str, str, str], _Share] = OrderedDict()
 
     async def append(self, tenant_id: str, written: Sequence[AppendBatch]) -> list[bool]:
-        """Keep it; False for each whose lease is lost: nothing of that one is kept.
+        """Append the batches; False for each whose lease is lost: nothing of it is appended.
 
         Raises:
-            StoreUnavailable: some of it may not be kept; send it again.
+            StoreUnavailable: some of it may be missing; send it again.
         """
         holds: list[bool] = []
         by_run: dict[RunKey, list[LogEntry]] = {}
-        said: list[tuple[int, asyncio.Future[Reply]]] = []
+        posted: list[tuple[int, asyncio.Future[Reply]]] = []
         for place, one in enumerate(written):
             key = (tenant_id, one.run_id)
             row = await self._row(key, one)
@@ -105,34 +106,35 @@ class Appender:
                 continue
             if one.entries:
                 share = await self._share(key, row)
-                found = (share.take(replace(e, execution_id=one.execution_id)) for e in one.entries)
-                by_run.setdefault(key, []).extend(entry for entry in found if entry is not None)
+                named = (replace(entry, execution_id=one.execution_id) for entry in one.entries)
+                fitting = (share.add(entry) for entry in named)
+                by_run.setdefault(key, []).extend(e for e in fitting if e is not None)
             if one.messages:
-                said.append((place, self._runs.post(key, _say(one))))
+                posted.append((place, self._runs.post(key, _signal_of(one))))
         for (tenant, run_id), entries in by_run.items():
             if entries:
                 await self._store.append_logs(tenant, run_id, entries)
-        for place, reply in said:
-            holds[place] = await _was_kept(reply)
+        for place, reply in posted:
+            holds[place] = await _was_appended(reply)
         return holds
 
     async def _row(self, key: RunKey, one: AppendBatch) -> OpenExecution | None:
-        """Return the execution, if the token is that of its lease. A replica that is behind looks."""
+        """Return the execution if the token is that of its lease; a replica that is behind reads the store."""
         state = await self._runs.state(key)
         if state is None:
             return None
         row = state.open.get(one.execution_id)
-        if row is not None and _is_its(row, one.token) and not self._runs.is_behind(key):
+        if row is not None and _holds_lease(row, one.token) and not self._runs.is_behind(key):
             return row
         loaded = await self._store.load(*key, since=state.run.version)
         if loaded is None:
             return None
-        changed = {found.execution.execution_id: found for found in loaded.executions}
+        changed = {each.execution.execution_id: each for each in loaded.executions}
         row = changed.get(one.execution_id, None if loaded.complete else row)
-        return row if row is not None and _is_its(row, one.token) else None
+        return row if row is not None and _holds_lease(row, one.token) else None
 
     async def _share(self, key: RunKey, row: OpenExecution) -> _Share:
-        """Return what it has used. What it wrote before this replica was there is counted once."""
+        """Return the used part of an execution's log limit; entries of other replicas are counted once."""
         execution = row.execution
         name = (*key, execution.execution_id)
         share = self._shares.get(name)
@@ -159,7 +161,7 @@ class Appender:
         return _Share(used, cut=used > limits.LOG_BYTES_PER_EXECUTION_MAX)
 
     def collapse(self, key: RunKey, delivery: Delivery, reply: asyncio.Future[Reply]) -> None:
-        """Remove the chunks of an execution whose outcome was just taken: its result is there."""
+        """Remove the chunks of an execution whose delivery was just accepted: its result replaces them."""
         if not delivery.streamed or isinstance(delivery.result, _NOT_DONE):
             return
         if reply.cancelled() or reply.exception() is not None:
@@ -168,24 +170,24 @@ class Appender:
             self._runtime.spawn(self._trim(key, delivery.execution_id), name="collapse chunks")
 
     async def _trim(self, key: RunKey, execution_id: str) -> None:
-        """Readers leave them out anyway, so a failure costs room until the log is purged."""
+        """Remove chunks. Readers leave them out anyway, so a failure only costs room until the log is purged."""
         try:
             await self._store.trim_logs(*key, execution_id=execution_id, kind=LogKind.CHUNK)
         except StoreError as error:
             log.warning("chunks were not removed", run_id=key[1], error=error.message)
 
 
-def _is_its(row: OpenExecution, token: str) -> bool:
+def _holds_lease(row: OpenExecution, token: str) -> bool:
     return bool(row.token) and hmac.compare_digest(row.token.encode(), token.encode())
 
 
-def _say(one: AppendBatch) -> AppendMessages:
+def _signal_of(one: AppendBatch) -> AppendMessages:
     return AppendMessages(
         execution_id=one.execution_id, token=one.token, messages=one.messages, after=one.after
     )
 
 
-async def _was_kept(reply: asyncio.Future[Reply]) -> bool:
+async def _was_appended(reply: asyncio.Future[Reply]) -> bool:
     try:
         return (await asyncio.shield(reply)).status is not ReplyStatus.LEASE_LOST
     except NotFound:
@@ -193,7 +195,7 @@ async def _was_kept(reply: asyncio.Future[Reply]) -> bool:
 
 
 def _fitting(entry: LogEntry) -> LogEntry:
-    """Cut a text that is too long, and say how much of it is missing."""
+    """Cut a text that is too long, with a note of the missing bytes."""
     data = entry.text.encode()
     if len(data) <= limits.LOG_TEXT_BYTES_MAX:
         return entry

@@ -1,4 +1,4 @@
-"""What a worker is handed with a lease: the step, and the results that it builds on."""
+"""Assignments: the step that a worker leases, with the results that the step depends on."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from stepwell.engine.answered import asked_by
 from stepwell.engine.payloads import Place
 
 ASSIGNMENT_BYTES_MAX = 3_500 * 1024
-"""What is large in it, together: most gRPC clients refuse a message above 4 MiB."""
+"""Limit of an assignment's large fields together: most gRPC clients refuse messages above 4 MiB."""
 
 
 def outline(state: RunState, lease: Lease, *, now_us: int) -> Assignment:
-    """Return the assignment without its bytes, from a state in which the lease is taken.
+    """Return the assignment without its payloads, from a state in which the lease is granted.
 
-    `now_us` is the store's time as far as it is known here, for what is left of the wall time.
+    `now_us` is this replica's estimate of the store's time, for the rest of the wall time.
     """
     execution = state.open[lease.execution_id].execution
     spec = state.run.spec
@@ -36,7 +36,7 @@ def outline(state: RunState, lease: Lease, *, now_us: int) -> Assignment:
         execution=execution,
         token=lease.token,
         task=task,
-        results=tuple(_outline_of(state, task_id) for task_id in _built_on(state, task)),
+        results=tuple(_outline_of(state, task_id) for task_id in _dependencies(state, task)),
         lease_ms=lease.lease_ms,
         limit_ms=lease.limit_ms,
         previous_progress=before.progress,
@@ -51,7 +51,7 @@ def outline(state: RunState, lease: Lease, *, now_us: int) -> Assignment:
 
 
 def _unknown_of(state: RunState, execution: Execution) -> str:
-    """Return the execution whose outcome a RECONCILE step is to find out."""
+    """Return the execution whose unknown outcome a RECONCILE step is for."""
     if execution.kind is not StepKind.RECONCILE:
         return ""
     return next(
@@ -63,7 +63,7 @@ def _unknown_of(state: RunState, execution: Execution) -> str:
 
 
 def places_of(assignment: Assignment) -> list[Place]:
-    """Return where the bytes are that it lacks: what a fork kept is another run's."""
+    """Return the places of the payloads that an assignment lacks."""
     run_id = assignment.run.spec.run_id
     results = [_place_of(run_id, one) for one in assignment.results if one.by_reference]
     return [*results, (run_id, INPUT_KEY)]
@@ -74,24 +74,24 @@ def _place_of(run_id: str, one: DependencyResult) -> Place:
 
 
 def fill(
-    assignment: Assignment, found: Mapping[Place, Payload], messages: Sequence[Message] = ()
+    assignment: Assignment, payloads: Mapping[Place, Payload], messages: Sequence[Message] = ()
 ) -> Assignment:
-    """Return the assignment with its bytes; results that find no room stay references.
+    """Return the assignment with its payloads; results that find no room stay references.
 
-    Later results are the nearer ones, so they find room first. Then the newest messages do.
+    Later results are the nearer dependencies, so they find room first; then the newest messages do.
     """
     run_id = assignment.run.spec.run_id
     room = limits.INLINE_RESULTS_BYTES_MAX
     results: list[DependencyResult] = []
     for one in reversed(assignment.results):
-        payload = found.get(_place_of(run_id, one)) if one.by_reference else None
+        payload = payloads.get(_place_of(run_id, one)) if one.by_reference else None
         if payload is not None and len(payload.data) <= room:
             room -= len(payload.data)
             results.append(replace(one, payload=payload, by_reference=False))
         else:
             results.append(one if payload is not None else replace(one, by_reference=False))
     results.reverse()
-    whole = replace(assignment, results=tuple(results), run_input=found.get((run_id, INPUT_KEY)))
+    whole = replace(assignment, results=tuple(results), run_input=payloads.get((run_id, INPUT_KEY)))
     if not messages:
         return whole
     room = min(limits.INLINE_MESSAGES_BYTES_MAX, ASSIGNMENT_BYTES_MAX - _size_of(whole))
@@ -99,12 +99,12 @@ def fill(
 
 
 def _size_of(assignment: Assignment) -> int:
-    """Return about how many bytes it takes without its messages."""
+    """Estimate the bytes of an assignment without its messages."""
     task = assignment.task
-    payloads = [assignment.run_input, assignment.previous_progress, assignment.answer]
-    payloads += [result.payload for result in assignment.results]
-    payloads += [task.input] if task is not None else []
-    size = sum(len(payload.data) for payload in payloads if payload is not None)
+    inline = [assignment.run_input, assignment.previous_progress, assignment.answer]
+    inline += [result.payload for result in assignment.results]
+    inline += [task.input] if task is not None else []
+    size = sum(len(payload.data) for payload in inline if payload is not None)
     texts = [assignment.run.spec.goal, task.prompt if task is not None else ""]
     if assignment.answered is not None:
         texts += [assignment.answered.prompt, assignment.answered.schema]
@@ -113,8 +113,8 @@ def _size_of(assignment: Assignment) -> int:
     return size + sum(len(text.encode()) for text in texts)
 
 
-def _built_on(state: RunState, task: TaskSpec | None) -> Iterable[str]:
-    """A task builds on its dependencies; every other step on all that was settled so far."""
+def _dependencies(state: RunState, task: TaskSpec | None) -> Iterable[str]:
+    """Return the tasks whose results a step gets: a task its dependencies', other steps all settled ones'."""
     if task is not None:
         return task.depends_on
     return (

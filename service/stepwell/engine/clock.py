@@ -1,4 +1,4 @@
-"""What time the store has, as far as this replica knows: for the moments that people read."""
+"""Estimates the store's time between its answers, for the moments that people read."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from stepwell.core.port import Runtime
 
 
 class StoreTime:
-    """The store's clock, carried on by this process's own between two answers of the store."""
+    """The store's clock, continued by this process's own between two answers of the store."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
-        self._told_us = runtime.now_us()
+        self._observed_us = runtime.now_us()
         self._at = runtime.monotonic()
-        self._was_told = False
+        self._was_observed = False
 
-    def tell(self, now_us: int) -> None:
-        """Take over what the store said; 0 says nothing."""
+    def observe(self, now_us: int) -> None:
+        """Note the time of an answer of the store; 0: the answer had none."""
         if now_us:
-            # The first word of the store counts, however far ahead this machine's own clock is.
-            self._told_us = max(now_us, self.now_us()) if self._was_told else now_us
+            # The store's first time counts, however far ahead this machine's own clock is.
+            self._observed_us = max(now_us, self.now_us()) if self._was_observed else now_us
             self._at = self._runtime.monotonic()
-            self._was_told = True
+            self._was_observed = True
 
     def now_us(self) -> int:
-        """Return the store's time; once the store has told it, never earlier than before."""
-        return self._told_us + int((self._runtime.monotonic() - self._at) * 1_000_000)
+        """Return the store's time; once observed, it never goes back."""
+        return self._observed_us + int((self._runtime.monotonic() - self._at) * 1_000_000)

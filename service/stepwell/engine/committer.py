@@ -1,8 +1,8 @@
-"""One door to the store for all runs of a replica: commits that queue up go together.
+"""Commits of all runs of a replica, in groups.
 
-While a group is being made durable the next one gathers, so at low load nothing waits and at high load
-the groups grow. A commit whose outcome is unknown is sent again, the same one, until the store has said
-what became of it: nothing is decided on a guess.
+While the store makes one group durable, the next one gathers: at low load no commit waits, and at high
+load the groups grow. A commit whose outcome is unknown is sent again unchanged until the store returns
+its verdict: nothing is decided on a guess.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from stepwell.core.records import limits
 from stepwell.core.records.errors import OutcomeUnknown, StoreUnavailable
 from stepwell.core.records.model import RetryPolicy
 
-_ASK_AGAIN = RetryPolicy(initial_backoff_ms=20, max_backoff_ms=2_000)
+_SEND_AGAIN = RetryPolicy(initial_backoff_ms=20, max_backoff_ms=2_000)
 GROUPS_IN_FLIGHT_MAX = 2
 
 
 class Committer:
-    """Groups commits and tells each its verdict."""
+    """Groups commits, sends them to the store, and returns each one's verdict."""
 
     def __init__(self, store: Store, runtime: Runtime) -> None:
         self._store = store
@@ -36,7 +36,7 @@ class Committer:
 
         Raises:
             StoreUnavailable: nothing was applied.
-            OutcomeUnknown: this replica is closing before the store could be asked.
+            OutcomeUnknown: this replica is closing before the store could be sent.
         """
         if self._closed:
             raise StoreUnavailable("this replica is closing")
@@ -58,12 +58,12 @@ class Committer:
     async def _send(self, group: Sequence[tuple[Commit, asyncio.Future[CommitResult]]]) -> None:
         commits = [commit for commit, _ in group]
         try:
-            results = await self._ask(commits)
+            results = await self._send_until_answered(commits)
         except (StoreUnavailable, OutcomeUnknown) as error:
-            _tell_all(group, error)
-        except Exception as error:  # noqa: BLE001 - one that can't be stored must not harm the others
+            _reject_all(group, error)
+        except Exception as error:  # noqa: BLE001 - a commit that can't be stored must not harm the others
             if len(group) == 1:
-                _tell_all(group, error)
+                _reject_all(group, error)
                 return
             for one in group:
                 await self._send([one])
@@ -72,30 +72,30 @@ class Committer:
                 if not verdict.done():
                     verdict.set_result(result)
 
-    async def _ask(self, commits: Sequence[Commit]) -> Sequence[CommitResult]:
-        """Ask until the store has answered. Only a first "did nothing" may be passed on as such."""
-        asked = 0
+    async def _send_until_answered(self, commits: Sequence[Commit]) -> Sequence[CommitResult]:
+        """Send until the store answers. Only a first StoreUnavailable means that nothing was done."""
+        sent = 0
         while True:
             try:
                 return await self._store.commit(commits)
             except OutcomeUnknown:
                 if self._closed:
                     raise
-                asked += 1
+                sent += 1
             except StoreUnavailable:
-                if not asked:
+                if not sent:
                     raise
                 if self._closed:
-                    raise OutcomeUnknown("closing before the store could be asked again") from None
-                asked += 1
-            await self._runtime.sleep(backoff_ms(_ASK_AGAIN, asked, self._runtime.random()) / 1_000)
+                    raise OutcomeUnknown("closing before the store could be sent again") from None
+                sent += 1
+            await self._runtime.sleep(backoff_ms(_SEND_AGAIN, sent, self._runtime.random()) / 1_000)
 
     def close(self) -> None:
-        """Ask no more; what is in flight ends as it ends."""
+        """Accept no further commits; those in flight may end."""
         self._closed = True
 
 
-def _tell_all(
+def _reject_all(
     group: Sequence[tuple[Commit, asyncio.Future[CommitResult]]], error: Exception
 ) -> None:
     for _, verdict in group:

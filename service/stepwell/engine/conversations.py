@@ -1,4 +1,4 @@
-"""What of a task's conversation goes into an assignment: the newest messages that find room."""
+"""Conversations in assignments: the newest messages of a task that find room."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from stepwell.core.records import limits
 from stepwell.core.records.model import Message
 
 _PAGE = 64
-"""Messages read at once: each may have a mebibyte."""
+"""Messages per read: each may have a mebibyte."""
 _MESSAGE_BYTES = 64
-"""What a message costs besides its text."""
+"""Overhead of a message besides its text."""
 
 
 async def read_for(
     store: Store, tenant_id: str, run_id: str, assignment: Assignment
 ) -> Sequence[Message]:
-    """Return what the attempts so far at an assignment's task have said; most tasks say nothing."""
+    """Return the conversation of an assignment's task; most tasks have none."""
     if not assignment.conversation:
         return ()
     task_id = assignment.execution.task_id
@@ -30,8 +30,7 @@ async def read_newest(
 ) -> tuple[Message, ...]:
     """Return the newest messages of a conversation that has `count`, oldest of them first.
 
-    Those of an earlier conversation, of a task that was defined otherwise under the same id, are not
-    among them.
+    A task that a plan defined anew begins a new conversation; messages of the earlier one are left out.
     """
     kept: deque[Message] = deque()
     size, cursor = 0, ""
@@ -51,7 +50,7 @@ async def read_newest(
 
 
 def fitting(messages: Sequence[Message], room: int) -> tuple[Message, ...]:
-    """Return the newest of these that find room."""
+    """Return the newest of these messages that find room."""
     first = len(messages)
     while first and (room := room - size_of(messages[first - 1])) >= 0:
         first -= 1
@@ -59,12 +58,12 @@ def fitting(messages: Sequence[Message], room: int) -> tuple[Message, ...]:
 
 
 def size_of(message: Message) -> int:
-    """Return about how many bytes it takes."""
+    """Estimate the bytes that a message takes."""
     return _MESSAGE_BYTES + len(message.role) + len(message.content.encode())
 
 
 def _tail(messages: Sequence[Message], count: int) -> tuple[Message, ...]:
-    """Return the last of them whose numbers lead up to `count` without a gap."""
+    """Return the last messages whose numbers lead up to `count` without a gap."""
     first, number = len(messages), count
     while first and messages[first - 1].number == number:
         first, number = first - 1, number - 1

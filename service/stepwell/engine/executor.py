@@ -1,6 +1,6 @@
-"""The executor: a stateless shell around the loop. What it holds, it can lose.
+"""The executor: a shell around the loop. All state in its memory can be lost and loaded again.
 
-`Executor` is all that the service, the embedded orchestrator and the simulator see of it.
+The service, the embedded orchestrator and the simulator use `Executor` and nothing else of the engine.
 """
 
 from __future__ import annotations
@@ -23,21 +23,25 @@ from stepwell.core.loop.signals import (
     Start,
 )
 from stepwell.core.port import Presence, Record, Renewal, Runtime, Store, WorkerLease, WorkerPort
-from stepwell.core.records.errors import StoreError
 from stepwell.core.records.model import Payload, Session
 from stepwell.core.records.states import BlockedKind, StepKind
 from stepwell.engine.appender import AppendBatch, Appender
+from stepwell.engine.claims import Claims, Timing
 from stepwell.engine.clock import StoreTime
 from stepwell.engine.committer import Committer
-from stepwell.engine.dispatcher import Dispatcher, Timing, WorkerConnection
-from stepwell.engine.last_heartbeat import with_last_words
+from stepwell.engine.demand import Demand
+from stepwell.engine.handout import Handout
+from stepwell.engine.last_heartbeat import with_last_heartbeats
+from stepwell.engine.names import RunKey
 from stepwell.engine.payloads import PayloadCache
-from stepwell.engine.runs import RunKey, Runs
+from stepwell.engine.presence import PresenceReporter
+from stepwell.engine.runs import Runs
 from stepwell.engine.shares import QueueShares
+from stepwell.engine.workers import WorkerConnection, Workers
 
 
 class ExecutorConfig(Record, frozen=True, kw_only=True):
-    """How an executor behaves; every duration in milliseconds."""
+    """Settings of an executor; every duration is in milliseconds."""
 
     lease_ms: int = 30_000
     poll_ms: int = 1_000
@@ -47,16 +51,16 @@ class ExecutorConfig(Record, frozen=True, kw_only=True):
     hot_runs_max: int = 10_000
     payload_cache_bytes_max: int = 64 * 1024 * 1024
     queue_limits: tuple[tuple[str, int], ...] = ()
-    """Names of queues, and how many steps of each may be leased at once, for each tenant."""
+    """Names of limited queues, each with the number of steps that a tenant may have leased at once."""
 
     @property
     def heartbeat_ms(self) -> int:
-        """How often a worker should send heartbeats: three may be lost."""
+        """The interval of a worker's heartbeats: three of them may be lost."""
         return max(100, self.lease_ms // 4)
 
 
 class Heartbeat(Record, frozen=True, kw_only=True):
-    """A sign of life for one lease, as a worker gives it."""
+    """A worker's heartbeat for one of its leases."""
 
     run_id: str
     execution_id: str
@@ -66,7 +70,7 @@ class Heartbeat(Record, frozen=True, kw_only=True):
 
 
 class HeldLease(Record, frozen=True, kw_only=True):
-    """A lease that a worker says it holds."""
+    """A lease that a connecting worker holds by its own account."""
 
     run_id: str
     execution_id: str
@@ -74,7 +78,7 @@ class HeldLease(Record, frozen=True, kw_only=True):
 
 
 class Executor:
-    """Runs the loop of every run that comes its way, over one store."""
+    """Runs the loop of every run that is sent to it, over one store."""
 
     def __init__(
         self,
@@ -90,37 +94,55 @@ class Executor:
         self._runtime = runtime
         self._clock = StoreTime(runtime)
         self._committer = Committer(store, runtime)
-        self._payloads = PayloadCache(store, bytes_max=self.config.payload_cache_bytes_max)
+        payloads = PayloadCache(store, bytes_max=self.config.payload_cache_bytes_max)
+        demand = Demand(runtime, stickiness_ms=self.config.stickiness_ms)
+        shares = QueueShares(dict(self.config.queue_limits), self.replica_id)
+        self._demand = demand
+        self._workers = Workers(runtime, demand, shares)
+        handout = Handout(
+            store,
+            self._workers,
+            payloads,
+            runtime,
+            self._clock,
+            retry_pause_ms=self.config.poll_ms,
+        )
         self._runs = Runs(
             store,
             self._committer,
+            self._workers,
+            handout,
             runtime,
             self._clock,
             lease_ms=self.config.lease_ms,
+            retry_pause_ms=self.config.poll_ms,
             hot_max=self.config.hot_runs_max,
         )
-        timing = Timing(
-            poll_ms=self.config.poll_ms,
-            hold_ms=self.config.hold_ms,
-            stickiness_ms=self.config.stickiness_ms,
+        timing = Timing(poll_ms=self.config.poll_ms, hold_ms=self.config.hold_ms)
+        self._claims = Claims(
+            store, self._runs, self._workers, demand, shares, runtime, self._clock, timing
         )
-        self._shares = QueueShares(dict(self.config.queue_limits), self.replica_id)
-        self._dispatcher = Dispatcher(
-            store, self._runs, self._payloads, runtime, self._clock, timing, self._shares
+        self._appender = Appender(store, self._runs, runtime, self._clock)
+        self._presence = PresenceReporter(
+            store,
+            self._runs,
+            self._workers,
+            shares,
+            runtime,
+            self._clock,
+            interval_ms=self.config.presence_ms,
         )
-        self._runs.bind(self._dispatcher)
-        self._writing = Appender(store, self._runs, runtime, self._clock)
         self._tasks: list[asyncio.Task[None]] = []
         self._unsubscribe: Callable[[], None] | None = None
 
     # --- life ---------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin to claim. Everything else works without."""
-        self._unsubscribe = self.store.subscribe(self._dispatcher.hint)
+        """Begin to claim and to report presence; all other methods work without."""
+        self._unsubscribe = self.store.subscribe(self._claims.hint)
         self._tasks = [
-            self._runtime.spawn(self._dispatcher.run(), name="claim"),
-            self._runtime.spawn(self._say_presence(), name="presence"),
+            self._runtime.spawn(self._claims.run(), name="claim"),
+            self._runtime.spawn(self._presence.run(), name="presence"),
         ]
 
     def on_run_end(self, ended: Callable[[str, str], None]) -> None:
@@ -132,13 +154,13 @@ class Executor:
         await self._runs.quiet()
 
     async def drain(self) -> None:
-        """Give out no more leases and finish every commit that was begun."""
-        self._dispatcher.stop()
+        """Grant no more leases and finish every commit that was begun."""
+        self._stop_granting()
         await self._runs.quiet()
 
     async def close(self) -> None:
-        """Stop at once; whatever isn't committed was never acknowledged."""
-        self._dispatcher.stop()
+        """Stop at once; nothing uncommitted was acknowledged."""
+        self._stop_granting()
         self._runs.close()
         self._committer.close()
         if self._unsubscribe is not None:
@@ -150,6 +172,10 @@ class Executor:
             with suppress(asyncio.CancelledError):
                 await task
         self._tasks = []
+
+    def _stop_granting(self) -> None:
+        self._workers.stop()
+        self._claims.stop()
 
     @property
     def stats(self) -> dict[str, int]:
@@ -164,14 +190,14 @@ class Executor:
     def connected(self) -> Sequence[Presence]:
         """The workers connected to this replica."""
         return [
-            replace(session.port.presence, credits=session.credits)
-            for session in self._dispatcher.sessions
+            replace(connection.port.presence, credits=connection.credits)
+            for connection in self._workers.connections
         ]
 
     # --- commands and deliveries ------------------------------------------------------------------
 
     async def send(self, tenant_id: str, run_id: str, command: Start | Fork | AnyCommand) -> Reply:
-        """Carry out a command. The reply is true once this returns: it comes after the commit.
+        """Carry out a command; the reply, with the run as the command left it, comes after the commit.
 
         Raises:
             RunNotFound: there is no such run.
@@ -179,26 +205,26 @@ class Executor:
         """
         reply = await asyncio.shield(self._runs.post((tenant_id, run_id), command))
         if not isinstance(command, Start | Fork):
-            self._dispatcher.wake()
+            self._demand.wake()
         return reply
 
     def deliver(
         self, tenant_id: str, run_id: str, delivery: Delivery | AppendMessages | Begin
     ) -> asyncio.Future[Reply]:
-        """Take an outcome, messages, or word that an AT_MOST_ONCE step begins. The future is the answer."""
+        """Apply a delivery, messages, or the begin of an AT_MOST_ONCE step; the future is the reply."""
         self._runs.stats["deliveries"] += 1
         key = (tenant_id, run_id)
         reply = self._runs.post(key, delivery)
         if isinstance(delivery, Delivery) and delivery.streamed:
-            reply.add_done_callback(partial(self._writing.collapse, key, delivery))
+            reply.add_done_callback(partial(self._appender.collapse, key, delivery))
         return reply
 
     async def append(self, tenant_id: str, written: Sequence[AppendBatch]) -> Sequence[bool]:
-        """Keep what steps write while they work; False for each whose lease is lost."""
-        return await self._writing.append(tenant_id, written)
+        """Append what steps write while they work; False for each whose lease is lost."""
+        return await self._appender.append(tenant_id, written)
 
     def now_us(self) -> int:
-        """Return the store's time, about."""
+        """Return this replica's estimate of the store's time."""
         return self._clock.now_us()
 
     async def heartbeat(self, tenant_id: str, beats: Sequence[Heartbeat]) -> Sequence[bool]:
@@ -218,7 +244,7 @@ class Executor:
         return await self.store.renew(renewals)
 
     async def _lease_ms(self, key: RunKey, execution_id: str) -> int:
-        """Return how long the lease is, by the task's own heartbeat time-out where it has one."""
+        """Return a lease's length: the task's heartbeat time-out, or the configured length."""
         state = await self._runs.state(key)
         row = state.open.get(execution_id) if state is not None else None
         if state is None or row is None or row.execution.kind is not StepKind.TASK:
@@ -227,125 +253,76 @@ class Executor:
         return spec.heartbeat_timeout_ms or self.config.lease_ms
 
     def forget(self, tenant_id: str, run_id: str) -> None:
-        """Let go of a run that was deleted."""
+        """Drop a run that was deleted from memory."""
         self._runs.forget((tenant_id, run_id))
 
     def wake(self) -> None:
         """Claim soon rather than at the next poll: something may be due."""
-        self._dispatcher.wake()
+        self._demand.wake()
 
     # --- workers --------------------------------------------------------------------------------------
 
     async def attach(
         self, port: WorkerPort, held: Sequence[HeldLease]
     ) -> tuple[WorkerConnection, Sequence[bool]]:
-        """Connect a worker; returns its session, and for each lease it holds whether it still is.
+        """Connect a worker; returns its connection, and for each held lease whether it is still valid.
 
-        The newest instance wins: an older one's session ends, and the leases it held that aren't
-        listed are over at once, each with its attempt spent (it may have died of them). A lease of
-        this very instance that isn't listed never reached it and is released.
+        The newest instance wins: an older one's connection ends, and the leases that it held and that
+        aren't listed are over at once, each with its attempt spent (they may have caused its death). A
+        lease of this very instance that isn't listed never reached it and is released.
         """
         presence = port.presence
         self._evict(presence)
-        session = WorkerConnection(port)
+        connection = WorkerConnection(port)
         leases = await self.store.list_leases(presence.tenant_id, presence.worker_id)
         tokens = {one.token for one in held}
         for lease in leases:
             if lease.token in tokens:
-                session.holds[lease.run_id, lease.execution_id] = lease.token
+                connection.leases[lease.run_id, lease.execution_id] = lease.token
             else:
                 await self._end_lease(presence, lease)
-        await self._take_shares(presence, session)
-        # Another stream of this worker may have come while the store was asked.
+        await self._presence.count_leases(connection)
+        # Another stream of this worker may have come while the store was read.
         self._evict(presence)
-        self._dispatcher.add(session)
+        self._workers.add(connection)
         try:
-            await self._tell_presence([presence], ttl_ms=self._presence_ttl_ms)
-            await self._divide_shares()
+            await self._presence.report([presence])
+            await self._presence.divide_shares()
         except BaseException:
-            # Its stream is gone already, and nobody else has the session to detach it.
-            self._dispatcher.remove(session)
+            # The stream is gone already, and no caller has the connection to detach it.
+            self._workers.remove(connection)
             raise
         live = {(lease.run_id, lease.execution_id, lease.token) for lease in leases}
-        return session, [(h.run_id, h.execution_id, h.token) in live for h in held]
+        return connection, [(h.run_id, h.execution_id, h.token) in live for h in held]
 
     def _evict(self, presence: Presence) -> None:
-        for session in tuple(self._dispatcher.sessions):
-            if (
-                session.tenant_id == presence.tenant_id
-                and session.port.presence.worker_id == presence.worker_id
-            ):
-                self._dispatcher.remove(session)
-                session.port.replaced()
+        while (old := self._workers.find(presence.tenant_id, presence.worker_id)) is not None:
+            self._workers.remove(old)
+            old.port.replaced()
 
     async def _end_lease(self, presence: Presence, lease: WorkerLease) -> None:
         key = (presence.tenant_id, lease.run_id)
         if lease.instance_id == presence.instance_id:
-            words = "it never reached its worker"
-            never_came = LeaseExpired(
-                execution_id=lease.execution_id, token=lease.token, reason=words, undelivered=True
+            undelivered = LeaseExpired(
+                execution_id=lease.execution_id,
+                token=lease.token,
+                reason="it never reached its worker",
+                undelivered=True,
             )
-            self._runs.insist(key, never_came, pause_s=self.config.poll_ms / 1_000)
-        else:
-            words = f"worker {presence.worker_id!r} was restarted and does not hold it any more"
-            expired = LeaseExpired(execution_id=lease.execution_id, token=lease.token, reason=words)
-            for one in await with_last_words(self.store, *key, [expired]):
-                self._runs.post(key, one)
-
-    def credit(self, session: WorkerConnection, count: int) -> None:
-        """Note that a worker has room for `count` more steps."""
-        self._dispatcher.credit(session, count)
-
-    async def detach(self, session: WorkerConnection) -> None:
-        """Note that a worker's stream is gone; its leases stay until they expire."""
-        if session.closed:
+            self._runs.post_until_accepted(key, undelivered)
             return
-        self._dispatcher.remove(session)
-        await self._tell_presence([session.port.presence], ttl_ms=0)
+        reason = f"worker {presence.worker_id!r} was restarted and does not hold it any more"
+        expired = LeaseExpired(execution_id=lease.execution_id, token=lease.token, reason=reason)
+        for signal in await with_last_heartbeats(self.store, *key, [expired]):
+            self._runs.post(key, signal)
 
-    @property
-    def _presence_ttl_ms(self) -> int:
-        return 3 * self.config.presence_ms
+    def credit(self, connection: WorkerConnection, count: int) -> None:
+        """Add to the number of steps that a worker may be assigned."""
+        self._workers.credit(connection, count)
 
-    async def _say_presence(self) -> None:
-        while True:
-            await self._runtime.sleep(self.config.presence_ms / 1_000)
-            await self._tell_presence(self.connected, ttl_ms=self._presence_ttl_ms)
-            await self._divide_shares()
-
-    async def _take_shares(self, presence: Presence, session: WorkerConnection) -> None:
-        """Count what a worker brings along against the limits of its queues."""
-        if not self._shares.any:
+    async def detach(self, connection: WorkerConnection) -> None:
+        """Disconnect a worker whose stream is gone; its leases stay until they expire."""
+        if connection.closed:
             return
-        for run_id, execution_id in tuple(session.holds):
-            state = await self._runs.state((presence.tenant_id, run_id))
-            if state is not None:
-                queue = state.run.spec.queue
-                self._shares.take(presence.tenant_id, queue, (run_id, execution_id))
-
-    async def _divide_shares(self) -> None:
-        """Look who else serves the limited queues, and which leases are over that ended elsewhere."""
-        if not self._shares.any:
-            return
-        for tenant_id in {session.tenant_id for session in self._dispatcher.sessions}:
-            workers = {
-                session.port.presence.worker_id
-                for session in self._dispatcher.sessions
-                if session.tenant_id == tenant_id
-            }
-            with suppress(StoreError):
-                presences = await self.store.list_presence(tenant_id)
-                self._shares.divide(tenant_id, presences, now_us=self._clock.now_us())
-                before = self._shares.out(tenant_id) - self._dispatcher.uncommitted(tenant_id)
-                leases = [await self.store.list_leases(tenant_id, worker) for worker in workers]
-                live = frozenset(
-                    (one.run_id, one.execution_id) for found in leases for one in found
-                )
-                # What was granted meanwhile, or was being committed, is not among those looked up.
-                self._shares.drop(tenant_id, before - live)
-
-    async def _tell_presence(self, presences: Sequence[Presence], *, ttl_ms: int) -> None:
-        """Presence is for people's eyes: that it can't be written now stops nothing."""
-        if presences:
-            with suppress(StoreError):
-                await self.store.put_presence(presences, ttl_ms=ttl_ms)
+        self._workers.remove(connection)
+        await self._presence.withdraw(connection.port.presence)

@@ -1,45 +1,44 @@
-"""Idempotency keys of other runs: looked for in the store before a task of such a key is offered.
+"""Searches the results of other runs under the idempotency keys of tasks that are about to be offered.
 
-It is a courtesy, best effort across runs: a store that can't be asked holds nothing up, and two runs that
-ask at the same moment both find nothing. A run whose tasks have no keys never comes here.
+The search is best effort: an unavailable store delays nothing, and two runs that search at the same
+moment both find nothing. A run whose tasks have no keys causes no search.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 
 import structlog
-from msgspec.structs import replace
 
-from stepwell.core.loop.advance import advance
-from stepwell.core.loop.signals import Context, KnownResult, Signal, Transition
-from stepwell.core.loop.state import RunState
+from stepwell.core.loop.signals import KnownResult, Transition
 from stepwell.core.port import FoundResult, Store
 from stepwell.core.records.errors import StoreError
 
 log = structlog.get_logger(__name__)
 
-_LOOKS_MAX = 8
-"""For one transition; each may let further tasks be offered, whose keys nobody has looked for."""
+_SEARCHES_MAX = 8
+"""Searches for one transition; each result may let further tasks be offered, with further keys."""
 
 
 async def decide(
-    store: Store, state: RunState, inputs: Sequence[Signal], context: Context
+    store: Store, advanced: Callable[[dict[str, KnownResult | None]], Transition]
 ) -> Transition:
-    """Return what these inputs make of the run, with what other runs came to known to it."""
-    transition = advance(state, inputs, context)
-    for _ in range(_LOOKS_MAX):
+    """Return the transition once all that is known under its tasks' keys is known to it.
+
+    `advanced` makes the transition from the known results. It is called last without a wait after it, so
+    that the free workers it saw are free still.
+    """
+    known: dict[str, KnownResult | None] = {}
+    transition = advanced(known)
+    for _ in range(_SEARCHES_MAX):
         if not transition.unknown_keys:
             break
-        found = await _look(store, transition)
-        if not any(found.values()):
-            break
-        context = replace(context, known={**context.known, **found})
-        transition = advance(state, inputs, context)
+        known |= await _search(store, transition)
+        transition = advanced(dict(known))
     return transition
 
 
-async def _look(store: Store, transition: Transition) -> dict[str, KnownResult | None]:
+async def _search(store: Store, transition: Transition) -> dict[str, KnownResult | None]:
     spec, keys = transition.run.spec, transition.unknown_keys
     known: dict[str, KnownResult | None] = dict.fromkeys(keys)
     try:
@@ -47,17 +46,17 @@ async def _look(store: Store, transition: Transition) -> dict[str, KnownResult |
             if one.run_id != spec.run_id:
                 known[one.key] = await _read(store, spec.tenant_id, one)
     except StoreError as error:
-        log.warning("other runs' results were not looked for", error=error.message)
+        log.warning("other runs' results were not searched", error=error.message)
     return known
 
 
-async def _read(store: Store, tenant_id: str, found: FoundResult) -> KnownResult | None:
-    payloads = await store.read_payloads(tenant_id, found.run_id, [found.execution_id])
+async def _read(store: Store, tenant_id: str, result: FoundResult) -> KnownResult | None:
+    payloads = await store.read_payloads(tenant_id, result.run_id, [result.execution_id])
     if payloads:
         return KnownResult(
-            run_id=found.run_id, execution_id=found.execution_id, result=payloads[0].payload
+            run_id=result.run_id, execution_id=result.execution_id, result=payloads[0].payload
         )
-    # It had no bytes, or it was deleted a moment ago.
-    if await store.get_run(tenant_id, found.run_id) is None:
+    # The result has no bytes, or the run was deleted a moment ago.
+    if await store.get_run(tenant_id, result.run_id) is None:
         return None
-    return KnownResult(run_id=found.run_id, execution_id=found.execution_id)
+    return KnownResult(run_id=result.run_id, execution_id=result.execution_id)

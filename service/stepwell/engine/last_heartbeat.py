@@ -1,7 +1,7 @@
-"""The last words of a lease that is over: what its heartbeats brought goes to the next attempt.
+"""Reads the last heartbeat's progress and session of expired leases, for the next attempt.
 
-A heartbeat changes no version, so no replica holds what it brought: it is read from the lease's row, once
-for each run whose leases end, before the end is committed.
+A heartbeat changes no version, so no replica has its progress in memory: it is read from the lease's row,
+once for each run whose leases end, before that end is committed.
 """
 
 from __future__ import annotations
@@ -15,38 +15,39 @@ from stepwell.core.port import Due, OpenExecution, Store
 from stepwell.core.records.states import DueKind
 
 RECENT_COMMITS = 100
+"""Most expired leases were granted within this many commits, so these rows are read first."""
 
 
-async def with_last_words(
+async def with_last_heartbeats(
     store: Store, tenant_id: str, run_id: str, expired: Sequence[LeaseExpired], *, version: int = 0
 ) -> list[LeaseExpired]:
-    """Return the ends of these leases with the last progress and session that came by heartbeat.
+    """Return these signals with the progress and session of each lease's last heartbeat.
 
-    `version`: one that the run is known to have reached, so that little is read; 0: not known.
+    `version` is one that the run has reached, so that few rows are read; 0: it is unknown.
 
     Raises:
-        StoreUnavailable: nothing could be read; the leases are still over.
+        StoreUnavailable: nothing could be read; the leases are over all the same.
     """
     if not version:
         run = await store.get_run(tenant_id, run_id)
         version = run.version if run is not None else 0
     rows: dict[str, OpenExecution] = {}
-    # A lease that is over was most often taken a few commits ago; else all rows are read.
+    # Most expired leases were granted a few commits ago; otherwise all rows are read.
     for since in (max(0, version - RECENT_COMMITS), 0):
         loaded = await store.load(tenant_id, run_id, since=since)
         rows = {row.execution.execution_id: row for row in loaded.executions} if loaded else {}
         if loaded is None or loaded.complete or all(one.execution_id in rows for one in expired):
             break
-    return [_with_its_own(one, rows.get(one.execution_id)) for one in expired]
+    return [_with_heartbeat(one, rows.get(one.execution_id)) for one in expired]
 
 
 async def expired_of(
     store: Store, tenant_id: str, run_id: str, leases: Sequence[Due]
 ) -> list[LeaseExpired]:
-    """Return what the end of these leases of a run is to the loop, with their last words.
+    """Return the signals that end these leases of a run, with each lease's last heartbeat.
 
     Raises:
-        StoreUnavailable: nothing could be read; the leases are still over.
+        StoreUnavailable: nothing could be read; the leases are over all the same.
     """
     expired = [
         LeaseExpired(
@@ -57,10 +58,10 @@ async def expired_of(
         for one in leases
     ]
     version = max(one.version for one in leases)
-    return await with_last_words(store, tenant_id, run_id, expired, version=version)
+    return await with_last_heartbeats(store, tenant_id, run_id, expired, version=version)
 
 
-def _with_its_own(one: LeaseExpired, row: OpenExecution | None) -> LeaseExpired:
+def _with_heartbeat(one: LeaseExpired, row: OpenExecution | None) -> LeaseExpired:
     if row is None or row.token != one.token:
         return one
     return replace(one, progress=row.progress, session=row.session)

@@ -1,17 +1,16 @@
-"""The bytes that assignments carry: kept for a moment after their commit, else read from the store."""
+"""Payloads that assignments carry: cached when they are committed, else read from the store."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
 
-from stepwell.core.loop.signals import Transition
-from stepwell.core.port import INPUT_KEY, Store
+from stepwell.core.port import INPUT_KEY, Commit, Store
 from stepwell.core.records import limits
 from stepwell.core.records.model import Payload
 
 Place = tuple[str, str]
-"""A run, and the key of one of its payloads; results that a fork kept are another run's."""
+"""(run_id, key of a payload); a fork's results may lie in another run of its family."""
 Key = tuple[str, str, str]
 
 
@@ -24,44 +23,44 @@ class PayloadCache:
         self._bytes = 0
         self._kept: OrderedDict[Key, Payload | None] = OrderedDict()
 
-    def keep(self, tenant_id: str, run_id: str, transition: Transition) -> None:
-        """Remember what was just committed; of a run's birth, also that it has no input."""
-        for outcome in transition.outcomes:
+    def keep(self, commit: Commit) -> None:
+        """Cache the results of a commit; of a run's first one, also its input or that it has none."""
+        for outcome in commit.outcomes:
             if outcome.result is not None:
-                self._put((tenant_id, run_id, outcome.execution_id), outcome.result)
-        if transition.run.version == 1:
-            self._put((tenant_id, run_id, INPUT_KEY), transition.input)
+                self._put((commit.tenant_id, commit.run_id, outcome.execution_id), outcome.result)
+        if commit.version == 1:
+            self._put((commit.tenant_id, commit.run_id, INPUT_KEY), commit.input)
 
-    def at_hand(self, tenant_id: str, places: Sequence[Place]) -> dict[Place, Payload] | None:
-        """Return what is kept at these places; None: the store must be asked for some of it."""
-        found: dict[Place, Payload] = {}
+    def cached(self, tenant_id: str, places: Sequence[Place]) -> dict[Place, Payload] | None:
+        """Return the payloads at these places; None: some of them must be read from the store."""
+        payloads: dict[Place, Payload] = {}
         for place in places:
             key = (tenant_id, *place)
             if key not in self._kept:
                 return None
             if (payload := self._kept[key]) is not None:
-                found[place] = payload
-        return found
+                payloads[place] = payload
+        return payloads
 
     async def get(self, tenant_id: str, places: Sequence[Place]) -> dict[Place, Payload]:
-        """Return what is kept at these places; one without bytes is left out."""
-        found: dict[Place, Payload] = {}
+        """Return the payloads at these places; places without bytes are left out."""
+        payloads: dict[Place, Payload] = {}
         missing: dict[str, list[str]] = {}
         for place in places:
             key = (tenant_id, *place)
             if key not in self._kept:
                 missing.setdefault(place[0], []).append(place[1])
             elif (payload := self._kept[key]) is not None:
-                found[place] = payload
+                payloads[place] = payload
         for run_id, keys in missing.items():
             for start in range(0, len(keys), limits.PAYLOAD_KEYS_MAX):
                 page = keys[start : start + limits.PAYLOAD_KEYS_MAX]
                 for stored in await self._store.read_payloads(tenant_id, run_id, page):
-                    found[run_id, stored.key] = stored.payload
+                    payloads[run_id, stored.key] = stored.payload
                     self._put((tenant_id, run_id, stored.key), stored.payload)
-            if INPUT_KEY in keys and (run_id, INPUT_KEY) not in found:
+            if INPUT_KEY in keys and (run_id, INPUT_KEY) not in payloads:
                 self._put((tenant_id, run_id, INPUT_KEY), None)
-        return found
+        return payloads
 
     def _put(self, key: Key, payload: Payload | None) -> None:
         if key in self._kept:
@@ -74,5 +73,5 @@ class PayloadCache:
 
 
 def _size(payload: Payload | None) -> int:
-    """Count an entry with what holding it costs."""
+    """Return the bytes of an entry, with an estimate of its overhead."""
     return 256 + (len(payload.data) if payload is not None else 0)

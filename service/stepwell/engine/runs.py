@@ -1,8 +1,8 @@
-"""The runs that a replica works on: each takes its inputs in turns, one commit at a time.
+"""Runs in a replica's memory: each decides its signals in turns, one commit at a time.
 
-A turn is the whole shell of the loop: read, advance, commit, and only then tell anybody. All inputs
-that came while the last turn ran are decided together. There is no recovery in here: a run that isn't
-held is loaded, one that another replica has moved on is brought up to date, and that is all.
+A turn reads, advances, commits, and only then notifies anybody. All signals that come while a turn is
+under way are decided together in the next one. No recovery is needed here: a run that isn't in memory is
+loaded, and a run that another replica has advanced is brought up to date.
 """
 
 from __future__ import annotations
@@ -11,20 +11,17 @@ import asyncio
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Sequence
 from itertools import islice
-from typing import NamedTuple, Protocol
 
 import structlog
 
 from stepwell.core.loop.advance import advance
-from stepwell.core.loop.idempotency import MORE_TIMER, is_more_asked
+from stepwell.core.loop.idempotency import MORE_TIMER, continues
 from stepwell.core.loop.signals import (
-    Command,
     Context,
     Delivery,
-    Failed,
     Fork,
-    GrantLease,
-    NeedsInput,
+    KnownResult,
+    Released,
     Reply,
     ReplyStatus,
     Signal,
@@ -33,8 +30,7 @@ from stepwell.core.loop.signals import (
     Transition,
 )
 from stepwell.core.loop.state import RunState
-from stepwell.core.port import Runtime, Store
-from stepwell.core.records import limits
+from stepwell.core.port import Assignment, Commit, Runtime, Store
 from stepwell.core.records.errors import (
     AlreadyExists,
     RunNotFound,
@@ -43,45 +39,23 @@ from stepwell.core.records.errors import (
     StoreUnavailable,
 )
 from stepwell.core.records.states import BlockedKind, Verdict
-from stepwell.engine import known_results
+from stepwell.engine.batches import Posted, extend, next_batch, reject, resolve
 from stepwell.engine.clock import StoreTime
 from stepwell.engine.committer import Committer
+from stepwell.engine.handout import Handout, Unfilled
+from stepwell.engine.known_results import decide
+from stepwell.engine.names import RunKey
+from stepwell.engine.workers import Workers
 
 log = structlog.get_logger(__name__)
 
 CONFLICTS_MAX = 50
-"""Reloads of one turn before its inputs are given back; each means that another replica advanced."""
+"""Reloads of one turn before its signals fail; each means that another replica advanced the run."""
 SHARED_SECONDS = 1.0
-"""For how long after another replica's commit a run counts as worked on there, too."""
+"""After another replica's commit, a run is assumed to be worked on there for this long."""
 YIELD_TURNS = 2
-"""How many of its turns a replica leaves to the others, after a commit on a shared run."""
+"""Turns that a replica leaves to the others after its own commit on a shared run."""
 YIELD_SECONDS_MAX = 0.1
-
-RunKey = tuple[str, str]
-"""(tenant_id, run_id)."""
-
-
-class Hands(Protocol):
-    """Whoever gives leases out: asked before a commit, told after it."""
-
-    def grant(self, transition: Transition) -> list[GrantLease]:
-        """Return leases for steps that this transition offers, as far as workers have room."""
-        ...
-
-    def committed(self, key: RunKey, state: RunState, transition: Transition) -> None:
-        """Hand out what was leased and tell of what was revoked."""
-        ...
-
-    def refused(self, tokens: Sequence[str]) -> None:
-        """Take back what was granted: its commit did not happen."""
-        ...
-
-
-class Waiting(NamedTuple):
-    """An input, and who waits for what becomes of it."""
-
-    input: Signal
-    reply: asyncio.Future[Reply]
 
 
 class HotRun:
@@ -91,99 +65,100 @@ class HotRun:
 
     def __init__(self) -> None:
         self.state: RunState | None = None
-        self.inbox: deque[Waiting] = deque()
+        self.inbox: deque[Posted] = deque()
         self.busy = False
         self.committing = False
         self.reached = 0
-        """The newest version that a hint has told of: known to be stored before it is known here."""
+        """The newest version that a hint has named; the store has it before this replica reads it."""
         self.shared_until = 0.0
-        """Until when other replicas are taken to work on it too, by the monotonic clock."""
+        """The monotonic time until which other replicas are assumed to work on the run, too."""
         self.turn_s = 0.005
-        """What a turn takes, on average, while it is shared."""
+        """The average duration of a turn while the run is shared."""
 
 
 class Runs:
-    """All runs that this replica holds, by key; the least lately used ones are let go."""
+    """All runs in this replica's memory, by key; the least recently used ones are dropped."""
 
     def __init__(
         self,
         store: Store,
         committer: Committer,
+        workers: Workers,
+        handout: Handout,
         runtime: Runtime,
         clock: StoreTime,
         *,
         lease_ms: int,
+        retry_pause_ms: int,
         hot_max: int,
     ) -> None:
         self._store = store
         self._committer = committer
+        self._workers = workers
+        self._handout = handout
         self._runtime = runtime
         self._clock = clock
         self._lease_ms = lease_ms
+        self._retry_pause_ms = retry_pause_ms
         self._hot_max = hot_max
         self._hot: OrderedDict[RunKey, HotRun] = OrderedDict()
-        self._hands: Hands | None = None
-        self.on_ended: Callable[[str, str], None] | None = None
-        self._quiet = asyncio.Event()
-        self._quiet.set()
+        self._idle = asyncio.Event()
+        self._idle.set()
         self._busy = 0
-        self._insisting: set[asyncio.Task[None]] = set()
+        self._posting: set[asyncio.Task[None]] = set()
+        self.on_ended: Callable[[str, str], None] | None = None
         self.stats: Counter[str] = Counter()
 
-    def bind(self, hands: Hands) -> None:
-        """Say who gives leases out."""
-        self._hands = hands
+    def post(self, key: RunKey, signal: Signal) -> asyncio.Future[Reply]:
+        """Queue a signal for a run. The reply comes after the commit that applies the signal.
 
-    def post(self, key: RunKey, one: Signal) -> asyncio.Future[Reply]:
-        """Give a run an input. The reply comes after the commit that carries it.
-
-        The future raises RunNotFound, AlreadyExists (the id is a deleted run's), StoreUnavailable.
+        The future raises RunNotFound, AlreadyExists (a deleted run had this id), StoreUnavailable.
         """
         hot = self._hot.get(key)
         if hot is None:
             hot = self._hot[key] = HotRun()
-            self._let_go()
+            self._drop_excess()
         else:
             self._hot.move_to_end(key)
         reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
-        hot.inbox.append(Waiting(one, reply))
+        hot.inbox.append(Posted(signal, reply))
         if not hot.busy:
             hot.busy = True
             self._busy += 1
-            self._quiet.clear()
+            self._idle.clear()
             self._runtime.spawn(self._work(key, hot), name=f"run {key[1]}")
         return reply
 
-    def insist(self, key: RunKey, one: Signal, *, pause_s: float) -> None:
-        """Give a run an input whose reply nobody waits for, again while the store takes nothing."""
-        work = self._insist(key, one, self.post(key, one), pause_s)
-        task = self._runtime.spawn(work, name=f"insist on {key[1]}")
-        self._insisting.add(task)
-        task.add_done_callback(self._insisting.discard)
+    def post_until_accepted(self, key: RunKey, signal: Signal) -> None:
+        """Queue a signal whose reply nobody awaits; queue it again while the store is unavailable."""
+        work = self._post_until_accepted(key, signal, self.post(key, signal))
+        task = self._runtime.spawn(work, name=f"post until accepted {key[1]}")
+        self._posting.add(task)
+        task.add_done_callback(self._posting.discard)
 
-    async def _insist(
-        self, key: RunKey, one: Signal, reply: asyncio.Future[Reply], pause_s: float
+    async def _post_until_accepted(
+        self, key: RunKey, signal: Signal, reply: asyncio.Future[Reply]
     ) -> None:
         while True:
             try:
                 await reply
             except StoreError:
-                await self._runtime.sleep(pause_s)
-                reply = self.post(key, one)
+                await self._runtime.sleep(self._retry_pause_ms / 1_000)
+                reply = self.post(key, signal)
             except StepwellError:
                 return
             else:
                 return
 
     def close(self) -> None:
-        """Insist on nothing any more."""
-        for task in tuple(self._insisting):
+        """Stop posting signals again."""
+        for task in tuple(self._posting):
             task.cancel()
 
     async def state(self, key: RunKey) -> RunState | None:
-        """Return a run's state as this replica holds it, which may be behind the store's.
+        """Return a run's state in memory, which may be older than the store's.
 
-        One that isn't held is loaded first. None: there is no such run.
+        A run that isn't in memory is loaded first. None: there is no such run.
         """
         hot = self._hot.get(key)
         if hot is not None and hot.state is not None:
@@ -195,20 +170,20 @@ class Runs:
         hot = self._hot.setdefault(key, HotRun())
         if hot.state is None and not hot.busy:
             hot.state = state
-        self._let_go()
+        self._drop_excess()
         return state
 
     def forget(self, key: RunKey) -> None:
-        """Let go of a run that was deleted."""
+        """Drop a run that was deleted."""
         hot = self._hot.get(key)
         if hot is not None and not hot.busy:
             del self._hot[key]
 
     def is_news(self, key: RunKey, version: int) -> bool:
-        """Take a hint; tell whether it may speak of something that this replica did not do itself.
+        """Note a hint; return whether another replica may have caused it.
 
-        A version that is being committed here is no news: if it turns out to be another replica's,
-        the verdict says so.
+        A version that is being committed here is no news. If it turns out to be another replica's, the
+        commit's verdict shows it.
         """
         hot = self._hot.get(key)
         if hot is None or hot.state is None or not version:
@@ -219,7 +194,7 @@ class Runs:
         return True
 
     def is_behind(self, key: RunKey) -> bool:
-        """Tell whether a hint has told of a version that this replica has not read yet."""
+        """Return whether a hint has named a version that this replica has not read yet."""
         hot = self._hot.get(key)
         return hot is not None and hot.state is not None and hot.reached > hot.state.run.version
 
@@ -230,33 +205,37 @@ class Runs:
 
     async def quiet(self) -> None:
         """Wait until no turn is under way."""
-        await self._quiet.wait()
+        await self._idle.wait()
 
     # --- turns ------------------------------------------------------------------------------------
 
     async def _work(self, key: RunKey, hot: HotRun) -> None:
         try:
             while hot.inbox:
-                batch = _batch(hot.inbox)
+                batch = next_batch(hot.inbox)
                 began = self._runtime.monotonic()
                 try:
                     await self._turn(key, hot, batch)
                     await self._yield(hot, began)
-                except Exception as error:  # noqa: BLE001 - whoever waits is told, whatever it is
-                    self._fail(key, hot, batch, error)
+                except Exception as error:
+                    # Only the store knows the run now: the next turn loads it.
+                    hot.state = None
+                    if not isinstance(error, StepwellError):
+                        log.exception("turn failed", run_id=key[1])
+                    reject(batch, error)
         finally:
             hot.busy = False
             if hot.state is None or hot.state.run.ended:
                 self._hot.pop(key, None)
             self._busy -= 1
             if not self._busy:
-                self._quiet.set()
+                self._idle.set()
 
     async def _yield(self, hot: HotRun, began: float) -> None:
-        """Leave a shared run to the others for a moment: who lost a commit goes first.
+        """Leave a shared run to other replicas for a moment, so that the loser of a race goes first.
 
-        Whoever won is up to date and would win again, while the others read what they missed. What
-        comes meanwhile is decided together.
+        The winner is up to date and would win again while the others read what they missed. Signals that
+        come meanwhile are decided together.
         """
         now = self._runtime.monotonic()
         if now >= hot.shared_until or hot.state is None or len(hot.state.open) < 2:
@@ -264,88 +243,128 @@ class Runs:
         hot.turn_s += (min(now - began, YIELD_SECONDS_MAX) - hot.turn_s) / 8
         await self._runtime.sleep(min(YIELD_TURNS * hot.turn_s, YIELD_SECONDS_MAX))
 
-    async def _turn(self, key: RunKey, hot: HotRun, batch: list[Waiting]) -> None:
-        looked = False
+    async def _turn(self, key: RunKey, hot: HotRun, batch: list[Posted]) -> None:
+        is_current = False
         for _ in range(CONFLICTS_MAX):
-            if _join(batch, hot.inbox):
-                # The look was before they came: it may not have seen what they are about.
-                looked = False
-            inputs = [one.input for one in batch]
+            if extend(batch, hot.inbox):
+                # The store was read before these came: it may lack what they refer to.
+                is_current = False
+            signals = [one.signal for one in batch]
             if hot.state is None:
-                hot.state = await self._load(key, inputs)
-                looked = True
+                hot.state = await self._load(key, signals)
+                is_current = True
             elif hot.reached > hot.state.run.version:
-                # What would be decided on the older state could not be committed.
+                # A decision on the older state could not be committed.
                 self.stats["caught_up"] += 1
                 hot.reached = 0
-                await self._moved_on(key, hot)
-                looked = True
+                await self._refresh(key, hot)
+                is_current = True
                 continue
-            state = hot.state
-            transition = await known_results.decide(self._store, state, inputs, self._context())
-            granted: list[GrantLease] = []
-            if transition.offered and self._hands is not None:
-                granted = self._hands.grant(transition)
-                if granted:
-                    transition = advance(state, granted, self._context(), after=transition)
-            if not transition.changes_something:
-                # No commit will say whether another replica has moved the run on: look.
-                if looked or not await self._moved_on(key, hot):
-                    self._tell(batch, transition.replies)
+            transition = await self._decide(hot.state, signals)
+            if transition.commit is None:
+                # No commit will show whether another replica has advanced the run: read.
+                if is_current or not await self._refresh(key, hot):
+                    self._resolve(batch, transition)
                     return
-            elif await self._commit(key, hot, transition, granted):
-                self._tell(batch, transition.replies)
+            elif await self._commit(key, hot, transition, transition.commit):
+                self._resolve(batch, transition)
                 return
-            looked = True
+            is_current = True
         raise StoreUnavailable("too many replicas work on this run at once; try again")
 
-    def _tell(self, batch: Sequence[Waiting], replies: Sequence[Reply]) -> None:
-        """Answer, and count outcomes that came too late: they leave no event."""
-        for one, reply in zip(batch, replies, strict=False):
-            if reply.status is ReplyStatus.LEASE_LOST and isinstance(one.input, Delivery):
+    async def _decide(self, state: RunState, signals: Sequence[Signal]) -> Transition:
+        """Decide on the signals, with the workers that are free at that very moment."""
+        spec = signals[0].spec if isinstance(signals[0], Start | Fork) else state.run.spec
+        commit_id, now_us = self._runtime.new_id(), self._clock.now_us()
+        seed = int(self._runtime.random() * 2**32)
+
+        def advanced(known: dict[str, KnownResult | None]) -> Transition:
+            context = Context(
+                commit_id=commit_id,
+                now_us=now_us,
+                seed=seed,
+                lease_ms=self._lease_ms,
+                known=known,
+                grants=self._workers.grants(spec),
+            )
+            return advance(state, signals, context)
+
+        return await decide(self._store, advanced)
+
+    def _resolve(self, batch: Sequence[Posted], transition: Transition) -> None:
+        """Resolve the replies; count deliveries that came too late, because they leave no event."""
+        for one, reply in zip(batch, transition.replies, strict=True):
+            if reply.status is ReplyStatus.LEASE_LOST and isinstance(one.signal, Delivery):
                 self.stats["stale_outcomes"] += 1
-        _tell(batch, replies)
+        resolve(batch, transition.replies)
 
     async def _commit(
-        self, key: RunKey, hot: HotRun, transition: Transition, granted: Sequence[GrantLease]
+        self, key: RunKey, hot: HotRun, transition: Transition, commit: Commit
     ) -> bool:
+        """Commit and act on it; False: another replica was first, and the state is up to date now."""
         state = hot.state
         assert state is not None
+        granted = self._workers.reserve(transition)
         hot.committing = True
         try:
-            commit = transition.commit(self._runtime.new_id(), follows=state.commit_id)
             result = await self._committer.commit(commit)
         except BaseException:
-            self._take_back(granted)
+            self._workers.return_grants(granted)
             raise
         finally:
             hot.committing = False
-        self._clock.tell(result.now_us)
+        self._clock.observe(result.now_us)
         self.stats[f"commits_{result.verdict.lower()}"] += 1
-        if result.verdict is Verdict.COMMITTED:
-            state.apply(transition, commit.commit_id)
-            self.stats["events"] += len(transition.events)
-            self.stats["leases"] += len(transition.leases)
-            if self._hands is not None:
-                self._hands.committed(key, state, transition)
-            if is_more_asked(transition.timers):
-                self.post(key, TimerDue(name=MORE_TIMER))
-            if state.run.ended and self.on_ended is not None:
-                self.on_ended(*key)
-            return True
-        self._take_back(granted)
-        await self._catch_up(key, hot, result.verdict)
-        return False
+        if result.verdict is not Verdict.COMMITTED:
+            self._workers.return_grants(granted)
+            await self._catch_up(key, hot, result.verdict)
+            return False
+        state.apply(commit)
+        self.stats["events"] += len(commit.events)
+        self.stats["leases"] += len(commit.leases)
+        self._hand_out(key, state, transition)
+        if continues(commit.timers):
+            self.post(key, TimerDue(name=MORE_TIMER))
+        if state.run.ended and self.on_ended is not None:
+            self.on_ended(*key)
+        return True
 
-    def _take_back(self, granted: Sequence[GrantLease]) -> None:
-        if granted and self._hands is not None:
-            self._hands.refused([one.token for one in granted])
+    def _hand_out(self, key: RunKey, state: RunState, transition: Transition) -> None:
+        handed = self._handout.committed(key, state, transition)
+        for assignment in handed.undeliverable:
+            self._release(key, assignment)
+        for unfilled in handed.unfilled:
+            self._runtime.spawn(self._fill(key, unfilled), name="hand out")
+
+    async def _fill(self, key: RunKey, unfilled: Unfilled) -> None:
+        if not await self._handout.fill(key, unfilled):
+            self._release(key, unfilled.assignment)
+
+    def _release(self, key: RunKey, assignment: Assignment) -> None:
+        """Release a lease whose worker never received it: left to expire, it would spend an attempt."""
+        released = Delivery(
+            execution_id=assignment.execution.execution_id,
+            token=assignment.token,
+            result=Released(reason="it could not be delivered"),
+        )
+        self.post_until_accepted(key, released)
+
+    # --- reading ------------------------------------------------------------------------------------
+
+    async def _load(self, key: RunKey, signals: Sequence[Signal]) -> RunState:
+        if isinstance(signals[0], Start | Fork):
+            return RunState.empty(*key)
+        loaded = await self._store.load(*key)
+        if loaded is None:
+            raise RunNotFound(key[1])
+        self._clock.observe(loaded.now_us)
+        return RunState.of(loaded)
 
     async def _catch_up(self, key: RunKey, hot: HotRun, verdict: Verdict) -> None:
-        """Another replica has moved the run on: bring what changed since.
+        """Read what another replica has changed since.
 
-        What is held may be more than the store has: it may have lost what it acknowledged, where its
-        class says so, and have gone on without it. Then all is read anew.
+        Memory may be ahead of the store: a store may lose what it acknowledged, if its durability class
+        says so, and go on without it. Then the whole run is read.
         """
         state = hot.state
         assert state is not None
@@ -362,92 +381,16 @@ class Runs:
             hot.shared_until = self._runtime.monotonic() + SHARED_SECONDS
         state.merge(loaded)
 
-    async def _moved_on(self, key: RunKey, hot: HotRun) -> bool:
-        """Bring the run up to date; tell whether there was anything to bring."""
+    async def _refresh(self, key: RunKey, hot: HotRun) -> bool:
+        """Bring the run up to date; return whether another replica had changed it."""
         before = hot.state.commit_id if hot.state is not None else ""
         await self._catch_up(key, hot, Verdict.CONFLICT)
         return hot.state is None or hot.state.commit_id != before
 
-    async def _load(self, key: RunKey, inputs: Sequence[Signal]) -> RunState:
-        if isinstance(inputs[0], Start | Fork):
-            return RunState.unborn(*key)
-        loaded = await self._store.load(*key)
-        if loaded is None:
-            raise RunNotFound(key[1])
-        self._clock.tell(loaded.now_us)
-        return RunState.of(loaded)
-
-    def _context(self) -> Context:
-        return Context(
-            now_us=self._clock.now_us(),
-            seed=int(self._runtime.random() * 2**32),
-            lease_ms=self._lease_ms,
-        )
-
-    def _fail(self, key: RunKey, hot: HotRun, batch: Sequence[Waiting], error: Exception) -> None:
-        """Nothing is known of the run any more but what the store says: the next turn loads it."""
-        hot.state = None
-        if not isinstance(error, StepwellError):
-            log.error("turn failed", run_id=key[1], exc_info=error)
-        for one in batch:
-            if not one.reply.done():
-                one.reply.set_exception(error)
-                one.reply.exception()  # looked at, so that an unwaited one makes no noise
-
-    def _let_go(self) -> None:
-        """Make room: the least lately used runs that have nothing under way."""
+    def _drop_excess(self) -> None:
+        """Drop the least recently used runs that have no turn under way, down to the limit."""
         excess = len(self._hot) - self._hot_max
         if excess > 0:
             idle = (key for key, hot in self._hot.items() if not hot.busy)
             for key in tuple(islice(idle, excess)):
                 del self._hot[key]
-
-
-def _batch(inbox: deque[Waiting]) -> list[Waiting]:
-    """Take what can be decided together: a command with a request id goes alone."""
-    batch = [inbox.popleft()]
-    _join(batch, inbox)
-    return batch
-
-
-def _join(batch: list[Waiting], inbox: deque[Waiting]) -> bool:
-    """Add what has come meanwhile, as far as the events of it all stay within their limit.
-
-    Tells whether there was any.
-    """
-    known = len(batch)
-    if not inbox or _goes_alone(batch[-1].input):
-        return False
-    room = limits.EVENT_BYTES_PER_COMMIT_MAX - sum(_event_bytes(one.input) for one in batch)
-    while (
-        inbox
-        and len(batch) < limits.INPUTS_PER_TRANSITION_MAX
-        and not _goes_alone(inbox[0].input)
-        and (room := room - _event_bytes(inbox[0].input)) >= 0
-    ):
-        batch.append(inbox.popleft())
-    return len(batch) > known
-
-
-def _event_bytes(one: Signal) -> int:
-    """Return about how much of an input stands in events: failures and questions can be large."""
-    if not isinstance(one, Delivery):
-        return 0
-    size = 0
-    if isinstance(one.result, Failed):
-        failure = one.result.failure
-        # Of the execution, of its task, and for the next attempt.
-        size = 3 * (len(failure.message) + len(failure.details))
-    elif isinstance(one.result, NeedsInput):
-        size = len(one.result.prompt) + len(one.result.schema)
-    return size + (len(one.progress.data) if one.progress is not None else 0)
-
-
-def _goes_alone(one: Signal) -> bool:
-    return isinstance(one, Command | Start | Fork)
-
-
-def _tell(batch: Sequence[Waiting], replies: Sequence[Reply]) -> None:
-    for one, reply in zip(batch, replies, strict=False):
-        if not one.reply.done():
-            one.reply.set_result(reply)

@@ -1,8 +1,8 @@
-"""How many steps of a limited queue may be leased here at once.
+"""Shares of limited queues: how many steps of a queue this replica may lease at once.
 
-A queue's `max_parallel` counts for each tenant by itself. Replicas divide it among those that have
-workers of the queue, by what presence says: so nothing is asked of the store before a lease. While
-replicas come or go, and for a lease after one was killed, it can be exceeded by what they had.
+A queue's `max_parallel` counts for each tenant by itself. The replicas that have workers of the queue
+divide it among them, by presence: so a lease needs no question to the store. While replicas come or go,
+and for the length of a lease after one was killed, their leases may exceed the limit.
 """
 
 from __future__ import annotations
@@ -13,47 +13,43 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from stepwell.core.port import Presence, Want
+from stepwell.engine.names import LeaseKey, QueueKey
 
 ROUND_US = 10_000_000
-"""How long a replica has its part of what can't be divided evenly."""
-
-QueueKey = tuple[str, str]
-"""(tenant_id, queue)."""
-LeaseKey = tuple[str, str]
-"""(run_id, execution_id)."""
+"""A replica keeps its part of an indivisible rest for this long."""
 
 
 class Asked(NamedTuple):
-    """The part of a want that is asked for now, and where that want stands in its list."""
+    """The part of a want that is claimed now, and the position of that want in its list."""
 
     want: Want
     position: int
 
 
 class QueueShares:
-    """This replica's part of each limited queue, and what it has of it."""
+    """This replica's share of each limited queue, and the leases that use it up."""
 
     def __init__(self, limits: Mapping[str, int], replica_id: str) -> None:
         self._limits = dict(limits)
         self._replica_id = replica_id
         self._shares: dict[QueueKey, int] = {}
-        self._held: dict[QueueKey, set[LeaseKey]] = {}
+        self._counted: dict[QueueKey, set[LeaseKey]] = {}
         self._turn = 0
 
     def limits(self, queue: str) -> bool:
-        """Whether this queue has a limit."""
+        """Return whether this queue has a limit."""
         return queue in self._limits
 
     @property
     def any(self) -> bool:
-        """Whether any queue has one."""
+        """Whether any queue has a limit."""
         return bool(self._limits)
 
     def divide(self, tenant_id: str, presences: Sequence[Presence], *, now_us: int) -> None:
-        """Take this replica's part anew, by who is connected where.
+        """Compute this replica's shares from the workers' presence.
 
-        What can't be divided evenly goes round, by the store's time: a replica without a part would
-        else starve steps that only its workers do.
+        An indivisible rest goes round by the store's time: otherwise a replica without a share would
+        starve steps that only its workers take.
         """
         for queue, limit in self._limits.items():
             replicas = {one.replica_id for one in presences if queue in one.queues}
@@ -66,41 +62,46 @@ class QueueShares:
     def room(self, tenant_id: str, queue: str) -> int:
         """Return how many more may be leased; only for a queue that has a limit."""
         share = self._shares.get((tenant_id, queue), self._limits[queue])
-        return max(0, share - len(self._held.get((tenant_id, queue), ())))
+        return max(0, share - len(self._counted.get((tenant_id, queue), ())))
 
-    def take(self, tenant_id: str, queue: str, lease: LeaseKey) -> None:
-        """Note a lease that is given, or about to be."""
+    def count(self, tenant_id: str, queue: str, lease: LeaseKey) -> None:
+        """Count a lease that is granted, or about to be."""
         if queue in self._limits:
-            self._held.setdefault((tenant_id, queue), set()).add(lease)
+            self._counted.setdefault((tenant_id, queue), set()).add(lease)
 
-    def has(self, tenant_id: str, queue: str, lease: LeaseKey) -> bool:
-        """Whether it is among those that are out here."""
-        return lease in self._held.get((tenant_id, queue), ())
+    def discount(self, tenant_id: str, queue: str, lease: LeaseKey) -> bool:
+        """Stop counting a lease that is over; return whether it was counted."""
+        leases = self._counted.get((tenant_id, queue))
+        if leases is None or lease not in leases:
+            return False
+        leases.discard(lease)
+        return True
 
-    def give(self, tenant_id: str, queue: str, lease: LeaseKey) -> bool:
-        """Note that it is over; tell whether it was out here."""
-        was_out = self.has(tenant_id, queue, lease)
-        if was_out:
-            self._held[tenant_id, queue].discard(lease)
-        return was_out
+    def counted(self, tenant_id: str, queue: str, run_id: str) -> frozenset[str]:
+        """Return the executions of a run whose leases count."""
+        leases = self._counted.get((tenant_id, queue), ())
+        return frozenset(execution_id for whose, execution_id in leases if whose == run_id)
 
-    def out(self, tenant_id: str) -> frozenset[LeaseKey]:
-        """Return all leases of a tenant that count here."""
+    def all_counted(self, tenant_id: str) -> frozenset[LeaseKey]:
+        """Return all counted leases of a tenant."""
         return frozenset(
-            lease for (whose, _), held in self._held.items() if whose == tenant_id for lease in held
+            lease
+            for (whose, _), leases in self._counted.items()
+            if whose == tenant_id
+            for lease in leases
         )
 
-    def drop(self, tenant_id: str, over: frozenset[LeaseKey]) -> None:
-        """Forget what ended without this replica: another one took it from its worker."""
-        for (whose, _), held in self._held.items():
+    def discount_all(self, tenant_id: str, over: frozenset[LeaseKey]) -> None:
+        """Stop counting leases that other replicas have ended."""
+        for (whose, _), leases in self._counted.items():
             if whose == tenant_id:
-                held -= over
+                leases -= over
 
     def ask(self, wants: Sequence[Want]) -> list[Asked]:
-        """Return wants that together take no more than there is room for in any limited queue.
+        """Return wants that together stay within the room of every limited queue.
 
-        A limited queue is asked for by itself, in turns with the others, so that the credits that it
-        could take don't hide what waits elsewhere.
+        A limited queue is claimed by itself, in turns with the others, so that the credits reserved for
+        it don't hide steps that wait elsewhere.
         """
         if not self._limits:
             return [Asked(want, position) for position, want in enumerate(wants)]

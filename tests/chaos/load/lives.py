@@ -152,7 +152,7 @@ class Hand:
         """Take a run to its end, from its birth or from where it is."""
         loaded = await self._store.load(TENANT, run_id)
         if loaded is None:
-            state = RunState.unborn(TENANT, run_id)
+            state = RunState.empty(TENANT, run_id)
             await self._take(state, start(run_id, *self._plan()))
         else:
             state = RunState.of(loaded)
@@ -174,11 +174,11 @@ class Hand:
         return Delivery(execution_id=name, token=one.token, result=result)
 
     async def _take(self, state: RunState, what: Signal) -> None:
-        transition = advance(state, [what], Context(now_us=1))
-        commit = transition.commit(next(self._names), follows=state.commit_id)
+        commit = advance(state, [what], Context(commit_id=next(self._names), now_us=1)).commit
+        assert commit is not None
         (result,) = await self._store.commit([commit])
         assert result.verdict is Verdict.COMMITTED, result
-        state.apply(transition, commit.commit_id)
+        state.apply(commit)
 
 
 async def whole_runs(store: Store, known: Mapping[str, int]) -> list[Run]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from stepwell.core.port import Store
 from stepwell.core.records.events import Event
-from stepwell.core.records.fold import fold_on, unborn
+from stepwell.core.records.fold import empty_rows, fold_on
 from stepwell.core.records.model import Execution, Task
 from stepwell.core.records.states import EventType, ExecutionStatus, StepKind, TaskStatus
 from tests.simulation.simulator.book import Book
@@ -72,7 +72,7 @@ async def _folds(_store: Store, book: Book) -> None:
     if book.run is None:
         return
     last = book.version
-    at, rows, folded = Book(*book.key), unborn(book.run.spec), 0
+    at, rows, folded = Book(*book.key), empty_rows(book.run.spec), 0
     for version in sorted({last, max(1, last // 2), max(1, last - 1)}):
         for applied in book.applied[at.version : version]:
             at.write(applied)

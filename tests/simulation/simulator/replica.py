@@ -23,8 +23,8 @@ from stepwell.core.port import Assignment, Presence, Store
 from stepwell.core.records.errors import StoreUnavailable
 from stepwell.core.records.states import StepKind
 from stepwell.engine.appender import AppendBatch
-from stepwell.engine.dispatcher import WorkerConnection
 from stepwell.engine.executor import Executor, ExecutorConfig, Heartbeat, HeldLease
+from stepwell.engine.workers import WorkerConnection
 from stepwell.watch.notifier import Notifier
 from stepwell_testkit.faults import Faults, FaultyStore
 from tests.simulation.simulator.chance import Chance
@@ -180,7 +180,7 @@ class Replica:
         """Go down in good order: no more leases, finish what was begun, hang up, be gone."""
         history, births = self.place.ledger.history, self.births
         sessions = [port.session for port in self._ports if port.session is not None]
-        history.seen["drain with leases out"] += any(session.holds for session in sessions)
+        history.seen["drain with leases out"] += any(session.leases for session in sessions)
         history.note(f"{self.name} drains")
         self.draining = True
         task = self.runtime.spawn(self.executor.drain(), name="drain")

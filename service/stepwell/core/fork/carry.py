@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from stepwell.core.loop.run_commands import run_again
+from stepwell.core.loop.resuming import tasks_to_repeat
 from stepwell.core.records.fold import Rows
 from stepwell.core.records.graph import Graph
 from stepwell.core.records.model import Execution, InputRequest, Plan, Run, Task, TaskSpec
@@ -88,7 +88,7 @@ class After:
     def __init__(self, before: Before, changes: Changes, *, executing: bool) -> None:
         self._before = before
         self._again = (
-            run_again(before.graph, before.as_if_live, before.in_force.__contains__)
+            tasks_to_repeat(before.graph, before.as_if_live, before.in_force.__contains__)
             if executing
             else frozenset[str]()
         )

@@ -1,28 +1,24 @@
-"""A fork: a run that begins where another one stood at a version, with something changed.
+"""Forks: runs that begin from a version of another run, with something changed.
 
-`base_of` works out beforehand what the fork keeps and what doesn't fit; it reads nothing and writes
-nothing. `start_fork` is the loop's handler that brings the fork to life from its answer.
+`base_of` computes what the fork carries over and what forbids it; it reads nothing and writes nothing.
+The loop applies the `Fork` command that it returns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple
 
 from stepwell.core.fork.carry import After, Before, Changes
 from stepwell.core.fork.compat import Misfit, misfits_of
-from stepwell.core.loop.draft import Draft
-from stepwell.core.loop.run_commands import born_before
-from stepwell.core.loop.signals import Fork, Reply
+from stepwell.core.loop.signals import Fork
 from stepwell.core.records import graph, limits
 from stepwell.core.records.errors import FailedPrecondition, InvalidArgument, Violation
 from stepwell.core.records.fold import Rows
-from stepwell.core.records.model import Plan, Run, RunSpec, Tally, Task
+from stepwell.core.records.model import Plan, Run, RunSpec, Tally
 from stepwell.core.records.states import (
-    EventType,
     FinishReason,
     Phase,
-    PlanTrigger,
     RunStatus,
     StepKind,
     TaskStatus,
@@ -143,54 +139,3 @@ def _check_plan(after: After, changes: Changes) -> None:
             f"{limits.PLAN_TASKS_MAX}; fork an earlier version, or give a plan",
             reason="PLAN_INVALID",
         )
-
-
-# --- the loop's handler -----------------------------------------------------------------------------
-
-
-def start_fork(draft: Draft, command: Fork) -> Reply:
-    """Bring a fork to life, with what its parent had come to."""
-    if draft.run.version:
-        return born_before(draft, command.spec)
-    spec, run = command.spec, command.run
-    draft.run = Run(spec=spec)
-    draft.input = command.input
-    draft.event(EventType.RUN_STARTED)
-    draft.change_run(created_us=draft.context.now_us, budget=spec.budget)
-    if command.plan:
-        draft.event(EventType.PLAN_ACCEPTED, plan_revision=1)
-        draft.change_run(phase=Phase.EXECUTING, iteration=run.iteration, stages_fixed=True)
-        draft.put_plan(
-            Plan(
-                revision=1,
-                trigger=PlanTrigger.FORK,
-                fingerprint=graph.fingerprint(command.plan),
-                iteration=run.iteration,
-                tasks=command.plan,
-                created_us=draft.context.now_us,
-            )
-        )
-    words = f"forked from {spec.parent_run_id} at version {spec.parent_version}"
-    draft.event(EventType.RUN_FORKED, message=words)
-    draft.change_run(**_said(run, draft.run, _OF_THE_RUN))
-    for task in command.tasks:
-        fresh = draft.task(task.task_id)
-        draft.keep_task(task, **_said(task, fresh, _OF_A_TASK))
-    for request in command.inputs:
-        draft.put_input(request)
-    return Reply()
-
-
-_OF_THE_RUN = (
-    *("phase", "iteration", "stages", "stages_fixed", "step_attempt", "finish_reason", "reason"),
-    "tally",
-)
-_OF_A_TASK = (
-    *("status", "attempts", "result_id", "result_run_id", "deduplicated_from", "failure"),
-    *("input_id", "started_us", "ended_us"),
-)
-
-
-def _said(row: Run | Task, fresh: Run | Task, names: Sequence[str]) -> dict[str, Any]:
-    """Return the fields in which a row is otherwise than a fresh one."""
-    return {name: value for name in names if (value := getattr(row, name)) != getattr(fresh, name)}

@@ -1,34 +1,36 @@
-"""The loop: `advance(state, inputs, context) -> Transition`, a pure function.
+"""The loop: `advance(state, signals, context) -> Transition`, a pure function.
 
-It reads no clock, draws no chance of its own, waits for nothing and changes nothing that it was
-given. Which moves there are stands in `table.py`; here stands what makes each of them happen. The
-shell around it reads a state, calls `advance`, commits what comes back, and only then tells anybody.
-Resuming is loading and advancing: there is no other recovery.
+It reads no clock, draws no random number, waits for nothing and changes nothing that it was given. The
+tables of `table.py` hold the legal moves; the other modules of this package hold the rules that make
+them. The shell around it reads a state, calls `advance`, commits the transition, and only then notifies
+anybody. To resume a run is to load and to advance it: there is no other recovery.
 """
 
 from __future__ import annotations
 
 import hmac
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import assert_never
 
 from msgspec.structs import replace
 
-from stepwell.core.fork import fork
 from stepwell.core.loop import (
     attempts,
     deliveries,
     failures,
+    leases,
     questions,
     resolution,
     run_commands,
     task_commands,
     timers,
 )
-from stepwell.core.loop.dispatch import say_status, settle
+from stepwell.core.loop.dispatch import settle
 from stepwell.core.loop.draft import Draft
+from stepwell.core.loop.replies import UNCHANGED, refused
 from stepwell.core.loop.signals import (
     Answer,
+    AnyCommand,
     AppendMessages,
     Begin,
     Cancel,
@@ -55,52 +57,23 @@ from stepwell.core.loop.signals import (
 from stepwell.core.loop.state import RunState
 from stepwell.core.records.model import RequestRecord, Run
 
-_HANDLERS: dict[type[Any], Callable[[Draft, Any], Reply]] = {
-    Start: run_commands.start,
-    Fork: fork.start_fork,
-    Cancel: run_commands.cancel,
-    Pause: run_commands.pause,
-    Resume: run_commands.resume,
-    Stop: task_commands.stop,
-    RaiseBudget: task_commands.raise_budget,
-    RetryTask: task_commands.retry_task,
-    SkipTask: task_commands.skip_task,
-    Answer: questions.answer,
-    Delivery: deliveries.deliver,
-    Begin: attempts.begin,
-    AppendMessages: attempts.say,
-    LeaseExpired: failures.expire,
-    TimerDue: timers.timer_due,
-    GrantLease: attempts.take_lease,
-    Resolve: resolution.resolve,
-}
 
+def advance(state: RunState, signals: Sequence[Signal], context: Context) -> Transition:
+    """Decide on these signals, applied in their order.
 
-def advance(
-    state: RunState,
-    inputs: Sequence[Signal],
-    context: Context,
-    *,
-    after: Transition | None = None,
-) -> Transition:
-    """Decide what these inputs, taken in their order, make of the run.
+    Steps that become ready are leased in the same commit, as far as `context.grants` goes. A transition
+    without a commit changes nothing; its replies are true at once.
 
-    `after` is a transition of the same state that isn't committed yet: the answer then holds both,
-    so that a lease is taken in the commit that made its step ready; then `inputs` are leases and
-    nothing else. A transition without events
-    changes nothing and needs no commit; its replies are true at once.
-
-    At most one input of a batch may carry a `request_id`.
+    At most one signal of a batch may carry a `request_id`.
     """
-    draft = Draft(state, context, after)
-    replies = tuple(_reply(draft, one) for one in inputs)
-    if draft.changed and after is None:
+    draft = Draft(state, context)
+    replies = tuple(_apply(draft, one) for one in signals)
+    if draft.changed:
         settle(draft)
-    elif draft.changed:
-        say_status(draft)
-    transition = draft.finish(replies if after is None else after.replies + replies)
-    if any(isinstance(one, Command | Start | Fork) for one in inputs):
-        replies = tuple(_with_run(one, transition.run) for one in transition.replies)
+        leases.grant_offered(draft)
+    transition = draft.finish(replies)
+    if any(isinstance(one, Command | Start | Fork) for one in signals):
+        replies = tuple(_with_run(one, transition.run) for one in replies)
         return replace(transition, replies=replies)
     return transition
 
@@ -110,25 +83,65 @@ def _with_run(reply: Reply, run: Run) -> Reply:
     return replace(reply, run=run) if done else reply
 
 
-def _reply(draft: Draft, one: Signal) -> Reply:
-    if isinstance(one, Command) and one.request_id:
-        return _once(draft, one)
-    return _HANDLERS[type(one)](draft, one)
+def _apply(draft: Draft, signal: Signal) -> Reply:
+    match signal:
+        case Delivery():
+            return deliveries.deliver(draft, signal)
+        case GrantLease():
+            return leases.grant_lease(draft, signal)
+        case LeaseExpired():
+            return failures.expire(draft, signal)
+        case TimerDue():
+            return timers.timer_due(draft, signal)
+        case AppendMessages():
+            return attempts.append_messages(draft, signal)
+        case Begin():
+            return attempts.begin(draft, signal)
+        case Start():
+            return run_commands.start(draft, signal)
+        case Fork():
+            return run_commands.fork(draft, signal)
+        case _:
+            return (
+                _apply_once(draft, signal) if signal.request_id else _apply_command(draft, signal)
+            )
 
 
-def _once(draft: Draft, command: Command) -> Reply:
-    """Carry out a command with a request id: the first time only."""
+def _apply_command(draft: Draft, command: AnyCommand) -> Reply:
+    match command:
+        case Cancel():
+            return run_commands.cancel(draft, command)
+        case Pause():
+            return run_commands.pause(draft, command)
+        case Resume():
+            return run_commands.resume(draft, command)
+        case Stop():
+            return run_commands.stop(draft, command)
+        case RaiseBudget():
+            return run_commands.raise_budget(draft, command)
+        case RetryTask():
+            return task_commands.retry_task(draft, command)
+        case SkipTask():
+            return task_commands.skip_task(draft, command)
+        case Answer():
+            return questions.answer(draft, command)
+        case Resolve():
+            return resolution.resolve(draft, command)
+    assert_never(command)
+
+
+def _apply_once(draft: Draft, command: AnyCommand) -> Reply:
+    """Apply a command with a request id, unless the run has carried out that request before."""
     known = draft.state.requests.get(command.request_id)
     if known is not None:
         if hmac.compare_digest(known.fingerprint, command.fingerprint):
-            return Reply(status=ReplyStatus.UNCHANGED)
-        return Reply(
-            status=ReplyStatus.REFUSED,
-            reason="REQUEST_ID_REUSED",
-            message=f"request_id {command.request_id!r} was used before for another request; "
+            return UNCHANGED
+        return refused(
+            "REQUEST_ID_REUSED",
+            f"request_id {command.request_id!r} was used before for another request; "
             "use a new one for a new request",
         )
-    reply = _HANDLERS[type(command)](draft, command)
+    reply = _apply_command(draft, command)
     if reply.status is ReplyStatus.ACCEPTED:
         draft.request = RequestRecord(
             request_id=command.request_id,

@@ -1,9 +1,9 @@
-"""Budgets: what a run may use up, what it has used, and what follows once a part of it is gone.
+"""Budgets: limits of a run's usage, and the parts of a budget that are used up.
 
-Usage is counted once per attempt, where the attempt ends (`end_attempt`); here it is only compared.
-`settle` asks before it offers anything, so a run exceeds its budget by no more than what was in flight.
-Wall time is the store's to decide: a timer runs from the first lease on, and what it found out stands in
-`Tally.wall_over_ms`.
+Usage is counted once per attempt, when the attempt ends (`end_attempt`); this module only compares it.
+`settle` checks the budget before it offers anything, so a run exceeds it by no more than was in flight.
+The store decides about wall time: a timer runs from the first lease on, and `Tally.wall_over_ms` holds
+the limit that passed.
 """
 
 from __future__ import annotations
@@ -15,36 +15,36 @@ from stepwell.core.port import Timer
 from stepwell.core.records.model import Budget, Record, Run, Task, Violation
 
 WALL_TIMER = "budget:wall:"
-"""Followed by the limit in milliseconds: over when the first lease was so long ago, true ever after."""
+"""Prefix of the wall time's timer; the limit in milliseconds follows."""
 
 _NO_BUDGET = Budget()
 _HOW_TO_RAISE = "raise it with RaiseBudget (`stepwell budget`)"
 
 
 class UsedUp(Record, frozen=True, kw_only=True):
-    """A part of a budget of which nothing is left."""
+    """A part of a budget that is used up."""
 
     part: str
     limit: int
     used: int
 
     @property
-    def words(self) -> str:
-        """Which part, how much there was of it and how much was used."""
+    def text(self) -> str:
+        """The part, its limit and the amount used, for people."""
         if self.part == "wall_ms":
             return f"wall: the {self.limit / 1000:g} s since the first lease are over"
         return f"{self.part}: {self.used} of {self.limit} used"
 
 
-def words_of(parts: tuple[UsedUp, ...]) -> str:
-    """Return what people are told of parts that are used up."""
-    return f"{', '.join(one.words for one in parts)}; {_HOW_TO_RAISE}"
+def describe(parts: tuple[UsedUp, ...]) -> str:
+    """Return a message about these parts, for people."""
+    return f"{', '.join(one.text for one in parts)}; {_HOW_TO_RAISE}"
 
 
 def used_up(run: Run) -> tuple[UsedUp, ...]:
-    """Return the parts of the budget that let nothing more be dispatched.
+    """Return the used-up parts of the budget that forbid any further dispatch.
 
-    `tasks` isn't among them: tasks that were begun may go on, and other steps are none.
+    `tasks` isn't among them: that limit forbids new tasks only.
     """
     budget = run.budget
     if budget == _NO_BUDGET:
@@ -54,21 +54,21 @@ def used_up(run: Run) -> tuple[UsedUp, ...]:
         UsedUp(part=name, limit=getattr(budget, name), used=getattr(used, name))
         for name in ("input_tokens", "output_tokens", "cost_micros", "wall_ms")
     )
-    found = [one for one in parts if one.limit and one.used >= one.limit]
+    over = [one for one in parts if one.limit and one.used >= one.limit]
     if budget.iterations and _iteration(run) > budget.iterations:
-        found.append(UsedUp(part="iterations", limit=budget.iterations, used=used.iterations))
-    return tuple(found)
+        over.append(UsedUp(part="iterations", limit=budget.iterations, used=used.iterations))
+    return tuple(over)
 
 
 def used_of(run: Run) -> Budget:
-    """Return what was used, in the shape of a budget. Of wall time: what is known to be over."""
+    """Return the usage in the shape of a budget; of wall time, the limit that is known to have passed."""
     return Budget(
         input_tokens=run.usage.input_tokens,
         output_tokens=run.usage.output_tokens,
         cost_micros=run.usage.cost_micros,
         tasks=run.tally.tasks,
         wall_ms=run.tally.wall_over_ms,
-        # The one after the last that is allowed was entered, and nothing of it was dispatched.
+        # The iteration after the last allowed one is entered, but nothing of it is dispatched.
         iterations=min(_iteration(run), run.budget.iterations or _iteration(run)),
     )
 
@@ -78,34 +78,31 @@ def _iteration(run: Run) -> int:
 
 
 def allows_task(run: Run, task: Task) -> bool:
-    """Tell whether a task may be offered: it was counted before, or there is room for one more."""
+    """Return whether a task may be offered: it was counted before, or one more is allowed."""
     limit = run.budget.tasks
     return not limit or is_counted(task) or run.tally.tasks < limit
 
 
 def no_more_tasks(run: Run) -> tuple[UsedUp, ...]:
-    """Return the part `tasks` as one that is used up."""
+    """Return the part `tasks` as used up."""
     return (UsedUp(part="tasks", limit=run.budget.tasks, used=run.tally.tasks),)
 
 
 def is_counted(task: Task) -> bool:
-    """Tell whether it was offered since it was defined: then it has an allowance of attempts."""
+    """Return whether the task was offered since it was defined: then it has an allowance of attempts."""
     return task.allowance > 0
 
 
-def count_task(draft: Draft, task: Task) -> dict[str, int]:
-    """Count a task that is offered for the first time; returns what changes in its row."""
-    if is_counted(task):
-        return {}
+def count_task(draft: Draft) -> None:
+    """Count a task that is offered for the first time."""
     tally = draft.run.tally
     draft.change_run(tally=replace(tally, tasks=tally.tasks + 1))
-    return {"allowance": draft.run.allowance}
 
 
 def remaining(run: Run, now_us: int) -> Budget:
-    """Return what is left; 0 means no limit, so that a part that is used up shows as 1.
+    """Return the rest of the budget; 0 means no limit, so a used-up part is 1.
 
-    `now_us` is the store's time as it is known here: good enough to tell a worker how long it has.
+    `now_us` is this replica's estimate of the store's time: accurate enough to inform a worker.
     """
     budget = run.budget
     if budget == _NO_BUDGET:
@@ -126,15 +123,15 @@ def remaining(run: Run, now_us: int) -> Budget:
 
 
 def wall_used_ms(run: Run, now_us: int) -> int:
-    """Return how long ago the first lease was, in milliseconds; 0: there was none yet."""
+    """Return the milliseconds since the run's first lease; 0: it had none yet."""
     since_ms = (now_us - run.started_us) // 1_000 if run.started_us else 0
     return max(since_ms, run.tally.wall_over_ms)
 
 
 def arm_wall(draft: Draft) -> None:
-    """Let the wall time run from here on: all of it, or what is left of it.
+    """Set the timer of the wall time's rest.
 
-    The store's clock decides when it is over; a limit that was passed long ago is over at once.
+    The store's clock decides when it is over; a limit that passed long ago is due at once.
     """
     run = draft.run
     limit_ms = run.budget.wall_ms
@@ -146,7 +143,7 @@ def arm_wall(draft: Draft) -> None:
 
 
 def disarm_wall(draft: Draft) -> None:
-    """Let it run no longer."""
+    """Remove the timer of the wall time."""
     limit_ms = draft.run.budget.wall_ms
     if limit_ms and draft.run.started_us and draft.run.tally.wall_over_ms < limit_ms:
         name = f"{WALL_TIMER}{limit_ms}"
@@ -154,21 +151,21 @@ def disarm_wall(draft: Draft) -> None:
 
 
 def raised(budget: Budget, asked: Budget) -> tuple[Budget, tuple[Violation, ...]]:
-    """Return the budget with the limits that were asked for, and which of those would be lower.
+    """Return the budget with the requested limits, and a violation for each that would be lower.
 
-    A limit where there was none would be lower, too.
+    A limit on an unlimited part would be lower, too.
     """
     limits: dict[str, int] = {}
     lower: list[Violation] = []
     for name in budget.__struct_fields__:
         old, new = getattr(budget, name), getattr(asked, name)
         if new and (not old or new < old):
-            there_is = f"the limit is {_shown(name, old)}" if old else "there is no limit"
+            there_is = f"the limit is {_format(name, old)}" if old else "there is no limit"
             part = name.removesuffix("_ms")
             lower.append(
                 Violation(
                     field=f"budget.{part}",
-                    description=f"{_shown(name, new)} would be lower: {there_is}. A budget can only "
+                    description=f"{_format(name, new)} would be lower: {there_is}. A budget can only "
                     "be raised; 0 leaves a part as it is.",
                 )
             )
@@ -176,5 +173,5 @@ def raised(budget: Budget, asked: Budget) -> tuple[Budget, tuple[Violation, ...]
     return Budget(**limits), tuple(lower)
 
 
-def _shown(name: str, value: int) -> str:
+def _format(name: str, value: int) -> str:
     return f"{value / 1000:g} s" if name == "wall_ms" else str(value)

@@ -1,7 +1,7 @@
-"""What the attempts at a step leave to its next one: session, last progress, failure.
+"""Carryover between the attempts at a step: session, last progress and failure.
 
-It stands in the task's row, or in the run's for PLAN, REFLECT and SYNTHESIZE, so that the next attempt
-finds it wherever it is leased, and no other step does.
+The task's row holds it (the run's for PLAN, REFLECT and SYNTHESIZE), so that the next attempt has it
+wherever it is leased, and no other step does.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from stepwell.core.loop.draft import Draft
 from stepwell.core.records.model import Execution, Failure, Payload, Previous, Session
 from stepwell.core.records.states import StepKind
 
-NOTHING = Previous()
+_NOTHING = Previous()
 
 
-def leave(
+def keep(
     draft: Draft,
     execution: Execution,
     *,
@@ -21,16 +21,16 @@ def leave(
     progress: Payload | None,
     failure: Failure,
 ) -> None:
-    """Keep what an attempt that did not complete its step leaves behind, within the current event.
+    """Keep what an attempt that did not complete its step leaves to the next one.
 
-    What it didn't say (no session, no progress) stays as an earlier attempt said it. One that was handed
-    back and said nothing may never have reached its worker: it leaves all as it was. A RECONCILE step
-    is no attempt at its task and leaves nothing.
+    Without a session or progress, those of an earlier attempt stay. An attempt that was released without
+    a report may never have reached its worker: it changes nothing. A RECONCILE step is no attempt at its
+    task and leaves nothing. The change belongs to the current event.
     """
-    said_nothing = session == Session() and progress is None and failure == Failure()
-    if execution.kind is StepKind.RECONCILE or said_nothing:
+    reported_nothing = session == Session() and progress is None and failure == Failure()
+    if execution.kind is StepKind.RECONCILE or reported_nothing:
         return
-    before = before_of(draft, execution)
+    before = _before(draft, execution)
     after = Previous(
         execution_id=execution.execution_id,
         session=session if session != Session() else before.session,
@@ -40,14 +40,14 @@ def leave(
     _put(draft, execution, after)
 
 
-def forget(draft: Draft, execution: Execution) -> None:
-    """Take back what earlier attempts left: the step is completed."""
-    if execution.kind is not StepKind.RECONCILE and before_of(draft, execution) != NOTHING:
-        _put(draft, execution, NOTHING)
+def drop(draft: Draft, execution: Execution) -> None:
+    """Drop what earlier attempts left: the step is completed."""
+    if execution.kind is not StepKind.RECONCILE and _before(draft, execution) != _NOTHING:
+        _put(draft, execution, _NOTHING)
 
 
-def before_of(draft: Draft, execution: Execution) -> Previous:
-    """Return what the attempts before left."""
+def _before(draft: Draft, execution: Execution) -> Previous:
+    """Return what the earlier attempts left."""
     if execution.task_id:
         return draft.task(execution.task_id).previous
     return draft.run.previous

@@ -1,37 +1,37 @@
-"""A task's conversation: numbered messages, appended once, referred to by range.
+"""Conversations of tasks: numbered messages, appended once, referred to by range.
 
 An execution knows how many messages the conversation had before its own (`messages_after`) and how many
 it appended (`messages`); the task knows how many there are. Steps without a task have no conversation:
-what they append is kept, without a number.
+their messages are kept without numbers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from msgspec.structs import replace
 
+from stepwell.core.loop.changes import ReportFields
 from stepwell.core.loop.draft import Draft
 from stepwell.core.records.model import Execution, Message, Session
 from stepwell.core.records.states import StepKind
 
 
-def unsaid(execution: Execution, messages: Sequence[Message], after: int) -> Sequence[Message]:
-    """Return those that are new, where `after` were appended before the first of them."""
+def new_of(execution: Execution, messages: Sequence[Message], after: int) -> Sequence[Message]:
+    """Return the messages that the execution has not appended yet; `after` precede the first one."""
     return messages[max(0, execution.messages - after) :]
 
 
 def append(
     draft: Draft, execution: Execution, messages: Sequence[Message], session: Session
-) -> dict[str, Any]:
-    """Append them, within the current event; return the fields of the execution that this changes.
+) -> ReportFields:
+    """Append messages within the current event; return the execution's changed fields.
 
-    `session` is that of messages that name none.
+    `session` is the session of messages that name none.
     """
     if not messages:
         return {}
-    fields: dict[str, Any] = {"messages": execution.messages + len(messages)}
+    fields: ReportFields = {"messages": execution.messages + len(messages)}
     task_id, before = "", 0
     if has_conversation(execution):
         task_id = execution.task_id
@@ -53,5 +53,5 @@ def append(
 
 
 def has_conversation(execution: Execution) -> bool:
-    """Tell whether it is an attempt at a task; finding out what became of one is none."""
+    """Return whether the execution has a conversation: it is an attempt at a task."""
     return execution.kind is StepKind.TASK

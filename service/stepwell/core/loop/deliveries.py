@@ -1,18 +1,17 @@
-"""What a worker says became of its step, for each kind of step."""
+"""Deliveries: what each kind of step does with the result that its worker sends."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from stepwell.core.loop import no_progress
-from stepwell.core.loop.attempts import LEASE_LOST, end_attempt, holder, release
-from stepwell.core.loop.dispatch import enter, finish_iteration, hold_back, succeed
+from stepwell.core.loop.attempts import end_attempt, leased_by, release
+from stepwell.core.loop.closing import pause_run
 from stepwell.core.loop.draft import Draft
 from stepwell.core.loop.failures import fail_attempt
+from stepwell.core.loop.phases import enter_phase, finish_iteration, succeed
+from stepwell.core.loop.plans import accept_plan, plan_violations
 from stepwell.core.loop.questions import ask
+from stepwell.core.loop.replies import LEASE_LOST
 from stepwell.core.loop.resolution import complete_task, reconciled
-from stepwell.core.loop.run_commands import accept_plan, plan_violations
 from stepwell.core.loop.signals import (
     Completed,
     Delivery,
@@ -40,20 +39,33 @@ from stepwell.core.records.states import (
 
 
 def deliver(draft: Draft, delivery: Delivery) -> Reply:
-    """Take what a worker says became of its execution, if it still is its execution."""
-    execution = holder(draft, delivery.execution_id, delivery.token)
+    """Apply a worker's delivery, if the worker still holds the execution's lease."""
+    execution = leased_by(draft, delivery.execution_id, delivery.token)
     if execution is None:
         return LEASE_LOST
-    result = delivery.result
-    handler = _RESULTS.get((execution.kind, type(result)))
-    if handler is None:
-        if isinstance(result, Released):
-            return _release(draft, execution, delivery)
-        failure = result.failure if isinstance(result, Failed) else _wrong_kind(execution, result)
-        fail_attempt(draft, execution, ExecutionStatus.FAILED, failure, delivery)
-        rejected = not isinstance(result, Failed)
-        return _rejected(failure) if rejected else Reply()
-    return handler(draft, execution, delivery, result)
+    match execution.kind, delivery.result:
+        case StepKind.TASK, Completed():
+            return _complete_task(draft, execution, delivery)
+        case StepKind.PLAN, Planned() as result:
+            return _plan(draft, execution, delivery, result)
+        case StepKind.TASK, NeedsInput() as result:
+            return ask(draft, execution, delivery, result)
+        case StepKind.REFLECT, Reflected() as result:
+            return _reflect(draft, execution, delivery, result)
+        case StepKind.SYNTHESIZE, Completed():
+            return _synthesize(draft, execution, delivery)
+        case StepKind.RECONCILE, Reconciled() as result:
+            return reconciled(draft, execution, delivery, result)
+        case _, Released(reason=reason):
+            release(draft, execution, delivery, reason)
+            return Reply()
+        case _, Failed(failure=failure):
+            fail_attempt(draft, execution, ExecutionStatus.FAILED, failure, delivery)
+            return Reply()
+        case _, result:
+            failure = _wrong_kind(execution, result)
+            fail_attempt(draft, execution, ExecutionStatus.FAILED, failure, delivery)
+            return _rejected(failure)
 
 
 def _wrong_kind(execution: Execution, result: object) -> Failure:
@@ -72,9 +84,7 @@ def _rejected(failure: Failure) -> Reply:
     )
 
 
-def _complete_task(
-    draft: Draft, execution: Execution, delivery: Delivery, _result: Completed
-) -> Reply:
+def _complete_task(draft: Draft, execution: Execution, delivery: Delivery) -> Reply:
     task_id = execution.task_id
     draft.event(EventType.TASK_COMPLETED, task_id=task_id, execution_id=execution.execution_id)
     end_attempt(draft, execution, ExecutionStatus.COMPLETED, delivery)
@@ -105,14 +115,14 @@ def _reject_plan(
     draft.event(
         EventType.PLAN_REJECTED, execution_id=execution.execution_id, message=failure.message
     )
-    fail_attempt(draft, execution, ExecutionStatus.FAILED, failure, delivery, told=True)
+    fail_attempt(draft, execution, ExecutionStatus.FAILED, failure, delivery, has_event=True)
     return _rejected(failure)
 
 
 def _reflect(draft: Draft, execution: Execution, delivery: Delivery, result: Reflected) -> Reply:
     last = draft.run.stopping or draft.run.iteration >= draft.run.spec.max_iterations
-    goes_on = result.decision is Decision.CONTINUE and not last
-    if goes_on and (violations := plan_violations(draft, result.tasks)):
+    continues = result.decision is Decision.CONTINUE and not last
+    if continues and (violations := plan_violations(draft, result.tasks)):
         return _reject_plan(draft, execution, delivery, violations)
     draft.event(
         EventType.REFLECTION_ACCEPTED,
@@ -129,15 +139,15 @@ def _reflect(draft: Draft, execution: Execution, delivery: Delivery, result: Ref
     if no_progress.is_watched(draft.run):
         tally = no_progress.iteration_ended(draft.run.tally, draft.plan_fingerprint)
         draft.change_run(tally=tally)
-    if goes_on:
+    if continues:
         why = PlanTrigger.CONTINUED
         accept_plan(draft, result.tasks, why, result.reason, Trigger.CONTINUE)
     else:
-        enter(draft, Trigger.REPLAN, iteration=draft.run.iteration + 1)
-    if no_progress.is_circling(draft.run) and draft.run.status is not RunStatus.PAUSED:
-        words = no_progress.words_of(draft.run, revision)
-        draft.event(EventType.RUN_PAUSED, message=words)
-        hold_back(draft, PauseReason.NO_PROGRESS, words)
+        enter_phase(draft, Trigger.REPLAN, iteration=draft.run.iteration + 1)
+    if no_progress.is_over_limit(draft.run) and draft.run.status is not RunStatus.PAUSED:
+        message = no_progress.describe(draft.run, revision)
+        draft.event(EventType.RUN_PAUSED, message=message)
+        pause_run(draft, PauseReason.NO_PROGRESS, message)
     return Reply()
 
 
@@ -147,25 +157,7 @@ def _why_finished(draft: Draft, decision: Decision) -> FinishReason:
     return FinishReason.STOPPED if draft.run.stopping else FinishReason.MAX_ITERATIONS
 
 
-def _synthesize(
-    draft: Draft, execution: Execution, delivery: Delivery, _result: Completed
-) -> Reply:
+def _synthesize(draft: Draft, execution: Execution, delivery: Delivery) -> Reply:
     succeed(draft, execution.execution_id)
     end_attempt(draft, execution, ExecutionStatus.COMPLETED, delivery)
     return Reply()
-
-
-def _release(draft: Draft, execution: Execution, delivery: Delivery) -> Reply:
-    reason = delivery.result.reason if isinstance(delivery.result, Released) else ""
-    release(draft, execution, delivery, reason)
-    return Reply()
-
-
-_RESULTS: dict[tuple[StepKind, type[Any]], Callable[[Draft, Execution, Delivery, Any], Reply]] = {
-    (StepKind.PLAN, Planned): _plan,
-    (StepKind.TASK, Completed): _complete_task,
-    (StepKind.TASK, NeedsInput): ask,
-    (StepKind.REFLECT, Reflected): _reflect,
-    (StepKind.SYNTHESIZE, Completed): _synthesize,
-    (StepKind.RECONCILE, Reconciled): reconciled,
-}

@@ -1,24 +1,30 @@
-"""A transition in the making: an overlay over a `RunState` that `advance` writes to.
+"""A draft of a transition: an overlay over a `RunState` that `advance` writes to.
 
 Rows change only through `change_run`, `change_task`, `change_execution` and `put_input`; each of them
-changes the row *and* the delta of the current event. So an event can't forget what it changed (S20).
+changes the row *and* the delta of the current event. So no event can miss a change (S20).
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Unpack, cast
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from stepwell.core.loop import no_progress
+from stepwell.core.loop.changes import (
+    EventFields,
+    ExecutionFields,
+    RunFields,
+    TaskFields,
+)
 from stepwell.core.loop.signals import Context, Reply, Revoked, Transition
 from stepwell.core.loop.state import RunState
 from stepwell.core.loop.table import EXECUTION_MOVES, RUN_MOVES, TASK_MOVES, IllegalMove
-from stepwell.core.port import Fence, KeyedResult, Lease, OpenExecution, Timer
+from stepwell.core.port import Commit, Fence, KeyedResult, Lease, OpenExecution, Timer
 from stepwell.core.records.events import Event, ExecutionChange, RunChange, TaskChange
-from stepwell.core.records.graph import Graph
 from stepwell.core.records.model import (
     Execution,
     InputRequest,
@@ -27,6 +33,7 @@ from stepwell.core.records.model import (
     Payload,
     Plan,
     RequestRecord,
+    Run,
     Task,
     TaskSpec,
 )
@@ -46,7 +53,7 @@ _COUNTED = {
     TaskStatus.SKIPPED: "skipped",
     TaskStatus.CANCELLED: "cancelled",
 }
-
+"""Statuses of tasks, and the field of `Run.counts` that counts them."""
 
 _ATTEMPTS_COUNTED = {
     ExecutionStatus.COMPLETED: "completed",
@@ -57,80 +64,85 @@ _ATTEMPTS_COUNTED = {
     ExecutionStatus.CANCELLED: "cancelled",
     ExecutionStatus.NEEDS_INPUT: "needs_input",
 }
-"""Every end of an execution, and where `Run.attempts` counts it."""
+"""Final statuses of executions, and the field of `Run.attempts` that counts them."""
 
-_OF_ITS_DEFINITION = (
+_OF_A_DEFINITION = (
     *("revision", "result_id", "result_run_id", "deduplicated_from", "failure", "input_id"),
     *("previous", "messages", "started_us", "ended_us"),
 )
-"""What a task that is defined anew loses, its conversation too. Attempts are never used again."""
+"""Fields of a task that are reset when a plan defines it anew. Attempt numbers never are."""
 
-_BORN_WITH = (
+_OF_A_NEW_EXECUTION = (
     *("kind", "task_id", "iteration", "attempt", "queue", "role", "priority"),
     *("status", "delay_ms", "offered_us"),
 )
-"""What an execution may have at its birth; the rest comes to it later."""
+"""Fields that an execution may have when it is created; the others are set later."""
+
+_OF_A_FORKED_RUN = (
+    *("phase", "iteration", "stages", "stages_fixed", "step_attempt", "finish_reason", "reason"),
+    "tally",
+)
+_OF_A_FORKED_TASK = (
+    *("status", "attempts", "result_id", "result_run_id", "deduplicated_from", "failure"),
+    *("input_id", "started_us", "ended_us"),
+)
+"""Fields that a fork may take over from its parent."""
 
 
-class _EventInTheMaking:
+class _EventDraft:
     """An event whose delta still grows."""
 
-    __slots__ = ("executions", "fields", "inputs", "run", "tasks")
+    __slots__ = ("executions", "fields", "inputs", "kind", "run", "tasks")
 
-    def __init__(self, fields: dict[str, Any]) -> None:
+    def __init__(self, kind: EventType, fields: EventFields) -> None:
+        self.kind = kind
         self.fields = fields
-        self.run: dict[str, Any] = {}
-        self.tasks: dict[str, dict[str, Any]] = {}
-        self.executions: dict[str, dict[str, Any]] = {}
+        self.run: RunFields = {}
+        self.tasks: dict[str, TaskFields] = {}
+        self.executions: dict[str, ExecutionFields] = {}
         self.inputs: dict[str, InputRequest] = {}
 
-    def finish(self) -> Event:
-        fields = self.fields
-        if self.run:
-            fields["run"] = RunChange(**self.run)
-        if self.tasks:
-            fields["tasks"] = tuple(TaskChange(task_id=k, **v) for k, v in self.tasks.items())
-        if self.executions:
-            fields["executions"] = tuple(
+    def finish(self, number: int, version: int, time_us: int) -> Event:
+        """Return the event."""
+        return Event(
+            number=number,
+            version=version,
+            type=self.kind,
+            time_us=time_us,
+            run=RunChange(**self.run) if self.run else UNSET,
+            tasks=tuple(TaskChange(task_id=k, **v) for k, v in self.tasks.items()),
+            executions=tuple(
                 ExecutionChange(execution_id=k, **v) for k, v in self.executions.items()
-            )
-        if self.inputs:
-            fields["inputs"] = tuple(self.inputs.values())
-        return Event(**fields)
+            ),
+            inputs=tuple(self.inputs.values()),
+            **self.fields,
+        )
 
 
 class Draft:
-    """What a run will be, on top of what it is. The state below is never written to."""
+    """The run as the transition will leave it: its changes, on top of a state that stays as it is."""
 
-    def __init__(self, state: RunState, context: Context, base: Transition | None = None) -> None:
+    def __init__(self, state: RunState, context: Context) -> None:
         self.state = state
         self.context = context
         self.version = state.run.version + 1
-        self.run = base.run if base else state.run
-        self.plan: Plan | None = base.plan if base else None
-        self.graph: Graph = (
-            state.graph if self.plan is None else state.graph.with_plan(self.plan.tasks)
-        )
-        self.input: Payload | None = base.input if base else None
-        self.request: RequestRecord | None = base.request if base else None
-        self.outcomes: list[Outcome] = list(base.outcomes) if base else []
-        self.leases: list[Lease] = list(base.leases) if base else []
-        self.fences: list[Fence] = list(base.fences) if base else []
-        self.timers: dict[str, Timer] = {t.name: t for t in base.timers} if base else {}
-        self.messages: list[Message] = list(base.messages) if base else []
-        self.keyed: list[KeyedResult] = list(base.keyed) if base else []
-        self.unknown_keys: dict[str, None] = dict.fromkeys(base.unknown_keys) if base else {}
-        self.revoked: list[Revoked] = list(base.revoked) if base else []
-        self.tasks: dict[str, Task] = {t.task_id: t for t in base.tasks} if base else {}
-        self.executions: dict[str, Execution] = (
-            {e.execution_id: e for e in base.executions} if base else {}
-        )
-        self.changed_inputs: dict[str, InputRequest] = (
-            {i.input_id: i for i in base.inputs} if base else {}
-        )
-        self._done_events: tuple[Event, ...] = base.events if base else ()
-        self._events: list[_EventInTheMaking] = []
-        self._last_event = self.run.last_event
+        self.run = state.run
+        self.graph = state.graph
+        self.plan: Plan | None = None
+        self.input: Payload | None = None
+        self.request: RequestRecord | None = None
+        self.outcomes: list[Outcome] = []
+        self.leases: list[Lease] = []
+        self.fences: list[Fence] = []
+        self.timers: dict[str, Timer] = {}
+        self.messages: list[Message] = []
+        self.keyed: list[KeyedResult] = []
+        self.unknown_keys: dict[str, None] = {}
+        self.revoked: list[Revoked] = []
+        self.tasks: dict[str, Task] = {}
+        self.executions: dict[str, Execution] = {}
+        self.changed_inputs: dict[str, InputRequest] = {}
+        self._events: list[_EventDraft] = []
         self._waiting: dict[str, int] = {}
         self._fresh: deque[str] = deque()
         self._runnable: Iterator[str] = iter(state.runnable)
@@ -140,19 +152,14 @@ class Draft:
 
     @property
     def changed(self) -> bool:
-        """Whether anything happened."""
-        return bool(self._events) or bool(self._done_events)
+        """Whether there is an event to commit."""
+        return bool(self._events)
 
-    def event(self, kind: EventType, **fields: Any) -> None:
-        """Say that something happened; the changes that follow are its delta."""
-        self._last_event += 1
-        fields["number"] = self._last_event
-        fields["version"] = self.version
-        fields["type"] = kind
-        fields["time_us"] = self.context.now_us
-        self._events.append(_EventInTheMaking(fields))
+    def event(self, kind: EventType, **fields: Unpack[EventFields]) -> None:
+        """Begin an event; the changes that follow are its delta."""
+        self._events.append(_EventDraft(kind, fields))
 
-    def change_run(self, **fields: Any) -> None:
+    def change_run(self, **fields: Unpack[RunFields]) -> None:
         """Change fields of the run's row."""
         status = fields.get("status")
         if status is not None and status not in RUN_MOVES[self.run.status]:
@@ -160,8 +167,8 @@ class Draft:
         self.run = replace(self.run, **fields)
         self._events[-1].run.update(fields)
 
-    def change_task(self, task_id: str, **fields: Any) -> None:
-        """Change fields of a task's row, the counts of the run and who waits for it."""
+    def change_task(self, task_id: str, **fields: Unpack[TaskFields]) -> None:
+        """Change fields of a task's row; the run's counts and the task's dependents follow."""
         before = self.task(task_id)
         after = replace(before, **fields)
         self.tasks[task_id] = after
@@ -174,24 +181,24 @@ class Draft:
         if was_settled or is_settled:
             self._count(before.status, after.status)
         if was_settled is not is_settled:
-            self._tell_dependents(task_id, -1 if is_settled else 1)
+            self._count_dependencies(task_id, -1 if is_settled else 1)
             if is_settled and no_progress.is_watched(self.run):
-                result = self._result_left_by(after.result_id)
+                result = self._result_of(after.result_id)
                 self.change_run(tally=no_progress.settled(self.run.tally, after, result))
         if after.status is TaskStatus.PENDING and self.waiting(task_id) == 0:
             self._fresh.append(task_id)
         if before.status in IN_FLIGHT and after.status not in IN_FLIGHT:
-            self._fresh.extend(self.graph.alike(task_id))
+            self._fresh.extend(self.graph.same_key(task_id))
 
     def add_execution(self, execution: Execution) -> None:
-        """Give birth to an execution; what it is born with goes into the event, but for what is empty."""
+        """Create an execution; the event holds those of its fields that are not empty."""
         self.executions[execution.execution_id] = execution
-        fields = {name: value for name in _BORN_WITH if (value := getattr(execution, name))}
-        self._events[-1].executions[execution.execution_id] = fields
+        fields = {n: value for n in _OF_A_NEW_EXECUTION if (value := getattr(execution, n))}
+        self._events[-1].executions[execution.execution_id] = cast("ExecutionFields", fields)
         if execution.status in _ATTEMPTS_COUNTED:
             self._count_attempt(execution.status)
 
-    def change_execution(self, execution: Execution, **fields: Any) -> None:
+    def change_execution(self, execution: Execution, **fields: Unpack[ExecutionFields]) -> None:
         """Change fields of an execution's row."""
         status = fields.get("status")
         if status is not None and status not in EXECUTION_MOVES[execution.status]:
@@ -207,26 +214,30 @@ class Draft:
         self.changed_inputs[request.input_id] = request
         self._events[-1].inputs[request.input_id] = request
 
-    def keep_task(self, task: Task, **fields: Any) -> None:
-        """Let a task that the plan just brought stand as it stood in the run that this one is a fork of.
+    def adopt_run(self, run: Run) -> None:
+        """Let a fork's run begin as this one."""
+        self.change_run(**cast("RunFields", _differences(run, self.run, _OF_A_FORKED_RUN)))
 
-        No move of the loop: nothing happened to it here.
+    def adopt_task(self, task: Task) -> None:
+        """Let a task of a fork's plan stand as it stood in the parent.
+
+        This is no move of the loop: nothing happened to the task here.
         """
         before = self.task(task.task_id)
+        fields = cast("TaskFields", _differences(task, before, _OF_A_FORKED_TASK))
         self.tasks[task.task_id] = replace(before, **fields)
         self._events[-1].tasks.setdefault(task.task_id, {}).update(fields)
         status = self.tasks[task.task_id].status
         if status in SETTLED:
             self._count(before.status, status)
-            self._tell_dependents(task.task_id, -1)
+            self._count_dependencies(task.task_id, -1)
 
     def put_plan(self, plan: Plan) -> None:
         """Put a plan in force; its PLAN_ACCEPTED event is the current one.
 
-        New tasks, and those defined otherwise than before, start anew. Equal ones carry over, but for
-        what an earlier plan had dropped: it starts anew, too. Old ones that it doesn't name and that
-        aren't settled are CANCELLED. Whoever calls it has closed what was open of those that don't
-        carry over (`plans.let_go`).
+        New tasks, changed ones, and ones that an earlier plan had dropped start anew. Equal tasks carry
+        over. Unsettled tasks that the plan doesn't name are CANCELLED. The caller has closed the open
+        executions of all that don't carry over (`plans.close_dropped`).
         """
         self.plan = plan
         named: set[str] = set()
@@ -241,7 +252,7 @@ class Draft:
                 total += 1
         self.change_run(counts=replace(self.run.counts, total=total), plan_revision=plan.revision)
         self._plan_waiting = self._count_waiting()
-        # What was settled before it in this transition was counted for the old graph.
+        # Tasks that this transition settled before the plan were counted for the old graph.
         self._waiting.clear()
         for task_id in before:
             task = self.task(task_id)
@@ -254,22 +265,23 @@ class Draft:
 
     def _define_anew(self, task: Task, revision: int) -> None:
         anew = Task(task_id=task.task_id, revision=revision)
-        fields = {name: getattr(anew, name) for name in _OF_ITS_DEFINITION}
-        self.change_task(task.task_id, status=TaskStatus.PENDING, spent=0, allowance=0, **fields)
+        fields = cast("TaskFields", {name: getattr(anew, name) for name in _OF_A_DEFINITION})
+        fields |= {"status": TaskStatus.PENDING, "spent": 0, "allowance": 0}
+        self.change_task(task.task_id, **fields)
 
-    # --- reading through ---------------------------------------------------------------------------
+    # --- reading ------------------------------------------------------------------------------------
 
     def task(self, task_id: str) -> Task:
-        """Return a task's row as it will be."""
+        """Return a task's row."""
         row = self.tasks.get(task_id)
         return row if row is not None else self.state.tasks[task_id]
 
     def spec(self, task_id: str) -> TaskSpec:
-        """Return what a task is, by the plan in force."""
+        """Return a task's definition by the plan in force."""
         return self.graph.specs[task_id]
 
     def held(self, execution_id: str) -> OpenExecution | None:
-        """Return an open execution with its lease, or None."""
+        """Return an open execution with its lease; None: it is not open."""
         row = self.state.open.get(execution_id)
         changed = self.executions.get(execution_id)
         if changed is not None:
@@ -288,23 +300,23 @@ class Draft:
             if execution.status in OPEN:
                 yield execution
 
-    def _result_left_by(self, execution_id: str) -> Payload | None:
-        found = (one for one in reversed(self.outcomes) if one.execution_id == execution_id)
-        return next((one.result for one in found), None)
+    def _result_of(self, execution_id: str) -> Payload | None:
+        matching = (one for one in reversed(self.outcomes) if one.execution_id == execution_id)
+        return next((one.result for one in matching), None)
 
     def is_planned(self, task_id: str) -> bool:
-        """Tell whether the plan in force names this task."""
+        """Return whether the plan in force names this task."""
         if self.plan is not None:
             return any(spec.task_id == task_id for spec in self.plan.tasks)
         return task_id in self.state.plan_tasks
 
     @property
     def plan_fingerprint(self) -> str:
-        """Of the plan in force."""
+        """Fingerprint of the plan in force."""
         return self.plan.fingerprint if self.plan is not None else self.state.plan_fingerprint
 
     def is_new(self, execution: Execution) -> bool:
-        """Tell whether it was born in this transition."""
+        """Return whether this transition created the execution."""
         return execution.execution_id not in self.state.open
 
     def open_inputs(self) -> Iterator[InputRequest]:
@@ -317,7 +329,7 @@ class Draft:
                 yield one
 
     def open_input(self, input_id: str) -> InputRequest | None:
-        """Return an input request that waits for an answer, or None."""
+        """Return an input request that waits for an answer; None: it does not."""
         one = self.changed_inputs.get(input_id) or self.state.inputs.get(input_id)
         return one if one is not None and one.status is InputStatus.OPEN else None
 
@@ -329,8 +341,8 @@ class Draft:
         base = self.state.waiting if self._plan_waiting is None else self._plan_waiting
         return base.get(task_id, 0)
 
-    def take_runnable(self) -> str | None:
-        """Return the next PENDING task that waits for nothing, each once; None: there is none."""
+    def pop_runnable(self) -> str | None:
+        """Return the next PENDING task that waits for nothing, each once; None: none is left."""
         for task_id in self._runnable:
             if self._is_runnable(task_id):
                 return task_id
@@ -343,7 +355,7 @@ class Draft:
     def _is_runnable(self, task_id: str) -> bool:
         if self.task(task_id).status is not TaskStatus.PENDING or self.waiting(task_id):
             return False
-        return not any(self.task(one).status in IN_FLIGHT for one in self.graph.alike(task_id))
+        return not any(self.task(one).status in IN_FLIGHT for one in self.graph.same_key(task_id))
 
     # --- counting ------------------------------------------------------------------------------------
 
@@ -367,7 +379,8 @@ class Draft:
         name, counts = _ATTEMPTS_COUNTED[status], self.run.attempts
         self.change_run(attempts=replace(counts, **{name: getattr(counts, name) + 1}))
 
-    def _tell_dependents(self, task_id: str, step: int) -> None:
+    def _count_dependencies(self, task_id: str, step: int) -> None:
+        """Add `step` to the unsettled dependencies of each of the task's dependents."""
         for dependent in self.graph.dependents.get(task_id, ()):
             count = self.waiting(dependent) + step
             self._waiting[dependent] = count
@@ -376,37 +389,60 @@ class Draft:
 
     # --- the end -------------------------------------------------------------------------------------
 
+    def offered(self) -> list[Execution]:
+        """Return the executions that became READY and may be leased at once, in order."""
+        return [
+            one
+            for one in self.executions.values()
+            if one.status is ExecutionStatus.READY and one.delay_ms == 0
+        ]
+
     def finish(self, replies: tuple[Reply, ...]) -> Transition:
-        """Return what has become of it."""
-        if not self.changed:
+        """Return the transition."""
+        if not self._events:
             return Transition(run=self.state.run, replies=replies)
-        self.run = replace(self.run, version=self.version, last_event=self._last_event)
+        first = self.state.run.last_event + 1
+        last = self.state.run.last_event + len(self._events)
+        self.run = replace(self.run, version=self.version, last_event=last)
+        now_us = self.context.now_us
         return Transition(
             run=self.run,
+            commit=Commit(
+                commit_id=self.context.commit_id,
+                tenant_id=self.run.spec.tenant_id,
+                run_id=self.run.spec.run_id,
+                version=self.version,
+                follows=self.state.commit_id,
+                run=self.run,
+                input=self.input,
+                plan=self.plan,
+                tasks=tuple(self.tasks.values()),
+                executions=tuple(self.executions.values()),
+                outcomes=tuple(self.outcomes),
+                # A lease that was granted and ended in the same transition is none.
+                leases=tuple(
+                    lease
+                    for lease in self.leases
+                    if self.executions[lease.execution_id].status is ExecutionStatus.LEASED
+                ),
+                fences=tuple(self.fences),
+                timers=tuple(self.timers.values()),
+                inputs=tuple(self.changed_inputs.values()),
+                events=tuple(
+                    event.finish(number, self.version, now_us)
+                    for number, event in enumerate(self._events, first)
+                ),
+                messages=tuple(self.messages),
+                keyed=tuple(self.keyed),
+                request=self.request,
+            ),
             replies=replies,
-            input=self.input,
-            plan=self.plan,
-            tasks=tuple(self.tasks.values()),
-            executions=tuple(self.executions.values()),
-            outcomes=tuple(self.outcomes),
-            # One that was taken and ended in the same transition is no lease.
-            leases=tuple(
-                lease
-                for lease in self.leases
-                if self.executions[lease.execution_id].status is ExecutionStatus.LEASED
-            ),
-            fences=tuple(self.fences),
-            timers=tuple(self.timers.values()),
-            inputs=tuple(self.changed_inputs.values()),
-            events=self._done_events + tuple(event.finish() for event in self._events),
-            messages=tuple(self.messages),
-            keyed=tuple(self.keyed),
             unknown_keys=tuple(self.unknown_keys),
-            request=self.request,
-            offered=tuple(
-                e.execution_id
-                for e in self.executions.values()
-                if e.status is ExecutionStatus.READY and e.delay_ms == 0
-            ),
+            offered=tuple(one.execution_id for one in self.offered()),
             revoked=tuple(self.revoked),
         )
+
+
+def _differences(row: Run | Task, fresh: Run | Task, names: Sequence[str]) -> dict[str, object]:
+    """Return the fields of `row`, among these names, that differ from a fresh row's."""
+    return {name: value for name in names if (value := getattr(row, name)) != getattr(fresh, name)}

@@ -1,8 +1,8 @@
-"""Going in circles: iterations that end with the same plan and the same results as the one before.
+"""Detects iterations that repeat the same plan and the same results.
 
-Each task that settles adds a digest of what it came to to the iteration's, so that the order in which
-they settle makes no difference and nothing has to walk them at the end. A plan that is the last one's
-over again keeps that one's digest: its tasks carry over with their results.
+Each task that settles adds the digest of its result to the iteration's digest. So the order in which
+tasks settle makes no difference, and no walk over them is needed at the end. A plan equal to the one
+before keeps that one's digest: its tasks carry over with their results.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _MASK = 2**_BITS - 1
 
 
 def is_watched(run: Run) -> bool:
-    """Tell whether the run could go in circles, and wants to be told."""
+    """Return whether the run has a limit and can repeat iterations at all."""
     return run.spec.no_progress_limit > 0 and StepKind.REFLECT in run.stages
 
 
 def settled(tally: Tally, task: Task, result: Payload | None) -> Tally:
-    """Return the tally with what a task came to."""
+    """Return the tally with a settled task's result added."""
     if task.status is TaskStatus.CANCELLED:
-        return tally  # It came to nothing: a later plan left it out.
+        return tally  # It has no result: a later plan left it out.
     digest = (tally.digest + _digest_of(task, result)) & _MASK
     return replace(tally, digest=digest)
 
@@ -41,26 +41,26 @@ def _digest_of(task: Task, result: Payload | None) -> int:
 
 
 def planned(tally: Tally, plan_fingerprint: str) -> Tally:
-    """Return the tally as it is when the tasks of this plan begin."""
+    """Return the tally as the tasks of this plan begin."""
     last_plan, _, last_digest = tally.fingerprint.partition(":")
     same = last_plan == plan_fingerprint
     return replace(tally, digest=int(last_digest, 16) if same and last_digest else 0)
 
 
 def iteration_ended(tally: Tally, plan_fingerprint: str) -> Tally:
-    """Return the tally once an iteration is over: one more that is alike, or the first of its kind."""
+    """Return the tally after an iteration: it repeats the one before, or is the first of its kind."""
     fingerprint = f"{plan_fingerprint}:{tally.digest:x}"
-    alike = tally.alike + 1 if fingerprint == tally.fingerprint else 1
-    return replace(tally, fingerprint=fingerprint, alike=alike)
+    equal = tally.alike + 1 if fingerprint == tally.fingerprint else 1
+    return replace(tally, fingerprint=fingerprint, alike=equal)
 
 
-def is_circling(run: Run) -> bool:
-    """Tell whether there were as many alike iterations in a row as the run is paused for."""
+def is_over_limit(run: Run) -> bool:
+    """Return whether as many iterations in a row were equal as pause the run."""
     return is_watched(run) and run.tally.alike >= run.spec.no_progress_limit
 
 
-def words_of(run: Run, revision: int) -> str:
-    """Return what people are told of it."""
+def describe(run: Run, revision: int) -> str:
+    """Return a message about the repeated iterations, for people."""
     return (
         f"{run.tally.alike} iterations in a row ended with the same plan (revision {revision}) and the"
         " same results; resume it to let it go on"

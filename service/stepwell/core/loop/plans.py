@@ -1,22 +1,68 @@
-"""What a new plan makes of the tasks of the one before it: carried over, started again, or dropped.
+"""Puts plans in force: checks them, carries tasks over, and closes what a new plan drops.
 
-A plan may come while tasks of the old one are in flight, as where a person's answer asks for another
-one. What carries over goes on, and its result counts. What is dropped or defined otherwise is closed
-here, before the new plan is put in force: its worker is told, and what it says later is LEASE_LOST.
+A plan may come while tasks of the one before are in flight, as when a person's answer asks for another
+plan. Unchanged tasks carry over: they run on, and their results count. Dropped and changed ones are
+closed before the new plan is in force: their workers are notified, and later deliveries are LEASE_LOST.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stepwell.core.loop.dispatch import TOTAL_TIMER, close, drop_timer, withdraw_inputs
+from stepwell.core.loop import no_progress
+from stepwell.core.loop.closing import close, drop_total_timer, withdraw_inputs
 from stepwell.core.loop.draft import Draft
-from stepwell.core.records.model import TaskSpec
-from stepwell.core.records.states import SETTLED, ExecutionStatus, TaskStatus
+from stepwell.core.loop.phases import enter_phase
+from stepwell.core.loop.table import Trigger
+from stepwell.core.records import graph
+from stepwell.core.records.model import Plan, TaskSpec, Violation
+from stepwell.core.records.states import (
+    SETTLED,
+    EventType,
+    ExecutionStatus,
+    PlanTrigger,
+    TaskStatus,
+)
+
+
+def plan_violations(draft: Draft, tasks: Sequence[TaskSpec]) -> tuple[Violation, ...]:
+    """Return the violations of a plan for this run as it is; none if the plan is valid."""
+    settled = {
+        task_id
+        for task_id in draft.graph.specs
+        if draft.task(task_id).status in (TaskStatus.COMPLETED, TaskStatus.FAILED)
+    }
+    return graph.violations_of(tasks, settled)
+
+
+def accept_plan(
+    draft: Draft, tasks: Sequence[TaskSpec], why: PlanTrigger, reason: str, trigger: Trigger
+) -> None:
+    """Put a valid plan in force as the next revision and begin to execute it."""
+    parent = draft.run.plan_revision
+    iteration = draft.run.iteration + (trigger is Trigger.CONTINUE)
+    carried = carried_over(draft, tasks)
+    plan = Plan(
+        revision=parent + 1,
+        parent_revision=parent,
+        trigger=why,
+        reason=reason,
+        fingerprint=graph.fingerprint(tasks),
+        iteration=iteration,
+        tasks=tuple(tasks),
+        carried=carried,
+        created_us=draft.context.now_us,
+    )
+    draft.event(EventType.PLAN_ACCEPTED, plan_revision=plan.revision, message=reason)
+    enter_phase(draft, trigger, iteration=iteration, stages_fixed=True)
+    if no_progress.is_watched(draft.run):
+        draft.change_run(tally=no_progress.planned(draft.run.tally, plan.fingerprint))
+    close_dropped(draft, tasks, carried)
+    draft.put_plan(plan)
 
 
 def carried_over(draft: Draft, tasks: Sequence[TaskSpec]) -> tuple[str, ...]:
-    """Return which tasks of a new plan the run has already, defined alike and not dropped before."""
+    """Return the plan's tasks that the run has already, with an equal definition and not dropped."""
     known = draft.graph.specs
     return tuple(
         spec.task_id
@@ -26,17 +72,14 @@ def carried_over(draft: Draft, tasks: Sequence[TaskSpec]) -> tuple[str, ...]:
     )
 
 
-def let_go(draft: Draft, tasks: Sequence[TaskSpec], carried: Sequence[str]) -> None:
-    """Close all that is open of the tasks that a new plan drops or defines anew.
-
-    The current event tells of it.
-    """
+def close_dropped(draft: Draft, tasks: Sequence[TaskSpec], carried: Sequence[str]) -> None:
+    """Close all that is open of tasks that a new plan drops or defines anew, within the current event."""
     stays = set(carried)
-    words = {spec.task_id: "a new plan defines this task anew" for spec in tasks}
+    reasons = {spec.task_id: "a new plan defines this task anew" for spec in tasks}
     for execution in tuple(draft.open_executions()):
         task_id = execution.task_id
         if task_id and task_id not in stays:
-            reason = words.get(task_id, "a new plan has no such task any more")
+            reason = reasons.get(task_id, "a new plan has no such task any more")
             close(draft, execution, ExecutionStatus.CANCELLED, reason=reason)
     for request in tuple(draft.open_inputs()):
         if request.task_id not in stays:
@@ -48,4 +91,4 @@ def let_go(draft: Draft, tasks: Sequence[TaskSpec], carried: Sequence[str]) -> N
             and draft.task(task_id).attempts
             and draft.task(task_id).status not in SETTLED
         ):
-            drop_timer(draft, TOTAL_TIMER + task_id)
+            drop_total_timer(draft, task_id)

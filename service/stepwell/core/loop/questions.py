@@ -1,11 +1,11 @@
-"""People in the loop: a task asks, a person answers, or nobody does in time.
+"""Input requests: a task asks, a person answers, or the request expires.
 
-A question is a row of its own, named after the attempt that asked: so no two of a run are the same,
-however many tasks ask at once. The answer lets its own task go on and no other; the next attempt at it
-is given the answer, and so is every one after that.
+A request is a row of its own, named after the attempt that asked: so the ids of a run are unique, however
+many tasks ask at once. An answer lets its own task continue and no other; all further attempts at that
+task receive it.
 
-An answer may ask for another plan. Then nothing but its PLAN step is dispatched before that plan is
-there: what is ready is withdrawn, what is leased may end, and what it comes to counts.
+An answer may ask for another plan. Then only the PLAN step is dispatched until that plan is in force:
+READY steps are withdrawn, leased ones may end, and their results count.
 """
 
 from __future__ import annotations
@@ -13,17 +13,18 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from stepwell.core.loop.attempts import end_attempt
-from stepwell.core.loop.dispatch import (
+from stepwell.core.loop.closing import (
     INPUT_TIMER,
     close,
     drop_timer,
-    enter,
-    hold_back,
-    withdraw,
+    pause_run,
+    withdraw_ready,
 )
 from stepwell.core.loop.draft import Draft
 from stepwell.core.loop.failures import fail_task
-from stepwell.core.loop.signals import Answer, Delivery, NeedsInput, Reply, ReplyStatus
+from stepwell.core.loop.phases import enter_phase
+from stepwell.core.loop.replies import refused
+from stepwell.core.loop.signals import Answer, Delivery, NeedsInput, Reply
 from stepwell.core.loop.table import Trigger
 from stepwell.core.port import Timer
 from stepwell.core.records import limits
@@ -41,11 +42,11 @@ from stepwell.core.records.states import (
 )
 
 NOT_OPEN = "INPUT_NOT_OPEN"
-"""The loop holds open requests only; what else it may be, whoever asks reads in the store."""
+"""The reason of a refused answer. The loop knows open requests only; callers read others in the store."""
 
 
 def ask(draft: Draft, execution: Execution, delivery: Delivery, result: NeedsInput) -> Reply:
-    """Make an input request; its task waits for the answer."""
+    """Create an input request; its task waits for the answer."""
     input_id = f"input:{execution.execution_id}"
     draft.event(
         EventType.INPUT_REQUESTED,
@@ -78,12 +79,12 @@ def ask(draft: Draft, execution: Execution, delivery: Delivery, result: NeedsInp
 
 
 def answer(draft: Draft, command: Answer) -> Reply:
-    """Give an open input request its answer; the task that asked goes on with it."""
+    """Answer an open input request; the task that asked continues with the answer."""
     request = draft.open_input(command.input_id)
     if request is None:
-        return _refused(NOT_OPEN, f"no input request {command.input_id!r} of this run is open")
+        return refused(NOT_OPEN, f"no input request {command.input_id!r} of this run is open")
     if command.replan and _is_last_iteration(draft):
-        return _refused(
+        return refused(
             "LAST_ITERATION",
             "no iteration is left for another plan; answer without asking for one",
         )
@@ -104,12 +105,8 @@ def answer(draft: Draft, command: Answer) -> Reply:
     return Reply()
 
 
-def _refused(reason: str, message: str) -> Reply:
-    return Reply(status=ReplyStatus.REFUSED, reason=reason, message=message)
-
-
 def _is_last_iteration(draft: Draft) -> bool:
-    """Tell whether another plan would begin an iteration that the run may not have."""
+    """Return whether another plan would begin an iteration beyond the run's last."""
     run = draft.run
     if run.phase is Phase.PLANNING:
         return False
@@ -117,19 +114,19 @@ def _is_last_iteration(draft: Draft) -> bool:
 
 
 def _replan(draft: Draft, reason: str) -> None:
-    """Go back to PLANNING before anything else is dispatched.
+    """Return to PLANNING before anything else is dispatched.
 
-    The iteration in progress is not completed by that: it has no checkpoint of its own, and what is
-    leased counts for the next one. A run that plans already has its planner begin anew, for what it
-    was given doesn't hold this answer.
+    The iteration in progress is not completed: it has no checkpoint of its own, and leased steps count
+    for the next one. If the run plans already, its PLAN step starts anew, because its assignment doesn't
+    hold this answer.
     """
     draft.event(EventType.REPLAN_REQUESTED, message=reason)
     if draft.run.phase is Phase.PLANNING:
         _plan_anew(draft)
         draft.change_run(reason=_joined(draft.run.reason, reason))
         return
-    withdraw(draft)
-    enter(draft, Trigger.REPLAN, iteration=draft.run.iteration + 1, reason=reason)
+    withdraw_ready(draft)
+    enter_phase(draft, Trigger.REPLAN, iteration=draft.run.iteration + 1, reason=reason)
 
 
 def _plan_anew(draft: Draft) -> None:
@@ -142,7 +139,7 @@ def _plan_anew(draft: Draft) -> None:
 
 
 def _joined(before: str, reason: str) -> str:
-    """Return both reasons, as the planner is shown them: the newer one last, and whole."""
+    """Return both reasons for the planner, the newer one last; it alone if both are too long."""
     both = "\n".join(part for part in (before, reason) if part)
     if len(both.encode()) <= limits.REASON_BYTES_MAX:
         return both
@@ -150,9 +147,9 @@ def _joined(before: str, reason: str) -> str:
 
 
 def input_expired(draft: Draft, input_id: str) -> None:
-    """Do what an unanswered input request asked for in that case.
+    """Apply the `on_expiry` of an input request that was not answered in time.
 
-    With WAIT and PAUSE it stays open and can be answered; a paused run goes on by a resume.
+    With WAIT and PAUSE the request stays open and can be answered; a paused run needs a resume.
     """
     request = draft.open_input(input_id)
     if request is None:
@@ -163,7 +160,7 @@ def input_expired(draft: Draft, input_id: str) -> None:
         return
     if request.on_expiry is ExpiryAction.PAUSE:
         if draft.run.status is not RunStatus.PAUSED:
-            hold_back(draft, PauseReason.INPUT_EXPIRED, f"{input_id} was not answered in time")
+            pause_run(draft, PauseReason.INPUT_EXPIRED, f"{input_id} was not answered in time")
         return
     now_us = draft.context.now_us
     draft.put_input(replace(request, status=InputStatus.EXPIRED, ended_us=now_us))

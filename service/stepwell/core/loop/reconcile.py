@@ -1,29 +1,30 @@
-"""RECONCILE steps: finding out what became of an AT_MOST_ONCE task whose worker was lost after it began.
+"""RECONCILE steps: an agent checks whether an AT_MOST_ONCE task, whose worker was lost, took effect.
 
-Such a step is no attempt at the task. It is offered beside the execution whose outcome is unknown, as soon
-as there is a place, and tried again as the run's other steps are. Once it has come to an end without an
-answer the outcome is left to a person.
+Such a step is no attempt at the task. It is offered as soon as there is a place, while the execution with
+the unknown outcome stays open, and it is retried as the run's other steps are. If it ends without a
+finding, the outcome is left to a person.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 
 from stepwell.core.loop.draft import Draft
 from stepwell.core.records.model import Execution, RetryPolicy
 from stepwell.core.records.states import EventType, ExecutionStatus, StepKind
 
 LEFT_TO_A_PERSON = -1
+"""Value of `Task.reconciles_spent` once no further RECONCILE step is offered."""
 
 
-def wanted(draft: Draft, execution: Iterable[Execution]) -> Iterator[str]:
-    """Return the tasks of these open executions whose unknown outcome a step should look into now."""
-    ones = tuple(execution)
-    looked_into = {one.task_id for one in ones if one.kind is StepKind.RECONCILE}
-    for one in ones:
+def wanted(draft: Draft) -> Iterator[str]:
+    """Yield the tasks that need a RECONCILE step now: their outcome is unknown, and none is open."""
+    executions = tuple(draft.open_executions())
+    reconciling = {one.task_id for one in executions if one.kind is StepKind.RECONCILE}
+    for one in executions:
         if (
             one.status is ExecutionStatus.UNKNOWN_OUTCOME
-            and one.task_id not in looked_into
+            and one.task_id not in reconciling
             and draft.spec(one.task_id).reconcile
             and draft.task(one.task_id).reconciles_spent != LEFT_TO_A_PERSON
         ):
@@ -31,35 +32,35 @@ def wanted(draft: Draft, execution: Iterable[Execution]) -> Iterator[str]:
 
 
 def open_step_of(draft: Draft, task_id: str) -> Execution | None:
-    """Return the RECONCILE step of a task that is open."""
+    """Return the task's open RECONCILE step; None: it has none."""
     return _open_one(draft, task_id, lambda one: one.kind is StepKind.RECONCILE)
 
 
 def unknown_of(draft: Draft, task_id: str) -> Execution | None:
-    """Return the execution of a task whose outcome is unknown."""
+    """Return the task's execution with an unknown outcome; None: it has none."""
     return _open_one(draft, task_id, lambda one: one.status is ExecutionStatus.UNKNOWN_OUTCOME)
 
 
 def _open_one(draft: Draft, task_id: str, fits: Callable[[Execution], bool]) -> Execution | None:
-    found = (one for one in draft.open_executions() if one.task_id == task_id and fits(one))
-    return next(found, None)
+    matching = (one for one in draft.open_executions() if one.task_id == task_id and fits(one))
+    return next(matching, None)
 
 
 def spend(draft: Draft, task_id: str) -> tuple[RetryPolicy, int]:
-    """Count a step that failed or was lost; return the policy and how many it makes."""
+    """Count a failed or lost RECONCILE step; return the retry policy and the number of such steps."""
     spent = draft.task(task_id).reconciles_spent + 1
     draft.change_task(task_id, reconciles_spent=spent)
     return draft.run.spec.step_retry, spent
 
 
-def leave_to_a_person(draft: Draft, task_id: str, words: str) -> None:
-    """Look into it no more."""
+def leave_to_a_person(draft: Draft, task_id: str, message: str) -> None:
+    """Offer no further RECONCILE step for the task: a person has to settle the outcome."""
     unknown = unknown_of(draft, task_id)
-    assert unknown is not None, "a RECONCILE step ends with the outcome that it looks into"
+    assert unknown is not None, "a RECONCILE step ends with the unknown outcome that it is for"
     draft.event(
         EventType.OUTCOME_UNKNOWN,
         task_id=task_id,
         execution_id=unknown.execution_id,
-        message=words,
+        message=message,
     )
     draft.change_task(task_id, reconciles_spent=LEFT_TO_A_PERSON)

@@ -1,4 +1,4 @@
-"""When an attempt is made again, and how long after."""
+"""Retries: whether another attempt follows a failed one, and after how long."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from stepwell.core.records.model import Failure, RetryPolicy
 
 
 def may_retry(policy: RetryPolicy, failure: Failure, spent: int) -> bool:
-    """Tell whether another attempt follows, after `spent` failed or lost ones in this allowance."""
+    """Return whether another attempt follows `spent` failed or lost ones in this allowance."""
     return (
         spent < policy.max_attempts
         and failure.retryable
@@ -17,7 +17,7 @@ def may_retry(policy: RetryPolicy, failure: Failure, spent: int) -> bool:
 
 
 def backoff_ms(policy: RetryPolicy, spent: int, chance: float) -> int:
-    """Return the wait before the attempt that follows the `spent`-th failed one, in milliseconds.
+    """Return the milliseconds to wait after the `spent`-th failed attempt.
 
     Exponential up to the policy's maximum; the part `jitter` of it is scaled by `chance` in [0, 1).
     """

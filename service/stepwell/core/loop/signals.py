@@ -1,28 +1,23 @@
-"""What goes into `advance` and what comes out of it.
+"""Signals, which go into `advance`, and the transition that comes out of it.
 
-Inputs are commands of people, deliveries of workers, decisions of the store's clock, and leases.
-A `Transition` is the answer: the rows that change, the events, and one reply per input.
+Signals are commands of people, deliveries of workers, expiries by the store's clock, and leases.
+A `Transition` is the decision on them: the commit, and one reply per signal.
 """
 
 from __future__ import annotations
 
 from enum import StrEnum
 
-from stepwell.core.port import Commit, Fence, KeyedResult, Lease, Timer
-from stepwell.core.records.events import Event
+from stepwell.core.port import ANY_ROLE, Commit
 from stepwell.core.records.model import (
     Budget,
-    Execution,
     ExpiryAction,
     Failure,
     InputKind,
     InputRequest,
     Message,
-    Outcome,
     Payload,
-    Plan,
     Record,
-    RequestRecord,
     Run,
     RunSpec,
     Session,
@@ -37,7 +32,7 @@ from stepwell.core.records.states import Decision, Finding, StepKind
 
 
 class Start(Record, frozen=True, kw_only=True):
-    """Bring a run to life; with a plan it begins in EXECUTING and has these stages."""
+    """Create a run; with a plan, it begins in EXECUTING and has these stages."""
 
     spec: RunSpec
     input: Payload | None = None
@@ -46,29 +41,29 @@ class Start(Record, frozen=True, kw_only=True):
 
 
 class Fork(Record, frozen=True, kw_only=True):
-    """Bring a run to life as another one stood at a version; what it keeps was worked out before.
+    """Create a run from a version of another one, with what it carries over from there.
 
-    `forking.base_of` makes it; `spec` names the parent, its version and the family.
+    `core.fork` makes this command; `spec` names the parent, its version and the family.
     """
 
     spec: RunSpec
     run: Run
-    """As it will stand: phase, iteration, stages and numbers of attempts; nothing is open."""
+    """The run as it begins: phase, iteration, stages and numbers of attempts; nothing is open."""
     plan: tuple[TaskSpec, ...] = ()
-    """Empty: the parent had none, and the fork begins by planning."""
+    """Empty: the parent had no plan, and the fork begins by planning."""
     tasks: tuple[Task, ...] = ()
-    """Those that are kept or whose numbers go on; the others of the plan start anew."""
+    """Tasks that are carried over or whose numbers go on; the plan's other tasks start anew."""
     inputs: tuple[InputRequest, ...] = ()
-    """Answered ones whose task has yet to be given the answer."""
+    """Answered requests whose task has yet to receive the answer."""
     input: Payload | None = None
 
 
 class Command(Record, frozen=True, kw_only=True):
-    """What the commands to a living run share."""
+    """The base of all commands to an existing run."""
 
     request_id: str = ""
     fingerprint: str = ""
-    """Of the request; the same id with another one is an error."""
+    """Fingerprint of the request; the same id with another fingerprint is an error."""
     reason: str = ""
 
 
@@ -81,7 +76,7 @@ class Pause(Command, frozen=True, kw_only=True):
 
 
 class Resume(Command, frozen=True, kw_only=True):
-    """Go on from the last checkpoint."""
+    """Continue from the last checkpoint."""
 
     retry_failed: bool = True
 
@@ -91,7 +86,7 @@ class Answer(Command, frozen=True, kw_only=True):
 
     input_id: str
     payload: Payload
-    """Checked against the request's schema before it comes here."""
+    """The caller has checked it against the request's schema."""
     answered_by: str = ""
     replan: bool = False
     """Plan again before anything else is dispatched; work in flight may end."""
@@ -102,57 +97,57 @@ class Stop(Command, frozen=True, kw_only=True):
 
 
 class RaiseBudget(Command, frozen=True, kw_only=True):
-    """Allow the run more."""
+    """Raise the limits of the run's budget."""
 
     budget: Budget
-    """The new limits; a 0 leaves the one that there is. None may be lower than it was."""
+    """The new limits; 0 leaves a limit as it is. No limit may become lower."""
     resume: bool = True
-    """Go on, if the run is PAUSED for its budget and that is enough."""
+    """Continue, if the run is PAUSED for its budget and the new limits suffice."""
 
 
 class RetryTask(Command, frozen=True, kw_only=True):
-    """Run a settled task that did not complete again, or one that waits for a back-off now."""
+    """Run a FAILED or SKIPPED task again, or end the back-off that a task waits for."""
 
     task_id: str
 
 
 class SkipTask(Command, frozen=True, kw_only=True):
-    """Settle a task as SKIPPED, whatever it is doing; what depends on it goes on without."""
+    """Settle a task as SKIPPED, whatever it is doing; its dependents run without its result."""
 
     task_id: str
     skip_dependents: bool = False
-    """Skip what depends on it, too, at any distance."""
+    """Skip its dependents at any distance, too."""
 
 
 class Resolve(Command, frozen=True, kw_only=True):
-    """Settle an unknown outcome: what a person found out."""
+    """Settle an unknown outcome with a person's finding."""
 
     execution_id: str
     finding: Finding
     result: Payload | None = None
     """With DONE."""
     failure: Failure = Failure()
-    """With DONE, where it isn't empty: the effect took place, and the task failed all the same."""
+    """With DONE, if not empty: the effect took place, and the task failed all the same."""
 
 
 # --- deliveries ------------------------------------------------------------------------------------
 
 
 class Planned(Record, tag=True, frozen=True, kw_only=True):
-    """PLAN: here is the plan."""
+    """The result of a PLAN step: the plan."""
 
     tasks: tuple[TaskSpec, ...]
     reason: str = ""
 
 
 class Completed(Record, tag=True, frozen=True, kw_only=True):
-    """TASK or SYNTHESIZE: here is the result."""
+    """The result of a TASK or SYNTHESIZE step."""
 
     result: Payload | None = None
 
 
 class Reflected(Record, tag=True, frozen=True, kw_only=True):
-    """REFLECT: here is the decision; CONTINUE comes with a plan."""
+    """The result of a REFLECT step: the decision; CONTINUE comes with a plan."""
 
     decision: Decision
     tasks: tuple[TaskSpec, ...] = ()
@@ -160,13 +155,13 @@ class Reflected(Record, tag=True, frozen=True, kw_only=True):
 
 
 class Failed(Record, tag=True, frozen=True, kw_only=True):
-    """Any step: it failed."""
+    """The failure of any step."""
 
     failure: Failure
 
 
 class NeedsInput(Record, tag=True, frozen=True, kw_only=True):
-    """TASK: a person has to say something first."""
+    """A TASK step's question to a person; the task waits for the answer."""
 
     prompt: str
     kind: InputKind = InputKind.INPUT
@@ -177,13 +172,13 @@ class NeedsInput(Record, tag=True, frozen=True, kw_only=True):
 
 
 class Released(Record, tag=True, frozen=True, kw_only=True):
-    """Any step: not done, give it to someone else; spends no attempt."""
+    """A step of any kind is handed back undone, for another worker; spends no attempt."""
 
     reason: str = ""
 
 
 class Reconciled(Record, tag=True, frozen=True, kw_only=True):
-    """RECONCILE: this is what became of the task's unknown outcome."""
+    """The result of a RECONCILE step: its finding on the task's unknown outcome."""
 
     finding: Finding
     result: Payload | None = None
@@ -195,7 +190,7 @@ Result = Planned | Completed | Reflected | Failed | NeedsInput | Released | Reco
 
 
 class Delivery(Record, frozen=True, kw_only=True):
-    """What a worker says became of an execution that it holds."""
+    """A worker's report on an execution that it holds: its result, usage and messages."""
 
     execution_id: str
     token: str
@@ -203,29 +198,29 @@ class Delivery(Record, frozen=True, kw_only=True):
     usage: Usage = Usage()
     session: Session = Session()
     progress: Payload | None = None
-    """The last that it reported, where the step is not done: for the next attempt."""
+    """The last reported progress, for the next attempt, if the step is not done."""
     streamed: bool = False
-    """Whether chunks of it are in the log."""
+    """Whether the log holds chunks of the result."""
     prompt: str = ""
     response: str = ""
     messages: tuple[Message, ...] = ()
-    """Those that were not appended before by `AppendMessages`."""
+    """New messages of the conversation."""
     messages_after: int = 0
-    """How many `AppendMessages` has appended: what of `messages` came already is not appended again."""
+    """Number of messages before these. Messages that the run already has are not appended again."""
 
 
 class AppendMessages(Record, frozen=True, kw_only=True):
-    """The worker of an execution appends to its task's conversation before it has an outcome."""
+    """Append messages to a task's conversation while its execution is still running."""
 
     execution_id: str
     token: str
     messages: tuple[Message, ...]
     after: int = 0
-    """How many this execution has appended before: what came already is not appended again."""
+    """Number of messages that this execution has appended before these."""
 
 
 class Begin(Record, frozen=True, kw_only=True):
-    """The worker of an AT_MOST_ONCE step is about to cause its effect."""
+    """Note that the worker of an AT_MOST_ONCE step is about to cause its effect."""
 
     execution_id: str
     token: str
@@ -235,23 +230,23 @@ class Begin(Record, frozen=True, kw_only=True):
 
 
 class LeaseExpired(Record, frozen=True, kw_only=True):
-    """This lease is over: the store's clock says so, or a newer instance of its worker is here."""
+    """End a lease: it expired by the store's clock, or a newer instance of its worker connected."""
 
     execution_id: str
     token: str
     timed_out: bool = False
-    """The attempt's own time is over; otherwise no heartbeat came."""
+    """Whether the attempt's time-out passed; otherwise heartbeats were missing."""
     reason: str = ""
-    """Why it is over, where that is neither."""
+    """Why the lease is over, if it is neither of these."""
     undelivered: bool = False
-    """It never reached its worker: no attempt is spent, unless the worker says that it began."""
+    """Whether the assignment never reached its worker: then no attempt is spent, unless it was begun."""
     progress: Payload | None = None
-    """The last that a heartbeat brought: for the next attempt."""
+    """Progress of the last heartbeat, for the next attempt."""
     session: Session = Session()
 
 
 class TimerDue(Record, frozen=True, kw_only=True):
-    """The store says that this timer ran out."""
+    """A timer of the run came due by the store's clock."""
 
     name: str
 
@@ -280,46 +275,82 @@ Signal = (
 )
 
 
+# --- the decision's circumstances ------------------------------------------------------------------
+
+
 class KnownResult(Record, frozen=True, kw_only=True):
-    """What another run of the tenant and pipeline came to under an idempotency key."""
+    """The result that another run of the tenant and pipeline has under an idempotency key."""
 
     run_id: str
     execution_id: str
     result: Payload | None = None
 
 
-class Context(Record, frozen=True, kw_only=True):
-    """What the loop may know of the world."""
+class FreeWorker(Record, frozen=True, kw_only=True):
+    """A connected worker that serves the run's queue and has room for more steps."""
 
+    worker_id: str
+    instance_id: str = ""
+    kinds: tuple[StepKind, ...]
+    roles: tuple[str, ...] = ()
+    stages: tuple[StepKind, ...] = ()
+    """Which of REFLECT and SYNTHESIZE its agent has, for a run without stages of its own."""
+    credits: int = 1
+    """The number of steps it may be assigned now."""
+
+    def serves(self, kind: StepKind, role: str) -> bool:
+        """Return whether it takes steps of this kind and role."""
+        return kind in self.kinds and (not role or role in self.roles or ANY_ROLE in self.roles)
+
+
+class Grants(Record, frozen=True, kw_only=True):
+    """The leases that a decision may grant to workers which are free at this replica."""
+
+    workers: tuple[FreeWorker, ...] = ()
+    """Free workers, the next one first."""
+    tokens: tuple[str, ...] = ()
+    """Unused lease tokens, at least as many as may be granted."""
+    room: int | None = None
+    """The number of steps that a limit of the run's queue still allows; None: no limit."""
+    counted: frozenset[str] = frozenset()
+    """Executions of the run that count against that limit: each one that ends makes room."""
+
+
+class Context(Record, frozen=True, kw_only=True):
+    """All that a decision depends on besides the run and its signals."""
+
+    commit_id: str = ""
+    """The id of the commit that the decision makes."""
     now_us: int = 0
     """The store's time, for the moments that people read; it decides nothing."""
     seed: int = 0
-    """Jitter is drawn from it."""
+    """The seed of the jitter in back-offs."""
     lease_ms: int = 30_000
-    """The length of a lease where its task doesn't say."""
+    """The length of a lease if its task names none."""
     known: dict[str, KnownResult | None] = {}
-    """By idempotency key: what was found; None: it was looked for, and there is nothing."""
+    """Results of other runs by idempotency key; None: the store has none under this key."""
+    grants: Grants = Grants()
 
 
 # --- what comes out --------------------------------------------------------------------------------
 
 
 class ReplyStatus(StrEnum):
-    """What became of one input."""
+    """How a signal was answered."""
 
     ACCEPTED = "ACCEPTED"
     UNCHANGED = "UNCHANGED"
-    """It was done before, or there was nothing to do."""
+    """The signal was applied before, or there was nothing to do."""
     LEASE_LOST = "LEASE_LOST"
-    """The execution is not this worker's any more; the outcome changed nothing."""
+    """The worker does not hold the lease any more; its delivery changed nothing."""
     REJECTED = "REJECTED"
-    """The outcome was not a valid one; it counts as a failed attempt."""
+    """The delivery was not valid; it counts as a failed attempt."""
     REFUSED = "REFUSED"
-    """The run is in no state for this command."""
+    """The run is in no state for this signal."""
 
 
 class Reply(Record, frozen=True, kw_only=True):
-    """The answer to one input, true once the transition is committed."""
+    """The answer to one signal, true once the transition is committed."""
 
     status: ReplyStatus = ReplyStatus.ACCEPTED
     reason: str = ""
@@ -331,7 +362,7 @@ class Reply(Record, frozen=True, kw_only=True):
 
 
 class Revoked(Record, frozen=True, kw_only=True):
-    """A lease that this transition takes from its worker."""
+    """A lease that the transition ends early; its worker is notified."""
 
     execution_id: str
     worker_id: str
@@ -339,56 +370,15 @@ class Revoked(Record, frozen=True, kw_only=True):
 
 
 class Transition(Record, frozen=True, kw_only=True):
-    """A delta of one run: what to commit, and what to do once that is acknowledged."""
+    """The decision on one run: what to commit, and what to do once the commit is acknowledged."""
 
     run: Run
-    """As it will be; `run.version` is the version that the commit makes."""
+    """The run as the commit makes it; without a commit, as it is."""
+    commit: Commit | None = None
+    """None: nothing changes, and the replies are true at once."""
     replies: tuple[Reply, ...] = ()
-    input: Payload | None = None
-    plan: Plan | None = None
-    tasks: tuple[Task, ...] = ()
-    executions: tuple[Execution, ...] = ()
-    outcomes: tuple[Outcome, ...] = ()
-    leases: tuple[Lease, ...] = ()
-    fences: tuple[Fence, ...] = ()
-    timers: tuple[Timer, ...] = ()
-    inputs: tuple[InputRequest, ...] = ()
-    events: tuple[Event, ...] = ()
-    messages: tuple[Message, ...] = ()
-    keyed: tuple[KeyedResult, ...] = ()
-    request: RequestRecord | None = None
     unknown_keys: tuple[str, ...] = ()
-    """Idempotency keys of offered tasks that `Context.known` has no word of: look for them first."""
+    """Idempotency keys of offered tasks that `Context.known` lacks: search the store for them first."""
     offered: tuple[str, ...] = ()
-    """Executions that are READY now and may be leased at once, in the order of the offer."""
+    """Executions that became READY and were leased to no free worker, in the order of the offer."""
     revoked: tuple[Revoked, ...] = ()
-
-    @property
-    def changes_something(self) -> bool:
-        """Whether there is anything to commit."""
-        return bool(self.events)
-
-    def commit(self, commit_id: str, *, follows: str = "") -> Commit:
-        """Return the value to be given to the store, decided on what the commit `follows` had made."""
-        spec = self.run.spec
-        return Commit(
-            commit_id=commit_id,
-            tenant_id=spec.tenant_id,
-            run_id=spec.run_id,
-            version=self.run.version,
-            follows=follows,
-            run=self.run,
-            input=self.input,
-            plan=self.plan,
-            tasks=self.tasks,
-            executions=self.executions,
-            outcomes=self.outcomes,
-            leases=self.leases,
-            fences=self.fences,
-            timers=self.timers,
-            inputs=self.inputs,
-            events=self.events,
-            messages=self.messages,
-            keyed=self.keyed,
-            request=self.request,
-        )

@@ -1,12 +1,11 @@
-"""A run as a replica holds it: its rows, and the counts that make a step's cost constant."""
+"""A run in a replica's memory: its rows, and indexes that make the cost of a step constant."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable
 
-from stepwell.core.loop.signals import Transition
-from stepwell.core.port import Lease, Loaded, OpenExecution
+from stepwell.core.port import Commit, Lease, Loaded, OpenExecution
 from stepwell.core.records.graph import Graph
 from stepwell.core.records.model import (
     Execution,
@@ -23,12 +22,12 @@ from stepwell.core.records.states import IN_FLIGHT, OPEN, SETTLED, InputStatus, 
 class RunState:
     """The rows of one run at one version. Changed only by `apply` and `merge`.
 
-    `commit_id` names the commit that made that version; empty: it isn't known, or there is none yet.
+    `commit_id` names the commit that made this version; empty: it is unknown, or there is none yet.
 
-    Four things are worked out from the rows rather than stored: `waiting` (for each unsettled task,
-    how many of its dependencies aren't settled), `runnable` (PENDING tasks that wait for none, nor for
-    another one of their idempotency key, in the order in which they became so), `plan_tasks` (what the
-    plan in force names) and its `plan_fingerprint`.
+    Four fields are derived from the rows rather than stored: `waiting` (the number of unsettled
+    dependencies of each unsettled task), `runnable` (PENDING tasks that wait for no dependency and for no
+    other task of their idempotency key, in the order in which they became runnable), `plan_tasks` (the
+    tasks of the plan in force) and `plan_fingerprint`.
     """
 
     __slots__ = (
@@ -59,21 +58,21 @@ class RunState:
         self.plan_fingerprint = ""
 
     @classmethod
-    def unborn(cls, tenant_id: str, run_id: str) -> RunState:
+    def empty(cls, tenant_id: str, run_id: str) -> RunState:
         """Return the state of a run before its first commit."""
         return cls(Run(spec=RunSpec(tenant_id=tenant_id, run_id=run_id)))
 
     @classmethod
     def of(cls, loaded: Loaded) -> RunState:
-        """Return the state that these rows are."""
+        """Return the state that consists of these rows."""
         state = cls(loaded.run)
         state.merge(loaded)
         return state
 
     def merge(self, loaded: Loaded) -> None:
-        """Take over rows that a store returned: those that changed since `self.run.version`."""
+        """Apply rows that a store returned: all of the run's, or those changed since `run.version`."""
         if loaded.complete:
-            self.__init__(loaded.run)
+            self._clear()
         self.commit_id = loaded.commit_id
         self._put_rows(loaded.run, loaded.plans, loaded.tasks)
         for row in loaded.executions:
@@ -83,21 +82,36 @@ class RunState:
         for record in loaded.requests:
             self.requests[record.request_id] = record
 
-    def apply(self, transition: Transition, commit_id: str = "") -> None:
-        """Take over a transition whose commit, of this id, was acknowledged."""
-        self.commit_id = commit_id
-        plans = (transition.plan,) if transition.plan is not None else ()
-        self._put_rows(transition.run, plans, transition.tasks)
-        leases = {lease.execution_id: lease for lease in transition.leases}
-        for execution in transition.executions:
+    def apply(self, commit: Commit) -> None:
+        """Apply a commit that was acknowledged."""
+        self.commit_id = commit.commit_id
+        plans = (commit.plan,) if commit.plan is not None else ()
+        self._put_rows(commit.run, plans, commit.tasks)
+        leases = {lease.execution_id: lease for lease in commit.leases}
+        for execution in commit.executions:
             self._put_execution(self.with_lease(execution, leases.get(execution.execution_id)))
-        for request in transition.inputs:
+        for request in commit.inputs:
             self._put_input(request)
-        if transition.request is not None:
-            self.requests[transition.request.request_id] = transition.request
+        if commit.request is not None:
+            self.requests[commit.request.request_id] = commit.request
+
+    def rebuild_indexes(self) -> None:
+        """Derive `waiting` and `runnable` from the rows; changes keep them up to date afterwards."""
+        self.waiting.clear()
+        self.runnable.clear()
+        tasks = self.tasks
+        for task_id, spec in self.graph.specs.items():
+            unsettled = sum(1 for d in spec.depends_on if tasks[d].status not in SETTLED)
+            self.waiting[task_id] = unsettled
+            if (
+                unsettled == 0
+                and tasks[task_id].status is TaskStatus.PENDING
+                and not self._is_key_in_flight(task_id)
+            ):
+                self.runnable[task_id] = None
 
     def with_lease(self, execution: Execution, lease: Lease | None) -> OpenExecution:
-        """Return an execution with the lease that is taken now, or with the one it had."""
+        """Return an execution with this lease; None: with the lease it has."""
         if lease is not None:
             return OpenExecution(
                 execution=execution,
@@ -117,6 +131,20 @@ class RunState:
             session=before.session,
         )
 
+    def _clear(self) -> None:
+        self.graph = Graph({})
+        self.plan_tasks = frozenset()
+        self.plan_fingerprint = ""
+        for rows in (
+            self.tasks,
+            self.open,
+            self.inputs,
+            self.requests,
+            self.waiting,
+            self.runnable,
+        ):
+            rows.clear()
+
     def _put_rows(self, run: Run, plans: Iterable[Plan], tasks: Iterable[Task]) -> None:
         self.run = run
         for plan in plans:
@@ -125,24 +153,10 @@ class RunState:
             self.plan_fingerprint = plan.fingerprint
         if plans:
             self.tasks.update((task.task_id, task) for task in tasks)
-            self._index_anew()
+            self.rebuild_indexes()
             return
         for task in tasks:
             self._put_task(task)
-
-    def _index_anew(self) -> None:
-        self.waiting.clear()
-        self.runnable.clear()
-        tasks = self.tasks
-        for task_id, spec in self.graph.specs.items():
-            unsettled = sum(1 for d in spec.depends_on if tasks[d].status not in SETTLED)
-            self.waiting[task_id] = unsettled
-            if (
-                unsettled == 0
-                and tasks[task_id].status is TaskStatus.PENDING
-                and not self._is_key_taken(task_id)
-            ):
-                self.runnable[task_id] = None
 
     def _put_task(self, task: Task) -> None:
         task_id = task.task_id
@@ -160,13 +174,13 @@ class RunState:
             for other in self.graph.keys[spec.idempotency_key]:
                 self._put_runnable(other)
 
-    def _is_key_taken(self, task_id: str) -> bool:
-        """Tell whether another task of its idempotency key is in flight."""
+    def _is_key_in_flight(self, task_id: str) -> bool:
+        """Return whether another task of this task's idempotency key is in flight."""
         if not self.graph.keys:
             return False
         return any(
             other in self.tasks and self.tasks[other].status in IN_FLIGHT
-            for other in self.graph.alike(task_id)
+            for other in self.graph.same_key(task_id)
         )
 
     def _put_runnable(self, task_id: str) -> None:
@@ -175,7 +189,7 @@ class RunState:
             task is not None
             and task.status is TaskStatus.PENDING
             and self.waiting.get(task_id, 0) == 0
-            and not self._is_key_taken(task_id)
+            and not self._is_key_in_flight(task_id)
         ):
             self.runnable[task_id] = None
         else:

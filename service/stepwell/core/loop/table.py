@@ -1,7 +1,7 @@
-"""The tables of the loop: which moves there are. What is not here can't happen.
+"""The tables of the loop: all legal moves of runs, tasks and executions.
 
-`advance` looks its moves up here and `docs/concepts.md` draws its diagrams from here, so there is no
-second place that could say otherwise.
+The rules read their moves from here and `docs/concepts.md` draws its diagrams from here, so that no
+second statement of them exists.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from stepwell.core.records.states import TaskStatus as T
 
 
 class Trigger(StrEnum):
-    """What moves a run from one phase to the next."""
+    """The cause of a move from one phase to the next."""
 
     PLAN_ACCEPTED = "a valid plan"
     TASKS_SETTLED = "all tasks settled"
@@ -26,7 +26,7 @@ class Trigger(StrEnum):
 
 
 class IllegalMove(Exception):
-    """A move that no table has: a defect of the loop, never of its input. Nothing was changed."""
+    """A move that is in no table: a defect of the loop, never of a signal. Nothing was changed."""
 
 
 PHASE_MOVES: dict[tuple[Phase, Trigger], Phase] = {
@@ -89,7 +89,7 @@ RUN_MOVES: dict[RunStatus, frozenset[RunStatus]] = {
     RunStatus.SUCCEEDED: frozenset(),
     RunStatus.CANCELLED: frozenset(),
 }
-"""FAILED is left by a resume and by nothing else; SUCCEEDED and CANCELLED are never left."""
+"""Only a resume leaves FAILED; nothing leaves SUCCEEDED and CANCELLED."""
 
 TASK_MOVES: dict[T, frozenset[T]] = {
     T.PENDING: frozenset({T.READY, T.COMPLETED, T.FAILED, T.SKIPPED, T.CANCELLED}),
@@ -105,7 +105,7 @@ TASK_MOVES: dict[T, frozenset[T]] = {
     T.COMPLETED: frozenset({T.PENDING}),
     T.CANCELLED: frozenset({T.PENDING}),
 }
-"""A settled task goes back to PENDING by a resume, or by a new plan that defines it anew."""
+"""A settled task returns to PENDING by a resume, a retry, or a new plan that defines it anew."""
 
 EXECUTION_MOVES: dict[E, frozenset[E]] = {
     E.READY: frozenset({E.LEASED, E.RELEASED, E.CANCELLED, E.TIMED_OUT}),

@@ -1,34 +1,18 @@
-"""What people change of a run on its way: retry a task, skip one, stop early, allow more."""
+"""Commands to a task of a run: retry it, skip it."""
 
 from __future__ import annotations
 
-from stepwell.core.loop import budgets
-from stepwell.core.loop.dispatch import close, offer_task, withdraw_inputs
+from stepwell.core.loop.closing import close, drop_total_timer, skip_dependents, withdraw_inputs
+from stepwell.core.loop.dispatch import offer_task
 from stepwell.core.loop.draft import Draft
-from stepwell.core.loop.run_commands import (
-    UNCHANGED,
-    drop_total_timer,
-    go_on,
-    refused,
-    skip_dependents,
-    stays_paused,
-)
-from stepwell.core.loop.signals import (
-    RaiseBudget,
-    Reply,
-    ReplyStatus,
-    Resume,
-    RetryTask,
-    SkipTask,
-    Stop,
-)
+from stepwell.core.loop.replies import UNCHANGED, refused, run_ended
+from stepwell.core.loop.signals import Reply, RetryTask, SkipTask
 from stepwell.core.records.model import Execution, Failure
 from stepwell.core.records.states import (
     SETTLED,
     EventType,
     ExecutionStatus,
     OnFailure,
-    PauseReason,
     Phase,
     RunStatus,
     TaskStatus,
@@ -37,23 +21,12 @@ from stepwell.core.records.states import (
 _NOT_BEGUN = frozenset({TaskStatus.PENDING, TaskStatus.SKIPPED})
 
 
-def stop(draft: Draft, command: Stop) -> Reply:
-    """Let the iteration in progress be the last. A run without reflection has no other anyway."""
-    if draft.run.ended:
-        return _ended(draft, "there is nothing to stop")
-    if draft.run.stopping:
-        return UNCHANGED
-    draft.event(EventType.STOP_REQUESTED, message=command.reason)
-    draft.change_run(stopping=True)
-    return Reply()
-
-
 def skip_task(draft: Draft, command: SkipTask) -> Reply:
-    """Settle a task as SKIPPED. Its worker is told, and nothing that it says counts any more."""
+    """Settle a task as SKIPPED. Its worker is notified, and later deliveries are LEASE_LOST."""
     task_id = command.task_id
-    no = _refusal(draft, task_id, "there is nothing to skip")
-    if no is not None:
-        return no
+    refusal = _refusal(draft, task_id, "there is nothing to skip")
+    if refusal is not None:
+        return refusal
     status = draft.task(task_id).status
     if status is TaskStatus.SKIPPED:
         return UNCHANGED
@@ -74,15 +47,15 @@ def skip_task(draft: Draft, command: SkipTask) -> Reply:
 
 
 def retry_task(draft: Draft, command: RetryTask) -> Reply:
-    """Run a task again that FAILED or was SKIPPED; or at once one that waits for its back-off."""
+    """Run a FAILED or SKIPPED task again, or end the back-off that a task waits for."""
     task_id = command.task_id
     if draft.run.status is RunStatus.FAILED:
         return refused(
             "RUN_ENDED", "the run has failed; resume it: its failed tasks run again then"
         )
-    no = _refusal(draft, task_id, "fork it to run a task of it again")
-    if no is not None:
-        return no
+    refusal = _refusal(draft, task_id, "fork it to run a task of it again")
+    if refusal is not None:
+        return refusal
     status = draft.task(task_id).status
     if status is TaskStatus.READY:
         return _retry_now(draft, command)
@@ -121,44 +94,10 @@ def _retry_now(draft: Draft, command: RetryTask) -> Reply:
     return Reply()
 
 
-def raise_budget(draft: Draft, command: RaiseBudget) -> Reply:
-    """Allow the run more; one that is PAUSED for its budget goes on, if that is enough."""
-    run = draft.run
-    if run.ended:
-        return _ended(draft, "nothing more will be used up")
-    budget, lower = budgets.raised(run.budget, command.budget)
-    if lower:
-        return Reply(
-            status=ReplyStatus.REFUSED,
-            reason="BUDGET_LOWERED",
-            message="a budget can only be raised",
-            violations=lower,
-        )
-    if budget == run.budget:
-        return UNCHANGED
-    draft.event(EventType.BUDGET_RAISED, message=command.reason)
-    budgets.disarm_wall(draft)
-    draft.change_run(budget=budget)
-    budgets.arm_wall(draft)
-    if run.pause_reason is not PauseReason.BUDGET_EXHAUSTED:
-        return Reply()
-    going_on = Resume(reason=command.reason, retry_failed=False)
-    words = stays_paused(draft, going_on)
-    if words:
-        draft.change_run(reason=words)
-    elif command.resume:
-        go_on(draft, going_on)
-    return Reply()
-
-
-def _ended(draft: Draft, why: str) -> Reply:
-    return refused("RUN_ENDED", f"the run is over, {draft.run.status}; {why}")
-
-
 def _refusal(draft: Draft, task_id: str, why: str) -> Reply | None:
-    """Return why nothing can be done to a task of this run; None: it can."""
+    """Return the refusal of a command to a task; None: the run has this task and has not ended."""
     if draft.run.ended:
-        return _ended(draft, why)
+        return run_ended(draft, why)
     if task_id not in draft.graph.specs:
         return refused("TASK_NOT_FOUND", f"there is no task {task_id!r} in this run")
     return None
@@ -169,7 +108,7 @@ def _open_of(draft: Draft, task_id: str) -> list[Execution]:
 
 
 def _is_built_on(draft: Draft, task_id: str) -> bool:
-    """Tell whether a step was shown how the task was settled, or will be: then it can't be taken back."""
+    """Return whether another step depends on how the task was settled: then it can't run again."""
     if draft.run.phase is not Phase.EXECUTING or not draft.is_planned(task_id):
         return True
     dependents = draft.graph.dependents.get(task_id, ())
@@ -177,18 +116,18 @@ def _is_built_on(draft: Draft, task_id: str) -> bool:
 
 
 def _skipped_because_of(draft: Draft, task_id: str) -> list[str]:
-    """Return the tasks below that are SKIPPED for no other task's sake and that nothing is built on."""
+    """Return the dependents that are SKIPPED because of this task alone and that nothing depends on."""
     return [
         one
         for one in draft.graph.downstream(task_id)
         if draft.task(one).status is TaskStatus.SKIPPED
         and not _is_built_on(draft, one)
-        and not _skips(draft, one, but=task_id)
+        and not _is_skipped_by_another(draft, one, but=task_id)
     ]
 
 
-def _skips(draft: Draft, task_id: str, *, but: str) -> bool:
-    """Tell whether a task above it, another than `but`, FAILED with a policy that skips it."""
+def _is_skipped_by_another(draft: Draft, task_id: str, *, but: str) -> bool:
+    """Return whether the failure of a dependency other than `but` skips this task."""
     seen = {but}
     above = list(draft.spec(task_id).depends_on)
     for one in above:

@@ -27,7 +27,7 @@ class Rows(NamedTuple):
     inputs: dict[str, InputRequest]
 
 
-def unborn(spec: RunSpec) -> Rows:
+def empty_rows(spec: RunSpec) -> Rows:
     """Return the rows of a run before its first event."""
     return Rows(Run(spec=spec), {}, {}, {})
 
@@ -39,7 +39,7 @@ def copy_of(rows: Rows) -> Rows:
 
 def fold(spec: RunSpec, plans: Mapping[int, Plan], events: Iterable[Event]) -> Rows:
     """Return the rows that these events, from the first on, make of a run of this spec."""
-    return fold_on(unborn(spec), plans, events)
+    return fold_on(empty_rows(spec), plans, events)
 
 
 def fold_on(rows: Rows, plans: Mapping[int, Plan], events: Iterable[Event]) -> Rows:

@@ -1,4 +1,4 @@
-"""Task graphs: is a plan sound, which tasks wait for which, and are two plans the same."""
+"""Task graphs: checks plans, finds dependents, and compares plans by fingerprint."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class Graph:
             specs[spec.task_id] = spec
         return Graph(specs)
 
-    def alike(self, task_id: str) -> Iterator[str]:
-        """Return the other tasks of its idempotency key; none where no planner gave it one."""
+    def same_key(self, task_id: str) -> Iterator[str]:
+        """Yield the other tasks of this task's idempotency key; none if its planner set no key."""
         key = self.specs[task_id].idempotency_key
         if key:
             yield from (other for other in self.keys[key] if other != task_id)

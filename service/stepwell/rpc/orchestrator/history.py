@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from stepwell.core.port import Runtime, Store
 from stepwell.core.records.errors import CursorOutOfRange, InvalidArgument, RunNotFound, Violation
 from stepwell.core.records.events import Event
-from stepwell.core.records.fold import Rows, copy_of, fold_on, run_after, unborn
+from stepwell.core.records.fold import Rows, copy_of, empty_rows, fold_on, run_after
 from stepwell.core.records.model import Plan, Run, Task
 
 PAGE_EVENTS = 512
@@ -50,7 +50,7 @@ class History:
         start = self._nearest(key, version)
         if start is not None and start.run.version == version:
             return start
-        rows = copy_of(start) if start is not None else unborn(run.spec)
+        rows = copy_of(start) if start is not None else empty_rows(run.spec)
         plans: dict[int, Plan] = {}
         async for events in self.events(run, rows.run.last_event):
             wanted = [event for event in events if event.version <= version]
@@ -91,13 +91,13 @@ class History:
     async def run_at(self, run: Run, number: int) -> Run:
         """Return the run's own row after its event of this number; 0: before the first."""
         if number == 0:
-            return unborn(run.spec).run
+            return empty_rows(run.spec).run
         key = (_key_of(run), number)
         known = self._runs.get(key)
         if known is not None:
             self._runs.move_to_end(key)
             return known
-        row = unborn(run.spec).run
+        row = empty_rows(run.spec).run
         async for events in self.events(run, 0):
             for event in events:
                 row = run_after(row, event)

@@ -46,7 +46,7 @@ async def _rehearse(parts: Parts, command: Start) -> Run:
     """Do all of it but the commit: the loop is a pure function."""
     spec = command.spec
     loaded = await parts.store.load(spec.tenant_id, spec.run_id)
-    state = RunState.of(loaded) if loaded else RunState.unborn(spec.tenant_id, spec.run_id)
+    state = RunState.of(loaded) if loaded else RunState.empty(spec.tenant_id, spec.run_id)
     context = Context(
         now_us=parts.runtime.now_us(), seed=0, lease_ms=parts.settings.executor.lease_ms
     )

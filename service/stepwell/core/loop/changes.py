@@ -1,0 +1,124 @@
+"""The fields that a draft may change, typed by row: keyword arguments of `Draft.change_run` and so on.
+
+They are dictionaries and not records, because a draft makes several of them for each event and merges
+those of one row: as dictionaries they cost nothing. The names and types are those of the deltas in
+`records/events.py`.
+"""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+from stepwell.core.records.model import (
+    AttemptCounts,
+    Budget,
+    Counts,
+    Failure,
+    Previous,
+    Session,
+    Tally,
+    Usage,
+)
+from stepwell.core.records.states import (
+    BlockedKind,
+    ExecutionStatus,
+    FinishReason,
+    PauseReason,
+    Phase,
+    RunStatus,
+    StepKind,
+    TaskStatus,
+)
+
+
+class RunFields(TypedDict, total=False):
+    """Changed fields of a run."""
+
+    status: RunStatus
+    phase: Phase
+    iteration: int
+    plan_revision: int
+    stages: tuple[StepKind, ...]
+    stages_fixed: bool
+    allowance: int
+    step_attempt: int
+    step_spent: int
+    counts: Counts
+    attempts: AttemptCounts
+    usage: Usage
+    budget: Budget
+    tally: Tally
+    stopping: bool
+    previous: Previous
+    blocked_on: BlockedKind
+    blocked_since_us: int
+    pause_reason: PauseReason
+    finish_reason: FinishReason
+    reason: str
+    failure: Failure
+    result_id: str
+    created_us: int
+    started_us: int
+    ended_us: int
+
+
+class TaskFields(TypedDict, total=False):
+    """Changed fields of a task."""
+
+    revision: int
+    status: TaskStatus
+    attempts: int
+    spent: int
+    allowance: int
+    result_id: str
+    result_run_id: str
+    deduplicated_from: str
+    failure: Failure
+    input_id: str
+    messages: int
+    previous: Previous
+    reconciles: int
+    reconciles_spent: int
+    started_us: int
+    ended_us: int
+
+
+class ReportFields(TypedDict, total=False):
+    """Changed fields of an execution that come from its worker's report."""
+
+    failure: Failure
+    usage: Usage
+    session: Session
+    has_result: bool
+    messages_after: int
+    messages: int
+
+
+class ExecutionFields(ReportFields, total=False):
+    """Changed fields of an execution; those of a new one have its kind among them."""
+
+    kind: StepKind
+    task_id: str
+    iteration: int
+    attempt: int
+    queue: str
+    role: str
+    priority: int
+    status: ExecutionStatus
+    delay_ms: int
+    worker_id: str
+    begun: bool
+    unknown_us: int
+    offered_us: int
+    leased_us: int
+    ended_us: int
+
+
+class EventFields(TypedDict, total=False):
+    """Fields of an event besides its number, its moment and its delta."""
+
+    task_id: str
+    execution_id: str
+    input_id: str
+    message: str
+    plan_revision: int

@@ -1,0 +1,185 @@
+"""Closes executions, input requests and runs: what is open ends, and its workers are notified."""
+
+from __future__ import annotations
+
+from typing import Unpack
+
+from msgspec.structs import replace
+
+from stepwell.core.loop import budgets, idempotency, reconcile
+from stepwell.core.loop.changes import ExecutionFields, ReportFields, RunFields
+from stepwell.core.loop.draft import Draft
+from stepwell.core.loop.signals import Revoked
+from stepwell.core.port import Timer
+from stepwell.core.records.model import Execution, Failure
+from stepwell.core.records.states import (
+    OPEN,
+    SETTLED,
+    BlockedKind,
+    EventType,
+    ExecutionStatus,
+    InputStatus,
+    PauseReason,
+    RunStatus,
+    StepKind,
+    TaskStatus,
+)
+
+BLOCKED_TIMER = "blocked"
+"""Due when the first delayed step may be leased: the run stops being blocked on TIMER."""
+TOTAL_TIMER = "total:"
+"""Prefix of a task's total time-out; the task's id follows."""
+INPUT_TIMER = "input:"
+"""Prefix of an input request's expiry; the request's id follows."""
+
+
+def drop_timer(draft: Draft, name: str) -> None:
+    """Remove a timer."""
+    draft.timers[name] = Timer(name=name, delay_ms=-1)
+
+
+def drop_total_timer(draft: Draft, task_id: str) -> None:
+    """Remove the timer of a task's total time-out, if it has one."""
+    if draft.spec(task_id).total_timeout_ms:
+        drop_timer(draft, TOTAL_TIMER + task_id)
+
+
+# --- executions -------------------------------------------------------------------------------------
+
+
+def close(
+    draft: Draft,
+    execution: Execution,
+    status: ExecutionStatus,
+    *,
+    reason: str = "",
+    **report: Unpack[ReportFields],
+) -> None:
+    """End an execution; with a `reason`, the worker that still holds it is notified.
+
+    With an execution whose outcome was unknown its RECONCILE step ends, too. That step may be closed
+    already where several executions are closed together.
+    """
+    now = draft.executions.get(execution.execution_id, execution)
+    if now.status not in OPEN:
+        return
+    if reason and execution.status is not ExecutionStatus.READY:
+        revoke(draft, execution, reason)
+    fields: ExecutionFields = {**report, "status": status, "ended_us": draft.context.now_us}
+    draft.change_execution(execution, **fields)
+    if execution.status is ExecutionStatus.UNKNOWN_OUTCOME:
+        step = reconcile.open_step_of(draft, execution.task_id)
+        if step is not None:
+            why = f"it is settled what became of {execution.execution_id}"
+            close(draft, step, ExecutionStatus.CANCELLED, reason=why)
+
+
+def revoke(draft: Draft, execution: Execution, reason: str) -> None:
+    """Have the worker notified that its lease is over."""
+    draft.revoked.append(
+        Revoked(execution_id=execution.execution_id, worker_id=execution.worker_id, reason=reason)
+    )
+
+
+def make_unknown(draft: Draft, execution: Execution) -> None:
+    """Mark the outcome of an AT_MOST_ONCE step as unknown: it was begun, and its worker was lost."""
+    if execution.status is ExecutionStatus.UNKNOWN_OUTCOME:
+        return
+    draft.change_execution(
+        execution, status=ExecutionStatus.UNKNOWN_OUTCOME, unknown_us=draft.context.now_us
+    )
+    draft.change_task(execution.task_id, status=TaskStatus.BLOCKED, reconciles_spent=0)
+
+
+def withdraw_ready(draft: Draft) -> None:
+    """Withdraw READY executions: no worker has them, and they spend no attempt."""
+    for execution in tuple(draft.open_executions()):
+        if execution.status is ExecutionStatus.READY:
+            close(draft, execution, ExecutionStatus.RELEASED)
+            if execution.kind is StepKind.TASK:
+                draft.change_task(execution.task_id, status=TaskStatus.PENDING)
+
+
+def withdraw_inputs(draft: Draft, task_id: str) -> bool:
+    """Cancel the task's open input request; return whether there was one."""
+    request = draft.open_input(draft.task(task_id).input_id)
+    if request is None:
+        return False
+    ended = replace(request, status=InputStatus.CANCELLED, ended_us=draft.context.now_us)
+    draft.put_input(ended)
+    drop_timer(draft, INPUT_TIMER + request.input_id)
+    return True
+
+
+def close_open(draft: Draft, status: ExecutionStatus, task_status: TaskStatus, reason: str) -> None:
+    """Close every open execution and input request; their tasks go to `task_status`."""
+    for execution in tuple(draft.open_executions()):
+        if execution.begun and task_status is TaskStatus.PENDING:
+            # It may have taken effect, so it must not run again when the run is resumed.
+            make_unknown(draft, execution)
+            revoke(draft, execution, reason)
+            continue
+        close(draft, execution, status, reason=reason)
+        if execution.kind is StepKind.TASK:
+            _settle_task(draft, execution.task_id, task_status)
+    for request in tuple(draft.open_inputs()):
+        withdraw_inputs(draft, request.task_id)
+        if draft.task(request.task_id).status is TaskStatus.BLOCKED:
+            _settle_task(draft, request.task_id, task_status, asks=True)
+
+
+def _settle_task(draft: Draft, task_id: str, status: TaskStatus, *, asks: bool = False) -> None:
+    if asks and status in SETTLED:
+        now_us = draft.context.now_us
+        draft.change_task(task_id, status=status, input_id="", ended_us=now_us)
+    elif asks:
+        draft.change_task(task_id, status=status, input_id="")
+    elif status in SETTLED:
+        draft.change_task(task_id, status=status, ended_us=draft.context.now_us)
+    else:
+        draft.change_task(task_id, status=status)
+
+
+def skip_dependents(draft: Draft, task_id: str) -> None:
+    """Settle as SKIPPED the task's dependents at any distance that are PENDING."""
+    for dependent in draft.graph.downstream(task_id):
+        if draft.task(dependent).status is TaskStatus.PENDING:
+            draft.change_task(dependent, status=TaskStatus.SKIPPED, ended_us=draft.context.now_us)
+            if draft.task(dependent).attempts:
+                # It was offered before a plan defined its dependencies anew, so its timer runs.
+                drop_total_timer(draft, dependent)
+
+
+# --- runs -------------------------------------------------------------------------------------------
+
+
+def pause_run(draft: Draft, why: PauseReason, reason: str) -> None:
+    """Pause the run within the current event: withdraw READY steps, let leased ones end."""
+    withdraw_ready(draft)
+    draft.change_run(status=RunStatus.PAUSED, pause_reason=why, reason=reason)
+
+
+def fail_run(draft: Draft, failure: Failure) -> None:
+    """End the run as FAILED and revoke its leases; a resume runs the cut-off steps again."""
+    draft.event(EventType.RUN_FAILED, message=failure.message)
+    close_open(draft, ExecutionStatus.CANCELLED, TaskStatus.PENDING, "the run failed")
+    end_run(draft, RunStatus.FAILED, {"failure": failure})
+
+
+def end_run(draft: Draft, status: RunStatus, fields: RunFields) -> None:
+    """End the run within the current event: it has no timers any more and is blocked on nothing."""
+    now_us = draft.context.now_us
+    fields = {**fields, "status": status, "ended_us": now_us, "pause_reason": PauseReason.NONE}
+    if draft.run.blocked_on is not BlockedKind.NONE:
+        fields |= {"blocked_on": BlockedKind.NONE, "blocked_since_us": now_us}
+        drop_timer(draft, BLOCKED_TIMER)
+    if draft.graph.keys:
+        drop_timer(draft, idempotency.MORE_TIMER)
+    draft.change_run(**fields)
+    budgets.disarm_wall(draft)
+    for task_id, spec in draft.graph.specs.items():
+        task = draft.task(task_id)
+        if spec.total_timeout_ms and task.attempts:
+            drop_timer(draft, TOTAL_TIMER + task_id)
+            if task.status not in SETTLED and task.started_us:
+                draft.change_task(task_id, started_us=0)

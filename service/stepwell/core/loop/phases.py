@@ -1,0 +1,48 @@
+"""Moves a run from phase to phase, by the table, up to its successful end."""
+
+from __future__ import annotations
+
+from typing import Unpack
+
+from stepwell.core.loop.changes import RunFields
+from stepwell.core.loop.closing import end_run
+from stepwell.core.loop.draft import Draft
+from stepwell.core.loop.table import Trigger, next_phase
+from stepwell.core.records.model import Previous
+from stepwell.core.records.states import EventType, FinishReason, Phase, RunStatus, StepKind
+
+
+def enter_phase(draft: Draft, trigger: Trigger, **fields: Unpack[RunFields]) -> None:
+    """Make the phase move of `trigger`; the next phase's step has its attempts from the start."""
+    if draft.run.previous != Previous():
+        fields["previous"] = Previous()
+    fields["phase"] = next_phase(draft.run.phase, trigger)
+    fields["step_attempt"] = 0
+    fields["step_spent"] = 0
+    draft.change_run(**fields)
+
+
+def leave_finished_phase(draft: Draft) -> None:
+    """Leave EXECUTING once all tasks are settled."""
+    run = draft.run
+    if run.phase is Phase.EXECUTING and run.counts.unsettled == 0:
+        if StepKind.REFLECT in run.stages:
+            enter_phase(draft, Trigger.TASKS_SETTLED)
+        else:
+            trigger = Trigger.TASKS_SETTLED_NO_REFLECTION
+            finish_iteration(draft, trigger, FinishReason.FINISHED)
+
+
+def finish_iteration(draft: Draft, trigger: Trigger, reason: FinishReason) -> None:
+    """Leave the last iteration: enter SYNTHESIZING, or end the run if it has no such stage."""
+    draft.event(EventType.ITERATION_COMPLETED)
+    enter_phase(draft, trigger, finish_reason=reason)
+    if StepKind.SYNTHESIZE not in draft.run.stages:
+        succeed(draft)
+
+
+def succeed(draft: Draft, result_id: str = "") -> None:
+    """End the run as SUCCEEDED, with the result of this SYNTHESIZE execution if there is one."""
+    draft.event(EventType.RUN_SUCCEEDED, execution_id=result_id)
+    enter_phase(draft, Trigger.SYNTHESIZED)
+    end_run(draft, RunStatus.SUCCEEDED, {"result_id": result_id})

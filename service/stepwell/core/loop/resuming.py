@@ -1,0 +1,115 @@
+"""Resumes runs: which failed tasks run again, and whether the budget lets the run continue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from stepwell.core.loop import budgets
+from stepwell.core.loop.changes import RunFields
+from stepwell.core.loop.dispatch import settle
+from stepwell.core.loop.draft import Draft
+from stepwell.core.loop.signals import Resume
+from stepwell.core.records.graph import Graph
+from stepwell.core.records.model import Failure
+from stepwell.core.records.states import (
+    EventType,
+    OnFailure,
+    PauseReason,
+    Phase,
+    RunStatus,
+    TaskStatus,
+)
+
+
+def pauses_again(draft: Draft, command: Resume) -> str:
+    """Return the reason for which a resume would pause the run again at once; empty: it would not."""
+    trial = Draft(draft.state, draft.context)
+    trial.run = draft.run
+    resume_run(trial, command)
+    settle(trial)
+    return trial.run.reason if trial.run.status is RunStatus.PAUSED else ""
+
+
+def resume_run(draft: Draft, command: Resume) -> None:
+    """Let a PAUSED or FAILED run continue."""
+    run = draft.run
+    failed = run.status is RunStatus.FAILED
+    draft.event(EventType.RUN_RESUMED, message=command.reason)
+    retried = _failed_tasks(draft) if command.retry_failed else []
+    fields: RunFields = {
+        "status": RunStatus.RUNNING if run.started_us else RunStatus.QUEUED,
+        "pause_reason": PauseReason.NONE,
+        # A planner receives the reason why it plans, also after a pause.
+        "reason": command.reason or (run.reason if run.phase is Phase.PLANNING else ""),
+    }
+    if failed or retried:
+        fields["allowance"] = run.allowance + 1
+    if failed:
+        fields |= {"failure": Failure(), "ended_us": 0, "step_spent": 0}
+    if run.pause_reason is PauseReason.NO_PROGRESS:
+        fields["tally"] = replace(run.tally, alike=0)
+    draft.change_run(**fields)
+    for task_id in retried:
+        draft.change_task(
+            task_id, status=TaskStatus.PENDING, failure=Failure(), started_us=0, ended_us=0
+        )
+    if failed:
+        budgets.arm_wall(draft)
+
+
+def _failed_tasks(draft: Draft) -> list[str]:
+    """Return the tasks that a resume runs again: failures that stopped something, and what they stopped.
+
+    A failed task whose dependents ran all the same stays as it is.
+    """
+    if draft.run.phase is Phase.PLANNING:
+        # A task failed the run while another plan was made. Whether that plan names it is not known yet.
+        return [task_id for task_id in draft.graph.specs if _failed_the_run(draft, task_id)]
+    if draft.run.phase is not Phase.EXECUTING:
+        return []
+    again = tasks_to_repeat(draft.graph, lambda one: draft.task(one).status, draft.is_planned)
+    return [task_id for task_id in draft.graph.specs if task_id in again]
+
+
+def _failed_the_run(draft: Draft, task_id: str) -> bool:
+    failed = draft.task(task_id).status is TaskStatus.FAILED
+    return failed and draft.spec(task_id).on_failure is OnFailure.FAIL_RUN
+
+
+def tasks_to_repeat(
+    tasks: Graph, status_of: Callable[[str], TaskStatus], is_planned: Callable[[str], bool]
+) -> frozenset[str]:
+    """Return the failures that stopped something, and the tasks that were skipped because of them.
+
+    A task whose dependents ran stays as it is, and so does one that the plan in force doesn't name: that
+    plan was made with its failure in view. A task that a person skipped was stopped by no failure.
+    """
+
+    def is_end(task_id: str) -> bool:
+        return all(
+            status_of(dependent) in (TaskStatus.PENDING, TaskStatus.SKIPPED)
+            for dependent in tasks.dependents.get(task_id, ())
+        )
+
+    failed = [
+        task_id
+        for task_id, spec in tasks.specs.items()
+        if status_of(task_id) is TaskStatus.FAILED
+        and spec.on_failure is not OnFailure.CONTINUE
+        and is_planned(task_id)
+        and is_end(task_id)
+    ]
+    repeated = set(failed)
+    below = [k for k in failed if tasks.specs[k].on_failure is OnFailure.SKIP_DEPENDENTS]
+    seen = set(below)
+    for task_id in below:
+        for dependent in tasks.dependents.get(task_id, ()):
+            if dependent in seen:
+                continue
+            seen.add(dependent)
+            below.append(dependent)
+            if status_of(dependent) is TaskStatus.SKIPPED and is_end(dependent):
+                repeated.add(dependent)
+    return frozenset(repeated)

@@ -1,0 +1,83 @@
+"""Batches of signals that one commit decides together."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from stepwell.core.loop.signals import (
+    Command,
+    Delivery,
+    Failed,
+    Fork,
+    NeedsInput,
+    Reply,
+    Signal,
+    Start,
+)
+from stepwell.core.records import limits
+
+
+class Posted(NamedTuple):
+    """A queued signal and the future of its reply."""
+
+    signal: Signal
+    reply: asyncio.Future[Reply]
+
+
+def next_batch(inbox: deque[Posted]) -> list[Posted]:
+    """Pop the signals that can be decided together; a command is decided alone."""
+    batch = [inbox.popleft()]
+    extend(batch, inbox)
+    return batch
+
+
+def extend(batch: list[Posted], inbox: deque[Posted]) -> bool:
+    """Add newly queued signals while their events stay within the limit; return whether any came."""
+    known = len(batch)
+    if not inbox or _goes_alone(batch[-1].signal):
+        return False
+    room = limits.EVENT_BYTES_PER_COMMIT_MAX - sum(_event_bytes(one.signal) for one in batch)
+    while (
+        inbox
+        and len(batch) < limits.INPUTS_PER_TRANSITION_MAX
+        and not _goes_alone(inbox[0].signal)
+        and (room := room - _event_bytes(inbox[0].signal)) >= 0
+    ):
+        batch.append(inbox.popleft())
+    return len(batch) > known
+
+
+def resolve(batch: Sequence[Posted], replies: Sequence[Reply]) -> None:
+    """Resolve the futures of a batch with its replies."""
+    for one, reply in zip(batch, replies, strict=True):
+        if not one.reply.done():
+            one.reply.set_result(reply)
+
+
+def reject(batch: Sequence[Posted], error: Exception) -> None:
+    """Resolve the futures of a batch with an error."""
+    for one in batch:
+        if not one.reply.done():
+            one.reply.set_exception(error)
+            one.reply.exception()  # Retrieved, so that asyncio logs no error that nobody awaits.
+
+
+def _event_bytes(signal: Signal) -> int:
+    """Estimate a signal's share of the events: failures and questions can be large."""
+    if not isinstance(signal, Delivery):
+        return 0
+    size = 0
+    if isinstance(signal.result, Failed):
+        failure = signal.result.failure
+        # Three copies: in the execution, in its task, and in the carryover to the next attempt.
+        size = 3 * (len(failure.message) + len(failure.details))
+    elif isinstance(signal.result, NeedsInput):
+        size = len(signal.result.prompt) + len(signal.result.schema)
+    return size + (len(signal.progress.data) if signal.progress is not None else 0)
+
+
+def _goes_alone(signal: Signal) -> bool:
+    return isinstance(signal, Command | Start | Fork)

@@ -1,0 +1,230 @@
+"""Claims what is due and what waits: READY steps, expired leases and timers. There is no other scan.
+
+Most steps are leased in the commit that makes them ready. The claim finds the others: steps for which no
+worker was free, and steps that other replicas made ready.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import structlog
+
+from stepwell.core.loop.signals import Reply, Signal, TimerDue
+from stepwell.core.port import ClaimRequest, Due, ReadyStep, Runtime, Store, Want
+from stepwell.core.records.errors import StepwellError, StoreError
+from stepwell.core.records.states import DueKind
+from stepwell.engine.clock import StoreTime
+from stepwell.engine.demand import Demand
+from stepwell.engine.last_heartbeat import expired_of
+from stepwell.engine.names import RunKey
+from stepwell.engine.runs import Runs
+from stepwell.engine.shares import QueueShares
+from stepwell.engine.workers import WorkerConnection, Workers
+
+log = structlog.get_logger(__name__)
+
+HINT_PAUSE_SECONDS = 0.01
+"""Minimum pause between hint-triggered claims after an empty claim; doubles up to
+HINT_PAUSE_SECONDS_MAX. Where several replicas work on a run, each commit of one is a hint to all."""
+HINT_PAUSE_SECONDS_MAX = 0.08
+
+
+class Timing(NamedTuple):
+    """Intervals of the claim loop, in milliseconds."""
+
+    poll_ms: int = 1_000
+    """The longest time between two claims; hints and due times make it shorter."""
+    hold_ms: int = 2_000
+    """No replica claims the same step or expired lease again within this time."""
+
+
+class Claims:
+    """Claims for the connected workers, again and again."""
+
+    def __init__(
+        self,
+        store: Store,
+        runs: Runs,
+        workers: Workers,
+        demand: Demand,
+        shares: QueueShares,
+        runtime: Runtime,
+        clock: StoreTime,
+        timing: Timing,
+    ) -> None:
+        self._store = store
+        self._runs = runs
+        self._workers = workers
+        self._demand = demand
+        self._shares = shares
+        self._runtime = runtime
+        self._clock = clock
+        self._timing = timing
+        self._stopping = False
+        self._last_error = ""
+        self._hinted = False
+        self._hints_count_from = 0.0
+        self._hint_pause_s = HINT_PAUSE_SECONDS
+
+    def stop(self) -> None:
+        """Claim nothing any more."""
+        self._stopping = True
+        self._demand.wake_idle()
+
+    def hint(self, tenant_id: str, run_id: str, version: int) -> None:
+        """Note a hint of the store; a change that this replica made itself causes no claim."""
+        if self._runs.is_news((tenant_id, run_id), version):
+            self._hinted = True
+            self._demand.more_ready = True
+            if self._runtime.monotonic() >= self._hints_count_from:
+                self._demand.wake()
+
+    async def run(self) -> None:
+        """Claim whenever there is a reason to, until stopped."""
+        while not self._stopping:
+            self._demand.clear()
+            self._hinted = False
+            wait_ms = self._timing.poll_ms
+            try:
+                wait_ms = await self._claim()
+            except StoreError as error:
+                self._log_failure(error)
+            else:
+                self._log_success()
+            await self._rest(wait_ms)
+
+    async def _rest(self, wait_ms: float) -> None:
+        """Wait for a reason to claim: a moment at which something is due, a wake, or a hint."""
+        early_ms = (self._hints_count_from - self._runtime.monotonic()) * 1_000
+        if 0 < early_ms < wait_ms:
+            if await self._demand.wait(early_ms) or self._hinted:
+                return
+            wait_ms -= early_ms
+        if not await self._demand.wait(wait_ms):
+            self._demand.more_ready = True
+
+    def _log_failure(self, error: StoreError) -> None:
+        # Once per cause, not once a second for as long as it lasts.
+        if error.message != self._last_error:
+            log.warning("claims fail; they are tried again", error=error.message)
+        self._last_error = error.message
+
+    def _log_success(self) -> None:
+        if self._last_error:
+            log.info("claims work again")
+        self._last_error = ""
+
+    async def _claim(self) -> int:
+        """Claim once; return the milliseconds until the next claim, if nothing happens before."""
+        groups = self._groups() if self._demand.more_ready else []
+        request = ClaimRequest(
+            wants=tuple(want for want, _ in groups), hold_ms=self._timing.hold_ms
+        )
+        claimed = await self._store.claim(request)
+        self._clock.observe(claimed.now_us)
+        if self._stopping:
+            return 0
+        self._post_due(claimed.due)
+        self._pace_hints(empty=not claimed.due and not any(claimed.ready))
+        more = False
+        for (want, connections), steps in zip(groups, claimed.ready, strict=True):
+            full = len(steps) >= want.limit
+            more = more or full
+            for queue in want.queues:
+                self._demand.claimed((want.tenant_id, queue), full=full)
+            for step in steps:
+                self._lease(step, connections, want.queues[0])
+        if groups:
+            self._demand.more_ready = more
+        if len(claimed.due) >= request.due_limit or (more and self._shares.any):
+            return 0
+        poll_ms = self._timing.poll_ms
+        return poll_ms if claimed.next_due_ms < 0 else min(poll_ms, max(1, claimed.next_due_ms))
+
+    def _pace_hints(self, *, empty: bool) -> None:
+        if not empty:
+            self._hint_pause_s = HINT_PAUSE_SECONDS
+            return
+        self._hints_count_from = self._runtime.monotonic() + self._hint_pause_s
+        self._hint_pause_s = min(2 * self._hint_pause_s, HINT_PAUSE_SECONDS_MAX)
+
+    # --- ready steps --------------------------------------------------------------------------------
+
+    def _groups(self) -> list[tuple[Want, list[WorkerConnection]]]:
+        """Return one want for all workers that take the same steps."""
+        by_offer: dict[tuple[object, ...], list[WorkerConnection]] = {}
+        for connection in self._workers.connections:
+            if connection.credits > 0:
+                p = connection.port.presence
+                offer = (p.tenant_id, p.queues, p.kinds, p.roles)
+                by_offer.setdefault(offer, []).append(connection)
+        groups: list[tuple[Want, list[WorkerConnection]]] = []
+        for connections in by_offer.values():
+            p = connections[0].port.presence
+            want = Want(
+                tenant_id=p.tenant_id,
+                queues=p.queues,
+                kinds=p.kinds,
+                roles=p.roles,
+                limit=sum(connection.credits for connection in connections),
+            )
+            groups.append((want, connections))
+        # A claim asks for no more steps of a limited queue than the limit allows.
+        asked = self._shares.ask([want for want, _ in groups])
+        return [(want, groups[position][1]) for want, position in asked]
+
+    def _lease(self, step: ReadyStep, connections: Sequence[WorkerConnection], queue: str) -> None:
+        free = [one for one in connections if one.credits > 0 and not one.closed]
+        if not free:
+            self._demand.more_ready = True
+            return
+        connection = max(free, key=lambda one: one.credits)
+        key = (step.tenant_id, step.run_id)
+        # A limited queue is claimed by itself, so the step is known to be of this queue.
+        grant = self._workers.grant_claimed(connection, key, step.execution_id, queue)
+        reply = self._runs.post(key, grant)
+
+        def settle(_: asyncio.Future[Reply]) -> None:
+            # A lease that was handed out is no open grant any more. All others return their credit,
+            # whatever the reply: the lease may have ended in the very commit that granted it.
+            self._workers.return_grants([grant.token])
+
+        reply.add_done_callback(settle)
+
+    # --- what is due --------------------------------------------------------------------------------
+
+    def _post_due(self, due: Sequence[Due]) -> None:
+        """Post timers to their runs; post expired leases once their last heartbeats were read."""
+        expired: dict[RunKey, list[Due]] = {}
+        for one in due:
+            key = (one.tenant_id, one.run_id)
+            if one.kind is DueKind.TIMER:
+                self._post(key, TimerDue(name=one.name))
+            else:
+                expired.setdefault(key, []).append(one)
+        for key, leases in expired.items():
+            self._runtime.spawn(self._expire(key, leases), name="expire")
+
+    async def _expire(self, key: RunKey, leases: Sequence[Due]) -> None:
+        try:
+            signals = await expired_of(self._store, *key, leases)
+        except StoreError as error:
+            # The claim returns them again when its hold is over.
+            log.warning("expired leases are left for now", run_id=key[1], error=error.message)
+            return
+        if not self._stopping:
+            for one in signals:
+                self._post(key, one)
+
+    def _post(self, key: RunKey, signal: Signal) -> None:
+        reply = self._runs.post(key, signal)
+
+        def log_failure(done: asyncio.Future[Reply]) -> None:
+            error = None if done.cancelled() else done.exception()
+            if isinstance(error, StepwellError):
+                log.warning("something due was left", run_id=key[1], error=error.message)
+
+        reply.add_done_callback(log_failure)

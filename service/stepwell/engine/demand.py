@@ -1,0 +1,69 @@
+"""Demand for claims: whether READY steps may be waiting in the store, and since when."""
+
+from __future__ import annotations
+
+import asyncio
+
+from stepwell.core.port import Runtime
+from stepwell.engine.names import QueueKey
+
+
+class Demand:
+    """Wakes the claim loop, and limits how long eager leases may overtake steps in the store.
+
+    Runs and workers report to it; the claim loop waits on it.
+    """
+
+    def __init__(self, runtime: Runtime, *, stickiness_ms: int) -> None:
+        self._runtime = runtime
+        self._stickiness_ms = stickiness_ms
+        self._wake = asyncio.Event()
+        self._waiting_since: dict[QueueKey, float] = {}
+        self.more_ready = True
+        """Whether READY steps may be waiting in the store."""
+
+    def wake(self) -> None:
+        """Have the next claim made at once: steps may have become ready."""
+        self.more_ready = True
+        self._wake.set()
+
+    def worker_is_free(self) -> None:
+        """Have the next claim made at once if READY steps may be waiting."""
+        if self.more_ready:
+            self._wake.set()
+
+    def wake_idle(self) -> None:
+        """End the claim loop's wait, whatever there is to claim."""
+        self._wake.set()
+
+    def step_waits(self, queue: QueueKey) -> None:
+        """Note that a step of this queue became ready while no worker was free for it."""
+        self.more_ready = True
+        self._waiting_since.setdefault(queue, self._runtime.monotonic())
+
+    def claimed(self, queue: QueueKey, *, full: bool) -> None:
+        """Note a claim; `full`: it returned as many steps as it asked for, so more may be waiting."""
+        if full:
+            self._waiting_since.setdefault(queue, self._runtime.monotonic())
+        else:
+            self._waiting_since.pop(queue, None)
+
+    def overtaken_too_long(self, queue: QueueKey) -> bool:
+        """Return whether steps of this queue have waited while eager leases overtook them."""
+        since = self._waiting_since.get(queue)
+        if since is None:
+            return False
+        return (self._runtime.monotonic() - since) * 1_000 >= self._stickiness_ms
+
+    def clear(self) -> None:
+        """Forget past wakes; a claim begins."""
+        self._wake.clear()
+
+    async def wait(self, within_ms: float) -> bool:
+        """Wait for a wake, but no longer than this; return whether there was one."""
+        try:
+            async with asyncio.timeout(within_ms / 1_000):
+                await self._wake.wait()
+        except TimeoutError:
+            return False
+        return True

@@ -1,0 +1,234 @@
+"""Workers connected to this replica: their credits, and the leases granted to them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from itertools import islice
+
+from stepwell.core.loop.signals import FreeWorker, GrantLease, Grants, Transition
+from stepwell.core.port import Commit, Runtime, WorkerPort
+from stepwell.core.records import limits
+from stepwell.core.records.model import Execution, RunSpec
+from stepwell.core.records.states import ExecutionStatus
+from stepwell.engine.demand import Demand
+from stepwell.engine.names import LeaseKey, QueueKey, RunKey
+from stepwell.engine.shares import QueueShares
+
+_NO_GRANTS = Grants()
+_TOKENS_READY = 64
+"""A decision gets up to this many tokens without a count of the free credits."""
+
+
+class WorkerConnection:
+    """A worker that is connected to this replica."""
+
+    __slots__ = ("closed", "credits", "leases", "port")
+
+    def __init__(self, port: WorkerPort) -> None:
+        self.port = port
+        self.credits = 0
+        """The number of steps that it may be assigned now."""
+        self.leases: dict[LeaseKey, str] = {}
+        """Tokens of the leases that it was assigned here."""
+        self.closed = False
+
+    @property
+    def tenant_id(self) -> str:
+        """The tenant whose steps it takes."""
+        return self.port.presence.tenant_id
+
+    def as_free(self) -> FreeWorker:
+        """Return its description for a decision."""
+        presence = self.port.presence
+        return FreeWorker(
+            worker_id=presence.worker_id,
+            instance_id=presence.instance_id,
+            kinds=presence.kinds,
+            roles=presence.roles,
+            stages=self.port.stages,
+            credits=self.credits,
+        )
+
+
+class Workers:
+    """The connected workers. Decisions grant them leases; a commit makes a grant final."""
+
+    def __init__(self, runtime: Runtime, demand: Demand, shares: QueueShares) -> None:
+        self._runtime = runtime
+        self._demand = demand
+        self._shares = shares
+        self._connections: list[WorkerConnection] = []
+        self._free: dict[QueueKey, dict[WorkerConnection, FreeWorker]] = {}
+        """Workers with credits by queue, in the order of their turns."""
+        self._tokens: deque[str] = deque()
+        """Tokens of no lease yet. A decision may use them; then they are removed."""
+        self._granted: dict[str, WorkerConnection] = {}
+        """By token: grants whose commit is not known yet."""
+        self._limited: dict[str, tuple[str, str, LeaseKey]] = {}
+        """By token: grants in limited queues whose commit is not known yet."""
+        self._stopping = False
+
+    # --- connections --------------------------------------------------------------------------------
+
+    @property
+    def connections(self) -> Sequence[WorkerConnection]:
+        """The connected workers, oldest connection first."""
+        return self._connections
+
+    def add(self, connection: WorkerConnection) -> None:
+        """Begin to grant leases to a worker."""
+        self._connections.append(connection)
+        self._update_free(connection)
+
+    def remove(self, connection: WorkerConnection) -> None:
+        """Grant a worker no more leases; it keeps those that it has until they end."""
+        connection.closed = True
+        if connection in self._connections:
+            self._connections.remove(connection)
+        self._update_free(connection)
+
+    def find(self, tenant_id: str, worker_id: str) -> WorkerConnection | None:
+        """Return the connection of a tenant's worker; worker ids are unique within a tenant only."""
+        for connection in self._connections:
+            presence = connection.port.presence
+            if presence.tenant_id == tenant_id and presence.worker_id == worker_id:
+                return connection
+        return None
+
+    def credit(self, connection: WorkerConnection, count: int) -> None:
+        """Add to the number of steps that a worker may be assigned."""
+        connection.credits = min(connection.credits + count, limits.CREDITS_MAX)
+        self._update_free(connection)
+        self._demand.worker_is_free()
+
+    def stop(self) -> None:
+        """Grant nothing any more."""
+        self._stopping = True
+
+    def _update_free(self, connection: WorkerConnection, *, had_its_turn: bool = False) -> None:
+        is_free = connection.credits > 0 and not connection.closed
+        free = connection.as_free() if is_free else None
+        for name in connection.port.presence.queues:
+            queue = self._free.setdefault((connection.tenant_id, name), {})
+            if free is None or had_its_turn:
+                queue.pop(connection, None)
+            if free is not None:
+                queue[connection] = free
+            elif not queue:
+                del self._free[connection.tenant_id, name]
+
+    # --- grants -------------------------------------------------------------------------------------
+
+    def grants(self, spec: RunSpec) -> Grants:
+        """Return the leases that a decision on a run of this spec may grant now."""
+        queue = (spec.tenant_id, spec.queue)
+        free = self._free.get(queue)
+        if self._stopping or not free or self._demand.overtaken_too_long(queue):
+            return _NO_GRANTS
+        workers = tuple(free.values())
+        needed = spec.max_parallel
+        if needed > _TOKENS_READY:
+            needed = min(needed, sum(worker.credits for worker in workers))
+        while len(self._tokens) < needed:
+            self._tokens.append(self._runtime.new_token())
+        tokens = tuple(islice(self._tokens, needed))
+        if not self._shares.limits(spec.queue):
+            return Grants(workers=workers, tokens=tokens)
+        return Grants(
+            workers=workers,
+            tokens=tokens,
+            room=self._shares.room(*queue),
+            counted=self._shares.counted(*queue, spec.run_id),
+        )
+
+    def reserve(self, transition: Transition) -> list[str]:
+        """Reserve credits for the leases that a decision granted; return their tokens.
+
+        Steps that stay READY are left to the claim.
+        """
+        spec, tokens = transition.run.spec, list[str]()
+        leases = transition.commit.leases if transition.commit is not None else ()
+        for lease in leases:
+            if not self._tokens or lease.token != self._tokens[0]:
+                continue  # Granted by a claim: reserved already.
+            self._tokens.popleft()
+            connection = self.find(spec.tenant_id, lease.worker_id)
+            assert connection is not None, "a decision grants leases to connected workers only"
+            self._take_credit(connection, lease.token)
+            self._take_share(
+                lease.token, spec.tenant_id, spec.queue, spec.run_id, lease.execution_id
+            )
+            tokens.append(lease.token)
+        if transition.offered and not self._stopping:
+            queue = (spec.tenant_id, spec.queue)
+            if self._demand.overtaken_too_long(queue):
+                self._demand.wake()
+            else:
+                self._demand.step_waits(queue)
+        return tokens
+
+    def grant_claimed(
+        self, connection: WorkerConnection, key: RunKey, execution_id: str, queue: str
+    ) -> GrantLease:
+        """Reserve a worker's credit for a claimed step; return the signal that leases it."""
+        token = self._runtime.new_token()
+        self._take_credit(connection, token)
+        self._take_share(token, key[0], queue, key[1], execution_id)
+        presence = connection.port.presence
+        return GrantLease(
+            execution_id=execution_id,
+            token=token,
+            worker_id=presence.worker_id,
+            instance_id=presence.instance_id,
+            stages=connection.port.stages,
+        )
+
+    def _take_credit(self, connection: WorkerConnection, token: str) -> None:
+        connection.credits -= 1
+        self._granted[token] = connection
+        self._update_free(connection, had_its_turn=True)
+
+    def _take_share(
+        self, token: str, tenant_id: str, queue: str, run_id: str, execution_id: str
+    ) -> None:
+        if self._shares.limits(queue):
+            lease = (run_id, execution_id)
+            self._limited[token] = (tenant_id, queue, lease)
+            self._shares.count(tenant_id, queue, lease)
+
+    def return_grants(self, tokens: Sequence[str]) -> None:
+        """Return the credits of grants that were not committed."""
+        for token in tokens:
+            connection = self._granted.pop(token, None)
+            if connection is not None:
+                connection.credits += 1
+                self._update_free(connection)
+            limited = self._limited.pop(token, None)
+            if limited is not None:
+                self._shares.discount(*limited)
+
+    def committed_grant(self, token: str) -> WorkerConnection | None:
+        """Make a grant final; return its worker, or None if it is connected elsewhere or was here."""
+        self._limited.pop(token, None)
+        connection = self._granted.pop(token, None)
+        return None if connection is None or connection.closed else connection
+
+    def apply(self, key: RunKey, commit: Commit) -> None:
+        """Drop the leases that a commit ended."""
+        for execution in commit.executions:
+            if execution.worker_id and execution.ended_us:
+                self._drop_lease(key, execution)
+            if execution.status is not ExecutionStatus.LEASED:
+                lease = (key[1], execution.execution_id)
+                if self._shares.discount(key[0], execution.queue, lease):
+                    self._demand.wake()
+
+    def _drop_lease(self, key: RunKey, execution: Execution) -> None:
+        connection = self.find(key[0], execution.worker_id)
+        if connection is not None:
+            connection.leases.pop((key[1], execution.execution_id), None)
+
+    def uncommitted(self, tenant_id: str) -> frozenset[LeaseKey]:
+        """Return the leases granted in a tenant's limited queues whose commit is not known yet."""
+        return frozenset(lease for whose, _, lease in self._limited.values() if whose == tenant_id)
