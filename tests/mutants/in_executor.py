@@ -50,7 +50,7 @@ def _another_commit_id() -> list[Swap]:
             await self._runtime.sleep(0.02 + self._runtime.random() * 0.1)
             commits = [replace(one, commit_id=self._runtime.new_id()) for one in commits]
 
-    return [(committer.Committer, "_ask", ask)]
+    return [(committer.Committer, "_send_until_answered", ask)]
 
 
 @BUGS.put("answers-without-looking", Simulated(), "S8", "L2", "L3", "S16")
@@ -69,7 +69,8 @@ def _token_counter_restarts() -> list[Swap]:
     honest = workers.Workers.__init__
 
     def init(self: Any, runtime: Any, *rest: Any) -> None:
-        honest(self, _Counting(runtime), *rest)
+        counting: Any = _Counting(runtime)
+        honest(self, counting, *rest)
 
     return [(workers.Workers, "__init__", init)]
 

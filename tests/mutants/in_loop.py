@@ -67,7 +67,7 @@ def _resume_runs_all_again() -> list[Swap]:
     return [(resuming, "_failed_tasks", all_tasks)]
 
 
-@BUGS.put("completed-task-retried", Simulated(), "S6")
+@BUGS.put("completed-task-retried", Simulated(), "S6", "S11")
 def _completed_task_retried() -> list[Swap]:
     """A person may retry any task that is settled, and nobody thought of those that were completed."""
     honest = task_commands.retry_task

@@ -76,8 +76,8 @@ async def test_replicas_share_a_queue_s_limit(served_everywhere: Served) -> None
 
         async def share() -> bool:
             for one in replicas:
-                await one._divide_shares()
-            return all(one._shares.room(TENANT, "narrow") == 1 for one in replicas)
+                await one._presence.divide_shares()
+            return all(one._workers._shares.room(TENANT, "narrow") == 1 for one in replicas)
 
         await until(share)
         runs = [await served.client.start("x", plan=tasks(8), queue="narrow") for _ in range(3)]
