@@ -82,7 +82,7 @@ check: $(READY) $(GENERATE_READY) ## lint, formats, types, protocol, generated c
 	@echo "==> generated code is fresh"; $(GENERATE_PY) scripts/generate.py --check
 	@echo "==> protocol"; $(VENV)/bin/buf lint
 	@$(VENV)/bin/buf format --diff --exit-code
-	@echo "==> house: floors, runtime, style"; $(PY) -m pytest -q tests/unit/house
+	@echo "==> house: floors, runtime, style"; $(PY) -m pytest -q --door check tests/unit/house
 	@if [ -f Dockerfile ]; then echo "==> Dockerfile"; $(VENV)/bin/hadolint Dockerfile; fi
 	@echo "==> basedpyright"; $(PY) -m basedpyright
 

@@ -17,7 +17,7 @@ SCENARIOS = ("steps", "growth", "resume", "parked", "replicas")
 WIDE = "64 runs of 50 steps each"
 
 
-def say(text: str) -> None:
+def write(text: str) -> None:
     """Print at once, so that long work shows progress."""
     print(text, flush=True)
 
@@ -39,34 +39,34 @@ async def main() -> None:
     with tempfile.TemporaryDirectory(prefix="stepwell-bench-") as top:
         folder = Path(top)
         load = os.getloadavg()[0]
-        say(f"{os.cpu_count()} cores, load {load:.1f}; {fsync_per_second(folder):.0f} fsyncs/s")
+        write(f"{os.cpu_count()} cores, load {load:.1f}; {fsync_per_second(folder):.0f} fsyncs/s")
         for name in stores:
             with opened(name, folder) as backend:
-                say(f"\n=== {name}; results of 1 KiB that don't compress")
+                write(f"\n=== {name}; results of 1 KiB that don't compress")
                 for limit in backend.limits:
-                    say(f"    {limit}")
+                    write(f"    {limit}")
                 if "steps" in only:
                     speeds[name] = await _steps(backend)
                 if "growth" in only:
-                    say("\nDoes a step cost more as its run grows?")
+                    write("\nDoes a step cost more as its run grows?")
                     with backend.fresh() as (place, own):
-                        await scenarios.growth(place, own, say)
+                        await scenarios.growth(place, own, write)
                 if "resume" in only and backend.keeps:
-                    say("\nkill -9 of the server at step 800 of 1,000")
+                    write("\nkill -9 of the server at step 800 of 1,000")
                     with backend.fresh() as (place, own):
-                        await scenarios.resume(place.url, own, say)
+                        await scenarios.resume(place.url, own, write)
                 if "parked" in only and backend.keeps:
-                    say("\nDo parked runs cost those that move?")
+                    write("\nDo parked runs cost those that move?")
                     with backend.fresh() as (place, own):
-                        await parked.parked(place, own, say, most=options.parked)
+                        await parked.parked(place, own, write, most=options.parked)
                 if "replicas" in only and name in replicas.SHARED:
-                    say("\nOne run on three replicas, and on one")
-                    await replicas.compare(name, say)
+                    write("\nOne run on three replicas, and on one")
+                    await replicas.compare(name, write)
     _compare(speeds)
 
 
 async def _steps(backend: Backend) -> float:
-    say("\n" + scenarios.HEADER)
+    write("\n" + scenarios.HEADER)
     speed = 0.0
     for name, runs, plan in (
         ("one run of 200 steps in a row", 1, scenarios.chain(200)),
@@ -75,22 +75,22 @@ async def _steps(backend: Backend) -> float:
     ):
         with backend.fresh() as (place, own):
             figures = await scenarios.measure(place.url, own, runs, plan)
-        say(figures.line(name))
+        write(figures.line(name))
         if name == WIDE:
             speed = figures.steps / figures.seconds
     return speed
 
 
 def _compare(speeds: dict[str, float]) -> None:
-    """Say what a Store service between costs, and how the stores compare."""
+    """Write what a Store service between costs, and how the stores compare."""
     if len(speeds) < 2:
         return
     base = next(iter(speeds))
-    say(f"\n{WIDE}, beside {base}")
+    write(f"\n{WIDE}, beside {base}")
     for name, speed in speeds.items():
         behind = speeds.get(name.removeprefix("grpc:"), 0.0) if name.startswith("grpc:") else 0.0
         share = f"   {speed / behind:.0%} of its backend" if behind else ""
-        say(f"  {name:<20}{speed:>9.0f} steps/s{speed / speeds[base]:>8.2f} ×{share}")
+        write(f"  {name:<20}{speed:>9.0f} steps/s{speed / speeds[base]:>8.2f} ×{share}")
 
 
 if __name__ == "__main__":

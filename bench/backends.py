@@ -21,7 +21,7 @@ NAMES = ("memory", "sqlite", "postgres", "redis", "valkey", "cluster")
 
 
 class Place(NamedTuple):
-    """Where one scenario keeps its runs."""
+    """Place in which one scenario keeps its runs."""
 
     url: str
     database: Path | None = None

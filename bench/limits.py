@@ -1,4 +1,4 @@
-"""What the machine itself can do, measured in the same run: no store can be faster for long."""
+"""Limits of the machine itself, measured in the same run: no store can be faster for long."""
 
 from __future__ import annotations
 

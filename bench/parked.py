@@ -13,7 +13,7 @@ from pathlib import Path
 
 from bench.backends import Place
 from bench.processes import running
-from bench.scenarios import Say, chain
+from bench.scenarios import Write, chain
 from stepwell.core.loop.advance import advance
 from stepwell.core.loop.signals import Context, Start
 from stepwell.core.loop.state import RunState
@@ -33,9 +33,9 @@ TENANT = "default"
 NOBODY_S = "parked"
 
 
-async def parked(place: Place, folder: Path, say: Say, *, most: int) -> None:
+async def parked(place: Place, folder: Path, write: Write, *, most: int) -> None:
     """Park runs in steps of ten; after each, time claims on the store and starts on a server."""
-    say(f"{'parked runs':<16}{'claim, ms':>14}{'start, ms':>22}{'start to done, ms':>24}")
+    write(f"{'parked runs':<16}{'claim, ms':>14}{'start, ms':>22}{'start to done, ms':>24}")
     first: list[float] = []
     there = 0
     for mark in (mark for mark in MARKS if mark <= most):
@@ -53,7 +53,7 @@ async def parked(place: Place, folder: Path, say: Say, *, most: int) -> None:
         cells = [
             f"{ms:>14.2f} {ms / base:>5.2f} ×" for ms, base in zip(figures, first, strict=True)
         ]
-        say(f"{mark:<16,}" + " ".join(cells))
+        write(f"{mark:<16,}" + " ".join(cells))
 
 
 def _commit(runtime: SystemRuntime, number: int) -> Commit:

@@ -1,4 +1,4 @@
-"""How fast one run goes on three replicas, against the same run and the same workers on one.
+"""Speed of one run on three replicas, against the same run and the same workers on one.
 
 The stores are those of the tests of replicas; the servers are plain ones.
 """
@@ -32,7 +32,7 @@ _COUNT = re.compile(r'stepwell_executor_total\{what="(\w+)"\} ([0-9.e+]+)')
 
 
 class Speed(NamedTuple):
-    """What one run came to; the best of a few rounds."""
+    """Speed that one run came to; the best of a few rounds."""
 
     replicas: int
     steps_per_second: float
@@ -45,7 +45,7 @@ class Speed(NamedTuple):
     """Of the store's process, where it is one of ours."""
 
     def line(self) -> str:
-        """Say it."""
+        """Return it as a line."""
         won, lost = self.counts["commits_committed"], self.counts["commits_conflict"]
         return (
             f"{self.replicas} replica{'s' if self.replicas > 1 else ' '}"
@@ -127,14 +127,14 @@ def _counts(servers: list[Program]) -> Counter[str]:
     return counts
 
 
-async def compare(store: str, say: Callable[[str], None]) -> float:
+async def compare(store: str, write: Callable[[str], None]) -> float:
     """Print both figures; return three replicas' throughput by one's."""
     found: list[Speed] = []
     for replicas in (1, 3):
         with tempfile.TemporaryDirectory(prefix="stepwell-speed-") as folder:
             found.append(await measure(SHARED[store], Path(folder), replicas))
-            say(found[-1].line())
+            write(found[-1].line())
     one, three = found
     ratio = three.steps_per_second / one.steps_per_second
-    say(f"one run of {TASKS} tasks on 3 replicas: {ratio:.2f} of the throughput on one")
+    write(f"one run of {TASKS} tasks on 3 replicas: {ratio:.2f} of the throughput on one")
     return ratio

@@ -1,4 +1,4 @@
-"""What is measured. Each scenario has a server, a worker and a store of its own."""
+"""Scenarios that are measured. Each has a server, a worker and a store of its own."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from bench.backends import Place
 from bench.processes import ServerProcess, WorkerProcess, cpu_seconds, running
 from stepwell_client import Client, EventType, RunStatus, Task
 
-Say = Callable[[str], None]
+Write = Callable[[str], None]
 
 
 class Figures(NamedTuple):
-    """What one scenario came to."""
+    """Figures that one scenario came to."""
 
     steps: int
     seconds: float
@@ -85,10 +85,10 @@ def _times(worker: WorkerProcess) -> list[float]:
     raise SystemExit("the worker did not say its times")
 
 
-async def growth(place: Place, folder: Path, say: Say) -> None:
+async def growth(place: Place, folder: Path, write: Write) -> None:
     """One run of 6,400 steps: what its last 50 cost, at four lengths."""
     marks = [100, 400, 1_600, 6_400]
-    say(f"{'completed steps':<20}{'last 50: ms/step':>18}{'server µs CPU':>16}{'stored, MB':>12}")
+    write(f"{'completed steps':<20}{'last 50: ms/step':>18}{'server µs CPU':>16}{'stored, MB':>12}")
     first: float | None = None
     with running(place.url, folder) as (server, _):
         async with Client(server.target, token_file=folder / "state/stepwell/token") as client:
@@ -107,7 +107,7 @@ async def growth(place: Place, folder: Path, say: Say) -> None:
                         cpu = (cpu_seconds(server.pid) - begun[1]) / 50 * 1e6
                         first = first or ms
                         size = f"{_stored(place.database) / 1e6:.1f}" if place.database else "–"
-                        say(f"{seen:<20,}{ms:>18.2f}{cpu:>16.0f}{size:>12}  {ms / first:.2f} ×")
+                        write(f"{seen:<20,}{ms:>18.2f}{cpu:>16.0f}{size:>12}  {ms / first:.2f} ×")
 
 
 def _stored(database: Path) -> int:
@@ -117,7 +117,7 @@ def _stored(database: Path) -> int:
     )
 
 
-async def resume(store: str, folder: Path, say: Say) -> None:
+async def resume(store: str, folder: Path, write: Write) -> None:
     """Kill -9 the server at step 800 of 1,000; time from its new start to the first new step."""
     server = ServerProcess(store, folder)
     worker = WorkerProcess(server.target, folder)
@@ -144,7 +144,7 @@ async def resume(store: str, folder: Path, say: Say) -> None:
             run = await handle.wait()
             assert run.status == RunStatus.SUCCEEDED
             for name, seconds in times:
-                say(f"  {name:<24}{seconds:>8.2f} s after the new process was started")
+                write(f"  {name:<24}{seconds:>8.2f} s after the new process was started")
     finally:
         worker.stop()
         server.stop()

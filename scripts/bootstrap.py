@@ -18,7 +18,7 @@ MIN_VERSION = (3, 11)
 SAY_EVERY_S = 8
 
 
-def say(text):
+def report(text):
     """Prints one line of progress at once, even into a pipe."""
     print(f"==> {text}", flush=True)
 
@@ -34,7 +34,7 @@ def venv_python(venv):
 
 
 def is_usable(venv, needs_pip):
-    """Whether the environment answers, is new enough and can install."""
+    """Returns whether the environment answers, is new enough and can install."""
     probe = f"import sys; assert sys.version_info >= {MIN_VERSION!r}"
     if needs_pip:
         probe += "; import pip"
@@ -54,12 +54,12 @@ def make_venv(venv, uv):
     """Makes the environment anew, with uv where it is there and works."""
     shutil.rmtree(venv, ignore_errors=True)
     version = "{}.{}.{}".format(*sys.version_info[:3])
-    say(f"making {venv} with Python {version}")
+    report(f"making {venv} with Python {version}")
     if uv:
         done = subprocess.run([uv, "venv", "-q", "--python", sys.executable, venv], check=False)
         if done.returncode == 0:
             return
-        say("uv could not make it; going on with the standard library")
+        report("uv could not make it; going on with the standard library")
     try:
         import ensurepip  # noqa: F401 - asked for only to learn whether Debian split it off
         import venv as _venv  # noqa: F401 - the same
@@ -91,7 +91,7 @@ def run(command, doing):
         reader.join(SAY_EVERY_S)
         if reader.is_alive():
             last = next((text for text in reversed(lines) if text.strip()), "").strip()
-            say(f"    {doing}, {time.monotonic() - start:.0f} s: {last[:60]}")
+            report(f"    {doing}, {time.monotonic() - start:.0f} s: {last[:60]}")
     if process.wait() != 0:
         print("\n".join(lines[-40:]), flush=True)
     return process.returncode
@@ -103,7 +103,7 @@ def install(venv, uv, arguments, doing):
     if uv:
         if run([uv, "pip", "install", "--python", python, *arguments], doing) == 0:
             return
-        say("uv did not manage; trying pip")
+        report("uv did not manage; trying pip")
     if not is_usable(venv, needs_pip=True):
         subprocess.run([python, "-m", "ensurepip", "-q"], check=False)
     pip = [python, "-m", "pip", "--disable-pip-version-check", "install", "--progress-bar", "off"]
@@ -125,16 +125,16 @@ def main():
         make_venv(venv, uv)
     with open(requirements, encoding="utf-8") as file:
         count = sum(1 for line in file if line[:1].isalnum())
-    say(f"installing {count} packages from {requirements} (checked by hash)")
+    report(f"installing {count} packages from {requirements} (checked by hash)")
     wheels_only = ["--require-hashes", "--only-binary", ":all:"]
     install(venv, uv, [*wheels_only, "-r", requirements], "installing packages")
     if projects:
-        say("installing this project, editable")
+        report("installing this project, editable")
         editable = [part for project in projects for part in ("-e", project)]
         install(
             venv, uv, ["--no-deps", "--no-build-isolation", *editable], "installing the project"
         )
-    say(f"{venv} is ready after {time.monotonic() - start:.0f} s")
+    report(f"{venv} is ready after {time.monotonic() - start:.0f} s")
 
 
 if __name__ == "__main__":

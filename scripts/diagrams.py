@@ -51,7 +51,7 @@ def docstrings(path: Path) -> dict[tuple[str, str], str]:
     """Return the strings that stand below assignments, by class ("" at the top) and name."""
     found: dict[tuple[str, str], str] = {}
 
-    def look(body: list[ast.stmt], owner: str) -> None:
+    def collect(body: list[ast.stmt], owner: str) -> None:
         for before, after in itertools.pairwise(body):
             targets = before.targets if isinstance(before, ast.Assign) else []
             if isinstance(before, ast.AnnAssign):
@@ -66,9 +66,9 @@ def docstrings(path: Path) -> dict[tuple[str, str], str]:
                 found[owner, targets[0].id] = one_line(after.value.value)
         for statement in body:
             if isinstance(statement, ast.ClassDef):
-                look(statement.body, statement.name)
+                collect(statement.body, statement.name)
 
-    look(ast.parse(path.read_text(encoding="utf-8")).body, "")
+    collect(ast.parse(path.read_text(encoding="utf-8")).body, "")
     return found
 
 

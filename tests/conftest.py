@@ -1,4 +1,4 @@
-"""What all tests share: each event that one sees is looked at, and the list of covered invariants at the end."""
+"""Parts that all tests share: the doors, a check of each event that is seen, and the list of invariants at the end."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""Pytest plugin: the three doors of the tests, which test is behind which, and what each door took.
+"""Pytest plugin: the doors of the tests, which test is behind which, and what each door took.
 
+- `check`: the rules of the code itself, which `make check` plays.
 - `test`: everything that needs no server of its own, and each real server under the conformance suite once.
 - `stores`: everything else that wants real servers, disks, kills or networks.
 - `proof`: what carries the mark `proof`. Its size grows with the scale (tests/support/proofs/sizes.py); what of it
@@ -39,11 +40,14 @@ TOLERATED_S = 5.0
 class Door(StrEnum):
     """Name of a door: what the option `--door` takes."""
 
+    CHECK = "check"
     TEST = "test"
     STORES = "stores"
     PROOF = "proof"
 
 
+RULES = "tests/unit/house/"
+"""Folder of the code's own rules."""
 REAL = ("tests/chaos", "tests/support/backends")
 """Folders about servers, disks, kills and networks: nothing in them is behind the first door."""
 PURE = ("tests/unit/",)
@@ -51,8 +55,8 @@ PURE = ("tests/unit/",)
 ONCE = "tests/contract/conformance/test_conformance.py"
 """Behind the first door it plays each of `ONCE_ON`; these and more ways to them are behind the second."""
 ONCE_ON = frozenset({"postgres", "redis", "valkey", "redis_cluster"})
-SERVER = re.compile(r"(grpc_)?(postgres|redis|valkey)(_cluster)?")
-"""Parameters named like this ask for a real server."""
+SERVER = re.compile(r"(grpc_)?(postgres|redis|valkey)(_cluster)?|grpc_sqlite")
+"""Parameters named like this ask for a real server, or for one more way to a store that is tested anyway."""
 
 
 def servers_in(parameters: str) -> frozenset[str]:
@@ -70,7 +74,9 @@ def may_start_servers(path: str, *, fixtures: Collection[str], parameters: str) 
 def doors_of(
     path: str, *, fixtures: Collection[str], parameters: str, sized: bool
 ) -> frozenset[Door]:
-    """Return the doors that a test is behind: one, or the first as well as the last."""
+    """Return the doors that a test is behind: one, or for a proof the first as well."""
+    if path.startswith(RULES):
+        return frozenset({Door.CHECK})
     servers = servers_in(parameters)
     real = may_start_servers(path, fixtures=fixtures, parameters=parameters)
     if sized:

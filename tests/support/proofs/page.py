@@ -35,7 +35,7 @@ def table(head: Sequence[str], body: Iterable[Sequence[str]]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def figures(told: Iterable[Record]) -> str:
+def figures(records: Iterable[Record]) -> str:
     """Return the table of what each proof did."""
     body = [
         (
@@ -45,7 +45,7 @@ def figures(told: Iterable[Record]) -> str:
             one.seed or "–",
             f"`{one.command}`",
         )
-        for one in told
+        for one in records
         if one.proof
     ]
     return table(("proof", "what was played", "took", "seed", "command"), body)

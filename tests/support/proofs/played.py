@@ -23,7 +23,7 @@ RECORDS = "stepwell-records"
 
 
 class Played(NamedTuple):
-    """What the file of a commit has."""
+    """Content of the file of a commit."""
 
     tests: dict[str, float]
     """Seconds of each test that passed."""

@@ -1,4 +1,4 @@
-"""What a proof did: for the figures in docs/reliability.md, and for what must have happened.
+"""Records of what the proofs did: for the figures in docs/reliability.md, and for what must have happened.
 
 A test's records go with its report to the process that writes them down (tests/support/proofs/played.py); one that
 fails has none.
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 
 class Record(NamedTuple):
-    """What one proof, or a part of it, did."""
+    """Record of what one proof, or a part of it, did."""
 
     proof: str
     """Its row in the table of figures, such as `kills, sqlite`."""

@@ -15,7 +15,7 @@ SCALE = "STEPWELL_PROOF"
 
 
 class Scale(StrEnum):
-    """How much is played."""
+    """Scale at which the proofs are played."""
 
     TEST = "test"
     PROOF = "proof"
@@ -23,7 +23,7 @@ class Scale(StrEnum):
 
 
 class Size(NamedTuple):
-    """How many of something, by scale."""
+    """Number of something at each scale."""
 
     test: int
     proof: int
@@ -32,7 +32,7 @@ class Size(NamedTuple):
 
 SIZES: dict[str, Size] = {
     # Seeds of the simulator, and how many of them are played twice.
-    "seeds": Size(500, 20_000, 1_000_000),
+    "seeds": Size(200, 20_000, 1_000_000),
     "seeds twice": Size(20, 200, 2_000),
     # Of a hundred: the share of crash points, on the servers and where each costs less.
     "crash points, percent": Size(5, 17, 100),

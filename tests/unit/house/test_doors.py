@@ -10,13 +10,14 @@ import pytest
 from tests.support import doors
 from tests.support.doors import Door, by_folder, doors_of, servers_in, slower
 
-TEST, STORES, PROOF = Door.TEST, Door.STORES, Door.PROOF
+CHECK, TEST, STORES, PROOF = Door
 SUITE = doors.ONCE
 
 
 @pytest.mark.parametrize(
     ("path", "fixtures", "parameters", "sized", "expected"),
     [
+        ("tests/unit/house/test_floors.py", (), "", False, {CHECK}),
         ("tests/unit/test_graph.py", (), "", False, {TEST}),
         ("tests/unit/test_stores.py", (), "postgres", False, {TEST}),
         ("tests/service/test_watch.py", ("world",), "sqlite", False, {TEST}),
@@ -32,6 +33,8 @@ SUITE = doors.ONCE
         (SUITE, ("open_store",), "memory", False, {TEST}),
         (SUITE, ("open_store",), "redis_cluster", False, {TEST}),
         (SUITE, ("open_store",), "postgres-kind", False, {TEST}),
+        (SUITE, ("open_store",), "grpc_memory", False, {TEST}),
+        (SUITE, ("open_store",), "grpc_sqlite", False, {STORES}),
         (SUITE, ("open_store",), "grpc_postgres", False, {STORES}),
         (SUITE, ("open_store",), "valkey_cluster", False, {STORES}),
     ],
@@ -43,13 +46,13 @@ def test_door_follows_from_folder_fixtures_and_parameters(
 
 
 def test_no_test_is_behind_no_door() -> None:
-    folders = ["tests/unit", "tests/new", "", *doors.REAL]
+    folders = ["tests/unit", "tests/unit/house", "tests/new", "", *doors.REAL]
     paths = [f"{folder}/test_it.py" for folder in folders] + [doors.ONCE]
     fixtures = [(), ("backends",)]
     parameters = ["", "postgres", "grpc_redis_cluster", "anything"]
     for path, asked, words, sized in product(paths, fixtures, parameters, [False, True]):
         behind = doors_of(path, fixtures=asked, parameters=words, sized=sized)
-        assert behind in ({TEST}, {STORES}, {PROOF}, {PROOF, TEST}), path
+        assert behind in ({CHECK}, {TEST}, {STORES}, {PROOF}, {PROOF, TEST}), path
 
 
 def test_folder_that_the_first_door_leaves_out_has_nothing_behind_it() -> None:
