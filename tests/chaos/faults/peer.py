@@ -29,19 +29,13 @@ class Peer:
                     return
         raise AssertionError(f"it ended before it said {word!r}")
 
-    async def tell(self, line: str) -> None:
-        """Write a line to it."""
-        assert self._process.stdin is not None
-        self._process.stdin.write(line.encode() + b"\n")
-        await self._process.stdin.drain()
-
 
 @asynccontextmanager
 async def peer(wire: Wire, *arguments: str) -> AsyncIterator[Peer]:
     """Run `far` over there until the block ends; then it is killed, and the wire is whole."""
     command = wire.over_there(sys.executable, "-m", "tests.chaos.faults.far", *arguments)
     process = await asyncio.create_subprocess_exec(
-        *command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, cwd=TOP
+        *command, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, cwd=TOP
     )
     try:
         yield Peer(process)

@@ -37,6 +37,8 @@ class Fault:
     pattern: bytes
     sent_on: bool
     left: int
+    silent: bool = False
+    """Nothing moves from then on; otherwise the connection ends."""
 
 
 class Line:
@@ -200,6 +202,10 @@ class Proxy:
         """What holds the pattern is not sent on; the connection is cut instead."""
         self._faults.append(Fault(pattern, sent_on=False, left=times))
 
+    def fall_silent_at(self, pattern: bytes, *, sent_on: bool) -> None:
+        """Stand still when the pattern comes, as a wire that is pulled; unless `sent_on` it never arrives."""
+        self._faults.append(Fault(pattern, sent_on, left=1, silent=True))
+
     def swallow_replies(self) -> None:
         """Answers vanish from now on, and clients wait; until `lose_lines`."""
         self._swallow = True
@@ -355,6 +361,11 @@ class Proxy:
             if fault.left and fault.pattern in seen:
                 fault.left -= 1
                 line.end_of_sent = b""
+                if fault.silent:
+                    self.freeze()
+                    line.is_incomplete = not fault.sent_on
+                    await self._fire()
+                    return fault.sent_on
                 if not fault.sent_on:
                     line.cut()
                     await self._fire()

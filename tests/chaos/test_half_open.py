@@ -21,6 +21,7 @@ from stepwell_client import Client as LibraryClient
 from stepwell_client.toolkit import Connection
 from stepwell_client.v1 import types_pb2
 from stepwell_client.v1 import worker_pb2 as wpb
+from tests.chaos.faults import far
 from tests.chaos.faults.peer import peer
 from tests.chaos.faults.wire import Wire, wire
 from tests.chaos.load.bench import Anybody
@@ -94,8 +95,8 @@ async def test_S10_a_worker_that_vanishes_is_noticed_and_its_step_taken_over(
         client = Client(server.addresses[0])
         tasks = [types_pb2.TaskSpec(task_id="a", retry=SOON)]
         run = await client.start(plan=types_pb2.PlanDraft(tasks=tasks), queue="q")
-        async with peer(cable, "work", server.addresses[0], "q") as far:
-            await far.says("leased")
+        async with peer(cable, "work", server.addresses[0], "q") as other:
+            await other.says("leased")
             assert streams(server, "/stepwell.v1.Worker/Work") == 1
             cable.cut()
             pulled = time.monotonic()
@@ -126,8 +127,8 @@ async def test_R1_a_watcher_that_vanishes_is_let_go_of(cable: Wire, tmp_path: Pa
         client = Client(server.addresses[0])
         run = await client.start_tasks("a", queue="q")
         name = "/stepwell.v1.Orchestrator/WatchRun"
-        async with peer(cable, "watch", server.addresses[0], run.spec.run_id) as far:
-            await far.says("watching")
+        async with peer(cable, "watch", server.addresses[0], run.spec.run_id) as other:
+            await other.says("watching")
             assert streams(server, name) == 1
             cable.cut()
             async with asyncio.timeout(NOTICED_S):
@@ -196,27 +197,11 @@ async def _relayed(cable: Wire, folder: Path, server: Any) -> AsyncIterator[int]
     """A way to the server through the wire and back; yields the port at its other end."""
     socket = folder / "s"
     host, _, port = server.addresses[0].rpartition(":")
-    relay = await asyncio.start_unix_server(
-        lambda reader, writer: _pipe(reader, writer, host, int(port)), socket
-    )
-    async with relay, peer(cable, "forward", cable.far, "7000", str(socket), "far0") as far:
-        await far.says("listens")
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await far.joined(reader, writer, *await asyncio.open_connection(host, int(port)))
+
+    relay = await asyncio.start_unix_server(serve, socket)
+    async with relay, peer(cable, "forward", cable.far, "7000", str(socket)) as forwarder:
+        await forwarder.says("listens")
         yield 7_000
-
-
-async def _pipe(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, host: str, port: int
-) -> None:
-    far, out = await asyncio.open_connection(host, port)
-    await asyncio.gather(_copy(reader, out), _copy(far, writer))
-
-
-async def _copy(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
-    try:
-        while data := await source.read(65_536):
-            sink.write(data)
-            await sink.drain()
-    except OSError:
-        pass
-    finally:
-        sink.close()
