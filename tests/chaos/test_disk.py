@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.chaos.disk.disk import Disk
-from tests.chaos.disk.stored import PAGE, Contents, Names, Survival
+from tests.chaos.disk.stored import PAGE, Contents, Survival
 
 SECTOR = 512
 
@@ -49,17 +49,6 @@ def test_what_was_synced_stays_and_what_was_not_goes(disk: Disk) -> None:
     assert (disk.folder / "b").read_bytes() == b""
 
 
-def test_a_name_stays_only_once_its_folder_is_synced(disk: Disk) -> None:
-    (disk.folder / "inside").mkdir()
-    sync(disk.folder)
-    written(disk.folder / "inside" / "named", b"x", synced=True)
-    sync(disk.folder / "inside")
-    written(disk.folder / "inside" / "nameless", b"x", synced=True)
-    (disk.folder / "inside" / "named").unlink()
-    cut(disk)
-    assert listed(disk.folder / "inside") == ["named"]
-
-
 def test_a_rename_is_there_with_its_folder_or_not_at_all(disk: Disk) -> None:
     written(disk.folder / "a", b"new", synced=True)
     written(disk.folder / "b", b"old", synced=True)
@@ -93,20 +82,6 @@ def test_all_ways_to_sync_do(disk: Disk, how: str) -> None:
     os.close(file)
     cut(disk)
     assert path.read_bytes() == b"kept".ljust(2 * PAGE, b"\0")
-
-
-def test_a_file_that_was_cut_short_is_as_long_as_before_until_it_is_synced(disk: Disk) -> None:
-    written(disk.folder / "a", b"x" * (3 * PAGE), synced=True)
-    sync(disk.folder)
-    os.truncate(disk.folder / "a", 10)
-    with (disk.folder / "a").open("ab") as file:
-        file.write(b"y" * PAGE)
-    cut(disk)
-    assert (disk.folder / "a").read_bytes() == b"x" * (3 * PAGE)
-    os.truncate(disk.folder / "a", 10)
-    sync(disk.folder / "a")
-    cut(disk)
-    assert (disk.folder / "a").read_bytes() == b"x" * 10
 
 
 def test_power_goes_off_at_the_nth_change_and_nobody_gets_an_answer_any_more(disk: Disk) -> None:
@@ -158,43 +133,6 @@ def test_what_a_failed_sync_let_go_of_is_seen_and_never_kept(disk: Disk) -> None
     assert (disk.folder / "a").read_bytes() == b"kept"
 
 
-def test_everything_is_as_it_was_saved(disk: Disk) -> None:
-    written(disk.folder / "a", b"one", synced=True)
-    sync(disk.folder)
-    disk.save()
-    for _ in range(2):
-        written(disk.folder / "a", b"two", synced=True)
-        written(disk.folder / "b", b"two", synced=True)
-        sync(disk.folder)
-        disk.back()
-        assert listed(disk.folder) == ["a"]
-        assert (disk.folder / "a").read_bytes() == b"one"
-
-
-def test_links_and_owners_survive(disk: Disk) -> None:
-    (disk.folder / "inside").mkdir()
-    (disk.folder / "inside").chmod(0o750)
-    os.chown(disk.folder / "inside", 65534, 65534)
-    (disk.folder / "inside" / "a").write_bytes(b"x" * 10_000)
-    (disk.folder / "link").symlink_to("inside/a")
-    (disk.folder / "b").hardlink_to(disk.folder / "inside" / "a")
-    disk.sync()
-    for _ in range(2):
-        cut(disk)
-        assert (disk.folder / "link").read_bytes() == b"x" * 10_000
-        assert (disk.folder / "b").samefile(disk.folder / "inside" / "a")
-        found = (disk.folder / "inside").stat()
-        assert (found.st_uid, found.st_mode & 0o777) == (65534, 0o750)
-
-
-def test_nothing_is_mounted_when_the_owner_is_gone(disk: Disk) -> None:
-    with Disk() as other:
-        folder = str(other.folder)
-        assert folder in Path("/proc/mounts").read_text()
-    assert folder not in Path("/proc/mounts").read_text()
-    assert not Path(folder).exists()
-
-
 # --- what survives unasked -------------------------------------------------------------------------
 
 
@@ -221,17 +159,6 @@ def test_any_blocks_survive_torn_and_in_any_order() -> None:
     assert len(after(contents, PAGE)) == 3
 
 
-def test_a_file_may_have_grown_without_its_bytes_or_not_at_all() -> None:
-    contents = Contents(b"old")
-    contents.write(3, b"x" * PAGE)
-    found = after(contents, PAGE)
-    assert b"old" in found
-    assert b"old" + bytes(PAGE) in found
-    assert b"old" + b"x" * PAGE in found
-    contents.sync()
-    assert after(contents, PAGE) == {b"old" + b"x" * PAGE}
-
-
 def test_in_order_only_the_end_is_lost() -> None:
     contents = Contents(b"old")
     contents.write(3, b"1" * SECTOR)
@@ -245,28 +172,3 @@ def test_in_order_only_the_end_is_lost() -> None:
     assert after(contents, SECTOR, share=1.0, in_order=True) == {both[:100] + b"3" * 10}
     contents.sync()
     assert after(contents, SECTOR, in_order=True) == {both[:100] + b"3" * 10}
-
-
-def test_a_folders_changes_reach_the_disk_in_their_order() -> None:
-    names: Names[int] = Names({b"a": 1})
-    names.change({b"a": None, b"b": 1})
-    names.change({b"c": 2})
-    names.change({b"b": None})
-    found = [names.after_cut(Survival(0.5, PAGE, f"seed {at}")) for at in range(100)]
-    steps = [{b"a": 1}, {b"b": 1}, {b"b": 1, b"c": 2}, {b"c": 2}]
-    assert all(one in steps for one in found)
-    assert all(step in found for step in steps)
-    assert names.after_cut(Survival()) == {b"a": 1}
-
-
-@pytest.mark.parametrize("again", [False, True])
-def test_a_page_written_anew_after_a_failed_sync_is_kept(again: bool) -> None:
-    contents = Contents(b"a" * (2 * PAGE))
-    contents.write(0, b"b" * (2 * PAGE))
-    contents.fail_to_sync()
-    if again:
-        contents.write(0, b"c")
-    contents.sync()
-    assert contents.data[PAGE:] == b"b" * PAGE
-    kept = b"c" + b"b" * (PAGE - 1) if again else b"a" * PAGE
-    assert contents.after_cut(Survival()) == kept + b"a" * PAGE

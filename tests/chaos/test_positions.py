@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 from stepwell_client import Client, Phase, RunHandle, RunStatus, TaskStatus
 from stepwell_client.v1 import types_pb2
 from tests.chaos.world.processes import Place
+from tests.support.patience import PATIENCE_S
 
 GATES = ("plan", "task-left", "task-right", "task-more", "reflect-1", "reflect-2", "synthesize")
 
@@ -34,7 +35,7 @@ async def reached(
     task: tuple[str, TaskStatus] | None = None,
 ) -> None:
     """Follow the run until it, and one of its tasks, stand where the test wants them."""
-    async with asyncio.timeout(20), handle.watch() as events:
+    async with asyncio.timeout(PATIENCE_S), handle.watch() as events:
         async for _ in events:
             run = await client.get(handle.id)
             if there(run) and (task is None or await task_is(client, handle.id, *task)):
@@ -53,7 +54,7 @@ async def task_is(client: Client, run_id: str, task_id: str, status: TaskStatus)
 
 
 async def canonical(client: Client, run_id: str) -> dict[str, Any]:
-    """What of a run must be the same however often it was interrupted."""
+    """Return the part of a run that is the same however often it was interrupted."""
     run = await client.get(run_id)
     results = await client.results(run_id)
     entries = [entry async for entry in client.tasks(run_id)]
@@ -74,108 +75,76 @@ async def uninterrupted(place: Place) -> dict[str, Any]:
         place.open_gate(gate)
     async with place.client() as client:
         handle = await client.start("again")
-        await handle.wait(timeout_seconds=30)
+        await handle.wait(timeout_seconds=PATIENCE_S)
         return await canonical(client, handle.id)
 
 
-async def kill_and_finish(
-    place: Place, handle: RunHandle, resume: Callable[[Client], Awaitable[object]] | None = None
+class Position(NamedTuple):
+    """A place in a run's life at which its server is killed."""
+
+    gates: Sequence[str]
+    """Open from the beginning."""
+    there: Callable[[types_pb2.Run], bool]
+    task: tuple[str, TaskStatus] | None = None
+    max_parallel: int = 8
+    workers_end: bool = False
+    """The worker is killed first, so that nothing is in flight."""
+    end: RunStatus | None = None
+    """The run has stopped with this status before the kill, and is resumed after it."""
+
+
+PLANNED = ("plan", "task-left", "task-right")
+POSITIONS = {
+    "planning": Position((), lambda run: run.phase == Phase.PLANNING),
+    "executing, nothing in flight": Position(
+        ("plan",), is_executing, ("left", TaskStatus.READY), 1, workers_end=True
+    ),
+    "executing, tasks in flight": Position(("plan",), is_executing, ("right", TaskStatus.RUNNING)),
+    "reflecting": Position(PLANNED, lambda run: run.phase == Phase.REFLECTING),
+    "synthesizing": Position(GATES[:-1], lambda run: run.phase == Phase.SYNTHESIZING),
+    "paused": Position(("plan",), is_executing, end=RunStatus.PAUSED),
+    "failed": Position((*PLANNED, "fail"), lambda run: run.version > 1, end=RunStatus.FAILED),
+}
+
+
+async def stand(place: Place, client: Client, position: Position) -> RunHandle:
+    """Start a run and bring it to its position."""
+    for gate in position.gates:
+        place.open_gate(gate)
+    place.start_worker()
+    handle = await client.start("again", max_parallel=position.max_parallel)
+    if position.workers_end:
+        await reached(client, handle, position.there)
+        place.kill_worker()
+        place.worker = None
+    await reached(client, handle, position.there, task=position.task)
+    if position.end is RunStatus.PAUSED:
+        await handle.pause(reason="a pause")
+    elif position.end is RunStatus.FAILED:
+        assert (await handle.wait(timeout_seconds=PATIENCE_S)).failure.kind == "WANTED"
+    return handle
+
+
+@pytest.mark.parametrize("name", POSITIONS)
+async def test_S18_run_ends_the_same_when_its_server_is_killed_anywhere(
+    place: Place, name: str
 ) -> None:
-    """Kill the server, start another, open all gates, and compare the end."""
+    position = POSITIONS[name]
+    async with place.client() as client:
+        handle = await stand(place, client, position)
     place.kill_server()
     await place.start_server()
     if place.worker is None:
         place.start_worker()
-    for gate in GATES:
-        place.open_gate(gate)
     async with place.client() as client:
-        if resume is not None:
-            await resume(client)
-        async with asyncio.timeout(40):
+        if position.end is not None:
+            assert (await client.get(handle.id)).status == position.end
+            if position.end is RunStatus.FAILED:
+                place.close_gate("fail")
+            await client.resume(handle.id)
+        for gate in GATES:
+            place.open_gate(gate)
+        async with asyncio.timeout(PATIENCE_S):
             run = await client.wait(handle.id)
         assert run.status == RunStatus.SUCCEEDED, place.log("server")
         assert await canonical(client, handle.id) == await uninterrupted(place)
-
-
-async def test_killed_while_planning(place: Place) -> None:
-    place.start_worker()
-    async with place.client() as client:
-        handle = await client.start("again")
-        await reached(client, handle, lambda run: run.status == RunStatus.RUNNING)
-        assert (await client.get(handle.id)).phase == Phase.PLANNING
-        await kill_and_finish(place, handle)
-
-
-async def test_killed_while_executing_with_nothing_in_flight(place: Place) -> None:
-    place.open_gate("plan")
-    place.start_worker()
-    async with place.client() as client:
-        handle = await client.start("again", max_parallel=1)
-        await reached(client, handle, is_executing)
-        place.kill_worker()
-        place.worker = None
-        await reached(client, handle, is_executing, task=("left", TaskStatus.READY))
-        await kill_and_finish(place, handle)
-
-
-async def test_killed_while_executing_with_tasks_in_flight(place: Place) -> None:
-    place.open_gate("plan")
-    place.start_worker()
-    async with place.client() as client:
-        handle = await client.start("again")
-        await reached(client, handle, is_executing, task=("right", TaskStatus.RUNNING))
-        await kill_and_finish(place, handle)
-
-
-async def test_killed_while_reflecting(place: Place) -> None:
-    for gate in ("plan", "task-left", "task-right"):
-        place.open_gate(gate)
-    place.start_worker()
-    async with place.client() as client:
-        handle = await client.start("again")
-        await reached(client, handle, lambda run: run.phase == Phase.REFLECTING)
-        await kill_and_finish(place, handle)
-
-
-async def test_killed_while_synthesizing(place: Place) -> None:
-    for gate in GATES[:-1]:
-        place.open_gate(gate)
-    place.start_worker()
-    async with place.client() as client:
-        handle = await client.start("again")
-        await reached(client, handle, lambda run: run.phase == Phase.SYNTHESIZING)
-        await kill_and_finish(place, handle)
-
-
-async def test_killed_while_paused(place: Place) -> None:
-    place.open_gate("plan")
-    place.start_worker()
-    async with place.client() as client:
-        handle = await client.start("again")
-        await reached(client, handle, is_executing)
-        await handle.pause(reason="a look")
-
-        async def resume(again: Client) -> None:
-            run = await again.get(handle.id)
-            assert (run.status, run.phase) == (RunStatus.PAUSED, Phase.EXECUTING)
-            await again.resume(handle.id)
-
-        await kill_and_finish(place, handle, resume)
-
-
-async def test_killed_after_it_failed(place: Place) -> None:
-    for gate in ("plan", "task-left", "task-right", "fail"):
-        place.open_gate(gate)
-    place.start_worker()
-    async with place.client() as client:
-        handle = await client.start("again")
-        run = await handle.wait(timeout_seconds=30)
-        assert run.status == RunStatus.FAILED
-
-        async def resume(again: Client) -> None:
-            run = await again.get(handle.id)
-            assert (run.status, run.failure.kind) == (RunStatus.FAILED, "WANTED")
-            place.close_gate("fail")
-            await again.resume(handle.id)
-
-        await kill_and_finish(place, handle, resume)

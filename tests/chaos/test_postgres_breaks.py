@@ -19,7 +19,6 @@ from stepwell.core.records.states import Verdict
 from stepwell_testkit.conformance.builders import TENANT, born
 from tests.chaos.load.chains import (
     SECRET,
-    WAIT_S,
     Chain,
     Server,
     chains_are_whole,
@@ -33,7 +32,7 @@ from tests.support.backends.postgres import Postgres, hand_over
 from tests.support.backends.proxy import Proxy
 from tests.support.backends.shared import postgres_server
 from tests.support.backends.small_disk import small_disk
-from tests.support.patience import insisting
+from tests.support.patience import PATIENCE_S, insisting
 
 pytestmark = pytest.mark.usefixtures("backends")
 
@@ -94,7 +93,7 @@ async def test_killed_and_restarted_under_load(
                 await once(lambda: own.restart(kill=True))
             await _grown_to(chains, 200 * (KILLS + 1))
             enough.set()
-            async with asyncio.timeout(WAIT_S):
+            async with asyncio.timeout(PATIENCE_S):
                 await asyncio.gather(*working)
             await chains_are_whole(store, chains)
         async with opened(own.url(database)) as store:
@@ -213,7 +212,7 @@ async def test_a_silent_server_ends_no_one_s_patience(
         await chain.grow(store)
         await once(own.freeze)
         try:
-            async with asyncio.timeout(WAIT_S / 2):
+            async with asyncio.timeout(PATIENCE_S / 2):
                 with pytest.raises((StoreUnavailable, OutcomeUnknown)) as caught:
                     await store.commit([chain.next()])
                 see_no_secret(caught.value)
@@ -377,7 +376,7 @@ async def test_a_synchronous_standby_that_hangs_acknowledges_nothing(
 
 async def _sent(store: Store, commit: Commit) -> None:
     """Send it until its COMMIT is: limits as short as these may cut it off before that."""
-    async with asyncio.timeout(WAIT_S):
+    async with asyncio.timeout(PATIENCE_S):
         while True:
             try:
                 await store.commit([commit])

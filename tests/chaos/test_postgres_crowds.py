@@ -26,9 +26,7 @@ from stepwell_testkit.conformance.builders import (
     want,
 )
 from tests.chaos.load.chains import (
-    PAUSE_S,
     SECRET,
-    WAIT_S,
     Chain,
     Server,
     chains_are_whole,
@@ -41,6 +39,7 @@ from tests.chaos.load.chains import (
 from tests.support.backends.pgbouncer import PgBouncer
 from tests.support.backends.postgres import Postgres
 from tests.support.backends.shared import postgres_server, shared
+from tests.support.patience import PATIENCE_S, PAUSE_S
 from tests.support.proofs.record import happened
 
 pytestmark = pytest.mark.usefixtures("backends")
@@ -123,7 +122,7 @@ async def test_a_pool_of_two_under_64_runs(server: Server, database: str) -> Non
                 await store.claim(ClaimRequest(wants=(want(),)))
 
         looking = asyncio.create_task(look())
-        async with asyncio.timeout(WAIT_S):
+        async with asyncio.timeout(PATIENCE_S):
             await asyncio.gather(*(live(chain) for chain in chains))
         looking.cancel()
         assert waited, "there was always a connection to be had"
@@ -147,7 +146,7 @@ async def test_a_holder_idle_in_a_transaction_stops_only_its_own_run(
     ):
         await asyncio.gather(*(chain.grow(store) for chain in (held, *free)))
         held_row = "SELECT 1 FROM stepwell.runs WHERE run_id = 'held' FOR UPDATE"
-        async with asyncio.timeout(WAIT_S), stranger.transaction():
+        async with asyncio.timeout(PATIENCE_S), stranger.transaction():
             await stranger.execute(held_row)
             # Together, so that they would be one group.
             refused, *_ = await asyncio.gather(
@@ -177,7 +176,7 @@ async def test_a_held_run_keeps_no_heartbeat_and_no_claim_waiting(
     ):
         await store.commit([born_leased("held"), born_leased("free")])
         await store.commit([born("waits", executions=[ready()])])
-        async with asyncio.timeout(WAIT_S), stranger.transaction():
+        async with asyncio.timeout(PATIENCE_S), stranger.transaction():
             await stranger.execute("SELECT 1 FROM stepwell.runs WHERE run_id = 'held' FOR UPDATE")
             assert await store.renew([renewal("free")]) == [True]
             claimed = await store.claim(ClaimRequest(wants=(want(),)))
@@ -189,7 +188,7 @@ async def test_an_open_transaction_delays_the_feed_and_nothing_else(
 ) -> None:
     chain = Chain("run-1")
     async with opened(server.url(database)) as store, session(server, database) as stranger:
-        async with asyncio.timeout(WAIT_S), stranger.transaction():
+        async with asyncio.timeout(PATIENCE_S), stranger.transaction():
             await stranger.execute("SELECT pg_current_xact_id()")
             await chain.grow(store, 3)
             run = await store.get_run(TENANT, "run-1")
@@ -223,7 +222,7 @@ async def test_a_deadlock_with_a_stranger_is_tried_again(server: Server, databas
         await asyncio.gather(*(chain.grow(store) for chain in chains))
         # Whoever looks first is the one that is ended: not this one.
         await stranger.execute("SET deadlock_timeout = '600s'")
-        async with asyncio.timeout(WAIT_S):
+        async with asyncio.timeout(PATIENCE_S):
             async with stranger.transaction():
                 await stranger.execute(lock.format("c"))
                 async with other.transaction():
@@ -282,7 +281,7 @@ async def test_a_stricter_isolation_costs_retries_and_no_errors(
                     won[run_id, commit.version] = won.get((run_id, commit.version), 0) + 1
                 commit = step(commit, commit_id=f"{run_id}@{commit.version + 1} by {name}")
 
-        async with asyncio.timeout(WAIT_S):
+        async with asyncio.timeout(PATIENCE_S):
             await asyncio.gather(
                 *(race(store, run_id, n) for n, store in enumerate((one, two)) for run_id in runs)
             )
@@ -302,7 +301,7 @@ async def _clash(server: Server, database: str, store: Store) -> None:
     chain = Chain("clash")
     await chain.grow(store)
     async with (
-        asyncio.timeout(WAIT_S),
+        asyncio.timeout(PATIENCE_S),
         session(server, database) as stranger,
         session(server, database) as watcher,
     ):
@@ -325,7 +324,7 @@ async def test_behind_a_pooler_in_transaction_mode(
     with logs_without_secrets(caplog) as lines:
         async with AsyncExitStack() as stack:
             stores = [await stack.enter_async_context(opened(url)) for _ in range(2)]
-            async with asyncio.timeout(WAIT_S):
+            async with asyncio.timeout(PATIENCE_S):
                 await asyncio.gather(
                     *(chain.grow(stores[n % 2], 5) for n, chain in enumerate(chains))
                 )
@@ -356,7 +355,7 @@ async def test_a_listen_url_past_the_pooler_hears_the_others(
         heard: asyncio.Queue[tuple[str, str, int]] = asyncio.Queue()
         listening.subscribe(lambda *words: heard.put_nowait(words))
         chain = Chain("run-1")
-        async with asyncio.timeout(WAIT_S):
+        async with asyncio.timeout(PATIENCE_S):
             while heard.empty():
                 await chain.grow(writing)
                 await asyncio.sleep(0.05)
@@ -379,7 +378,7 @@ async def test_timeouts_hold_behind_a_pooler_too(
     url = bouncer.url(database, pooler="transaction", lock_timeout_ms="200")
     async with opened(url) as store, session(own, database) as stranger:
         await chain.grow(store)
-        async with asyncio.timeout(WAIT_S), stranger.transaction():
+        async with asyncio.timeout(PATIENCE_S), stranger.transaction():
             await stranger.execute("SELECT 1 FROM stepwell.runs FOR UPDATE")
             with pytest.raises(StoreUnavailable) as caught:
                 await store.commit([chain.next()])

@@ -15,7 +15,6 @@ from stepwell.cli.exits import Exit
 from stepwell.core.records.errors import StoreRefused, StoreUnavailable
 from tests.chaos.load.chains import (
     SECRET,
-    WAIT_S,
     Server,
     assert_no_secret,
     logs_without_secrets,
@@ -28,6 +27,7 @@ from tests.support.backends import ports
 from tests.support.backends.pgbouncer import PgBouncer
 from tests.support.backends.postgres import Postgres
 from tests.support.backends.shared import postgres_server, shared
+from tests.support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.usefixtures("backends")
 
@@ -228,7 +228,7 @@ async def test_four_open_and_four_migrate_at_once(
     terminal = Terminal(tmp_path)
     processes = [terminal.spawn("migrate", "--store", url) for _ in range(4)]
     said = [
-        "".join(await asyncio.to_thread(process.communicate, timeout=WAIT_S))
+        "".join(await asyncio.to_thread(process.communicate, timeout=PATIENCE_S))
         for process in processes
     ]
 

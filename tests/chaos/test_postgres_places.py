@@ -7,10 +7,11 @@ import socket
 
 from stepwell.core.records.errors import StoreRefused
 from stepwell_testkit.conformance.builders import TENANT
-from tests.chaos.load.chains import WAIT_S, Chain, opened, refused, session
+from tests.chaos.load.chains import Chain, opened, refused, session
 from tests.support.backends.child import until
 from tests.support.backends.postgres import Postgres
 from tests.support.backends.postgres_pair import PostgresPair
+from tests.support.patience import PATIENCE_S
 
 
 async def test_a_host_that_is_silent_does_not_hide_the_next(pair: PostgresPair) -> None:
@@ -32,7 +33,7 @@ async def test_a_standby_that_has_not_heard_of_the_database_yet_does_not_hide_th
     assert standby is not None
     standby.execute("SELECT pg_wal_replay_pause()")
     try:
-        assert until(lambda: _replay(standby) == "paused", WAIT_S), _replay(standby)
+        assert until(lambda: _replay(standby) == "paused", PATIENCE_S), _replay(standby)
         name = primary.new_database()
         async with opened(_url(name, standby, primary)) as store:
             await Chain("run").grow(store, 3)

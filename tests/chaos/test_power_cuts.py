@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -13,10 +11,9 @@ import pytest
 
 from stepwell.core.records.states import Durability
 from tests.chaos.disk.disk import Disk
-from tests.chaos.disk.powered import Powered, postgres, redis, sqlite
-from tests.chaos.disk.series import Part, Series, Setting, play
+from tests.chaos.disk.powered import postgres, redis, sqlite
+from tests.chaos.disk.series import Part, Setting, play
 from tests.chaos.load.lives import Life, Task
-from tests.support.backends.child import NotStarted
 from tests.support.proofs.sizes import chunks
 
 POWER, VOLATILE = Durability.POWER, Durability.VOLATILE
@@ -55,55 +52,6 @@ def test_S3_a_power_cut_loses_nothing_acknowledged_where_that_is_promised(
     assert series.acknowledged > 0
     # Where nothing is promised it must show, or this would show nothing.
     assert bool(series.lost) is not part.setting.keeps
-
-
-class Fault(Exception):
-    """Something that no power cut explains."""
-
-
-def _series(disk: Disk, folder: Path, start: Callable[[], object]) -> Series:
-    def nothing() -> None: ...
-
-    return Series(PARTS[0], disk, Powered("", start, nothing, nothing, 1, 1), folder)
-
-
-@pytest.mark.parametrize("killed", [False, True])
-def test_a_start_that_power_ends_is_no_failure(disk: Disk, tmp_path: Path, killed: bool) -> None:
-    def start() -> None:
-        try:
-            (disk.folder / "log").write_bytes(b"ready")
-        except OSError as error:
-            raise NotStarted("its log can't be written") from error
-
-    series = _series(disk, tmp_path, start)
-    disk.cut_at(1)
-    assert not series._starts()
-    series._end_of_power(killed=killed)
-    assert series._starts()
-    series._end_of_power(killed=killed)
-
-
-def test_a_start_that_fails_while_power_is_on_is_told(disk: Disk, tmp_path: Path) -> None:
-    def start() -> None:
-        raise NotStarted("of itself")
-
-    series = _series(disk, tmp_path, start)
-    disk.cut_at(1)
-    with pytest.raises(NotStarted, match="of itself"):
-        series._starts()
-
-
-def test_what_no_power_cut_explains_is_told_when_power_is_back(disk: Disk, tmp_path: Path) -> None:
-    def start() -> None:
-        with suppress(OSError):
-            (disk.folder / "log").write_bytes(b"ready")
-        raise Fault
-
-    series = _series(disk, tmp_path, start)
-    disk.cut_at(1)
-    assert not series._starts()
-    with pytest.raises(Fault):
-        series._end_of_power(killed=False)
 
 
 @pytest.mark.parametrize("end", ["killed before a sync", "stopped by failed syncs"])

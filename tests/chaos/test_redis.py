@@ -18,7 +18,6 @@ from stepwell_drivers.redis.keys import Keys
 from stepwell_drivers.redis.opening import PARTITIONS_IN_CLUSTER, SCHEMA
 from stepwell_testkit.conformance import builders as b
 from tests.chaos.load.chains import (
-    PAUSE_S,
     SECRET,
     Chain,
     chains_are_whole,
@@ -33,6 +32,7 @@ from tests.support.backends.proxy import Proxy
 from tests.support.backends.redis import Redis
 from tests.support.backends.shared import redis_cluster
 from tests.support.backends.tls import Certificates
+from tests.support.patience import PAUSE_S
 
 CLUSTER_KEYS = Keys("stepwell", PARTITIONS_IN_CLUSTER)
 

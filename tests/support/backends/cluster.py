@@ -6,8 +6,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Self
 from urllib.parse import quote
 
-import redis
-
 from tests.support.backends.child import NotStarted, until
 from tests.support.backends.redis import Redis
 from tests.support.backends.redis_client import WARDEN, WARDEN_PASSWORD
@@ -40,7 +38,6 @@ class RedisCluster:
         masters: int = 3,
         replicas: int = 0,
         missing: tuple[int, int] | None = None,
-        full_coverage: bool = True,
         node_timeout_ms: int = 1_000,
         password: str | None = None,
         settings: Mapping[str, str] | None = None,
@@ -56,7 +53,7 @@ class RedisCluster:
                 password=password,
                 settings={
                     "cluster-node-timeout": str(node_timeout_ms),
-                    "cluster-require-full-coverage": "yes" if full_coverage else "no",
+                    "cluster-require-full-coverage": "yes",
                     "cluster-replica-validity-factor": "0",
                     **(settings or {}),
                 },
@@ -64,7 +61,6 @@ class RedisCluster:
             )
             for _ in range(masters * (1 + replicas))
         ]
-        self.full_coverage = full_coverage
         self._joined = False
         self._ids: dict[int, str] = {}
 
@@ -118,7 +114,7 @@ class RedisCluster:
 
     def _is_ready(self, node: Redis) -> bool:
         info = self._info(node)
-        state = "fail" if self.missing and self.full_coverage else "ok"
+        state = "fail" if self.missing else "ok"
         if (info["cluster_state"], int(info["cluster_slots_ok"])) != (
             state,
             SLOTS - len(self.missing),
@@ -130,10 +126,6 @@ class RedisCluster:
     def wait_ready(self) -> None:
         """Waits until the nodes that run agree that all slots are served that should be."""
         self._wait(self._is_ready)
-
-    def wait_failed(self) -> None:
-        """Waits until the nodes that run have noticed that slots are not served."""
-        self._wait(lambda node: self._info(node)["cluster_state"] == "fail")
 
     def close(self) -> None:
         for node in self.nodes:
@@ -187,9 +179,6 @@ class RedisCluster:
         if index not in self._ids:
             self._ids[index] = str(_say(self.nodes[index], "CLUSTER", "MYID"))
         return self._ids[index]
-
-    def slot_of(self, key: str) -> int:
-        return int(_say(self.nodes[0], "CLUSTER", "KEYSLOT", key))
 
     def owner(self, slot: int) -> int:
         """Which node serves it, in the words of one that runs."""
@@ -270,31 +259,3 @@ class RedisCluster:
                 self.begin_move(slot, to)
                 self.move_keys(slot, to)
                 self.finish_move(slot, to)
-
-    def take_away(self, first: int, last: int) -> None:
-        """Nobody serves these slots any more; their keys stay where they are, unseen."""
-        slots = range(first, last + 1)
-        for index in {self.owner(slot) for slot in slots}:
-            mine = [slot for slot in slots if self.owner(slot) == index]
-            for node in [self.nodes[index], *self.nodes]:
-                if node.running:
-                    self._forget_slots(node, mine)
-        self.missing |= set(slots)
-        self.wait_ready()
-
-    @staticmethod
-    def _forget_slots(node: Redis, slots: list[int]) -> None:
-        for slot in slots:
-            try:
-                _say(node, "CLUSTER", "DELSLOTS", slot)
-            except redis.ResponseError as error:
-                if "already unassigned" not in str(error):
-                    raise
-
-    def give(self, first: int, last: int, to: int) -> None:
-        """A node serves slots that nobody did."""
-        slots = [slot for slot in range(first, last + 1) if slot in self.missing]
-        if slots:
-            _say(self.nodes[to], "CLUSTER", "ADDSLOTS", *slots)
-            self.missing -= set(slots)
-            self.wait_ready()

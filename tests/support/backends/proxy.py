@@ -250,16 +250,6 @@ class Proxy:
         """How often a fault met its moment."""
         return self._fired
 
-    async def until_fired(self, count: int = 1) -> None:
-        """Waits until faults met their moment so often."""
-        async with asyncio.timeout(WAIT_S), self._changed:
-            await self._changed.wait_for(lambda: self._fired >= count)
-
-    async def until_vanished(self) -> None:
-        """Waits until something has vanished on a connection that is still there."""
-        async with asyncio.timeout(WAIT_S), self._changed:
-            await self._changed.wait_for(lambda: any(line.is_incomplete for line in self._lines))
-
     async def until_sent(self, count_bytes: int) -> None:
         """Waits until so many bytes have been sent on, from the beginning."""
         async with asyncio.timeout(WAIT_S), self._changed:

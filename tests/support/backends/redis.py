@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
@@ -158,12 +157,6 @@ class Redis(RedisClient, Server):
             for key, value in changed.items():
                 client.config_set(key, value)
         self.settings |= changed
-
-    def forget_data(self) -> None:
-        """Removes what it kept; it must not run."""
-        assert not self.running
-        shutil.rmtree(self.folder / "appendonlydir", ignore_errors=True)
-        (self.folder / "dump.rdb").unlink(missing_ok=True)
 
     def replica(self, **settings: str) -> Redis:
         """A second server that follows this one; not started yet."""
