@@ -143,11 +143,15 @@ async def test_broken_history_is_noticed_by_name(store: Store, diary: Path, name
     assert caught.value.name == name[:2]
 
 
+def cut_short(path: Path) -> None:
+    os.truncate(path, path.stat().st_size - 20)
+
+
 async def test_line_cut_short_by_a_kill_is_dropped_before_the_next_life(
     store: Store, diary: Path
 ) -> None:
     before = await written(store, diary)
-    os.truncate(diary, diary.stat().st_size - 20)
+    cut_short(diary)
     await Hand(Scribe(store), "after the kill", "seed").play("another run")
     entries = read(diary)
     assert entries[: len(before) - 1] == before[:-1]

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
 import pytest
 
-from stepwell.core.port import RunQuery, Store
+from stepwell.core.port import RunQuery
 from stepwell.core.records.errors import OutcomeUnknown, StoreFull, StoreRefused, StoreUnavailable
 from stepwell.core.records.model import Payload
 from stepwell.core.records.states import Durability, Verdict
@@ -21,6 +19,8 @@ from tests.chaos.load.chains import (
     SECRET,
     Chain,
     chains_are_whole,
+    growing,
+    grown_by,
     logs_without_secrets,
     once,
     opened,
@@ -32,7 +32,6 @@ from tests.support.backends.proxy import Proxy
 from tests.support.backends.redis import Redis
 from tests.support.backends.shared import redis_cluster
 from tests.support.backends.tls import Certificates
-from tests.support.patience import PAUSE_S
 
 CLUSTER_KEYS = Keys("stepwell", PARTITIONS_IN_CLUSTER)
 
@@ -49,36 +48,6 @@ def cluster(backends: None) -> Iterator[RedisCluster]:
     running.flush()
     yield running
     running.flush()
-
-
-@asynccontextmanager
-async def growing(store: Store, chains: list[Chain]) -> AsyncIterator[None]:
-    """Every chain grows meanwhile, and is settled afterwards."""
-    over = asyncio.Event()
-
-    async def grow(chain: Chain) -> None:
-        while not over.is_set():
-            await chain.grow(store)
-            # What else is done meanwhile has its turn too.
-            await asyncio.sleep(PAUSE_S)
-
-    async with asyncio.TaskGroup() as group:
-        for chain in chains:
-            group.create_task(grow(chain))
-        try:
-            yield
-        finally:
-            over.set()
-
-
-def many(count: int = 8) -> list[Chain]:
-    return [Chain(f"run-{at}") for at in range(count)]
-
-
-async def grown_by(chains: list[Chain], count: int) -> None:
-    """Wait until so much more was acknowledged."""
-    goal = sum(chain.version for chain in chains) + count
-    await until(lambda: sum(chain.version for chain in chains) >= goal)
 
 
 # --- at the door ---
@@ -232,35 +201,6 @@ async def test_stores_of_other_prefixes_see_nothing_of_each_other(server: Redis)
 # --- while it works ---
 
 
-async def test_a_server_killed_in_mid_commit_loses_nothing_that_was_acknowledged(
-    backends: None,
-) -> None:
-    chains = many()
-    with Redis() as server:
-        async with opened(server.url()) as store:
-            async with growing(store, chains):
-                for _ in range(3):
-                    await grown_by(chains, 20)
-                    await once(lambda: server.restart(kill=True))
-                await grown_by(chains, 20)
-            await chains_are_whole(store, chains)
-
-
-async def test_a_commit_whose_reply_was_lost_is_known_when_it_is_sent_again(server: Redis) -> None:
-    async with (
-        Proxy(server.port) as proxy,
-        opened(server.url(port=proxy.port, prefix="lost")) as store,
-    ):
-        first = b.born("lost-one")
-        proxy.lose_reply_to(b"lost-one@1")
-        with pytest.raises(OutcomeUnknown):
-            await store.commit([first])
-        await proxy.settled()
-        (result,) = await store.commit([first])
-        assert result.verdict is Verdict.COMMITTED
-        assert len((await store.feed()).entries) == 1
-
-
 async def test_a_commit_that_never_left_is_tried_again_and_one_that_did_is_not(
     server: Redis,
 ) -> None:
@@ -291,21 +231,8 @@ async def test_a_group_of_which_a_part_was_applied_is_unknown(server: Redis) -> 
             assert {result.verdict for result in results} == {Verdict.COMMITTED}
 
 
-async def test_a_server_that_falls_silent_leaves_a_commit_unknown_in_time(server: Redis) -> None:
-    async with Proxy(server.port) as proxy:
-        url = server.url(port=proxy.port, prefix="silent", timeout_ms="300")
-        async with opened(url) as store:
-            proxy.swallow_replies()
-            chain = Chain("silent")
-            with pytest.raises(OutcomeUnknown, match="no answer in time"):
-                await store.commit([chain.first])
-            proxy.lose_lines()
-            # Limits as short as these a busy machine may miss once more.
-            await chain.grow(store)
-
-
 async def test_scripts_that_are_forgotten_under_load_are_sent_again(server: Redis) -> None:
-    chains = many()
+    chains = [Chain(f"run-{at}") for at in range(8)]
     async with opened(server.url(prefix="scripts")) as store:
         async with growing(store, chains):
             for _ in range(10):
@@ -357,85 +284,6 @@ async def test_acknowledgements_that_need_a_replica_are_not_given_without_one(
             )
             await chain.grow(store, 5)
             assert replica.execute("HGET", "{waits}meta", "schema") == str(SCHEMA)
-
-
-async def test_slots_that_move_under_load_are_followed(cluster: RedisCluster) -> None:
-    chains = many(24)
-    slots = [one.slot for one in CLUSTER_KEYS.partitions[:6]]
-    async with opened(cluster.url()) as store:
-        async with growing(store, chains):
-            await grown_by(chains, 24)
-            for to in (1, 2):
-                await once(lambda to=to: cluster.move_slots(slots, to))
-                await grown_by(chains, 24)
-        await chains_are_whole(store, chains)
-        assert sum(chain.unknown for chain in chains) == 0
-    await once(lambda: cluster.move_slots(slots, 0))
-
-
-async def test_a_slot_on_its_way_is_read_at_the_new_place_and_written_when_it_is_there(
-    cluster: RedisCluster,
-) -> None:
-    """Between beginning and end of a move, the old node says ASK, and the new one TRYAGAIN: a script
-    names keys that don't exist, and until the end nobody can tell that they don't."""
-    chain = Chain("moving")
-    slot = CLUSTER_KEYS.of_run(b.TENANT, "moving").partition.slot
-    home = cluster.owner(slot)
-    to = (home + 1) % 3
-    async with opened(cluster.url()) as store:
-        await chain.grow(store, 2)
-        for node in cluster.nodes:
-            node.execute("CONFIG", "RESETSTAT")
-        await once(lambda: cluster.begin_move(slot, to))
-        await once(lambda: cluster.move_keys(slot, to))
-        run = await store.get_run(b.TENANT, "moving")
-        assert run is not None
-        assert run.version == 2
-        assert "errorstat_ASK" in _errors(cluster, home)
-        async with asyncio.TaskGroup() as group:
-            growing = group.create_task(chain.grow(store))
-            await until(lambda: "errorstat_TRYAGAIN" in _errors(cluster, to))
-            assert not growing.done()
-            await once(lambda: cluster.finish_move(slot, to))
-        await chain.grow(store)
-        await chains_are_whole(store, [chain])
-        assert chain.unknown == 0
-    await once(lambda: cluster.move_slots([slot], home))
-
-
-def _errors(cluster: RedisCluster, index: int) -> str:
-    return str(cluster.nodes[index].execute("INFO", "errorstats"))
-
-
-async def test_a_cluster_node_that_restarts_is_waited_for(backends: None) -> None:
-    chains = many(12)
-    with RedisCluster() as cluster:
-        async with opened(cluster.url()) as store:
-            async with growing(store, chains):
-                await grown_by(chains, 24)
-                await once(lambda: cluster.nodes[1].restart(kill=True))
-                await once(cluster.wait_ready)
-                await grown_by(chains, 48)
-            await chains_are_whole(store, chains)
-
-
-async def test_hints_come_again_after_their_connection_was_lost(server: Redis) -> None:
-    heard: list[tuple[str, str, int]] = []
-    async with (
-        Proxy(server.port) as proxy,
-        opened(server.url(prefix="hints")) as writer,
-        opened(server.url(port=proxy.port, prefix="hints")) as reader,
-    ):
-        reader.subscribe(lambda *hint: heard.append(hint))
-        await until(lambda: ("", "", 0) in heard)
-        chain = Chain("hinted")
-        await chain.grow(writer)
-        await until(lambda: (b.TENANT, "hinted", 1) in heard)
-        heard.clear()
-        proxy.cut()
-        await until(lambda: ("", "", 0) in heard)
-        await chain.grow(writer)
-        await until(lambda: (b.TENANT, "hinted", 2) in heard)
 
 
 async def test_another_event_loop_is_as_good(server: Redis) -> None:

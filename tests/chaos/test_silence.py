@@ -19,7 +19,7 @@ import pytest
 
 from stepwell.config import ExecutorSettings
 from stepwell.core.port import Commit, FeedEntry, Store
-from stepwell.core.records.errors import OutcomeUnknown
+from stepwell.core.records.errors import OutcomeUnknown, StoreUnavailable
 from stepwell.core.records.states import Verdict
 from stepwell.rpc.server import Server
 from stepwell.runtime import SystemRuntime
@@ -127,6 +127,8 @@ async def test_S4_commit_to_a_silent_database_is_unknown_and_resolves_once(
                 with pytest.raises(OutcomeUnknown):
                     await store.commit([commit])
             assert place.proxy.fired
+            with pytest.raises(StoreUnavailable):
+                await store.get_run(b.TENANT, "warm")
             there = await direct.get_run(b.TENANT, "silent") is not None
             assert there is done, "S4"
             place.proxy.heal()

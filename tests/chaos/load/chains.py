@@ -185,6 +185,32 @@ async def chains_are_whole(store: Store, chains: Sequence[Chain]) -> None:
         assert [*named[chain.first.run_id]] == list(range(1, chain.version + 1)), "E1"
 
 
+@asynccontextmanager
+async def growing(store: Store, chains: Sequence[Chain]) -> AsyncIterator[None]:
+    """Every chain grows meanwhile, and has its last verdict afterwards."""
+    over = asyncio.Event()
+
+    async def grow(chain: Chain) -> None:
+        while not over.is_set():
+            await chain.grow(store)
+            # Everybody else's turn.
+            await asyncio.sleep(PAUSE_S)
+
+    async with asyncio.TaskGroup() as group:
+        for chain in chains:
+            group.create_task(grow(chain))
+        try:
+            yield
+        finally:
+            over.set()
+
+
+async def grown_by(chains: Sequence[Chain], count: int) -> None:
+    """Wait until so many more commits were acknowledged."""
+    goal = sum(chain.version for chain in chains) + count
+    await until(lambda: sum(chain.version for chain in chains) >= goal)
+
+
 class AnyStore(StoreProxy):
     """Several stores on one place, each call through the next of them."""
 

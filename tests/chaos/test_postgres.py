@@ -1,9 +1,8 @@
-"""Many at once, strangers that hold on to rows, poolers between, and names that mean harm."""
+"""Postgres under strangers that hold on to rows, behind poolers, with standbys, and with hostile names."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -26,7 +25,6 @@ from stepwell_testkit.conformance.builders import (
     want,
 )
 from tests.chaos.load.chains import (
-    SECRET,
     Chain,
     Server,
     chains_are_whole,
@@ -38,7 +36,7 @@ from tests.chaos.load.chains import (
 )
 from tests.support.backends.pgbouncer import PgBouncer
 from tests.support.backends.postgres import Postgres
-from tests.support.backends.shared import postgres_server, shared
+from tests.support.backends.proxy import Proxy
 from tests.support.patience import PATIENCE_S, PAUSE_S
 from tests.support.proofs.record import happened
 
@@ -66,30 +64,6 @@ HOSTILE = (
 )
 
 
-@pytest.fixture
-def server() -> Server:
-    return postgres_server(18, password=SECRET)
-
-
-@pytest.fixture
-def own(server: Server) -> Postgres:
-    if not isinstance(server, Postgres):
-        pytest.skip("needs a server of its own")
-    return server
-
-
-@pytest.fixture
-def bouncer(own: Postgres) -> PgBouncer:
-    return shared(PgBouncer, own)
-
-
-@pytest.fixture
-def database(server: Server) -> Iterator[str]:
-    name = server.new_database()
-    yield name
-    server.drop_database(name)
-
-
 def connections(server: Server, database: str) -> int:
     sql = (
         "SELECT count(*) FROM pg_stat_activity WHERE datname = $1 AND application_name = 'stepwell'"
@@ -101,13 +75,13 @@ def connections(server: Server, database: str) -> int:
 
 
 @pytest.mark.proof(meets=["pool exhausted"])
-async def test_a_pool_of_two_under_64_runs(server: Server, database: str) -> None:
+async def test_pool_of_two_serves_64_runs(server: Server, database: str) -> None:
     chains = [Chain(f"run-{number}") for number in range(RUNS)]
     async with opened(server.url(database, pool_size="2")) as store:
-        free: asyncio.Semaphore = store._writer._links._free  # pyright: ignore[reportAttributeAccessIssue] - a look inside
+        free: asyncio.Semaphore = store._writer._links._free  # pyright: ignore[reportAttributeAccessIssue] - a test of the pool itself
         waited = 0
 
-        async def look() -> None:
+        async def watch() -> None:
             nonlocal waited
             while True:
                 waited += free.locked()
@@ -121,10 +95,10 @@ async def test_a_pool_of_two_under_64_runs(server: Server, database: str) -> Non
                 assert run.version == chain.version
                 await store.claim(ClaimRequest(wants=(want(),)))
 
-        looking = asyncio.create_task(look())
+        watching = asyncio.create_task(watch())
         async with asyncio.timeout(PATIENCE_S):
             await asyncio.gather(*(live(chain) for chain in chains))
-        looking.cancel()
+        watching.cancel()
         assert waited, "there was always a connection to be had"
         # Heartbeats and listening have one more each.
         assert await once(lambda: connections(server, database)) <= 4
@@ -136,7 +110,7 @@ async def test_a_pool_of_two_under_64_runs(server: Server, database: str) -> Non
 # --- strangers ---
 
 
-async def test_a_holder_idle_in_a_transaction_stops_only_its_own_run(
+async def test_stranger_idle_in_a_transaction_stops_only_its_own_run(
     server: Server, database: str
 ) -> None:
     held, free = Chain("held"), [Chain(f"free-{number}") for number in range(8)]
@@ -145,6 +119,7 @@ async def test_a_holder_idle_in_a_transaction_stops_only_its_own_run(
         session(server, database) as stranger,
     ):
         await asyncio.gather(*(chain.grow(store) for chain in (held, *free)))
+        await store.commit([born_leased("leased"), born("waits", executions=[ready()])])
         held_row = "SELECT 1 FROM stepwell.runs WHERE run_id = 'held' FOR UPDATE"
         async with asyncio.timeout(PATIENCE_S), stranger.transaction():
             await stranger.execute(held_row)
@@ -163,27 +138,13 @@ async def test_a_holder_idle_in_a_transaction_stops_only_its_own_run(
             page = await store.read_events(TENANT, "held", after=0, limit=10)
             assert page is not None
             assert page.latest == 1
-        await held.grow(store, 2)
-        await chains_are_whole(store, [held, *free])
-
-
-async def test_a_held_run_keeps_no_heartbeat_and_no_claim_waiting(
-    server: Server, database: str
-) -> None:
-    async with (
-        opened(server.url(database, lock_timeout_ms="200")) as store,
-        session(server, database) as stranger,
-    ):
-        await store.commit([born_leased("held"), born_leased("free")])
-        await store.commit([born("waits", executions=[ready()])])
-        async with asyncio.timeout(PATIENCE_S), stranger.transaction():
-            await stranger.execute("SELECT 1 FROM stepwell.runs WHERE run_id = 'held' FOR UPDATE")
-            assert await store.renew([renewal("free")]) == [True]
+            assert await store.renew([renewal("leased")]) == [True]
             claimed = await store.claim(ClaimRequest(wants=(want(),)))
             assert [one.run_id for one in claimed.ready[0]] == ["waits"]
+        await held.grow(store, 2)
 
 
-async def test_an_open_transaction_delays_the_feed_and_nothing_else(
+async def test_open_transaction_delays_the_feed_and_nothing_else(
     server: Server, database: str
 ) -> None:
     chain = Chain("run-1")
@@ -203,7 +164,7 @@ async def test_an_open_transaction_delays_the_feed_and_nothing_else(
 
 
 @pytest.mark.proof(meets=["serialization failure retried"])
-async def test_a_deadlock_with_a_stranger_is_tried_again(server: Server, database: str) -> None:
+async def test_deadlock_with_a_stranger_is_tried_again(server: Server, database: str) -> None:
     """The stranger holds c and wants a, while a commit holds a and wants c.
 
     A waiter looks for a deadlock once. So the commit comes to c only when the stranger waits for a: until
@@ -253,7 +214,7 @@ def deadlocks(server: Server, database: str) -> int:
 
 @pytest.mark.proof(meets=["serialization failure retried"])
 @pytest.mark.parametrize("isolation", ["serializable", "repeatable read"])
-async def test_a_stricter_isolation_costs_retries_and_no_errors(
+async def test_stricter_isolation_costs_retries_and_no_errors(
     isolation: str, server: Server, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two stores race for the same runs: each version is won by one of them.
@@ -316,7 +277,7 @@ async def _clash(server: Server, database: str, store: Store) -> None:
 # --- poolers ---
 
 
-async def test_behind_a_pooler_in_transaction_mode(
+async def test_store_works_behind_a_pooler_in_transaction_mode(
     bouncer: PgBouncer, own: Postgres, database: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     chains = [Chain(f"run-{number}") for number in range(RUNS)]
@@ -343,7 +304,7 @@ async def test_behind_a_pooler_in_transaction_mode(
     assert [line for line in lines if line["log_level"] != "info"] == []
 
 
-async def test_a_listen_url_past_the_pooler_hears_the_others(
+async def test_listen_url_past_the_pooler_brings_hints(
     bouncer: PgBouncer, own: Postgres, database: str
 ) -> None:
     async with (
@@ -352,17 +313,17 @@ async def test_a_listen_url_past_the_pooler_hears_the_others(
         ) as listening,
         opened(bouncer.url(database, pooler="transaction")) as writing,
     ):
-        heard: asyncio.Queue[tuple[str, str, int]] = asyncio.Queue()
-        listening.subscribe(lambda *words: heard.put_nowait(words))
+        received: asyncio.Queue[tuple[str, str, int]] = asyncio.Queue()
+        listening.subscribe(lambda *words: received.put_nowait(words))
         chain = Chain("run-1")
         async with asyncio.timeout(PATIENCE_S):
-            while heard.empty():
+            while received.empty():
                 await chain.grow(writing)
                 await asyncio.sleep(0.05)
-        assert (await heard.get())[:2] in {(TENANT, "run-1"), ("", "")}
+        assert (await received.get())[:2] in {(TENANT, "run-1"), ("", "")}
 
 
-async def test_a_pooler_that_restarts(bouncer: PgBouncer, database: str) -> None:
+async def test_restart_of_the_pooler_is_survived(bouncer: PgBouncer, database: str) -> None:
     chain = Chain("run-1")
     async with opened(bouncer.url(database, pooler="transaction")) as store:
         await chain.grow(store)
@@ -371,7 +332,7 @@ async def test_a_pooler_that_restarts(bouncer: PgBouncer, database: str) -> None
         await chains_are_whole(store, [chain])
 
 
-async def test_timeouts_hold_behind_a_pooler_too(
+async def test_timeouts_hold_behind_a_pooler(
     bouncer: PgBouncer, own: Postgres, database: str
 ) -> None:
     chain = Chain("held")
@@ -388,7 +349,7 @@ async def test_timeouts_hold_behind_a_pooler_too(
 # --- names ---
 
 
-async def test_hostile_names_are_names(server: Server, database: str) -> None:
+async def test_T4_hostile_names_are_names(server: Server, database: str) -> None:
     commits = [
         born(
             name,
@@ -418,3 +379,47 @@ async def test_hostile_names_are_names(server: Server, database: str) -> None:
             await store.append_logs(name, name, [])
     rows = server.fetch("SELECT count(*) FROM stepwell.runs", database=database)
     assert rows[0][0] == len(HOSTILE)
+
+
+# --- one server ---
+
+
+async def test_cut_before_COMMIT_was_sent_leaves_nothing_done(own: Postgres, database: str) -> None:
+    async with (
+        Proxy(own.port) as proxy,
+        opened(own.url(database, port=proxy.port)) as store,
+    ):
+        commit = born()
+        chain = Chain("warm")
+        await chain.grow(store)
+        # The id is in what is sent first.
+        proxy.lose_reply_to(commit.commit_id.encode())
+        with pytest.raises(StoreUnavailable):
+            await store.commit([commit])
+        await proxy.settled()
+        assert await store.get_run(TENANT, commit.run_id) is None
+        (result,) = await store.commit([commit])
+        assert result.verdict is Verdict.COMMITTED
+
+
+async def test_database_turned_read_only_is_reported_and_comes_back(
+    own: Postgres, database: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    chain = Chain("run-1")
+    url = own.url(database)
+    ours = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1"
+    with logs_without_secrets(caplog):
+        async with opened(url) as store:
+            await chain.grow(store)
+            setting = f'ALTER DATABASE "{database}" SET default_transaction_read_only'
+            await once(lambda: own.execute(f"{setting} = on"))
+            await once(lambda: own.execute(ours, database))
+            with pytest.raises(StoreUnavailable) as caught:
+                await store.commit([chain.next()])
+            assert caught.value.reason == "STORE_READ_ONLY"
+            assert "name the primary" in caught.value.message
+            assert await store.get_run(TENANT, "run-1") is not None
+            await once(lambda: own.execute(f"{setting} = off"))
+            # Without a cut: those that were refused are thrown away.
+            await chain.grow(store, 2)
+            await chains_are_whole(store, [chain])

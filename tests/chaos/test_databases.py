@@ -1,0 +1,204 @@
+"""Databases that are killed, restarted, down or cut off: nothing acknowledged is lost, and all goes on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import pytest
+
+from stepwell.core.records.errors import OutcomeUnknown, StoreUnavailable
+from stepwell.core.records.states import Verdict
+from tests.chaos.load.chains import (
+    SECRET,
+    Chain,
+    chains_are_whole,
+    growing,
+    grown_by,
+    logs_without_secrets,
+    once,
+    opened,
+    see_no_secret,
+    until,
+)
+from tests.support.backends.cluster import RedisCluster
+from tests.support.backends.postgres import Postgres
+from tests.support.backends.proxy import Proxy
+from tests.support.backends.redis import Redis
+from tests.support.backends.shared import postgres_server
+from tests.support.patience import PATIENCE_S, PAUSE_S
+
+pytestmark = pytest.mark.usefixtures("backends")
+
+KILLS = 3
+TRIES_MAX = 50
+CHAINS = 12
+
+
+class Database(NamedTuple):
+    """A database server of our own, with nothing in it."""
+
+    server: Postgres | Redis
+    url: Callable[..., str]
+    """The address, for a proxy's `port` or its own."""
+    restart: Callable[[], object]
+    """SIGKILL, and up again."""
+    commits: Callable[[str], bytes]
+    """What only the request that commits this id has in it."""
+
+
+@contextmanager
+def _postgres() -> Iterator[Database]:
+    server = postgres_server(18, password=SECRET)
+    if not isinstance(server, Postgres):
+        pytest.skip("needs a server of its own")
+    name = server.new_database()
+    try:
+        yield Database(
+            server,
+            lambda **how: server.url(name, sslmode="disable", **how),
+            lambda: server.restart(kill=True),
+            lambda _: b"COMMIT",
+        )
+    finally:
+        server.start()
+        server.drop_database(name)
+
+
+@contextmanager
+def _redis() -> Iterator[Database]:
+    with Redis(password=SECRET) as server:
+        restart = lambda: server.restart(kill=True)  # noqa: E731 - as the others are
+        yield Database(server, server.url, restart, str.encode)
+
+
+@contextmanager
+def _cluster() -> Iterator[Database]:
+    with RedisCluster() as cluster:
+
+        def restart() -> None:
+            cluster.nodes[1].restart(kill=True)
+            cluster.wait_ready()
+
+        yield Database(cluster.nodes[1], lambda **_: cluster.url(), restart, str.encode)
+
+
+KINDS = {"postgres": _postgres, "redis": _redis, "redis cluster": _cluster}
+
+
+@pytest.fixture
+def database(request: pytest.FixtureRequest) -> Iterator[Database]:
+    with KINDS[request.param]() as found:
+        yield found
+
+
+def on(*kinds: str) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("database", kinds, indirect=True)
+
+
+@on(*KINDS)
+async def test_S3_server_killed_under_load_loses_nothing_acknowledged(
+    database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    chains = [Chain(f"run-{at}") for at in range(CHAINS)]
+    with logs_without_secrets(caplog) as lines:
+        async with opened(database.url()) as store:
+            async with growing(store, chains):
+                for _ in range(KILLS):
+                    await grown_by(chains, 4 * CHAINS)
+                    await once(database.restart)
+                await grown_by(chains, 4 * CHAINS)
+            await chains_are_whole(store, chains)
+        async with opened(database.url()) as store:
+            await chains_are_whole(store, chains)
+    assert sum(chain.unknown + chain.unavailable for chain in chains) > 0
+    if isinstance(database.server, Postgres):
+        warned = [line for line in lines if line["log_level"] == "warning"]
+        assert any("not listening" in line["event"] and line["todo"] for line in warned)
+
+
+@on("postgres", "redis")
+async def test_restart_between_two_calls_is_not_noticed(database: Database) -> None:
+    chain = Chain("run-1")
+    async with opened(database.url()) as store:
+        await chain.grow(store)
+        await once(database.restart)
+        assert await store.get_run(*chain.key) is not None
+        await chain.grow(store)
+    assert chain.errors == []
+
+
+@on("postgres", "redis")
+async def test_server_that_is_down_is_unavailable_until_it_is_back(database: Database) -> None:
+    chain = Chain("run-1")
+    async with opened(database.url()) as store:
+        await chain.grow(store)
+        await once(database.server.stop)
+        for ask in (lambda: store.commit([chain.next()]), lambda: store.get_run(*chain.key)):
+            with pytest.raises(StoreUnavailable) as caught:
+                await ask()
+            see_no_secret(caught.value)
+        await once(database.server.start)
+        await chain.grow(store, 3)
+        await chains_are_whole(store, [chain])
+
+
+@on("postgres", "redis")
+@pytest.mark.parametrize("done", [True, False], ids=["done", "not done"])
+async def test_S4_connection_cut_in_the_commit_leaves_it_unknown(
+    database: Database, done: bool
+) -> None:
+    """Nobody knows what came of it, until the same commit is sent again."""
+    chain = Chain("run-1")
+    async with (
+        Proxy(database.server.port) as proxy,
+        opened(database.url(port=proxy.port)) as store,
+        opened(database.url()) as other,
+    ):
+        await chain.grow(store, 2)
+        for _ in range(TRIES_MAX):
+            proxy.heal()
+            break_at = proxy.lose_reply_to if done else proxy.cut_before
+            commit = chain.next()
+            break_at(database.commits(commit.commit_id))
+            try:
+                await store.commit([commit])
+            except OutcomeUnknown as error:
+                see_no_secret(error)
+                break
+            # It was a notice to other replicas that was broken; these have a COMMIT, too.
+            await chain.grow(store)
+        else:
+            raise AssertionError("no commit was ever broken")
+        await proxy.settled()
+        run = await other.get_run(*chain.key)
+        assert run is not None
+        assert run.version == (commit.version if done else chain.version)
+        for _ in range(2):
+            assert (await chain.settle(store, commit)).verdict is Verdict.COMMITTED
+        await chain.grow(store, 2)
+        await chains_are_whole(other, [chain])
+
+
+@on("postgres", "redis")
+async def test_hints_come_again_after_their_connection_was_lost(database: Database) -> None:
+    received: list[tuple[str, str, int]] = []
+    async with (
+        Proxy(database.server.port) as proxy,
+        opened(database.url()) as writer,
+        opened(database.url(port=proxy.port)) as reader,
+    ):
+        chain = Chain("hinted")
+        reader.subscribe(lambda *hint: received.append(hint))
+        for version in (1, 2):
+            async with asyncio.timeout(PATIENCE_S):
+                # The first commits may be made before it listens.
+                while not any(run_id == "hinted" for _, run_id, _ in received):
+                    await chain.grow(writer)
+                    await asyncio.sleep(PAUSE_S)
+            if version == 1:
+                proxy.cut()
+                await until(lambda: ("", "", 0) in received)
+                received.clear()
