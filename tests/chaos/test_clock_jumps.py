@@ -17,7 +17,7 @@ from random import Random
 import pytest
 
 from stepwell.core.port import Store
-from tests.chaos.load.hand import Hand
+from tests.chaos.load.manual_worker import ManualWorker
 from tests.chaos.load.runs import checked, ended, graph, met, started, wide
 from tests.chaos.oracle.history import TENANT
 from tests.chaos.world.clocked import STORE, WORKERS, Timepieces, clocked_cluster, start_by
@@ -81,9 +81,9 @@ async def test_C1_no_clock_makes_two_results_be_accepted_and_all_runs_end(
     rnd = Random(f"{SEED}/{kind}")
     with clocked_cluster(kind, tmp_path) as (cluster, times):
         await start_by(cluster, times)
-        async with Hand(cluster, rnd) as hand:
+        async with ManualWorker(cluster, rnd) as manual:
             runs, seen = await under_jumps(cluster, times, rnd, size("clock jumps"))
-        findings = await checked(cluster, acknowledged=hand.acknowledged)
+        findings = await checked(cluster, acknowledged=manual.acknowledged)
     if scale() is not Scale.TEST:
         # A few jumps may all miss it.
         met(seen, "clock stepped back over a lease")

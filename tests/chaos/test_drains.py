@@ -23,7 +23,7 @@ import pytest
 from stepwell.core.records.states import EventType
 from stepwell_client import Client, FailedPrecondition, Unavailable
 from tests.chaos.load.follower import Follower
-from tests.chaos.load.hand import Hand
+from tests.chaos.load.manual_worker import ManualWorker
 from tests.chaos.load.runs import checked, ended, graph, met, started, wide
 from tests.chaos.oracle.history import TENANT, Findings
 from tests.chaos.world.cluster import NAMES, Cluster, cluster_on
@@ -132,9 +132,9 @@ async def test_R2_rolling_restarts_under_load_lose_nothing_acknowledged(
         for worker, home in zip(WORKERS, NAMES, strict=True):
             await cluster.work(worker, home, *(name for name in NAMES if name != home))
         await cluster.working(*WORKERS)
-        hand = Hand(cluster, rnd)
+        manual = ManualWorker(cluster, rnd)
         followers: list[Follower] = []
-        async with cluster.client("r3", "r1", "r2") as client, hand:
+        async with cluster.client("r3", "r1", "r2") as client, manual:
             commander = Commander(client, rnd)
             # Some steps are out over all of it: whoever has them reports at the end, elsewhere.
             long = await started(client, wide(len(WORKERS), "gated"))
@@ -154,7 +154,7 @@ async def test_R2_rolling_restarts_under_load_lose_nothing_acknowledged(
                     took.append(await drain(cluster, name))
             cluster.open_gate()
             await ended(client, [long, *commander.runs])
-        findings = await checked(cluster, followers, hand.acknowledged)
+        findings = await checked(cluster, followers, manual.acknowledged)
         commands = commander.check(findings)
     assert all(out), "no lease was out"
     if scale() is not Scale.TEST:

@@ -131,7 +131,7 @@ def _emptied() -> RedisCluster:
 
 
 @asynccontextmanager
-async def _redis_by_hand(_rnd: Random) -> AsyncIterator[Place]:
+async def _redis_promoted(_rnd: Random) -> AsyncIterator[Place]:
     """One Redis with a replica that somebody promotes; a proxy before them leads to who leads."""
     inside = memory_folder()
     with Redis(inside=inside) as leader, Redis(inside=inside, replica_of=leader) as follower:
@@ -171,7 +171,7 @@ def _follow(follower: Redis, leader: Redis) -> None:
 SAFE = {
     "postgres": _postgres,
     "redis+cluster with wait=1": _cluster,
-    "redis with wait=1": _redis_by_hand,
+    "redis with wait=1": _redis_promoted,
 }
 LOSING: dict[str, Any] = {
     "postgres, asynchronous standby": _postgres_asynchronous,

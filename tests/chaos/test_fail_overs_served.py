@@ -14,7 +14,7 @@ import pytest
 from tests.chaos.conftest import SEED
 from tests.chaos.faults.fail_overs import WAIT_MS, WAYS, fail_over, move
 from tests.chaos.load.follower import Follower
-from tests.chaos.load.hand import Hand
+from tests.chaos.load.manual_worker import ManualWorker
 from tests.chaos.load.runs import checked, ended, graph, started
 from tests.chaos.world.cluster import NAMES, Cluster
 from tests.chaos.world.stores import Shared
@@ -92,10 +92,10 @@ async def serve_through(
         for worker, home in zip(("w1", "w2", "w3"), NAMES, strict=True):
             await service.work(worker, home, *(name for name in NAMES if name != home))
         await service.working("w1", "w2", "w3")
-        hand = Hand(service, rnd)
+        manual = ManualWorker(service, rnd)
         runs: list[str] = []
         followers: list[Follower] = []
-        async with service.client() as client, hand:
+        async with service.client() as client, manual:
             for _ in range(FAIL_OVERS):
                 runs += [await started(client, graph(rnd, 25)) for _ in range(4)]
                 followers += [
@@ -105,7 +105,7 @@ async def serve_through(
                 await asyncio.sleep(rnd.uniform(0.0, 0.3))
                 struck[await asyncio.to_thread(blow)] += 1
             await ended(client, runs, 120)
-        findings = await checked(service, followers, hand.acknowledged)
+        findings = await checked(service, followers, manual.acknowledged)
     except BaseException:
         print(service.logs())
         raise
@@ -114,7 +114,7 @@ async def serve_through(
     figures = {
         "blows": struck.total(),
         "runs": len(runs),
-        "acknowledged outcomes": len(hand.acknowledged),
+        "acknowledged outcomes": len(manual.acknowledged),
         "lost": 0,
     }
     command = "make proof ARGS='-k test_served'"

@@ -69,7 +69,7 @@ DONE_AGAIN = frozenset({Mode.TIME_OUT, Mode.TWICE, Mode.CUT})
 WRITTEN = LeftOut(
     CALLED_AGAIN & DONE_AGAIN, "a line of a log may be there twice, and is never missing"
 )
-BY_HAND = LeftOut(CALLED_AGAIN, "its calls are made by hand, and not again")
+MANUAL = LeftOut(CALLED_AGAIN, "its calls are made by hand, and not again")
 NUMBERED = LeftOut(
     CALLED_AGAIN, "an attempt that never reached its worker spends nothing, and has a number"
 )
@@ -83,9 +83,9 @@ LEFT_OUT = {
     "test_log_of_a_dead_worker_is_kept": WRITTEN,
     "test_next_attempt_gets_session_progress_and_messages": NUMBERED,
     "test_the_next_attempts_are_given_the_question_and_its_answer": NUMBERED,
-    "test_skipped_tasks_worker_is_notified_and_its_outcome_refused": BY_HAND,
-    "test_usage_that_is_sent_to_two_replicas_counts_once": BY_HAND,
-    "test_invalid_resolution_is_refused": BY_HAND,
+    "test_skipped_tasks_worker_is_notified_and_its_outcome_refused": MANUAL,
+    "test_usage_that_is_sent_to_two_replicas_counts_once": MANUAL,
+    "test_invalid_resolution_is_refused": MANUAL,
     "test_replicas_share_a_queue_s_limit": LeftOut(
         CALLED_AGAIN, "a replica whose worker has to connect again gives its share up meanwhile"
     ),

@@ -24,8 +24,8 @@ from stepwell_client.v1 import worker_pb2 as wpb
 from tests.chaos.faults import far
 from tests.chaos.faults.peer import peer
 from tests.chaos.faults.wire import Wire, wire
-from tests.chaos.load.bench import Anybody
 from tests.service.conftest import Client, RawWorker, settings_for
+from tests.service.leaks.bench import Anybody
 from tests.support.patience import until
 from tests.support.proofs import record
 from tests.support.proofs.sizes import Scale, scale

@@ -25,7 +25,7 @@ from stepwell.core.records.states import ExecutionStatus
 from stepwell_client import Client, Plan
 from tests.chaos.faults.storm import Storm
 from tests.chaos.load.follower import Follower
-from tests.chaos.load.hand import BY_HAND, Hand
+from tests.chaos.load.manual_worker import MANUAL, ManualWorker
 from tests.chaos.load.runs import checked, ended, graph, met, started, wide
 from tests.chaos.oracle.history import Findings
 from tests.chaos.world.cluster import APART, Cluster, cluster_on
@@ -55,12 +55,12 @@ async def test_S3_nothing_acknowledged_is_lost_whatever_is_killed(
     with cluster_on(kind, tmp_path) as cluster:
         await _start(cluster, rnd)
         storm = Storm(cluster, Random(rnd.random()))
-        hand = Hand(cluster, Random(rnd.random()))
+        manual = ManualWorker(cluster, Random(rnd.random()))
         story = _Story(cluster, rnd)
         try:
-            async with cluster.client() as client, hand:
+            async with cluster.client() as client, manual:
                 await story.live(client, storm, len(part))
-            findings = await checked(cluster, story.followers, hand.acknowledged)
+            findings = await checked(cluster, story.followers, manual.acknowledged)
         except BaseException:
             print(cluster.logs())
             raise
@@ -108,8 +108,8 @@ class _Story:
                 all_of_it.create_task(self._run(client, plan, watched=watched))
                 if watched:
                     # Of the others the hand may get none while it blows.
-                    by_hand = self._run(client, wide(3), queue=BY_HAND, watched=False)
-                    all_of_it.create_task(by_hand)
+                    manual = self._run(client, wide(3), queue=MANUAL, watched=False)
+                    all_of_it.create_task(manual)
                 await asyncio.sleep(rnd.uniform(0.0, pause_s))
                 all_of_it.create_task(storm.strike(await storm.draw()))
         self._cluster.open_gate()

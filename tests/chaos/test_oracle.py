@@ -30,7 +30,7 @@ from stepwell_testkit.proxy import StoreProxy
 from tests.chaos.faults.functional import Chance
 from tests.chaos.load.clients import HOLD_MS, Client, FeedReader, Field
 from tests.chaos.load.follower import Follower
-from tests.chaos.load.lives import Hand
+from tests.chaos.load.lives import StepPlayer
 from tests.chaos.oracle import checker, history
 from tests.chaos.oracle.history import Acknowledged
 from tests.chaos.oracle.kept import kept_by
@@ -82,8 +82,8 @@ async def written(store: Store, path: Path, *cuts: Cut) -> list[Entry]:
     """Play one run by workers that die at each cut, and by one that ends it; returns the diary."""
     for number, cut in enumerate(cuts):
         with pytest.raises(OutcomeUnknown):
-            await Hand(Scribe(cut), f"worker {number}", "seed").play("run")
-    await Hand(Scribe(store), "the last worker", "seed").play("run")
+            await StepPlayer(Scribe(cut), f"worker {number}", "seed").play("run")
+    await StepPlayer(Scribe(store), "the last worker", "seed").play("run")
     return read(path)
 
 
@@ -152,7 +152,7 @@ async def test_line_cut_short_by_a_kill_is_dropped_before_the_next_life(
 ) -> None:
     before = await written(store, diary)
     cut_short(diary)
-    await Hand(Scribe(store), "after the kill", "seed").play("another run")
+    await StepPlayer(Scribe(store), "after the kill", "seed").play("another run")
     entries = read(diary)
     assert entries[: len(before) - 1] == before[:-1]
     assert {one.sent.run_id for one in entries[len(before) - 1 :] if one.sent} == {"another run"}

@@ -20,7 +20,7 @@ import pytest
 from stepwell.core.records.states import EventType
 from stepwell_client import Plan, Retry, RunStatus, Task
 from tests.chaos.load.follower import Follower
-from tests.chaos.load.hand import Hand
+from tests.chaos.load.manual_worker import ManualWorker
 from tests.chaos.load.runs import checked, ended, graph, met, waited, wide
 from tests.chaos.oracle.history import TENANT
 from tests.chaos.world.cluster import LEASE_MS, NAMES, POLL_MS, Cluster, cluster_on
@@ -161,41 +161,26 @@ async def test_S8_outcomes_that_come_late_or_again_are_refused_by_every_replica(
     cluster: Cluster, rnd: Random
 ) -> None:
     await cluster.start()
-    hand, sleeper = Hand(cluster, rnd), Hand(cluster, rnd, asleep=True, name="sleeper")
+    manual, sleeper = (
+        ManualWorker(cluster, rnd),
+        ManualWorker(cluster, rnd, asleep=True, name="sleeper"),
+    )
     async with cluster.client() as client, sleeper:
         runs = [(await client.start("late", plan=wide(4))).id for _ in range(3)]
         async with asyncio.timeout(20):
             while not sleeper.unsettled:  # noqa: ASYNC110 - it has no event to wait for
                 await asyncio.sleep(0.05)
         # Not before: it would leave nothing to a sleeper whose stream comes late.
-        async with hand:
+        async with manual:
             # The sleeper lives on and is connected; its lease runs out all the same.
             await ended(client, runs)
             await sleeper.report_late()
-            await hand.report_late()
-    findings = await checked(cluster, acknowledged=hand.acknowledged)
+            await manual.report_late()
+    findings = await checked(cluster, acknowledged=manual.acknowledged)
     met(findings.seen, "lease lost", "acknowledged outcome checked")
     assert sleeper.refused
-    assert hand.refused >= len(NAMES) * len(hand.acknowledged)
+    assert manual.refused >= len(NAMES) * len(manual.acknowledged)
     assert not sleeper.acknowledged
-
-
-async def test_a_client_of_several_replicas_watches_on_while_they_are_killed(
-    cluster: Cluster, rnd: Random
-) -> None:
-    await cluster.start()
-    await cluster.work("w3", "r3")
-    async with cluster.client("r1", "r2", "r3") as client:
-        handle = await client.start("on", plan=graph(rnd, 20))
-        numbers: list[int] = []
-        async with handle.watch() as events:
-            async for event in events:
-                numbers.append(event.number)
-                if len(numbers) in (5, 30):
-                    cluster.kill("r1" if len(numbers) == 5 else "r2")
-        assert (await handle.wait()).status == RunStatus.SUCCEEDED
-    findings = await checked(cluster)
-    assert numbers == [event.number for event in findings.books[handle.id].events], "E3"
 
 
 @pytest.mark.proof

@@ -28,8 +28,8 @@ from stepwell_client.v1 import orchestrator_pb2 as opb
 from stepwell_client.v1 import types_pb2
 from stepwell_client.v1 import worker_pb2 as wpb
 from stepwell_testkit.conformance import builders as b
-from tests.chaos.load.bench import Anybody
 from tests.service.conftest import ME, Client, settings_for
+from tests.service.leaks.bench import Anybody
 from tests.support.backends.proxy import Proxy
 from tests.support.backends.shared import postgres_server, redis_server
 from tests.support.patience import PATIENCE_S, insisting

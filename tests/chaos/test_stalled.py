@@ -28,7 +28,7 @@ COST_MAX_BYTES = 8 * MIB
 STALL_MS = 10_000
 """Whoever reads all of it meanwhile has most of that for it."""
 TASKS = 8
-BY_HAND = [("grpc.http2.lookahead_bytes", 1_024), ("grpc.http2.bdp_probe", 0)]
+MANUAL = [("grpc.http2.lookahead_bytes", 1_024), ("grpc.http2.bdp_probe", 0)]
 """Of a channel that takes from the network only what is read."""
 
 
@@ -59,7 +59,7 @@ async def _read_all(cluster: Cluster, run_id: str) -> int:
 
 async def _stalled(cluster: Cluster, run_id: str) -> tuple[grpc.aio.Channel, Any]:
     """Begin to read, and read no more."""
-    channel = grpc.aio.insecure_channel(cluster.target("r1"), options=BY_HAND)
+    channel = grpc.aio.insecure_channel(cluster.target("r1"), options=MANUAL)
     stub = orchestrator_pb2_grpc.OrchestratorStub(channel)
     request = orchestrator_pb2.WatchRunRequest(run_id=run_id)
     call = stub.WatchRun(request, metadata=cluster.metadata)

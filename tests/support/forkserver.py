@@ -2,13 +2,13 @@
 
 A Python server spends nearly a second of CPU on imports before it does anything, and a test that kills it
 three hundred times pays that three hundred times. Here it is paid once: what is asked for is forked from a
-process in which nothing was started yet (no thread, no loop, no gRPC core: `born` refuses otherwise), gets
+process in which nothing was started yet (no thread, no loop, no gRPC core: `main` refuses otherwise), gets
 arguments, environment and a log of its own, and runs the module that it names as `python -m` would. It is a
 process like any other: killed by its pid, with nothing of its parent's open.
 
 The owner holds a `Life` of each: a pidfd, which can't come to mean another process, and a pipe on which the
-nursery, whose child it is, says its exit code once it has reaped it. When the owner ends, however that
-came about, the nursery ends, and the kernel kills what was born in it.
+forkserver, whose child it is, writes its exit code once it has reaped it. When the owner ends, however that
+came about, the forkserver ends, and the kernel kills what was forked from it.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ WARM = (
     "sqlalchemy.ext.asyncio",
     "uvloop",
 )
-"""What servers, workers and stores import sooner or later. What is missing here costs time and no more."""
+"""Modules that servers, workers and stores import sooner or later. A missing one costs time and no more."""
 _PR_SET_PDEATHSIG = 1
 
 
 class Asked(NamedTuple):
-    """What is to be born."""
+    """A program to be forked."""
 
     module: str
     arguments: Sequence[str]
@@ -66,7 +66,7 @@ class Asked(NamedTuple):
 
 
 class Life:
-    """One process that was born in the nursery, as its owner sees it."""
+    """One forked process, as its owner sees it."""
 
     def __init__(self, pid: int, news: int) -> None:
         self.pid = pid
@@ -85,7 +85,7 @@ class Life:
         """Wait for its end, for so long at the most."""
         if self._code is None and self._has_news(seconds):
             said = os.read(self._news, 32)
-            # Without a word the nursery itself is gone, and with it all that was born in it.
+            # Without a word the forkserver itself is gone, and with it all that it forked.
             self._code = int(said) if said else -signal.SIGKILL
             self._close()
         return self._code
@@ -97,9 +97,9 @@ class Life:
                 signal.pidfd_send_signal(self._handle, number)
 
     def _has_news(self, seconds: float | None) -> bool:
-        look = select.poll()
-        look.register(self._news, select.POLLIN)
-        return bool(look.poll(None if seconds is None else seconds * 1_000))
+        polling = select.poll()
+        polling.register(self._news, select.POLLIN)
+        return bool(polling.poll(None if seconds is None else seconds * 1_000))
 
     def _close(self) -> None:
         os.close(self._news)
@@ -108,7 +108,7 @@ class Life:
             self._handle = None
 
 
-class Nursery:
+class ForkServer:
     """The owner's end."""
 
     def __init__(self) -> None:
@@ -125,77 +125,77 @@ class Nursery:
                 start_new_session=True,
             )
 
-    def born(self, asked: Asked, log: int) -> Life:
+    def fork(self, asked: Asked, log: int) -> Life:
         """Fork a process that writes to `log`, the number of an open file."""
-        news, tell = os.pipe()
+        news, back = os.pipe()
         try:
             with self._lock, contextlib.suppress(ConnectionError):
-                socket.send_fds(self._socket, [json.dumps(asked).encode()], [log, tell])
+                socket.send_fds(self._socket, [json.dumps(asked).encode()], [log, back])
                 if answer := self._socket.recv(32):
                     return Life(int(answer), news)
         finally:
-            os.close(tell)
+            os.close(back)
         os.close(news)
-        raise RuntimeError(f"the nursery has ended with {self._process.wait()}")
+        raise RuntimeError(f"the forkserver has ended with {self._process.wait()}")
 
     def close(self) -> None:
-        """End it, and with it all that was born in it."""
+        """End it, and with it all that it forked."""
         self._socket.close()
         self._process.wait()
 
 
 @functools.cache
-def nursery() -> Nursery:
-    """Return this process's one nursery, begun when it is first asked for."""
-    begun = Nursery()
+def forkserver() -> ForkServer:
+    """Return this process's one forkserver, started when it is first asked for."""
+    begun = ForkServer()
     atexit.register(begun.close)
     return begun
 
 
-# --- the nursery's own process -------------------------------------------------------------------------
+# --- the forkserver's own process -------------------------------------------------------------------------
 
 
 def _serve(owner: socket.socket) -> Asked:
-    """Fork whatever is asked for. Returns in each child, and never in the nursery itself."""
+    """Fork whatever is asked for. Returns in each child, and never in the forkserver itself."""
     own = os.getpid()
-    looks = selectors.DefaultSelector()
-    looks.register(owner, selectors.EVENT_READ)
+    watched = selectors.DefaultSelector()
+    watched.register(owner, selectors.EVENT_READ)
     while True:
-        for key, _ in looks.select():
+        for key, _ in watched.select():
             if key.fileobj is not owner:
-                _reap(looks, key)
+                _reap(watched, key)
                 continue
             text, given, _, _ = socket.recv_fds(owner, REQUEST_BYTES_MAX, 2)
             if not text:
                 _go()
             asked = Asked(*json.loads(text))
-            log, tell = given
+            log, back = given
             pid = os.fork()
             if pid == 0:
-                _settle(log, own)
+                _detach(log, own)
                 return asked
             os.close(log)
-            looks.register(os.pidfd_open(pid), selectors.EVENT_READ, (pid, tell))
+            watched.register(os.pidfd_open(pid), selectors.EVENT_READ, (pid, back))
             owner.send(str(pid).encode())
 
 
-def _reap(looks: selectors.BaseSelector, key: selectors.SelectorKey) -> None:
-    pid, tell = key.data
+def _reap(watched: selectors.BaseSelector, key: selectors.SelectorKey) -> None:
+    pid, back = key.data
     _, status = os.waitpid(pid, 0)
-    looks.unregister(key.fileobj)
+    watched.unregister(key.fileobj)
     os.close(key.fd)
     with contextlib.suppress(BrokenPipeError):
-        os.write(tell, str(os.waitstatus_to_exitcode(status)).encode())
-    os.close(tell)
+        os.write(back, str(os.waitstatus_to_exitcode(status)).encode())
+    os.close(back)
 
 
 def _go() -> NoReturn:
-    """The owner is gone. What was born here is told by the kernel (`_settle`)."""
+    """The owner is gone. Its children are ended by the kernel (`_detach`)."""
     os._exit(0)
 
 
-def _settle(log: int, parent: int) -> None:
-    """Become a process of one's own: nothing of the nursery's is open, and it may not be outlived."""
+def _detach(log: int, parent: int) -> None:
+    """Become a process of one's own: nothing of the forkserver's is open, and it may not be outlived."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         # It has gone already; whoever takes over orphans, the first process or another, stays.
@@ -221,7 +221,7 @@ def _for_interpreter(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def main() -> None:
-    """Import everything, then wait for what is to be born."""
+    """Import everything, then fork what is asked for."""
     owner = socket.socket(fileno=int(sys.argv[1]))
     for name in WARM:
         importlib.import_module(name)
@@ -231,7 +231,7 @@ def main() -> None:
     gc.collect()
     gc.freeze()
     asked = _serve(owner)
-    # In the child; outside of any function of the nursery's that waits for something.
+    # In the child; outside of any function of the forkserver's that waits for something.
     owner.detach()
     _become(asked)
 

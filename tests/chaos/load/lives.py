@@ -114,7 +114,7 @@ async def _play(life: Life) -> None:
         store = observed.Scribe(inner)
 
         async def lane(number: int) -> None:
-            hand = Hand(store, f"{life.number}.{number}", life.seed)
+            hand = StepPlayer(store, f"{life.number}.{number}", life.seed)
             for run_id in left[number::LANES]:
                 await hand.play(run_id)
             while life.task is Task.BEGIN:
@@ -140,7 +140,7 @@ def _write(path: Path, words: dict[str, int]) -> None:
     half.rename(path)
 
 
-class Hand:
+class StepPlayer:
     """Takes every lease and reports every result of a few runs, one after the other."""
 
     def __init__(self, store: Store, name: str, seed: str) -> None:

@@ -14,7 +14,7 @@ from tests.chaos.world.stores import STORES, Shared
 from tests.support.backends import postgres as postgres_backend
 from tests.support.backends import redis as redis_backend
 from tests.support.backends.child import drop_folder, new_folder
-from tests.support.forkserver import nursery
+from tests.support.forkserver import forkserver
 
 STORE = "store"
 WORKERS = ("w1", "w2", "w3")
@@ -25,7 +25,7 @@ def living_by(clock: Clock) -> Iterator[None]:
     """Whatever program is made in the block lives by this clock."""
     # Begun by the true time, as all others are that come from it. A variable of the interpreter's own has
     # it begin each with an interpreter of its own, which takes the library along.
-    nursery()
+    forkserver()
     with mock.patch.dict(os.environ, {**clock.variables, "PYTHONHASHSEED": "0"}):
         yield
 

@@ -1,4 +1,4 @@
-"""Servers and workers as processes of their own, on a private socket, to be killed at will."""
+"""One server and one worker as processes, on a private socket and an agent with gates, to be killed at will."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ import os
 import tempfile
 from pathlib import Path
 
-import grpc
+from stepwell_client import Client
+from tests.chaos.world.programs import Program, wait_for
 
-from stepwell_client import Client, Unavailable
-from tests.chaos.world.programs import Program
-
-START_S = 30.0
+AGENT = "tests.chaos.world.stages:agent"
 
 
 class Place:
@@ -23,7 +21,6 @@ class Place:
         # A socket's path has hardly a hundred bytes, so it is not below pytest's folder.
         self._short = tempfile.TemporaryDirectory(prefix="stepwell-system-")
         self.socket = Path(self._short.name) / "run" / "s.sock"
-        self.database = folder / "system.db"
         self.server: Program | None = None
         self.worker: Program | None = None
         self.environment = {
@@ -37,14 +34,18 @@ class Place:
 
     @property
     def store_url(self) -> str:
-        return f"sqlite:///{self.database}"
+        return f"sqlite:///{self.folder / 'system.db'}"
 
     @property
     def target(self) -> str:
         return f"unix:{self.socket}"
 
+    @property
+    def token_file(self) -> Path:
+        return self.folder / "state/stepwell/token"
+
     def client(self) -> Client:
-        return Client(self.target, token_file=self.folder / "state/stepwell/token")
+        return Client(self.target, token_file=self.token_file)
 
     def _spawn(self, name: str, *arguments: str) -> Program:
         program = Program(name, self.folder, ["-m", "stepwell", *arguments], self.environment)
@@ -52,33 +53,15 @@ class Place:
         return program
 
     async def start_server(self) -> None:
-        """Start it, and wait until it answers on our socket for our store."""
+        """Start it, and wait until it serves."""
         where = ["--store", self.store_url, "--socket", str(self.socket)]
         self.server = self._spawn("server", "serve", *where)
-        async with asyncio.timeout(START_S):
-            while True:
-                if not self.server.up:
-                    raise AssertionError(f"the server ended:\n{self.log('server')}")
-                if await self._answers():
-                    return
+        await asyncio.to_thread(wait_for, self.server, "listens on")
 
-    async def _answers(self) -> bool:
-        """One look; the channel itself waits until somebody listens."""
-        if not self.socket.exists():
-            await asyncio.sleep(0.02)
-            return False
-        try:
-            async with asyncio.timeout(2), self.client() as client:
-                await client.server_info()
-        except (Unavailable, TimeoutError, grpc.RpcError):
-            return False
-        return True
-
-    def start_worker(self, agent: str = "tests.chaos.world.stages:agent") -> None:
+    def start_worker(self) -> None:
         """Start it; it connects by itself."""
-        target, token = self.target, str(self.folder / "state/stepwell/token")
-        where = ["--target", target, "--token-file", token]
-        self.worker = self._spawn("worker", "worker", agent, *where)
+        where = ["--target", self.target, "--token-file", str(self.token_file)]
+        self.worker = self._spawn("worker", "worker", AGENT, *where)
 
     def kill_server(self) -> None:
         if self.server is not None:

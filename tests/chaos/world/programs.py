@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tests.support.forkserver import Asked, Life, nursery
+from tests.support.forkserver import Asked, Life, forkserver
 
 START_S = 40.0
 STOP_S = 20.0
@@ -59,7 +59,7 @@ class Program:
         asked = Asked(self._module, self._arguments, self.environment)
         with self.log_path.open("ab") as out:
             self.seen_bytes = out.tell()
-            self._life = nursery().born(asked, out.fileno())
+            self._life = forkserver().fork(asked, out.fileno())
 
     @property
     def up(self) -> bool:

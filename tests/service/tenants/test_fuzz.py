@@ -27,10 +27,10 @@ from tests.service.store_server import TOKEN, StoreServer
 from tests.service.tenants.calls import ask
 from tests.service.tenants.rows import SERVED_ROWS, Names
 from tests.service.tenants.scene import scene
-from tests.support.hostile import Hostile
 from tests.support.methods import SERVED, STORE
 from tests.support.proofs import record
 from tests.support.proofs.sizes import size
+from tests.unit.fuzz.hostile import Hostile
 from tests.unit.fuzz.test_parsers import ONE, SHARE
 
 pytestmark = [pytest.mark.proof, pytest.mark.timeout(300)]

@@ -32,8 +32,8 @@ from stepwell_drivers.sql import pages as sql_pages
 from stepwell_drivers.sql.postgres import url as postgres_url
 from stepwell_drivers.sql.sqlite import url as sqlite_url
 from stepwell_testkit.runtime import ManualRuntime
-from tests.support.hostile import Hostile
 from tests.support.methods import SERVED, STORE
+from tests.unit.fuzz.hostile import Hostile
 
 SECRET = "s3cr3t"
 

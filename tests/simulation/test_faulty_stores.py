@@ -16,9 +16,9 @@ import pytest
 from stepwell.store.opener import open_store as open_by_url
 from stepwell_testkit.conformance.harness import StoreFactory
 from stepwell_testkit.faults import Faults, Mode
-from tests.chaos.world.faulty import FaultyWorld
 from tests.contract.conformance.conftest import FACTORIES
 from tests.simulation.crashing import Canonical
+from tests.simulation.faulty import FaultyWorld
 from tests.simulation.simulator import Chance
 from tests.simulation.simulator.runtime import SimRuntime
 from tests.simulation.test_crash_points import WORKLOADS, in_virtual_time
@@ -47,7 +47,7 @@ def undisturbed(name: str) -> Canonical:
 
 
 def replay_words(name: str, what: str, seed: int) -> str:
-    test = "tests/chaos/test_workloads.py"
+    test = "tests/simulation/test_faulty_stores.py"
     return f"replay: python -m pytest {test} -k '{name} and {what}' (seed {seed})"
 
 

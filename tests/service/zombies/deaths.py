@@ -13,8 +13,8 @@ from stepwell.core.records.states import EventType
 from stepwell_client.v1 import orchestrator_pb2 as opb
 from stepwell_client.v1 import types_pb2
 from stepwell_client.v1 import worker_pb2 as wpb
-from tests.chaos.world.served import TENANT, World
 from tests.service.conftest import ME, RawWorker, outcome
+from tests.service.zombies.world import TENANT, World
 
 ACCEPTED = wpb.ACK_STATUS_ACCEPTED
 LOST = wpb.ACK_STATUS_LEASE_LOST

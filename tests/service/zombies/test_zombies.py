@@ -19,10 +19,10 @@ import pytest
 
 from stepwell_client.v1 import types_pb2
 from stepwell_client.v1 import worker_pb2 as wpb
-from tests.chaos.load.deaths import ACCEPTED, DEATHS, LOST, Stale, lost_with_a_live_worker
-from tests.chaos.oracle.rows import differences, rows_of
-from tests.chaos.world.served import PLACES, TENANT, World, world_on
 from tests.service.conftest import ME, Client, bearer
+from tests.service.zombies.deaths import ACCEPTED, DEATHS, LOST, Stale, lost_with_a_live_worker
+from tests.service.zombies.rows import differences, rows_of
+from tests.service.zombies.world import PLACES, TENANT, World, world_on
 from tests.support.proofs import record
 from tests.support.proofs.sizes import size
 

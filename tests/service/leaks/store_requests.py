@@ -11,8 +11,8 @@ from stepwell.wire import to_message
 from stepwell_client.v1 import store_pb2 as pb
 from stepwell_client.v1 import types_pb2
 from stepwell_testkit.conformance import builders as b
-from tests.chaos.load.bench import Asked, Bench, fresh
-from tests.chaos.load.requests import row
+from tests.service.leaks.bench import Asked, Bench, fresh
+from tests.service.leaks.requests import row
 from tests.unit.executor_world import TENANT
 
 _S = "/stepwell.v1.Store/"

@@ -21,11 +21,11 @@ import grpc
 import grpc.aio
 import pytest
 
-from tests.chaos.faults.cutting import Cut, Moment
-from tests.chaos.load import store_requests
-from tests.chaos.load.bench import METHODS, Asked, Bench, Context, serving
-from tests.chaos.load.requests import ROWS, furnish
-from tests.chaos.world.served import PLACES
+from tests.service.leaks import store_requests
+from tests.service.leaks.bench import METHODS, Asked, Bench, Context, serving
+from tests.service.leaks.cutting import Cut, Moment
+from tests.service.leaks.requests import ROWS, furnish
+from tests.service.zombies.world import PLACES
 from tests.support.patience import PATIENCE_S
 from tests.support.proofs import record
 from tests.support.proofs.sizes import Scale, scale

@@ -18,11 +18,11 @@ from stepwell_client.v1 import types_pb2, worker_pb2, worker_pb2_grpc
 from tests.chaos.oracle.history import Acknowledged
 from tests.chaos.world.cluster import Cluster
 
-BY_HAND = "by-hand"
+MANUAL = "by-hand"
 """A queue that nobody else serves."""
 
 
-class Hand:
+class ManualWorker:
     """One worker with one place."""
 
     def __init__(
@@ -64,7 +64,7 @@ class Hand:
             worker_id=self._name,
             instance_id="only",
             kinds=[types_pb2.STEP_KIND_TASK],
-            queues=["default", BY_HAND],
+            queues=["default", MANUAL],
             held=held,
         )
         again = () if self._asleep else self.unsettled.values()
@@ -122,7 +122,7 @@ class Hand:
                     assert ack.status == worker_pb2.ACK_STATUS_LEASE_LOST, f"S8: {name}: {ack}"
                     self.refused += 1
 
-    async def __aenter__(self) -> Hand:
+    async def __aenter__(self) -> ManualWorker:
         self._task = asyncio.create_task(self.work())
         return self
 

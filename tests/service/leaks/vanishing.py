@@ -1,4 +1,4 @@
-"""A client that is killed with streams open and calls under way: `python -m tests.chaos.load.vanishing TARGET RUN`."""
+"""A client that is killed with streams open and calls under way: `python -m tests.service.leaks.vanishing TARGET RUN`."""
 
 from __future__ import annotations
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import grpc
 
-from tests.chaos.load import store_requests
-from tests.chaos.load.bench import METHODS, Bench, Context, serving
-from tests.chaos.load.requests import ROWS, furnish
+from tests.service.leaks import store_requests
+from tests.service.leaks.bench import METHODS, Bench, Context, serving
+from tests.service.leaks.requests import ROWS, furnish
 
 ANSWER_S = 10.0
 """Long, because a machine may be busy with other things: an answer ends the wait."""

@@ -22,13 +22,13 @@ import grpc
 import grpc.aio
 import pytest
 
-from tests.chaos.load import store_requests
-from tests.chaos.load.bench import METHODS, Asked, Bench, serving
-from tests.chaos.load.requests import ROWS, furnish
-from tests.chaos.load.vanishing import EACH
-from tests.chaos.oracle.baseline import Held, held
-from tests.chaos.world.served import PLACES
 from tests.service.conftest import ME
+from tests.service.leaks import store_requests
+from tests.service.leaks.baseline import Held, held
+from tests.service.leaks.bench import METHODS, Asked, Bench, serving
+from tests.service.leaks.requests import ROWS, furnish
+from tests.service.leaks.vanishing import EACH
+from tests.service.zombies.world import PLACES
 from tests.support.backends.shared import postgres_server, redis_server
 from tests.support.proofs import record
 from tests.support.proofs.sizes import size
@@ -43,7 +43,7 @@ GROWTH_BYTES = 48 * 1024 * 1024
 GROWTH_BYTES_PER_CALL = 2_048
 POSTGRES_CONNECTIONS = 10
 """What a store may have open at any time: its pool, and one each for heartbeats and listening."""
-TOP = Path(__file__).parents[2]
+TOP = Path(__file__).parents[3]
 
 
 class Caller:
@@ -110,7 +110,7 @@ class Caller:
 async def vanish(target: str, run_id: str) -> int:
     """Kill a process that has streams open; returns how many calls of it there were."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "tests.chaos.load.vanishing", target, run_id),
+        *(sys.executable, "-m", "tests.service.leaks.vanishing", target, run_id),
         stdout=asyncio.subprocess.PIPE,
         cwd=TOP,
     )

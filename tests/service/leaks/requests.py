@@ -13,7 +13,7 @@ from stepwell.core.records.model import Failure
 from stepwell_client.v1 import orchestrator_pb2 as opb
 from stepwell_client.v1 import types_pb2
 from stepwell_client.v1 import worker_pb2 as wpb
-from tests.chaos.load.bench import Asked, Bench, fresh
+from tests.service.leaks.bench import Asked, Bench, fresh
 from tests.unit.executor_world import TENANT
 
 Make = Callable[[Bench], Awaitable[Asked]]
