@@ -21,14 +21,13 @@ from tests.chaos.load.chains import (
     once,
     opened,
     see_no_secret,
-    until,
 )
 from tests.support.backends.cluster import RedisCluster
 from tests.support.backends.postgres import Postgres
 from tests.support.backends.proxy import Proxy
 from tests.support.backends.redis import Redis
 from tests.support.backends.shared import postgres_server
-from tests.support.patience import PATIENCE_S, PAUSE_S
+from tests.support.patience import PATIENCE_S, PAUSE_S, until
 
 pytestmark = pytest.mark.usefixtures("backends")
 

@@ -99,22 +99,22 @@ def test_power_goes_off_at_the_nth_change_and_nobody_gets_an_answer_any_more(dis
         assert disk.counted() == (20, [])
         disk.cut(writer.kill)
         assert writer.stdout is not None
-        told = len(writer.stdout.read())
-    assert told == 9
-    assert (disk.folder / "a").stat().st_size == told
+        seen = len(writer.stdout.read())
+    assert seen == 9
+    assert (disk.folder / "a").stat().st_size == seen
 
 
 @pytest.mark.parametrize("forever", [False, True])
 def test_the_nth_change_is_refused_once_or_from_then_on(disk: Disk, forever: bool) -> None:
     disk.fail(2, errno.ENOSPC, ops=["WRITE"], forever=forever)
-    told: list[int] = []
+    seen: list[int] = []
     for name in "abcd":
         try:
             (disk.folder / name).write_bytes(b"x")
         except OSError as error:
-            told.append(error.errno or 0)
-    assert told == [errno.ENOSPC] * (3 if forever else 1)
-    assert disk.counted().refused == ["WRITE"] * len(told)
+            seen.append(error.errno or 0)
+    assert seen == [errno.ENOSPC] * (3 if forever else 1)
+    assert disk.counted().refused == ["WRITE"] * len(seen)
     disk.heal()
     (disk.folder / "e").write_bytes(b"x")
 

@@ -87,8 +87,8 @@ class Commander:
     def check(self, findings: Findings) -> int:
         """Each acknowledged command is in its run's log; returns how many those are."""
         for (run_id, kind), count in self.acknowledged.items():
-            told = sum(event.type is kind for event in findings.books[run_id].events)
-            assert told >= count, f"R2: {run_id} has {told} {kind}, acknowledged {count}"
+            logged = sum(event.type is kind for event in findings.books[run_id].events)
+            assert logged >= count, f"R2: {run_id} has {logged} {kind}, acknowledged {count}"
         return self.acknowledged.total()
 
 

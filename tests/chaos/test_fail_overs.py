@@ -74,7 +74,7 @@ async def _postgres(_rnd: Random) -> AsyncIterator[Place]:
         pair.primary.freeze() if stopped else pair.primary.kill()
         old = await asyncio.to_thread(pair.promote)
         await load.more(MORE)
-        await asyncio.to_thread(pair.bury, old)
+        await asyncio.to_thread(pair.retire, old)
         return "primary stopped" if stopped else "primary killed"
 
     yield Place(pair.url(pair.primary.new_database(), **IMPATIENT), strike)
@@ -90,7 +90,7 @@ async def _postgres_asynchronous(_rnd: Random) -> AsyncIterator[Place]:
             pair.primary.kill()
             old = await asyncio.to_thread(pair.promote)
             await load.more(MORE)
-            await asyncio.to_thread(pair.bury, old)
+            await asyncio.to_thread(pair.retire, old)
             return "primary killed"
 
         yield Place(pair.url(pair.primary.new_database(), **IMPATIENT), strike)
@@ -229,6 +229,7 @@ async def test_losses_show_where_the_class_promises_no_more(
     note(f"fail-overs, {kind}", began, load, lost, ways, fail_overs=ways.total())
 
 
+@pytest.mark.proof(meets=["MOVED seen", "ASK seen"])
 async def test_S3_slots_moved_at_full_speed_lose_and_double_nothing(
     cluster: RedisCluster, rnd: Random
 ) -> None:

@@ -64,7 +64,7 @@ async def test_S3_a_service_on_postgres_outlives_its_primaries(
 ) -> None:
     def fail() -> str:
         pair.primary.kill()
-        pair.bury(pair.promote())
+        pair.retire(pair.promote())
         return "primary killed"
 
     url = pair.url(pair.primary.new_database())

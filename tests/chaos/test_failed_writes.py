@@ -45,7 +45,7 @@ PART_MAX = 75
 
 
 class Fault(NamedTuple):
-    """What goes wrong at the n-th change."""
+    """The error at the n-th change."""
 
     name: str
     errno: int

@@ -22,14 +22,14 @@ from stepwell_testkit.conformance import ask
 from stepwell_testkit.conformance import builders as b
 from tests.chaos.load.chains import SECRET, once, opened, see_no_secret
 from tests.support.backends.child import until
-from tests.support.backends.postgres import Postgres, hand_over
+from tests.support.backends.postgres import Postgres, give_to_postgres
 from tests.support.backends.redis import Redis
 from tests.support.backends.shared import postgres_server
 from tests.support.backends.small_disk import small_disk
 from tests.support.patience import PATIENCE_S
 from tests.support.proofs.record import happened
 
-pytestmark = [pytest.mark.proof, pytest.mark.usefixtures("backends")]
+pytestmark = [pytest.mark.proof(meets=["disk full"]), pytest.mark.usefixtures("backends")]
 
 MIB = 1024 * 1024
 COMMIT_BYTES = 512 * 1024
@@ -58,7 +58,7 @@ def _postgres_tables() -> Iterator[Place]:
     with small_disk(server.folder, SMALL_MIB) as disk:
         tables = disk / "tables"
         tables.mkdir(mode=0o700)
-        hand_over(tables)
+        give_to_postgres(tables)
         server.execute(f"CREATE TABLESPACE \"{name}\" LOCATION '{tables}'")
         server.execute(f'CREATE DATABASE "{name}" TEMPLATE template0 TABLESPACE "{name}"')
         try:

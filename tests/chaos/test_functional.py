@@ -26,7 +26,7 @@ from tests.chaos.faults.functional import (
     borrowed,
     cells_of,
     codes,
-    replay_words,
+    replay_command,
     seed,
     spared,
     stores_for,
@@ -136,7 +136,7 @@ pytestmark = pytest.mark.proof
 
 
 def test_few_cells_are_left_out() -> None:
-    """What may be played, of all tests that want a server over the four stores."""
+    """Most tests that want a server are played over the four stores, in every mode."""
     every = left_out = 0
     for name, _, fixture in borrowed(*MODULES):
         cells = len(stores_for(fixture)) * len(Mode)
@@ -204,7 +204,7 @@ async def served(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
     cell: Cell = request.param
     name = request.function.__name__
     doors = FaultyDoors(name, cell, SPARED.get(name))
-    print(replay_words(request.node.nodeid))
+    print(replay_command(request.node.nodeid))
     with STORES[cell.store](tmp_path) as url, capture_logs() as lines:
         async with AsyncExitStack() as stack:
             served = Served(stack, tmp_path, cell.store, url, doors)

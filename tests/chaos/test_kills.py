@@ -67,7 +67,7 @@ async def test_S3_nothing_acknowledged_is_lost_whatever_is_killed(
         finally:
             story.close()
     _agree(findings, story)
-    findings.seen.update(storm.tell(findings.lost))
+    findings.seen.update(storm.count_lost(findings.lost))
     print(f"{dict(storm.struck)}")
     assert storm.struck.total() == len(part)
     if sizes.scale() is not sizes.Scale.TEST:
@@ -85,7 +85,7 @@ async def _start(cluster: Cluster, rnd: Random) -> None:
 
 
 class _Story:
-    """What goes on while the storm blows: runs that are started, and their watchers."""
+    """The load while the storm blows: runs that are started, and their watchers."""
 
     def __init__(self, cluster: Cluster, rnd: Random) -> None:
         self._cluster = cluster

@@ -64,13 +64,13 @@ async def read_out(
     every = sum(one.version for one in kept.values())
     async with asyncio.timeout(WITHIN_S):
         for reader, door in zip(readers, doors, strict=True):
-            while reader.told < every:
+            while reader.received < every:
                 if not await reader.page(door):
                     await asyncio.sleep(0.01)
 
 
 async def same_at_every_door(doors: Doors, kept: Mapping[str, Kept]) -> None:
-    """What is kept is what each door shows, now that all can be reached (S3, E2)."""
+    """Each door shows what is kept, now that all can be reached (S3, E2)."""
     for door in doors.doors:
         for name, one in kept.items():
             run = await insisting(lambda door=door, name=name: door.get_run(TENANT, name))

@@ -125,12 +125,12 @@ async def test_broken_history_is_noticed_by_name(store: Store, diary: Path, name
     assert outcome.result is not None
     known = Acknowledged("run", outcome.execution_id, fence.token, outcome.result.data)
     answer = next(one for one in entries if one.commit_id == commit.commit_id)
-    assert answer.told is not None
+    assert answer.result is not None
     await history.check(store, entries, [known])
 
     lost = replace(commit, commit_id="lost", version=99)
     twin = replace(commit, commit_id="twin")
-    refused = replace(answer, told=replace(answer.told, verdict=Verdict.CONFLICT))
+    refused = replace(answer, result=replace(answer.result, verdict=Verdict.CONFLICT))
     broken = {
         "S3": [*entries, replace(sent, sent=lost), replace(answer, commit_id="lost")],
         "S3 at another id": _renamed(entries, commit, "gone"),

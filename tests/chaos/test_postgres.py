@@ -32,12 +32,11 @@ from tests.chaos.load.chains import (
     once,
     opened,
     session,
-    until,
 )
 from tests.support.backends.pgbouncer import PgBouncer
 from tests.support.backends.postgres import Postgres
 from tests.support.backends.proxy import Proxy
-from tests.support.patience import PATIENCE_S, PAUSE_S
+from tests.support.patience import PATIENCE_S, PAUSE_S, until
 from tests.support.proofs.record import happened
 
 pytestmark = pytest.mark.usefixtures("backends")

@@ -34,7 +34,7 @@ async def test_S4_commit_is_unknown_while_the_synchronous_standby_hangs(
         await once(lambda: own.configure(synchronous_standby_names="*"))
         try:
             async with (
-                opened(own.url(database, **limits), insist=True) as store,
+                opened(own.url(database, **limits), patient=True) as store,
                 opened(own.url(database)) as other,
             ):
                 assert (await store.describe()).durability == "NODE"
@@ -131,7 +131,7 @@ async def test_E3_feed_cursor_of_now_misses_nothing_behind_a_fail_over(
         pair.primary.kill()
         old = await asyncio.to_thread(pair.promote)
         await chain.grow(store, 3)
-        await asyncio.to_thread(pair.bury, old)
+        await asyncio.to_thread(pair.retire, old)
         async with asyncio.timeout(PATIENCE_S):
             while not (page := await store.feed(cursor=cursor)).entries:  # noqa: ASYNC110 - it tells nobody
                 await asyncio.sleep(0.01)

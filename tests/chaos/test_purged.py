@@ -35,9 +35,7 @@ async def _watch(cluster: Cluster, name: str, run_id: str, after: int) -> str:
 
 @pytest.mark.proof
 @pytest.mark.parametrize("kind", ["grpc", "postgres", "redis_cluster"])
-async def test_E6_after_a_purge_every_cursor_is_told_so_at_every_replica(
-    tmp_path: Path, kind: str
-) -> None:
+async def test_E6_purged_run_is_gone_at_every_cursor_and_replica(tmp_path: Path, kind: str) -> None:
     with cluster_on(kind, tmp_path) as cluster:
         await cluster.start(
             # So long that whoever waits for the end is told of it first.

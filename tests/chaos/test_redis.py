@@ -25,13 +25,13 @@ from tests.chaos.load.chains import (
     once,
     opened,
     refused,
-    until,
 )
 from tests.support.backends.cluster import RedisCluster
 from tests.support.backends.proxy import Proxy
 from tests.support.backends.redis import Redis
 from tests.support.backends.shared import redis_cluster
 from tests.support.backends.tls import Certificates
+from tests.support.patience import until
 
 CLUSTER_KEYS = Keys("stepwell", PARTITIONS_IN_CLUSTER)
 

@@ -37,7 +37,7 @@ STEPS_MAX = 40
 
 
 class Place(NamedTuple):
-    """Where a parent and two forks of it lie."""
+    """The ids of a parent and two forks of it."""
 
     parent: str
     fork: str
@@ -162,7 +162,7 @@ def nothing_is_left(server: Redis) -> None:
 # --- where they lie ---
 
 
-def test_a_fork_whose_id_ends_as_its_parents_lies_beside_it() -> None:
+def test_fork_whose_id_ends_as_its_parents_is_in_its_partition() -> None:
     keys = Keys("p", 64)
     first, *others = [keys.of_run(b.TENANT, run_id).partition for run_id in TOGETHER]
     assert others == [first, first]
@@ -184,7 +184,7 @@ async def test_uuids_are_shared_out_over_all_partitions() -> None:
 
 
 @PLACES
-async def test_a_birth_that_was_cut_short_anywhere_is_done_by_its_repetition(
+async def test_fork_cut_short_anywhere_is_completed_by_its_repetition(
     server: Redis, url: str, place: Place
 ) -> None:
     fork = fork_of(place, place.fork)
@@ -206,7 +206,7 @@ async def test_a_birth_that_was_cut_short_anywhere_is_done_by_its_repetition(
 
 
 @PLACES
-async def test_a_fork_that_was_never_born_keeps_nothing(
+async def test_fork_that_was_never_committed_keeps_nothing(
     server: Redis, url: str, place: Place
 ) -> None:
     await parent_in(url, place)
@@ -225,7 +225,7 @@ async def test_a_fork_that_was_never_born_keeps_nothing(
 
 
 @PLACES
-async def test_a_birth_under_way_beside_the_end_of_its_family_comes_too_late(
+async def test_fork_committed_after_the_end_of_its_family_is_refused(
     server: Redis, url: str, place: Place
 ) -> None:
     await parent_in(url, place)
@@ -243,7 +243,7 @@ async def test_a_birth_under_way_beside_the_end_of_its_family_comes_too_late(
 
 
 @PLACES
-async def test_a_birth_under_way_is_not_refused_while_another_of_its_family_is_there(
+async def test_fork_under_way_is_accepted_while_its_family_lives(
     server: Redis, url: str, place: Place
 ) -> None:
     outcome = await parent_in(url, place, place.other)
@@ -262,7 +262,7 @@ async def test_a_birth_under_way_is_not_refused_while_another_of_its_family_is_t
 
 
 @PLACES
-async def test_a_run_that_had_a_forks_id_before_is_none_of_the_family(
+async def test_older_run_with_a_forks_id_is_none_of_the_family(
     server: Redis, url: str, place: Place
 ) -> None:
     await parent_in(url, place)
@@ -278,7 +278,7 @@ async def test_a_run_that_had_a_forks_id_before_is_none_of_the_family(
 
 
 @PLACES
-async def test_a_deletion_that_was_cut_short_loses_nothing_of_the_others(
+async def test_deletion_cut_short_loses_nothing_of_the_others(
     server: Redis, url: str, place: Place
 ) -> None:
     for steps in range(STEPS_MAX):
@@ -306,7 +306,7 @@ async def test_a_deletion_that_was_cut_short_loses_nothing_of_the_others(
 
 
 @PLACES
-async def test_the_last_deletion_that_was_cut_short_is_finished_by_who_comes_next(
+async def test_last_deletion_cut_short_is_finished_by_the_next_store(
     server: Redis, url: str, place: Place
 ) -> None:
     for steps in range(1, STEPS_MAX):
@@ -332,7 +332,7 @@ async def test_the_last_deletion_that_was_cut_short_is_finished_by_who_comes_nex
 
 
 @PLACES
-async def test_two_last_deletions_that_were_both_cut_short_are_finished(
+async def test_two_last_deletions_cut_short_are_finished(
     server: Redis, url: str, place: Place
 ) -> None:
     for steps, other_steps in itertools.product(range(1, 9), range(1, 9, 3)):
@@ -352,7 +352,7 @@ async def test_two_last_deletions_that_were_both_cut_short_are_finished(
 
 @PLACES
 @pytest.mark.parametrize("victim", ["parent", "fork"])
-async def test_a_deletion_that_lags_behind_its_own_repetition_takes_nothing_away(
+async def test_deletion_behind_its_own_repetition_removes_nothing(
     server: Redis, url: str, place: Place, victim: str
 ) -> None:
     """Two finish the same one, as when a replica starts meanwhile; the slower one comes to it last."""
@@ -384,7 +384,7 @@ async def test_a_deletion_that_lags_behind_its_own_repetition_takes_nothing_away
 
 
 @PLACES
-async def test_a_deleted_parent_keeps_its_results_and_nothing_else(
+async def test_deleted_parent_keeps_its_results_and_nothing_else(
     server: Redis, url: str, place: Place
 ) -> None:
     async with door(url) as (store, _):
@@ -437,7 +437,7 @@ async def test_each_script_gets_keys_of_one_partition(server: Redis, url: str) -
     nothing_is_left(server)
 
 
-async def test_a_purge_costs_nothing_for_what_is_newer(
+async def test_purge_costs_nothing_for_newer_logs(
     server: Redis, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scripts, "WALL_CLOCK", [WALL_CLOCK])
@@ -465,7 +465,7 @@ async def test_a_purge_costs_nothing_for_what_is_newer(
     assert costs[1] <= costs[0] + 10
 
 
-async def test_a_store_of_an_older_layout_is_refused(server: Redis, url: str) -> None:
+async def test_store_of_an_older_layout_is_refused(server: Redis, url: str) -> None:
     async with door(url):
         pass
     with server.admin() as client:

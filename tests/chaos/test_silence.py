@@ -72,7 +72,7 @@ class Place(NamedTuple):
 async def _postgres() -> AsyncIterator[Place]:
     server = postgres_server()
     name = server.new_database()
-    limits = {"statement_timeout_ms": "1000", "lock_timeout_ms": "500"}
+    limits: dict[str, Any] = {"statement_timeout_ms": "1000", "lock_timeout_ms": "500"}
     limits |= {"connect_timeout_ms": "1000", "pool_size": str(POOL), "sslmode": "disable"}
 
     def connections() -> int:
@@ -81,7 +81,7 @@ async def _postgres() -> AsyncIterator[Place]:
 
     try:
         async with Proxy(server.port) as proxy:
-            url: Any = server.url(name, port=proxy.port, **limits)
+            url = server.url(name, port=proxy.port, **limits)
             direct = server.url(name, sslmode="disable")
             yield Place(proxy, url, direct, connections, b"COMMIT")
     finally:

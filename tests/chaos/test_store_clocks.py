@@ -91,7 +91,7 @@ async def give(store: Store, run_id: str) -> int:
     return result.now_us + DELAY_MS * 1_000
 
 
-async def look(store: Store, due_us: dict[str, int], found: set[tuple[str, str]]) -> None:
+async def check_due(store: Store, due_us: dict[str, int], found: set[tuple[str, str]]) -> None:
     """Ask once what is due; nothing of it may be early."""
     request = ClaimRequest(wants=(b.want(),), hold_ms=600_000)
     claimed = await store.claim(request)
@@ -116,10 +116,10 @@ async def test_C2_nothing_is_due_before_the_store_s_clock_has_come_so_far(
         for turn in range(TURNS):
             run_id = f"run-{turn}"
             due_us[run_id] = await give(store, run_id)
-            await look(store, due_us, found)
+            await check_due(store, due_us, found)
             set_off(rnd.choice((-HOUR_S, HOUR_S, 0.0, -1.0, 0.1)))
             for _ in range(rnd.randint(0, 3)):
-                await look(store, due_us, found)
+                await check_due(store, due_us, found)
                 await asyncio.sleep(rnd.uniform(0.0, 0.1))
         # The last one is given while the clock is an hour ahead, and then that is over.
         set_off(HOUR_S)
@@ -139,7 +139,7 @@ async def test_C2_nothing_is_due_before_the_store_s_clock_has_come_so_far(
                 f"L2: the clock is right again, and nobody hears of {left}"
             )
             await asyncio.sleep(0.05)
-            await look(store, due_us, found)
+            await check_due(store, due_us, found)
         entries = (await store.feed()).entries
         order = [one.run_id for one in entries]
         if kind != "redis":

@@ -35,7 +35,7 @@ def counting() -> Agent:
     return agent
 
 
-async def test_L5_reads_and_watches_of_other_runs_advance_while_a_transaction_is_stuck(
+async def test_L5_other_runs_advance_while_a_transaction_is_stuck(
     database: str, tmp_path: Path
 ) -> None:
     server = postgres_server()

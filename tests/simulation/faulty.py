@@ -60,10 +60,10 @@ class Stubborn(Hand):
     """A worker that reports until it is heard, and remembers what it was told."""
 
     accepted: dict[str, bytes]
-    told: Counter[str]
+    answers: Counter[str]
 
     async def work(self, executor: Executor) -> None:
-        self.accepted, self.told = {}, Counter()
+        self.accepted, self.answers = {}, Counter()
         while True:
             try:
                 session, _ = await executor.attach(self, self._held())
@@ -94,16 +94,16 @@ class Stubborn(Hand):
                 reply = await executor.deliver(*KEY, delivery)
                 break
             except StepwellError as error:
-                self.told[type(error).__name__] += 1
+                self.answers[type(error).__name__] += 1
                 await asyncio.sleep(0.005)
-        self.told[reply.status.name] += 1
+        self.answers[reply.status.name] += 1
         # With FaultyStore's modes an outcome is reported once more by chance: a lost acknowledgement.
         if reply.status is ReplyStatus.ACCEPTED and isinstance(result, Completed):
             assert result.result is not None
             self.accepted[execution_id] = result.result.data
         with suppress(StepwellError):
             again = await executor.deliver(*KEY, delivery)
-            self.told[f"again {again.status.name}"] += 1
+            self.answers[f"again {again.status.name}"] += 1
             assert again.status is not ReplyStatus.ACCEPTED, "S8: accepted a second time"
         self.kept.pop(assignment.token, None)
         return True
@@ -148,17 +148,17 @@ class FaultyWorld(CrashWorld):
     async def _cared(self, executor: Executor) -> None:
         """Start the run and see it to its end; what the store refuses is said again."""
         store = self.witness.inner
-        await self._insist(executor, self.workload.start(*KEY))
+        await self._post_until_accepted(executor, self.workload.start(*KEY))
         while True:
             run = await store.get_run(*KEY)
             if run is not None and run.ended:
                 return
             if self.cancel_wanted.is_set():
                 command = Cancel(request_id="cancel", fingerprint="cancel", reason="no more")
-                await self._insist(executor, command)
+                await self._post_until_accepted(executor, command)
             await asyncio.sleep(0.005)
 
-    async def _insist(self, executor: Executor, command: object) -> None:
+    async def _post_until_accepted(self, executor: Executor, command: object) -> None:
         while True:
             try:
                 reply = await executor.send(*KEY, command)  # pyright: ignore[reportArgumentType] - one of two kinds
@@ -194,10 +194,10 @@ class FaultyWorld(CrashWorld):
 
     @property
     def seen(self) -> Counter[str]:
-        """What befell the run, with the commits that were seen again."""
+        """Count what befell the run, with the commits that were seen again."""
         found = Counter(self.store.seen)
         found["commit_id seen again"] = sum(many > 1 for many in self.witness.sent.values())
-        found.update({f"told {what}": many for what, many in self.hand.told.items()})
+        found.update({f"told {what}": many for what, many in self.hand.answers.items()})
         return found
 
 

@@ -24,7 +24,7 @@ LAST = frozenset({types_pb2.EVENT_TYPE_RUN_SUCCEEDED, types_pb2.EVENT_TYPE_RUN_C
 
 
 class Log:
-    """What one test has seen, and what was wrong with it."""
+    """The events that one test has seen, and what was wrong with them."""
 
     def __init__(self) -> None:
         self.wrong: list[str] = []
@@ -87,8 +87,8 @@ class Story:
     def end(self, run: types_pb2.Run) -> None:
         """The run has ended, says the stream: as its last event says (S15)."""
         if self._complete and run.last_event:
-            told = f"{self.run_id} ended with event {run.last_event}, and {self.after} were seen"
-            log.holds(run.last_event == self.after, "S15", told)
+            message = f"{self.run_id} ended with event {run.last_event}, and {self.after} were seen"
+            log.holds(run.last_event == self.after, "S15", message)
 
 
 def check_events(events: Sequence[types_pb2.Event]) -> None:
@@ -123,9 +123,9 @@ class Stream:
             self._take_events(message.events)
         elif kind == "progress":
             after = message.progress.after
-            told = f"{story.run_id}: progress {after} came after {story.after}"
-            log.holds(after >= story.after, "E7", told)
-            log.holds(after == story.after or not story._complete, "E7", told)
+            message = f"{story.run_id}: progress {after} came after {story.after}"
+            log.holds(after >= story.after, "E7", message)
+            log.holds(after == story.after or not story._complete, "E7", message)
             story.after = max(story.after, after)
         elif kind == "end":
             self._over = True
@@ -141,9 +141,9 @@ class Stream:
         for event in events:
             log.same(self._whose, story.run_id, event)
             story.take(event)
-        told = f"{story.run_id}: go on after {batch.next_after}, and {story.after} were sent"
-        log.holds(batch.next_after >= story.after, "E7", told)
-        log.holds(batch.next_after == story.after or not story._complete, "E7", told)
+        message = f"{story.run_id}: go on after {batch.next_after}, and {story.after} were sent"
+        log.holds(batch.next_after >= story.after, "E7", message)
+        log.holds(batch.next_after == story.after or not story._complete, "E7", message)
         story.after = max(story.after, batch.next_after)
 
 

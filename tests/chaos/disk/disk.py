@@ -31,7 +31,7 @@ def drawn(chance: Random, *, in_order: bool = False) -> Survival:
 
 
 class Counted(NamedTuple):
-    """What programs asked of the disk."""
+    """Changes that programs asked of the disk."""
 
     changes: int
     refused: list[str]

@@ -1,4 +1,4 @@
-"""Where a change is let through, refused, or is the one at which power goes off."""
+"""A gate that lets a change through, refuses it, or has power go off at it."""
 
 from __future__ import annotations
 

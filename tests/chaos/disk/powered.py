@@ -10,7 +10,13 @@ from typing import NamedTuple
 
 from tests.chaos.disk.disk import Disk
 from tests.support.backends.child import until
-from tests.support.backends.keeper import GONE_S, family, is_alive, release_shared_memory, tell
+from tests.support.backends.keeper import (
+    GONE_S,
+    family,
+    is_alive,
+    release_shared_memory,
+    send_signal,
+)
 from tests.support.backends.postgres import Postgres
 from tests.support.backends.redis import Redis
 from tests.support.backends.server import Server
@@ -24,7 +30,7 @@ class Powered(NamedTuple):
     """Bring up what serves it, when power is back."""
     kill: Callable[[], object]
     """SIGKILL to what serves it; waits for nobody."""
-    buried: Callable[[], object]
+    wait_gone: Callable[[], object]
     """Wait until all of that is gone."""
     changes_max: int
     """A cut comes after so many changes to the disk, at the most …"""
@@ -62,9 +68,9 @@ class _Served:
         if self._server.running:
             self._family = family(self._server.pid)
             for pid in self._family:
-                tell(pid, SIGKILL)
+                send_signal(pid, SIGKILL)
 
-    def buried(self) -> None:
+    def wait_gone(self) -> None:
         self._server.kill()
         assert until(lambda: not any(map(is_alive, self._family)), GONE_S)
 
@@ -75,7 +81,7 @@ def redis(disk: Disk, *, appendfsync: str = "always") -> Iterator[Powered]:
     with Redis(appendfsync=appendfsync, inside=disk.folder) as server:
         disk.sync()
         served = _Served(server)
-        live = (served.start, served.kill, served.buried)
+        live = (served.start, served.kill, served.wait_gone)
         yield Powered(server.url(), *live, 400, 40, lambda: server.mended)
 
 
@@ -88,4 +94,4 @@ def postgres(disk: Disk, *, synchronous_commit: str = "on") -> Iterator[Powered]
         url = server.url(server.new_database())
         disk.sync()
         served = _Served(server)
-        yield Powered(url, served.start, served.kill, served.buried, 600, 1_500)
+        yield Powered(url, served.start, served.kill, served.wait_gone, 600, 1_500)

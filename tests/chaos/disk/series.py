@@ -59,7 +59,7 @@ class Setting(NamedTuple):
 
     @property
     def keeps(self) -> bool:
-        """Whether nothing acknowledged may be lost."""
+        """Return true if nothing acknowledged may be lost."""
         return self.durability is Durability.POWER and not self.plant
 
 
@@ -74,7 +74,7 @@ class Part(NamedTuple):
 
 
 class _Start(Thread):
-    """What serves the store is brought up, while another looks whether power goes off."""
+    """A thread that brings up the store's server, while another watches for power going off."""
 
     def __init__(self, start: Callable[[], object]) -> None:
         super().__init__()
@@ -96,7 +96,7 @@ class Series:
         self._setting, self._disk, self._powered, self._folder = part.setting, disk, powered, folder
         self._seed = f"{SEED} {part}"
         self._chance = Random(self._seed)
-        self._told: dict[str, int] = {}
+        self._known: dict[str, int] = {}
         """Version by run: what was acknowledged, or read, and is not known to be lost."""
         self._acknowledged: dict[str, int] = {}
         """Version by run: the newest that was acknowledged."""
@@ -177,7 +177,7 @@ class Series:
         starting, self._starting = self._starting, None
         if starting is not None:
             starting.join()
-        self._powered.buried()
+        self._powered.wait_gone()
         if starting is not None and not isinstance(starting.error, WITHOUT_POWER | None):
             raise starting.error
 
@@ -196,7 +196,7 @@ class Series:
         """Count what was acknowledged before this life and isn't there; then what it was told."""
         if life.found.exists():
             found = msgspec.json.decode(life.found.read_bytes(), type=dict[str, int])
-            for run_id, version in self._told.items():
+            for run_id, version in self._known.items():
                 lost = version - found.get(run_id, 0)
                 self.lost += max(lost, 0)
                 was = "acknowledged" if self._acknowledged.get(run_id) == version else "read"
@@ -205,7 +205,7 @@ class Series:
                 )
             # Whoever reads has seen these.
             self._found = found
-            self._told = {
+            self._known = {
                 run_id: version
                 if self._setting.syncs_what_it_shows
                 else min(version, self._acknowledged.get(run_id, 0))
@@ -215,15 +215,15 @@ class Series:
         self.diary += entries
         sent = {entry.sent.commit_id: entry.sent for entry in entries if entry.sent is not None}
         for entry in entries:
-            if entry.told is not None and entry.told.verdict is Verdict.COMMITTED:
+            if entry.result is not None and entry.result.verdict is Verdict.COMMITTED:
                 self.acknowledged += 1
                 commit = sent[entry.commit_id]
-                self._told[commit.run_id] = self._acknowledged[commit.run_id] = commit.version
+                self._known[commit.run_id] = self._acknowledged[commit.run_id] = commit.version
 
     async def _check(self) -> None:
         store = await open_store(self._powered.url, runtime=SystemRuntime())
         try:
-            await self._told_its_class(store)
+            await self._check_class(store)
             runs = await whole_runs(store, {})
             assert all(run.ended for run in runs), "L1"
             if self._setting.keeps:
@@ -231,7 +231,7 @@ class Series:
         finally:
             await store.close()
 
-    async def _told_its_class(self, store: Store) -> None:
+    async def _check_class(self, store: Store) -> None:
         info = await store.describe()
         assert info.durability is self._setting.durability, info
 

@@ -101,10 +101,10 @@ class Served:
         if not line:
             return False
         name, *arguments = json.loads(line)
-        self._say({"done": self._obeys[name](*arguments)})
+        self._write({"done": self._obeys[name](*arguments)})
         return True
 
-    def _say(self, words: dict[str, Any]) -> None:
+    def _write(self, words: dict[str, Any]) -> None:
         self._owner.sendall(json.dumps(words).encode() + b"\n")
 
     def _fail(self, nth: int, number: int, ops: list[str], forever: bool) -> None:
@@ -161,7 +161,7 @@ class Served:
             answer = self.tree.answer(op, number, (uid, gid), body)
         except Frozen:
             self.frozen, self._held = True, unique
-            self._say({"frozen": self.gate.count})
+            self._write({"frozen": self.gate.count})
             return
         except OSError as error:
             self._reply(unique, -(error.errno or errno.EIO), b"")

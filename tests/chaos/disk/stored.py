@@ -1,4 +1,4 @@
-"""What a disk has of files and folders, beside what programs see of them.
+"""The contents of a disk, which differ from what programs see until a sync.
 
 A program sees each write at once; the disk surely has it after a sync. Between the two nobody knows: at a
 power cut each block of a file may be as any write since the last sync left it, and the file as long as it
@@ -21,7 +21,7 @@ N = TypeVar("N")
 
 
 class Survival(NamedTuple):
-    """What becomes of unsynced writes at a power cut."""
+    """The fate of unsynced writes at a power cut."""
 
     share: float = 0.0
     """How likely a block has its last write."""
@@ -95,7 +95,7 @@ class Contents:
 
     @property
     def synced(self) -> bool:
-        """Whether a power cut would change nothing."""
+        """Return true if a power cut would change nothing."""
         return not (self._writes or self._gone)
 
     def after_cut(self, survival: Survival) -> bytearray:

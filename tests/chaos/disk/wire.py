@@ -1,4 +1,4 @@
-"""How the kernel talks to a file system in a process: the structures of linux/fuse.h that we need.
+"""The structures of linux/fuse.h by which the kernel talks to a file system in a process.
 
 Read and written by hand: no library, no compiler, and each request is ours to answer, late or never.
 """
@@ -10,7 +10,7 @@ from struct import Struct
 
 
 class Op(IntEnum):
-    """What the kernel asks for; others are answered with ENOSYS, and it finds another way."""
+    """Requests of the kernel; others are answered with ENOSYS, and it finds another way."""
 
     LOOKUP = 1
     FORGET = 2

@@ -1,4 +1,4 @@
-"""What is done to a cluster while it is worked on: masters that go, replicas that take over, slots that move."""
+"""Faults of a cluster under load: masters that go, replicas that take over, slots that move."""
 
 from __future__ import annotations
 

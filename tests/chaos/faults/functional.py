@@ -1,4 +1,4 @@
-"""What it takes to play the functional suite over a store that fails: which test, where, with what.
+"""The cells in which the functional suite is played over a store that fails.
 
 A cell is a kind of store and a mode. Which cells a test is played in, how often calls meet the mode, and
 which calls do, all follows from the seed and the test's own name: a cell of a larger scale is the same
@@ -39,7 +39,7 @@ Test = Callable[..., Any]
 
 
 class Cell(NamedTuple):
-    """Where and how one test is played."""
+    """The store, the mode and the share of faults with which one test is played."""
 
     store: str
     mode: Mode
@@ -165,11 +165,11 @@ class FaultyDoors:
 
     @property
     def seen(self) -> Counter[str]:
-        """What befell calls, by method and mode."""
+        """Count what befell calls, by method and mode."""
         return sum((door.seen for door in self.opened), Counter[str]())
 
 
-def replay_words(node: str) -> str:
+def replay_command(node: str) -> str:
     """Return the command that plays one test again, whatever the scale it was met at."""
     return f"replay: {SCALE}=soak {SEED}={seed()} python -m pytest '{node}'"
 

@@ -128,7 +128,7 @@ class Storm:
             self._away.discard(blow.name)
             self._back.notify_all()
 
-    def tell(self, losses: Sequence[Lost]) -> Counter[str]:
+    def count_lost(self, losses: Sequence[Lost]) -> Counter[str]:
         """Count the leases that were lost by whether their worker lived all the while."""
         found = Counter[str]()
         for one in losses:

@@ -1,4 +1,4 @@
-"""What befalls a network, one mishap after another, each on a proxy drawn by chance, each with its end."""
+"""Mishaps of a network, one after another, each on a proxy drawn by chance, each with its end."""
 
 from __future__ import annotations
 
@@ -69,13 +69,13 @@ class Weather:
         await self._a_while()
 
     async def swallow_replies(self, proxy: Proxy) -> None:
-        """What was asked is done, and nobody is told."""
+        """Requests are done, and their answers vanish."""
         proxy.swallow_replies()
         await self._a_while()
         proxy.lose_lines()
 
     async def swallow_requests(self, proxy: Proxy) -> None:
-        """What was asked never arrives."""
+        """Requests never arrive."""
         proxy.swallow_requests()
         await self._a_while()
         proxy.lose_lines()
@@ -92,7 +92,7 @@ class Weather:
         await self._a_while()
 
     async def overtake(self, proxy: Proxy) -> None:
-        """What goes over one connection overtakes what goes over another."""
+        """Bytes of one connection overtake those of another."""
         proxy.jitter_s = JITTER_S
         await self._a_while()
 

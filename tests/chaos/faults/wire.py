@@ -35,7 +35,7 @@ class Wire(NamedTuple):
         _ip("-n", self.namespace, "link", "set", self.interface, "down")
 
     def mend(self) -> None:
-        """What was sent in vain is sent again, by whoever still wants to."""
+        """Let packets pass again; the kernel sends again what was lost."""
         _ip("-n", self.namespace, "link", "set", self.interface, "up")
 
     def over_there(self, *command: str) -> list[str]:

@@ -28,7 +28,7 @@ from stepwell_testkit.proxy import StoreProxy
 from tests.simulation.simulator.violation import holds
 from tests.support.backends.postgres import Postgres
 from tests.support.backends.postgres_client import OwnPostgres
-from tests.support.patience import PATIENCE_S, PAUSE_S, insisting
+from tests.support.patience import PATIENCE_S, PAUSE_S, insisting, until
 
 STORES = 3
 """Open stores of one load."""
@@ -38,13 +38,13 @@ Server = Postgres | OwnPostgres
 
 
 @asynccontextmanager
-async def opened(url: str, *, insist: bool = False) -> AsyncIterator[Store]:
-    """An open store, closed at the end; `insist`: its limits are such that a busy machine may miss them."""
+async def opened(url: str, *, patient: bool = False) -> AsyncIterator[Store]:
+    """An open store, closed at the end; `patient`: its limits are such that a busy machine may miss them."""
 
     async def ask() -> Store:
         return await open_store(url, runtime=SystemRuntime())
 
-    store = await (insisting(ask) if insist else ask())
+    store = await (insisting(ask) if patient else ask())
     try:
         yield store
     finally:
@@ -75,7 +75,7 @@ def assert_no_secret(text: str) -> None:
 
 @contextmanager
 def logs_without_secrets(caplog: pytest.LogCaptureFixture) -> Iterator[list[Any]]:
-    """What is logged meanwhile, by us and by libraries; afterwards no password is in it."""
+    """Capture the logs, ours and those of libraries; afterwards no password is in them."""
     caplog.set_level("DEBUG")
     with capture_logs() as lines:
         yield lines
@@ -236,7 +236,7 @@ class Load:
 
     async def __aenter__(self) -> Self:
         for _ in range(STORES):
-            opening = partial(self._stack.enter_async_context, opened(self._url, insist=True))
+            opening = partial(self._stack.enter_async_context, opened(self._url, patient=True))
             self.stores.append(await opening())
         self._tasks = [asyncio.create_task(self._grow(chain)) for chain in self.chains]
         return self
@@ -305,13 +305,6 @@ class Load:
 async def once(action: Callable[[], Any]) -> Any:
     """Do what blocks on a thread of its own."""
     return await asyncio.to_thread(action)
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    """Wait until something holds that nobody tells of."""
-    async with asyncio.timeout(PATIENCE_S):
-        while not holds():  # noqa: ASYNC110 - nobody tells of it
-            await asyncio.sleep(PAUSE_S)
 
 
 @asynccontextmanager

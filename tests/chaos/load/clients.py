@@ -93,7 +93,7 @@ def following(run: Run | None, name: str, commit_id: str, many: int = 1) -> Comm
 
 
 class Field:
-    """What all clients of one history share."""
+    """The state that all clients of one history share."""
 
     def __init__(
         self,
@@ -115,7 +115,7 @@ class Field:
 
     @property
     def over(self) -> bool:
-        """Whether enough was done."""
+        """Return true once enough was done."""
         return self.history.operations >= self.operations and self._enough()
 
     def fresh(self, what: str) -> str:
@@ -141,7 +141,7 @@ class Client:
         doings: tuple[tuple[Callable[[], Awaitable[None]], int], ...] = (
             (self._group, 10),
             (self._chain, 5),
-            (self._look, 3),
+            (self._read_run, 3),
             (self._read_on, 3),
             (self._beat, 3),
             (self._claim, 2),
@@ -306,7 +306,7 @@ class Client:
 
     # --- reading, and what is beside the commits ---
 
-    async def _look(self) -> None:
+    async def _read_run(self) -> None:
         name = self._chance.choice(self._field.runs)
         if self._chance.random() < 0.5:
             await self._load(name)
@@ -367,8 +367,8 @@ class FeedReader:
     def __init__(self, field: Field) -> None:
         self._field = field
         self._cursor = ""
-        self._told: list[tuple[str, int]] = []
-        field.history.fed.append(self._told)
+        self._received: list[tuple[str, int]] = []
+        field.history.fed.append(self._received)
 
     async def page(self, door: Store | None = None) -> int:
         """Read a page; returns how many commits it named."""
@@ -381,7 +381,7 @@ class FeedReader:
         except StoreUnavailable:
             return 0
         self._cursor = page.cursor
-        self._told += [(one.run_id, one.version) for one in page.entries]
+        self._received += [(one.run_id, one.version) for one in page.entries]
         return len(page.entries)
 
     async def live(self) -> None:
@@ -391,6 +391,6 @@ class FeedReader:
                 await asyncio.sleep(PAUSE_S)
 
     @property
-    def told(self) -> int:
-        """How many commits it was told of."""
-        return len(self._told)
+    def received(self) -> int:
+        """Return the number of commits that it was sent."""
+        return len(self._received)

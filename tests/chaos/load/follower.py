@@ -155,7 +155,7 @@ class Follower:
             self.seen["left in mid-batch"] += 1
             self._cut_at = self._at
         if self._rnd.random() < 0.1:
-            await self._look_elsewhere(events[-1].version)
+            await self._check_elsewhere(events[-1].version)
         if self._lies_down and self._rnd.random() < self._moves / 3:
             self.seen["lay down"] += 1
             await asyncio.sleep(self._rnd.uniform(0.2, 1.0))
@@ -186,8 +186,8 @@ class Follower:
         finally:
             call.cancel()
 
-    async def _look_elsewhere(self, version: int) -> None:
-        """What is seen here, every replica has (E4)."""
+    async def _check_elsewhere(self, version: int) -> None:
+        """Check that every replica has what is seen here (E4)."""
         name = self._rnd.choice(self._cluster.names)
         request = orchestrator_pb2.GetRunRequest(run_id=self.run_id)
         try:

@@ -1,6 +1,6 @@
 """A process that commits runs to a store as fast as it can, until it is killed; what it was told lies elsewhere.
 
-The runs are real ones: the core decides each step, and a hand of our own takes the leases and reports. The
+The runs are real ones: the core decides each step, and a worker of our own takes the leases and reports. The
 next life finds what is left of them, looks whether each hangs together, and goes on with it.
 """
 
@@ -40,7 +40,7 @@ _FORKS.set_forkserver_preload([__name__])
 
 
 class Task(StrEnum):
-    """What a life is for."""
+    """The purpose of a life."""
 
     BEGIN = "end what was begun, and begin new runs for ever"
     END = "end what was begun, and go"
@@ -48,7 +48,7 @@ class Task(StrEnum):
 
 
 class Life(NamedTuple):
-    """What one process does."""
+    """The work of one process."""
 
     number: int
     url: str
@@ -114,11 +114,11 @@ async def _play(life: Life) -> None:
         store = observed.Scribe(inner)
 
         async def lane(number: int) -> None:
-            hand = StepPlayer(store, f"{life.number}.{number}", life.seed)
+            player = StepPlayer(store, f"{life.number}.{number}", life.seed)
             for run_id in left[number::LANES]:
-                await hand.play(run_id)
+                await player.play(run_id)
             while life.task is Task.BEGIN:
-                await hand.play(f"run-{life.number}-{next(new)}")
+                await player.play(f"run-{life.number}-{next(new)}")
 
         async with asyncio.TaskGroup() as group:
             for number in range(LANES):
@@ -168,7 +168,7 @@ class StepPlayer:
     def _next(self, state: RunState, name: str) -> Signal:
         one = state.open[name]
         if one.execution.status is ExecutionStatus.READY:
-            return GrantLease(execution_id=name, token=next(self._names), worker_id="hand")
+            return GrantLease(execution_id=name, token=next(self._names), worker_id="worker")
         data = self._chance.randbytes(self._chance.choice([10, 500, 6_000]))
         result = Completed(result=Payload(data=data, media_type="application/octet-stream"))
         return Delivery(execution_id=name, token=one.token, result=result)

@@ -1,4 +1,4 @@
-"""What clients of a store saw: each call with when it was made, when it was answered, and what was said.
+"""The calls of a store's clients: each with when it was made, when it was answered, and the answer.
 
 Written down by those who call, in one process and with its one monotonic clock. Whose commit an event
 is, the event says itself: its message is the commit's id.
@@ -54,7 +54,7 @@ class Tried(NamedTuple):
 
     @property
     def possible(self) -> bool:
-        """Whether it may be in the store: it was acknowledged, or once nobody knew."""
+        """Return true if it may be in the store: it was acknowledged, or once nobody knew."""
         return any(one.verdict is Verdict.COMMITTED or not one.certain for one in self.sendings)
 
 
@@ -68,7 +68,7 @@ class Seen(NamedTuple):
 
 
 class Loading(NamedTuple):
-    """What a load returned."""
+    """The result of a load."""
 
     run_id: str
     version: int
@@ -76,7 +76,7 @@ class Loading(NamedTuple):
 
 
 class Paging(NamedTuple):
-    """What a read of events after a number returned."""
+    """The result of a read of events after a number."""
 
     run_id: str
     after: int
@@ -119,7 +119,7 @@ class History:
 
     @property
     def operations(self) -> int:
-        """How many calls were made; each commit of a call is one."""
+        """Return the number of calls; each commit of a call is one."""
         return sum(many for what, many in self.counts.items() if what.startswith("op "))
 
     @property
@@ -135,7 +135,7 @@ class History:
 
 
 class Kept(NamedTuple):
-    """What the store has of a run when all is over."""
+    """The contents of the store for one run when all is over."""
 
     version: int
     events: tuple[Event, ...]

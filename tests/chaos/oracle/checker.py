@@ -35,11 +35,11 @@ class Term(NamedTuple):
     ended: Tried | None
 
     def surely(self, at: float, until: float) -> bool:
-        """Whether it lasted all that time, for everyone."""
+        """Return true if it lasted all that time, for everyone."""
         return self.begun.acknowledged < at and (self.ended is None or until < self.ended.invoked)
 
     def possibly(self, at: float, until: float) -> bool:
-        """Whether it may have lasted at any moment of that time."""
+        """Return true if it may have lasted at any moment of that time."""
         over = self.ended is not None and self.ended.acknowledged < at
         return self.begun.invoked < until and not over
 
@@ -137,7 +137,7 @@ def check(history: History, kept: Mapping[str, Kept], *, hold_ms: int) -> Counte
     chains = {run_id: Chain(run_id, one, history) for run_id, one in kept.items()}
     found = Counter[str]()
     for tried in history.tried.values():
-        _told(chains[tried.commit.run_id], tried, found)
+        _answers(chains[tried.commit.run_id], tried, found)
     for chain in chains.values():
         _real_time(chain)
         _results(chain)
@@ -151,7 +151,7 @@ def check(history: History, kept: Mapping[str, Kept], *, hold_ms: int) -> Counte
     return found
 
 
-def _told(chain: Chain, tried: Tried, found: Counter[str]) -> None:
+def _answers(chain: Chain, tried: Tried, found: Counter[str]) -> None:
     """Each answer that a commit was given, against whether it is there (S3, S4, S5, S8)."""
     commit = tried.commit
     name = f"{chain.run_id} v{commit.version} {commit.commit_id}: {tried.sendings}"
@@ -196,7 +196,7 @@ def _was_stale(chain: Chain, tried: Tried) -> None:
 
 
 def _real_time(chain: Chain) -> None:
-    """What was sent after another was acknowledged has a later version (S2)."""
+    """A commit sent after another was acknowledged has a later version (S2)."""
     later = NEVER
     for tried in reversed(chain.commits):
         name = f"{chain.run_id} v{tried.commit.version}"
@@ -240,7 +240,7 @@ def _reads(chains: Mapping[str, Chain], seen: Iterable[Seen]) -> None:
 
 
 def _loads(chains: Mapping[str, Chain], loads: Iterable[Loading]) -> None:
-    """What a load returns is all of one version (S1)."""
+    """All that a load returns is of one version (S1)."""
     for one in loads:
         expected = chains[one.run_id].opens[one.version]
         holds(one.open == expected, "S1", f"{one.run_id} v{one.version}: {one.open} for {expected}")
@@ -262,9 +262,9 @@ def _pages(chains: Mapping[str, Chain], history: History) -> None:
 def _feeds(chains: Mapping[str, Chain], history: History) -> None:
     """Each reader of the feed is told of each commit once, a run's in their order (E1, S2)."""
     expected = {run_id: list(range(1, chain.kept.version + 1)) for run_id, chain in chains.items()}
-    for reader, told in enumerate(history.fed):
+    for reader, received in enumerate(history.fed):
         by_run = defaultdict[str, list[int]](list)
-        for run_id, version in told:
+        for run_id, version in received:
             by_run[run_id].append(version)
         for run_id, versions in expected.items():
             name = f"reader {reader}: {run_id}"
@@ -284,7 +284,7 @@ def _beat(chain: Chain, beat: Beat) -> None:
 
 
 def _claims(chains: Mapping[str, Chain], claims: Iterable[Claiming], hold_s: float) -> None:
-    """What is claimed is READY, and nobody else gets it while it is held (S10)."""
+    """A claimed step is READY, and nobody else gets it while it is held (S10)."""
     known = defaultdict[tuple[str, str], list[Span]](list)
     for one in claims:
         term = chains[one.run_id].ready.get(one.execution_id)

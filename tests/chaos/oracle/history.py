@@ -39,7 +39,7 @@ class Log:
 
     def __init__(self, diary: Sequence[Entry]) -> None:
         self.sent: dict[str, Sent] = {}
-        self.told: dict[str, list[tuple[float, CommitResult]]] = defaultdict(list)
+        self.answers: dict[str, list[tuple[float, CommitResult]]] = defaultdict(list)
         """What was answered, and when."""
         self.lost: set[str] = set()
         """Applied, and the answer was kept back."""
@@ -56,9 +56,9 @@ class Log:
                 one = self.sent[commit.commit_id] = Sent(commit, entry.door, entry.at)
                 self.by_version[commit.run_id, commit.version].append(one)
             self._unanswered[commit.commit_id] += 1
-        elif entry.told is not None:
+        elif entry.result is not None:
             # A verdict is of the commit, however often it was sent.
-            self.told[entry.commit_id].append((entry.at, entry.told))
+            self.answers[entry.commit_id].append((entry.at, entry.result))
             del self._unanswered[entry.commit_id]
         elif entry.certain:
             # Of this one time it is known that it did nothing; of those before it isn't.
@@ -72,7 +72,7 @@ class Log:
 
     def verdicts(self, one: Sent) -> set[Verdict]:
         """Return what a commit was answered."""
-        return {result.verdict for _, result in self.told[one.commit.commit_id]}
+        return {result.verdict for _, result in self.answers[one.commit.commit_id]}
 
 
 class Acknowledged(NamedTuple):
@@ -94,7 +94,7 @@ class Lost(NamedTuple):
 
 
 class Findings:
-    """What a checked history came to."""
+    """The result of a checked history."""
 
     def __init__(self) -> None:
         self.seen: Counter[str] = Counter()
@@ -172,7 +172,7 @@ async def _replay(
     numbers = [event.number for event in events]
     holds(numbers == list(range(1, len(numbers) + 1)), "E1", f"{run_id}: {numbers}")
     for one in await _authors(store, run_id, by_version, log):
-        answers = [result for _, result in log.told[one.commit.commit_id]]
+        answers = [result for _, result in log.answers[one.commit.commit_id]]
         result = answers[0] if answers else CommitResult(verdict=Verdict.COMMITTED)
         ledger.committed(one.door, one.commit, result)
         for again in answers[1:]:
@@ -224,8 +224,8 @@ def _author(run_id: str, version: int, stored: Sequence[Event], log: Log, commit
 
 
 def _refusals(ledger: Ledger, log: Log) -> None:
-    """What was refused for certain is nowhere (S5); what was acknowledged is somewhere (S3)."""
-    for commit_id, answers in log.told.items():
+    """A commit refused for certain is nowhere (S5); an acknowledged one is somewhere (S3)."""
+    for commit_id, answers in log.answers.items():
         for _, result in answers:
             one = log.sent[commit_id]
             if result.verdict is Verdict.COMMITTED:
@@ -245,19 +245,19 @@ def _real_time(ledger: Ledger, log: Log) -> None:
             name = f"{book.key[1]} v{applied.commit.version}"
             in_time = log.sent[commit_id].at <= later
             holds(in_time, "S2", f"{name} was sent after a later one was acknowledged")
-            later = min([later, *(at for at, _ in log.told[commit_id])])
+            later = min([later, *(at for at, _ in log.answers[commit_id])])
 
 
 async def _audit(store: Store, ledger: Ledger) -> None:
     """Take the simulator's last look at every run: rows, events, what they fold to, results."""
     room = asyncio.Semaphore(LOOKS_AT_ONCE)
 
-    async def look(book: Book) -> None:
+    async def check_book(book: Book) -> None:
         async with room:
             for check in audit._CHECKS:
                 await check(store, book)
 
-    await asyncio.gather(*(look(book) for book in ledger.books.values()))
+    await asyncio.gather(*(check_book(book) for book in ledger.books.values()))
 
 
 async def events_of(store: Store, run_id: str) -> list[Event]:

@@ -1,4 +1,4 @@
-"""What a store has when all is over, read out past everything that failed."""
+"""The contents of a store when all is over, read out past everything that failed."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ WORKERS = ("w1", "w2", "w3")
 
 @contextmanager
 def living_by(clock: Clock) -> Iterator[None]:
-    """Whatever program is made in the block lives by this clock."""
+    """Have every program that is made in the block live by this clock."""
     # Begun by the true time, as all others are that come from it. A variable of the interpreter's own has
     # it begin each with an interpreter of its own, which takes the library along.
     forkserver()

@@ -107,7 +107,7 @@ class Cluster:
 
     @property
     def metadata(self) -> tuple[tuple[str, str], ...]:
-        """What goes with a call by hand."""
+        """Return the credential of a raw call."""
         return (("authorization", f"Bearer {self.token_file.read_text().strip()}"),)
 
     # --- workers ------------------------------------------------------------------------------------

@@ -47,7 +47,7 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
     """By the machine's one monotonic clock: the diaries of all replicas can be laid together."""
     sent: Commit | None = None
     commit_id: str = ""
-    told: CommitResult | None = None
+    result: CommitResult | None = None
     """What the store said of `commit_id`."""
     lost: str = ""
     """A commit that was applied, though the replica got no answer."""
@@ -94,7 +94,7 @@ class Scribe(StoreProxy):
             self._write([{"lost": c.commit_id} for c, r in pairs if r.verdict == "COMMITTED"])
             raise OutcomeUnknown("no answer came in time")
         pairs = zip(commits, results, strict=True)
-        self._write([{"commit_id": c.commit_id, "told": r} for c, r in pairs])
+        self._write([{"commit_id": c.commit_id, "result": r} for c, r in pairs])
         return results
 
     async def claim(self, request: ClaimRequest) -> Claimed:
@@ -114,11 +114,11 @@ class Scribe(StoreProxy):
             await asyncio.sleep(0.02)
 
     def subscribe(self, hint: Hint) -> Callable[[], None]:
-        def tell(tenant_id: str, run_id: str, version: int = 0) -> None:
+        def pass_on(tenant_id: str, run_id: str, version: int = 0) -> None:
             if not self._drops(run_id):
                 hint(tenant_id, run_id, version)
 
-        return self.inner.subscribe(tell if self._deaf else hint)
+        return self.inner.subscribe(pass_on if self._deaf else hint)
 
     def _drops(self, run_id: str) -> bool:
         if not run_id:

@@ -92,7 +92,7 @@ class Program:
 
     @property
     def log(self) -> str:
-        """What this life has said."""
+        """Return the output of this life."""
         with self.log_path.open("rb") as file:
             file.seek(self.seen_bytes)
             return file.read().decode(errors="replace")

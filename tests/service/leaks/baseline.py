@@ -1,4 +1,4 @@
-"""What a process holds, to be compared when it is quiet: tasks, threads, descriptors, connections, memory."""
+"""The resources of a process, compared when it is quiet: tasks, threads, descriptors, connections, memory."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SLACK_THREADS = 4
 
 
 class Held(NamedTuple):
-    """What is held at one moment."""
+    """The resources held at one moment."""
 
     tasks: Counter[str]
     """By name, ids left out."""

@@ -69,7 +69,7 @@ class _Collected:
 
 
 class Context:
-    """What a handler sees of its call."""
+    """The context of a call, as its handler sees it."""
 
     def __init__(self) -> None:
         self.written: list[Any] = []

@@ -85,7 +85,7 @@ async def _(bench: Bench) -> Asked:
     return Asked([pb.StoreCommitRequest(commits=commits)], run_id)
 
 
-async def _born(bench: Bench) -> str:
+async def _created(bench: Bench) -> str:
     run_id = fresh()
     await bench.store.commit([b.born_leased(run_id, tenant=TENANT, lease_ms=DAY_MS)])
     return run_id
@@ -93,14 +93,14 @@ async def _born(bench: Bench) -> str:
 
 @row(_S + "Renew")
 async def _(bench: Bench) -> Asked:
-    run_id = await _born(bench)
+    run_id = await _created(bench)
     renewals = [to_message(b.renewal(run_id, tenant=TENANT, lease_ms=DAY_MS))]
     return Asked([pb.StoreRenewRequest(renewals=renewals)], run_id)
 
 
 @row(_S + "AppendLogs")
 async def _(bench: Bench) -> Asked:
-    run_id = await _born(bench)
+    run_id = await _created(bench)
     entries = [to_message(b.line("a line"))]
     return Asked([pb.StoreAppendLogsRequest(tenant_id=TENANT, run_id=run_id, entries=entries)])
 
@@ -109,7 +109,7 @@ async def _(bench: Bench) -> Asked:
 async def _(bench: Bench) -> Asked:
     request = pb.StoreTrimLogsRequest(
         tenant_id=TENANT,
-        run_id=await _born(bench),
+        run_id=await _created(bench),
         execution_id=b.STEP,
         kind=types_pb2.LOG_KIND_CHUNK,
     )
@@ -118,5 +118,5 @@ async def _(bench: Bench) -> Asked:
 
 @row(_S + "DeleteRun")
 async def _(bench: Bench) -> Asked:
-    run_id = await _born(bench)
+    run_id = await _created(bench)
     return Asked([pb.StoreDeleteRunRequest(tenant_id=TENANT, run_id=run_id, version=1)], run_id)

@@ -53,14 +53,14 @@ def methods(kind: str, part: int) -> list[str]:
 
 
 class Noise:
-    """What the event loop had to complain about: an error that nobody looked at, for one."""
+    """Complaints of the event loop: an error that nobody retrieved, for one."""
 
     def __init__(self) -> None:
-        self.heard: list[str] = []
-        asyncio.get_running_loop().set_exception_handler(self._hear)
+        self.complaints: list[str] = []
+        asyncio.get_running_loop().set_exception_handler(self._note)
 
-    def _hear(self, _loop: Any, context: dict[str, Any]) -> None:
-        self.heard.append(f"{context.get('message')}: {context.get('exception')!r}")
+    def _note(self, _loop: Any, context: dict[str, Any]) -> None:
+        self.complaints.append(f"{context.get('message')}: {context.get('exception')!r}")
 
 
 @asynccontextmanager
@@ -164,7 +164,7 @@ async def test_R1_a_handler_cancelled_at_any_await_leaves_nothing_behind(
         assert pooled <= POOLED_MAX, f"R1: {pooled} tasks of connections"
         gc.collect()
         await asyncio.sleep(0)
-        assert not noise.heard
+        assert not noise.complaints
     print(f"{kind}: {dict(figures)}")
     record.keep(
         record.Record(
@@ -190,6 +190,6 @@ async def at_every_await(bench: Bench, method: str, moment: Moment) -> int:
         if not await cut(bench, method, asked, Cut(at, moment)):
             return at - 1
         await quiet(bench, before)
-        told = await story(bench, await again(bench, method, asked))
-        assert told == wanted, f"S4: {method}, cut {moment} its {at}th await, came to {told}"
+        came_to = await story(bench, await again(bench, method, asked))
+        assert came_to == wanted, f"S4: {method}, cut {moment} its {at}th await, came to {came_to}"
     raise AssertionError(f"{method} never ends")

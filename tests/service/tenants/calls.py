@@ -31,7 +31,7 @@ Metadata = tuple[tuple[str, str], ...]
 
 
 class Answer(NamedTuple):
-    """What a caller was told."""
+    """The answer that a caller got."""
 
     code: grpc.StatusCode
     reason: str = ""
@@ -52,37 +52,37 @@ async def ask(channel: grpc.aio.Channel, name: str, request: Message, metadata: 
         request_serializer=type(request).SerializeToString,
         response_deserializer=reply.FromString,
     )(request, metadata=metadata)
-    told: list[Message] = []
+    answers: list[Message] = []
     try:
         if name in STANDS:
             async with asyncio.timeout(ANSWER_S):
                 await call.initial_metadata()
         if name == "Orchestrator/WaitRun":
             with suppress(TimeoutError):
-                await _read_on(call, told, WAITING_S, SILENCE_S)
+                await _read_on(call, answers, WAITING_S, SILENCE_S)
         elif method.server_streaming and name != "Worker/Work":
             with suppress(TimeoutError):
-                await _read_on(call, told, FIRST_S, SILENCE_S)
+                await _read_on(call, answers, FIRST_S, SILENCE_S)
         else:
             # It ends by itself, Work because its requests do: what is cut off would be half an answer.
-            await _read_on(call, told, ANSWER_S, ANSWER_S)
+            await _read_on(call, answers, ANSWER_S, ANSWER_S)
     except grpc.aio.AioRpcError as error:
         refusal = Refusal(error)
         said = f"{refusal.message} {sorted(refusal.metadata.items())} {refusal.fields}"
         return Answer(refusal.code, refusal.reason, said)
     finally:
         call.cancel()
-    lines = [text_format.MessageToString(one, as_one_line=True) for one in told]
+    lines = [text_format.MessageToString(one, as_one_line=True) for one in answers]
     return Answer(grpc.StatusCode.OK, "", "\n".join(lines))
 
 
-async def _read_on(call: Any, told: list[Message], first_s: float, later_s: float) -> None:
+async def _read_on(call: Any, answers: list[Message], first_s: float, later_s: float) -> None:
     """Read to the end; raises TimeoutError once there is nothing for so long."""
     while True:
-        message = await _next(call, later_s if told else first_s)
+        message = await _next(call, later_s if answers else first_s)
         if message is grpc.aio.EOF:
             return
-        told.append(message)
+        answers.append(message)
 
 
 async def _next(call: Any, within_s: float) -> Any:

@@ -18,7 +18,7 @@ from stepwell_client.v1 import worker_pb2 as wpb
 
 
 class Names(NamedTuple):
-    """What a caller has to know to reach something."""
+    """The names that a caller has to know to reach something."""
 
     tenant_id: str
     run_id: str

@@ -21,7 +21,7 @@ REQUEST_ID = "a-start-of-both"
 
 
 class Scene(NamedTuple):
-    """What the owner has."""
+    """The names of what the owner has."""
 
     names: Names
     missing: Names

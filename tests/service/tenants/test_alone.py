@@ -1,4 +1,4 @@
-"""A tenant is told the same whether it is alone on the server or not (T1)."""
+"""A tenant is answers the same whether it is alone on the server or not (T1)."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ def _forget(message: Message) -> None:
 async def script(
     client: Client, name: str, *, who: str = "all", until: asyncio.Event | None = None
 ) -> list[str]:
-    """Start runs, do their tasks, read all of it, and return what was told, in order.
+    """Start runs, do their tasks, read all of it, and return what was answers, in order.
 
     The noise plays the same with the same ids, over and over; its starts find its own runs. Those of
     two plays are named apart, and made alike in what is returned.
     """
-    told: list[str] = []
+    answers: list[str] = []
     runs: list[str] = []
     metadata = bearer(who)
     async with AsyncExitStack() as stack:
@@ -74,25 +74,25 @@ async def script(
             run_id = reply.run.spec.run_id
             runs.append(run_id)
             if worker is not None:
-                told += [shown(reply), *await _done(worker)]
-            told += await _read(client, run_id, metadata)
+                answers += [shown(reply), *await _done(worker)]
+            answers += await _read(client, run_id, metadata)
             if worker is not None:
                 watch = client.runs.WatchRun(opb.WatchRunRequest(run_id=run_id), metadata=metadata)
                 # How the events are put into messages is a matter of time.
-                told += [shown(event) async for one in watch for event in one.events.events]
+                answers += [shown(event) async for one in watch for event in one.events.events]
     for number, run_id in enumerate(runs):
-        told = [text.replace(run_id, f"run {number}") for text in told]
-    return told
+        answers = [text.replace(run_id, f"run {number}") for text in answers]
+    return answers
 
 
 async def _done(worker: RawWorker) -> list[str]:
-    """Do both tasks of a run; returns what the worker was told."""
-    told: list[str] = []
+    """Do both tasks of a run; returns what the worker was answers."""
+    answers: list[str] = []
     for _ in range(2):
         got = await worker.assignment()
-        told.append(f"{got.execution.execution_id} of {got.run.spec.run_id}")
-        told.append(shown(await worker.report(completed(got, b'"done"'))))
-    return told
+        answers.append(f"{got.execution.execution_id} of {got.run.spec.run_id}")
+        answers.append(shown(await worker.report(completed(got, b'"done"'))))
+    return answers
 
 
 async def _read(client: Client, run_id: str, metadata: Any) -> list[str]:
@@ -115,7 +115,7 @@ async def noise(client: Client, name: str, stop: asyncio.Event) -> int:
 
 
 async def played(kind: str, folder: Path, callers: int) -> tuple[list[str], int]:
-    """Play the script on an empty store beside so many callers; returns what was told, and their rounds."""
+    """Play the script on an empty store beside so many callers; returns what was answers, and their rounds."""
     with STORES[kind](folder) as url:
         async with AsyncExitStack() as stack:
             served = Served(stack, folder, kind, url)
@@ -125,22 +125,22 @@ async def played(kind: str, folder: Path, callers: int) -> tuple[list[str], int]
                 stack.push_async_callback(one.channel.close)
             stop = asyncio.Event()
             noises = [asyncio.create_task(noise(one, folder.name, stop)) for one in clients[1:]]
-            told = await script(clients[0], folder.name)
+            answers = await script(clients[0], folder.name)
             stop.set()
-            return told, sum(await asyncio.gather(*noises))
+            return answers, sum(await asyncio.gather(*noises))
 
 
 @pytest.mark.parametrize("kind", STORES)
-async def test_T1_a_tenant_is_told_the_same_with_and_without_anothers_traffic(
+async def test_T1_answers_are_the_same_with_and_without_anothers_traffic(
     kind: str, tmp_path: Path
 ) -> None:
-    folders = [tmp_path / "alone", tmp_path / "beside"]
+    folders = [tmp_path / "alone", tmp_path / "together"]
     for folder in folders:
         folder.mkdir()
     alone, _ = await played(kind, folders[0], 0)
-    beside, rounds = await played(kind, folders[1], CALLERS)
+    together, rounds = await played(kind, folders[1], CALLERS)
 
     assert rounds
-    assert beside == alone
+    assert together == alone
     figures = {"answers compared": len(alone)}
     record.keep(record.Record(f"tenants, {kind}", COMMAND, figures))

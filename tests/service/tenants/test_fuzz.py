@@ -78,12 +78,12 @@ class Door:
             async with asyncio.timeout(20):
                 answer = await ask(where.channel, name, request, metadata)
         except Exception as error:
-            error.add_note(self.told(number, name, request))
+            error.add_note(self.describe(number, name, request))
             raise
-        assert answer.code not in NEVER, f"{answer}: {self.told(number, name, request)}"
+        assert answer.code not in NEVER, f"{answer}: {self.describe(number, name, request)}"
         self.codes[answer.code.name] += 1
 
-    def told(self, number: int, name: str, request: Message) -> str:
+    def describe(self, number: int, name: str, request: Message) -> str:
         return f"{name}, call {number} ({ONE}={number}): {request!s:.1500}"
 
 

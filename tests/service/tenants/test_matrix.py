@@ -112,14 +112,14 @@ async def test_T2_what_names_nothing_shows_a_stranger_nothing_of_the_owners(serv
         names = here.scene.names
         for name in ("Orchestrator/ListRuns", "Orchestrator/WatchRuns", "Orchestrator/PurgeRuns"):
             everything = names._replace(run_id="")
-            told = await here.asks(name, everything, "foreign")
-            assert names.run_id not in told.text, name
-            assert SECRET not in told.text, name
+            answer = await here.asks(name, everything, "foreign")
+            assert names.run_id not in answer.text, name
+            assert SECRET not in answer.text, name
         for name in ("Orchestrator/ListRuns", "Orchestrator/ListInputs"):
             own = await here.asks(name, names._replace(run_id=""), "all")
             assert names.run_id in own.text, name
-            told = await here.asks(name, names._replace(run_id=""), "foreign")
-            assert names.run_id not in told.text, name
+            answer = await here.asks(name, names._replace(run_id=""), "foreign")
+            assert names.run_id not in answer.text, name
 
 
 async def test_T3_a_stranger_with_the_exact_names_can_touch_no_step(served: Served) -> None:
@@ -131,9 +131,9 @@ async def test_T3_a_stranger_with_the_exact_names_can_touch_no_step(served: Serv
             ("Worker/Append", "LEASE_STATUS_LOST"),
             ("Worker/Work", "ACK_STATUS_LEASE_LOST"),
         ):
-            told = await here.asks(name, names, "foreign")
-            assert lost in told.text, told
-            assert "assignments" not in told.text
+            answer = await here.asks(name, names, "foreign")
+            assert lost in answer.text, answer
+            assert "assignments" not in answer.text
         # A worker of the owner's without the token is no better off.
         guess = names._replace(lease_token="0" * len(names.lease_token))
         assert "LEASE_LOST" in (await here.asks("Worker/Complete", guess, "all")).text
@@ -146,10 +146,10 @@ async def test_a_tenant_in_the_metadata_is_no_credential(served_memory: Served) 
         forged = [("x-tenant-id", OWNER), ("tenant", OWNER), ("tenant-id", OWNER)]
         for name in SERVED_ROWS:
             plain = nameless(await here.asks(name, names, "foreign"), names)
-            told = nameless(await here.asks(name, names, "foreign", *forged), names)
+            answer = nameless(await here.asks(name, names, "foreign", *forged), names)
             if name != "Orchestrator/StartRun":
-                assert stable(told) == stable(plain), name
-            assert SECRET not in told.text, name
+                assert stable(answer) == stable(plain), name
+            assert SECRET not in answer.text, name
 
 
 @pytest.mark.parametrize("credential", ["none", "invented", *(n for n in TOKENS if n != "all")])
@@ -159,17 +159,17 @@ async def test_a_method_opens_to_its_scope_alone(served_memory: Served, credenti
         given = TOKENS.get(credential, ("", set()))[1]
         for name in SERVED_ROWS:
             if credential == "none":
-                told = await ask(here.client.channel, name, SERVED_ROWS[name](names), ())
+                answer = await ask(here.client.channel, name, SERVED_ROWS[name](names), ())
             else:
-                told = await here.asks(name, names, credential)
+                answer = await here.asks(name, names, credential)
             needed = scopes.SCOPES[f"/stepwell.v1.{name}"]
             if not given:
-                assert told.code is grpc.StatusCode.UNAUTHENTICATED, name
+                assert answer.code is grpc.StatusCode.UNAUTHENTICATED, name
             elif needed not in (scopes.ANY, *given):
-                assert told.code is grpc.StatusCode.PERMISSION_DENIED, name
+                assert answer.code is grpc.StatusCode.PERMISSION_DENIED, name
             else:
                 refused = (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED)
-                assert told.code not in refused, name
+                assert answer.code not in refused, name
 
 
 async def test_the_store_service_keeps_tenants_apart_and_workers_out(

@@ -27,7 +27,14 @@ from tests.support.proofs import record
 from tests.support.proofs.sizes import size
 
 SEED = int(os.environ.get("STEPWELL_ZOMBIE_SEED", "20261122"))
-PERCENT = {"memory": 20, "sqlite": 20, "postgres": 20, "redis": 20, "cluster": 10, "remote": 10}
+PERCENT = {
+    "memory": 20,
+    "sqlite": 20,
+    "postgres": 20,
+    "redis": 20,
+    "redis_cluster": 10,
+    "remote": 10,
+}
 """Of all zombies, by kind of store."""
 LEASES_EACH = 6
 """Of each death; zombies report with each of them many times."""

@@ -70,7 +70,7 @@ PLACES: dict[str, Callable[[Path], AbstractAsyncContextManager[str]]] = {
     "sqlite": lambda folder: _plain("sqlite", folder),
     "postgres": lambda folder: _plain("postgres", folder),
     "redis": lambda folder: _plain("redis", folder),
-    "cluster": _cluster,
+    "redis_cluster": _cluster,
     "remote": _remote,
 }
 """Where a store of each kind is: an empty one, for as long as the block lasts."""

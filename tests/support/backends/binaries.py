@@ -1,4 +1,4 @@
-"""Where the servers' programs are: in wheels, each as its project built it."""
+"""Paths of the servers' programs, which come in wheels as their projects built them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def postgres_bin(version: int) -> Path:
 
 
 def _runs(folder: Path) -> bool:
-    """Whether the other user may start what is there: each folder above it has a say."""
+    """Return true if the other user may start what is there: each folder above it counts."""
     try:
         subprocess.run(
             [*becoming(postgres_user()), folder / "postgres", "--version"],

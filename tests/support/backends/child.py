@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tests.support.backends.keeper import GONE_S, KEEPER, discard, family, is_alive, tell
+from tests.support.backends.keeper import GONE_S, KEEPER, discard, family, is_alive, send_signal
 
 START_S = 60.0
 STOP_S = 30.0
@@ -73,7 +73,7 @@ def until(condition: Callable[[], bool], limit_s: float) -> bool:
 
 
 def becoming(user: str | None) -> list[str]:
-    """What stands before a command that another user is to run; nothing for ourselves.
+    """Return the words before a command that another user is to run; none for ourselves.
 
     `subprocess` could become somebody else by itself, but only in a copy of this process that runs
     on for a while, and where gRPC has threads such a copy may crash.
@@ -119,9 +119,9 @@ class Child:
         KEEPER.forget(self.pid)
         return False
 
-    def tell(self, sign: int) -> None:
+    def signal(self, sign: int) -> None:
         if self.running:
-            tell(self.pid, sign)
+            send_signal(self.pid, sign)
 
     def wait_until(self, ready: Callable[[], bool], what: str) -> None:
         """Waits until it is ready, or raises `NotStarted` with its log."""
@@ -144,7 +144,7 @@ class Child:
         if self.running:
             all_of_it = family(self.pid)
             for pid in all_of_it:
-                tell(pid, signal.SIGKILL)
+                send_signal(pid, signal.SIGKILL)
             self._process.wait()
             KEEPER.forget(self.pid)
             until(lambda: not any(map(is_alive, all_of_it)), GONE_S)
@@ -152,7 +152,7 @@ class Child:
     def stop(self, sign: int = signal.SIGTERM) -> None:
         """Asks it to end, and kills it when it doesn't."""
         self.thaw()
-        self.tell(sign)
+        self.signal(sign)
         if not self.ended():
             self.kill()
 
@@ -160,12 +160,12 @@ class Child:
         """SIGSTOP to all of it: connections stay open, and nobody answers."""
         if self.running:
             for pid in family(self.pid):
-                tell(pid, signal.SIGSTOP)
+                send_signal(pid, signal.SIGSTOP)
 
     def thaw(self) -> None:
         if self.running:
             for pid in reversed(family(self.pid)):
-                tell(pid, signal.SIGCONT)
+                send_signal(pid, signal.SIGCONT)
 
     def tail(self) -> str:
         """The end of its log."""

@@ -16,7 +16,7 @@ READY_S = 60.0
 MIGRATE_MS = 10_000
 
 
-def _say(node: Redis, *command: str | int) -> Any:
+def _ask(node: Redis, *command: str | int) -> Any:
     """One command, its answer as the server sent it."""
     with node.admin() as client:
         for name in list(client.response_callbacks):
@@ -82,23 +82,23 @@ class RedisCluster:
             last = SLOTS * (index + 1) // self.masters
             slots = [slot for slot in range(first, last) if slot not in self.missing]
             if slots:
-                _say(node, "CLUSTER", "ADDSLOTS", *slots)
+                _ask(node, "CLUSTER", "ADDSLOTS", *slots)
         for index, node in enumerate(self.nodes):
-            _say(node, "CLUSTER", "SET-CONFIG-EPOCH", index + 1)
+            _ask(node, "CLUSTER", "SET-CONFIG-EPOCH", index + 1)
             self.id_of(index)
         self._wait(self._knows_all)
         for index, node in enumerate(self.nodes[self.masters :]):
-            _say(node, "CLUSTER", "REPLICATE", self.id_of(index % self.masters))
+            _ask(node, "CLUSTER", "REPLICATE", self.id_of(index % self.masters))
 
     def _knows_all(self, node: Redis) -> bool:
-        """Whether it knows every other by name; whom it doesn't, it is made to meet, again and again.
+        """Return true if it knows every other by name; those it doesn't it is made to meet.
 
         A meeting is forgotten when either of the two stands still for a second.
         """
         known = {line[0] for line in self._lines(node)}
         unknown = [at for at in range(len(self.nodes)) if self.id_of(at) not in known]
         for other in (self.nodes[at] for at in unknown):
-            _say(node, "CLUSTER", "MEET", "127.0.0.1", other.port, other.bus_port)
+            _ask(node, "CLUSTER", "MEET", "127.0.0.1", other.port, other.bus_port)
         return not unknown
 
     def _wait(self, ready: Any, nodes: Iterable[Redis] | None = None) -> None:
@@ -109,7 +109,7 @@ class RedisCluster:
 
     @staticmethod
     def _info(node: Redis) -> dict[str, str]:
-        lines = str(_say(node, "CLUSTER", "INFO")).split()
+        lines = str(_ask(node, "CLUSTER", "INFO")).split()
         return dict(line.split(":", 1) for line in lines)
 
     def _is_ready(self, node: Redis) -> bool:
@@ -120,7 +120,7 @@ class RedisCluster:
             SLOTS - len(self.missing),
         ):
             return False
-        role = _say(node, "ROLE")
+        role = _ask(node, "ROLE")
         return role[0] == "master" or role[3] == "connected"
 
     def wait_ready(self) -> None:
@@ -157,7 +157,7 @@ class RedisCluster:
     def flush(self) -> None:
         """Nothing is left: no keys, no scripts."""
         for node in self.nodes:
-            if _say(node, "ROLE")[0] == "master":
+            if _ask(node, "ROLE")[0] == "master":
                 node.flush()
 
     def announce(self, index: int, port: int) -> None:
@@ -169,21 +169,21 @@ class RedisCluster:
         some = [node for node in self.nodes if node.running]
 
         def agreed(_node: Redis) -> bool:
-            told = [{line[0]: line[1] for line in self._lines(node)} for node in some]
-            return all(one == told[0] for one in told)
+            announced = [{line[0]: line[1] for line in self._lines(node)} for node in some]
+            return all(one == announced[0] for one in announced)
 
         self._wait(agreed, some[:1])
 
     def id_of(self, index: int) -> str:
         """Its name for life; known also while it is down or frozen."""
         if index not in self._ids:
-            self._ids[index] = str(_say(self.nodes[index], "CLUSTER", "MYID"))
+            self._ids[index] = str(_ask(self.nodes[index], "CLUSTER", "MYID"))
         return self._ids[index]
 
     def owner(self, slot: int) -> int:
         """Which node serves it, in the words of one that runs."""
         witness = next(node for node in self.nodes if node.running)
-        for first, last, master, *_ in _say(witness, "CLUSTER", "SLOTS"):
+        for first, last, master, *_ in _ask(witness, "CLUSTER", "SLOTS"):
             if first <= slot <= last:
                 return next(i for i in range(len(self.nodes)) if self.id_of(i) == master[2])
         raise LookupError(f"nobody serves slot {slot}")
@@ -199,7 +199,7 @@ class RedisCluster:
 
     @staticmethod
     def _lines(node: Redis) -> list[list[str]]:
-        return [line.split() for line in str(_say(node, "CLUSTER", "NODES")).splitlines()]
+        return [line.split() for line in str(_ask(node, "CLUSTER", "NODES")).splitlines()]
 
     def _master_of(self, node: Redis) -> str:
         """Whom it follows, in its own words; `-`: it is a master."""
@@ -207,11 +207,11 @@ class RedisCluster:
 
     def take_over(self, index: int) -> None:
         """A replica makes itself the master and asks nobody, as an operator would have it do."""
-        _say(self.nodes[index], "CLUSTER", "FAILOVER", "TAKEOVER")
+        _ask(self.nodes[index], "CLUSTER", "FAILOVER", "TAKEOVER")
 
     def wait_led(self, index: int) -> None:
         """Waits until this one has been elected."""
-        self._wait(lambda node: _say(node, "ROLE")[0] == "master", [self.nodes[index]])
+        self._wait(lambda node: _ask(node, "ROLE")[0] == "master", [self.nodes[index]])
 
     def wait_followed(self, index: int) -> None:
         """Waits until all agree that this one is a master, and it has a replica that is up to date."""
@@ -232,16 +232,16 @@ class RedisCluster:
     def begin_move(self, slot: int, to: int) -> None:
         """From now on keys of the slot that aren't there are asked for at the new place (ASK)."""
         source = self.owner(slot)
-        _say(self.nodes[to], "CLUSTER", "SETSLOT", slot, "IMPORTING", self.id_of(source))
-        _say(self.nodes[source], "CLUSTER", "SETSLOT", slot, "MIGRATING", self.id_of(to))
+        _ask(self.nodes[to], "CLUSTER", "SETSLOT", slot, "IMPORTING", self.id_of(source))
+        _ask(self.nodes[source], "CLUSTER", "SETSLOT", slot, "MIGRATING", self.id_of(to))
 
     def move_keys(self, slot: int, to: int, *, limit: int = 1_000_000) -> int:
         """Carries keys over, up to a limit; between some and all, the rest answer TRYAGAIN."""
         source = self.nodes[self.owner(slot)]
-        keys = _say(source, "CLUSTER", "GETKEYSINSLOT", slot, limit)
+        keys = _ask(source, "CLUSTER", "GETKEYSINSLOT", slot, limit)
         if keys:
             target = ("127.0.0.1", self.nodes[to].port, "", 0, MIGRATE_MS)
-            _say(source, "MIGRATE", *target, "AUTH2", WARDEN, WARDEN_PASSWORD, "KEYS", *keys)
+            _ask(source, "MIGRATE", *target, "AUTH2", WARDEN, WARDEN_PASSWORD, "KEYS", *keys)
         return len(keys)
 
     def finish_move(self, slot: int, to: int) -> None:
@@ -249,8 +249,8 @@ class RedisCluster:
         others = [i for i in range(len(self.nodes)) if i not in (to, self.owner(slot))]
         for index in (to, self.owner(slot), *others):
             node = self.nodes[index]
-            if node.running and _say(node, "ROLE")[0] == "master":
-                _say(node, "CLUSTER", "SETSLOT", slot, "NODE", self.id_of(to))
+            if node.running and _ask(node, "ROLE")[0] == "master":
+                _ask(node, "CLUSTER", "SETSLOT", slot, "NODE", self.id_of(to))
 
     def move_slots(self, slots: Iterable[int], to: int) -> None:
         """The whole move, slot by slot, keys and all; slots that are there already stay."""

@@ -52,11 +52,11 @@ def state(pid: int) -> str:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether it still runs; what only waits to be reaped doesn't."""
+    """Return true if it still runs; a process that waits to be reaped doesn't."""
     return state(pid) not in "ZX"
 
 
-def tell(pid: int, sign: int) -> None:
+def send_signal(pid: int, sign: int) -> None:
     """Sends a signal; somebody who has just gone is no error."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, sign)
@@ -68,7 +68,7 @@ def family(pid: int) -> list[int]:
     A fork that goes on when the signal comes is finished first, and its child is one of them. Who
     waits for a disk isn't waited for: the disk may have been taken away, and meanwhile it forks nobody.
     """
-    tell(pid, signal.SIGSTOP)
+    send_signal(pid, signal.SIGSTOP)
     end = time.monotonic() + GONE_S
     disk = 0
     while (now := state(pid)) not in "TtZX" and disk < DISK_LOOKS and time.monotonic() < end:
@@ -100,7 +100,7 @@ class Keeper:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
 
-    def _tell(self, **change: object) -> None:
+    def _report(self, **change: object) -> None:
         with self._lock:
             if self._process is None:
                 # In a session of its own, a Ctrl-C or a killed process group passes it by.
@@ -123,16 +123,16 @@ class Keeper:
             self._process.wait()
 
     def watch(self, pid: int) -> None:
-        self._tell(watch=pid)
+        self._report(watch=pid)
 
     def forget(self, pid: int) -> None:
-        self._tell(forget=pid)
+        self._report(forget=pid)
 
     def watch_folder(self, folder: Path) -> None:
-        self._tell(watch_folder=str(folder))
+        self._report(watch_folder=str(folder))
 
     def forget_folder(self, folder: Path) -> None:
-        self._tell(forget_folder=str(folder))
+        self._report(forget_folder=str(folder))
 
 
 KEEPER = Keeper()
@@ -166,7 +166,7 @@ def main() -> None:
         except ProcessLookupError:
             continue
         for one in family(pid):
-            tell(one, signal.SIGKILL)
+            send_signal(one, signal.SIGKILL)
     for folder in folders:
         discard(Path(folder))
 

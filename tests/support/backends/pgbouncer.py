@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from tests.support.backends.binaries import pgbouncer_program, postgres_bin, postgres_user
 from tests.support.backends.child import Child, NotStarted
-from tests.support.backends.postgres import Postgres, hand_over
+from tests.support.backends.postgres import Postgres, give_to_postgres
 from tests.support.backends.postgres_client import ROLE, PostgresClient
 from tests.support.backends.required import missing
 from tests.support.backends.server import Server
@@ -58,7 +58,7 @@ class PgBouncer(PostgresClient, Server):
         self.host = "127.0.0.1"
         self.admin_host = str(self.folder)
         self.password = server.password
-        hand_over(self.folder)
+        give_to_postgres(self.folder)
 
     def _launch(self) -> Child:
         kept = {
@@ -86,7 +86,7 @@ class PgBouncer(PostgresClient, Server):
         )
 
     def _ready(self) -> bool:
-        """Whether its private socket takes connections."""
+        """Return true if its private socket takes connections."""
         with socket.socket(socket.AF_UNIX) as probe:
             return probe.connect_ex(str(self._socket)) == 0
 

@@ -39,7 +39,7 @@ QUIET: dict[str, str] = {
 _initialised: dict[int, Path] = {}
 
 
-def hand_over(path: Path) -> None:
+def give_to_postgres(path: Path) -> None:
     """Gives a file or folder to whom Postgres runs as."""
     user = postgres_user()
     if user is not None:
@@ -66,7 +66,7 @@ def _initialised_data(version: int) -> Path:
     """A data folder just made, to be copied: a tenth of the time of another `initdb`."""
     if version not in _initialised:
         folder = new_folder(f"pg{version}-init", memory_folder())
-        hand_over(folder)
+        give_to_postgres(folder)
         run_tool(
             version,
             "initdb",
@@ -133,7 +133,7 @@ class Postgres(PostgresClient, Server):
         self.proof = ""
         # A standby has its roles from the server that it follows.
         self._password_set = standby_of is not None
-        hand_over(self.folder)
+        give_to_postgres(self.folder)
         if standby_of is None:
             _copy(_initialised_data(version), self.data)
         else:
@@ -150,7 +150,7 @@ class Postgres(PostgresClient, Server):
     def _set_up_tls(self) -> None:
         self.certificates = Certificates(self.folder / "tls")
         self.tls = self.certificates.client_context()
-        hand_over(self.certificates.key)
+        give_to_postgres(self.certificates.key)
         self.settings |= {
             "ssl": "on",
             "ssl_cert_file": str(self.certificates.certificate),

@@ -1,4 +1,4 @@
-"""What a test asks of a Postgres server, be it ours or one's own: addresses and databases."""
+"""Addresses and databases of a Postgres server, be it ours or one's own."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class PostgresClient:
         scheme: str = "postgresql",
         **options: str,
     ) -> str:
-        """How to reach a database: over TCP, or its private socket; `port` may be a proxy's."""
+        """Return the address of a database: over TCP, or its private socket; `port` may be a proxy's."""
         secret = self.password if password is None else password
         who = quote(user or self.user, safe="")
         who += "" if secret is None else f":{quote(secret, safe='')}"

@@ -74,7 +74,7 @@ class PostgresPair:
         self.wait_ready()
         return old
 
-    def bury(self, old: Postgres) -> None:
+    def retire(self, old: Postgres) -> None:
         """End an old primary; the next standby takes its place."""
         old.close()
         self._spare = ports.reserve(old.port)

@@ -32,7 +32,7 @@ WAIT_S = 30.0
 
 @dataclass
 class Fault:
-    """What happens when the client sends `pattern`: once it was, or instead of, sending it on."""
+    """A fault at the moment when the client sends `pattern`."""
 
     pattern: bytes
     sent_on: bool
@@ -191,7 +191,7 @@ class Proxy:
         self._down_left = count_bytes
 
     def lose_reply_to(self, pattern: bytes, *, times: int = 1) -> None:
-        """What holds the pattern is sent on; the connection is lost when the server answers.
+        """Send on what holds the pattern; lose the connection when the server answers.
 
         The server does all that it was sent. Mind pipelines: the first answer may be to what was
         sent before in the same breath.
@@ -199,7 +199,7 @@ class Proxy:
         self._faults.append(Fault(pattern, sent_on=True, left=times))
 
     def cut_before(self, pattern: bytes, *, times: int = 1) -> None:
-        """What holds the pattern is not sent on; the connection is cut instead."""
+        """Cut the connection instead of sending on what holds the pattern."""
         self._faults.append(Fault(pattern, sent_on=False, left=times))
 
     def fall_silent_at(self, pattern: bytes, *, sent_on: bool) -> None:
@@ -211,7 +211,7 @@ class Proxy:
         self._swallow = True
 
     def swallow_requests(self) -> None:
-        """What clients send vanishes from now on, and they wait; until `lose_lines`."""
+        """Requests vanish from now on, and clients wait; until `lose_lines`."""
         self._swallow_up = True
 
     def lose_lines(self) -> None:
@@ -247,7 +247,7 @@ class Proxy:
 
     @property
     def fired(self) -> int:
-        """How often a fault met its moment."""
+        """Return how often a fault met its moment."""
         return self._fired
 
     async def until_sent(self, count_bytes: int) -> None:

@@ -121,7 +121,7 @@ class Redis(RedisClient, Server):
         return super().start()
 
     def _ready(self) -> bool:
-        """Whether it serves: while it loads its data it says so instead."""
+        """Return true if it serves: while it loads its data it answers with an error."""
         if not self.socket.exists():
             return False
         try:

@@ -1,4 +1,4 @@
-"""What a test asks of a Redis or Valkey server, be it ours or one's own."""
+"""Addresses and commands of a Redis or Valkey server, be it ours or one's own."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class RedisClient:
         scheme: str = "redis",
         **options: str,
     ) -> str:
-        """How to reach it over TCP; `port` may be a proxy's."""
+        """Return its address over TCP; `port` may be a proxy's."""
         secret = self.password if password is None else password
         who = quote(user or "", safe="")
         who += f":{quote(secret, safe='')}" if secret is not None else ""

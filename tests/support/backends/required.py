@@ -1,4 +1,4 @@
-"""What may be missing on a machine: its tests are skipped there, unless CI says that it must be."""
+"""Programs that a machine may miss: their tests are skipped there, unless CI requires them."""
 
 from __future__ import annotations
 

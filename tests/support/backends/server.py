@@ -1,4 +1,4 @@
-"""What all servers of ours share: a folder, a port, and a life that a test may end and begin."""
+"""The base of all servers: a folder, a port, and a life that a test may end and begin."""
 
 from __future__ import annotations
 

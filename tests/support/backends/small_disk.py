@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.support.backends.postgres import hand_over
+from tests.support.backends.postgres import give_to_postgres
 from tests.support.backends.required import missing
 
 
@@ -23,7 +23,7 @@ def small_disk(parent: Path, mib: int) -> Iterator[Path]:
     mounted = subprocess.run(command, capture_output=True, text=True, check=False)
     if mounted.returncode != 0:
         missing("tmpfs", f"a small tmpfs can't be mounted: {mounted.stderr.strip()}")
-    hand_over(folder)
+    give_to_postgres(folder)
     try:
         yield folder
     finally:

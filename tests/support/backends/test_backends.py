@@ -78,7 +78,7 @@ class Owner:
         ]
 
     def nothing_left(self) -> bool:
-        """Whether all of it is gone, soon."""
+        """Return true if all of it is gone, soon."""
         folders = [Path(folder) for folder in self.said["folders"]]
         return until(
             lambda: not any(map(is_alive, self.pids)) and not any(f.exists() for f in folders),
@@ -153,7 +153,7 @@ def test_what_is_missing_skips_unless_it_is_required(monkeypatch: pytest.MonkeyP
 
 
 def unprivileged() -> Sequence[str]:
-    """How to run this interpreter as somebody who may not do all."""
+    """Return the words before a command that an unprivileged user is to run."""
     reachable = becoming(UNPRIVILEGED)
     mapped = ["unshare", "--user", "--map-user=65534", "--map-group=65534"]
     try:

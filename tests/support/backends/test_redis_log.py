@@ -41,7 +41,7 @@ def held(server: Redis) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("kind", ["redis", "valkey"])
-def test_S1_S3_of_a_torn_transaction_nothing_has_happened_and_what_follows_stays(kind: str) -> None:
+def test_S1_S3_torn_transaction_leaves_nothing_and_what_follows_stays(kind: str) -> None:
     with Redis(kind, appendfsync="always") as server:
         kept: dict[str, str] = {}
         for where, end in TORN.items():
@@ -57,7 +57,7 @@ def test_S1_S3_of_a_torn_transaction_nothing_has_happened_and_what_follows_stays
 
 
 @pytest.mark.parametrize("kind", ["redis", "valkey"])
-def test_a_hole_in_a_value_is_taken_for_the_value(kind: str) -> None:
+def test_hole_in_a_value_is_read_as_the_value(kind: str) -> None:
     """Why the power cuts under Redis leave no holes: the log has no checksums, and nobody can tell."""
     with Redis(kind, appendfsync="always") as server:
         whole = spelled(("MULTI",), ("SET", "name", "x" * 2_000), ("EXEC",))
@@ -66,7 +66,7 @@ def test_a_hole_in_a_value_is_taken_for_the_value(kind: str) -> None:
         assert held(server) == {"name": "\0" * 512 + "x" * 1_488}
 
 
-def test_redis_left_to_itself_does_half_a_transaction_and_loses_what_follows() -> None:
+def test_redis_left_to_itself_does_half_a_transaction() -> None:
     """Why it isn't: a Redis with which this fails has been mended, and may take its log as it is."""
     with Redis(appendfsync="always", settings={"aof-load-truncated": "yes"}) as server:
         tear(server, TORN["in a command"])

@@ -1,4 +1,4 @@
-"""What strangers send: odd texts, numbers at the edges, messages with anything in them, damaged bytes.
+"""Hostile input: odd texts, numbers at the edges, messages with anything in them, damaged bytes.
 
 All of it comes from one `Random`, so that an input is made again from its seed.
 """
