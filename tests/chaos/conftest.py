@@ -10,13 +10,13 @@ import pytest
 
 from tests.chaos.disk import disk as disks
 from tests.chaos.faults.fail_overs import PATIENT_MS
-from tests.chaos.load.chains import SECRET, Server
 from tests.support.backends.child import memory_folder
 from tests.support.backends.cluster import RedisCluster
-from tests.support.backends.pgbouncer import PgBouncer
-from tests.support.backends.postgres import Postgres
+from tests.support.backends.fixtures import bouncer, database, own, server
 from tests.support.backends.postgres_pair import PostgresPair
-from tests.support.backends.shared import postgres_server, redis_cluster, shared
+from tests.support.backends.shared import redis_cluster, shared
+
+__all__ = ["bouncer", "database", "own", "server"]
 
 SEED_VARIABLE = "STEPWELL_FAIL_OVERS_SEED"
 SEED = int(os.environ.get(SEED_VARIABLE, "20261122"))
@@ -48,33 +48,3 @@ def disk() -> Iterator[disks.Disk]:
     """A disk that forgets what was not synced, where one can be mounted."""
     with disks.disk() as found:
         yield found
-
-
-@pytest.fixture
-def server(backends: None) -> Iterator[Server]:
-    """A Postgres that asks for a password, up again at the end."""
-    found = postgres_server(18, password=SECRET)
-    yield found
-    found.start()
-
-
-@pytest.fixture
-def own(server: Server) -> Postgres:
-    """The same, where it is ours to stop."""
-    if not isinstance(server, Postgres):
-        pytest.skip("needs a server of its own")
-    return server
-
-
-@pytest.fixture
-def bouncer(own: Postgres) -> PgBouncer:
-    return shared(PgBouncer, own)
-
-
-@pytest.fixture
-def database(server: Server) -> Iterator[str]:
-    """An empty database in it."""
-    name = server.new_database()
-    yield name
-    server.start()
-    server.drop_database(name)

@@ -119,7 +119,7 @@ class Child:
         KEEPER.forget(self.pid)
         return False
 
-    def signal(self, sign: int) -> None:
+    def send(self, sign: int) -> None:
         if self.running:
             send_signal(self.pid, sign)
 
@@ -152,7 +152,7 @@ class Child:
     def stop(self, sign: int = signal.SIGTERM) -> None:
         """Asks it to end, and kills it when it doesn't."""
         self.thaw()
-        self.signal(sign)
+        self.send(sign)
         if not self.ended():
             self.kill()
 
