@@ -149,6 +149,7 @@ async def quiet(look: Callable[[], Held], before: Held | None) -> Held:
 
 
 @pytest.mark.proof
+@pytest.mark.usefixtures("backends")
 @pytest.mark.parametrize("kind", PERCENT)
 async def test_R1_calls_that_are_not_seen_through_leave_nothing_behind(
     kind: str, tmp_path: Path

@@ -145,6 +145,7 @@ async def story(bench: Bench, run_id: str) -> list[str]:
 
 
 @pytest.mark.proof
+@pytest.mark.usefixtures("backends")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("part", range(PARTS))
 async def test_R1_a_handler_cancelled_at_any_await_leaves_nothing_behind(
