@@ -23,6 +23,7 @@ from tests.chaos.oracle.history import TENANT
 from tests.chaos.world.clocked import STORE, WORKERS, Timepieces, clocked_cluster, start_by
 from tests.chaos.world.cluster import Cluster
 from tests.chaos.world.faked import HOUR_S
+from tests.support.patience import PATIENCE_S
 from tests.support.proofs import record
 from tests.support.proofs.sizes import Scale, scale, size
 
@@ -32,7 +33,6 @@ KINDS = ("redis",) if scale() is Scale.TEST else SERVERS
 """The others read the wall clock once, when they are opened: see test_store_time.py."""
 OFFS_S = (-HOUR_S, 0.0, HOUR_S)
 RATES = (1.0, 1.0, 0.9, 1.1)
-ENDS_S = 60.0
 
 
 async def jump(rnd: Random, times: Timepieces, store: Store, seen: Counter[str]) -> None:
@@ -65,7 +65,7 @@ async def under_jumps(
                 await jump(rnd, times, store, seen)
             times.set_right()
             cluster.open_gate()
-            await ended(client, runs, ENDS_S)
+            await ended(client, runs, PATIENCE_S)
     finally:
         await store.close()
     return runs, seen

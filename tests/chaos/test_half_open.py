@@ -26,7 +26,7 @@ from tests.chaos.faults.peer import peer
 from tests.chaos.faults.wire import Wire, wire
 from tests.service.conftest import Client, RawWorker, settings_for
 from tests.service.leaks.bench import Anybody
-from tests.support.patience import until
+from tests.support.patience import PATIENCE_S, until
 from tests.support.proofs import record
 from tests.support.proofs.sizes import Scale, scale
 from tests.unit.executor_world import TENANT
@@ -184,7 +184,7 @@ async def test_E3_a_watch_goes_on_when_the_wire_to_its_server_was_pulled(
                     await asyncio.sleep(3 * KEEPALIVE_MS / 1_000)
                     assert len(numbers) == seen
                     cable.mend()
-                async with asyncio.timeout(30):
+                async with asyncio.timeout(PATIENCE_S):
                     await watching
             latest = (await client.get(run.spec.run_id)).last_event
             assert numbers == list(range(1, latest + 1)), "E3"

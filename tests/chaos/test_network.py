@@ -24,7 +24,7 @@ from tests.chaos.oracle.calls import Kept
 from tests.chaos.oracle.checker import check
 from tests.chaos.oracle.kept import at_rest
 from tests.chaos.world.doors import STORES, Doors
-from tests.support.patience import insisting
+from tests.support.patience import PATIENCE_S, insisting
 from tests.support.proofs.record import Record, keep
 from tests.support.proofs.sizes import SCALE, chunks, scale
 
@@ -35,7 +35,6 @@ CLIENTS = 12
 CHUNK = 5_000
 MISHAPS_MIN = 25
 """In each of these; a store that is fast has its operations done before."""
-WITHIN_S = 100
 UNKNOWN_MIN = 2
 """Commits whose answer never came, in each of these: or the network was too kind."""
 
@@ -50,7 +49,7 @@ async def played(field: Field, readers: Sequence[FeedReader], weather: Weather) 
     blowing = asyncio.create_task(weather.blow())
     clients = [Client(field, f"{number}") for number in range(CLIENTS)]
     try:
-        async with asyncio.timeout(WITHIN_S):
+        async with asyncio.timeout(2 * PATIENCE_S):
             await asyncio.gather(*(one.live() for one in (*clients, *readers)))
     finally:
         blowing.cancel()
@@ -62,7 +61,7 @@ async def read_out(
 ) -> None:
     """Read the feed to its end, each reader by a door of its own."""
     every = sum(one.version for one in kept.values())
-    async with asyncio.timeout(WITHIN_S):
+    async with asyncio.timeout(2 * PATIENCE_S):
         for reader, door in zip(readers, doors, strict=True):
             while reader.received < every:
                 if not await reader.page(door):

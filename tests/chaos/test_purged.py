@@ -14,6 +14,7 @@ from stepwell_client import RunStatus
 from stepwell_client.v1 import orchestrator_pb2, orchestrator_pb2_grpc
 from tests.chaos.load.runs import graph
 from tests.chaos.world.cluster import Cluster, cluster_on
+from tests.support.patience import PATIENCE_S
 from tests.support.proofs import record
 
 GONE = "is gone"
@@ -45,10 +46,10 @@ async def test_E6_purged_run_is_gone_at_every_cursor_and_replica(tmp_path: Path,
         await cluster.work("w1", "r1")
         async with cluster.client() as client:
             handle = await client.start("short", plan=graph(Random(1), 6))
-            run = await handle.wait(timeout_seconds=30)
+            run = await handle.wait(timeout_seconds=PATIENCE_S)
             assert run.status == RunStatus.SUCCEEDED
         ends: list[str] = []
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while GONE not in ends:
                 # Some come before the sweep and see all of it; nobody sees a part.
                 looks = (_watch(cluster, name, handle.id, 3) for name in cluster.names)

@@ -25,6 +25,7 @@ from tests.chaos.load.runs import checked, ended, graph, met, waited, wide
 from tests.chaos.oracle.history import TENANT
 from tests.chaos.world.cluster import LEASE_MS, NAMES, POLL_MS, Cluster, cluster_on
 from tests.chaos.world.observed import MEETING
+from tests.support.patience import PATIENCE_S
 from tests.support.proofs import record
 
 SEED = int(os.environ.get("STEPWELL_KILL_SEED", "20261122"))
@@ -146,7 +147,7 @@ async def until_leased(cluster: Cluster, workers: Sequence[str], count: int) -> 
     """Wait until these workers have so many leases."""
     store = await cluster.store()
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             while True:
                 held = [await store.list_leases(TENANT, worker) for worker in workers]
                 if sum(map(len, held)) >= count:
@@ -167,7 +168,7 @@ async def test_S8_outcomes_that_come_late_or_again_are_refused_by_every_replica(
     )
     async with cluster.client() as client, sleeper:
         runs = [(await client.start("late", plan=wide(4))).id for _ in range(3)]
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while not sleeper.unsettled:  # noqa: ASYNC110 - it has no event to wait for
                 await asyncio.sleep(0.05)
         # Not before: it would leave nothing to a sleeper whose stream comes late.

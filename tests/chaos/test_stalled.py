@@ -20,6 +20,7 @@ from tests.chaos.load.runs import checked
 from tests.chaos.world.agent import BULKY_ATTEMPTS, BULKY_CHARS
 from tests.chaos.world.cluster import Cluster, cluster_on
 from tests.chaos.world.programs import Program
+from tests.support.patience import PATIENCE_S
 from tests.support.proofs import record
 
 MIB = 1024 * 1024
@@ -45,7 +46,7 @@ async def _long_run(client: Client) -> str:
     often = Retry(max_attempts=BULKY_ATTEMPTS, initial_backoff=0.01, max_backoff=0.01)
     plan = Plan([Task(f"t{n}", type="bulky", retry=often) for n in range(TASKS)])
     handle = await client.start("much", plan=plan)
-    await handle.wait(timeout_seconds=60)
+    await handle.wait(timeout_seconds=PATIENCE_S)
     return handle.id
 
 

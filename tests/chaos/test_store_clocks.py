@@ -24,6 +24,7 @@ from stepwell.store.opener import open_store
 from stepwell_testkit.conformance import builders as b
 from tests.chaos.world.clocked import PLACES, reachable
 from tests.chaos.world.faked import HOUR_S, Clock
+from tests.support.patience import PATIENCE_S
 from tests.support.proofs import record
 from tests.support.proofs.sizes import Scale, scale
 
@@ -31,7 +32,6 @@ KINDS = ("memory", "file", "redis") if scale() is Scale.TEST else ("memory", "fi
 SERVERS = ("postgres", "redis")
 """Stores that live by their server's wall clock; the others read theirs once."""
 DELAY_MS = 250
-SOON_S = 15.0
 TURNS = 3 if scale() is Scale.TEST else 8
 SEED = 20261122
 
@@ -132,7 +132,7 @@ async def test_C2_nothing_is_due_before_the_store_s_clock_has_come_so_far(
             for run_id in due_us
             for what in ("step", DueKind.TIMER, DueKind.LEASE_EXPIRED)
         }
-        end = time.monotonic() + SOON_S
+        end = time.monotonic() + PATIENCE_S
         while found != wanted:
             left = sorted(f"{run_id} {what}" for run_id, what in wanted - found)
             assert time.monotonic() < end, (

@@ -13,8 +13,7 @@ from stepwell_client import Agent, RunStatus, Task, TaskContext
 from tests.chaos.load.chains import session
 from tests.service.capabilities.conftest import Served
 from tests.support.backends.shared import postgres_server
-
-WITHIN_S = 30
+from tests.support.patience import PATIENCE_S
 
 
 @pytest.fixture
@@ -46,7 +45,7 @@ async def test_L5_other_runs_advance_while_a_transaction_is_stuck(
         await served.start()
         held = await served.client.start("held", plan=plan)
         stranger = await stack.enter_async_context(session(server, database))
-        async with asyncio.timeout(WITHIN_S), stranger.transaction():
+        async with asyncio.timeout(PATIENCE_S), stranger.transaction():
             # It has written, so no feed may pass it; and it holds the one run.
             await stranger.execute("SELECT pg_current_xact_id()")
             row = "SELECT 1 FROM stepwell.runs WHERE run_id = $1 FOR UPDATE"
@@ -61,4 +60,4 @@ async def test_L5_other_runs_advance_while_a_transaction_is_stuck(
                 listed = [one.spec.run_id async for one in served.client.list()]
                 assert sorted(listed) == sorted([held.id, free.id])
         async with served.worker(counting()):
-            assert (await held.wait(WITHIN_S)).status == RunStatus.SUCCEEDED
+            assert (await held.wait(PATIENCE_S)).status == RunStatus.SUCCEEDED

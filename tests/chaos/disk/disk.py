@@ -17,9 +17,9 @@ from typing import Any, NamedTuple, Self
 from tests.chaos.disk.stored import PAGE, Survival
 from tests.support.backends.child import drop_folder, new_folder
 from tests.support.backends.required import missing
+from tests.support.patience import PATIENCE_S
 
 TOP = Path(__file__).parents[3]
-ANSWER_S = 60.0
 
 
 def drawn(chance: Random, *, in_order: bool = False) -> Survival:
@@ -55,7 +55,7 @@ class Disk:
                 # A Ctrl-C is for pytest, which then lets go of the disk, and that ends it.
                 start_new_session=True,
             )
-        ours.settimeout(ANSWER_S)
+        ours.settimeout(PATIENCE_S)
         self._socket = ours
         self._lines = ours.makefile("rb")
         self._frozen = False
@@ -104,7 +104,7 @@ class Disk:
                 # The reader gives up for good after a time-out.
                 self._lines = self._socket.makefile("rb")
             finally:
-                self._socket.settimeout(ANSWER_S)
+                self._socket.settimeout(PATIENCE_S)
         return self._frozen
 
     def off(self) -> None:

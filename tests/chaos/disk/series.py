@@ -30,10 +30,10 @@ from tests.chaos.load.lives import Life, Task, whole_runs
 from tests.chaos.oracle import history
 from tests.chaos.world.observed import Entry, read
 from tests.support.backends.child import NotStarted
+from tests.support.patience import PATIENCE_S
 from tests.support.proofs.record import Record, keep
 
 SEED = os.environ.get("STEPWELL_CUT_SEED", "20261122")
-OFF_S = 90.0
 KILLS_ONLY = 0.25
 LOOK_S = 0.02
 WITHOUT_POWER = (
@@ -151,7 +151,7 @@ class Series:
     def _live(self, task: Task, *, killed: bool) -> None:
         life = self._life(task)
         process = life.begin()
-        until = time.monotonic() + OFF_S
+        until = time.monotonic() + PATIENCE_S
         while not (life.found.exists() if task is Task.READ else self._disk.is_off(0.5)):
             assert process.is_alive(), f"{life} ended by itself:\n{life.why()}"
             assert time.monotonic() < until, f"{life}: {self._disk.counted()} changes only"
@@ -187,7 +187,7 @@ class Series:
         self._powered.start()
         life = self._life(Task.END)
         process = life.begin()
-        process.join(OFF_S)
+        process.join(PATIENCE_S)
         assert process.exitcode == 0, f"{life}: {process.exitcode}:\n{life.why()}"
         self._compare(life)
         asyncio.run(self._check())

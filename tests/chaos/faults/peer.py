@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from tests.chaos.faults.wire import Wire
+from tests.support.patience import PATIENCE_S
 
 TOP = Path(__file__).parents[3]
-START_S = 30.0
 
 
 class Peer:
@@ -23,7 +23,7 @@ class Peer:
     async def says(self, word: str) -> None:
         """Wait until it has said this."""
         assert self._process.stdout is not None
-        async with asyncio.timeout(START_S):
+        async with asyncio.timeout(PATIENCE_S):
             while line := await self._process.stdout.readline():
                 if line.decode().strip() == word:
                     return

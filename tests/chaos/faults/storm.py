@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 from tests.chaos.oracle.history import Lost
 from tests.chaos.world.cluster import LEASE_MS, Cluster
-from tests.chaos.world.programs import START_S
 from tests.chaos.world.stores import Victim
+from tests.support.patience import PATIENCE_S
 
 AT_ONCE = 3
 """How many may be away at a time; the others go on."""
@@ -59,7 +59,7 @@ class Process:
         if self._name in self._cluster.workers:
             await self._cluster.work(self._name)
             return
-        until = time.monotonic() + START_S
+        until = time.monotonic() + PATIENCE_S
         while True:
             try:
                 await self._cluster.start(self._name)

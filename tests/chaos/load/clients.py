@@ -34,6 +34,7 @@ from tests.chaos.oracle.calls import (
     Span,
 )
 from tests.chaos.oracle.checker import moved
+from tests.support.patience import PAUSE_S
 
 T = TypeVar("T")
 TENANT = b.TENANT
@@ -48,7 +49,6 @@ CHAIN_MAX = 8
 OPEN_MAX = 3
 PAGE = 50
 GIVES_UP = 0.15
-PAUSE_S = 0.01
 
 
 class View(NamedTuple):

@@ -20,6 +20,7 @@ from stepwell.wire import to_record
 from stepwell_client.v1 import orchestrator_pb2, orchestrator_pb2_grpc
 from tests.chaos.world.cluster import Cluster
 from tests.simulation.simulator.violation import holds
+from tests.support.patience import PATIENCE_S
 
 _LOSS = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED)
 _FUTURE = 1_000_000
@@ -192,7 +193,7 @@ class Follower:
         request = orchestrator_pb2.GetRunRequest(run_id=self.run_id)
         try:
             answer = await self._stub(name).GetRun(
-                request, metadata=self._cluster.metadata, timeout=10
+                request, metadata=self._cluster.metadata, timeout=PATIENCE_S
             )
         except grpc.aio.AioRpcError as error:
             if error.code() not in (*_LOSS, grpc.StatusCode.DEADLINE_EXCEEDED):

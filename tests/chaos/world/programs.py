@@ -10,9 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.support.forkserver import Asked, Life, forkserver
-
-START_S = 40.0
-STOP_S = 20.0
+from tests.support.patience import PATIENCE_S
 
 
 class Port:
@@ -85,7 +83,7 @@ class Program:
     def wait(self) -> int:
         """Wait for an end that it was asked for; returns the exit code."""
         assert self._life is not None
-        code = self._life.wait(STOP_S)
+        code = self._life.wait(PATIENCE_S)
         assert code is not None, f"{self.name} doesn't end:\n{self.log[-4_000:]}"
         self._life = None
         return code
@@ -100,7 +98,7 @@ class Program:
 
 def wait_for(program: Program, words: str) -> None:
     """Wait until it has said these words in this life."""
-    until = time.monotonic() + START_S
+    until = time.monotonic() + PATIENCE_S
     while words not in program.log:
         assert program.up, f"{program.name} ended:\n{program.log[-4_000:]}"
         assert time.monotonic() < until, f"{program.name} doesn't start:\n{program.log[-4_000:]}"

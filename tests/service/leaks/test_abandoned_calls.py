@@ -30,6 +30,7 @@ from tests.service.leaks.requests import ROWS, furnish
 from tests.service.leaks.vanishing import EACH
 from tests.service.zombies.world import PLACES
 from tests.support.backends.shared import postgres_server, redis_server
+from tests.support.patience import PATIENCE_S
 from tests.support.proofs import record
 from tests.support.proofs.sizes import size
 
@@ -38,7 +39,6 @@ SEED = int(os.environ.get("STEPWELL_LEAK_SEED", "20261122"))
 PERCENT = {"memory": 30, "sqlite": 20, "postgres": 20, "redis": 20, "remote": 10}
 TOGETHER = 60
 WARM_UP = 120
-QUIET_S = 20.0
 GROWTH_BYTES = 48 * 1024 * 1024
 GROWTH_BYTES_PER_CALL = 2_048
 POSTGRES_CONNECTIONS = 10
@@ -137,7 +137,7 @@ def counter_of(kind: str, url: str) -> Callable[[], int]:
 
 async def quiet(look: Callable[[], Held], before: Held | None) -> Held:
     """Wait until nothing is held that wasn't before, or, the first time, until nothing changes."""
-    end = time.monotonic() + QUIET_S
+    end = time.monotonic() + PATIENCE_S
     while True:
         now = look()
         await asyncio.sleep(0.3)

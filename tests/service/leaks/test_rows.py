@@ -10,9 +10,8 @@ import grpc
 from tests.service.leaks import store_requests
 from tests.service.leaks.bench import METHODS, Bench, Context, serving
 from tests.service.leaks.requests import ROWS, furnish
+from tests.support.patience import PATIENCE_S
 
-ANSWER_S = 10.0
-"""Long, because a machine may be busy with other things: an answer ends the wait."""
 STREAM_S = 0.2
 """A stream that has nothing to say is waited for to its end."""
 
@@ -30,7 +29,7 @@ async def test_each_row_is_a_call_that_is_answered(tmp_path: Path) -> None:
             asked, context = await make(bench), Context()
             streams = METHODS[method].server_streaming
             call = asyncio.ensure_future(bench.serve(method, asked.requests, context))
-            done, _ = await asyncio.wait((call,), timeout=STREAM_S if streams else ANSWER_S)
+            done, _ = await asyncio.wait((call,), timeout=STREAM_S if streams else PATIENCE_S)
             assert bool(done) != streams or context.written, method
             call.cancel()
             try:

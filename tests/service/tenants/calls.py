@@ -15,6 +15,7 @@ from google.protobuf.message import Message
 
 from tests.service.conftest import Refusal
 from tests.support.methods import SERVED, STORE
+from tests.support.patience import PATIENCE_S
 
 SILENCE_S = 0.25
 """A stream that has nothing more to say for so long has said all."""
@@ -23,8 +24,6 @@ FIRST_S = 4 * SILENCE_S
 """For the first that it says: there may be nothing."""
 WAITING_S = 4.0
 """For WaitRun, which says nothing while the run goes on; a refusal comes sooner on the slowest machine."""
-ANSWER_S = 20.0
-"""For whatever is sure to come, on a machine that is busy."""
 STANDS = frozenset({"Orchestrator/WatchRun", "Orchestrator/WatchRuns", "Orchestrator/ReadLogs"})
 """These tell that they are let in before they say anything: until then they may be refused yet."""
 Metadata = tuple[tuple[str, str], ...]
@@ -55,7 +54,7 @@ async def ask(channel: grpc.aio.Channel, name: str, request: Message, metadata: 
     answers: list[Message] = []
     try:
         if name in STANDS:
-            async with asyncio.timeout(ANSWER_S):
+            async with asyncio.timeout(PATIENCE_S):
                 await call.initial_metadata()
         if name == "Orchestrator/WaitRun":
             with suppress(TimeoutError):
@@ -65,7 +64,7 @@ async def ask(channel: grpc.aio.Channel, name: str, request: Message, metadata: 
                 await _read_on(call, answers, FIRST_S, SILENCE_S)
         else:
             # It ends by itself, Work because its requests do: what is cut off would be half an answer.
-            await _read_on(call, answers, ANSWER_S, ANSWER_S)
+            await _read_on(call, answers, PATIENCE_S, PATIENCE_S)
     except grpc.aio.AioRpcError as error:
         refusal = Refusal(error)
         said = f"{refusal.message} {sorted(refusal.metadata.items())} {refusal.fields}"

@@ -14,9 +14,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tests.support.backends.keeper import GONE_S, KEEPER, discard, family, is_alive, send_signal
+from tests.support.patience import PATIENCE_S
 
-START_S = 60.0
-STOP_S = 30.0
 LOOK_S = 0.005
 LOG_CHARS_MAX = 8_000
 MEMORY_BYTES_MIN = 2 << 30
@@ -125,12 +124,12 @@ class Child:
 
     def wait_until(self, ready: Callable[[], bool], what: str) -> None:
         """Waits until it is ready, or raises `NotStarted` with its log."""
-        if not until(lambda: not self.running or ready(), START_S):
-            raise NotStarted(f"{what} is not ready after {START_S:g} s:\n{self.tail()}")
+        if not until(lambda: not self.running or ready(), PATIENCE_S):
+            raise NotStarted(f"{what} is not ready after {PATIENCE_S:g} s:\n{self.tail()}")
         if not self.running:
             raise NotStarted(f"{what} ended with {self._process.returncode}:\n{self.tail()}")
 
-    def ended(self, limit_s: float = STOP_S) -> bool:
+    def ended(self, limit_s: float = PATIENCE_S) -> bool:
         """Waits for its end, of its own accord or after a signal."""
         try:
             self._process.wait(limit_s)

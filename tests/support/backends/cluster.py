@@ -9,10 +9,10 @@ from urllib.parse import quote
 from tests.support.backends.child import NotStarted, until
 from tests.support.backends.redis import Redis
 from tests.support.backends.redis_client import WARDEN, WARDEN_PASSWORD
+from tests.support.patience import PATIENCE_S
 
 SLOTS = 16_384
 # A master that has just come up waits two seconds before it takes writes.
-READY_S = 60.0
 MIGRATE_MS = 10_000
 
 
@@ -103,9 +103,9 @@ class RedisCluster:
 
     def _wait(self, ready: Any, nodes: Iterable[Redis] | None = None) -> None:
         some = [node for node in self.nodes if node.running] if nodes is None else list(nodes)
-        if not until(lambda: all(map(ready, some)), READY_S):
+        if not until(lambda: all(map(ready, some)), PATIENCE_S):
             states = "\n".join(f"{node.port}: {self._info(node)}" for node in some)
-            raise NotStarted(f"the cluster is not ready after {READY_S:g} s:\n{states}")
+            raise NotStarted(f"the cluster is not ready after {PATIENCE_S:g} s:\n{states}")
 
     @staticmethod
     def _info(node: Redis) -> dict[str, str]:

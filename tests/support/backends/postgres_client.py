@@ -11,9 +11,9 @@ from urllib.parse import quote, unquote, urlsplit
 import asyncpg
 
 from tests.support.backends.apart import apart
+from tests.support.patience import PATIENCE_S
 
 ROLE = "stepwell"
-CONNECT_S = 30.0
 
 
 class PostgresClient:
@@ -62,7 +62,7 @@ class PostgresClient:
                 password=self.password,
                 database=database,
                 ssl=False if (host or self.admin_host).startswith("/") else self.tls,
-                timeout=CONNECT_S,
+                timeout=PATIENCE_S,
             )
             try:
                 return await connection.fetch(sql, *arguments)

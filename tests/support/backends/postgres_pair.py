@@ -8,8 +8,8 @@ from typing import Self
 from tests.support.backends import ports
 from tests.support.backends.child import until
 from tests.support.backends.postgres import Postgres
+from tests.support.patience import PATIENCE_S
 
-READY_S = 30.0
 SYNCHRONOUS = {"synchronous_standby_names": "*"}
 
 
@@ -42,7 +42,7 @@ class PostgresPair:
     def wait_ready(self) -> None:
         """Wait until the standby has all that there is, and is waited for where it is synchronous."""
         state = "sync" if self._settings else "async"
-        assert until(lambda: self._follows() == [("streaming", state)], READY_S), self._follows()
+        assert until(lambda: self._follows() == [("streaming", state)], PATIENCE_S), self._follows()
 
     def _follows(self) -> list[tuple[str, str]]:
         rows = self.primary.fetch("SELECT state, sync_state FROM pg_stat_replication")
@@ -59,7 +59,7 @@ class PostgresPair:
         assert self.standby is not None
         self.standby.execute("ALTER SYSTEM SET primary_conninfo = ''")
         self.standby.execute("SELECT pg_reload_conf()")
-        assert until(lambda: not self._follows(), READY_S), self._follows()
+        assert until(lambda: not self._follows(), PATIENCE_S), self._follows()
 
     def promote(self) -> Postgres:
         """Make the standby the primary, with a new standby; return the old one as it is."""

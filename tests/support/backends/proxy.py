@@ -23,11 +23,11 @@ from typing import Any, Self
 
 from tests.support.backends import ports
 from tests.support.backends.tls import Certificates
+from tests.support.patience import PATIENCE_S
 
 CHUNK = 65_536
 TRICKLED_BYTES = 64
 """So much of a chunk comes byte by byte; the rest in one piece, or nothing would ever arrive."""
-WAIT_S = 30.0
 
 
 @dataclass
@@ -252,12 +252,12 @@ class Proxy:
 
     async def until_sent(self, count_bytes: int) -> None:
         """Waits until so many bytes have been sent on, from the beginning."""
-        async with asyncio.timeout(WAIT_S), self._changed:
+        async with asyncio.timeout(PATIENCE_S), self._changed:
             await self._changed.wait_for(lambda: self.passed_up >= count_bytes)
 
     async def settled(self) -> None:
         """Waits until the server is done with all connections that were lost."""
-        async with asyncio.timeout(WAIT_S), self._changed:
+        async with asyncio.timeout(PATIENCE_S), self._changed:
             await self._changed.wait_for(lambda: not any(line.lost for line in self._lines))
 
     async def _fire(self) -> None:

@@ -30,9 +30,9 @@ from tests.support.backends.shared import (
     postgres_server,
     redis_server,
 )
+from tests.support.patience import PATIENCE_S
 
 TOP = Path(__file__).parents[3]
-GONE_S = 20.0
 
 # Starts one of each, makes them prove themselves, and says where they are.
 OWNER = """
@@ -82,7 +82,7 @@ class Owner:
         folders = [Path(folder) for folder in self.said["folders"]]
         return until(
             lambda: not any(map(is_alive, self.pids)) and not any(f.exists() for f in folders),
-            GONE_S,
+            PATIENCE_S,
         )
 
 

@@ -14,8 +14,7 @@ from redis.exceptions import ConnectionError as Cut
 from tests.support.backends.child import until
 from tests.support.backends.proxy import Proxy
 from tests.support.backends.redis import Redis
-
-LONG_S = 30
+from tests.support.patience import PATIENCE_S
 
 
 @pytest.fixture
@@ -108,7 +107,7 @@ async def test_a_cut_that_has_begun_is_ended_though_all_is_healed(redis_proxy: P
 
     first = await reader.readexactly(1)
     redis_proxy.heal()
-    async with asyncio.timeout(LONG_S):
+    async with asyncio.timeout(PATIENCE_S):
         assert first + await reader.read() == b"+PO"
     await closed(writer)
 
@@ -119,7 +118,7 @@ async def test_replies_vanish_until_the_line_is_lost(
     redis_proxy.swallow_replies()
     asked = asyncio.ensure_future(client.set("key", "value"))
     await redis_proxy.until_sent(redis_proxy.passed_up + 1)
-    await asyncio.to_thread(until, lambda: redis.execute("EXISTS", "key") == 1, LONG_S)
+    await asyncio.to_thread(until, lambda: redis.execute("EXISTS", "key") == 1, PATIENCE_S)
     assert not asked.done()
 
     redis_proxy.lose_lines()
