@@ -1,7 +1,7 @@
-"""The teeth: bugs as the field has them, planted one by one, each caught by an invariant with a name.
+"""Each mutant of the table is caught by each invariant that it names.
 
-A little of it runs with every test run; `make mutants` plays them all and writes the table of
-docs/reliability.md, and `make proof` plays them all, too.
+A few are played with every test run; `make mutants` plays all and writes the table of docs/reliability.md,
+and `make proof` plays all, too.
 """
 
 from __future__ import annotations
@@ -13,87 +13,111 @@ from pathlib import Path
 import pytest
 from scripts import mutants
 
-from tests.mutants.bug import Bug, Unnoticed, catch, planted
-from tests.mutants.catalogue import BUGS, BY_NAME, WITHOUT
-from tests.mutants.conforming import Conforming
-from tests.mutants.simulated import Simulated
-from tests.mutants.starving import nobody_starves
+from tests.mutants import scenarios
+from tests.mutants.checks import Conforming, Differential, Simulated, Survived
+from tests.mutants.table import BY_NAME, TABLE, WITHOUT, Mutant
+from tests.simulation.simulator.ports import HONEST, Ports
 from tests.support.proofs.record import Record, keep
 from tests.support.proofs.sizes import Scale, scale
 
 TOP = Path(__file__).parents[2]
 QUICK = (
     "acknowledged-before-commit",
-    "attempt-number-reused",
-    "busy-run-keeps-its-worker",
-    "claim-of-every-tenant",
-    "cursor-skips",
     "event-misses-a-field",
-    "fence-dropped-in-memory",
-    "fence-dropped-in-sql",
-    "refused-commit-tried-again",
-    "version-not-compared",
+    "fence-dropped",
+    "lease-never-expires",
+    "monotonic-clock-stopped",
+    "progress-overtakes",
+    "refused-tried-again",
+    "results-misplaced",
+    "stages-not-kept",
+    "stale-result-accepted",
+    "tenant-forgotten",
+    "token-counter-restarts",
 )
-"""One of each kind, played with every test run."""
+"""At least one for each port, played with every test run."""
 FAMILIES = {"S": 20, "E": 10, "L": 5, "C": 3, "T": 5, "D": 4, "R": 2}
 """How many invariants there are of each letter."""
 
-played = BUGS if scale() is not Scale.TEST else [BY_NAME[name] for name in QUICK]
+played = TABLE if scale() is not Scale.TEST else [BY_NAME[name] for name in QUICK]
 
 
 @pytest.mark.proof
-@pytest.mark.parametrize("bug", played, ids=lambda bug: bug.name)
-def test_a_planted_bug_is_caught_by_a_named_invariant(bug: Bug) -> None:
+@pytest.mark.parametrize("mutant", played, ids=lambda mutant: mutant.name)
+def test_mutant_is_caught_by_each_of_its_invariants(mutant: Mutant) -> None:
     began = time.monotonic()
-    invariant, caught = catch(bug)
+    for invariant, caught in mutant.catch().items():
+        unit = mutant.check.unit
+        print(f"{mutant.name}: {invariant}, {caught.where}, after {caught.played} {unit}")
+        caught.again(HONEST)
     seconds = time.monotonic() - began
-    print(f"{bug.name}: {invariant}, {caught.where}, after {caught.tried} {bug.check.unit}")
-
-    # What caught it holds without the bug.
-    caught.again()
-    keep(Record("teeth", "make mutants", {"planted bugs caught": 1}, seconds=seconds))
+    keep(Record("mutants", "make mutants", {"mutants caught": 1}, seconds=seconds))
 
 
-@pytest.mark.parametrize("name", ["version-not-compared", "attempt-number-reused"])
-def test_what_caught_a_bug_fails_again_as_long_as_the_bug_is_in(name: str) -> None:
-    bug = BY_NAME[name]
-    _, caught = catch(bug)
-    with planted(bug), pytest.raises(Exception):  # noqa: B017, PT011 - each check has its own
-        caught.again()
-    caught.again()
+@pytest.mark.parametrize("name", ["fence-dropped", "token-counter-restarts"])
+def test_caught_mutant_fails_again_while_it_is_in(name: str) -> None:
+    mutant = BY_NAME[name]
+    for caught in mutant.catch().values():
+        with pytest.raises(Exception):  # noqa: B017, PT011 - each check has its own
+            caught.again(mutant.ports)
 
 
-@pytest.mark.parametrize("check", [Simulated(seeds=1), Conforming()], ids=lambda check: check.proof)
-def test_a_check_that_holds_notices_nothing(check: Simulated | Conforming) -> None:
-    with pytest.raises(Unnoticed):
-        check.play(("S2",))
+@pytest.mark.parametrize(
+    ("check", "invariant"),
+    [(Simulated(seeds=1), "S2"), (Conforming(), "S2"), (Differential(programs=1), "D1")],
+    ids=["simulator", "conformance suite", "differential"],
+)
+def test_check_without_a_mutant_survives(
+    check: Simulated | Conforming | Differential, invariant: str
+) -> None:
+    with pytest.raises(Survived):
+        check.play(HONEST, invariant)
 
 
-def test_L4_beside_a_busy_run_others_have_their_turn() -> None:
-    nobody_starves()
+def test_L4_runs_beside_a_busy_one_have_their_turn() -> None:
+    scenarios.no_run_starves(Ports())
 
 
-def test_there_are_thirty_and_each_is_told_in_a_sentence() -> None:
-    assert len(BUGS) >= 30
-    assert len(BY_NAME) == len(BUGS)
-    for bug in BUGS:
-        assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)+", bug.name), bug.name
-        assert re.fullmatch(r".{20,200}\.", bug.what), bug.name
-        assert bug.invariants, bug.name
+def test_E6_watch_from_before_the_oldest_event_is_refused_with_its_number() -> None:
+    scenarios.old_cursor_is_refused(Ports())
 
 
-def test_every_invariant_has_a_bug_that_breaks_it_or_a_reason() -> None:
-    caught = {name for bug in BUGS for name in bug.invariants}
+def test_E9_stalled_watcher_holds_one_page() -> None:
+    scenarios.stalled_watcher_holds_one_page(Ports())
+
+
+def test_D3_failed_fsync_stops_the_store() -> None:
+    scenarios.failed_sync_stops_the_store(Ports())
+
+
+def test_each_mutant_has_a_name_of_its_own_and_a_sentence() -> None:
+    assert len(BY_NAME) == len(TABLE)
+    for mutant in TABLE:
+        assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)+", mutant.name), mutant.name
+        assert re.fullmatch(r"[A-Z`].{20,150}\.", mutant.what), mutant.name
+        assert mutant.invariants, mutant.name
+
+
+def test_every_invariant_has_a_mutant_or_a_reason_for_none() -> None:
+    caught = {name for mutant in TABLE for name in mutant.invariants}
     every = {f"{letter}{n}" for letter, last in FAMILIES.items() for n in range(1, last + 1)}
     assert every - caught - WITHOUT.keys() == set()
-    assert caught & WITHOUT.keys() == set(), "there is a bug for it by now"
+    assert caught & WITHOUT.keys() == set(), "it has a mutant by now"
 
 
-def test_production_code_knows_nothing_of_any_bug() -> None:
+def test_mutants_name_no_private_part_of_the_service() -> None:
+    for name in ("changes", "stores", "others", "table", "scenarios"):
+        text = (TOP / "tests" / "mutants" / f"{name}.py").read_text(encoding="utf-8")
+        foreign = [line for line in text.splitlines() if re.search(r"(?<!self)\._[a-z]", line)]
+        assert not foreign, foreign
+        assert not re.search(r"^from \S+ import .*\b_[a-z]", text, re.MULTILINE)
+
+
+def test_service_has_no_switch_for_mutants() -> None:
     for name in ("service", "drivers", "clients"):
         for path in (TOP / name).rglob("*.py"):
-            assert "planted" not in path.read_text(encoding="utf-8"), path
+            assert "mutant" not in path.read_text(encoding="utf-8"), path
 
 
-def test_the_page_names_these_bugs_and_invariants() -> None:
+def test_page_names_these_mutants_and_invariants() -> None:
     assert mutants.differences(mutants.PAGE.read_text(encoding="utf-8")) == []

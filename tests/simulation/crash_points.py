@@ -13,12 +13,13 @@ from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from typing import NamedTuple, TypeVar
 
-from stepwell.core.port import Store
+from stepwell.core.port import Runtime, Store
 from stepwell.core.records.states import TaskStatus
 from stepwell.store.opener import open_store
 from stepwell_testkit.conformance.harness import StoreFactory
 from tests.simulation.crashing import Crash, CrashWorld, End, Fate, Side
 from tests.simulation.simulator import Chance, VirtualLoop
+from tests.simulation.simulator.ports import HONEST
 from tests.simulation.simulator.runtime import SimRuntime
 from tests.simulation.simulator.workloads import Workload
 from tests.support.proofs.sizes import SCALE
@@ -49,13 +50,13 @@ def in_virtual_time(work: Coroutine[object, object, T]) -> T:
 
 
 async def _on_memory(
-    workload: Workload, crashes: Sequence[Crash], behind: Callable[[Store], Store]
+    workload: Workload, crashes: Sequence[Crash], driver: Callable[[Store, Runtime], Store]
 ) -> Played:
     runtime = SimRuntime(asyncio.get_running_loop(), Chance("store"))
     keeper = await open_store("memory://crash-points", runtime=runtime)
 
     async def another_door() -> Store:
-        return behind(await open_store("memory://crash-points", runtime=runtime))
+        return driver(await open_store("memory://crash-points", runtime=runtime), runtime)
 
     world = CrashWorld(workload, another_door, crashes)
     try:
@@ -65,10 +66,12 @@ async def _on_memory(
 
 
 def on_memory(
-    workload: Workload, *crashes: Crash, behind: Callable[[Store], Store] = lambda store: store
+    workload: Workload,
+    *crashes: Crash,
+    driver: Callable[[Store, Runtime], Store] = HONEST.driver,
 ) -> Played:
-    """Play a run on a memory store of its own, `behind` whatever stands before it."""
-    return in_virtual_time(_on_memory(workload, crashes, behind))
+    """Play a run on a memory store of its own, with what stands in the driver's place."""
+    return in_virtual_time(_on_memory(workload, crashes, driver))
 
 
 class Doors:

@@ -141,7 +141,7 @@ class TellsEndsLate(StoreProxy):
 def test_a_crash_at_a_last_commit_whose_end_was_seen_before_its_answer_is_a_crash() -> None:
     (commits,) = whole("sequence").world.commits
     crash = Crash(commits, Side.AFTER)
-    played = on_memory(ALL["sequence"], crash, behind=TellsEndsLate)
+    played = on_memory(ALL["sequence"], crash, driver=lambda store, _runtime: TellsEndsLate(store))
     check("sequence", played, "its last commit")
     assert played.world.lives == 2
 

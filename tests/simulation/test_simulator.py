@@ -1,4 +1,4 @@
-"""The simulator over many seeds: no invariant breaks, and rare things happen. Its teeth are in tests/mutants.
+"""The simulator over many seeds: no invariant breaks, and rare things happen.
 
 A failing seed prints itself, the invariant and how to replay it. What it finds gets a test of its own
 in test_found.py, because a seed means another history as soon as the simulator changes.
@@ -11,18 +11,14 @@ import itertools
 import os
 import subprocess
 import sys
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import AsyncGenerator
 from time import perf_counter
 
 import pytest
 
-from stepwell.core.loop import plans
-from stepwell.core.loop.draft import Draft
-from stepwell.core.records.model import Plan
-from tests.mutants.bug import planted
-from tests.mutants.catalogue import BY_NAME
-from tests.simulation.simulator import Failure, VirtualLoop, simulate, workloads
+from tests.mutants.others import counted_tokens
+from tests.simulation.simulator import Failure, Ports, VirtualLoop, simulate
 from tests.simulation.simulator.campaign import Tally, play, play_on
 from tests.simulation.simulator.clock import ServerClock
 from tests.simulation.simulator.invariants import TABLE, unchecked
@@ -129,8 +125,7 @@ def test_seeds_come_out_alike_however_many_processes_play_them() -> None:
 def test_a_failing_seed_says_once_how_it_is_replayed_and_dumps_the_rows(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    with planted(BY_NAME["fence-dropped"]):
-        failure = first_failure(range(60))
+    failure = first_failure(range(60), Ports(runtime=counted_tokens))
 
     text = str(failure)
 
@@ -141,40 +136,13 @@ def test_a_failing_seed_says_once_how_it_is_replayed_and_dumps_the_rows(
     assert capfd.readouterr().out == ""
 
 
-def first_failure(seeds: range) -> Failure:
+def first_failure(seeds: range, ports: Ports) -> Failure:
     for seed in seeds:
         try:
-            simulate(seed)
+            simulate(seed, ports=ports)
         except Failure as failure:
             return failure
     raise AssertionError(f"nothing failed in {len(seeds)} seeds")
-
-
-def test_S11_a_plan_that_meets_outcomes_in_one_batch_is_counted_by_its_own_graph(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    honest = Draft.put_plan
-
-    def by_the_old_graph(draft: Draft, plan: Plan) -> None:
-        counted = dict(draft._waiting)
-        honest(draft, plan)
-        draft._waiting.update(counted)
-        ready = (spec.task_id for spec in plan.tasks if draft._is_runnable(spec.task_id))
-        draft._fresh = deque(ready)
-
-    monkeypatch.setattr(Draft, "put_plan", by_the_old_graph)
-    monkeypatch.setattr(workloads, "KINDS", (workloads.plan_meets_outcomes,))
-
-    assert first_failure(range(60)).name == "S11"
-
-
-def test_S14_a_leased_task_that_is_defined_anew_loses_its_lease(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(plans, "close_dropped", lambda *_: None)
-    monkeypatch.setattr(workloads, "KINDS", (workloads.plans_over_work,))
-
-    assert first_failure(range(60)).name in {"S10", "S11", "S14", "DEFECT"}
 
 
 @pytest.mark.parametrize("seed", [28_299, 29_608])

@@ -50,7 +50,7 @@ class TestHints(Cases):
         assert set(loops) == {asyncio.get_running_loop()}
 
     @promises("subscribe", "returns how to stop.")
-    async def test_a_hint_that_was_stopped_is_silent(self, store: Store) -> None:
+    async def test_R1_unsubscribed_hint_is_not_called(self, store: Store) -> None:
         heard: list[str] = []
         stop = store.subscribe(lambda _tenant, _run, _version: heard.append("stopped"))
         store.subscribe(lambda _tenant, _run, _version: heard.append("other"))

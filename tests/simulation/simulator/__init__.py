@@ -21,6 +21,7 @@ import structlog.testing
 from stepwell.store.opener import open_store
 from tests.simulation.simulator.chance import Chance
 from tests.simulation.simulator.loop import Spinning, Stalled, VirtualLoop
+from tests.simulation.simulator.ports import HONEST, Ports
 from tests.simulation.simulator.rare import STORE_WORDS
 from tests.simulation.simulator.report import Failure, describe
 from tests.simulation.simulator.runtime import SimRuntime
@@ -34,6 +35,7 @@ __all__ = [
     "Failure",
     "InvariantViolation",
     "Outcome",
+    "Ports",
     "Setting",
     "VirtualLoop",
     "simulate",
@@ -55,8 +57,8 @@ class Outcome(NamedTuple):
     """The history."""
 
 
-def simulate(seed: int, *, setting: Setting | None = None) -> Outcome:
-    """Play one seed to its end.
+def simulate(seed: int, *, setting: Setting | None = None, ports: Ports = HONEST) -> Outcome:
+    """Play one seed to its end, with what stands at the ports.
 
     Raises:
         Failure: an invariant did not hold; it says which, how to replay it, and dumps the rows.
@@ -66,20 +68,21 @@ def simulate(seed: int, *, setting: Setting | None = None) -> Outcome:
     collects = gc.isenabled()
     gc.disable()
     try:
-        return _play(seed, setting)
+        return _play(seed, setting, ports)
     finally:
         if collects:
             gc.enable()
 
 
-def _play(seed: int, setting: Setting | None) -> Outcome:
+def _play(seed: int, setting: Setting | None, ports: Ports) -> Outcome:
     chance = Chance(f"stepwell {seed}")
     loop = VirtualLoop()
     logs: list[Any] = []
     # The store outlives every replica, so its clock does too.
     runtime = SimRuntime(loop, chance.of("world"))
     store = loop.run_until_complete(open_store("memory://", runtime=runtime))
-    world = World(setting or draw_setting(chance.of("setting")), loop, runtime, store, chance)
+    drawn = setting or draw_setting(chance.of("setting"))
+    world = World(drawn, loop, runtime, store, chance, ports)
     try:
         with structlog.testing.capture_logs() as logs:
             loop.run_until_complete(world.play())

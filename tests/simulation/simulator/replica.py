@@ -30,6 +30,7 @@ from stepwell_testkit.faults import Faults, FaultyStore
 from tests.simulation.simulator.chance import Chance
 from tests.simulation.simulator.ledger import Ledger, WitnessedStore
 from tests.simulation.simulator.network import Network, Stream
+from tests.simulation.simulator.ports import HONEST, Ports
 from tests.simulation.simulator.runtime import SimRuntime
 
 DRAIN_S_MAX = 2.0
@@ -46,6 +47,7 @@ class Place(NamedTuple):
     ledger: Ledger
     chance: Chance
     skew_ms_max: int = 0
+    ports: Ports = HONEST
 
 
 class WorkerSide(Protocol):
@@ -108,6 +110,8 @@ class Replica:
     runtime: SimRuntime
     executor: Executor
     store: FaultyStore
+    door: Store
+    """The store as the service in this process uses it."""
     notifier: Notifier
 
     def __init__(self, name: str, place: Place) -> None:
@@ -131,8 +135,10 @@ class Replica:
         witnessed = WitnessedStore(place.store, place.ledger, self.name)
         self.store = FaultyStore(witnessed, self.runtime, self.faults)
         name = f"{self.name}.{self.births}"
-        self.executor = Executor(self.store, self.runtime, CONFIG, replica_id=name)
-        self.notifier = Notifier(self.store)
+        self.door = place.ports.replica(self.store, self.runtime)
+        own_runtime = place.ports.runtime(self.runtime)
+        self.executor = Executor(self.door, own_runtime, CONFIG, replica_id=name)
+        self.notifier = Notifier(self.door)
         self.executor.start()
         self.up, self.draining = True, False
         self.awake.set()
@@ -198,7 +204,7 @@ class Replica:
     async def attach(self, port: StreamPort, held: Sequence[HeldLease]) -> Sequence[bool]:
         """Connect a worker; its assignments come by the port's stream."""
         self._takes_calls()
-        session, live = await self.executor.attach(port, held)
+        session, live = await self.executor.attach(self.place.ports.worker(port), held)
         port.session = session
         self._ports.append(port)
         if port.over:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 from stepwell.core.records.errors import InvalidArgument, RunNotFound, StoreError
@@ -87,15 +88,7 @@ class Watcher:
         try:
             if self._chance.happens(0.1):
                 await self._ask_for_the_future(replica)
-            stream = watch_run(
-                replica.store,
-                replica.notifier,
-                replica.runtime,
-                tenant_id=self.key[0],
-                run_id=self.key[1],
-                after=self.after,
-                progress_ms=2_500,
-            )
+            stream = self._stream(replica, self.after)
             async with aclosing(stream) as batches:
                 async for batch in batches:
                     if not self.awake.is_set():
@@ -114,6 +107,19 @@ class Watcher:
             self._ledger.guard(again)
         except (RunNotFound, StoreError):
             pass
+
+    def _stream(self, replica: Replica, after: int) -> AsyncGenerator[Batch, None]:
+        tenant_id, run_id = self.key
+        batches = watch_run(
+            replica.door,
+            replica.notifier,
+            replica.runtime,
+            tenant_id=tenant_id,
+            run_id=run_id,
+            after=after,
+            progress_ms=2_500,
+        )
+        return replica.place.ports.watch(batches, replica.door, tenant_id, run_id)
 
     def _leaves(self) -> bool:
         leaves = self.steady_since is None and self._chance.happens(0.15)
@@ -187,15 +193,7 @@ class Watcher:
 
     async def _ask_for_the_future(self, replica: Replica) -> None:
         """A cursor that no event has reached is refused (E5)."""
-        stream = watch_run(
-            replica.store,
-            replica.notifier,
-            replica.runtime,
-            tenant_id=self.key[0],
-            run_id=self.key[1],
-            after=self.after + 100_000,
-            progress_ms=2_500,
-        )
+        stream = self._stream(replica, self.after + 100_000)
         async with aclosing(stream) as batches:
             try:
                 async for _ in batches:

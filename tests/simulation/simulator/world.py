@@ -26,6 +26,7 @@ from tests.simulation.simulator.ledger import Ledger
 from tests.simulation.simulator.loop import VirtualLoop
 from tests.simulation.simulator.mishaps import go_wrong
 from tests.simulation.simulator.network import Network, Weather
+from tests.simulation.simulator.ports import HONEST, Ports
 from tests.simulation.simulator.replica import Place, Replica
 from tests.simulation.simulator.rules import FINAL
 from tests.simulation.simulator.runtime import SimRuntime
@@ -50,21 +51,34 @@ class World:
     """Everyone in one simulation."""
 
     def __init__(
-        self, setting: Setting, loop: VirtualLoop, runtime: SimRuntime, store: Store, chance: Chance
+        self,
+        setting: Setting,
+        loop: VirtualLoop,
+        runtime: SimRuntime,
+        store: Store,
+        chance: Chance,
+        ports: Ports = HONEST,
     ) -> None:
         self.setting = setting
         self.loop = loop
         self.runtime = runtime
-        self.store = store
         self.clock = ServerClock(runtime)
         give(store, self.clock)
+        self.store = ports.driver(store, runtime)
         self.chance = chance
         self.history = History(loop.time)
         self.ledger = Ledger(self.history, self.clock.now_us, self.fail)
         self.ledger.clocks_lie = setting.clock_steps or setting.skew_ms_max > 0
         self.ledger.rare.is_alive = self._is_alive
         self.network = Network(self.runtime, chance.of("network"))
-        place = Place(store, self.network, self.ledger, chance.of("replicas"), setting.skew_ms_max)
+        place = Place(
+            self.store,
+            self.network,
+            self.ledger,
+            chance.of("replicas"),
+            setting.skew_ms_max,
+            ports,
+        )
         self.replicas = [Replica(f"r{n}", place) for n in range(setting.replicas)]
         self.clients = self._clients()
         workloads = {client.key: client.workload for client in self.clients}

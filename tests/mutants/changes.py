@@ -1,0 +1,159 @@
+"""Stores with one change to what goes in or comes out, the same for each call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from stepwell.core.port import (
+    Claimed,
+    ClaimRequest,
+    Commit,
+    CommitResult,
+    EventPage,
+    Loaded,
+    Runtime,
+    Store,
+)
+from stepwell.core.records.states import DueKind, ExecutionStatus
+from stepwell_testkit.proxy import StoreProxy
+
+StorePort = Callable[[Store, Runtime], Store]
+RunKey = tuple[str, str]
+
+
+class MutantStore(StoreProxy):
+    """The base of the stores with a bug: it is right."""
+
+    def __init__(self, inner: Store, runtime: Runtime) -> None:
+        super().__init__(inner)
+        self.runtime = runtime
+
+
+def commits(change: Callable[[Commit], Commit]) -> StorePort:
+    """Return a store that writes each commit with this change."""
+
+    class Changed(MutantStore):
+        async def commit(self, commits: Sequence[Commit]) -> Sequence[CommitResult]:
+            return await self.inner.commit([change(one) for one in commits])
+
+    return Changed
+
+
+def loads(change: Callable[[Loaded], Loaded]) -> StorePort:
+    """Return a store that loads each run with this change."""
+
+    class Changed(MutantStore):
+        async def load(self, tenant_id: str, run_id: str, *, since: int = 0) -> Loaded | None:
+            rows = await self.inner.load(tenant_id, run_id, since=since)
+            return rows if rows is None else change(rows)
+
+    return Changed
+
+
+def events(change: Callable[[EventPage, int, Runtime], EventPage]) -> StorePort:
+    """Return a store that changes each page of events, read after a number."""
+
+    class Changed(MutantStore):
+        async def read_events(
+            self, tenant_id: str, run_id: str, *, after: int, limit: int
+        ) -> EventPage | None:
+            page = await self.inner.read_events(tenant_id, run_id, after=after, limit=limit)
+            return page if page is None else change(page, after, self.runtime)
+
+    return Changed
+
+
+def claims(change: Callable[[Claimed], Claimed]) -> StorePort:
+    """Return a store that changes what each claim returns."""
+
+    class Changed(MutantStore):
+        async def claim(self, request: ClaimRequest) -> Claimed:
+            return change(await self.inner.claim(request))
+
+    return Changed
+
+
+def without_fences(one: Commit) -> Commit:
+    """Leave out the leases that a commit rests on."""
+    return replace(one, fences=())
+
+
+def without_request(one: Commit) -> Commit:
+    """Leave out which request a commit carried out."""
+    return replace(one, request=None)
+
+
+def without_an_offer(one: Commit) -> Commit:
+    """Leave out the last step that a commit offers."""
+    ready = [e for e in one.executions if e.status is ExecutionStatus.READY]
+    kept = tuple(e for e in one.executions if e not in ready[-1:])
+    return replace(one, executions=kept)
+
+
+def without_a_field_of_the_event(one: Commit) -> Commit:
+    """Leave out of the last event how many attempts the run has made."""
+    *rest, last = one.events
+    change = last.run if last.run is UNSET else replace(last.run, attempts=UNSET)
+    return replace(one, events=(*rest, replace(last, run=change)))
+
+
+def with_looser_plans(rows: Loaded) -> Loaded:
+    """Load plans in which each task lacks the first task that it depends on."""
+    return replace(
+        rows,
+        plans=tuple(
+            replace(
+                plan,
+                tasks=tuple(replace(spec, depends_on=spec.depends_on[1:]) for spec in plan.tasks),
+            )
+            for plan in rows.plans
+        ),
+    )
+
+
+def with_attempts_unspent(rows: Loaded) -> Loaded:
+    """Load tasks and stages as though no attempt had been spent."""
+    return replace(
+        rows,
+        run=replace(rows.run, step_spent=0),
+        tasks=tuple(replace(task, spent=0) for task in rows.tasks),
+    )
+
+
+def without_stages(rows: Loaded) -> Loaded:
+    """Load a run without the stages that its first worker brought."""
+    return replace(rows, run=replace(rows.run, stages=()))
+
+
+def without_inputs_of_a_delta(rows: Loaded) -> Loaded:
+    """Leave out of a delta which questions changed."""
+    return rows if rows.complete else replace(rows, inputs=())
+
+
+def stamped_when_read(page: EventPage, _after: int, runtime: Runtime) -> EventPage:
+    """Give each event the reader's time."""
+    now_us = runtime.now_us()
+    return replace(page, events=tuple(replace(event, time_us=now_us) for event in page.events))
+
+
+def reaching_any_cursor(page: EventPage, after: int, _runtime: Runtime) -> EventPage:
+    """Say that the run has as many events as the reader has asked for."""
+    return replace(page, latest=max(page.latest, after))
+
+
+def one_event_a_page(page: EventPage, _after: int, _runtime: Runtime) -> EventPage:
+    """End a page after one event, wherever in its commit that is."""
+    return replace(page, events=page.events[:1], ended=page.ended and len(page.events) <= 1)
+
+
+def hiding_what_was_removed(page: EventPage, _after: int, _runtime: Runtime) -> EventPage:
+    """Say that all events are kept."""
+    return replace(page, oldest=1)
+
+
+def without_expired_leases(claimed: Claimed) -> Claimed:
+    """Leave out the leases that have run out."""
+    return replace(claimed, due=tuple(one for one in claimed.due if one.kind is DueKind.TIMER))

@@ -1,0 +1,253 @@
+"""Small worlds for what the simulator and the conformance suite don't meet: L4, E6, E9 and D3.
+
+Each is played with what stands at the ports, and raises the violation of its invariant.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+from collections.abc import Callable, Coroutine
+from contextlib import aclosing, suppress
+from typing import Any
+
+from msgspec.structs import replace
+
+from stepwell.core.loop.signals import Completed, Delivery, Pause, Resume, Start
+from stepwell.core.port import ANY_ROLE, Assignment, EventPage, Presence, Store
+from stepwell.core.records.errors import CursorOutOfRange, StoreError
+from stepwell.core.records.model import RunSpec
+from stepwell.core.records.states import StepKind
+from stepwell.engine.executor import Executor, ExecutorConfig
+from stepwell.runtime import SystemRuntime
+from stepwell.store.opener import open_store
+from stepwell.watch.notifier import Notifier
+from stepwell.watch.runs import PAGE_EVENTS_MAX, watch_run
+from stepwell_testkit.conformance import builders as b
+from stepwell_testkit.faults import Faults, FaultyStore
+from stepwell_testkit.proxy import StoreProxy
+from tests.chaos.disk.disk import disk
+from tests.simulation.simulator import Chance, Ports, VirtualLoop
+from tests.simulation.simulator.runtime import SimRuntime
+from tests.simulation.simulator.violation import holds
+from tests.simulation.simulator.workloads import chain
+
+TENANT = "tenant"
+CONFIG = ExecutorConfig(lease_ms=3_000, poll_ms=1_000, stickiness_ms=100)
+STEP_S = 0.02
+OTHERS = 5
+WITHIN_S = 6.0
+"""Two holds and a poll: a step that was claimed while the worker had no room comes back after its hold."""
+
+
+def in_virtual_time(play: Callable[[SimRuntime], Coroutine[Any, Any, None]]) -> None:
+    """Play a world on a loop and a runtime of its own, without any waiting."""
+    loop = VirtualLoop()
+    try:
+        loop.run_until_complete(play(SimRuntime(loop, Chance("scenario"))))
+    finally:
+        loop.close()
+
+
+# --- L4 ------------------------------------------------------------------------------------------------
+
+
+def no_run_starves(ports: Ports) -> None:
+    """Have one worker with one place, a run with many steps in a row, and others that want their turn.
+
+    Each of the others must have its step within the time that eager leases may overtake, and a poll.
+    """
+    in_virtual_time(lambda runtime: _starving(ports, runtime))
+
+
+class _Worker:
+    """The one worker: a step at a time, each of some length."""
+
+    stages = ()
+
+    def __init__(self) -> None:
+        self.todo: asyncio.Queue[Assignment] = asyncio.Queue()
+        self.done: set[str] = set()
+        self.presence = Presence(
+            tenant_id=TENANT,
+            worker_id="w",
+            instance_id="w-1",
+            queues=("default",),
+            roles=(ANY_ROLE,),
+            kinds=(StepKind.TASK,),
+        )
+
+    def assign(self, assignment: Assignment) -> None:
+        self.todo.put_nowait(assignment)
+
+    def cancel(self, execution_id: str, run_id: str, reason: str) -> None:
+        """Nothing of these runs is cancelled."""
+
+    def replaced(self) -> None:
+        """No other instance comes."""
+
+    async def work(self, executor: Executor, runtime: SimRuntime) -> None:
+        session, _ = await executor.attach(self, [])
+        executor.credit(session, 1)
+        while True:
+            one = await self.todo.get()
+            await runtime.sleep(STEP_S)
+            run_id = one.run.spec.run_id
+            name = one.execution.execution_id
+            # As a worker of one place does: it has room again before its outcome is committed.
+            executor.credit(session, 1)
+            delivery = Delivery(execution_id=name, token=one.token, result=Completed())
+            await executor.deliver(TENANT, run_id, delivery)
+            self.done.add(run_id)
+
+
+async def _starving(ports: Ports, runtime: SimRuntime) -> None:
+    store = await open_store("memory://", runtime=runtime)
+    # A claim takes longer than a commit, as it does on a busy database.
+    slow = Faults(delay=1.0, delay_ms_max=20, methods=frozenset({"claim"}))
+    own_runtime = ports.runtime(runtime)
+    executor = Executor(FaultyStore(store, runtime, slow), own_runtime, CONFIG)
+    worker = _Worker()
+    executor.start()
+    runtime.spawn(worker.work(executor, runtime), name="worker")
+    try:
+        await _start(executor, "busy", 600)
+        while "busy" not in worker.done:
+            await runtime.sleep(STEP_S)
+        names = [f"other-{n}" for n in range(OTHERS)]
+        for name in names:
+            await _start(executor, name, 1)
+        await runtime.sleep(WITHIN_S)
+        run = await store.get_run(TENANT, "busy")
+        assert run is not None
+        assert not run.ended, "the busy run is too short for this"
+        waiting = [name for name in names if name not in worker.done]
+        holds(not waiting, "L4", f"{waiting} had no turn within {WITHIN_S:g} s")
+    finally:
+        await executor.close()
+        runtime.kill()
+        await store.close()
+
+
+async def _start(executor: Executor, run_id: str, steps: int) -> None:
+    spec = RunSpec(tenant_id=TENANT, run_id=run_id, queue="default")
+    await executor.send(TENANT, run_id, Start(spec=spec, plan=chain(f"{run_id}-", steps)))
+
+
+# --- E6, E9 --------------------------------------------------------------------------------------------
+
+
+class _Trimmed(StoreProxy):
+    """A store whose retention has removed the first events of each run."""
+
+    oldest = 5
+
+    async def read_events(
+        self, tenant_id: str, run_id: str, *, after: int, limit: int
+    ) -> EventPage | None:
+        after = max(after, self.oldest - 1)
+        page = await self.inner.read_events(tenant_id, run_id, after=after, limit=limit)
+        return page if page is None else replace(page, oldest=self.oldest)
+
+
+def old_cursor_is_refused(ports: Ports) -> None:
+    """Watch a run from before its oldest event: the watcher learns where it may go on."""
+    in_virtual_time(lambda runtime: _old_cursor(ports, runtime))
+
+
+async def _old_cursor(ports: Ports, runtime: SimRuntime) -> None:
+    store = await _long_run(runtime, commits=8)
+    trimmed = ports.driver(_Trimmed(store), runtime)
+    watch = watch_run(
+        trimmed,
+        Notifier(trimmed),
+        runtime,
+        tenant_id=TENANT,
+        run_id="run",
+        after=2,
+        progress_ms=1_000,
+    )
+    oldest = 0
+    async with aclosing(ports.watch(watch, trimmed, TENANT, "run")) as batches:
+        try:
+            batch = await anext(batches)
+            holds(False, "E6", "after 2 came", batch.events[0].number)
+        except CursorOutOfRange as refused:
+            oldest = refused.oldest
+    holds(oldest == _Trimmed.oldest, "E6", "the oldest event is said to be", oldest)
+    await store.close()
+
+
+class _Counting(StoreProxy):
+    """A store that counts the events that it has returned."""
+
+    events = 0
+
+    async def read_events(
+        self, tenant_id: str, run_id: str, *, after: int, limit: int
+    ) -> EventPage | None:
+        page = await self.inner.read_events(tenant_id, run_id, after=after, limit=limit)
+        self.events += len(page.events) if page is not None else 0
+        return page
+
+
+def stalled_watcher_holds_one_page(ports: Ports) -> None:
+    """Watch a long run and stop after one batch: no more than that is read from the store."""
+    in_virtual_time(lambda runtime: _stalled(ports, runtime))
+
+
+async def _stalled(ports: Ports, runtime: SimRuntime) -> None:
+    store = await _long_run(runtime, commits=PAGE_EVENTS_MAX)
+    counting = _Counting(store)
+    watch = watch_run(
+        counting,
+        Notifier(counting),
+        runtime,
+        tenant_id=TENANT,
+        run_id="run",
+        after=0,
+        progress_ms=1_000,
+    )
+    async with aclosing(ports.watch(watch, counting, TENANT, "run")) as batches:
+        batch = await anext(batches)
+        await runtime.sleep(60)
+        held = counting.events
+        holds(held <= len(batch.events), "E9", held, "events are held, of which one page was read")
+    await store.close()
+
+
+async def _long_run(runtime: SimRuntime, *, commits: int) -> Store:
+    """Return a store with a run that was paused and resumed again and again."""
+    store = await open_store("memory://", runtime=runtime)
+    executor = Executor(store, runtime, CONFIG)
+    await _start(executor, "run", 1)
+    for _ in range(commits // 2):
+        await executor.send(TENANT, "run", Pause())
+        await executor.send(TENANT, "run", Resume())
+    await executor.close()
+    return store
+
+
+# --- D3 ------------------------------------------------------------------------------------------------
+
+
+def failed_sync_stops_the_store(ports: Ports) -> None:
+    """Fail an fsync under SQLite: the commit is not acknowledged, nor is any other one after it."""
+    asyncio.run(_failed_sync(ports))
+
+
+async def _failed_sync(ports: Ports) -> None:
+    runtime = SystemRuntime()
+    with disk() as failing:
+        url = f"sqlite:///{failing.folder / 'store.db'}"
+        store = ports.driver(await open_store(url, runtime=runtime), runtime)
+        await store.commit([b.born("before")])
+        failing.fail(1, errno.EIO, ops=("FSYNC",))
+        for run_id in ("with it", "after it"):
+            with suppress(StoreError):
+                await store.commit([b.born(run_id)])
+                holds(not failing.counted().refused, "D3", run_id, "was acknowledged")
+        assert failing.counted().refused == ["FSYNC"]
+        failing.heal()
+        with suppress(StoreError):
+            await store.close()

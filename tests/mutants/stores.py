@@ -1,0 +1,382 @@
+"""Stores with a bug that takes more than one call: each is right but for one thing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from msgspec.structs import replace
+
+from stepwell.core.port import (
+    Claimed,
+    ClaimRequest,
+    Commit,
+    CommitResult,
+    Due,
+    EventPage,
+    FeedEntry,
+    FeedPage,
+    Hint,
+    Loaded,
+    RunPage,
+    RunQuery,
+    Runtime,
+    Store,
+    StoredPayload,
+)
+from stepwell.core.records.errors import InvalidArgument, OutcomeUnknown, StoreError
+from stepwell.core.records.events import Event
+from stepwell.core.records.model import Budget, Run
+from stepwell.core.records.states import OPEN, DueKind, ExecutionStatus, Verdict
+from tests.mutants.changes import MutantStore
+
+StorePort = Callable[[Store, Runtime], Store]
+RunKey = tuple[str, str]
+
+
+class TornLoad(MutantStore):
+    """Loads a run with the tasks that it had a commit earlier."""
+
+    def __init__(self, inner: Store, runtime: Runtime) -> None:
+        super().__init__(inner, runtime)
+        self.before: dict[RunKey, Loaded | None] = {}
+
+    async def commit(self, commits: Sequence[Commit]) -> Sequence[CommitResult]:
+        for one in commits:
+            key = (one.tenant_id, one.run_id)
+            self.before[key] = await self.inner.load(*key)
+        return await self.inner.commit(commits)
+
+    async def load(self, tenant_id: str, run_id: str, *, since: int = 0) -> Loaded | None:
+        rows = await self.inner.load(tenant_id, run_id, since=since)
+        before = self.before.get((tenant_id, run_id))
+        if rows is None or before is None:
+            return rows
+        old = {task.task_id: task for task in before.tasks}
+        return replace(rows, tasks=tuple(old.get(task.task_id, task) for task in rows.tasks))
+
+
+class VersionNotCompared(MutantStore):
+    """Writes a commit over whatever version the run has."""
+
+    async def commit(self, commits: Sequence[Commit]) -> Sequence[CommitResult]:
+        results: list[CommitResult] = []
+        for one in commits:
+            run = await self.inner.get_run(one.tenant_id, one.run_id)
+            if run is not None and one.version <= run.version:
+                one = replace(one, version=run.version + 1, follows="")
+            results += await self.inner.commit([one])
+        return results
+
+
+class AcknowledgedEarly(MutantStore):
+    """Answers a commit at once and writes it afterwards."""
+
+    async def commit(self, commits: Sequence[Commit]) -> Sequence[CommitResult]:
+        self.runtime.spawn(self._write(commits), name="write later")
+        now_us = self.runtime.now_us()
+        return [CommitResult(verdict=Verdict.COMMITTED, now_us=now_us) for _ in commits]
+
+    async def _write(self, commits: Sequence[Commit]) -> None:
+        with suppress(StoreError):
+            await self.inner.commit(commits)
+
+
+class SentAnewWhenUnknown(MutantStore):
+    """Sends a commit whose outcome is unknown again as a new one."""
+
+    async def commit(self, commits: Sequence[Commit]) -> Sequence[CommitResult]:
+        while True:
+            try:
+                return await self.inner.commit(commits)
+            except OutcomeUnknown:
+                await self.runtime.sleep(0.05)
+                commits = [replace(one, commit_id=self.runtime.new_id()) for one in commits]
+
+
+class RefusedTriedAgain(MutantStore):
+    """Tries a refused commit again with the next one."""
+
+    def __init__(self, inner: Store, runtime: Runtime) -> None:
+        super().__init__(inner, runtime)
+        self.refused: list[Commit] = []
+
+    async def commit(self, commits: Sequence[Commit]) -> Sequence[CommitResult]:
+        results = await self.inner.commit(commits)
+        again, self.refused = self.refused, []
+        for commit in again:
+            await self.inner.commit([commit])
+        pairs = zip(commits, results, strict=True)
+        self.refused = [one for one, result in pairs if result.verdict is Verdict.CONFLICT]
+        return results
+
+
+class OpenThoughClosed(MutantStore):
+    """Leaves out that a step which waits for a worker is over."""
+
+    def __init__(self, inner: Store, runtime: Runtime) -> None:
+        super().__init__(inner, runtime)
+        self.waiting: set[tuple[RunKey, str]] = set()
+
+    async def commit(self, commits: Sequence[Commit]) -> Sequence[CommitResult]:
+        return await self.inner.commit([self._changed(one) for one in commits])
+
+    def _changed(self, one: Commit) -> Commit:
+        key = (one.tenant_id, one.run_id)
+        kept = tuple(
+            row
+            for row in one.executions
+            if row.status in OPEN or (key, row.execution_id) not in self.waiting
+        )
+        for row in one.executions:
+            if row.status is ExecutionStatus.READY:
+                self.waiting.add((key, row.execution_id))
+            elif row.status is ExecutionStatus.LEASED:
+                self.waiting.discard((key, row.execution_id))
+        return replace(one, executions=kept)
+
+
+class LimitsForgotten(MutantStore):
+    """Reads a run without its budget and with twice its parallel steps; writes both as they are."""
+
+    def __init__(self, inner: Store, runtime: Runtime) -> None:
+        super().__init__(inner, runtime)
+        self.right: dict[RunKey, Run] = {}
+
+    async def load(self, tenant_id: str, run_id: str, *, since: int = 0) -> Loaded | None:
+        rows = await self.inner.load(tenant_id, run_id, since=since)
+        if rows is None:
+            return None
+        run = self.right[tenant_id, run_id] = rows.run
+        spec = replace(run.spec, max_parallel=2 * run.spec.max_parallel)
+        return replace(rows, run=replace(run, spec=spec, budget=Budget()))
+
+    async def commit(self, commits: Sequence[Commit]) -> Sequence[CommitResult]:
+        return await self.inner.commit([self._restored(one) for one in commits])
+
+    def _restored(self, one: Commit) -> Commit:
+        right = self.right.get((one.tenant_id, one.run_id))
+        if right is None:
+            return one
+        budget = one.run.budget if one.run.budget != Budget() else right.budget
+        return replace(one, run=replace(one.run, spec=right.spec, budget=budget))
+
+
+class PublishedEarly(MutantStore):
+    """Shows events to the watchers of its replica before they are committed."""
+
+    def __init__(self, inner: Store, runtime: Runtime) -> None:
+        super().__init__(inner, runtime)
+        self.shown: dict[RunKey, tuple[Event, ...]] = {}
+
+    async def commit(self, commits: Sequence[Commit]) -> Sequence[CommitResult]:
+        self.shown.update({(one.tenant_id, one.run_id): one.events for one in commits})
+        return await self.inner.commit(commits)
+
+    async def read_events(
+        self, tenant_id: str, run_id: str, *, after: int, limit: int
+    ) -> EventPage | None:
+        page = await self.inner.read_events(tenant_id, run_id, after=after, limit=limit)
+        early = self.shown.get((tenant_id, run_id), ())
+        if page is not None and early and early[0].number == page.latest + 1 > after:
+            return replace(page, events=(*page.events, *early), latest=early[-1].number)
+        return page
+
+
+class RepeatsAnEvent(MutantStore):
+    """Begins a page with the event that it comes after."""
+
+    async def read_events(
+        self, tenant_id: str, run_id: str, *, after: int, limit: int
+    ) -> EventPage | None:
+        return await self.inner.read_events(tenant_id, run_id, after=max(0, after - 1), limit=limit)
+
+
+class ReadsOnlyWhenNotified(MutantStore):
+    """Reads events again only if a notification has come since."""
+
+    def __init__(self, inner: Store, runtime: Runtime) -> None:
+        super().__init__(inner, runtime)
+        self.pages: dict[tuple[str, str, int], EventPage | None] = {}
+        inner.subscribe(self._forget)
+
+    def _forget(self, tenant_id: str, run_id: str, _version: int) -> None:
+        for key in tuple(self.pages):
+            if key[:2] == (tenant_id, run_id) or not run_id:
+                del self.pages[key]
+
+    async def read_events(
+        self, tenant_id: str, run_id: str, *, after: int, limit: int
+    ) -> EventPage | None:
+        key = (tenant_id, run_id, after)
+        if key not in self.pages:
+            page = await self.inner.read_events(tenant_id, run_id, after=after, limit=limit)
+            if page is None or page.events:
+                return page
+            self.pages[key] = page
+        return self.pages[key]
+
+
+class ClaimsOnlyWhenNotified(MutantStore):
+    """Claims nothing unless a notification has come since the last claim."""
+
+    def __init__(self, inner: Store, runtime: Runtime) -> None:
+        super().__init__(inner, runtime)
+        self.notified = True
+        inner.subscribe(self._notify)
+
+    def _notify(self, _tenant_id: str, _run_id: str, _version: int) -> None:
+        self.notified = True
+
+    async def claim(self, request: ClaimRequest) -> Claimed:
+        if not self.notified:
+            nothing = await self.inner.claim(replace(request, wants=(), due_limit=0))
+            return replace(nothing, ready=tuple(() for _ in request.wants), next_due_ms=-1)
+        self.notified = False
+        return await self.inner.claim(request)
+
+
+class FeedByNumber(MutantStore):
+    """Numbers a commit when it begins, and reads the feed by `number > cursor`."""
+
+    def __init__(self, inner: Store, runtime: Runtime) -> None:
+        super().__init__(inner, runtime)
+        self.begun = 0
+        self.entries: dict[int, FeedEntry] = {}
+
+    async def commit(self, commits: Sequence[Commit]) -> Sequence[CommitResult]:
+        first = self.begun + 1
+        self.begun += len(commits)
+        # Every other one takes longer, and so ends after one that has begun later.
+        for _ in range(3 if first % 2 else 0):
+            await asyncio.sleep(0)
+        results = await self.inner.commit(commits)
+        for number, (one, result) in enumerate(zip(commits, results, strict=True), first):
+            if result.verdict is Verdict.COMMITTED:
+                self.entries[number] = FeedEntry(
+                    tenant_id=one.tenant_id, run_id=one.run_id, version=one.version
+                )
+        return results
+
+    async def feed(self, *, tenant_id: str = "", cursor: str = "", limit: int = 1_000) -> FeedPage:
+        if not cursor.isdecimal() and cursor:
+            raise InvalidArgument("no cursor of this store")
+        after = int(cursor or 0)
+        found = [
+            (number, entry)
+            for number, entry in sorted(self.entries.items())
+            if number > after and tenant_id in ("", entry.tenant_id)
+        ][:limit]
+        last = found[-1][0] if found else after
+        return FeedPage(entries=tuple(entry for _, entry in found), cursor=str(last))
+
+
+class WallClock(MutantStore):
+    """Compares the deadlines of timers and leases with the wall clock."""
+
+    def __init__(self, inner: Store, runtime: Runtime) -> None:
+        super().__init__(inner, runtime)
+        self.until_us: dict[Due, int] = {}
+
+    async def commit(self, commits: Sequence[Commit]) -> Sequence[CommitResult]:
+        results = await self.inner.commit(commits)
+        now_us = self.runtime.now_us()
+        for one, result in zip(commits, results, strict=True):
+            if result.verdict is not Verdict.COMMITTED:
+                continue
+            names = {"tenant_id": one.tenant_id, "run_id": one.run_id, "version": one.version}
+            for timer in one.timers:
+                due = Due(kind=DueKind.TIMER, name=timer.name, **names)
+                self.until_us[due] = now_us + timer.delay_ms * 1_000
+            for lease in one.leases:
+                kind, name = DueKind.LEASE_EXPIRED, lease.execution_id
+                due = Due(kind=kind, name=name, token=lease.token, **names)
+                self.until_us[due] = now_us + lease.lease_ms * 1_000
+        return results
+
+    async def claim(self, request: ClaimRequest) -> Claimed:
+        claimed = await self.inner.claim(request)
+        now_us = self.runtime.now_us()
+        early = [due for due, until_us in self.until_us.items() if until_us <= now_us]
+        for due in early:
+            del self.until_us[due]
+        return replace(claimed, due=tuple(dict.fromkeys((*claimed.due, *early))))
+
+
+class TenantForgotten(MutantStore):
+    """Has lost the tenant in three queries: by id, in lists and in claims."""
+
+    def __init__(self, inner: Store, runtime: Runtime) -> None:
+        super().__init__(inner, runtime)
+        self.tenants: dict[str, None] = {}
+
+    async def commit(self, commits: Sequence[Commit]) -> Sequence[CommitResult]:
+        self.tenants.update(dict.fromkeys(one.tenant_id for one in commits))
+        return await self.inner.commit(commits)
+
+    async def get_run(self, tenant_id: str, run_id: str) -> Run | None:
+        for one in (tenant_id, *self.tenants):
+            run = await self.inner.get_run(one, run_id)
+            if run is not None:
+                return run
+        return None
+
+    async def list_runs(self, query: RunQuery) -> RunPage:
+        pages = [
+            await self.inner.list_runs(replace(query, tenant_id=one))
+            for one in dict.fromkeys((query.tenant_id, *self.tenants))
+        ]
+        return replace(pages[0], runs=tuple(run for page in pages for run in page.runs))
+
+    async def claim(self, request: ClaimRequest) -> Claimed:
+        claimed = await self.inner.claim(request)
+        for tenant_id in self.tenants:
+            wants = tuple(replace(want, tenant_id=tenant_id) for want in request.wants)
+            more = await self.inner.claim(replace(request, wants=wants, due_limit=0))
+            ready = tuple(a + b for a, b in zip(claimed.ready, more.ready, strict=True))
+            claimed = replace(claimed, ready=ready)
+        return claimed
+
+
+class NamesJoined(MutantStore):
+    """Keys a run by its tenant and its id with a colon between them."""
+
+    def __init__(self, inner: Store, runtime: Runtime) -> None:
+        super().__init__(inner, runtime)
+        self.keys: dict[str, RunKey] = {}
+
+    async def commit(self, commits: Sequence[Commit]) -> Sequence[CommitResult]:
+        self.keys.update({f"{c.tenant_id}:{c.run_id}": (c.tenant_id, c.run_id) for c in commits})
+        return await self.inner.commit(commits)
+
+    async def get_run(self, tenant_id: str, run_id: str) -> Run | None:
+        key = self.keys.get(f"{tenant_id}:{run_id}", (tenant_id, run_id))
+        return await self.inner.get_run(*key)
+
+
+class EmptyIsNone(MutantStore):
+    """Returns no payload where its bytes are empty."""
+
+    async def read_payloads(self, *names: Any, **more: Any) -> Sequence[StoredPayload]:
+        found = await self.inner.read_payloads(*names, **more)
+        return [one for one in found if one.payload.data]
+
+
+class FailedSyncIgnored(MutantStore):
+    """Says that a commit is durable although the disk has failed under it."""
+
+    async def commit(self, commits: Sequence[Commit]) -> Sequence[CommitResult]:
+        try:
+            return await self.inner.commit(commits)
+        except StoreError:
+            return [CommitResult(verdict=Verdict.COMMITTED) for _ in commits]
+
+
+class NeverUnsubscribes(MutantStore):
+    """Goes on notifying those who have unsubscribed."""
+
+    def subscribe(self, hint: Hint) -> Callable[[], None]:
+        self.inner.subscribe(hint)
+        return lambda: None
