@@ -71,8 +71,11 @@ def test_the_commands_install_the_driver_hold_it_to_the_suite_and_serve_it(tmp_p
         }
         for name in [name for name in shell.environment if name.startswith("PYTEST_")]:
             del shell.environment[name]
-        installed = shell.run(install)
-        assert installed.returncode == 0, installed.stdout + installed.stderr
+        # No index is asked, so what the extra names comes from this tree, built as a release would be.
+        for command in (f"pip install {TOP / 'testkit'}", install):
+            installed = shell.run(command)
+            assert installed.returncode == 0, installed.stdout + installed.stderr
+        assert (tmp_path / "installed" / "stepwell_testkit" / "py.typed").is_file()
         process = shell.start(test)
         assert process.wait(240) == 0, shell.said(process)
         (shown,) = blocks(PAGE, "text")
