@@ -70,7 +70,7 @@ def test_other_plans_or_other_results_are_progress() -> None:
     for prompt in ("1", "2", "3"):
         reflect(world, tuple(chain("a", "b", prompt=prompt)))
         world.complete("a", "b")
-    assert world.run.tally.alike == 1
+    assert world.run.tally.repeats == 1
     assert world.run.status is RunStatus.RUNNING
 
 

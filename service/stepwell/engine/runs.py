@@ -322,14 +322,14 @@ class Runs:
         state.apply(commit)
         self.stats["events"] += len(commit.events)
         self.stats["leases"] += len(commit.leases)
-        self._hand_out(key, state, transition)
+        self._assign(key, state, transition)
         if continues(commit.timers):
             self.post(key, TimerDue(name=MORE_TIMER))
         if state.run.ended and self.on_ended is not None:
             self.on_ended(*key)
         return True
 
-    def _hand_out(self, key: RunKey, state: RunState, transition: Transition) -> None:
+    def _assign(self, key: RunKey, state: RunState, transition: Transition) -> None:
         handed = self._handout.committed(key, state, transition)
         for assignment in handed.undeliverable:
             self._release(key, assignment)

@@ -42,7 +42,7 @@ class QueueShares:
 
     @property
     def any(self) -> bool:
-        """Whether any queue has a limit."""
+        """True if any queue has a limit."""
         return bool(self._limits)
 
     def divide(self, tenant_id: str, presences: Sequence[Presence], *, now_us: int) -> None:

@@ -59,7 +59,7 @@ class Notifier:
 
     @property
     def closing(self) -> bool:
-        """Whether the process closes: watchers end."""
+        """True once the process closes: watchers end."""
         return self._closing.is_set()
 
     @property

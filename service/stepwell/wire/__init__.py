@@ -51,6 +51,7 @@ _EXCEPTIONS: tuple[Pair, ...] = (
         renamed={"token": "lease_token"},
         message_only={"delivery_id": _IS_SET_APART, "run_id": _IS_SET_APART},
     ),
+    Pair(model.Tally, types_pb2.Tally, renamed={"repeats": "alike"}),
     # A plan draft is a message of its own; the loop takes its tasks.
     Pair(signals.Planned, worker_pb2.Outcome.Planned, renamed={"tasks": "plan"}),
     Pair(signals.Reflected, worker_pb2.Outcome.Reflected, renamed={"tasks": "plan"}),

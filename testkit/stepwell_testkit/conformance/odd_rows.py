@@ -114,7 +114,7 @@ def _run() -> Run:
         ),
         usage=Usage(input_tokens=LARGEST, output_tokens=BEYOND_FLOAT, cost_micros=-1),
         budget=Budget(tasks=5),
-        tally=Tally(tasks=3, digest=LARGEST, fingerprint=ODD, alike=2),
+        tally=Tally(tasks=3, digest=LARGEST, fingerprint=ODD, repeats=2),
         stopping=True,
         previous=_previous(),
         blocked_on=BlockedKind.PAUSED,

@@ -173,7 +173,7 @@ async def test_a_run_of_before_takes_a_commit_with_all_that_is_new(url: str) -> 
     run = replace(
         rows.run,
         attempts=AttemptCounts(completed=1, lost=2),
-        tally=Tally(tasks=3, digest=2**63 - 1, fingerprint="f", alike=2),
+        tally=Tally(tasks=3, digest=2**63 - 1, fingerprint="f", repeats=2),
         stopping=True,
         previous=previous,
     )

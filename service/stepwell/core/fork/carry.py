@@ -1,8 +1,8 @@
-"""What a fork keeps of its parent: tasks as they stood at a version, and which of them stay so.
+"""Carry: the tasks that a fork takes over from its parent as they stood at a version.
 
-A task stays where it was settled and nothing that it is built on is done again. What stays is a
-reference: it names the execution, and the run of the family, whose result it is. Sessions, progress
-and conversations don't stay: a fork never goes on with another run's.
+A settled task carries over if none of its dependencies runs again. It carries over as a reference to the
+execution, and to the run of the family, that has its result. Sessions, progress and conversations don't
+carry over: a fork never continues another run's.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from stepwell.core.records.model import Execution, InputRequest, Plan, Run, Task
 from stepwell.core.records.states import SETTLED, ForkMode, InputStatus, TaskStatus
 
 FAILURE_BYTES_MAX = 512 * 1024
-"""Of failures that were passed over, together: all that stays is told in one event. Of the others the
-kind and a few words stay."""
+"""Limit of all carried failures together: one event holds them. Beyond it, only the kind and the beginning
+of the message carry over."""
 ANSWER_BYTES_MAX = 512 * 1024
-"""Of answers that tasks have yet to use; what finds no room is asked again."""
-_WORDS_CHARS = 200
+"""Limit of all carried answers together; an answer that finds no room is asked for again."""
+_MESSAGE_CHARS = 200
 
 
 class Changes(NamedTuple):
-    """What is to be otherwise than it was, beyond the fork's spec."""
+    """The changes of a fork inheriteds its spec."""
 
     mode: ForkMode = ForkMode.STRICT
     plan: tuple[TaskSpec, ...] | None = None
     replan: bool = False
     roles: frozenset[str] | None = None
-    """Those that connected workers of its queue fill; None: no worker of it is connected."""
+    """Roles of the workers connected to its queue; None: no worker is connected."""
 
 
-class Before:
-    """The parent's tasks as they stood: all that its plans brought, later definitions last."""
+class Parent:
+    """The parent's tasks as they stood: those of all its plans, later definitions last."""
 
     def __init__(self, rows: Rows, plans: Mapping[int, Plan]) -> None:
         self.run: Run = rows.run
@@ -58,12 +58,12 @@ class Before:
         return task.status if task is not None else None
 
     def as_if_live(self, task_id: str) -> TaskStatus:
-        """Return a task's status; CANCELLED with its run is no more than not done yet."""
+        """Return a task's status; a task that was CANCELLED with its run counts as PENDING."""
         status = self.tasks[task_id].status
         return TaskStatus.PENDING if status is TaskStatus.CANCELLED else status
 
     def standing(self) -> dict[str, TaskSpec]:
-        """Return the tasks that no later plan dropped, and what those are built on."""
+        """Return the tasks that no later plan dropped, with their dependencies."""
         specs = self.graph.specs
         dropped = {
             task_id
@@ -78,14 +78,14 @@ class Before:
         return {task_id: spec for task_id, spec in specs.items() if task_id not in dropped}
 
     def is_dropped(self, task_id: str) -> bool:
-        """Tell whether a later plan had dropped the task; here because something is built on it."""
+        """Return whether a later plan had dropped the task; it stays as the dependency of another."""
         return task_id not in self.in_force and self.status(task_id) is TaskStatus.CANCELLED
 
 
-class After:
-    """The fork's tasks, and which of them stay as they stood."""
+class Carry:
+    """The fork's tasks, and those among them that carry over."""
 
-    def __init__(self, before: Before, changes: Changes, *, executing: bool) -> None:
+    def __init__(self, before: Parent, changes: Changes, *, executing: bool) -> None:
         self._before = before
         self._again = (
             tasks_to_repeat(before.graph, before.as_if_live, before.in_force.__contains__)
@@ -96,37 +96,37 @@ class After:
         self.given = changes.plan
         standing = before.standing()
         if changes.plan is None or changes.mode is ForkMode.STRICT:
-            self.beside = frozenset(standing.keys() - before.in_force.keys())
-            # A plan that is not the same is refused; one that is may stand in another order.
+            self.inherited = frozenset(standing.keys() - before.in_force.keys())
+            # Another plan is refused. An equal one may list its tasks in another order.
             self.specs = standing
-            self.stays = frozenset(k for k in standing if self._may_stay(k))
+            self.carried = frozenset(k for k in standing if self._may_carry(k))
             return
         given = {spec.task_id: spec for spec in changes.plan}
-        beside = {
+        inherited = {
             task_id: spec
             for task_id, spec in standing.items()
             if task_id not in given and task_id not in before.in_force
         }
-        whole = {**beside, **given}
-        self.stays = self._stay_in(whole)
-        self.beside = frozenset(k for k in beside if k in self.stays)
-        self.specs = {k: spec for k, spec in whole.items() if k in given or k in self.stays}
+        whole = {**inherited, **given}
+        self.carried = self._carried_in(whole)
+        self.inherited = frozenset(k for k in inherited if k in self.carried)
+        self.specs = {k: spec for k, spec in whole.items() if k in given or k in self.carried}
 
-    def _may_stay(self, task_id: str) -> bool:
-        """Tell whether a task, taken by itself, stays as it stood: settled, and passed over."""
+    def _may_carry(self, task_id: str) -> bool:
+        """Return whether a task by itself carries over: it is settled and is not repeated."""
         before = self._before
         status = before.status(task_id)
         if status is TaskStatus.CANCELLED:
             return before.is_dropped(task_id)
         return status in SETTLED and task_id not in self._again
 
-    def _stay_in(self, specs: Mapping[str, TaskSpec]) -> frozenset[str]:
-        """Return what stays in another plan: unchanged, and built on nothing that doesn't stay."""
+    def _carried_in(self, specs: Mapping[str, TaskSpec]) -> frozenset[str]:
+        """Return the tasks that carry over into another plan: unchanged, with dependencies that carry over."""
         goes = [
             task_id
             for task_id, spec in specs.items()
             if self._before.graph.specs.get(task_id) != spec
-            or not self._may_stay(task_id)
+            or not self._may_carry(task_id)
             or any(dependency not in specs for dependency in spec.depends_on)
         ]
         dependents = Graph(specs).dependents
@@ -139,22 +139,22 @@ class After:
         return frozenset(specs.keys() - gone)
 
     def path(self, task_id: str) -> str:
-        """Return where the request speaks of a task; empty: nowhere."""
+        """Return the path of a task in the request; empty: the request doesn't name it."""
         for index, spec in enumerate(self.given or ()):
             if spec.task_id == task_id:
                 return f"plan.tasks[{index}]"
         return ""
 
     def tasks(self, parent_run_id: str) -> Iterator[Task]:
-        """Return the rows of those that stay, or whose numbers go on."""
+        """Yield the rows of tasks that carry over, or whose attempt numbers go on."""
         room = FAILURE_BYTES_MAX
         for task_id, spec in self.specs.items():
             task = self._before.tasks.get(task_id)
             if task is None:
                 continue
-            if task_id in self.stays:
+            if task_id in self.carried:
                 room -= len(task.failure.message) + len(task.failure.details)
-                yield _kept(task, parent_run_id, whole=room >= 0)
+                yield _carried_row(task, parent_run_id, whole=room >= 0)
                 continue
             unchanged = self._before.graph.specs[task_id] == spec
             row = Task(
@@ -167,7 +167,7 @@ class After:
                 yield row
 
     def _answer_of(self, task: Task) -> str:
-        """Return the input request whose answer the task has yet to work with; empty: none."""
+        """Return the input request whose answer the task has yet to receive; empty: none."""
         request = self._before.inputs.get(task.input_id)
         waits = task.status not in SETTLED or task.status is TaskStatus.CANCELLED
         if request is None or request.status is not InputStatus.ANSWERED or not waits:
@@ -181,10 +181,10 @@ def _size_of(request: InputRequest) -> int:
     return answer + len(request.prompt) + len(request.schema)
 
 
-def _kept(task: Task, parent_run_id: str, *, whole: bool) -> Task:
+def _carried_row(task: Task, parent_run_id: str, *, whole: bool) -> Task:
     failure = task.failure
     if not whole:
-        failure = replace(failure, message=failure.message[:_WORDS_CHARS], details="")
+        failure = replace(failure, message=failure.message[:_MESSAGE_CHARS], details="")
     return Task(
         task_id=task.task_id,
         revision=1,

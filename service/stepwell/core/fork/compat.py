@@ -1,4 +1,4 @@
-"""Why a fork doesn't fit what it is a fork of: told before anything is written."""
+"""Compatibility of a fork with its parent, checked before anything is written."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-from stepwell.core.fork.carry import After, Before, Changes
+from stepwell.core.fork.carry import Carry, Changes, Parent
 from stepwell.core.port import ANY_ROLE
 from stepwell.core.records.model import TaskSpec
 from stepwell.core.records.states import Effect, ExecutionStatus, ForkMode, TaskStatus
 
 
 class MisfitKind(StrEnum):
-    """Why a fork doesn't fit."""
+    """The kind of an incompatibility."""
 
     TASK_REMOVED = "TASK_REMOVED"
     TASK_ADDED = "TASK_ADDED"
@@ -25,7 +25,7 @@ class MisfitKind(StrEnum):
 
 
 class Misfit(NamedTuple):
-    """One thing that doesn't fit."""
+    """One incompatibility of a fork with its parent."""
 
     kind: MisfitKind
     task_id: str
@@ -34,9 +34,9 @@ class Misfit(NamedTuple):
     description: str
 
 
-def misfits_of(before: Before, after: After, changes: Changes) -> Iterator[Misfit]:
-    """Yield what doesn't fit."""
-    if changes.plan is None and not changes.replan and not before.run.plan_revision:
+def misfits_of(parent: Parent, carry: Carry, changes: Changes) -> Iterator[Misfit]:
+    """Yield the incompatibilities of a fork."""
+    if changes.plan is None and not changes.replan and not parent.run.plan_revision:
         yield Misfit(
             MisfitKind.PLAN_MISSING,
             "",
@@ -44,13 +44,13 @@ def misfits_of(before: Before, after: After, changes: Changes) -> Iterator[Misfi
             "There is no plan at that version: give one, or ask for one with replan.",
         )
     if changes.plan is not None and changes.mode is ForkMode.STRICT:
-        strict = tuple(_strict_misfits(before.in_force, changes.plan))
+        strict = tuple(_strict_misfits(parent.in_force, changes.plan))
         yield from strict
         if strict:
             return
-    yield from _repeated_effects(before, after)
+    yield from _repeated_effects(parent, carry)
     if changes.roles is not None and ANY_ROLE not in changes.roles:
-        yield from _missing_roles(after, changes.roles)
+        yield from _missing_roles(carry, changes.roles)
 
 
 def _strict_misfits(
@@ -59,21 +59,25 @@ def _strict_misfits(
     named = {spec.task_id for spec in given}
     for task_id in in_force:
         if task_id not in named:
-            words = "The plan in force has this task; name it too, or fork with PATCH."
-            yield Misfit(MisfitKind.TASK_REMOVED, task_id, "plan.tasks", words)
+            description = "The plan in force has this task; name it too, or fork with PATCH."
+            yield Misfit(MisfitKind.TASK_REMOVED, task_id, "plan.tasks", description)
     for index, spec in enumerate(given):
         path, before = f"plan.tasks[{index}]", in_force.get(spec.task_id)
         if before is None:
-            words = "The plan in force has no such task; leave it out, or fork with PATCH."
-            yield Misfit(MisfitKind.TASK_ADDED, spec.task_id, path, words)
+            description = "The plan in force has no such task; leave it out, or fork with PATCH."
+            yield Misfit(MisfitKind.TASK_ADDED, spec.task_id, path, description)
             continue
         if set(before.depends_on) != set(spec.depends_on):
-            words = "It depended on other tasks; leave that as it was, or fork with PATCH."
-            yield Misfit(MisfitKind.DEPENDENCY_CHANGED, spec.task_id, f"{path}.depends_on", words)
+            description = "It depended on other tasks; leave that as it was, or fork with PATCH."
+            yield Misfit(
+                MisfitKind.DEPENDENCY_CHANGED, spec.task_id, f"{path}.depends_on", description
+            )
         changed = _changed_field(before, spec)
         if changed:
-            words = f"Its {changed} was another; leave that as it was, or fork with PATCH."
-            yield Misfit(MisfitKind.DEFINITION_CHANGED, spec.task_id, f"{path}.{changed}", words)
+            description = f"Its {changed} was another; leave that as it was, or fork with PATCH."
+            yield Misfit(
+                MisfitKind.DEFINITION_CHANGED, spec.task_id, f"{path}.{changed}", description
+            )
 
 
 def _changed_field(before: TaskSpec, after: TaskSpec) -> str:
@@ -83,7 +87,7 @@ def _changed_field(before: TaskSpec, after: TaskSpec) -> str:
     return ""
 
 
-_NOBODY_KNOWS = frozenset(
+_UNKNOWN = frozenset(
     {
         ExecutionStatus.LEASED,
         ExecutionStatus.UNKNOWN_OUTCOME,
@@ -91,38 +95,40 @@ _NOBODY_KNOWS = frozenset(
         ExecutionStatus.CANCELLED,
     }
 )
-"""Ends, and no ends, of an execution that was begun, after which its effect may be there or not."""
+"""Statuses of begun executions whose effect may or may not have taken place."""
 
 
-def _repeated_effects(before: Before, after: After) -> Iterator[Misfit]:
+def _repeated_effects(parent: Parent, carry: Carry) -> Iterator[Misfit]:
     unknown = {
-        one.task_id
-        for one in before.executions.values()
-        if one.begun and one.status in _NOBODY_KNOWS
+        one.task_id for one in parent.executions.values() if one.begun and one.status in _UNKNOWN
     }
-    for task_id, spec in after.specs.items():
-        old = before.graph.specs.get(task_id)
-        if old is None or task_id in after.stays or Effect.IDEMPOTENT in (old.effect, spec.effect):
+    for task_id, spec in carry.specs.items():
+        old = parent.graph.specs.get(task_id)
+        if (
+            old is None
+            or task_id in carry.carried
+            or Effect.IDEMPOTENT in (old.effect, spec.effect)
+        ):
             continue
-        if before.status(task_id) is TaskStatus.COMPLETED:
-            words = (
+        if parent.status(task_id) is TaskStatus.COMPLETED:
+            description = (
                 "It runs at most once, was completed, and would run again: leave it and what it is "
                 "built on as they were, or declare it IDEMPOTENT."
             )
         elif task_id in unknown:
-            words = (
+            description = (
                 "It runs at most once, and whether it did is not known: fork a version at which that "
                 "is settled, or declare it IDEMPOTENT in a plan with PATCH."
             )
         else:
             continue
-        yield Misfit(MisfitKind.EFFECT_REPEATED, task_id, after.path(task_id), words)
+        yield Misfit(MisfitKind.EFFECT_REPEATED, task_id, carry.path(task_id), description)
 
 
-def _missing_roles(after: After, roles: frozenset[str]) -> Iterator[Misfit]:
-    for task_id, spec in after.specs.items():
-        if spec.role and spec.role not in roles and task_id not in after.stays:
-            path = after.path(task_id)
+def _missing_roles(carry: Carry, roles: frozenset[str]) -> Iterator[Misfit]:
+    for task_id, spec in carry.specs.items():
+        if spec.role and spec.role not in roles and task_id not in carry.carried:
+            path = carry.path(task_id)
             yield Misfit(
                 MisfitKind.ROLE_MISSING,
                 task_id,

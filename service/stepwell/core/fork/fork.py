@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from stepwell.core.fork.carry import After, Before, Changes
+from stepwell.core.fork.carry import Carry, Changes, Parent
 from stepwell.core.fork.compat import Misfit, misfits_of
 from stepwell.core.loop.signals import Fork
 from stepwell.core.records import graph, limits
@@ -28,24 +28,24 @@ _ID_TAIL_CHARS = 12
 
 
 def fork_id(parent_run_id: str, fresh_id: str) -> str:
-    """Return an id for a fork: fresh, but for the end, by which a driver keeps a family together."""
+    """Return an id for a fork. It ends as the parent's does, by which drivers keep a family together."""
     return fresh_id[:-_ID_TAIL_CHARS] + parent_run_id[-_ID_TAIL_CHARS:]
 
 
 class Base(NamedTuple):
-    """What a fork begins with."""
+    """The command that creates a fork, with its incompatibilities and its carried tasks."""
 
     fork: Fork
     misfits: tuple[Misfit, ...] = ()
-    """At most `VIOLATIONS_MAX`; with any of them it must not be started."""
+    """At most `VIOLATIONS_MAX`; with any of them the fork must not be started."""
     kept: tuple[str, ...] = ()
-    """Tasks whose results are kept."""
+    """Tasks whose results carry over."""
     rerun: tuple[str, ...] = ()
-    """Tasks that were completed there and run again here."""
+    """Tasks that the parent completed and the fork runs again."""
 
 
 def base_of(spec: RunSpec, rows: Rows, plans: Mapping[int, Plan], changes: Changes) -> Base:
-    """Return what a fork of this spec begins with, from the parent's rows at `spec.parent_version`.
+    """Return the base of a fork of this spec, from the parent's rows at `spec.parent_version`.
 
     `plans` are the parent's up to that version.
 
@@ -53,34 +53,34 @@ def base_of(spec: RunSpec, rows: Rows, plans: Mapping[int, Plan], changes: Chang
         InvalidArgument: PLAN_INVALID.
         FailedPrecondition: LAST_ITERATION.
     """
-    before = Before(rows, plans)
-    phase = _phase(before, changes)
-    after = After(before, changes, executing=phase is Phase.EXECUTING)
-    _check_plan(after, changes)
-    run = _run(spec, before, phase, changes)
-    tasks = tuple(after.tasks(spec.parent_run_id))
+    parent = Parent(rows, plans)
+    phase = _phase(parent, changes)
+    carry = Carry(parent, changes, executing=phase is Phase.EXECUTING)
+    _check_plan(carry, changes)
+    run = _run(spec, parent, phase, changes)
+    tasks = tuple(carry.tasks(spec.parent_run_id))
     asked = {task.input_id for task in tasks if task.input_id}
     fork = Fork(
         spec=spec,
         run=run,
-        plan=tuple(after.specs.values()),
+        plan=tuple(carry.specs.values()),
         tasks=tasks,
         inputs=tuple(one for one in rows.inputs.values() if one.input_id in asked),
     )
-    completed = [k for k in after.specs if before.status(k) is TaskStatus.COMPLETED]
+    completed = [k for k in carry.specs if parent.status(k) is TaskStatus.COMPLETED]
     return Base(
         fork,
-        tuple(misfits_of(before, after, changes))[: limits.VIOLATIONS_MAX],
-        kept=tuple(k for k in completed if k in after.stays),
-        rerun=tuple(k for k in completed if k not in after.stays),
+        tuple(misfits_of(parent, carry, changes))[: limits.VIOLATIONS_MAX],
+        kept=tuple(k for k in completed if k in carry.carried),
+        rerun=tuple(k for k in completed if k not in carry.carried),
     )
 
 
 # --- the run ------------------------------------------------------------------------------------
 
 
-def _phase(before: Before, changes: Changes) -> Phase:
-    run = before.run
+def _phase(parent: Parent, changes: Changes) -> Phase:
+    run = parent.run
     if changes.plan is not None:
         return Phase.EXECUTING
     if changes.replan or not run.plan_revision:
@@ -92,8 +92,8 @@ def _phase(before: Before, changes: Changes) -> Phase:
     return Phase.REFLECTING if StepKind.REFLECT in run.stages else Phase.EXECUTING
 
 
-def _run(spec: RunSpec, before: Before, phase: Phase, changes: Changes) -> Run:
-    run = before.run
+def _run(spec: RunSpec, parent: Parent, phase: Phase, changes: Changes) -> Run:
+    run = parent.run
     again = changes.replan and run.plan_revision > 0 and run.phase is not Phase.PLANNING
     iteration = run.iteration + again
     if iteration > spec.max_iterations:
@@ -120,22 +120,22 @@ def _run(spec: RunSpec, before: Before, phase: Phase, changes: Changes) -> Run:
 # --- the plan -------------------------------------------------------------------------------------
 
 
-def _check_plan(after: After, changes: Changes) -> None:
+def _check_plan(carry: Carry, changes: Changes) -> None:
     """Refuse a plan that no run could have."""
-    beside = after.beside if changes.plan is not None else frozenset[str]()
+    inherited = carry.inherited if changes.plan is not None else frozenset[str]()
     if changes.plan is not None:
-        violations = graph.violations_of(changes.plan, beside)
+        violations = graph.violations_of(changes.plan, inherited)
         if violations:
             first = violations[0]
-            found = tuple(Violation(one.field, one.description) for one in violations)
+            each = tuple(Violation(one.field, one.description) for one in violations)
             raise InvalidArgument(
                 f"the plan is not valid: {first.field}: {first.description}",
-                found,
+                each,
                 reason="PLAN_INVALID",
             )
-    if len(after.specs) > limits.PLAN_TASKS_MAX:
+    if len(carry.specs) > limits.PLAN_TASKS_MAX:
         raise InvalidArgument(
-            f"all plans together have {len(after.specs)} tasks at that version, and a plan has at most "
+            f"all plans together have {len(carry.specs)} tasks at that version, and a plan has at most "
             f"{limits.PLAN_TASKS_MAX}; fork an earlier version, or give a plan",
             reason="PLAN_INVALID",
         )

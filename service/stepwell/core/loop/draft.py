@@ -152,7 +152,7 @@ class Draft:
 
     @property
     def changed(self) -> bool:
-        """Whether there is an event to commit."""
+        """True once there is an event to commit."""
         return bool(self._events)
 
     def event(self, kind: EventType, **fields: Unpack[EventFields]) -> None:

@@ -50,18 +50,18 @@ def planned(tally: Tally, plan_fingerprint: str) -> Tally:
 def iteration_ended(tally: Tally, plan_fingerprint: str) -> Tally:
     """Return the tally after an iteration: it repeats the one before, or is the first of its kind."""
     fingerprint = f"{plan_fingerprint}:{tally.digest:x}"
-    equal = tally.alike + 1 if fingerprint == tally.fingerprint else 1
-    return replace(tally, fingerprint=fingerprint, alike=equal)
+    equal = tally.repeats + 1 if fingerprint == tally.fingerprint else 1
+    return replace(tally, fingerprint=fingerprint, repeats=equal)
 
 
 def is_over_limit(run: Run) -> bool:
     """Return whether as many iterations in a row were equal as pause the run."""
-    return is_watched(run) and run.tally.alike >= run.spec.no_progress_limit
+    return is_watched(run) and run.tally.repeats >= run.spec.no_progress_limit
 
 
 def describe(run: Run, revision: int) -> str:
     """Return a message about the repeated iterations, for people."""
     return (
-        f"{run.tally.alike} iterations in a row ended with the same plan (revision {revision}) and the"
+        f"{run.tally.repeats} iterations in a row ended with the same plan (revision {revision}) and the"
         " same results; resume it to let it go on"
     )

@@ -49,7 +49,7 @@ def resume_run(draft: Draft, command: Resume) -> None:
     if failed:
         fields |= {"failure": Failure(), "ended_us": 0, "step_spent": 0}
     if run.pause_reason is PauseReason.NO_PROGRESS:
-        fields["tally"] = replace(run.tally, alike=0)
+        fields["tally"] = replace(run.tally, repeats=0)
     draft.change_run(**fields)
     for task_id in retried:
         draft.change_task(

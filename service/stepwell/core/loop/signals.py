@@ -336,7 +336,7 @@ class Context(Record, frozen=True, kw_only=True):
 
 
 class ReplyStatus(StrEnum):
-    """How a signal was answered."""
+    """The kind of the answer to a signal."""
 
     ACCEPTED = "ACCEPTED"
     UNCHANGED = "UNCHANGED"

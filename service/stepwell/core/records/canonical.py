@@ -1,7 +1,7 @@
-"""The same bytes for equal records, whatever way they came: what fingerprints are made of.
+"""Canonical bytes of records, for fingerprints: equal records have equal bytes.
 
-A record's own encoding is no such thing. It leaves a field out where its value *is* the default, that very
-object, so that a float or a record that was decoded stands in it and an equal one that was not is left out.
+A record's own encoding is not canonical. It omits a field whose value *is* the default object; a value
+that is equal but was decoded is another object, and is not omitted.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ _ENCODER = msgspec.json.Encoder()
 
 
 def bytes_of(value: object) -> bytes:
-    """Return bytes that are alike for two values if these are equal, and only then."""
-    return _ENCODER.encode(_told(value))
+    """Return the canonical bytes of a value: two values have the same bytes if and only if they are equal."""
+    return _ENCODER.encode(_reduced(value))
 
 
-def _told(value: Any) -> Any:
-    """Return a record as the fields in which it is no default one, and the same of all that it holds."""
+def _reduced(value: Any) -> Any:
+    """Return a record as its fields that differ from the defaults, nested records likewise."""
     if isinstance(value, Struct):
         named = zip(_defaults(type(value)), astuple(value), strict=True)
         return {
-            name: one if type(one) in _PLAIN else _told(one)
+            name: one if type(one) in _PLAIN else _reduced(one)
             for (name, default), one in named
             if one is not default and one != default
         }
     if isinstance(value, tuple):
         whole = cast("tuple[Any, ...]", value)
-        return [one if type(one) in _PLAIN else _told(one) for one in whole]
+        return [one if type(one) in _PLAIN else _reduced(one) for one in whole]
     if isinstance(value, dict):
         return dict(sorted(cast("dict[str, Any]", value).items()))
     return value

@@ -1,22 +1,22 @@
-"""Everything that can go wrong, as a tree.
+"""Errors of the service, as a tree.
 
 StepwellError
-├── InvalidArgument            the request is wrong; says which fields, and how to mend them
+├── InvalidArgument            the request is wrong; names the fields, and how to correct them
 │   └── PageTokenInvalid
-├── NotFound                   no such thing for this tenant (a foreign one answers the same)
+├── NotFound                   no such thing for this tenant (another tenant's is not found either)
 │   └── RunNotFound            also a ValueError
 ├── AlreadyExists              a request id came again with another request
 ├── FailedPrecondition         right request, wrong state of the run
-│   └── ForkIncompatible       says what doesn't fit
+│   └── ForkIncompatible       names what doesn't fit
 ├── CursorOutOfRange           a watch below retention, or ahead of the log
 ├── Unauthenticated
 ├── PermissionDenied
 ├── ResourceExhausted          a limit or a quota; nothing was done
 └── StoreError
-    ├── StoreRefused           the store can't be opened or used as configured; says what to do
+    ├── StoreRefused           the store can't be opened or used as configured; names the remedy
     ├── StoreUnavailable       nothing was done; try again
     │   └── StoreFull          … once there is room
-    └── OutcomeUnknown         it may or may not have been done; send the same commit again
+    └── OutcomeUnknown         the commit may or may not be applied; send the same one again
 
 Each carries a stable `reason` (UPPER_SNAKE_CASE): the one that `google.rpc.ErrorInfo` shows.
 """
@@ -27,12 +27,12 @@ from typing import NamedTuple
 
 
 class Violation(NamedTuple):
-    """What is wrong with one field."""
+    """One invalid field of a request."""
 
     field: str
     """The path from the request's root: `plan.tasks[3].depends_on[0]`."""
     description: str
-    """What is wrong and how to mend it, in one sentence."""
+    """The defect and its correction, in one sentence."""
 
 
 class StepwellError(Exception):
@@ -66,7 +66,7 @@ class PageTokenInvalid(InvalidArgument):
 
 
 class NotFound(StepwellError):
-    """There is no such thing, or it is another tenant's: the answer is the same."""
+    """There is no such thing, or another tenant has it: the answer is the same."""
 
     reason = "NOT_FOUND"
 
@@ -94,7 +94,7 @@ class FailedPrecondition(StepwellError):
 
 
 class Misfit(NamedTuple):
-    """One thing for which a fork doesn't fit."""
+    """One incompatibility of a fork with its parent."""
 
     kind: str
     """A stable word: `DEFINITION_CHANGED`."""
@@ -104,7 +104,7 @@ class Misfit(NamedTuple):
 
 
 class ForkIncompatible(FailedPrecondition):
-    """What a fork is to do otherwise doesn't fit what it is a fork of. Nothing was written."""
+    """The fork's changes are incompatible with its parent. Nothing was written."""
 
     reason = "FORK_INCOMPATIBLE"
 
@@ -114,7 +114,7 @@ class ForkIncompatible(FailedPrecondition):
 
 
 class CursorOutOfRange(StepwellError):
-    """A cursor below retention (`oldest` says where to go on) or ahead of the log."""
+    """A cursor below retention (continue at `oldest`), or ahead of the log."""
 
     reason = "CURSOR_OUT_OF_RANGE"
 
@@ -155,18 +155,18 @@ class StoreRefused(StoreError):
 
 
 class StoreUnavailable(StoreError):
-    """The store did nothing, and says so; the call may be made again."""
+    """The store did nothing, for certain; the call may be made again."""
 
     reason = "STORE_UNAVAILABLE"
 
 
 class StoreFull(StoreUnavailable):
-    """There is no room left. Nothing was done; it goes on by itself once there is."""
+    """The store has no room left. Nothing was done; calls succeed again once there is room."""
 
     reason = "STORE_FULL"
 
 
 class OutcomeUnknown(StoreError):
-    """The store may or may not have done it. The same commit, sent again, tells."""
+    """The store may or may not have applied a commit. The same commit, sent again, gets the verdict."""
 
     reason = "OUTCOME_UNKNOWN"

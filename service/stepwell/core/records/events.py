@@ -1,6 +1,6 @@
-"""The log of a run: events, each a complete delta of the rows that it changed.
+"""Events of a run, each with a complete delta of the rows that it changed.
 
-A change has the fields of its row that changed; the unset ones stayed. Folding the events of a run
+A change has the changed fields of its row; unset fields stayed. Folding the events of a run
 over its spec and plans gives its rows (`fold.py`).
 """
 
@@ -87,7 +87,7 @@ class TaskChange(Record, frozen=True, kw_only=True):
 
 
 class ExecutionChange(Record, frozen=True, kw_only=True):
-    """The fields of an execution that an event changed; `kind` is set when it was born."""
+    """The fields of an execution that an event changed; `kind` is set in its first event."""
 
     execution_id: str
     kind: StepKind | UnsetType = UNSET
@@ -114,7 +114,7 @@ class ExecutionChange(Record, frozen=True, kw_only=True):
 
 
 class Event(Record, frozen=True, kw_only=True):
-    """An entry of a run's log: what happened, and a complete delta of the rows it changed.
+    """An event of a run: its type, and a complete delta of the rows that it changed.
 
     Folding the events 1..n of a run over its spec and plans gives its rows at that point.
     """
@@ -122,19 +122,19 @@ class Event(Record, frozen=True, kw_only=True):
     number: int
     """1, 2, 3 … without gaps, per run."""
     version: int
-    """The commit that it is part of."""
+    """The version that the event's commit made."""
     type: EventType
     time_us: int = 0
-    """For people; it orders nothing."""
+    """The moment, for people; events are ordered by number."""
     task_id: str = ""
     execution_id: str = ""
     input_id: str = ""
     message: str = ""
-    """A reason in words, where there is one."""
+    """A reason for people, if there is one."""
     run: RunChange | UnsetType = UNSET
     tasks: tuple[TaskChange, ...] = ()
     executions: tuple[ExecutionChange, ...] = ()
     inputs: tuple[InputRequest, ...] = ()
-    """Input requests as they are now, whole."""
+    """Changed input requests, whole."""
     plan_revision: int = 0
-    """PLAN_ACCEPTED: the plan whose tasks now stand beside the run's."""
+    """PLAN_ACCEPTED: the plan whose tasks are the run's from now on, besides earlier ones."""

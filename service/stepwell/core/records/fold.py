@@ -1,6 +1,6 @@
-"""Events back into rows: folding a run's events up to a version gives its rows at that version.
+"""Folds events into rows: a run's events up to a version give its rows at that version.
 
-Nothing of the loop is decided here. A reader in another language needs these few lines and no more.
+No rule of the loop is here. A reader in another language needs these few lines and no more.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ R = TypeVar("R", bound=Record)
 
 
 class Rows(NamedTuple):
-    """A run's rows at one version; lease rows and what a store stamps are not among them."""
+    """A run's rows at one version, without leases and without moments that a store stamps."""
 
     run: Run
     tasks: dict[str, Task]
@@ -33,29 +33,29 @@ def empty_rows(spec: RunSpec) -> Rows:
 
 
 def copy_of(rows: Rows) -> Rows:
-    """Return rows that can be folded on while these stay as they are."""
+    """Return a copy of rows, to fold further events into."""
     return Rows(rows.run, dict(rows.tasks), dict(rows.executions), dict(rows.inputs))
 
 
 def fold(spec: RunSpec, plans: Mapping[int, Plan], events: Iterable[Event]) -> Rows:
-    """Return the rows that these events, from the first on, make of a run of this spec."""
+    """Return the rows of a run of this spec after these events, which begin with its first."""
     return fold_on(empty_rows(spec), plans, events)
 
 
 def fold_on(rows: Rows, plans: Mapping[int, Plan], events: Iterable[Event]) -> Rows:
-    """Return the rows after these events, which come next. Those that are given are used up."""
+    """Return the rows after further events; the given rows are changed by it."""
     for event in events:
-        rows = _take(rows, plans, event)
+        rows = _apply(rows, plans, event)
     return rows
 
 
 def run_after(run: Run, event: Event) -> Run:
-    """Return the run's row after the event that comes next; the other rows take no part in it."""
-    told = {} if isinstance(event.run, UnsetType) else _told(event.run)
-    return replace(run, version=event.version, last_event=event.number, **told)
+    """Return the run's row after the next event."""
+    changed = {} if isinstance(event.run, UnsetType) else _set_fields(event.run)
+    return replace(run, version=event.version, last_event=event.number, **changed)
 
 
-def _take(rows: Rows, plans: Mapping[int, Plan], event: Event) -> Rows:
+def _apply(rows: Rows, plans: Mapping[int, Plan], event: Event) -> Rows:
     run = run_after(rows.run, event)
     if event.plan_revision:
         for spec in plans[event.plan_revision].tasks:
@@ -75,15 +75,15 @@ def _take(rows: Rows, plans: Mapping[int, Plan], event: Event) -> Rows:
 
 def _kind(change: ExecutionChange) -> StepKind:
     if isinstance(change.kind, UnsetType):
-        raise TypeError(f"the log misses the birth of {change.execution_id}")
+        raise TypeError(f"the log misses the creation of {change.execution_id}")
     return change.kind
 
 
 def _changed(row: R, change: TaskChange | ExecutionChange) -> R:
-    return replace(row, **_told(change))
+    return replace(row, **_set_fields(change))
 
 
-def _told(change: RunChange | TaskChange | ExecutionChange) -> dict[str, Any]:
-    """Return the fields that it changes, and what they are then."""
+def _set_fields(change: RunChange | TaskChange | ExecutionChange) -> dict[str, Any]:
+    """Return the set fields of a change."""
     values = zip(change.__struct_fields__, astuple(change), strict=True)
     return {name: value for name, value in values if value is not UNSET}

@@ -35,7 +35,7 @@ class Graph:
                 self.dependents.setdefault(dependency, []).append(spec.task_id)
 
     def with_plan(self, tasks: Iterable[TaskSpec]) -> Graph:
-        """Return the graph with a newer plan's tasks added, or put in the place of older ones."""
+        """Return the graph with a newer plan's tasks, which replace older ones of the same id."""
         specs = dict(self.specs)
         for spec in tasks:
             specs.pop(spec.task_id, None)
@@ -50,13 +50,13 @@ class Graph:
 
     def downstream(self, task_id: str) -> list[str]:
         """Return all tasks that depend on `task_id`, directly or not, nearest first."""
-        found: dict[str, None] = {}
+        below: dict[str, None] = {}
         queue = list(self.dependents.get(task_id, ()))
         for dependent in queue:
-            if dependent not in found:
-                found[dependent] = None
+            if dependent not in below:
+                below[dependent] = None
                 queue.extend(self.dependents.get(dependent, ()))
-        return list(found)
+        return list(below)
 
 
 def fingerprint(tasks: Sequence[TaskSpec]) -> str:
@@ -67,7 +67,7 @@ def fingerprint(tasks: Sequence[TaskSpec]) -> str:
 def violations_of(
     tasks: Sequence[TaskSpec], settled: Collection[str], *, path: str = "plan"
 ) -> tuple[Violation, ...]:
-    """Return what is wrong with a plan, at most `VIOLATIONS_MAX` of it; nothing if it is sound.
+    """Return the violations of a plan, at most `VIOLATIONS_MAX`; none if it is valid.
 
     `settled` are the run's settled tasks of earlier revisions: a plan may depend on them without
     naming them again. Paths start with `path`: `plan.tasks[3].depends_on[0]`.
@@ -153,7 +153,7 @@ def _check_keys(tasks: Sequence[TaskSpec], report: Callable[[str, str], None]) -
 def _check_cycles(
     tasks: Sequence[TaskSpec], positions: Mapping[str, int], report: Callable[[str, str], None]
 ) -> None:
-    """Kahn's algorithm; what it can't take away holds a cycle, and one of them is named."""
+    """Report one cycle, if there is any: Kahn's algorithm can't remove the tasks of a cycle."""
     waiting = {t.task_id: sum(1 for d in t.depends_on if d in positions) for t in tasks}
     dependents = Graph({t.task_id: t for t in tasks}).dependents
     free = [task_id for task_id, count in waiting.items() if count == 0]
@@ -175,7 +175,7 @@ def _check_cycles(
 def _one_cycle(
     tasks: Sequence[TaskSpec], positions: Mapping[str, int], stuck: Collection[str]
 ) -> list[str]:
-    """Walk along stuck dependencies until a task comes again; every stuck task has one."""
+    """Return a cycle: follow dependencies among the stuck tasks until one repeats."""
     here = min(stuck, key=lambda task_id: positions[task_id])
     trail: dict[str, int] = {}
     while here not in trail:

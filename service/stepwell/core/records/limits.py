@@ -1,4 +1,4 @@
-"""Every limit of the service, in one place. A field's comment in the protocol quotes its limit."""
+"""Limits of the service. A field's comment in the protocol quotes its limit."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ PAYLOAD_KEYS_MAX = 1_000
 EVENTS_PER_COMMIT_MAX = 512
 EVENT_BYTES_PER_COMMIT_MAX = 1024 * 1024
 INPUTS_PER_TRANSITION_MAX = 64
-"""Inputs of a run decided together; keeps a commit under its event limits."""
+"""Signals of a run that one commit decides; keeps a commit within its event limits."""
 COMMITS_PER_GROUP_MAX = 256
 RECEIVE_BYTES_MAX = 4 * 1024 * 1024
 """A message from a client or a worker."""
@@ -62,25 +62,25 @@ ITEMS_PER_MESSAGE_MAX = 1_000
 EXECUTION_ID_CHARS_MAX = 256
 INPUT_ID_CHARS_MAX = 512
 ANSWER_BYTES_MAX = 256 * 1024
-"""Of a person: it stands in an event, and a commit's events have their limit."""
+"""A person's answer: an event holds it, and a commit's events have a limit."""
 LOG_TEXT_BYTES_MAX = 16 * 1024
-"""A longer line of a log is cut, and says so."""
+"""A longer line of a log is cut, with a note."""
 LOG_BYTES_PER_EXECUTION_MAX = 4 * 1024 * 1024
-"""What is over it is left out, and one entry of kind CUT says so."""
+"""Entries beyond it are left out; one entry of kind CUT notes that."""
 INLINE_MESSAGES_BYTES_MAX = 1024 * 1024
-"""Of a conversation so far, inside one assignment; the rest is to be had by GetMessages."""
+"""The part of a conversation inside one assignment; GetMessages returns the rest."""
 SESSION_ID_CHARS_MAX = 256
 IDEMPOTENCY_KEY_CHARS_MAX = 256
 TASKS_PER_KEY_MAX = 100
 """Tasks of one plan that share an idempotency key."""
 DEDUPLICATED_PER_COMMIT_MAX = 32
-"""Tasks that take a known result in one commit, and keys looked for before it; the rest goes next."""
+"""Tasks that take a known result in one commit, and keys searched before it; others follow."""
 TOKEN_CHARS_MAX = 128
 QUEUES_PER_WORKER_MAX = 100
 RETRY_KINDS_MAX = 100
 BACKOFF_MULTIPLIER_MAX = 1_000
 AMOUNT_MAX = 10**15
-"""Tokens, millionths of a currency unit, tasks: far from where 64 bits end, also when summed."""
+"""Tokens, millionths of a currency unit, tasks: sums stay far below 64 bits."""
 SCHEMA_BYTES_MAX = 64 * 1024
 CHOICES_MAX = 100
 STORE_TEXT_BYTES_MAX = 16 * 1024

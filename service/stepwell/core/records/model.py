@@ -1,15 +1,16 @@
-"""The records of a run: frozen values that the loop makes, the store keeps and the wire carries.
+"""Records of a run: frozen values that the loop makes, the store keeps and the wire carries.
 
 Units stand last in names: `_us` is a moment in microseconds since 1970 (0: not yet), `_ms` a duration
-in milliseconds (0: none or no limit). An empty string is "none"; there are no nulls but where bytes
-may be absent (`Payload | None`), because empty bytes are a value.
+in milliseconds (0: none or no limit). An empty string is "none". Only payloads may be null
+(`Payload | None`), because empty bytes are a value.
 
-A record never changes; `msgspec.structs.replace` makes the next one. Nothing here knows what may
-happen next: that is `loop.py`'s.
+A record never changes; `msgspec.structs.replace` makes the next one. The rules of `core/loop` decide
+which record may follow which.
 """
 
 from __future__ import annotations
 
+import msgspec
 from msgspec import Struct
 
 from stepwell.core.records.states import (
@@ -34,48 +35,48 @@ from stepwell.core.records.states import (
 class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """The base of all records.
 
-    The garbage collector doesn't look at them: a frozen value can't be part of a cycle, and a busy
-    server has millions (a fifth of its CPU went there).
+    The garbage collector ignores records: a frozen value can't be part of a cycle, and a busy server has
+    millions of them (their traversal took a fifth of its CPU).
     """
 
 
 class Payload(Record, frozen=True, kw_only=True):
-    """Bytes of the user's, with their media type. Never looked into on the hot path."""
+    """Bytes of a user, with their media type. The hot path never parses them."""
 
     data: bytes = b""
     media_type: str = "application/json"
 
     def __repr__(self) -> str:
-        """Say how large it is and nothing of what is in it."""
+        """Return its size and media type; its bytes appear in no log."""
         return f"Payload({len(self.data)} bytes, {self.media_type})"
 
 
 class Violation(Record, frozen=True, kw_only=True):
-    """What is wrong with one field of something that a worker or a caller sent."""
+    """One invalid field of something that a worker or a caller sent."""
 
     field: str
     description: str
 
 
 class Failure(Record, frozen=True, kw_only=True):
-    """Why an attempt, a task or a run failed. Data, not an error of the service."""
+    """The failure of an attempt, a task or a run. Data, not an error of the service."""
 
     kind: str = ""
     """A stable word, such as an exception's class name; retry policies match it. Empty: none."""
     message: str = ""
     details: str = ""
-    """A traceback, say."""
+    """For example a traceback."""
     retryable: bool = True
     violations: tuple[Violation, ...] = ()
 
 
 class Usage(Record, frozen=True, kw_only=True):
-    """What was used up. Counted once per attempt."""
+    """Consumption of tokens and money. Counted once per attempt."""
 
     input_tokens: int = 0
     output_tokens: int = 0
     cost_micros: int = 0
-    """Millionths of the currency unit that the user bills in."""
+    """Millionths of the user's currency unit."""
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
@@ -86,29 +87,29 @@ class Usage(Record, frozen=True, kw_only=True):
 
 
 class Budget(Record, frozen=True, kw_only=True):
-    """What a run may use up. 0: no limit."""
+    """Limits of a run's consumption. 0: no limit."""
 
     input_tokens: int = 0
     output_tokens: int = 0
     cost_micros: int = 0
     tasks: int = 0
-    """Tasks that may be begun, over all plans; a second attempt is not another task."""
+    """Tasks that may be offered, over all plans; further attempts count no further task."""
     wall_ms: int = 0
-    """Since the first lease, pauses included."""
+    """Time since the first lease, pauses included."""
     iterations: int = 0
-    """Iterations that may be begun. Unlike `max_iterations`, which ends a run, this one pauses it."""
+    """Iterations that may begin. This limit pauses a run; `max_iterations` ends it."""
 
 
 class RetryPolicy(Record, frozen=True, kw_only=True):
-    """How often and how late an attempt is made again."""
+    """The number of attempts at a step, and the waits between them."""
 
     max_attempts: int = 3
-    """Failed and lost attempts together, per allowance; 1 means no retry."""
+    """Failed and lost attempts together, per allowance; 1: no retry."""
     initial_backoff_ms: int = 1_000
     backoff_multiplier: float = 2.0
     max_backoff_ms: int = 60_000
     jitter: float = 1.0
-    """The part of each back-off that is drawn at random: 1.0 is full jitter, 0.0 none."""
+    """The random part of each back-off: 1.0 is full jitter, 0.0 none."""
     non_retryable_kinds: tuple[str, ...] = ()
 
 
@@ -120,19 +121,19 @@ class Session(Record, frozen=True, kw_only=True):
 
 
 class Previous(Record, frozen=True, kw_only=True):
-    """What the attempts at a step so far leave to its next one, and to no other step.
+    """The carryover from a step's earlier attempts to its next one, and to no other step.
 
-    An attempt that was handed back and said nothing leaves it as it was.
+    An attempt that was handed back without a report leaves it as it was.
     """
 
     execution_id: str = ""
     """The last attempt. Empty: there was none, or it left nothing."""
     session: Session = Session()
-    """The agent's own conversation, to be gone on with."""
+    """The agent's own conversation, for the next attempt to continue."""
     progress: Payload | None = None
-    """The last that was reported."""
+    """The last reported progress."""
     failure: Failure = Failure()
-    """Why that attempt failed or was lost; empty: it was handed back, or asked a person."""
+    """The failure or loss of that attempt; empty: it was handed back, or asked a person."""
 
 
 class TaskSpec(Record, frozen=True, kw_only=True):
@@ -143,7 +144,7 @@ class TaskSpec(Record, frozen=True, kw_only=True):
     title: str = ""
     prompt: str = ""
     role: str = ""
-    """Only workers of this role get it; empty: any worker of the queue."""
+    """Only workers of this role are assigned the task; empty: any worker of the queue."""
     depends_on: tuple[str, ...] = ()
     input: Payload | None = None
     retry: RetryPolicy = RetryPolicy()
@@ -155,9 +156,9 @@ class TaskSpec(Record, frozen=True, kw_only=True):
     on_failure: OnFailure = OnFailure.FAIL_RUN
     effect: Effect = Effect.IDEMPOTENT
     idempotency_key: str = ""
-    """Empty: `run_id/task_id`. Given: tasks of the same key are done once, see TASK_DEDUPLICATED."""
+    """Empty: `run_id/task_id`. Otherwise tasks of the same key run once, see TASK_DEDUPLICATED."""
     reconcile: bool = False
-    """Whether a RECONCILE step is to find out what became of it once its outcome is unknown."""
+    """Whether a RECONCILE step checks the task's effect once its outcome is unknown."""
 
 
 class Plan(Record, frozen=True, kw_only=True):
@@ -172,12 +173,12 @@ class Plan(Record, frozen=True, kw_only=True):
     iteration: int = 1
     tasks: tuple[TaskSpec, ...] = ()
     carried: tuple[str, ...] = ()
-    """Ids of its tasks that the run had before, defined alike: they stay as they stood."""
+    """Ids of its tasks that the run had before with an equal definition: they carry over."""
     created_us: int = 0
 
 
 class RunSpec(Record, frozen=True, kw_only=True):
-    """What a run was started with. Immutable."""
+    """The arguments that a run was started with. Immutable."""
 
     tenant_id: str
     run_id: str
@@ -186,29 +187,29 @@ class RunSpec(Record, frozen=True, kw_only=True):
     goal: str = ""
     labels: dict[str, str] = {}
     executor_id: str = ""
-    """Who started it."""
+    """The caller that started the run."""
     max_iterations: int = 10
     max_parallel: int = 32
     priority: int = 0
-    """Higher goes first within a queue."""
+    """Steps of higher priority are leased first within a queue."""
     budget: Budget = Budget()
     step_retry: RetryPolicy = RetryPolicy()
-    """For PLAN, REFLECT and SYNTHESIZE; tasks have their own."""
+    """Retries of PLAN, REFLECT, SYNTHESIZE and RECONCILE; tasks have their own."""
     step_timeout_ms: int = 0
     start_delay_ms: int = 0
     request_fingerprint: str = ""
-    """Of the StartRun request, so that its repetition is told from another's."""
+    """Fingerprint of the StartRun request, to distinguish its repetition from another request."""
     parent_run_id: str = ""
-    """The run that it was forked from."""
+    """The run that this one was forked from."""
     parent_version: int = 0
     family_id: str = ""
-    """The first run of the line of forks that it belongs to. Empty: it is no fork."""
+    """The first run of its line of forks. Empty: it is no fork."""
     no_progress_limit: int = 0
-    """After so many iterations with the same plan and the same results the run is paused; 0: never."""
+    """The run pauses after this many iterations with equal plans and results; 0: never."""
 
 
 class Counts(Record, frozen=True, kw_only=True):
-    """How many tasks of the current plan, and of what was carried over to it, stand where."""
+    """Numbers of the run's tasks by status, over all plans."""
 
     total: int = 0
     completed: int = 0
@@ -218,12 +219,12 @@ class Counts(Record, frozen=True, kw_only=True):
 
     @property
     def unsettled(self) -> int:
-        """Tasks that can still move."""
+        """Number of unsettled tasks."""
         return self.total - self.completed - self.failed - self.skipped - self.cancelled
 
 
 class AttemptCounts(Record, frozen=True, kw_only=True):
-    """How many executions of a run ended how, over all its steps."""
+    """Numbers of a run's ended executions by their end, over all steps."""
 
     completed: int = 0
     failed: int = 0
@@ -235,20 +236,20 @@ class AttemptCounts(Record, frozen=True, kw_only=True):
 
 
 class Tally(Record, frozen=True, kw_only=True):
-    """What the loop counts to see a budget's end, or that a run goes in circles."""
+    """Counters of the loop for budgets and for the detection of repeated iterations."""
 
     tasks: int = 0
     """Tasks that were offered at least once, over all plans."""
     digest: int = 0
-    """Of the results of this iteration, whatever their order. 63 bits."""
+    """Digest of this iteration's results in any order. 63 bits."""
     fingerprint: str = ""
-    """Of the last iteration that ended: its plan and its results."""
-    alike: int = 0
-    """Iterations in a row, up to that one, with this fingerprint; NO_PROGRESS begins them anew."""
+    """Fingerprint of the last ended iteration: its plan and its results."""
+    repeats: int = msgspec.field(default=0, name="alike")
+    """Iterations in a row with this fingerprint; a resume after NO_PROGRESS resets them."""
     iterations_before: int = 0
-    """Iterations that a fork's parent had begun before the one that the fork goes on with."""
+    """Iterations of a fork's parent before the one that the fork continues with."""
     wall_over_ms: int = 0
-    """The budget's wall time that is known to be over: the store's clock said so."""
+    """The wall time limit that is over by the store's clock."""
 
 
 class Run(Record, frozen=True, kw_only=True):
@@ -256,51 +257,51 @@ class Run(Record, frozen=True, kw_only=True):
 
     spec: RunSpec
     version: int = 0
-    """The number of its last commit; 0: not born."""
+    """The number of its last commit; 0: there was none."""
     last_event: int = 0
     """The number of its last event."""
     status: RunStatus = RunStatus.QUEUED
     phase: Phase = Phase.PLANNING
     iteration: int = 1
     plan_revision: int = 0
-    """Of the plan in force; 0: none yet."""
+    """The revision of the plan in force; 0: none yet."""
     stages: tuple[StepKind, ...] = ()
     """Which of REFLECT and SYNTHESIZE the run has."""
     stages_fixed: bool = False
     allowance: int = 1
-    """Counts from 1; a resume of a FAILED run opens the next."""
+    """The current allowance of attempts, from 1; resumes and retries of failures open the next one."""
     step_attempt: int = 0
     """The highest attempt number used for the current PLAN, REFLECT or SYNTHESIZE step."""
     step_spent: int = 0
-    """Its failed and lost attempts in this allowance."""
+    """Failed and lost attempts at that step in this allowance."""
     counts: Counts = Counts()
     attempts: AttemptCounts = AttemptCounts()
-    """Its executions that have ended, counted."""
+    """Numbers of its ended executions."""
     usage: Usage = Usage()
     budget: Budget = Budget()
     tally: Tally = Tally()
     stopping: bool = False
-    """Whether it ends after the iteration in progress."""
+    """Whether the run ends after the iteration in progress."""
     previous: Previous = Previous()
-    """What the attempts at the current PLAN, REFLECT or SYNTHESIZE step leave to the next one."""
+    """Carryover between the attempts at the current PLAN, REFLECT or SYNTHESIZE step."""
     blocked_on: BlockedKind = BlockedKind.NONE
-    """As the loop knows it: WORKER also stands for CAPACITY, which a reader tells by presence."""
+    """In stored runs WORKER includes CAPACITY, which readers distinguish by the workers' presence."""
     blocked_since_us: int = 0
     pause_reason: PauseReason = PauseReason.NONE
     finish_reason: FinishReason = FinishReason.NONE
     reason: str = ""
-    """The words that came with the last reflection, pause, resume or cancel."""
+    """The reason given with the last reflection, pause, resume or cancel."""
     failure: Failure = Failure()
     result_id: str = ""
-    """The SYNTHESIZE execution whose result is the run's; empty: the tasks' results are."""
+    """The SYNTHESIZE execution whose result is the run's; empty: the run has its tasks' results."""
     created_us: int = 0
     started_us: int = 0
-    """Of the first lease."""
+    """The moment of the first lease."""
     ended_us: int = 0
 
     @property
     def ended(self) -> bool:
-        """Whether the status is an end."""
+        """The run has ended: its status is final, or FAILED."""
         return self.status in _ENDED
 
 
@@ -308,35 +309,35 @@ _ENDED = frozenset({RunStatus.SUCCEEDED, RunStatus.FAILED, RunStatus.CANCELLED})
 
 
 class Task(Record, frozen=True, kw_only=True):
-    """How a task stands. What it is stands in the plan of `revision`."""
+    """The state of a task. The plan of `revision` has its definition."""
 
     task_id: str
     revision: int
     """The plan revision that defined it."""
     status: TaskStatus = TaskStatus.PENDING
     attempts: int = 0
-    """The highest attempt number used. Never reused, over all allowances."""
+    """The highest attempt number used. Numbers are never reused."""
     spent: int = 0
     """Failed and lost attempts in the allowance `allowance`."""
     allowance: int = 0
-    """0: it was not offered since it was defined."""
+    """The allowance that `spent` counts in. 0: the task was not offered since it was defined."""
     result_id: str = ""
     """The execution whose result is the task's."""
     result_run_id: str = ""
-    """The run of the family that this execution is of. Empty: this one."""
+    """The run of the family that has this execution. Empty: this run."""
     deduplicated_from: str = ""
-    """`run_id/execution_id` whose result was taken for its own idempotency key. Empty: it was done."""
+    """If deduplicated: the `run_id/execution_id` whose result was reused. Empty: the task ran."""
     failure: Failure = Failure()
     input_id: str = ""
-    """The input request that it asked last: the next attempt is given the answer."""
+    """The task's last input request: its attempts receive the answer."""
     messages: int = 0
-    """How many messages its conversation has."""
+    """Number of messages in its conversation."""
     previous: Previous = Previous()
-    """What its attempts so far leave to the next one."""
+    """Carryover from its earlier attempts to the next one."""
     reconciles: int = 0
-    """The highest number used for its RECONCILE steps. Never reused."""
+    """The highest number of its RECONCILE steps. Numbers are never reused."""
     reconciles_spent: int = 0
-    """Those that failed or were lost since its outcome became unknown; -1: it is left to a person."""
+    """RECONCILE steps that failed or were lost for this unknown outcome; -1: it is left to a person."""
     started_us: int = 0
     ended_us: int = 0
 
@@ -348,7 +349,7 @@ class Execution(Record, frozen=True, kw_only=True):
     """Within its run: `task:ID#ATTEMPT`, `reconcile:ID#NUMBER`, `plan:ITERATION#ATTEMPT`, and so on."""
     kind: StepKind
     task_id: str = ""
-    """Of a TASK or RECONCILE."""
+    """The task of a TASK or RECONCILE step."""
     iteration: int = 1
     attempt: int = 1
     queue: str = ""
@@ -356,21 +357,21 @@ class Execution(Record, frozen=True, kw_only=True):
     priority: int = 0
     status: ExecutionStatus = ExecutionStatus.READY
     delay_ms: int = 0
-    """How long after its commit it may be leased (a back-off); the store stamps the moment."""
+    """The back-off between its commit and the moment at which it may be leased; the store adds it up."""
     worker_id: str = ""
     begun: bool = False
-    """Its AT_MOST_ONCE worker has said so."""
+    """Whether its worker has reported that the AT_MOST_ONCE effect begins."""
     failure: Failure = Failure()
     usage: Usage = Usage()
     session: Session = Session()
     has_result: bool = False
-    """Whether result bytes are kept under this id."""
+    """Whether the store has a result under this id."""
     messages_after: int = 0
-    """The task's conversation as this attempt found it: so many messages."""
+    """Number of messages that the task's conversation had before this attempt."""
     messages: int = 0
-    """How many messages it appended: those numbered `messages_after` + 1 and on."""
+    """Number of messages that it appended: those numbered from `messages_after` + 1 on."""
     unknown_us: int = 0
-    """When its outcome became unknown."""
+    """The moment at which its outcome became unknown."""
     offered_us: int = 0
     leased_us: int = 0
     ended_us: int = 0
@@ -397,14 +398,14 @@ class InputRequest(Record, frozen=True, kw_only=True):
 
 
 class Outcome(Record, frozen=True, kw_only=True):
-    """What one execution left behind, bytes and all. Written once, never rewritten."""
+    """The result, prompt and response of one execution. Written once."""
 
     execution_id: str
     result: Payload | None = None
     prompt: str = ""
-    """What the agent asked its model."""
+    """The agent's prompt to its model."""
     response: str = ""
-    """What the model said."""
+    """The model's response."""
 
 
 class Message(Record, frozen=True, kw_only=True):
@@ -416,12 +417,12 @@ class Message(Record, frozen=True, kw_only=True):
     execution_id: str = ""
     """The attempt that appended it."""
     number: int = 0
-    """1, 2, 3 … without gaps within its task's conversation; 0 where no task has one."""
+    """1, 2, 3 … without gaps within its task's conversation; 0: its step has no conversation."""
     session: Session = Session()
 
 
 class LogEntry(Record, frozen=True, kw_only=True):
-    """What a worker wrote while it worked: a line, or a piece of what it is producing."""
+    """A log entry of a worker: a line, or a piece of the result that it produces."""
 
     execution_id: str
     text: str
@@ -431,7 +432,7 @@ class LogEntry(Record, frozen=True, kw_only=True):
 
 
 class RequestRecord(Record, frozen=True, kw_only=True):
-    """A command that was carried out, so that its repetition is told from another's."""
+    """A command that was carried out, to recognize its repetition."""
 
     request_id: str
     fingerprint: str

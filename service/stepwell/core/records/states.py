@@ -1,7 +1,7 @@
-"""The words of Stepwell: every state, kind and reason that a record can name.
+"""States, kinds and reasons: every enumeration that a record can hold.
 
-The values are the names. They are what the database holds, what the CLI prints and, behind the
-enum's own prefix, what the protocol sends.
+The values are the names. The database holds them, the CLI prints them and, after the enumeration's own
+prefix, the protocol sends them.
 """
 
 from __future__ import annotations
@@ -10,23 +10,23 @@ from enum import StrEnum
 
 
 class RunStatus(StrEnum):
-    """Where a run stands. The last three are ends; only FAILED can be left, by a resume."""
+    """The status of a run. The last three are final, except that a resume leaves FAILED."""
 
     QUEUED = "QUEUED"
-    """Started; no step of it has been leased yet."""
+    """The run was started; none of its steps has been leased yet."""
     RUNNING = "RUNNING"
-    """Steps of it are leased, or ready for a worker."""
+    """Steps of the run are leased, or ready for a worker."""
     WAITING = "WAITING"
-    """Nothing is leased or ready; it waits for an input or for an unknown outcome to be settled."""
+    """No step is leased or ready; the run waits for an answer or for an unknown outcome to be settled."""
     PAUSED = "PAUSED"
-    """It accepts outcomes of work in flight and dispatches nothing."""
+    """The run accepts deliveries of work in flight and dispatches nothing."""
     SUCCEEDED = "SUCCEEDED"
     FAILED = "FAILED"
     CANCELLED = "CANCELLED"
 
 
 class Phase(StrEnum):
-    """Where in the loop a run is. DONE if and only if the run SUCCEEDED."""
+    """The phase of the loop that a run is in. DONE if and only if the run SUCCEEDED."""
 
     PLANNING = "PLANNING"
     EXECUTING = "EXECUTING"
@@ -36,35 +36,35 @@ class Phase(StrEnum):
 
 
 class StepKind(StrEnum):
-    """What a worker is asked to do."""
+    """The kind of a step that a worker does."""
 
     PLAN = "PLAN"
     TASK = "TASK"
     REFLECT = "REFLECT"
     SYNTHESIZE = "SYNTHESIZE"
     RECONCILE = "RECONCILE"
-    """Find out what became of an AT_MOST_ONCE task whose worker was lost after it began."""
+    """Check whether an AT_MOST_ONCE task took effect whose worker was lost after it began."""
 
 
 class TaskStatus(StrEnum):
-    """Where a task stands. The last four are settled."""
+    """The status of a task. The last four are settled."""
 
     PENDING = "PENDING"
-    """It waits for its dependencies or for a place among `max_parallel`."""
+    """The task waits for its dependencies or for a place within `max_parallel`."""
     READY = "READY"
-    """Offered: an execution of it waits for a worker, or for its back-off to end."""
+    """An execution of the task waits for a worker, or for its back-off to end."""
     RUNNING = "RUNNING"
     BLOCKED = "BLOCKED"
-    """It waits for an input, or for an unknown outcome to be settled."""
+    """The task waits for an answer, or for an unknown outcome to be settled."""
     COMPLETED = "COMPLETED"
     FAILED = "FAILED"
     SKIPPED = "SKIPPED"
-    """A task that it depends on failed, and that task's policy skips its dependents."""
+    """A failed dependency's policy skips the task, or a person skipped it."""
     CANCELLED = "CANCELLED"
 
 
 class ExecutionStatus(StrEnum):
-    """Where one attempt at a step stands. READY, LEASED and UNKNOWN_OUTCOME are open."""
+    """The status of one attempt at a step. READY, LEASED and UNKNOWN_OUTCOME are open."""
 
     READY = "READY"
     LEASED = "LEASED"
@@ -72,17 +72,17 @@ class ExecutionStatus(StrEnum):
     FAILED = "FAILED"
     TIMED_OUT = "TIMED_OUT"
     LOST = "LOST"
-    """Its lease expired without an outcome."""
+    """The lease expired without a delivery."""
     RELEASED = "RELEASED"
-    """Handed back, or withdrawn before a worker had it; spends no attempt."""
+    """The step was handed back, or withdrawn before a worker had it; spends no attempt."""
     CANCELLED = "CANCELLED"
     NEEDS_INPUT = "NEEDS_INPUT"
     UNKNOWN_OUTCOME = "UNKNOWN_OUTCOME"
-    """An AT_MOST_ONCE step was begun and then lost; a late outcome may still settle it."""
+    """An AT_MOST_ONCE step was begun and its worker lost; a late delivery may still settle it."""
 
 
 class InputStatus(StrEnum):
-    """Where an input request stands."""
+    """The status of an input request."""
 
     OPEN = "OPEN"
     ANSWERED = "ANSWERED"
@@ -91,7 +91,7 @@ class InputStatus(StrEnum):
 
 
 class InputKind(StrEnum):
-    """What a person is asked for."""
+    """The kind of answer that an input request asks for."""
 
     APPROVAL = "APPROVAL"
     INPUT = "INPUT"
@@ -100,7 +100,7 @@ class InputKind(StrEnum):
 
 
 class ExpiryAction(StrEnum):
-    """What happens when an input request expires unanswered."""
+    """The consequence of an input request that expires unanswered."""
 
     WAIT = "WAIT"
     DENY = "DENY"
@@ -109,74 +109,74 @@ class ExpiryAction(StrEnum):
 
 
 class OnFailure(StrEnum):
-    """What a task's failure means to its run, once its attempts are spent."""
+    """The consequence of a task's failure for its run, once its attempts are spent."""
 
     FAIL_RUN = "FAIL_RUN"
     SKIP_DEPENDENTS = "SKIP_DEPENDENTS"
     CONTINUE = "CONTINUE"
-    """Dependents run and are shown the failure instead of a result."""
+    """Dependents run and receive the failure instead of a result."""
 
 
 class Effect(StrEnum):
-    """Whether a step may be run again after its worker was lost."""
+    """The nature of a step's effect: whether the step may run again after its worker was lost."""
 
     IDEMPOTENT = "IDEMPOTENT"
     AT_MOST_ONCE = "AT_MOST_ONCE"
 
 
 class Decision(StrEnum):
-    """What a reflection decided."""
+    """The decision of a reflection."""
 
     FINISH = "FINISH"
     CONTINUE = "CONTINUE"
-    """Go on with the plan that came with the decision."""
+    """Continue with the plan that came with the decision."""
     REPLAN = "REPLAN"
 
 
 class Finding(StrEnum):
-    """What a reconcile handler, or a person, found out about an unknown outcome."""
+    """The finding of a RECONCILE step, or of a person, on an unknown outcome."""
 
     DONE = "DONE"
     """The effect took place: the task is completed, with the result that came with the finding."""
     NOT_DONE = "NOT_DONE"
-    """It did not: the task is run again, and no attempt is spent."""
+    """The effect did not take place: the task runs again, and no attempt is spent."""
     UNDECIDED = "UNDECIDED"
-    """It can't be told: the task waits for a late outcome or for a person."""
+    """Nobody can know: the task waits for a late delivery or for a person."""
 
 
 class ForkMode(StrEnum):
-    """What a fork may change."""
+    """The changes that a fork may make."""
 
     STRICT = "STRICT"
     """The plan is the one in force at that version."""
     PATCH = "PATCH"
-    """Changed tasks run again, and what is built on them; unchanged completed ones are kept."""
+    """Changed tasks and their dependents run again; unchanged completed tasks carry over."""
 
 
 class LogKind(StrEnum):
-    """What an entry of a run's log is."""
+    """The kind of an entry in a run's log."""
 
     LINE = "LINE"
     CHUNK = "CHUNK"
-    """A piece of what the step is producing; gone once its execution has COMPLETED."""
+    """A piece of the step's result; removed once its execution has COMPLETED."""
     CUT = "CUT"
-    """Stands where something was left out, and says what."""
+    """A note in place of entries that were left out."""
 
 
 class PlanTrigger(StrEnum):
-    """Why a plan revision was made."""
+    """The cause of a plan revision."""
 
     PLANNED = "PLANNED"
     CONTINUED = "CONTINUED"
     REPLANNED = "REPLANNED"
-    """After a reflection, or an answer of a person, that asked for it."""
+    """A reflection, or a person's answer, asked for another plan."""
     CALLER = "CALLER"
-    """It came with the start of the run."""
+    """The plan came with the start of the run."""
     FORK = "FORK"
 
 
 class BlockedKind(StrEnum):
-    """What an unfinished run waits for. NONE: a worker has a step of it, or it has ended."""
+    """The thing that an unfinished run waits for. NONE: a worker has a step, or the run has ended."""
 
     NONE = "NONE"
     WORKER = "WORKER"
@@ -192,7 +192,7 @@ class BlockedKind(StrEnum):
 
 
 class PauseReason(StrEnum):
-    """Why a run is PAUSED. NONE: it isn't."""
+    """The reason for which a run is PAUSED. NONE: it isn't."""
 
     NONE = "NONE"
     REQUESTED = "REQUESTED"
@@ -202,51 +202,51 @@ class PauseReason(StrEnum):
 
 
 class FinishReason(StrEnum):
-    """Why a run stopped iterating. NONE: it hasn't."""
+    """The reason for which a run stopped iterating. NONE: it hasn't."""
 
     NONE = "NONE"
     FINISHED = "FINISHED"
-    """Reflection said finish, or the run has no reflection."""
+    """A reflection decided so, or the run has no reflection."""
     MAX_ITERATIONS = "MAX_ITERATIONS"
     STOPPED = "STOPPED"
-    """It was asked to stop after the iteration in progress."""
+    """A person asked the run to stop after the iteration in progress."""
 
 
 class Verdict(StrEnum):
-    """What a store says of one commit, for certain."""
+    """The store's certain answer to one commit."""
 
     COMMITTED = "COMMITTED"
     CONFLICT = "CONFLICT"
-    """The run is not at the version before this one (or was deleted, or exists)."""
+    """The run is not at the version before this one, or was deleted, or exists already."""
     LEASE_LOST = "LEASE_LOST"
-    """A lease token that the commit fences on is no longer the execution's."""
+    """A lease token among the commit's fences is no longer the execution's."""
 
 
 class Durability(StrEnum):
-    """What an acknowledged commit survives, weakest first."""
+    """The failures that an acknowledged commit survives, weakest class first."""
 
     VOLATILE = "VOLATILE"
-    """Nothing: it is gone with the process."""
+    """None: the commit is lost with the process."""
     PROCESS = "PROCESS"
-    """`kill -9` of every process of ours and of the store."""
+    """`kill -9` of every process of Stepwell and of the store."""
     POWER = "POWER"
-    """A power cut: it was fsynced."""
+    """A power cut: the commit was fsynced."""
     NODE = "NODE"
-    """The loss of the machine: it is on another one too."""
+    """The loss of the machine: another one has the commit, too."""
 
 
 class DueKind(StrEnum):
-    """What the store's clock decided."""
+    """The kind of thing that came due by the store's clock."""
 
     LEASE_EXPIRED = "LEASE_EXPIRED"
     """No heartbeat came within the lease."""
     ATTEMPT_TIMED_OUT = "ATTEMPT_TIMED_OUT"
-    """The attempt's own time is over, heartbeats or not."""
+    """The attempt's time-out passed, with or without heartbeats."""
     TIMER = "TIMER"
 
 
 class EventType(StrEnum):
-    """What happened to a run, in the past tense. `types.proto` says what each one carries."""
+    """The type of an event, in the past tense. `types.proto` documents the fields of each."""
 
     RUN_STARTED = "RUN_STARTED"
     RUN_FORKED = "RUN_FORKED"
@@ -277,7 +277,7 @@ class EventType(StrEnum):
     STOP_REQUESTED = "STOP_REQUESTED"
     BUDGET_RAISED = "BUDGET_RAISED"
     RUN_BLOCKED = "RUN_BLOCKED"
-    """What the run waits for is another thing than before, and nothing else happened."""
+    """The run is blocked on another thing than before, and nothing else happened."""
     RUN_PAUSED = "RUN_PAUSED"
     RUN_RESUMED = "RUN_RESUMED"
     RUN_SUCCEEDED = "RUN_SUCCEEDED"
@@ -286,15 +286,15 @@ class EventType(StrEnum):
 
 
 ENDED = frozenset({RunStatus.SUCCEEDED, RunStatus.FAILED, RunStatus.CANCELLED})
-"""Run statuses that are ends."""
+"""Statuses of runs that have ended."""
 
 SETTLED = frozenset(
     {TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.SKIPPED, TaskStatus.CANCELLED}
 )
-"""Task statuses that count as settled."""
+"""Statuses of settled tasks."""
 
 IN_FLIGHT = frozenset({TaskStatus.READY, TaskStatus.RUNNING, TaskStatus.BLOCKED})
-"""Statuses of a task that was offered and has not come to an end."""
+"""Statuses of tasks that were offered and are not settled."""
 
 OPEN = frozenset({ExecutionStatus.READY, ExecutionStatus.LEASED, ExecutionStatus.UNKNOWN_OUTCOME})
-"""Execution statuses from which an execution can still move."""
+"""Statuses of executions that have not ended."""
