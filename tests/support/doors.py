@@ -18,7 +18,7 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
 from time import monotonic
@@ -27,6 +27,7 @@ import pytest
 
 from tests.support.backends import child
 from tests.support.backends.shared import stop_all
+from tests.support.proofs import shares
 
 TOP = Path(__file__).parents[2]
 SECONDS = Path(__file__).parent / "seconds.json"
@@ -212,12 +213,14 @@ class Times:
         terminalreporter.section(f"door {self._door}: {len(self.tests):,} tests, {took_s:.0f} s")
         for name, seconds in self.tests.most_common(SLOWEST):
             write(f"{seconds:8.1f} s  {name}")
-        folders = {folder: round(s, 1) for folder, s in by_folder(self.tests).items()}
-        write(f"{sum(folders.values()):8.1f} s  in all processes together")
-        for line in slower(folders, expected(self._door)):
+        write(f"{self.tests.total():8.1f} s  in all processes together")
+        took, usual = by_folder(self.tests), expected(self._door)
+        if self._door == Door.PROOF:
+            took, usual = by_file(self.tests), usual_of_files(self.tests, usual)
+        for line in slower(took, usual):
             write(line, red=True)
-        if self._write:
-            keep_expected(self._door, folders)
+        if self._write and self._door != Door.PROOF:
+            keep_expected(self._door, {folder: round(s, 1) for folder, s in took.items()})
 
 
 def by_folder(tests: Mapping[str, float]) -> dict[str, float]:
@@ -227,6 +230,19 @@ def by_folder(tests: Mapping[str, float]) -> dict[str, float]:
         path = name.partition("::")[0]
         found["/".join(path.split("/")[:3][: max(2, path.count("/"))])] += seconds  # pyright: ignore[reportArgumentType] - seconds add up as well
     return dict(sorted(found.items()))
+
+
+def by_file(tests: Mapping[str, float]) -> dict[str, float]:
+    """Return the seconds of each file."""
+    found = Counter[str]()
+    for name, seconds in tests.items():
+        found[shares.file_of(name)] += seconds  # pyright: ignore[reportArgumentType] - seconds add up as well
+    return dict(sorted(found.items()))
+
+
+def usual_of_files(tests: Iterable[str], kept: Mapping[str, float]) -> dict[str, float]:
+    """Return the seconds that these proofs usually take in each file, known or guessed."""
+    return by_file({name: shares.seconds_of(name, kept) for name in tests})
 
 
 def slower(took: Mapping[str, float], usual: Mapping[str, float]) -> list[str]:

@@ -96,6 +96,13 @@ def test_seconds_are_added_up_by_folder() -> None:
     assert by_folder(took) == {"tests/unit": 1.0, "tests/unit/house": 2.0, "tests/chaos/disks": 4.0}
 
 
+def test_usual_seconds_of_proofs_are_added_up_by_file() -> None:
+    kept = {"tests/chaos/test_a.py": 2.0, "tests/chaos/test_b.py::test_it[x]": 3.0}
+    played = ["tests/chaos/test_a.py::test_it[0]", "tests/chaos/test_a.py::test_it[1]"]
+    usual = doors.usual_of_files([*played, "tests/chaos/test_b.py::test_it[x]"], kept)
+    assert usual == {"tests/chaos/test_a.py": 4.0, "tests/chaos/test_b.py": 3.0}
+
+
 def test_only_what_is_clearly_slower_is_listed() -> None:
     usual = {"tests/unit": 10.0, "tests/docs": 10.0}
     took = {"tests/unit": 19.0, "tests/docs": 21.0, "tests/new": 99.0}
