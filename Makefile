@@ -58,10 +58,10 @@ demo: $(READY) ## a durable agent run on DIR (default: this tree) that survives 
 	@$(PY) -m examples.survey.demo -- "$$DEMO_DIR"
 
 test: $(READY) ## first door: minutes, on any machine (ARGS='-k lease' selects some)
-	@$(PY) -m pytest --door test -n $(JOBS) --dist worksteal $(ARGS)
+	@$(PY) -m pytest --door=test -n $(JOBS) --dist worksteal $(ARGS)
 
 test-stores: $(READY) ## second door: what wants real servers, kills, disks, networks
-	@$(PY) -m pytest --door stores -n $(STORES_JOBS) --dist worksteal $(ARGS)
+	@$(PY) -m pytest --door=stores -n $(STORES_JOBS) --dist worksteal $(ARGS)
 
 proof: $(READY) ## third door: the long proofs, from where they stopped (ARGS='-k kills', SHARD=3, SCALE=soak)
 	@$(PY) -m scripts.proof --scale $(SCALE) --jobs $(PROOF_JOBS) $(if $(SHARD),--share $(SHARD)) $(ARGS)
@@ -82,7 +82,7 @@ check: $(READY) $(GENERATE_READY) ## lint, formats, types, protocol, generated c
 	@echo "==> generated code is fresh"; $(GENERATE_PY) scripts/generate.py --check
 	@echo "==> protocol"; $(VENV)/bin/buf lint
 	@$(VENV)/bin/buf format --diff --exit-code
-	@echo "==> house: floors, runtime, style"; $(PY) -m pytest -q --door check tests/unit/house
+	@echo "==> house: floors, runtime, style"; $(PY) -m pytest -q --door=check tests/unit/house
 	@if [ -f Dockerfile ]; then echo "==> Dockerfile"; $(VENV)/bin/hadolint Dockerfile; fi
 	@echo "==> basedpyright"; $(PY) -m basedpyright
 

@@ -43,10 +43,11 @@ def main() -> int:
     path = TOP / "build" / "proof" / f"{given.scale}-{_tree()}.jsonl"
     if given.again or not _tree():
         path.unlink(missing_ok=True)
-    command = [sys.executable, "-m", "pytest", "--door", doors.Door.PROOF, "-n", given.jobs]
-    command += ["--dist", "worksteal", "--played", str(path), *arguments]
+    # With `=`: pytest takes a path that stands alone for a test file as long as it does not know the option.
+    command = [sys.executable, "-m", "pytest", f"--door={doors.Door.PROOF}", f"--played={path}"]
+    command += ["-n", given.jobs, "--dist", "worksteal", *arguments]
     if given.share is not None:
-        command += ["--share", given.share]
+        command += [f"--share={given.share}"]
     if not arguments:
         command += ["--go-on"]
     before = len(read(path).tests)

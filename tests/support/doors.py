@@ -6,7 +6,7 @@
 - `proof`: what carries the mark `proof`. Its size grows with the scale (tests/support/proofs/sizes.py); what of it
   needs nothing real is behind `test` as well, in little.
 
-`pytest --door stores` plays one door; without the option every test is played, the proofs in little.
+`pytest --door=stores` plays one door; without the option every test is played, the proofs in little.
 The door follows from the folder, the fixtures and the parameters of a test (`doors_of`), and `test` is
 what remains: no test is behind none. A test that starts a server without asking for the fixture `backends`,
 and without a parameter named for a server, fails; so none slips through the first door.
