@@ -37,8 +37,7 @@ TOP = Path(__file__).parents[2]
 REQUEST_BYTES_MAX = 150_000
 WARM = (
     "stepwell.cli.app",
-    "stepwell.cli.commands.serve",
-    "stepwell.cli.commands.store",
+    "stepwell.cli.commands.server",
     "stepwell.cli.commands.worker",
     "stepwell.rpc.server",
     "stepwell.rpc.store",

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from stepwell.cli import given
+from stepwell.cli import arguments
 from stepwell.cli.exits import CliError
 from stepwell.cli.serving import loop_factory as serving_loop
 from stepwell_client import Budget
@@ -14,7 +14,7 @@ from stepwell_client import Budget
 
 def test_a_budget_is_given_part_by_part() -> None:
     parts = ["cost=2.50", "tokens-in=1000", "tokens-out=20", "tasks=3", "iterations=2", "wall=30m"]
-    assert given.budget(parts) == Budget(
+    assert arguments.budget(parts) == Budget(
         input_tokens=1_000,
         output_tokens=20,
         cost_micros=2_500_000,
@@ -22,18 +22,18 @@ def test_a_budget_is_given_part_by_part() -> None:
         iterations=2,
         wall=1_800.0,
     )
-    assert given.budget([]) is None
+    assert arguments.budget([]) is None
 
 
 @pytest.mark.parametrize("part", ["cost", "cost=much", "tokens=5", "tasks=1.5", "=", ""])
 def test_a_part_that_is_none_says_which_there_are(part: str) -> None:
     with pytest.raises(CliError, match="tokens-in"):
-        given.budget([part])
+        arguments.budget([part])
 
 
 def test_a_span_that_is_none_says_how_it_is_written() -> None:
     with pytest.raises(CliError, match="ms, s, m, h or d"):
-        given.budget(["wall=soon"])
+        arguments.budget(["wall=soon"])
 
 
 def test_server_runs_on_uvloop_where_it_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""The program: its commands by name, imported when asked for, and its errors, in one line each."""
+"""The program: its commands by name, imported on use, and its errors, in one line each."""
 
 from __future__ import annotations
 
@@ -43,7 +43,17 @@ COMMANDS: dict[str, str] = {
     "purge": "Remove runs that ended some time ago.",
     "health": "Ask whether the service is ready.",
 }
-"""Each is a module of `stepwell.cli.commands`; the sentence is the first of its docstring."""
+"""The commands with the first sentence of their docstrings."""
+
+_MODULES: dict[str, tuple[str, ...]] = {
+    "server": ("serve", "store", "migrate"),
+    "start": ("run", "fork", "resume", "watch"),
+    "control": ("pause", "cancel", "stop", "retry", "skip", "resolve", "rm", "purge"),
+    "questions": ("inputs", "answer"),
+    "history": ("plans", "checkpoints"),
+    "output": ("logs", "messages"),
+}
+"""The modules of `stepwell.cli.commands` with several commands; any other command has its own."""
 
 _EPILOG = (
     "Exit codes: 0 done, or the run succeeded; 1 failed; 2 usage; 3 cancelled; 4 the run waits or is"
@@ -60,9 +70,11 @@ class _Commands(typer.core.TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - the shape is typer's
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"stepwell.cli.commands.{cmd_name}")
+        name = next((key for key, names in _MODULES.items() if cmd_name in names), cmd_name)
+        module = importlib.import_module(f"stepwell.cli.commands.{name}")
         single = typer.Typer(rich_markup_mode=None, add_completion=False)
-        single.command(cmd_name, epilog=getattr(module, "EXAMPLE", None))(module.command)
+        epilog = f"Example: {module.EXAMPLES[cmd_name]}"
+        single.command(cmd_name, epilog=epilog)(getattr(module, cmd_name))
         return typer.main.get_command(single)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 - the shape is typer's
@@ -112,26 +124,26 @@ def run(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
     except Exception as error:
-        said = _expected(error)
-        if said is None:
+        expected = _expected(error)
+        if expected is None:
             raise
-        message, code = said
+        message, code = expected
         print(f"error: {message}", file=sys.stderr)
         return code
     return int(code or 0)
 
 
 def _expected(error: Exception) -> tuple[str, int] | None:
-    """Return what to say of an error that is no bug of ours, and the exit code."""
+    """Return the message and exit code of an error that is no bug; None: it is one."""
     if isinstance(error, typer.Abort):
         return "interrupted", Exit.INTERRUPTED
     if isinstance(error, CliError):
         return error.message, error.code
-    # What the parser raises: the vendored click's classes have no public names.
+    # The parser's errors: the vendored click's classes have no public names.
     formatted = getattr(error, "format_message", None)
     if formatted is None:
         return None
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "stepwell"
-    said = " ".join(str(formatted()).split()).rstrip(".")
-    return f"{said}; see `{path} --help`", int(getattr(error, "exit_code", Exit.USAGE))
+    message = " ".join(str(formatted()).split()).rstrip(".")
+    return f"{message}; see `{path} --help`", int(getattr(error, "exit_code", Exit.USAGE))

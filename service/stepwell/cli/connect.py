@@ -1,40 +1,43 @@
-"""From options to a client, and from what people type to a run's id."""
+"""Clients from options, and run ids from what people type."""
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import wraps
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import typer
 
-from stepwell.cli.errors import explain, of_error
+from stepwell.cli.errors import exit_of_error, explain
 from stepwell.cli.exits import CliError, Exit
+from stepwell.cli.options import Target, TokenFile
 from stepwell_client import StepwellClientError, SyncClient
 from stepwell_client.v1 import types_pb2
 
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _PREFIX = re.compile(r"[0-9a-f][0-9a-f-]{3,35}")
 SHORT_CHARS = 8
-_LOOKED_AT_MAX = 10_000
+_SEARCHED_RUNS_MAX = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """The options that stand before the command."""
+    """The options of the connection, before the command or after it."""
 
     target: str | None = None
     token_file: Path | None = None
 
 
-def named(context: typer.Context, target: str | None, token_file: Path | None) -> Connection:
-    """Return what was named, after the command or before it."""
+def connection(context: typer.Context, target: str | None, token_file: Path | None) -> Connection:
+    """Return the connection: options after the command win over those before it."""
     above = context.find_object(Connection) or Connection()
-    # The client would say so itself, but as a wrong argument: to a script it is a closed door.
+    # The client reports a missing file as a wrong argument; scripts need UNREACHABLE.
     variable = "" if "STEPWELL_TOKEN" in os.environ else os.environ.get("STEPWELL_TOKEN_FILE", "")
     path = token_file or above.token_file or (Path(variable) if variable else None)
     if path is not None and not path.expanduser().is_file():
@@ -45,43 +48,66 @@ def named(context: typer.Context, target: str | None, token_file: Path | None) -
     return Connection(target or above.target, path)
 
 
-@contextmanager
-def client(
-    context: typer.Context, target: str | None, token_file: Path | None
-) -> Generator[SyncClient]:
-    """Connect; errors of the client become one line and a code."""
-    where = named(context, target, token_file)
-    address = where.target or "the server"
-    try:
-        with SyncClient(where.target, token_file=where.token_file) as made:
-            address = made.connection.target
-            yield made
-    except StepwellClientError as error:
-        raise CliError(explain(error, address), of_error(error)) from error
+def connected(command: Callable[..., int]) -> Callable[..., int]:
+    """Return a command with the options --target and --token-file.
+
+    The command gets a client for them as its first argument; errors of the client become one line and a code.
+    """
+
+    @wraps(command)
+    def run(
+        context: typer.Context,
+        target: Target = None,
+        token_file: TokenFile = None,
+        **arguments: Any,
+    ) -> int:
+        where = connection(context, target, token_file)
+        address = where.target or "the server"
+        try:
+            with SyncClient(where.target, token_file=where.token_file) as client:
+                address = client.connection.target
+                return command(client, **arguments)
+        except StepwellClientError as error:
+            raise CliError(explain(error, address), exit_of_error(error)) from error
+
+    # typer reads a command's options from its signature.
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
+    signature = inspect.Signature(
+        [
+            inspect.Parameter("context", kind, annotation=typer.Context),
+            *own,
+            inspect.Parameter("target", kind, default=None, annotation=Target),
+            inspect.Parameter("token_file", kind, default=None, annotation=TokenFile),
+        ]
+    )
+    run.__dict__["__signature__"] = signature
+    run.__annotations__ = {each.name: each.annotation for each in signature.parameters.values()}
+    return run
 
 
-def run_id(made: SyncClient, text: str) -> str:
-    """Return the id that was meant: whole, or the beginning of one run's."""
-    given = text.strip().lower()
-    if _UUID.fullmatch(given):
-        return given
-    if not _PREFIX.fullmatch(given):
+def run_id(client: SyncClient, text: str) -> str:
+    """Return the whole run id for a text that is one, or the beginning of one."""
+    prefix = text.strip().lower()
+    if _UUID.fullmatch(prefix):
+        return prefix
+    if not _PREFIX.fullmatch(prefix):
         raise CliError(f"{text!r} is no run id; `stepwell ls` shows them, four characters will do")
-    found = [
+    ids = [
         run.spec.run_id
-        for run in islice(made.list(page_size=1_000), _LOOKED_AT_MAX)
-        if run.spec.run_id.startswith(given)
+        for run in islice(client.list(page_size=1_000), _SEARCHED_RUNS_MAX)
+        if run.spec.run_id.startswith(prefix)
     ]
-    if not found:
-        raise CliError(f"no run's id begins with {given}; `stepwell ls` shows them")
-    if len(found) > 1:
-        listed = ", ".join(short(found)[one] for one in found[:5])
-        raise CliError(f"{len(found)} runs' ids begin with {given}: {listed}; type some more of it")
-    return found[0]
+    if not ids:
+        raise CliError(f"no run's id begins with {prefix}; `stepwell ls` shows them")
+    if len(ids) > 1:
+        listed = ", ".join(short(ids)[one] for one in ids[:5])
+        raise CliError(f"{len(ids)} runs' ids begin with {prefix}: {listed}; type some more of it")
+    return ids[0]
 
 
 def short(ids: Sequence[str]) -> dict[str, str]:
-    """Return the beginning of each id that tells it from the others."""
+    """Return the shortest beginnings, of at least eight characters, that differ for all ids."""
     size = SHORT_CHARS
     unique = len(set(ids))
     while size < 36 and len({one[:size] for one in ids}) < unique:
@@ -90,7 +116,7 @@ def short(ids: Sequence[str]) -> dict[str, str]:
 
 
 def labels(pairs: Sequence[str] | None) -> dict[str, str]:
-    """Return labels from `key=value` words."""
+    """Return labels from `key=value` arguments."""
     made: dict[str, str] = {}
     for pair in pairs or ():
         key, equals, value = pair.partition("=")
@@ -105,8 +131,8 @@ def name_of(run: types_pb2.Run) -> str:
     return run.spec.run_id[:SHORT_CHARS]
 
 
-def known_task(made: SyncClient, run_id: str, task_id: str) -> None:
-    """Refuse the id of a task that the run never had; empty: no task is meant."""
-    if task_id and all(one.task.task_id != task_id for one in made.tasks(run_id)):
+def check_task(client: SyncClient, run_id: str, task_id: str) -> None:
+    """Raise CliError for the id of a task that the run never had; an empty id is allowed."""
+    if task_id and all(one.task.task_id != task_id for one in client.tasks(run_id)):
         name = run_id[:SHORT_CHARS]
         raise CliError(f"run {name} has no task {task_id!r}; see: stepwell show {name} --all")

@@ -1,4 +1,4 @@
-"""Which exit code a run's status or a client's error means, and what to say of the error."""
+"""Exit codes of run statuses and client errors, and messages for the errors."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from stepwell_client import (
     Unavailable,
 )
 
-_OF_STATUS: dict[int, Exit] = {
+_STATUS_EXITS: dict[int, Exit] = {
     RunStatus.FAILED: Exit.FAILED,
     RunStatus.CANCELLED: Exit.CANCELLED,
     RunStatus.WAITING: Exit.STANDS_STILL,
     RunStatus.PAUSED: Exit.STANDS_STILL,
 }
-_OF_ERROR: tuple[tuple[type[StepwellClientError], Exit], ...] = (
+_ERROR_EXITS: tuple[tuple[type[StepwellClientError], Exit], ...] = (
     (InvalidRequest, Exit.USAGE),
     (NotFound, Exit.USAGE),
     (RequestIdReused, Exit.USAGE),
@@ -35,38 +35,38 @@ _OF_ERROR: tuple[tuple[type[StepwellClientError], Exit], ...] = (
 )
 
 
-def of_status(status: int) -> Exit:
-    """Return the code for a run that was followed."""
-    return _OF_STATUS.get(status, Exit.DONE)
+def exit_of_status(status: int) -> Exit:
+    """Return the exit code for a run that was followed."""
+    return _STATUS_EXITS.get(status, Exit.DONE)
 
 
 def stands_still(status: int) -> bool:
-    """Whether a run of this status has ended or won't move by itself."""
+    """Return whether a run of this status has ended or won't move by itself."""
     return status in ENDED or status in (RunStatus.WAITING, RunStatus.PAUSED)
 
 
-def of_error(error: StepwellClientError) -> Exit:
-    """Return the code for an error of the client."""
-    return next((code for kind, code in _OF_ERROR if isinstance(error, kind)), Exit.FAILED)
+def exit_of_error(error: StepwellClientError) -> Exit:
+    """Return the exit code for an error of the client."""
+    return next((code for kind, code in _ERROR_EXITS if isinstance(error, kind)), Exit.FAILED)
 
 
 def explain(error: StepwellClientError, target: str) -> str:
-    """Return what went wrong and what to do, in one line."""
-    said = error.message
+    """Return the error and its remedy in one line."""
+    message = error.message
     if isinstance(error, InvalidRequest) and error.violations:
         first = error.violations[0]
         more = f" (and {len(error.violations) - 1} more)" if len(error.violations) > 1 else ""
         return f"{first.field}: {first.description}{more}"
     if isinstance(error, Unauthenticated):
         return (
-            f"{target} wants a token that it knows ({said}); name its file with --token-file or"
+            f"{target} wants a token that it knows ({message}); name its file with --token-file or"
             " STEPWELL_TOKEN_FILE, as `stepwell serve` prints it"
         )
     if isinstance(error, PermissionDenied):
-        return f"the token may not do this at {target} ({said}); use one with that scope"
+        return f"the token may not do this at {target} ({message}); use one with that scope"
     if isinstance(error, Unavailable):
         return (
             f"no server answers at {target}; start one with `stepwell serve`, or name another"
             " with --target"
         )
-    return said
+    return message

@@ -1,11 +1,11 @@
-"""How a command ends: the one table of exit codes.
+"""The exit codes of all commands.
 
-0    it was done; of a run that was followed: it SUCCEEDED
-1    it was not done; of a run: it FAILED
+0    done; of a run that was followed: it SUCCEEDED
+1    not done; of a run: it FAILED
 2    usage: an argument, an option or a setting is wrong, or names nothing
 3    the run was CANCELLED
 4    the run is WAITING for something or PAUSED
-5    the server can't be reached, or lets us do nothing: no token, or one that it doesn't know
+5    the server can't be reached, or refuses: no token, or one that it doesn't know
 130  interrupted; a run that was followed goes on
 """
 
@@ -15,7 +15,7 @@ from enum import IntEnum
 
 
 class Exit(IntEnum):
-    """The codes."""
+    """An exit code."""
 
     DONE = 0
     FAILED = 1
@@ -27,7 +27,7 @@ class Exit(IntEnum):
 
 
 class CliError(Exception):
-    """An expected error: one line for people that says what to do, and the code."""
+    """An expected error: one line for people with its remedy, and the exit code."""
 
     def __init__(self, message: str, code: Exit = Exit.USAGE) -> None:
         super().__init__(message)

@@ -10,9 +10,9 @@ from typing import Protocol
 from rich.console import Console, RenderableType
 from rich.live import Live
 
-from stepwell.cli import answers, lines, tree, words
+from stepwell.cli import describe, event_lines, results, task_tree
 from stepwell.cli.connect import name_of
-from stepwell.cli.errors import of_status, stands_still
+from stepwell.cli.errors import exit_of_status, stands_still
 from stepwell.cli.exits import Exit
 from stepwell.cli.terminal import console, document, note, put_json
 from stepwell.runtime import SystemRuntime
@@ -24,80 +24,80 @@ _LAST_TREE_ROWS = 60
 """The tree that stays on the screen in the end is no longer than this."""
 
 
-_GOES_ON = "the run goes on; follow it again: stepwell watch "
+_CONTINUES = "the run goes on; follow it again: stepwell watch "
 
 
-class _Screen(Protocol):
-    """Where events go."""
+class _Display(Protocol):
+    """A way to show a run's events."""
 
     def during(self) -> AbstractContextManager[object]:
-        """Return what surrounds the watching."""
+        """Return a context manager around the watching."""
         ...
 
     def show(self, view: RunView, event: types_pb2.Event) -> None:
         """Show an event that was applied to the view."""
         ...
 
-    def close(self, made: SyncClient, view: RunView) -> None:
-        """Show how the run stands in the end."""
+    def close(self, client: SyncClient, view: RunView) -> None:
+        """Show the run's state at the end."""
         ...
 
 
 def follow(
-    made: SyncClient, run: types_pb2.Run, *, shown_after: int = 0, keep: bool = False, json: bool
+    client: SyncClient, run: types_pb2.Run, *, shown_after: int = 0, keep: bool = False, json: bool
 ) -> Exit:
-    """Follow a run until it ends or stands still; return the exit code that says how it stands.
+    """Follow a run until it ends or stands still; return the exit code of its status.
 
-    `shown_after`: events up to this one are history, not news. `keep`: only the end is an end.
+    `shown_after`: events up to this one are not shown. `keep`: follow on while it waits or is paused.
     """
     view = RunView.before_events(run)
     lock = threading.Lock()
-    screen = _screen(view, lock, json=json)
+    display = _display(view, lock, json=json)
     if not json:
-        _warn(made, run)
+        _warn(client, run)
     try:
-        with screen.during():
-            for event in _events(made, view, keep=keep):
+        with display.during():
+            for event in _events(client, view, keep=keep):
                 if view.lacks_tasks(event):
-                    entries = list(made.tasks(run.spec.run_id))
+                    entries = list(client.tasks(run.spec.run_id))
                     with lock:
                         view.add_tasks(entries)
                 with lock:
                     view.apply(event)
                 if event.number > shown_after:
-                    screen.show(view, event)
+                    display.show(view, event)
     except KeyboardInterrupt:
-        note(_GOES_ON + name_of(run))
+        note(_CONTINUES + name_of(run))
         return Exit.INTERRUPTED
     except Unavailable:
-        note(_GOES_ON + name_of(run))
+        note(_CONTINUES + name_of(run))
         raise
-    screen.close(made, view)
-    return of_status(view.run.status)
+    display.close(client, view)
+    return exit_of_status(view.run.status)
 
 
-def _warn(made: SyncClient, run: types_pb2.Run) -> None:
-    """Say that nothing will happen while no worker serves the run: no event tells that."""
-    now = made.get(run.spec.run_id)
+def _warn(client: SyncClient, run: types_pb2.Run) -> None:
+    """Warn that no worker serves the run: no event shows that."""
+    now = client.get(run.spec.run_id)
     if now.status not in ENDED and now.blocked_on == BlockedKind.WORKER:
-        note(words.blocked(now, exact=True))
+        note(describe.blocked(now, exact=True))
 
 
-def _events(made: SyncClient, view: RunView, *, keep: bool) -> Iterator[types_pb2.Event]:
-    """Yield events until the run has ended, or until it stands still and they are all told."""
+def _events(client: SyncClient, view: RunView, *, keep: bool) -> Iterator[types_pb2.Event]:
+    """Yield events until the run has ended, or until it stands still and all were yielded."""
     run_id = view.run.spec.run_id
-    with made.watch(run_id) as watch:
+    with client.watch(run_id) as watch:
         for event in watch:
             yield event
-            # What the row says now decides: in the history a run may have stood still before.
+            # The run's present status decides: in its history it may have stood still before.
             if view.run.status in ENDED or keep or not stands_still(view.run.status):
                 continue
-            now = made.get(run_id)
+            now = client.get(run_id)
             if stands_still(now.status) and now.last_event <= view.run.last_event:
                 return
 
 
-def _screen(view: RunView, lock: threading.Lock, *, json: bool) -> _Screen:
+def _display(view: RunView, lock: threading.Lock, *, json: bool) -> _Display:
     if json:
         return _JsonLines()
     out = console()
@@ -114,11 +114,11 @@ class _JsonLines:
         del view
         put_json({"event": document(event)}, compact=True)
 
-    def close(self, made: SyncClient, view: RunView) -> None:
-        run = made.get(view.run.spec.run_id)
+    def close(self, client: SyncClient, view: RunView) -> None:
+        run = client.get(view.run.spec.run_id)
         last: dict[str, object] = {"run": document(run)}
         if run.status == RunStatus.SUCCEEDED:
-            last["answer"] = answers.plain(answers.read(made, run))
+            last["answer"] = results.plain(results.read(client, run))
         put_json(last, compact=True)
 
 
@@ -132,12 +132,11 @@ class _Lines:
         return nullcontext()
 
     def show(self, view: RunView, event: types_pb2.Event) -> None:
-        said = lines.line(view, event)
-        if said:
-            print(said, flush=True)
+        if text := event_lines.line(view, event):
+            print(text, flush=True)
 
-    def close(self, made: SyncClient, view: RunView) -> None:
-        _last_words(made, view, self._out)
+    def close(self, client: SyncClient, view: RunView) -> None:
+        _print_end(client, view, self._out)
 
 
 class _Tree:
@@ -166,26 +165,30 @@ class _Tree:
         rows_max = max(3, self._out.height - 6)
         now_us = self._runtime.now_us()
         with self._lock:
-            self._drawn = tree.render(self._view, self._out, now_us, rows_max=rows_max, live=True)
+            self._drawn = task_tree.render(
+                self._view, self._out, now_us, rows_max=rows_max, live=True
+            )
         now = self._runtime.monotonic()
-        # Drawing thousands of tasks takes its time: events go first, so it gets a tenth of it.
+        # Drawing thousands of tasks is slow: it gets a tenth of the time, events the rest.
         self._again_at = now + 9 * (now - began)
         return self._drawn
 
     def show(self, view: RunView, event: types_pb2.Event) -> None:
         pass  # The next drawing shows it.
 
-    def close(self, made: SyncClient, view: RunView) -> None:
+    def close(self, client: SyncClient, view: RunView) -> None:
         now_us = self._runtime.now_us()
-        self._out.print(tree.render(view, self._out, now_us, rows_max=_LAST_TREE_ROWS, live=False))
+        self._out.print(
+            task_tree.render(view, self._out, now_us, rows_max=_LAST_TREE_ROWS, live=False)
+        )
         self._out.print()
-        _last_words(made, view, self._out)
+        _print_end(client, view, self._out)
 
 
-def _last_words(made: SyncClient, view: RunView, out: Console) -> None:
-    """Print the answer, and beside the output how to go on."""
+def _print_end(client: SyncClient, view: RunView, out: Console) -> None:
+    """Print the result to standard output, and how to go on to standard error."""
     run, name = view.run, name_of(view.run)
     if run.status == RunStatus.SUCCEEDED:
-        answers.put(answers.read(made, run), out, name)
-    if said := words.advice(run, name):
-        note(said)
+        results.put(results.read(client, run), out, name)
+    if advice := describe.advice(run, name):
+        note(advice)

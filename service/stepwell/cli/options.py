@@ -1,4 +1,4 @@
-"""The options that several commands share."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ TokenFile = Annotated[
 Json = Annotated[
     bool, typer.Option("--json", help="Print JSON, by the field names of the protocol.")
 ]
-RunId = Annotated[str, typer.Argument(help="The run's id, or its beginning.", show_default=False)]
-TaskId = Annotated[str, typer.Argument(help="The task's id.", show_default=False)]
+Run = Annotated[str, typer.Argument(help="The run's id, or its beginning.", show_default=False)]
+Task = Annotated[str, typer.Argument(help="The task's id.", show_default=False)]
 Reason = Annotated[
     str,
     typer.Option("--reason", metavar="TEXT", help="Why, for those who look.", show_default=False),
@@ -51,4 +51,54 @@ Spend = Annotated[
 Keep = Annotated[
     bool,
     typer.Option("--wait", help="Go on following while the run waits for something or is paused."),
+]
+Detach = Annotated[bool, typer.Option("--detach", "-d", help="Print its id and don't follow it.")]
+Pipeline = Annotated[
+    str, typer.Option("--pipeline", metavar="NAME", help="Only runs of this pipeline.")
+]
+All = Annotated[bool, typer.Option("--all", help="Show every task, however many.")]
+
+# Of runs that are started or forked.
+RunInput = Annotated[
+    str | None,
+    typer.Option(
+        "--input", "-i", metavar="JSON|@FILE", help="What it works on; @- is standard input."
+    ),
+]
+MaxIterations = Annotated[
+    int | None, typer.Option("--max-iterations", metavar="N", min=1, help="It ends after so many.")
+]
+MaxParallel = Annotated[
+    int | None, typer.Option("--max-parallel", metavar="N", min=1, help="Tasks at once.")
+]
+
+# Of servers.
+Host = Annotated[
+    str | None, typer.Option("--host", metavar="HOST", help="Where to listen. [127.0.0.1]")
+]
+Port = Annotated[
+    int | None,
+    typer.Option("--port", metavar="PORT", min=0, max=65535, help="0: a free one. [7878]"),
+]
+Socket = Annotated[
+    Path | None, typer.Option("--socket", metavar="FILE", help="A Unix socket, instead of a port.")
+]
+InsecureAllowRemote = Annotated[
+    bool,
+    typer.Option(
+        "--insecure-allow-remote",
+        help="Listen where other machines can reach it. Nothing is encrypted.",
+    ),
+]
+ServerTokenFile = Annotated[
+    Path | None,
+    typer.Option("--token-file", metavar="FILE", help="Where the token is made at first."),
+]
+LogLevel = Annotated[
+    str | None,
+    typer.Option("--log-level", metavar="LEVEL", help="debug, info, warning or error. [info]"),
+]
+LogFormat = Annotated[
+    str | None,
+    typer.Option("--log-format", metavar="FORMAT", help="console or json. [console]"),
 ]

@@ -1,4 +1,4 @@
-"""What `serve` and `store` share: settings from flags, a banner, and the end in order."""
+"""The server process: settings from flags, a banner, a loop until a signal, an orderly end."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def settings(flags: Mapping[str, Mapping[str, Any]]) -> Settings:
         name: {key: value for key, value in group.items() if value is not None}
         for name, group in flags.items()
     }
-    given = {name: group for name, group in groups.items() if group}
+    overrides = {name: group for name, group in groups.items() if group}
     try:
-        return load(given)
+        return load(overrides)
     except SettingsRefused as error:
         raise CliError(str(error)) from error
 
@@ -41,20 +41,25 @@ def settings(flags: Mapping[str, Mapping[str, Any]]) -> Settings:
 def serve(wanted: Settings, make: Callable[[Settings], Server], kind: str) -> int:
     """Serve until a signal; return the exit code."""
     logs.configure(wanted.log)
-    _calm_the_collector()
+    _tune_garbage_collection()
     try:
         with asyncio.Runner(loop_factory=loop_factory()) as runner:
             runner.run(_serve(wanted, make, kind))
     except SettingsRefused as error:
         raise CliError(str(error)) from error
     except StoreError as error:
-        refused = isinstance(error, StoreRefused)
-        raise CliError(error.message, Exit.USAGE if refused else Exit.FAILED) from error
+        raise store_error(error) from error
     return Exit.DONE
 
 
-def _calm_the_collector() -> None:
-    """Look for garbage less often: what a server makes is nearly all free of cycles and short-lived.
+def store_error(error: StoreError) -> CliError:
+    """Return the error of a command whose store could not be opened or used."""
+    code = Exit.USAGE if isinstance(error, StoreRefused) else Exit.FAILED
+    return CliError(error.message, code)
+
+
+def _tune_garbage_collection() -> None:
+    """Collect garbage less often: nearly all of a server's objects are free of cycles and short-lived.
 
     Python's own pace, for programs in general, costs a tenth of a busy server's CPU.
     """
@@ -64,7 +69,7 @@ def _calm_the_collector() -> None:
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """Return uvloop's where the extra is installed; None: asyncio's own."""
+    """Return uvloop's loop factory where the extra is installed; None: asyncio's own."""
     try:
         uvloop = import_module("uvloop")
     except ModuleNotFoundError:
@@ -80,13 +85,13 @@ async def _serve(wanted: Settings, make: Callable[[Settings], Server], kind: str
                 print(line, flush=True)
             await stop.wait()
             note("draining; Ctrl-C again quits at once")
-            # What isn't done in time is cut off by the server itself.
+            # The server itself cuts off calls that don't end in time.
             await server.drain()
     print("stopped", flush=True)
 
 
 def banner(server: Server, wanted: Settings, kind: str) -> Sequence[str]:
-    """Return what people want to know at the start."""
+    """Return the lines that are printed at the start."""
     info = server.parts.store_info
     survives = _SURVIVES.get(info.durability, "")
     lines = [

@@ -1,4 +1,4 @@
-"""SIGTERM and Ctrl-C: the first one asks a process to come to its end, the second one ends it."""
+"""SIGTERM and Ctrl-C: the first one asks a process to end, the second one ends it."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from contextlib import contextmanager
 
 from stepwell.cli.exits import Exit
 
-_NUMBERS = (signal.SIGTERM, signal.SIGINT)
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 @contextmanager
 def stopping() -> Generator[asyncio.Event]:
     """Return an event of the running loop that is set by the first signal.
 
-    At the second one the process is gone at once, as it would be by `kill -9`: nothing that was
-    acknowledged is lost by that.
+    The second one ends the process at once, as `kill -9` would: nothing that was acknowledged is
+    lost by that.
     """
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
@@ -28,10 +28,10 @@ def stopping() -> Generator[asyncio.Event]:
             os._exit(Exit.INTERRUPTED)
         stop.set()
 
-    for number in _NUMBERS:
+    for number in _SIGNALS:
         loop.add_signal_handler(number, on_signal)
     try:
         yield stop
     finally:
-        for number in _NUMBERS:
+        for number in _SIGNALS:
             loop.remove_signal_handler(number)

@@ -1,4 +1,4 @@
-"""Words for the terminal: nothing that comes from a run may steer it, and times are for people."""
+"""Text for terminals: control characters of a run are removed, times are readable."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def one_line(text: str, chars_max: int = 400) -> str:
 
 
 def lines(text: str) -> str:
-    """Return text with its line breaks and without anything that steers a terminal."""
+    """Return text with its line breaks and without other control characters."""
     return text.translate(_LINES)
 
 
@@ -55,7 +55,7 @@ def span(us: int) -> str:
 
 
 def ago(us: int) -> str:
-    """Return how long ago something was: `now`, `14s ago`, `3d ago`."""
+    """Return the time since something: `now`, `14s ago`, `3d ago`."""
     seconds = us // US
     if seconds < 1:
         return "now"

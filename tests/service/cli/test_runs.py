@@ -433,7 +433,7 @@ def test_followed_run_shows_what_the_server_has(terminal: Terminal) -> None:
 
 
 def test_a_tree_of_thousands_shows_what_moves_and_counts_the_rest() -> None:
-    from stepwell.cli import tree
+    from stepwell.cli import task_tree
     from stepwell_client import RunView
     from stepwell_client.v1 import orchestrator_pb2, types_pb2
 
@@ -451,7 +451,7 @@ def test_a_tree_of_thousands_shows_what_moves_and_counts_the_rest() -> None:
         for n, status in enumerate(states)
     )
     view.tasks["t7"].ended_time.seconds = 5
-    rows, left = tree.chosen(tree.rows(view, 10_000_000), 10)
+    rows, left = task_tree.chosen(task_tree.rows(view, 10_000_000), 10)
 
     assert [row.name for row in rows][:4] == ["t7", "t4000", "t4001", "t4002"]
     assert len(rows) == 9

@@ -1,4 +1,4 @@
-"""`stepwell budget`."""
+"""The command `stepwell budget`."""
 
 from __future__ import annotations
 
@@ -7,22 +7,24 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from stepwell.cli import connect, given, options, words
+from stepwell.cli import arguments, connect, describe, options
+from stepwell.cli.connect import connected
 from stepwell.cli.exits import Exit
-from stepwell.cli.terminal import put, put_json
+from stepwell.cli.terminal import put, put_json, table
 from stepwell.cli.text import US, micros, span
 from stepwell.runtime import SystemRuntime
-from stepwell_client import Budget
+from stepwell_client import Budget, SyncClient
 from stepwell_client.v1 import types_pb2
 
-EXAMPLE = "Example: stepwell budget 3f2a9c1e --tokens-out 200000 --cost 2.50"
+EXAMPLES = {"budget": "stepwell budget 3f2a9c1e --tokens-out 200000 --cost 2.50"}
 
 _MICROS = 1_000_000
 
 
-def command(
-    context: typer.Context,
-    run: options.RunId,
+@connected
+def budget(
+    client: SyncClient,
+    run: options.Run,
     tokens_in: Annotated[
         int,
         typer.Option("--tokens-in", metavar="N", min=0, help="Input tokens.", show_default=False),
@@ -62,8 +64,6 @@ def command(
     ] = True,
     reason: options.Reason = "",
     json: options.Json = False,
-    target: options.Target = None,
-    token_file: options.TokenFile = None,
 ) -> int:
     """Show what a run has used of its budget, or raise its limits.
 
@@ -76,59 +76,57 @@ def command(
         cost_micros=round(cost * _MICROS),
         tasks=tasks,
         iterations=iterations,
-        wall=given.seconds("--wall", wall) if wall else None,
+        wall=arguments.seconds("--wall", wall) if wall else None,
     )
-    with connect.client(context, target, token_file) as made:
-        run_id = connect.run_id(made, run)
-        answer = None
-        if more != Budget():
-            answer = made.raise_budget(run_id, more, resume=resume, reason=reason)
-        seen = answer.run if answer is not None else made.get(run_id)
+    run_id = connect.run_id(client, run)
+    response = None
+    if more != Budget():
+        response = client.raise_budget(run_id, more, resume=resume, reason=reason)
+    message = response.run if response is not None else client.get(run_id)
     if json:
-        put_json(answer or seen)
+        put_json(response or message)
         return Exit.DONE
-    if answer is not None:
-        said = "may use up more" if answer.changed else "was allowed as much before"
-        print(f"run {connect.name_of(seen)} {said}; it is {words.status(seen)}")
-    put(_table(seen))
+    if response is not None:
+        state = "may use up more" if response.changed else "was allowed as much before"
+        print(f"run {connect.name_of(message)} {state}; it is {describe.status(message)}")
+    put(_table(message))
     return Exit.DONE
 
 
 def _table(run: types_pb2.Run) -> Table:
-    """Return what is used, allowed and left, part by part."""
-    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    made.add_column("PART", no_wrap=True)
+    """Return a table of the budget's parts: used, limit and rest."""
+    rows = table(["PART"])
     for title in ("USED", "LIMIT", "LEFT"):
-        made.add_column(title, no_wrap=True, justify="right")
+        rows.add_column(title, no_wrap=True, justify="right")
     limits, usage, tally = run.budget, run.usage, run.tally
     begun = run.iteration - tally.iterations_before
     counts = (
         ("input tokens", usage.input_tokens, limits.input_tokens),
         ("output tokens", usage.output_tokens, limits.output_tokens),
         ("tasks", tally.tasks, limits.tasks),
-        # The one after the last that is allowed is entered, and nothing of it dispatched.
+        # The iteration after the last allowed one is entered, but dispatches nothing.
         ("iterations", min(begun, limits.iterations or begun), limits.iterations),
     )
     for name, used, limit in counts:
         left = f"{max(0, limit - used):,}" if limit else "-"
-        made.add_row(name, f"{used:,}", f"{limit:,}" if limit else "-", left)
-    _add_cost(made, usage.cost_micros, limits.cost_micros)
-    _add_wall(made, run)
-    return made
+        rows.add_row(name, f"{used:,}", f"{limit:,}" if limit else "-", left)
+    _add_cost(rows, usage.cost_micros, limits.cost_micros)
+    _add_wall(rows, run)
+    return rows
 
 
-def _add_cost(made: Table, used: int, limit: int) -> None:
+def _add_cost(rows: Table, used: int, limit: int) -> None:
     left = _cost(max(0, limit - used)) if limit else "-"
-    made.add_row("cost", _cost(used), _cost(limit) if limit else "-", left)
+    rows.add_row("cost", _cost(used), _cost(limit) if limit else "-", left)
 
 
 def _cost(amount: int) -> str:
     return f"{amount / _MICROS:,.6f}".rstrip("0").rstrip(".")
 
 
-def _add_wall(made: Table, run: types_pb2.Run) -> None:
+def _add_wall(rows: Table, run: types_pb2.Run) -> None:
     began, ended = micros(run.started_time), micros(run.ended_time)
     limit_us = run.budget.wall.seconds * US + run.budget.wall.nanos // 1_000
     used_us = (ended or SystemRuntime().now_us()) - began if began else 0
     left = span(max(0, limit_us - used_us)) if limit_us else "-"
-    made.add_row("wall time", span(used_us), span(limit_us) if limit_us else "-", left)
+    rows.add_row("wall time", span(used_us), span(limit_us) if limit_us else "-", left)

@@ -1,4 +1,4 @@
-"""`stepwell diff`."""
+"""The command `stepwell diff`."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import json as json_of
 from typing import Annotated, Any, NamedTuple
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
-from stepwell.cli import answers, connect, options, words
+from stepwell.cli import connect, describe, options, results
+from stepwell.cli.connect import connected
 from stepwell.cli.exits import Exit
-from stepwell.cli.terminal import document, put, put_json
+from stepwell.cli.terminal import document, put, put_json, table
 from stepwell.cli.text import micros, one_line, span
 from stepwell.runtime import SystemRuntime
 from stepwell_client import RunStatus, SyncClient, TaskStatus, word
 from stepwell_client.v1 import orchestrator_pb2, types_pb2
 
-EXAMPLE = "Example: stepwell diff 3f2a9c1e 9b07d1aa"
+EXAMPLES = {"diff": "stepwell diff 3f2a9c1e 9b07d1aa"}
 _ROWS_MAX = 100
 _CHARS = 48
 
@@ -26,42 +26,40 @@ _B = Annotated[str, typer.Argument(help="Another's.", show_default=False)]
 
 
 class _Side(NamedTuple):
-    """One of the two runs, with its tasks and what they came to."""
+    """One of the two runs, with its tasks and their results."""
 
     run: types_pb2.Run
     tasks: dict[str, orchestrator_pb2.TaskEntry]
-    results: dict[str, orchestrator_pb2.Result]
-    answer: answers.Answer | None
+    outputs: dict[str, orchestrator_pb2.Result]
+    result: results.RunResult | None
 
 
 class _Row(NamedTuple):
-    """A task, as it stands on both sides."""
+    """A task on both sides."""
 
     sign: str
-    """`=` planned alike, `~` otherwise, `-` only in the first, `+` only in the second."""
+    """`=` the same plan, `~` another, `-` only in the first run, `+` only in the second."""
     task_id: str
     changed: tuple[str, ...]
-    """What of its definition."""
+    """The fields of its definition that differ."""
     same_result: bool | None
-    """None: one of them has none."""
+    """None: one of them has no result."""
 
 
-def command(
-    context: typer.Context,
+@connected
+def diff(
+    client: SyncClient,
     first: _A,
     second: _B,
     whole: Annotated[bool, typer.Option("--all", help="Show every task, however many.")] = False,
     json: options.Json = False,
-    target: options.Target = None,
-    token_file: options.TokenFile = None,
 ) -> int:
     """Compare two runs: plans, results and cost, side by side.
 
     The tasks are those of all their plans. A task is planned alike where its whole definition is.
     """
-    with connect.client(context, target, token_file) as made:
-        a = _read(made, connect.run_id(made, first))
-        b = _read(made, connect.run_id(made, second))
+    a = _read(client, connect.run_id(client, first))
+    b = _read(client, connect.run_id(client, second))
     rows = _rows(a, b)
     if json:
         put_json(_document(a, b, rows))
@@ -75,12 +73,12 @@ def command(
     return Exit.DONE
 
 
-def _read(made: SyncClient, run_id: str) -> _Side:
-    run = made.get(run_id)
-    tasks = {entry.task.task_id: entry for entry in made.tasks(run_id, full_specs=True)}
-    results = {one.task_id: one for one in made.results(run_id).results}
+def _read(client: SyncClient, run_id: str) -> _Side:
+    run = client.get(run_id)
+    tasks = {entry.task.task_id: entry for entry in client.tasks(run_id, full_specs=True)}
+    outputs = {one.task_id: one for one in client.results(run_id).results}
     done = run.status == RunStatus.SUCCEEDED
-    return _Side(run, tasks, results, answers.read(made, run) if done else None)
+    return _Side(run, tasks, outputs, results.read(client, run) if done else None)
 
 
 def _rows(a: _Side, b: _Side) -> list[_Row]:
@@ -105,7 +103,7 @@ def _field(spec: types_pb2.TaskSpec, name: str) -> Any:
 
 
 def _same_result(task_id: str, a: _Side, b: _Side) -> bool | None:
-    one, other = a.results.get(task_id), b.results.get(task_id)
+    one, other = a.outputs.get(task_id), b.outputs.get(task_id)
     if one is None or other is None or not (one.execution_id and other.execution_id):
         return None
     return one.payload == other.payload
@@ -126,14 +124,14 @@ def _document(a: _Side, b: _Side, rows: list[_Row]) -> dict[str, Any]:
     ]
     return {
         "runs": [document(a.run), document(b.run)],
-        "answers": [None if side.answer is None else answers.plain(side.answer) for side in (a, b)],
+        "answers": [None if side.result is None else results.plain(side.result) for side in (a, b)],
         "tasks": tasks,
     }
 
 
 def _plain_result(side: _Side, task_id: str) -> Any:
-    found = side.results.get(task_id)
-    return None if found is None else answers.plain(found)
+    output = side.outputs.get(task_id)
+    return None if output is None else results.plain(output)
 
 
 def _status(side: _Side, task_id: str) -> str:
@@ -142,55 +140,53 @@ def _status(side: _Side, task_id: str) -> str:
 
 
 def _print_runs(a: _Side, b: _Side) -> None:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    table.add_column("", style="dim", no_wrap=True)
+    facts_table = table([])
+    facts_table.add_column("", style="dim", no_wrap=True)
     names = connect.short([a.run.spec.run_id, b.run.spec.run_id])
     for side in (a, b):
-        table.add_column(names[side.run.spec.run_id], overflow="fold")
+        facts_table.add_column(names[side.run.spec.run_id], overflow="fold")
     now_us = SystemRuntime().now_us()
     facts = [_facts(side, now_us) for side in (a, b)]
     for title in facts[0]:
         values = [one[title] for one in facts]
         if any(values):
-            # What is told apart stands out.
+            # Differences stand out.
             style = "" if values[0] == values[1] else "bold"
-            table.add_row(title, *(Text(value or "-", style=style) for value in values))
-    put(table)
+            facts_table.add_row(title, *(Text(value or "-", style=style) for value in values))
+    put(facts_table)
 
 
 def _facts(side: _Side, now_us: int) -> dict[str, str]:
     run, spec, usage = side.run, side.run.spec, side.run.usage
     return {
-        "status": words.status(run),
-        "forked from": words.parent(run),
+        "status": describe.status(run),
+        "forked from": describe.parent(run),
         "goal": one_line(spec.goal, _CHARS),
         "queue": one_line(spec.queue),
         "iteration": f"{run.iteration} of {spec.max_iterations}",
         "plan": str(run.plan_revision) if run.plan_revision else "",
-        "tasks": words.tasks(run),
+        "tasks": describe.tasks(run),
         "kept": str(sum(bool(one.task.result_run_id) for one in side.tasks.values()) or ""),
-        "attempts": words.attempts(run),
+        "attempts": describe.attempts(run),
         "tokens": f"{usage.input_tokens:,} in, {usage.output_tokens:,} out",
         "cost": f"{usage.cost_micros / 1_000_000:,.6f}",
-        "took": span(words.took_us(run, now_us)) if micros(run.started_time) else "",
+        "took": span(describe.took_us(run, now_us)) if micros(run.started_time) else "",
         "answer": _answer(side),
     }
 
 
 def _answer(side: _Side) -> str:
-    if side.answer is None or isinstance(side.answer, dict):
+    if side.result is None or isinstance(side.result, dict):
         return ""
-    return _words(side.answer)
+    return _line(side.result)
 
 
 def _print_tasks(a: _Side, b: _Side, rows: list[_Row]) -> None:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    table.add_column("", no_wrap=True)
-    table.add_column("TASK", overflow="fold")
+    tasks = table([""], wide="TASK")
     names = connect.short([a.run.spec.run_id, b.run.spec.run_id])
     for side in (a, b):
-        table.add_column(names[side.run.spec.run_id], overflow="fold")
-    table.add_column("PLAN", overflow="fold")
+        tasks.add_column(names[side.run.spec.run_id], overflow="fold")
+    tasks.add_column("PLAN", overflow="fold")
     for row in rows:
         same = row.same_result is True
         cells = [
@@ -199,8 +195,8 @@ def _print_tasks(a: _Side, b: _Side, rows: list[_Row]) -> None:
         ]
         style = "" if row.sign == "=" else "yellow"
         plan = ", ".join(row.changed)
-        table.add_row(Text(row.sign, style=style), one_line(row.task_id), *cells, plan)
-    put(table)
+        tasks.add_row(Text(row.sign, style=style), one_line(row.task_id), *cells, plan)
+    put(tasks)
 
 
 def _cell(side: _Side, task_id: str, result: str) -> str:
@@ -213,14 +209,14 @@ def _cell(side: _Side, task_id: str, result: str) -> str:
 
 
 def _preview(side: _Side, task_id: str) -> str:
-    found = side.results.get(task_id)
-    if found is None or not found.HasField("payload"):
-        return words.failure(found.failure) if found is not None else ""
-    return _words(found)
+    output = side.outputs.get(task_id)
+    if output is None or not output.HasField("payload"):
+        return describe.failure(output.failure) if output is not None else ""
+    return _line(output)
 
 
-def _words(found: orchestrator_pb2.Result) -> str:
+def _line(result: orchestrator_pb2.Result) -> str:
     """Return a result in one line: a text as it stands, anything else as JSON."""
-    value = answers.plain(found)
+    value = results.plain(result)
     text = value if isinstance(value, str) else json_of.dumps(value, ensure_ascii=False)
     return one_line(text, _CHARS)

@@ -1,4 +1,4 @@
-"""`stepwell health`."""
+"""The command `stepwell health`."""
 
 from __future__ import annotations
 
@@ -8,18 +8,21 @@ import grpc
 import typer
 from grpc_health.v1 import health_pb2
 
-from stepwell.cli import connect, options
+from stepwell.cli import options
+from stepwell.cli.connect import connected
 from stepwell.cli.exits import CliError, Exit
 from stepwell.cli.terminal import put_json
+from stepwell_client import SyncClient
 from stepwell_client.toolkit import from_rpc_error
 
-EXAMPLE = "Example: stepwell health --target unix:/run/stepwell/stepwell.sock"
+EXAMPLES = {"health": "stepwell health --target unix:/run/stepwell/stepwell.sock"}
 
 _Response = health_pb2.HealthCheckResponse
 
 
-def command(
-    context: typer.Context,
+@connected
+def health(
+    client: SyncClient,
     service: Annotated[
         str,
         typer.Option("--service", metavar="NAME", help="One service, such as stepwell.v1.Store."),
@@ -31,28 +34,25 @@ def command(
         ),
     ] = 5.0,
     json: options.Json = False,
-    target: options.Target = None,
-    token_file: options.TokenFile = None,
 ) -> int:
     """Ask whether the service is ready.
 
     Ready means that its store takes commits. Needs no token. Exits with 0 if it is, 1 if it isn't, 5
     if nobody answers: fit for a container's health check.
     """
-    with connect.client(context, target, token_file) as made:
-        where = made.connection.target
-        with made.connection.sync_channel() as channel:
-            ask = channel.unary_unary(
-                "/grpc.health.v1.Health/Check",
-                request_serializer=health_pb2.HealthCheckRequest.SerializeToString,
-                response_deserializer=_Response.FromString,
-            )
-            try:
-                answer = ask(health_pb2.HealthCheckRequest(service=service), timeout=timeout)
-            except grpc.RpcError as error:
-                raise _explained(error, where, service) from error
-    status = _Response.ServingStatus.Name(answer.status)
-    ready = answer.status == _Response.SERVING
+    where = client.connection.target
+    with client.connection.sync_channel() as channel:
+        check = channel.unary_unary(
+            "/grpc.health.v1.Health/Check",
+            request_serializer=health_pb2.HealthCheckRequest.SerializeToString,
+            response_deserializer=_Response.FromString,
+        )
+        try:
+            response = check(health_pb2.HealthCheckRequest(service=service), timeout=timeout)
+        except grpc.RpcError as error:
+            raise _explained(error, where, service) from error
+    status = _Response.ServingStatus.Name(response.status)
+    ready = response.status == _Response.SERVING
     if json:
         put_json({"status": status, "target": where})
     else:

@@ -1,4 +1,4 @@
-"""`stepwell ls`."""
+"""The command `stepwell ls`."""
 
 from __future__ import annotations
 
@@ -6,22 +6,23 @@ from itertools import islice
 from typing import Annotated
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
-from stepwell.cli import connect, given, options, words
+from stepwell.cli import arguments, connect, describe, options
+from stepwell.cli.connect import connected
 from stepwell.cli.exits import Exit
-from stepwell.cli.terminal import document, note, put, put_json
+from stepwell.cli.terminal import document, note, put, put_json, table
 from stepwell.cli.text import ago, micros, one_line, span
 from stepwell.runtime import SystemRuntime
 from stepwell_client import BlockedKind, ExecutionStatus, RunStatus, SyncClient
 from stepwell_client.v1 import types_pb2
 
-EXAMPLE = "Example: stepwell ls --status failed --label team=search"
+EXAMPLES = {"ls": "stepwell ls --status failed --label team=search"}
 
 
-def command(
-    context: typer.Context,
+@connected
+def ls(
+    client: SyncClient,
     status: Annotated[
         list[str] | None,
         typer.Option(
@@ -51,27 +52,24 @@ def command(
         ),
     ] = 30,
     json: options.Json = False,
-    target: options.Target = None,
-    token_file: options.TokenFile = None,
 ) -> int:
     """List runs, newest first.
 
     Ids are shown short; every command takes them as they are shown.
     """
-    statuses = [given.member(RunStatus, "--status", word) for word in status or ()]
-    blocked = [given.member(BlockedKind, "--blocked-on", word) for word in blocked_on or ()]
-    with connect.client(context, target, token_file) as made:
-        found = made.list(
-            statuses=statuses,
-            pipeline=pipeline,
-            queue=queue,
-            labels=connect.labels(label),
-            blocked_on=blocked,
-            parent_run_id=connect.run_id(made, forks_of) if forks_of else "",
-            page_size=min(limit + 1, 1_000),
-        )
-        runs = list(islice(found, limit + 1))
-        unknown = {} if json else _unknown(made, runs[:limit])
+    statuses = [arguments.member(RunStatus, "--status", word) for word in status or ()]
+    blocked = [arguments.member(BlockedKind, "--blocked-on", word) for word in blocked_on or ()]
+    listing = client.list(
+        statuses=statuses,
+        pipeline=pipeline,
+        queue=queue,
+        labels=connect.labels(label),
+        blocked_on=blocked,
+        parent_run_id=connect.run_id(client, forks_of) if forks_of else "",
+        page_size=min(limit + 1, 1_000),
+    )
+    runs = list(islice(listing, limit + 1))
+    unknown = {} if json else _unknown(client, runs[:limit])
     more = len(runs) > limit
     if json:
         put_json({"runs": [document(run) for run in runs[:limit]], "more": more})
@@ -84,46 +82,46 @@ def command(
     return Exit.DONE
 
 
-def _unknown(made: SyncClient, runs: list[types_pb2.Run]) -> dict[str, types_pb2.Execution]:
-    """Return, by run, an execution that it waits for since nobody knows what came of it."""
-    found: dict[str, types_pb2.Execution] = {}
+def _unknown(client: SyncClient, runs: list[types_pb2.Run]) -> dict[str, types_pb2.Execution]:
+    """Return, by run, an execution with an unknown outcome that it waits for."""
+    executions: dict[str, types_pb2.Execution] = {}
     for run in runs:
         if run.blocked_on == BlockedKind.UNKNOWN_OUTCOME:
-            for one in made.executions(run.spec.run_id):
+            for one in client.executions(run.spec.run_id):
                 if one.status == ExecutionStatus.UNKNOWN_OUTCOME:
-                    found[run.spec.run_id] = one
+                    executions[run.spec.run_id] = one
                     break
-    return found
+    return executions
 
 
 def _print(runs: list[types_pb2.Run], unknown: dict[str, types_pb2.Execution]) -> None:
-    """Print a table whose columns are as wide as what stands in them; the goal takes the rest."""
+    """Print a table whose columns are as wide as their cells; the goal gets the rest."""
     now_us = SystemRuntime().now_us()
     names = connect.short([run.spec.run_id for run in runs])
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    rows = table([])
     for title in ("RUN", "STATUS", "TASKS", "STARTED", "TOOK", "PIPELINE"):
-        table.add_column(title, no_wrap=True, justify="right" if title == "TOOK" else "left")
+        rows.add_column(title, no_wrap=True, justify="right" if title == "TOOK" else "left")
     # Where there is too little room, only columns that may wrap become narrower.
-    table.add_column("GOAL")
+    rows.add_column("GOAL")
     for run in runs:
         counts = run.counts
         goal = Text(one_line(run.spec.goal), no_wrap=True, overflow="ellipsis")
         if run.spec.parent_run_id:
             goal.append(f"  (fork of {run.spec.parent_run_id[:8]})", style="dim")
-        said = words.blocked(run, exact=True)
+        cause = describe.blocked(run, exact=True)
         if run.spec.run_id in unknown:
-            said = words.unknown(unknown[run.spec.run_id], now_us)
-        if said:
-            goal.append(f"  ({said})" if goal.plain else f"({said})", style="yellow")
+            cause = describe.unknown(unknown[run.spec.run_id], now_us)
+        if cause:
+            goal.append(f"  ({cause})" if goal.plain else f"({cause})", style="yellow")
         elif run.status == RunStatus.FAILED:
-            goal.append(f"  ({words.failure(run.failure)})", style="red")
-        table.add_row(
+            goal.append(f"  ({describe.failure(run.failure)})", style="red")
+        rows.add_row(
             names[run.spec.run_id],
-            Text(words.status(run), style=words.STATUS_STYLES.get(run.status, "")),
+            Text(describe.status(run), style=describe.STATUS_STYLES.get(run.status, "")),
             f"{counts.completed}/{counts.total}" if counts.total else "-",
             ago(now_us - micros(run.created_time)),
-            span(words.took_us(run, now_us)) if run.started_time.seconds else "-",
+            span(describe.took_us(run, now_us)) if run.started_time.seconds else "-",
             one_line(run.spec.pipeline_id, 24) or "-",
             goal,
         )
-    put(table)
+    put(rows)

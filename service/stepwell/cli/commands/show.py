@@ -1,4 +1,4 @@
-"""`stepwell show`."""
+"""The command `stepwell show`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from stepwell.cli import answers, connect, options, tree, words
+from stepwell.cli import connect, describe, options, results, task_tree
+from stepwell.cli.connect import connected
 from stepwell.cli.exits import CliError, Exit
 from stepwell.cli.terminal import console, document, note, put, put_json
 from stepwell.cli.text import micros, moment, one_line
@@ -18,14 +19,15 @@ from stepwell.runtime import SystemRuntime
 from stepwell_client import RunStatus, RunView, SyncClient
 from stepwell_client.v1 import types_pb2
 
-EXAMPLE = "Example: stepwell show 3f2a9c1e --result > report.md"
+EXAMPLES = {"show": "stepwell show 3f2a9c1e --result > report.md"}
 _ROWS_MAX = 100
 _FORKS_MAX = 10
 
 
-def command(
-    context: typer.Context,
-    run: options.RunId,
+@connected
+def show(
+    client: SyncClient,
+    run: options.Run,
     result: Annotated[
         bool, typer.Option("--result", help="Print what the run came to and nothing else.")
     ] = False,
@@ -37,54 +39,51 @@ def command(
         ),
     ] = 0,
     json: options.Json = False,
-    target: options.Target = None,
-    token_file: options.TokenFile = None,
 ) -> int:
     """Show a run, its tasks and its result."""
-    with connect.client(context, target, token_file) as made:
-        found = made.get(connect.run_id(made, run), version=at)
-        if result:
-            return _result(made, found, json=json)
-        tasks = list(made.tasks(found.spec.run_id, full_specs=json, version=at))
-        # Attempts are listed as they are now: of an earlier version the tasks tell.
-        executions = [] if at else list(made.executions(found.spec.run_id))
-        forks = _forks(made, found.spec.run_id)
-        done = found.status == RunStatus.SUCCEEDED
-        answer = answers.read(made, found) if done else None
-        questions = _questions(made, found) if found.status == RunStatus.WAITING else {}
+    message = client.get(connect.run_id(client, run), version=at)
+    if result:
+        return _result(client, message, json=json)
+    tasks = list(client.tasks(message.spec.run_id, full_specs=json, version=at))
+    # Attempts are listed as of now: for an earlier version only the tasks are shown.
+    executions = [] if at else list(client.executions(message.spec.run_id))
+    forks = _forks(client, message.spec.run_id)
+    done = message.status == RunStatus.SUCCEEDED
+    answer = results.read(client, message) if done else None
+    questions = _questions(client, message) if message.status == RunStatus.WAITING else {}
     if json:
         shown = {
-            "run": document(found),
+            "run": document(message),
             "tasks": [document(one) for one in tasks],
             "executions": [document(one) for one in executions],
         }
         if answer is not None:
-            shown["answer"] = answers.plain(answer)
+            shown["answer"] = results.plain(answer)
         put_json(shown)
         return Exit.DONE
     if at:
         note(f"as of version {at:,}")
-    view = RunView(found)
+    view = RunView(message)
     view.add_tasks(tasks)
     view.add_executions(executions)
     view.inputs.update(questions)
     out = console()
     now_us = _last_us(view) if at else SystemRuntime().now_us()
     rows_max = len(tasks) + len(executions) if whole else _ROWS_MAX
-    put(tree.render(view, out, now_us, rows_max=rows_max, live=False, exact=True), out)
+    put(task_tree.render(view, out, now_us, rows_max=rows_max, live=False, exact=True), out)
     print()
-    _print_details(found, out, forks)
-    name = connect.name_of(found)
+    _print_details(message, out, forks)
+    name = connect.name_of(message)
     if answer is not None:
         print()
-        answers.put(answer, out, name)
-    if (said := words.advice(found, name)) and not at:
-        note(said)
+        results.put(answer, out, name)
+    if (advice := describe.advice(message, name)) and not at:
+        note(advice)
     return Exit.DONE
 
 
 def _last_us(view: RunView) -> int:
-    """Return the last moment that the run and its tasks have."""
+    """Return the latest time of the run and its tasks."""
     run = view.run
     moments = [run.created_time, run.started_time, run.ended_time, run.blocked_since_time]
     for task in view.tasks.values():
@@ -92,34 +91,36 @@ def _last_us(view: RunView) -> int:
     return max(micros(one) for one in moments)
 
 
-def _questions(made: SyncClient, run: types_pb2.Run) -> dict[str, types_pb2.InputRequest]:
-    """Return what the run asks of people."""
-    return {one.request.input_id: one.request for one in made.inputs(run.spec.run_id)}
+def _questions(client: SyncClient, run: types_pb2.Run) -> dict[str, types_pb2.InputRequest]:
+    """Return the run's questions by id."""
+    return {one.request.input_id: one.request for one in client.inputs(run.spec.run_id)}
 
 
-def _result(made: SyncClient, run: types_pb2.Run, *, json: bool) -> int:
+def _result(client: SyncClient, run: types_pb2.Run, *, json: bool) -> int:
     if run.status != RunStatus.SUCCEEDED:
         name = connect.name_of(run)
         raise CliError(
-            f"run {name} is {words.status(run)}, so it has no result; see: stepwell show {name}",
+            f"run {name} is {describe.status(run)}, so it has no result; see: stepwell show {name}",
             Exit.FAILED,
         )
-    answer = answers.read(made, run)
+    answer = results.read(client, run)
     if json:
-        put_json({"answer": answers.plain(answer)})
+        put_json({"answer": results.plain(answer)})
     else:
-        answers.put_raw(answer)
+        results.put_raw(answer)
     return Exit.DONE
 
 
-def _forks(made: SyncClient, run_id: str) -> str:
+def _forks(client: SyncClient, run_id: str) -> str:
     """Return the names of a run's newest forks."""
-    found = [
+    names = [
         connect.name_of(run)
-        for run in islice(made.list(parent_run_id=run_id, page_size=_FORKS_MAX + 1), _FORKS_MAX + 1)
+        for run in islice(
+            client.list(parent_run_id=run_id, page_size=_FORKS_MAX + 1), _FORKS_MAX + 1
+        )
     ]
-    more = [f"… (stepwell ls --forks-of {run_id[:8]})"] if len(found) > _FORKS_MAX else []
-    return ", ".join([*found[:_FORKS_MAX], *more])
+    more = [f"… (stepwell ls --forks-of {run_id[:8]})"] if len(names) > _FORKS_MAX else []
+    return ", ".join([*names[:_FORKS_MAX], *more])
 
 
 def _print_details(run: types_pb2.Run, out: Console, forks: str) -> None:
@@ -133,7 +134,7 @@ def _print_details(run: types_pb2.Run, out: Console, forks: str) -> None:
         "id": spec.run_id,
         "pipeline": spec.pipeline_id,
         "queue": spec.queue,
-        "forked from": words.parent(run),
+        "forked from": describe.parent(run),
         "forks": forks,
         "labels": labels,
         "started by": spec.executor_id,
@@ -141,7 +142,7 @@ def _print_details(run: types_pb2.Run, out: Console, forks: str) -> None:
         "ended": moment(micros(run.ended_time)) if run.ended_time.seconds else "",
         "tokens": tokens if usage.input_tokens or usage.output_tokens else "",
         "cost": f"{usage.cost_micros / 1_000_000:,.6f}" if usage.cost_micros else "",
-        "attempts": words.attempts(run),
+        "attempts": describe.attempts(run),
         "reason": run.reason,
         "commits": f"{run.version:,}",
     }

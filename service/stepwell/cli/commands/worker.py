@@ -1,4 +1,4 @@
-"""`stepwell worker`."""
+"""The command `stepwell worker`."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from typing import Annotated
 import typer
 
 from stepwell.cli import connect, options, signals
-from stepwell.cli.errors import explain, of_error
+from stepwell.cli.errors import exit_of_error, explain
 from stepwell.cli.exits import CliError, Exit
 from stepwell.cli.terminal import note
 from stepwell.runtime import SystemRuntime
 from stepwell_client import Agent, Client, StepKind, StepwellClientError, Worker, word
 
-EXAMPLE = "Example: stepwell worker examples.survey.agent:agent --queue survey"
+EXAMPLES = {"worker": "stepwell worker examples.survey.agent:agent --queue survey"}
 
 
-def command(
+def worker(
     context: typer.Context,
     agent: Annotated[
         str,
@@ -67,49 +67,51 @@ def command(
     SIGTERM or Ctrl-C drains: no step is begun, those under way may end. A second one quits at once.
     Two workers on one machine need two ids.
     """
-    found = load(agent)
-    named = connect.named(context, target, token_file)
+    loaded = load(agent)
+    where = connect.connection(context, target, token_file)
     logging.basicConfig(
         stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)-7s %(message)s"
     )
     try:
-        return asyncio.run(_serve(found, named, queue or [], role, concurrency, worker_id, drain))
+        return asyncio.run(_serve(loaded, where, queue or [], role, concurrency, worker_id, drain))
     except StepwellClientError as error:
-        raise CliError(explain(error, named.target or "the server"), of_error(error)) from error
+        raise CliError(
+            explain(error, where.target or "the server"), exit_of_error(error)
+        ) from error
 
 
 async def _serve(
     agent: Agent,
-    named: connect.Connection,
+    connection: connect.Connection,
     queues: list[str],
     roles: list[str] | None,
     concurrency: int,
     worker_id: str | None,
     drain_seconds: float,
 ) -> int:
-    async with Client(named.target, token_file=named.token_file) as client:
-        worker = Worker(
+    async with Client(connection.target, token_file=connection.token_file) as client:
+        made = Worker(
             agent, client, worker_id=worker_id, queues=queues, roles=roles, concurrency=concurrency
         )
         where = client.connection.target
         steps = ", ".join(word(StepKind, kind).lower() for kind in agent.kinds)
         note(
-            f"{worker.worker_id} serves {steps} of queue {', '.join(queues) or 'default'}"
+            f"{made.worker_id} serves {steps} of queue {', '.join(queues) or 'default'}"
             f" at {where}; Ctrl-C drains"
         )
         runtime = SystemRuntime()
         with signals.stopping() as stop:
-            running = runtime.spawn(worker.run(), name="worker")
+            running = runtime.spawn(made.run(), name="worker")
             stopped = runtime.spawn(stop.wait(), name="signals")
             await asyncio.wait((running, stopped), return_when=asyncio.FIRST_COMPLETED)
             stopped.cancel()
             if not running.done():
                 note(f"draining, {drain_seconds:g} s at the most; Ctrl-C again quits at once")
-                await worker.drain(drain_seconds)
+                await made.drain(drain_seconds)
             try:
                 await running
             except StepwellClientError as error:
-                raise CliError(explain(error, where), of_error(error)) from error
+                raise CliError(explain(error, where), exit_of_error(error)) from error
     return Exit.DONE
 
 
@@ -125,12 +127,12 @@ def load(place: str) -> Agent:
     if here not in sys.path:
         sys.path.insert(0, here)
     module = _import(module_name)
-    found = getattr(module, name, None)
-    if isinstance(found, Agent):
-        return found
-    agents = [key for key, value in vars(module).items() if isinstance(value, Agent)]
+    value = getattr(module, name, None)
+    if isinstance(value, Agent):
+        return value
+    agents = [key for key, item in vars(module).items() if isinstance(item, Agent)]
     known = f"its agents: {', '.join(agents)}" if agents else "it has no agent: agent = Agent(…)"
-    what = "has no" if found is None else "has no Agent"
+    what = "has no" if value is None else "has no Agent"
     raise CliError(f"module {module_name} {what} {name!r}; {known}")
 
 
@@ -145,7 +147,7 @@ def _import(name: str) -> ModuleType:
             ) from None
         raise CliError(f"module {name} needs {missing!r}, which is not installed") from None
     except Exception as error:
-        # The author needs the traceback of the module's own frames, and ours tell nothing.
+        # The author needs the traceback of the module's own frames only.
         frames = traceback.TracebackException.from_exception(error)
         own = [frame for frame in frames.stack if "importlib" not in frame.filename][1:]
         shown = "".join(traceback.format_list(own))

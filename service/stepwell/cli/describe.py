@@ -1,4 +1,4 @@
-"""How a run stands, in words, colours and signs."""
+"""Descriptions of a run's state for people: phrases, colours and signs."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ STATUS_STYLES: dict[int, str] = {
 
 
 class Sign(NamedTuple):
-    """What stands before a row."""
+    """The sign before a row."""
 
     sign: str
     plain: str
-    """For terminals that can't show the other."""
+    """The sign for terminals that can't show the other."""
     style: str
 
 
@@ -65,12 +65,12 @@ STEP_NAMES: dict[int, str] = {
 
 
 def status(run: types_pb2.Run) -> str:
-    """Return the run's status as one word."""
+    """Return the name of the run's status."""
     return word(RunStatus, run.status)
 
 
 def failure(one: types_pb2.Failure) -> str:
-    """Return why something failed, in one line; empty: nothing did."""
+    """Return a failure in one line; empty: there is none."""
     return one_line(": ".join(part for part in (one.kind, one.message) if part))
 
 
@@ -84,14 +84,14 @@ def where(view: RunView) -> str:
 
 
 def took_us(run: types_pb2.Run, now_us: int) -> int:
-    """Return how long the run has been going, or took."""
+    """Return the time since the run's start, until its end where it has ended."""
     began = micros(run.started_time) or micros(run.created_time)
     ended = micros(run.ended_time)
     return (ended or now_us) - began if began else 0
 
 
 def parent(run: types_pb2.Run) -> str:
-    """Return what a run was forked from; empty: it is no fork."""
+    """Return the run and version that a run was forked from; empty: it is no fork."""
     spec = run.spec
     return (
         f"{spec.parent_run_id[:8]} at version {spec.parent_version}" if spec.parent_run_id else ""
@@ -99,7 +99,7 @@ def parent(run: types_pb2.Run) -> str:
 
 
 def attempts(run: types_pb2.Run) -> str:
-    """Return how many attempts ended how; empty: none has."""
+    """Return the number of attempts by their end; empty: none has ended."""
     fields = types_pb2.AttemptCounts.DESCRIPTOR.fields
     counted = [
         (field.name.replace("_", " "), getattr(run.attempts, field.name)) for field in fields
@@ -108,7 +108,7 @@ def attempts(run: types_pb2.Run) -> str:
 
 
 def tasks(run: types_pb2.Run) -> str:
-    """Return how many tasks are done, and how many ended otherwise."""
+    """Return the number of tasks that are done, and of those that ended otherwise."""
     counts = run.counts
     if not counts.total:
         return "no tasks yet" if run.status not in ENDED else "no tasks"
@@ -123,7 +123,7 @@ def tasks(run: types_pb2.Run) -> str:
 def blocked(run: types_pb2.Run, *, exact: bool) -> str:
     """Return what the run waits for and who can help; empty: nothing.
 
-    `exact`: as the service told it; events alone don't tell a busy worker from an absent one.
+    `exact`: the run comes from the service; from events alone a busy worker looks like an absent one.
     """
     kind, queue = run.blocked_on, run.spec.queue
     if run.status in ENDED:
@@ -147,33 +147,33 @@ def blocked(run: types_pb2.Run, *, exact: bool) -> str:
 
 
 def unknown(execution: types_pb2.Execution, now_us: int) -> str:
-    """Return which execution's outcome nobody knows, and since when."""
+    """Return a phrase about an execution whose outcome is unknown, and for how long."""
     since = micros(execution.unknown_time)
     waited = f", for {span(now_us - since)}" if since else ""
     return f"nobody knows what came of {one_line(execution.execution_id)}{waited}"
 
 
-def deduplicated(whose: str) -> str:
-    """Return whose result a task took."""
-    run_id, _, execution_id = whose.partition("/")
+def deduplicated(source: str) -> str:
+    """Return a phrase about a task that reused the result of `run/execution`."""
+    run_id, _, execution_id = source.partition("/")
     return f"DEDUPLICATED: took the result of {one_line(execution_id)} of run {run_id[:8]}"
 
 
 def pause(run: types_pb2.Run) -> str:
-    """Return why a run is paused."""
+    """Return the cause of a pause."""
     why = {
         PauseReason.BUDGET_EXHAUSTED: "its budget is used up",
         PauseReason.NO_PROGRESS: "it made no progress",
         PauseReason.INPUT_EXPIRED: "nobody answered in time",
     }.get(PauseReason(run.pause_reason), "paused")
-    said = one_line(run.reason)
-    return f"{why}: {said}" if said else why
+    reason = one_line(run.reason)
+    return f"{why}: {reason}" if reason else why
 
 
 def ending(view: RunView, took: str) -> str:
     """Return the sentence with which a command that followed a run ends."""
     run = view.run
-    said = {
+    text = {
         RunStatus.SUCCEEDED: f"succeeded in {took}, {tasks(run)}",
         RunStatus.FAILED: f"failed after {took}: {failure(run.failure) or 'no reason was given'}",
         RunStatus.CANCELLED: f"was cancelled after {took}",
@@ -181,7 +181,7 @@ def ending(view: RunView, took: str) -> str:
         RunStatus.WAITING: f"waits after {took}: {blocked(run, exact=True)}",
     }.get(RunStatus(run.status), f"is {status(run)}")
     reason = one_line(run.reason) if run.status == RunStatus.CANCELLED else ""
-    return f"{said}: {reason}" if reason else said
+    return f"{text}: {reason}" if reason else text
 
 
 def advice(run: types_pb2.Run, name: str) -> str:

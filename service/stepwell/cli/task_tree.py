@@ -9,9 +9,9 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from stepwell.cli import words
+from stepwell.cli import describe
+from stepwell.cli.describe import Sign
 from stepwell.cli.text import US, count, micros, one_line, span
-from stepwell.cli.words import Sign
 from stepwell_client import ENDED, ExecutionStatus, RunView, StepKind, TaskStatus, word
 from stepwell_client.v1 import types_pb2
 
@@ -20,7 +20,7 @@ _INDENT_MAX = 5
 _BAR_CELLS = 24
 _OPEN = (ExecutionStatus.READY, ExecutionStatus.LEASED, ExecutionStatus.UNKNOWN_OUTCOME)
 _LATEST = 5
-"""So many of those that ended last are shown before those that are still to come."""
+"""The number of last-ended rows that are shown before rows still to come."""
 _KIND_ORDER = {
     StepKind.PLAN: 0,
     StepKind.TASK: 1,
@@ -38,7 +38,7 @@ _RANK: dict[int, int] = {
     TaskStatus.SKIPPED: 5,
     TaskStatus.CANCELLED: 5,
 }
-"""Which rows are shown first where not all have room."""
+"""The order in which rows are chosen where not all have room."""
 
 
 class Row(NamedTuple):
@@ -54,7 +54,7 @@ class Row(NamedTuple):
     note: str
     ended_us: int = 0
     kind: str = ""
-    """What it is counted as where it is left out."""
+    """The status that it is counted under where it is left out."""
 
 
 def rows(view: RunView, now_us: int) -> list[Row]:
@@ -74,7 +74,7 @@ def rows(view: RunView, now_us: int) -> list[Row]:
 
 
 def chosen(all_rows: Sequence[Row], rows_max: int) -> tuple[list[Row], str]:
-    """Return the rows that find room, and a line about those that don't."""
+    """Return the rows that have room, and a line that counts the others."""
     if len(all_rows) <= rows_max:
         return list(all_rows), ""
     latest = sorted((row.ended_us for row in all_rows), reverse=True)[:_LATEST][-1] or 1
@@ -101,7 +101,7 @@ def render(
     if titled:
         grid.add_column(no_wrap=True, overflow="ellipsis", max_width=max(16, console.width // 4))
     grid.add_column(no_wrap=True, justify="right", min_width=6)
-    grid.add_column(style="dim")  # The one that becomes narrower where there is too little room.
+    grid.add_column(style="dim")  # This column becomes narrower where there is too little room.
     iterations = {row.order[0] for row in kept}
     iteration = 0
     for row in kept:
@@ -109,7 +109,7 @@ def render(
             iteration = row.order[0]
             grid.add_row(Text(f"  iteration {iteration}", style="dim"))
         sign = row.sign.sign if fancy else row.sign.plain
-        if live and fancy and row.sign is words.RUNNING:
+        if live and fancy and row.sign is describe.RUNNING:
             sign = _SPINNER[now_us * 10 // US % len(_SPINNER)]
         name = Text("  " * (row.indent + 1))
         name.append(f"{sign} ", style=row.sign.style)
@@ -132,20 +132,22 @@ def _head(view: RunView, now_us: int, *, fancy: bool, live: bool, exact: bool) -
     line = Text(no_wrap=True, overflow="ellipsis")
     line.append(run.spec.run_id[:8], style="bold")
     line.append("  ")
-    line.append(words.status(run), style=words.STATUS_STYLES.get(run.status, ""))
-    place = words.where(view)
-    rest = [part for part in (place, span(words.took_us(run, now_us)), words.tasks(run)) if part]
+    line.append(describe.status(run), style=describe.STATUS_STYLES.get(run.status, ""))
+    place = describe.where(view)
+    rest = [
+        part for part in (place, span(describe.took_us(run, now_us)), describe.tasks(run)) if part
+    ]
     line.append("  " + " · ".join(rest))
     yield line
     if run.counts.total and run.status not in ENDED:
         yield _bar(run.counts, fancy=fancy)
-    said = words.blocked(run, exact=exact)
+    cause = describe.blocked(run, exact=exact)
     waited_us = now_us - micros(run.blocked_since_time)
-    if said and (not live or waited_us > US):
-        yield Text(f"{said} ({span(waited_us)})", style="yellow")
+    if cause and (not live or waited_us > US):
+        yield Text(f"{cause} ({span(waited_us)})", style="yellow")
     if run.status not in ENDED:
         return
-    if why := words.failure(run.failure):
+    if why := describe.failure(run.failure):
         yield Text(why, style="red")
 
 
@@ -175,26 +177,26 @@ def _last_attempts(view: RunView) -> list[types_pb2.Execution]:
 
 
 def _step_row(view: RunView, one: types_pb2.Execution, now_us: int) -> Row:
-    sign, rank, kind = words.FAILED, 0, "failed"
+    sign, rank, kind = describe.FAILED, 0, "failed"
     if one.status == ExecutionStatus.COMPLETED:
-        sign, rank, kind = words.DONE, 1, "completed"
+        sign, rank, kind = describe.DONE, 1, "completed"
     elif one.status == ExecutionStatus.LEASED:
-        sign, rank, kind = words.RUNNING, 0, "running"
+        sign, rank, kind = describe.RUNNING, 0, "running"
     elif one.status == ExecutionStatus.READY:
-        sign, rank, kind = words.READY, 0, "ready"
+        sign, rank, kind = describe.READY, 0, "ready"
     elif one.status in (ExecutionStatus.RELEASED, ExecutionStatus.CANCELLED):
-        sign, rank, kind = words.SKIPPED, 3, "handed back"
+        sign, rank, kind = describe.SKIPPED, 3, "handed back"
     began, ended = micros(one.leased_time), micros(one.ended_time)
-    decided = one_line(view.decisions.get(one.execution_id, ""))
-    note = words.failure(one.failure) or decided
-    if sign is words.READY and one.attempt > 1:
+    decision = one_line(view.decisions.get(one.execution_id, ""))
+    note = describe.failure(one.failure) or decision
+    if sign is describe.READY and one.attempt > 1:
         note = _again(one, now_us)
     return Row(
         order=(one.iteration, _KIND_ORDER.get(StepKind(one.kind), 9), 0),
         rank=rank,
         indent=0,
         sign=sign,
-        name=one_line(f"{words.STEP_NAMES.get(one.kind, str(one.kind))} {one.task_id}".rstrip()),
+        name=one_line(f"{describe.STEP_NAMES.get(one.kind, str(one.kind))} {one.task_id}".rstrip()),
         title="",
         took_us=(ended or now_us) - began if began else 0,
         note=_with_attempt(note, one.attempt),
@@ -214,14 +216,14 @@ def _task_row(
     spec = view.specs.get(task.task_id)
     title = one_line(spec.title, 80) if spec is not None else ""
     began, ended = micros(task.started_time), micros(task.ended_time)
-    # A task that was cancelled says of its last attempt only when it began.
+    # A cancelled task has only the start of its last attempt.
     known = ended or task.status not in (TaskStatus.PENDING, TaskStatus.CANCELLED)
     took = (ended or now_us) - began if began and known else 0
     return Row(
         order=order,
         rank=_RANK.get(task.status, 4),
         indent=indent,
-        sign=words.TASK_SIGNS.get(task.status, words.PENDING),
+        sign=describe.TASK_SIGNS.get(task.status, describe.PENDING),
         name=one_line(task.task_id),
         title=title,
         took_us=took,
@@ -243,17 +245,17 @@ def _task_note(
         if question is not None:
             return f"asks: {one_line(question.prompt)}"
         if attempt is not None and attempt.status == ExecutionStatus.UNKNOWN_OUTCOME:
-            return words.unknown(attempt, now_us)
+            return describe.unknown(attempt, now_us)
         return "waits for an answer" if task.input_id else "nobody knows what came of it"
     if task.deduplicated_from:
-        return words.deduplicated(task.deduplicated_from)
+        return describe.deduplicated(task.deduplicated_from)
     if task.result_run_id:
         return f"kept from {task.result_run_id[:8]}"
-    return words.failure(task.failure)
+    return describe.failure(task.failure)
 
 
 def _again(attempt: types_pb2.Execution, now_us: int) -> str:
-    """Return when a step that was tried before is tried again."""
+    """Return the time until a step's next attempt."""
     delay_us = attempt.delay.seconds * US + attempt.delay.nanos // 1_000
     left = micros(attempt.offered_time) + delay_us - now_us
     return f"again in {span(left)}" if delay_us and left > 0 else "ready for a worker"

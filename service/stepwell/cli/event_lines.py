@@ -1,10 +1,10 @@
-"""A line for each thing that happens to a run: what is shown where there is no terminal."""
+"""One line for each event of a run, printed where there is no terminal."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from stepwell.cli import words
+from stepwell.cli import describe
 from stepwell.cli.text import US, count, micros, one_line, span
 from stepwell_client import EventType, RunView, StepKind
 from stepwell_client.v1 import types_pb2
@@ -12,17 +12,17 @@ from stepwell_client.v1 import types_pb2
 _SUBJECT_CHARS = 28
 _OF_THE_RUN = (EventType.PLAN_ACCEPTED, EventType.RUN_SUCCEEDED, EventType.RUN_FAILED)
 
-Said = Callable[[RunView, types_pb2.Event], str]
+Formatter = Callable[[RunView, types_pb2.Event], str]
 
 
 def line(view: RunView, event: types_pb2.Event) -> str:
     """Return the line for an event that was just applied to the view; empty: it has none."""
-    say = _SAYINGS.get(event.type)
-    said = say(view, event) if say is not None else ""
-    if not said:
+    formatter = _FORMATTERS.get(event.type)
+    text = formatter(view, event) if formatter is not None else ""
+    if not text:
         return ""
     since = micros(event.time) - micros(view.run.created_time)
-    return f"{'+' + span(since):>9}  {_subject(view, event):<{_SUBJECT_CHARS}}  {said}"
+    return f"{'+' + span(since):>9}  {_subject(view, event):<{_SUBJECT_CHARS}}  {text}"
 
 
 def _subject(view: RunView, event: types_pb2.Event) -> str:
@@ -30,17 +30,19 @@ def _subject(view: RunView, event: types_pb2.Event) -> str:
         return f"task {one_line(event.task_id)}"
     step = view.executions.get(event.execution_id)
     if step is not None and step.kind != StepKind.TASK and event.type not in _OF_THE_RUN:
-        return words.STEP_NAMES.get(step.kind, "step")
+        return describe.STEP_NAMES.get(step.kind, "step")
     return f"run {view.run.spec.run_id[:8]}"
 
 
-def _why(words_before: str) -> Said:
-    def say(view: RunView, event: types_pb2.Event) -> str:
-        del view
-        why = one_line(event.message)
-        return f"{words_before}: {why}" if why else words_before
+def _with_message(phrase: str) -> Formatter:
+    """Return the formatter of an event whose message is appended to a phrase."""
 
-    return say
+    def formatted(view: RunView, event: types_pb2.Event) -> str:
+        del view
+        message = one_line(event.message)
+        return f"{phrase}: {message}" if message else phrase
+
+    return formatted
 
 
 def _leased(view: RunView, event: types_pb2.Event) -> str:
@@ -63,7 +65,7 @@ def _completed(view: RunView, event: types_pb2.Event) -> str:
 
 def _deduplicated(view: RunView, event: types_pb2.Event) -> str:
     counts = view.run.counts
-    return f"{words.deduplicated(event.message)} ({counts.completed:,} of {counts.total:,})"
+    return f"{describe.deduplicated(event.message)} ({counts.completed:,} of {counts.total:,})"
 
 
 def _retry(view: RunView, event: types_pb2.Event) -> str:
@@ -80,13 +82,13 @@ def _planned(view: RunView, event: types_pb2.Event) -> str:
 
 
 def _ended(view: RunView, event: types_pb2.Event) -> str:
-    return words.ending(view, span(words.took_us(view.run, micros(event.time))))
+    return describe.ending(view, span(describe.took_us(view.run, micros(event.time))))
 
 
 def _blocked(view: RunView, event: types_pb2.Event) -> str:
     del event
-    said = words.blocked(view.run, exact=False)
-    return f"waits: {said}" if said else ""
+    cause = describe.blocked(view.run, exact=False)
+    return f"waits: {cause}" if cause else ""
 
 
 def _started(view: RunView, event: types_pb2.Event) -> str:
@@ -97,38 +99,38 @@ def _started(view: RunView, event: types_pb2.Event) -> str:
 def _forked(view: RunView, event: types_pb2.Event) -> str:
     del event
     run = view.run
-    return f"forked from {words.parent(run)}, {words.tasks(run)} kept"
+    return f"forked from {describe.parent(run)}, {describe.tasks(run)} kept"
 
 
-_SAYINGS: dict[int, Said] = {
+_FORMATTERS: dict[int, Formatter] = {
     EventType.RUN_STARTED: _started,
     EventType.EXECUTION_LEASED: _leased,
-    EventType.EXECUTION_RELEASED: _why("handed back"),
-    EventType.EXECUTION_FAILED: _why("attempt failed"),
-    EventType.EXECUTION_TIMED_OUT: _why("attempt took too long"),
-    EventType.LEASE_LOST: _why("its worker was lost"),
-    EventType.OUTCOME_UNKNOWN: _why("nobody knows what came of it"),
-    EventType.OUTCOME_RESOLVED: _why("it is known what came of it"),
+    EventType.EXECUTION_RELEASED: _with_message("handed back"),
+    EventType.EXECUTION_FAILED: _with_message("attempt failed"),
+    EventType.EXECUTION_TIMED_OUT: _with_message("attempt took too long"),
+    EventType.LEASE_LOST: _with_message("its worker was lost"),
+    EventType.OUTCOME_UNKNOWN: _with_message("nobody knows what came of it"),
+    EventType.OUTCOME_RESOLVED: _with_message("it is known what came of it"),
     EventType.PLAN_ACCEPTED: _planned,
-    EventType.PLAN_REJECTED: _why("plan refused"),
+    EventType.PLAN_REJECTED: _with_message("plan refused"),
     EventType.TASK_COMPLETED: _completed,
     EventType.TASK_DEDUPLICATED: _deduplicated,
-    EventType.TASK_FAILED: _why("failed"),
+    EventType.TASK_FAILED: _with_message("failed"),
     EventType.TASK_RETRY_SCHEDULED: _retry,
     EventType.STEP_RETRY_SCHEDULED: _retry,
-    EventType.REFLECTION_ACCEPTED: _why("decided"),
-    EventType.INPUT_REQUESTED: _why("asks"),
-    EventType.INPUT_ANSWERED: _why("was answered"),
-    EventType.INPUT_EXPIRED: _why("was not answered in time"),
-    EventType.TASK_SKIPPED: _why("skipped"),
-    EventType.TASK_RETRY_REQUESTED: _why("is run again"),
-    EventType.REPLAN_REQUESTED: _why("is planned again by a person's answer"),
-    EventType.STOP_REQUESTED: _why("is to end after this iteration"),
-    EventType.BUDGET_RAISED: _why("has a larger budget"),
+    EventType.REFLECTION_ACCEPTED: _with_message("decided"),
+    EventType.INPUT_REQUESTED: _with_message("asks"),
+    EventType.INPUT_ANSWERED: _with_message("was answered"),
+    EventType.INPUT_EXPIRED: _with_message("was not answered in time"),
+    EventType.TASK_SKIPPED: _with_message("skipped"),
+    EventType.TASK_RETRY_REQUESTED: _with_message("is run again"),
+    EventType.REPLAN_REQUESTED: _with_message("is planned again by a person's answer"),
+    EventType.STOP_REQUESTED: _with_message("is to end after this iteration"),
+    EventType.BUDGET_RAISED: _with_message("has a larger budget"),
     EventType.RUN_FORKED: _forked,
     EventType.RUN_BLOCKED: _blocked,
-    EventType.RUN_PAUSED: _why("paused"),
-    EventType.RUN_RESUMED: _why("goes on"),
+    EventType.RUN_PAUSED: _with_message("paused"),
+    EventType.RUN_RESUMED: _with_message("goes on"),
     EventType.RUN_SUCCEEDED: _ended,
     EventType.RUN_FAILED: _ended,
     EventType.RUN_CANCELLED: _ended,

@@ -1,4 +1,4 @@
-"""What people give on the command line or in a file: words, time spans, a run's input, and a plan."""
+"""Arguments of the command line: enum members, time spans, budgets, payloads and plans."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ E = TypeVar("E", bound=IntEnum)
 
 
 def member(kind: type[E], option: str, word: str) -> E:
-    """Return the member of that name, however it is written."""
+    """Return the member of that name, in any case, with `-` or `_`."""
     name = word.strip().upper().replace("-", "_")
     if name == "UNSPECIFIED" or name not in kind.__members__:
         known = ", ".join(one.name.lower() for one in kind if one.value)
@@ -39,7 +39,7 @@ def member(kind: type[E], option: str, word: str) -> E:
 
 
 def seconds(option: str, text: str) -> float:
-    """Return the length of a span such as `90s`, `30m` or `7d`, in seconds."""
+    """Return the length of a time span such as `90s`, `30m` or `7d`, in seconds."""
     match = _SPAN.fullmatch(text.strip())
     if match is None:
         raise CliError(f"{option} {text!r} is no time span; it is a number and ms, s, m, h or d")
@@ -55,7 +55,7 @@ _PARTS = {
 
 
 def budget(items: Iterable[str]) -> Budget | None:
-    """Return the budget of `--budget PART=VALUE`, given any number of times; None: none is given."""
+    """Return the budget of any number of `--budget PART=VALUE`; None: there is none."""
     made: dict[str, Any] = {}
     for item in items:
         part, _, value = item.partition("=")
@@ -75,10 +75,10 @@ def budget(items: Iterable[str]) -> Budget | None:
     return Budget(**made) if made else None
 
 
-def run_input(text: str, option: str = "--input") -> types_pb2.Payload:
+def payload(text: str, option: str = "--input") -> types_pb2.Payload:
     """Return the payload for an option: JSON as it stands, or `@FILE`, `@-` for standard input."""
     if text.startswith("@"):
-        return _payload(read(text[1:]))
+        return _payload_of(read(text[1:]))
     try:
         json.loads(text)
     except ValueError as error:
@@ -89,7 +89,7 @@ def run_input(text: str, option: str = "--input") -> types_pb2.Payload:
 
 
 def read(name: str) -> bytes:
-    """Return a file's bytes; `-` is what is typed or piped in."""
+    """Return a file's bytes; `-` is standard input."""
     if name == "-":
         return sys.stdin.buffer.read()
     try:
@@ -98,7 +98,7 @@ def read(name: str) -> bytes:
         raise CliError(f"{name} can't be read: {error.strerror}") from None
 
 
-def _payload(data: bytes) -> types_pb2.Payload:
+def _payload_of(data: bytes) -> types_pb2.Payload:
     """Return JSON as JSON, other text as text, and the rest as bytes."""
     try:
         text = data.decode()
@@ -118,15 +118,15 @@ def plan(name: str) -> types_pb2.PlanDraft:
     enums without their prefix: `{"id": "b", "type": "count", "depends_on": ["a"], "input": {"n": 1}}`.
     """
     try:
-        given: Any = json.loads(read(name))
+        parsed: Any = json.loads(read(name))
     except ValueError as error:
         raise CliError(f"{name} is no JSON: {error}") from None
-    if isinstance(given, dict):
-        given = cast("dict[str, Any]", given).get("tasks")
-    if not isinstance(given, list) or not given:
+    if isinstance(parsed, dict):
+        parsed = cast("dict[str, Any]", parsed).get("tasks")
+    if not isinstance(parsed, list) or not parsed:
         raise CliError(f'{name} holds no tasks; it is {{"tasks": [{{"id": "a"}}, …]}}')
     made = types_pb2.PlanDraft()
-    for place, task in enumerate(cast("list[Any]", given)):
+    for place, task in enumerate(cast("list[Any]", parsed)):
         where = f"{name}: tasks[{place}]"
         if not isinstance(task, dict):
             raise CliError(f"{where} is no object")
@@ -137,13 +137,13 @@ def plan(name: str) -> types_pb2.PlanDraft:
     return made
 
 
-def _task(given: dict[str, Any], where: str) -> dict[str, Any]:
-    """Return a task as the protocol's JSON has it."""
-    task = dict(given)
+def _task(parsed: dict[str, Any], where: str) -> dict[str, Any]:
+    """Return a task in the protocol's JSON form."""
+    task = dict(parsed)
     if "id" in task:
         task["taskId"] = task.pop("id")
     if task.get("input") is not None:
-        # The same bytes as the client library makes of it, so that STRICT forks find it unchanged.
+        # The same bytes as the client library makes, so that STRICT forks see no change.
         data = json.dumps(task["input"], ensure_ascii=False, separators=(",", ":")).encode()
         task["input"] = {
             "data": base64.b64encode(data).decode(),
@@ -172,7 +172,7 @@ def _member_of(prefix: str, word: str, where: str) -> str:
 
 
 def plan_task(spec: types_pb2.TaskSpec) -> dict[str, Any]:
-    """Return a task as a plan's file has it: the way back from `plan`."""
+    """Return a task in the form of a plan's file: the inverse of `plan`."""
     made: dict[str, Any] = json_format.MessageToDict(spec, preserving_proto_field_name=True)
     task = {"id": made.pop("task_id"), **made}
     for name in ("effect", "on_failure"):

@@ -1,4 +1,4 @@
-"""What a run came to, for people and for programs."""
+"""Results of runs, printed for people and for programs."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ _PREVIEW_TASKS = 20
 _PREVIEW_CHARS = 100
 _PREVIEW_LINES = 200
 
-Answer = orchestrator_pb2.Result | dict[str, orchestrator_pb2.Result]
+RunResult = orchestrator_pb2.Result | dict[str, orchestrator_pb2.Result]
 """The run's own result; without one, those of its completed tasks, by id."""
 
 
-def read(made: SyncClient, run: types_pb2.Run) -> Answer:
-    """Ask for the run's result, or for its tasks' where they are the answer."""
+def read(client: SyncClient, run: types_pb2.Run) -> RunResult:
+    """Read the run's result, or its tasks' results where it has none of its own."""
     run_id = run.spec.run_id
     if run.result_id:
         # Asking for that execution alone keeps the tasks' results out of it.
-        found = made.results(run_id, execution_ids=[run.result_id])
-        return found.run_result or orchestrator_pb2.Result(execution_id=run.result_id)
-    done = made.results(run_id).results
+        results = client.results(run_id, execution_ids=[run.result_id])
+        return results.run_result or orchestrator_pb2.Result(execution_id=run.result_id)
+    done = client.results(run_id).results
     return {one.task_id: one for one in done if one.status == TaskStatus.COMPLETED}
 
 
-def plain(answer: Answer) -> Any:
-    """Return the answer as JSON can hold it; bytes that are no text in base64."""
-    if isinstance(answer, dict):
-        return {task_id: _value(one) for task_id, one in answer.items()}
-    return _value(answer)
+def plain(result: RunResult) -> Any:
+    """Return the result as a JSON value; bytes that are no text in base64."""
+    if isinstance(result, dict):
+        return {task_id: _value(one) for task_id, one in result.items()}
+    return _value(result)
 
 
 def _value(one: orchestrator_pb2.Result) -> Any:
@@ -49,20 +49,20 @@ def _value(one: orchestrator_pb2.Result) -> Any:
     return base64.b64encode(value).decode() if isinstance(value, bytes) else value
 
 
-def put(answer: Answer, out: Console, name: str) -> None:
+def put(result: RunResult, out: Console, name: str) -> None:
     """Print it for people: whole where it is the run's own, else a line for each task."""
-    if not isinstance(answer, dict):
-        if answer.HasField("payload"):
-            _put_whole(answer.payload, out, name)
+    if not isinstance(result, dict):
+        if result.HasField("payload"):
+            _put_whole(result.payload, out, name)
         return
-    for task_id, one in list(answer.items())[:_PREVIEW_TASKS]:
+    for task_id, one in list(result.items())[:_PREVIEW_TASKS]:
         value = _value(one)
         if value is not None:
             text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
             print(f"{one_line(task_id)}: {one_line(text, _PREVIEW_CHARS)}")
-    if len(answer) > _PREVIEW_TASKS:
+    if len(result) > _PREVIEW_TASKS:
         print(
-            f"… and {count(len(answer) - _PREVIEW_TASKS, 'other')}: stepwell show {name} --result"
+            f"… and {count(len(result) - _PREVIEW_TASKS, 'other')}: stepwell show {name} --result"
         )
 
 
@@ -74,16 +74,16 @@ def _put_whole(payload: types_pb2.Payload, out: Console, name: str) -> None:
             f"{size:,} bytes of {one_line(payload.media_type)}: stepwell show {name} --result > FILE"
         )
         return
-    shown = lines(text).splitlines()
-    kept = shown[:_PREVIEW_LINES] if out.is_terminal else shown
+    text_lines = lines(text).splitlines()
+    kept = text_lines[:_PREVIEW_LINES] if out.is_terminal else text_lines
     print("\n".join(kept))
-    if len(kept) < len(shown):
-        left = count(len(shown) - len(kept), "line")
+    if len(kept) < len(text_lines):
+        left = count(len(text_lines) - len(kept), "line")
         print(f"… and {left}: stepwell show {name} --result")
 
 
 def _text(payload: types_pb2.Payload) -> str | None:
-    """Return a payload as text: JSON strings as what they say, other JSON indented."""
+    """Return a payload as text: JSON strings without quotes, other JSON indented."""
     try:
         value = decode(payload)
     except DecodeError:
@@ -95,16 +95,16 @@ def _text(payload: types_pb2.Payload) -> str | None:
     return json.dumps(value, ensure_ascii=False, indent=2)
 
 
-def put_raw(answer: Answer) -> None:
+def put_raw(result: RunResult) -> None:
     """Print it for a program or a file: bytes as they are, several results as a JSON object."""
-    if not isinstance(answer, dict) and answer.HasField("payload"):
-        text = _text(answer.payload)
+    if not isinstance(result, dict) and result.HasField("payload"):
+        text = _text(result.payload)
         if text is not None and sys.stdout.isatty():
             print(lines(text))
         elif text is not None:
             print(text)
         else:
-            sys.stdout.buffer.write(answer.payload.data)
+            sys.stdout.buffer.write(result.payload.data)
             sys.stdout.flush()
         return
-    print(json_safe(json.dumps(plain(answer), ensure_ascii=False, indent=2)))
+    print(json_safe(json.dumps(plain(result), ensure_ascii=False, indent=2)))

@@ -1,0 +1,249 @@
+"""Commands that steer a run or remove runs, each in one call."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from stepwell.cli import arguments, connect, options
+from stepwell.cli.connect import connected
+from stepwell.cli.exits import CliError, Exit
+from stepwell.cli.terminal import note, put_json, report
+from stepwell.cli.text import count
+from stepwell_client import Done, ExecutionStatus, Failure, NotDone, RunStatus, SyncClient
+
+EXAMPLES = {
+    "pause": "stepwell pause 3f2a9c1e --reason 'wait for the new model'",
+    "cancel": "stepwell cancel 3f2a9c1e --reason 'wrong input'",
+    "stop": "stepwell stop 3f2a9c1e --reason 'good enough'",
+    "retry": "stepwell retry 3f2a9c1e fetch-3",
+    "skip": "stepwell skip 3f2a9c1e fetch-3 --dependents --reason 'the page is gone'",
+    "resolve": "stepwell resolve 3f2a9c1e task:charge#1 --done --result '\"paid\"'",
+    "rm": "stepwell rm 3f2a9c1e 91b0e2aa",
+    "purge": "stepwell purge --older-than 30d --status succeeded --dry-run",
+}
+
+
+@connected
+def pause(
+    client: SyncClient, run: options.Run, reason: options.Reason = "", json: options.Json = False
+) -> int:
+    """Pause a run; work in flight may end.
+
+    It goes on with `stepwell resume`.
+    """
+    response = client.pause(connect.run_id(client, run), reason=reason)
+    state = "is paused" if response.changed else "was paused already"
+    return report(response, f"run {connect.name_of(response.run)} {state}", json=json)
+
+
+@connected
+def cancel(
+    client: SyncClient, run: options.Run, reason: options.Reason = "", json: options.Json = False
+) -> int:
+    """Cancel a run for good.
+
+    Its workers are told to stop. A cancelled run can't be resumed.
+    """
+    response = client.cancel(connect.run_id(client, run), reason=reason)
+    state = "is cancelled" if response.changed else "was cancelled already"
+    return report(response, f"run {connect.name_of(response.run)} {state}", json=json)
+
+
+@connected
+def stop(
+    client: SyncClient, run: options.Run, reason: options.Reason = "", json: options.Json = False
+) -> int:
+    """End a run after the iteration in progress.
+
+    What is planned is done, and the run comes to its result as after its last iteration. To end it at
+    once, without a result: `stepwell cancel`.
+    """
+    response = client.stop(connect.run_id(client, run), reason=reason)
+    state = "ends" if response.changed else "was to end already"
+    name, iteration = connect.name_of(response.run), response.run.iteration
+    return report(response, f"run {name} {state} after iteration {iteration}", json=json)
+
+
+@connected
+def retry(
+    client: SyncClient,
+    run: options.Run,
+    task: options.Task,
+    reason: options.Reason = "",
+    json: options.Json = False,
+) -> int:
+    """Run a task again that failed or was skipped.
+
+    What was skipped because of it runs again, too. A task that waits for its next attempt runs now. A
+    run that has failed goes on with `stepwell resume`.
+    """
+    response = client.retry_task(connect.run_id(client, run), task, reason=reason)
+    state = "runs again" if response.changed else "was asked to run again before"
+    return report(
+        response, f"task {task} of run {connect.name_of(response.run)} {state}", json=json
+    )
+
+
+@connected
+def skip(
+    client: SyncClient,
+    run: options.Run,
+    task: options.Task,
+    dependents: Annotated[
+        bool, typer.Option("--dependents", help="Skip what depends on it, too, at any distance.")
+    ] = False,
+    reason: options.Reason = "",
+    json: options.Json = False,
+) -> int:
+    """Skip a task, whatever it is doing.
+
+    Its worker is told to let it go. What depends on it goes on and is shown that it was skipped.
+    """
+    run_id = connect.run_id(client, run)
+    response = client.skip_task(run_id, task, skip_dependents=dependents, reason=reason)
+    state = "is skipped" if response.changed else "was skipped already"
+    return report(
+        response, f"task {task} of run {connect.name_of(response.run)} {state}", json=json
+    )
+
+
+@connected
+def resolve(
+    client: SyncClient,
+    run: options.Run,
+    execution: Annotated[
+        str,
+        typer.Argument(
+            metavar="EXECUTION", help="The execution, or its task; see `stepwell show`."
+        ),
+    ],
+    done: Annotated[
+        bool | None,
+        typer.Option("--done/--not-done", help="Whether its effect took place."),
+    ] = None,
+    result: Annotated[
+        str | None,
+        typer.Option("--result", metavar="JSON|@FILE", help="With --done: what it came to."),
+    ] = None,
+    failed: Annotated[
+        str | None,
+        typer.Option("--failed", metavar="WHY", help="With --done: it failed all the same."),
+    ] = None,
+    reason: options.Reason = "",
+    json: options.Json = False,
+) -> int:
+    """Say what became of a task whose outcome is unknown.
+
+    A task that may run only once was lost while it ran. With --done it is completed, with --not-done it
+    is run again.
+    """
+    if done is None:
+        raise CliError("say --done or --not-done: whether its effect took place")
+    if not done and (result is not None or failed is not None):
+        raise CliError("--result and --failed go with --done")
+    if result is not None and failed is not None:
+        raise CliError(
+            "--result and --failed don't go together: it came to something, or it failed"
+        )
+    resolution: Done | NotDone | Failure = Done() if done else NotDone()
+    if result is not None:
+        resolution = Done(arguments.payload(result, "--result"))
+    if failed is not None:
+        resolution = Failure(failed, kind="RESOLVED_AS_FAILED")
+    run_id = connect.run_id(client, run)
+    execution_id = _execution_id(client, run_id, execution)
+    response = client.resolve(run_id, execution_id, resolution, reason=reason)
+    state = "is settled" if response.changed else "was settled already"
+    sentence = f"{execution_id} of run {connect.name_of(response.run)} {state}"
+    return report(response, sentence, json=json)
+
+
+def _execution_id(client: SyncClient, run_id: str, name: str) -> str:
+    """Return an execution's id; a task's name stands for its execution with an unknown outcome."""
+    if "#" in name:
+        return name
+    for one in client.executions(run_id, task_id=name):
+        if one.status == ExecutionStatus.UNKNOWN_OUTCOME:
+            return one.execution_id
+    raise CliError(f"task {name!r} of this run has no execution whose outcome is unknown")
+
+
+@connected
+def rm(
+    client: SyncClient,
+    runs: Annotated[
+        list[str], typer.Argument(help="Ids, or their beginnings.", show_default=False)
+    ],
+    json: options.Json = False,
+) -> int:
+    """Remove runs that have ended.
+
+    With a run goes all that belongs to it: results, events, messages. A run that goes on is refused;
+    cancel it first.
+    """
+    removed: list[str] = []
+    # All ids are completed before the first run is removed: a typing error removes none.
+    for run_id in dict.fromkeys([connect.run_id(client, run) for run in runs]):
+        client.delete(run_id)
+        removed.append(run_id)
+        if not json:
+            print(f"run {run_id[: connect.SHORT_CHARS]} is removed")
+    if json:
+        put_json({"removed": removed})
+    return Exit.DONE
+
+
+@connected
+def purge(
+    client: SyncClient,
+    older_than: Annotated[
+        str,
+        typer.Option(
+            "--older-than",
+            metavar="SPAN",
+            help="Only runs that ended at least so long ago: 90s, 30m, 12h, 30d.",
+            show_default=False,
+        ),
+    ],
+    status: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--status",
+            metavar="STATUS",
+            help="Only runs that succeeded, failed or are cancelled; may repeat.",
+        ),
+    ] = None,
+    pipeline: options.Pipeline = "",
+    limit: Annotated[
+        int,
+        typer.Option("--limit", "-n", metavar="N", min=1, max=1_000, help="At most so many."),
+    ] = 100,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Remove nothing: say which it would be.")
+    ] = False,
+    json: options.Json = False,
+) -> int:
+    """Remove runs that ended some time ago.
+
+    The oldest ends go first. Results that forks of a run have kept stay with them. A server does the
+    same by itself where its settings say so: `retention` in stepwell.toml.
+    """
+    response = client.purge(
+        statuses=[arguments.member(RunStatus, "--status", word) for word in status or ()],
+        older_than=arguments.seconds("--older-than", older_than),
+        pipeline=pipeline,
+        max_runs=limit,
+        validate_only=dry_run,
+    )
+    if json:
+        put_json(response)
+        return Exit.DONE
+    for run_id in response.run_ids:
+        print(f"run {run_id[: connect.SHORT_CHARS]} {'would be' if dry_run else 'is'} removed")
+    if not response.run_ids:
+        note("no run ended so long ago")
+    elif not response.complete:
+        note(f"these are the first {count(len(response.run_ids), 'run')}; there are more")
+    return Exit.DONE

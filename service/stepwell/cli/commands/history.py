@@ -1,0 +1,124 @@
+"""Commands for a run's past: the revisions of its plan, and its checkpoints."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from stepwell.cli import arguments, connect, describe, options
+from stepwell.cli.connect import connected
+from stepwell.cli.exits import CliError, Exit
+from stepwell.cli.terminal import document, note, put, put_json, table
+from stepwell.cli.text import count, micros, moment, one_line
+from stepwell_client import EventType, SyncClient, word
+from stepwell_client.v1 import orchestrator_pb2, types_pb2
+
+EXAMPLES = {
+    "plans": "stepwell plans 3f2a9c1e",
+    "checkpoints": "stepwell checkpoints 3f2a9c1e",
+}
+_FINGERPRINT_CHARS = 10
+
+
+@connected
+def plans(
+    client: SyncClient,
+    run: options.Run,
+    tasks_of: Annotated[
+        int | None,
+        typer.Option(
+            "--tasks-of",
+            metavar="PLAN",
+            min=1,
+            show_default=False,
+            help="Print this plan's tasks as JSON, as `run --plan` and `fork --plan` take them.",
+        ),
+    ] = None,
+    json: options.Json = False,
+) -> int:
+    """List the revisions of a run's plan.
+
+    Plans with the same fingerprint are the same. What a plan carries over stays as it stood.
+    """
+    run_id = connect.run_id(client, run)
+    if tasks_of:
+        put_json({"tasks": [arguments.plan_task(one) for one in _tasks(client, run_id, tasks_of)]})
+        return Exit.DONE
+    plans = list(client.plans(run_id, with_tasks=True))
+    if json:
+        put_json({"plans": [document(plan) for plan in plans]})
+    elif plans:
+        _print_plans(plans)
+    else:
+        note("no plan yet")
+    return Exit.DONE
+
+
+def _tasks(client: SyncClient, run_id: str, revision: int) -> list[types_pb2.TaskSpec]:
+    """Return a plan's tasks with their whole definitions, listed as of the version that brought the plan."""
+    plans = list(client.plans(run_id, with_tasks=True))
+    if revision > len(plans):
+        raise CliError(f"there is no plan {revision}; the run has {count(len(plans), 'plan')}")
+    version = next(
+        one.version for one in client.checkpoints(run_id) if one.run.plan_revision == revision
+    )
+    entries = client.tasks(run_id, full_specs=True, version=version)
+    specs = {entry.task.task_id: entry.spec for entry in entries}
+    return [specs[one.task_id] for one in plans[revision - 1].tasks]
+
+
+def _print_plans(plans: list[types_pb2.Plan]) -> None:
+    rows = table(
+        right=["PLAN", "ITERATION", "TASKS", "CARRIED"],
+        left=["WHY", "FINGERPRINT", "WHEN"],
+        wide="REASON",
+    )
+    for plan in plans:
+        trigger = types_pb2.PlanTrigger.Name(plan.trigger).removeprefix("PLAN_TRIGGER_").lower()
+        rows.add_row(
+            str(plan.revision),
+            str(plan.iteration),
+            f"{len(plan.tasks):,}",
+            f"{len(plan.carried):,}",
+            trigger,
+            plan.fingerprint[:_FINGERPRINT_CHARS],
+            moment(micros(plan.created_time)),
+            one_line(plan.reason),
+        )
+    put(rows)
+
+
+@connected
+def checkpoints(
+    client: SyncClient,
+    run: options.Run,
+    json: options.Json = False,
+) -> int:
+    """List a run's named checkpoints.
+
+    Its start, each plan, the end of each iteration, and its end. Each has a version, for
+    `stepwell show --at` and `stepwell fork --at`.
+    """
+    run_id = connect.run_id(client, run)
+    points = list(client.checkpoints(run_id))
+    if json:
+        put_json({"checkpoints": [document(one) for one in points]})
+        return Exit.DONE
+    _print_checkpoints(points)
+    note(f"go back to one: stepwell fork {run_id[: connect.SHORT_CHARS]} --at VERSION")
+    return Exit.DONE
+
+
+def _print_checkpoints(points: list[orchestrator_pb2.Checkpoint]) -> None:
+    rows = table(right=["VERSION", "ITERATION"], left=["WHAT", "TASKS", "WHEN"], wide="WORDS")
+    for one in points:
+        rows.add_row(
+            str(one.version),
+            str(one.run.iteration),
+            word(EventType, one.type).lower().replace("_", " "),
+            describe.tasks(one.run),
+            moment(micros(one.time)),
+            one_line(one.message),
+        )
+    put(rows)

@@ -1,0 +1,133 @@
+"""Commands that print what a run's steps wrote: logs and conversations."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from stepwell.cli import connect, options
+from stepwell.cli.connect import connected
+from stepwell.cli.exits import Exit
+from stepwell.cli.terminal import document, note, put_json
+from stepwell.cli.text import lines, micros, moment, one_line
+from stepwell_client import LogKind, SyncClient, Unavailable
+from stepwell_client.v1 import types_pb2
+
+EXAMPLES = {
+    "logs": "stepwell logs 3f2a9c1e --task fetch --follow",
+    "messages": "stepwell messages 3f2a9c1e ask",
+}
+_CONTINUES = "the run goes on; follow its log again: stepwell logs --follow "
+
+
+@connected
+def logs(
+    client: SyncClient,
+    run: options.Run,
+    task: Annotated[
+        str, typer.Option("--task", metavar="ID", help="Only what attempts at this task wrote.")
+    ] = "",
+    execution: Annotated[
+        str,
+        typer.Option(
+            "--execution", metavar="ID", help="Only what this attempt wrote, such as task:fetch#2."
+        ),
+    ] = "",
+    follow: Annotated[
+        bool,
+        typer.Option("--follow", "-f", help="Go on with what is written until the run has ended."),
+    ] = False,
+    json: options.Json = False,
+) -> int:
+    """Print what a run's steps wrote.
+
+    Pieces that a step streams are shown while it runs; once it has completed its result stands for them.
+    """
+    run_id = connect.run_id(client, run)
+    printer = _LogPrinter()
+    try:
+        with client.logs(run_id, follow=follow, task_id=task, execution_id=execution) as entries:
+            for entry in entries:
+                if json:
+                    put_json({"entry": document(entry)}, compact=True)
+                else:
+                    printer.put(entry)
+    except KeyboardInterrupt:
+        printer.end()
+        note(_CONTINUES + run_id[:8])
+        return Exit.INTERRUPTED
+    except Unavailable:
+        printer.end()
+        note(_CONTINUES + run_id[:8])
+        raise
+    printer.end()
+    if not json and not printer.used:
+        connect.check_task(client, run_id, task)
+        note("nothing was written; steps write with ctx.log(…) and ctx.stream(…)")
+    return Exit.DONE
+
+
+class _LogPrinter:
+    """Prints entries, each with its execution; chunks of one step continue their line."""
+
+    def __init__(self) -> None:
+        self.used = False
+        self._streaming = ""
+
+    def put(self, entry: types_pb2.LogEntry) -> None:
+        self.used = True
+        if entry.kind == LogKind.CHUNK:
+            if self._streaming != entry.execution_id:
+                self.end()
+                sys.stdout.write(_head(entry))
+                self._streaming = entry.execution_id
+            sys.stdout.write(lines(entry.text))
+        else:
+            self.end()
+            level = "" if entry.level == "INFO" else f"{one_line(entry.level)}: "
+            sys.stdout.write(f"{_head(entry)}{level}{lines(entry.text)}\n")
+        sys.stdout.flush()
+
+    def end(self) -> None:
+        """End a line of chunks."""
+        if self._streaming:
+            sys.stdout.write("\n")
+            sys.stdout.flush()
+        self._streaming = ""
+
+
+def _head(entry: types_pb2.LogEntry) -> str:
+    clock = moment(micros(entry.written_time)).rpartition(" ")[2]
+    return f"{clock}  {one_line(entry.execution_id.removeprefix('task:'))}  "
+
+
+@connected
+def messages(
+    client: SyncClient,
+    run: options.Run,
+    task: Annotated[
+        str, typer.Argument(help="Only this task's conversation.", show_default=False)
+    ] = "",
+    json: options.Json = False,
+) -> int:
+    """Print the conversations of a run's tasks."""
+    run_id = connect.run_id(client, run)
+    history = client.messages(run_id, task_id=task)
+    if json:
+        put_json({"messages": [document(message) for message in history]})
+        return Exit.DONE
+    printed = False
+    for message in history:
+        printed = True
+        number = f" {message.number}" if message.number else ""
+        execution = message.execution_id.removeprefix("task:")
+        session = message.session.session_id
+        suffix = f", session {session}" if session else ""
+        print(one_line(f"{message.role}{number} ({execution}{suffix})"))
+        print(lines(message.content) + "\n", flush=True)
+    if not printed:
+        connect.check_task(client, run_id, task)
+        note("no messages; steps append them with ctx.append(role, content)")
+    return Exit.DONE

@@ -1,0 +1,194 @@
+"""Commands for the questions that runs ask people."""
+
+from __future__ import annotations
+
+import json as json_lib
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+from stepwell.cli import connect, options
+from stepwell.cli.arguments import read
+from stepwell.cli.connect import connected
+from stepwell.cli.exits import CliError, Exit
+from stepwell.cli.terminal import document, note, put, put_json, report, table
+from stepwell.cli.text import US, ago, micros, one_line, span
+from stepwell.runtime import SystemRuntime
+from stepwell_client import ExpiryAction, InputKind, SyncClient, word
+from stepwell_client.v1 import orchestrator_pb2 as pb
+from stepwell_client.v1 import types_pb2
+
+EXAMPLES = {
+    "inputs": "stepwell inputs",
+    "answer": "stepwell answer 3f2a9c1e --yes --reason 'looks right'",
+}
+_YES = {"yes": True, "y": True, "true": True, "no": False, "n": False, "false": False}
+
+
+@connected
+def inputs(
+    client: SyncClient,
+    run: Annotated[
+        str,
+        typer.Argument(
+            help="The run's id, or its beginning; without one, of all runs.", show_default=False
+        ),
+    ] = "",
+    limit: Annotated[
+        int,
+        typer.Option("--limit", "-n", metavar="N", min=1, max=100_000, help="No more than this."),
+    ] = 100,
+    json: options.Json = False,
+) -> int:
+    """List what runs ask of people, oldest first.
+
+    Of all runs, what waits for an answer; of one run, also what was answered.
+    """
+    run_id = connect.run_id(client, run) if run else None
+    questions = list(islice(client.inputs(run_id), limit + 1))
+    more = len(questions) > limit
+    if json:
+        put_json({"inputs": [document(one) for one in questions[:limit]], "more": more})
+    elif questions:
+        _print(questions[:limit], whole=bool(run))
+        if more:
+            note(f"… and younger ones: --limit {limit * 10}")
+        elif not run:
+            note("answer one: stepwell answer RUN INPUT VALUE")
+    else:
+        note("this run has asked nothing" if run else "no run waits for an answer")
+    return Exit.DONE
+
+
+def _print(questions: list[pb.RunInput], *, whole: bool) -> None:
+    now_us = SystemRuntime().now_us()
+    names = connect.short([one.run_id for one in questions])
+    status_title = ["STATUS"] if whole else []
+    rows = table(["RUN", "INPUT", "KIND", *status_title, "ASKED", "EXPIRES"])
+    rows.add_column("QUESTION", no_wrap=True, overflow="ellipsis")
+    for one in questions:
+        request = one.request
+        status = [_status(request)] if whole else []
+        rows.add_row(
+            names[one.run_id],
+            Text(one_line(request.input_id, 80)),
+            word(InputKind, request.kind),
+            *status,
+            ago(now_us - micros(request.created_time)),
+            _expiry(request, now_us),
+            Text(_question(request)),
+        )
+    put(rows)
+
+
+def _status(request: types_pb2.InputRequest) -> str:
+    return types_pb2.InputStatus.Name(request.status).removeprefix("INPUT_STATUS_").lower()
+
+
+def _question(request: types_pb2.InputRequest) -> str:
+    choices = f"  ({' | '.join(request.choices)})" if request.choices else ""
+    by = f"  (answered by {request.answered_by})" if request.answered_by else ""
+    return one_line(request.prompt + choices + by)
+
+
+def _expiry(request: types_pb2.InputRequest, now_us: int) -> str:
+    """Return the time until an open question expires, and the consequence."""
+    expires = request.expires.seconds * US + request.expires.nanos // 1_000
+    if not expires or request.status != types_pb2.INPUT_STATUS_OPEN:
+        return "-"
+    left = micros(request.created_time) + expires - now_us
+    when = f"in {span(left)}" if left > 0 else "is over"
+    return f"{when}: {word(ExpiryAction, request.on_expiry)}"
+
+
+@connected
+def answer(
+    client: SyncClient,
+    run: options.Run,
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[INPUT] [VALUE]",
+            help="Which question, by its id or its task's, where the run asks more than one; and the"
+            " answer: JSON, or else a text.",
+            show_default=False,
+        ),
+    ] = None,
+    json_file: Annotated[
+        Path | None,
+        typer.Option("--json-file", metavar="FILE", help="The answer as JSON; - reads it here."),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Approve.")] = False,
+    no: Annotated[bool, typer.Option("--no", help="Don't approve.")] = False,
+    choice: Annotated[
+        str | None, typer.Option("--choice", metavar="X", help="One of the choices.")
+    ] = None,
+    replan: Annotated[
+        bool, typer.Option("--replan", help="Have the run plan again before it goes on.")
+    ] = False,
+    reason: options.Reason = "",
+    json: options.Json = False,
+) -> int:
+    """Answer what a run asks.
+
+    `stepwell inputs` shows what is asked. With --replan the planner is shown the reason.
+    """
+    flags = [yes, no, choice is not None, json_file is not None]
+    if sum(flags) > 1:
+        raise CliError("--yes, --no, --choice and --json-file are answers; give one")
+    positional = list(words or ())
+    if len(positional) > 1 + (not any(flags)):
+        raise CliError("too many words: an answer of several words is one in quotes")
+    run_id = connect.run_id(client, run)
+    asked = [one.request for one in client.inputs(run_id)]
+    text = None if any(flags) or not positional else positional.pop()
+    request = _request(asked, positional[0] if positional else "", connect.short([run_id])[run_id])
+    if json_file is not None:
+        value = _parsed(json_file)
+    elif any(flags):
+        value = choice if choice is not None else yes
+    elif text is None:
+        raise CliError("what is the answer? Give a VALUE, --yes, --no, --choice or --json-file")
+    else:
+        value = _value(request, text)
+    response = client.answer(run_id, request.input_id, value, replan=replan, reason=reason)
+    then = "; it plans again" if replan else ""
+    name = connect.name_of(response.run)
+    return report(response, f"run {name} has its answer to {request.input_id}{then}", json=json)
+
+
+def _request(asked: list[types_pb2.InputRequest], wanted: str, run: str) -> types_pb2.InputRequest:
+    """Return the question with this id or task id; without one, the only one that is open."""
+    is_open = [one for one in asked if one.status == types_pb2.INPUT_STATUS_OPEN]
+    if wanted:
+        # Closed ones too, newest first: the service reports what became of them.
+        for one in (*is_open, *reversed(asked)):
+            if wanted in (one.input_id, one.task_id):
+                return one
+        raise CliError(f"run {run} has asked no {wanted!r}; see: stepwell inputs {run}")
+    if not is_open:
+        raise CliError(f"run {run} waits for no answer; see: stepwell inputs {run}")
+    if len(is_open) > 1:
+        names = ", ".join(one.task_id for one in is_open[:5])
+        raise CliError(f"run {run} asks {len(is_open)} questions; name one of: {names}")
+    return is_open[0]
+
+
+def _value(request: types_pb2.InputRequest, text: str) -> Any:
+    """Return the value of a text as an answer to this question."""
+    if request.kind == InputKind.CHOICE and text in request.choices:
+        return text
+    if request.kind == InputKind.APPROVAL and text.lower() in _YES:
+        return _YES[text.lower()]
+    try:
+        return json_lib.loads(text)
+    except ValueError:
+        return text
+
+
+def _parsed(path: Path) -> types_pb2.Payload:
+    """Return the file's bytes as JSON; the service checks them."""
+    return types_pb2.Payload(data=read(str(path)), media_type="application/json")

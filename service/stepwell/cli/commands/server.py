@@ -1,0 +1,173 @@
+"""Commands that serve: the service itself, a store for it, and the migration of a store's schema."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from stepwell.cli import options, serving
+from stepwell.cli.exits import CliError, Exit
+from stepwell.core.records.errors import StoreError
+from stepwell.core.records.limits import STORE_MESSAGE_BYTES_MAX
+from stepwell.rpc import logs
+from stepwell.rpc.server import Server
+from stepwell.rpc.store import make_service
+from stepwell.runtime import SystemRuntime
+from stepwell.store.migrate import SchemaVersions, migrate_store
+from stepwell.store.opener import mask_url
+
+EXAMPLES = {
+    "serve": "stepwell serve --store sqlite:///stepwell.db --metrics-port 9464",
+    "store": "stepwell store --driver sqlite:///stepwell.db --port 7879, and beside it: "
+    "stepwell serve --store grpc://127.0.0.1:7879",
+    "migrate": "stepwell migrate --store postgresql://stepwell@127.0.0.1/stepwell",
+}
+
+
+def serve(
+    store: Annotated[
+        str | None,
+        typer.Option(
+            "--store",
+            "-s",
+            metavar="URL",
+            help="Where the state is kept: sqlite:///file, memory://, grpc://host:port … Default: a "
+            "SQLite file in ~/.local/state/stepwell.",
+        ),
+    ] = None,
+    host: options.Host = None,
+    port: options.Port = None,
+    socket: options.Socket = None,
+    insecure_allow_remote: options.InsecureAllowRemote = False,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option(
+            "--metrics-port",
+            metavar="PORT",
+            min=0,
+            max=65535,
+            help="Metrics for Prometheus, on loopback.",
+        ),
+    ] = None,
+    token_file: options.ServerTokenFile = None,
+    log_level: options.LogLevel = None,
+    log_format: options.LogFormat = None,
+) -> int:
+    """Run the service: workers and clients connect to it.
+
+    Settings come from flags, then from STEPWELL_… variables (STEPWELL_GRPC__PORT), then from
+    stepwell.toml. SIGTERM or Ctrl-C drains; a second one quits at once.
+    """
+    flags = _flags(
+        store, host, port, socket, insecure_allow_remote, token_file, log_level, log_format
+    )
+    wanted = serving.settings({**flags, "metrics": {"port": metrics_port}})
+    return serving.serve(wanted, Server, "stepwell")
+
+
+def store(
+    driver: Annotated[
+        str | None,
+        typer.Option(
+            "--driver", "-d", metavar="URL", help="The store: sqlite:///file, memory:// …"
+        ),
+    ] = None,
+    host: options.Host = None,
+    port: options.Port = None,
+    socket: options.Socket = None,
+    insecure_allow_remote: options.InsecureAllowRemote = False,
+    token_file: options.ServerTokenFile = None,
+    log_level: options.LogLevel = None,
+    log_format: options.LogFormat = None,
+) -> int:
+    """Offer a store to services on other machines.
+
+    It keeps the state and runs no loop: services connect to it with --store grpc://host:port. SIGTERM
+    or Ctrl-C drains; a second one quits at once.
+    """
+    flags = _flags(
+        driver, host, port, socket, insecure_allow_remote, token_file, log_level, log_format
+    )
+    make = partial(
+        Server,
+        services=(make_service,),
+        receive_bytes_max=STORE_MESSAGE_BYTES_MAX,
+        executes=False,
+    )
+    return serving.serve(serving.settings(flags), make, "stepwell store")
+
+
+def _flags(
+    url: str | None,
+    host: str | None,
+    port: int | None,
+    socket: Path | None,
+    insecure_allow_remote: bool,
+    token_file: Path | None,
+    log_level: str | None,
+    log_format: str | None,
+) -> dict[str, dict[str, Any]]:
+    """Return the settings that both servers have flags for."""
+    return {
+        "store": {"url": url},
+        "grpc": {
+            "host": host,
+            "port": port,
+            "socket": socket,
+            "insecure_allow_remote": insecure_allow_remote or None,
+        },
+        "auth": {"token_file": token_file},
+        "log": {"level": log_level, "format": log_format},
+    }
+
+
+def migrate(
+    store: Annotated[
+        str | None,
+        typer.Option(
+            "--store",
+            "-s",
+            metavar="URL",
+            help="The store: postgresql://…, sqlite:///file … Default: the one that `serve` takes.",
+        ),
+    ] = None,
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="Change nothing; exit with 1 if there is something to do."),
+    ] = False,
+) -> int:
+    """Bring a store's schema up to this version.
+
+    A server does the same at its start, unless the store's URL says ?migrate=false. Several at once are
+    safe; a SQLite file must not be served meanwhile.
+    """
+    wanted = serving.settings({"store": {"url": store}})
+    logs.configure(wanted.log)
+    url = wanted.store.url.get_secret_value()
+    try:
+        versions = asyncio.run(migrate_store(url, runtime=SystemRuntime(), check=check))
+    except StoreError as error:
+        raise serving.store_error(error) from error
+    return _print_versions(versions, mask_url(url), check=check)
+
+
+def _print_versions(versions: SchemaVersions | None, url: str, *, check: bool) -> int:
+    if versions is None:
+        print(f"{url} has no schema: there is nothing to do")
+        return Exit.DONE
+    present = versions.found or "nothing"
+    if versions.found == versions.wanted:
+        print(f"{url} has schema {present}: it is up to date")
+        return Exit.DONE
+    if check:
+        raise CliError(
+            f"{url} has schema {present}, and this program wants {versions.wanted}; run `stepwell"
+            " migrate`",
+            Exit.FAILED,
+        )
+    print(f"{url}: schema {present} → {versions.wanted}")
+    return Exit.DONE
