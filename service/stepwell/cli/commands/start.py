@@ -31,6 +31,71 @@ EXAMPLES = {
 _STAGES = {"reflect": StepKind.REFLECT, "synthesize": StepKind.SYNTHESIZE}
 
 
+_NewPlan = Annotated[
+    str | None,
+    typer.Option("--plan", metavar="FILE", help="Tasks in JSON: no plan is asked for."),
+]
+_Stages = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--stage", metavar="STAGE", help="With --plan: reflect, synthesize; may be given again."
+    ),
+]
+_RunQueue = Annotated[
+    str,
+    typer.Option(
+        "--queue",
+        "-q",
+        metavar="NAME",
+        help="Where its steps wait for workers. Default: the pipeline's name.",
+    ),
+]
+_RunPriority = Annotated[
+    int,
+    typer.Option(
+        "--priority", metavar="N", min=-100, max=100, help="Higher goes first in its queue."
+    ),
+]
+_RunRequestId = Annotated[
+    str,
+    typer.Option(
+        "--request-id", metavar="ID", help="The same id and request find the same run again."
+    ),
+]
+_Version = Annotated[
+    int,
+    typer.Option(
+        "--at",
+        metavar="VERSION",
+        min=0,
+        help="As the run stood then; `stepwell checkpoints` names versions. Default: the last.",
+    ),
+]
+_OtherPlan = Annotated[
+    str | None,
+    typer.Option(
+        "--plan", metavar="FILE", help="Tasks in JSON, in the place of the plan in force."
+    ),
+]
+_Patch = Annotated[
+    bool,
+    typer.Option(
+        "--patch/--strict",
+        help="Whether the plan may be another one: changed tasks run again, and what is built on them.",
+    ),
+]
+_ForkPriority = Annotated[
+    int | None,
+    typer.Option("--priority", metavar="N", min=-100, max=100, help="Higher goes first."),
+]
+_ForkRequestId = Annotated[
+    str,
+    typer.Option(
+        "--request-id", metavar="ID", help="The same id and request find the same fork again."
+    ),
+]
+
+
 @connected
 def run(
     client: SyncClient,
@@ -38,44 +103,18 @@ def run(
         str, typer.Option("--goal", "-g", metavar="TEXT", help="What it is to reach.")
     ] = "",
     run_input: options.RunInput = None,
-    plan: Annotated[
-        str | None,
-        typer.Option("--plan", metavar="FILE", help="Tasks in JSON: no plan is asked for."),
-    ] = None,
-    stage: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--stage", metavar="STAGE", help="With --plan: reflect, synthesize; may be given again."
-        ),
-    ] = None,
+    plan: _NewPlan = None,
+    stage: _Stages = None,
     pipeline: Annotated[
         str, typer.Option("--pipeline", "-p", metavar="NAME", help="What it is an instance of.")
     ] = "",
-    queue: Annotated[
-        str,
-        typer.Option(
-            "--queue",
-            "-q",
-            metavar="NAME",
-            help="Where its steps wait for workers. Default: the pipeline's name.",
-        ),
-    ] = "",
+    queue: _RunQueue = "",
     label: options.Label = None,
     max_iterations: options.MaxIterations = None,
     max_parallel: options.MaxParallel = None,
-    priority: Annotated[
-        int,
-        typer.Option(
-            "--priority", metavar="N", min=-100, max=100, help="Higher goes first in its queue."
-        ),
-    ] = 0,
+    priority: _RunPriority = 0,
     budget: options.Spend = None,
-    request_id: Annotated[
-        str,
-        typer.Option(
-            "--request-id", metavar="ID", help="The same id and request find the same run again."
-        ),
-    ] = "",
+    request_id: _RunRequestId = "",
     detach: options.Detach = False,
     keep: options.Keep = False,
     json: options.Json = False,
@@ -142,32 +181,13 @@ def _detached(
 def fork(
     client: SyncClient,
     run: options.Run,
-    at: Annotated[
-        int,
-        typer.Option(
-            "--at",
-            metavar="VERSION",
-            min=0,
-            help="As the run stood then; `stepwell checkpoints` names versions. Default: the last.",
-        ),
-    ] = 0,
+    at: _Version = 0,
     goal: Annotated[
         str | None, typer.Option("--goal", "-g", metavar="TEXT", help="What the fork is to reach.")
     ] = None,
     run_input: options.RunInput = None,
-    plan: Annotated[
-        str | None,
-        typer.Option(
-            "--plan", metavar="FILE", help="Tasks in JSON, in the place of the plan in force."
-        ),
-    ] = None,
-    patch: Annotated[
-        bool,
-        typer.Option(
-            "--patch/--strict",
-            help="Whether the plan may be another one: changed tasks run again, and what is built on them.",
-        ),
-    ] = False,
+    plan: _OtherPlan = None,
+    patch: _Patch = False,
     replan: Annotated[
         bool, typer.Option("--replan", help="Ask for another plan before anything else is done.")
     ] = False,
@@ -180,17 +200,9 @@ def fork(
     ] = "",
     max_iterations: options.MaxIterations = None,
     max_parallel: options.MaxParallel = None,
-    priority: Annotated[
-        int | None,
-        typer.Option("--priority", metavar="N", min=-100, max=100, help="Higher goes first."),
-    ] = None,
+    priority: _ForkPriority = None,
     budget: options.Spend = None,
-    request_id: Annotated[
-        str,
-        typer.Option(
-            "--request-id", metavar="ID", help="The same id and request find the same fork again."
-        ),
-    ] = "",
+    request_id: _ForkRequestId = "",
     detach: options.Detach = False,
     keep: options.Keep = False,
     json: options.Json = False,
