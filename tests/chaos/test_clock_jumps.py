@@ -73,7 +73,7 @@ async def under_jumps(
 
 @pytest.mark.proof
 @pytest.mark.parametrize("kind", KINDS)
-async def test_C1_no_clock_makes_two_results_be_accepted_and_all_runs_end(
+async def test_C1_no_clock_makes_two_results_accepted_and_all_runs_end(
     kind: str, tmp_path: Path
 ) -> None:
     print(f"seed {SEED}; again with STEPWELL_CLOCK_SEED={SEED}")

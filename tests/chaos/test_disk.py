@@ -37,7 +37,7 @@ def cut(disk: Disk) -> None:
     disk.on(Survival())
 
 
-def test_what_was_synced_stays_and_what_was_not_goes(disk: Disk) -> None:
+def test_synced_bytes_stay_and_others_go(disk: Disk) -> None:
     written(disk.folder / "a", b"kept", synced=True)
     written(disk.folder / "b", b"forgotten", synced=False)
     sync(disk.folder)
@@ -49,7 +49,7 @@ def test_what_was_synced_stays_and_what_was_not_goes(disk: Disk) -> None:
     assert (disk.folder / "b").read_bytes() == b""
 
 
-def test_a_rename_is_there_with_its_folder_or_not_at_all(disk: Disk) -> None:
+def test_rename_survives_with_its_folder_or_not_at_all(disk: Disk) -> None:
     written(disk.folder / "a", b"new", synced=True)
     written(disk.folder / "b", b"old", synced=True)
     sync(disk.folder)
@@ -66,7 +66,7 @@ def test_a_rename_is_there_with_its_folder_or_not_at_all(disk: Disk) -> None:
 
 
 @pytest.mark.parametrize("how", ["fsync", "fdatasync", "O_DSYNC", "O_SYNC", "msync"])
-def test_all_ways_to_sync_do(disk: Disk, how: str) -> None:
+def test_every_way_to_sync_keeps_the_bytes(disk: Disk, how: str) -> None:
     path = disk.folder / "a"
     written(path, bytes(2 * PAGE), synced=True)
     sync(disk.folder)
@@ -84,7 +84,7 @@ def test_all_ways_to_sync_do(disk: Disk, how: str) -> None:
     assert path.read_bytes() == b"kept".ljust(2 * PAGE, b"\0")
 
 
-def test_power_goes_off_at_the_nth_change_and_nobody_gets_an_answer_any_more(disk: Disk) -> None:
+def test_power_goes_off_at_the_nth_change(disk: Disk) -> None:
     (disk.folder / "a").touch()
     sync(disk.folder)
     program = (
@@ -119,7 +119,7 @@ def test_the_nth_change_is_refused_once_or_from_then_on(disk: Disk, forever: boo
     (disk.folder / "e").write_bytes(b"x")
 
 
-def test_what_a_failed_sync_let_go_of_is_seen_and_never_kept(disk: Disk) -> None:
+def test_write_of_a_failed_sync_is_seen_and_never_kept(disk: Disk) -> None:
     written(disk.folder / "a", b"kept", synced=True)
     sync(disk.folder)
     disk.fail(1, ops=["FSYNC"])
@@ -159,7 +159,7 @@ def test_any_blocks_survive_torn_and_in_any_order() -> None:
     assert len(after(contents, PAGE)) == 3
 
 
-def test_in_order_only_the_end_is_lost() -> None:
+def test_writes_in_order_lose_only_the_end() -> None:
     contents = Contents(b"old")
     contents.write(3, b"1" * SECTOR)
     contents.write(3 + SECTOR, b"2" * SECTOR)

@@ -33,7 +33,7 @@ pytestmark = [
 ]
 
 
-async def test_S3_a_service_on_redis_cluster_with_wait_outlives_its_masters(
+async def test_S3_service_on_redis_cluster_with_wait_outlives_its_masters(
     cluster: RedisCluster, tmp_path: Path, rnd: Random
 ) -> None:
     def fail() -> str:
@@ -48,7 +48,7 @@ async def test_S3_a_service_on_redis_cluster_with_wait_outlives_its_masters(
     await serve_through(url, tmp_path, rnd, what, fail, watchers_may_lose=True)
 
 
-async def test_S3_a_service_on_redis_cluster_goes_on_while_slots_move(
+async def test_S3_service_on_redis_cluster_goes_on_while_slots_move(
     cluster: RedisCluster, tmp_path: Path, rnd: Random
 ) -> None:
     def moves() -> str:
@@ -59,7 +59,7 @@ async def test_S3_a_service_on_redis_cluster_goes_on_while_slots_move(
     await serve_through(cluster.url(all_nodes=True), tmp_path, rnd, "slots that move", moves)
 
 
-async def test_S3_a_service_on_postgres_outlives_its_primaries(
+async def test_S3_service_on_postgres_outlives_its_primaries(
     pair: PostgresPair, tmp_path: Path, rnd: Random
 ) -> None:
     def fail() -> str:

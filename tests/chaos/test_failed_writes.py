@@ -208,7 +208,7 @@ def every(changes: int, fault: Fault, part: int) -> Iterator[int]:
 @pytest.mark.proof
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
-async def test_D3_D4_a_failed_write_stops_the_store_or_is_refused(
+async def test_D3_D4_failed_write_stops_the_store_or_is_refused(
     disk: Disk, often: None, fault: Fault, part: int
 ) -> None:
     begun = time.monotonic()

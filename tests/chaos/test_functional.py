@@ -73,9 +73,6 @@ MANUAL = LeftOut(CALLED_AGAIN, "its calls are made by hand, and not again")
 NUMBERED = LeftOut(
     CALLED_AGAIN, "an attempt that never reached its worker spends nothing, and has a number"
 )
-IN_TURN = LeftOut(
-    CALLED_AGAIN, "what is held and can't be read or leased comes after what is claimed next"
-)
 LEFT_OUT = {
     "test_a_killed_workers_conversation_goes_on": WRITTEN,
     "test_a_reader_goes_on_from_its_cursor_over_a_restart": WRITTEN,

@@ -87,7 +87,7 @@ def kept(part: str, since: float, **figures: int) -> None:
 
 
 @pytest.mark.proof
-async def test_S10_a_worker_that_vanishes_is_noticed_and_its_step_taken_over(
+async def test_S10_vanished_worker_is_noticed_and_its_step_taken_over(
     cable: Wire, tmp_path: Path
 ) -> None:
     since = time.monotonic()
@@ -121,7 +121,7 @@ async def test_S10_a_worker_that_vanishes_is_noticed_and_its_step_taken_over(
 
 
 @pytest.mark.proof
-async def test_R1_a_watcher_that_vanishes_is_let_go_of(cable: Wire, tmp_path: Path) -> None:
+async def test_R1_vanished_watcher_is_let_go_of(cable: Wire, tmp_path: Path) -> None:
     since = time.monotonic()
     async with served(cable.near, "memory://", tmp_path) as server:
         client = Client(server.addresses[0])
@@ -159,7 +159,7 @@ async def _do_all(client: Client, count: int) -> None:
 
 @pytest.mark.proof
 @pytest.mark.parametrize("elsewhere", WAYS, ids=lambda way: "elsewhere" if way else "later")
-async def test_E3_a_watch_goes_on_when_the_wire_to_its_server_was_pulled(
+async def test_E3_watch_goes_on_when_its_server_vanishes(
     cable: Wire, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, elsewhere: bool
 ) -> None:
     since = time.monotonic()

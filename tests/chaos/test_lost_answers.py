@@ -69,13 +69,13 @@ async def lost(between: Between, call: Callable[[Store], Awaitable[object]]) -> 
 
 
 @pytest.mark.parametrize("name", CALLS)
-async def test_S4_only_a_commit_may_stay_unknown(name: str, between: Between) -> None:
+async def test_S4_lost_answer_leaves_only_a_commit_unknown(name: str, between: Between) -> None:
     assert isinstance(await lost(between, CALLS[name]), StoreUnavailable)
     between.proxy.heal()
     await CALLS[name](between.store)
 
 
-async def test_S4_a_deletion_whose_answer_was_lost_is_looked_up(between: Between) -> None:
+async def test_S4_deletion_whose_answer_was_lost_is_resolved(between: Between) -> None:
     deleted = await lost(between, lambda store: store.delete_run(*RUN, version=1))
     assert deleted is True
     assert await between.store.get_run(*RUN) is None

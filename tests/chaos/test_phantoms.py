@@ -43,7 +43,7 @@ async def settled(store: Store) -> set[str]:
 
 
 @pytest.mark.parametrize("others", [1, 2], ids=["as long again", "longer than before"])
-async def test_S2_what_was_decided_on_a_lost_version_is_decided_again(
+async def test_S2_decision_on_a_lost_version_is_made_again(
     cluster: RedisCluster, others: int
 ) -> None:
     master = cluster.owner(SLOT)

@@ -45,7 +45,7 @@ PARTS = [Part(setting, cuts) for setting in SETTINGS for cuts in chunks(setting.
 
 @pytest.mark.proof
 @pytest.mark.parametrize("part", PARTS, ids=str)
-def test_S3_a_power_cut_loses_nothing_acknowledged_where_that_is_promised(
+def test_S3_power_cut_loses_nothing_acknowledged_where_promised(
     disk: Disk, tmp_path: Path, part: Part
 ) -> None:
     series = play(part, disk, tmp_path)
@@ -55,9 +55,7 @@ def test_S3_a_power_cut_loses_nothing_acknowledged_where_that_is_promised(
 
 
 @pytest.mark.parametrize("end", ["killed before a sync", "stopped by failed syncs"])
-def test_S3_D3_what_the_next_opener_reads_is_on_the_disk(
-    disk: Disk, tmp_path: Path, end: str
-) -> None:
+def test_S3_D3_opener_reads_only_what_is_on_the_disk(disk: Disk, tmp_path: Path, end: str) -> None:
     """A commit was written and not synced: nobody was told, yet the system shows it to who opens the file."""
     with sqlite(disk) as powered:
         writer = Life(1, powered.url, tmp_path, "first").begin()

@@ -158,7 +158,7 @@ async def until_leased(cluster: Cluster, workers: Sequence[str], count: int) -> 
         await store.close()
 
 
-async def test_S8_outcomes_that_come_late_or_again_are_refused_by_every_replica(
+async def test_S8_late_and_repeated_outcomes_are_refused_by_every_replica(
     cluster: Cluster, rnd: Random
 ) -> None:
     await cluster.start()
@@ -185,7 +185,7 @@ async def test_S8_outcomes_that_come_late_or_again_are_refused_by_every_replica(
 
 
 @pytest.mark.proof
-async def test_a_run_that_was_resumed_is_resumed_again_by_whichever_replica_is_left(
+async def test_resumed_run_is_resumed_again_by_another_replica(
     cluster: Cluster,
 ) -> None:
     # So long that no attempt is lost merely because its worker stands still: it has one each time.

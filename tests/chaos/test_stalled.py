@@ -80,7 +80,7 @@ async def _end_of(call: Any) -> str:
 
 
 @pytest.mark.proof(meets=["watcher dropped for slowness"])
-async def test_E9_a_stalled_watcher_costs_a_few_megabytes_and_delays_nobody(tmp_path: Path) -> None:
+async def test_E9_stalled_watcher_costs_a_few_megabytes_and_delays_nobody(tmp_path: Path) -> None:
     with cluster_on("sqlite", tmp_path) as cluster:
         await cluster.start(STEPWELL_WATCH__STALL_MS=str(STALL_MS))
         await cluster.work("w1", "r1", concurrency=TASKS)

@@ -105,7 +105,7 @@ async def check_due(store: Store, due_us: dict[str, int], found: set[tuple[str, 
 
 @pytest.mark.proof
 @pytest.mark.parametrize("kind", KINDS)
-async def test_C2_nothing_is_due_before_the_store_s_clock_has_come_so_far(
+async def test_C2_nothing_is_due_before_its_time_by_the_stores_clock(
     kind: str, tmp_path: Path
 ) -> None:
     since = time.monotonic()
@@ -149,7 +149,7 @@ async def test_C2_nothing_is_due_before_the_store_s_clock_has_come_so_far(
     record.keep(
         record.Record(
             proof=f"store clocks set, {kind}",
-            command="make proof ARGS='-k nothing_is_due_before'",
+            command="make proof ARGS='-k test_C2_nothing_is_due'",
             figures={"clocks set": TURNS, "moments awaited": len(wanted), "early": 0},
             seconds=time.monotonic() - since,
             seed=str(SEED),

@@ -122,13 +122,13 @@ class FaultyWorld(CrashWorld):
         self.witness = Witness(store)
         self.runtime = SimRuntime(asyncio.get_running_loop(), Chance(f"faults {seed}"))
         self.store = FaultyStore(self.witness, self.runtime, faults)
-        self.hand = Stubborn(self, "hand", 1)
+        self.worker = Stubborn(self, "worker", 1)
 
     async def run(self) -> Canonical:
         """Return the final state, with all that must hold checked."""
         executor = Executor(self.store, self.runtime, CONFIG)
         executor.start()
-        self.runtime.spawn(self.hand.work(executor), name="hand")
+        self.runtime.spawn(self.worker.work(executor), name="worker")
         if self.advance is not None:
             self.runtime.spawn(self._time_passes(self.advance), name="time")
         cared = self.runtime.spawn(self._cared(executor), name="care")
@@ -188,16 +188,16 @@ class FaultyWorld(CrashWorld):
         page = await store.read_events(*KEY, after=0, limit=100_000)
         assert page is not None
         assert [one.number for one in page.events] == list(range(1, run.last_event + 1)), "E1"
-        names = list(self.hand.accepted)
+        names = list(self.worker.accepted)
         kept = {one.key: one.payload.data for one in await store.read_payloads(*KEY, names)}
-        assert kept == self.hand.accepted, "S3, S7: an acknowledged outcome was lost or altered"
+        assert kept == self.worker.accepted, "S3, S7: an acknowledged outcome was lost or altered"
 
     @property
     def seen(self) -> Counter[str]:
         """Count what befell the run, with the commits that were seen again."""
         found = Counter(self.store.seen)
         found["commit_id seen again"] = sum(many > 1 for many in self.witness.sent.values())
-        found.update({f"told {what}": many for what, many in self.hand.answers.items()})
+        found.update({f"told {what}": many for what, many in self.worker.answers.items()})
         return found
 
 

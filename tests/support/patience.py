@@ -1,4 +1,4 @@
-"""How long tests wait, and the waits themselves: for conditions, never for durations."""
+"""Waits of the tests: for conditions, never for durations, and one patience for all of them."""
 
 from __future__ import annotations
 

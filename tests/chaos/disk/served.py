@@ -27,7 +27,6 @@ from tests.chaos.disk.wire import Op
 
 KIND = b"fuse.stepwell"
 _NOSUID, _NODEV, _DETACH = 2, 4, 2
-_GONE = (errno.ENODEV, errno.ENOTCONN)
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 

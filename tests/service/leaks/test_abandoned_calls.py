@@ -151,9 +151,7 @@ async def quiet(look: Callable[[], Held], before: Held | None) -> Held:
 @pytest.mark.proof
 @pytest.mark.usefixtures("backends")
 @pytest.mark.parametrize("kind", PERCENT)
-async def test_R1_calls_that_are_not_seen_through_leave_nothing_behind(
-    kind: str, tmp_path: Path
-) -> None:
+async def test_R1_abandoned_calls_leave_nothing_behind(kind: str, tmp_path: Path) -> None:
     print(f"seed {SEED}; again with STEPWELL_LEAK_SEED={SEED}")
     since = time.monotonic()
     rnd = Random(f"{SEED}/{kind}")
@@ -180,7 +178,7 @@ async def test_R1_calls_that_are_not_seen_through_leave_nothing_behind(
     record.keep(
         record.Record(
             proof=f"abandoned calls, {kind}",
-            command="make proof ARGS='-k not_seen_through'",
+            command="make proof ARGS='-k abandoned_calls'",
             figures={
                 "calls": caller.done.total(),
                 "calls of killed clients": gone,

@@ -148,7 +148,7 @@ async def story(bench: Bench, run_id: str) -> list[str]:
 @pytest.mark.usefixtures("backends")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("part", range(PARTS))
-async def test_R1_a_handler_cancelled_at_any_await_leaves_nothing_behind(
+async def test_R1_handler_cancelled_at_any_await_leaves_nothing_behind(
     kind: str, part: int, tmp_path: Path
 ) -> None:
     since = time.monotonic()

@@ -122,7 +122,7 @@ def test_ports_are_not_given_out_twice() -> None:
 # One's own
 
 
-def test_a_server_of_ones_own_is_used_and_not_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_named_server_is_used_and_not_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     with Redis(password="pw") as redis, Postgres(fsync=False, password="pw") as postgres:
         monkeypatch.setenv(POSTGRES_URL, postgres.url())
         monkeypatch.setenv(REDIS_URL, redis.url())
@@ -140,7 +140,7 @@ def test_a_server_of_ones_own_is_used_and_not_stopped(monkeypatch: pytest.Monkey
         assert not postgres.fetch("SELECT 1 FROM pg_database WHERE datname = $1", name)
 
 
-def test_what_is_missing_skips_unless_it_is_required(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_program_skips_unless_it_is_required(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(REQUIRE, "node")
     with pytest.raises(SkipTest, match="not here"):
         missing("pgbouncer", "not here")

@@ -34,7 +34,7 @@ async def closed(writer: asyncio.StreamWriter) -> None:
         await writer.wait_closed()
 
 
-async def test_it_passes_on_what_it_gets(redis_proxy: Proxy, client: Client) -> None:
+async def test_bytes_pass_without_faults(redis_proxy: Proxy, client: Client) -> None:
     long = b"x" * 1_000_000
 
     await client.set("key", long)
@@ -44,7 +44,7 @@ async def test_it_passes_on_what_it_gets(redis_proxy: Proxy, client: Client) -> 
     assert (redis_proxy.accepted, redis_proxy.open_lines, redis_proxy.fired) == (1, 1, 0)
 
 
-async def test_a_reply_is_lost_and_what_was_asked_is_done(
+async def test_lost_reply_leaves_the_request_done(
     redis: Redis, redis_proxy: Proxy, client: Client
 ) -> None:
     redis_proxy.lose_reply_to(b"the-second")
@@ -60,7 +60,7 @@ async def test_a_reply_is_lost_and_what_was_asked_is_done(
     assert redis_proxy.fired == 1
 
 
-async def test_a_request_is_cut_before_it_is_sent_on(
+async def test_cut_request_is_never_sent_on(
     redis: Redis, redis_proxy: Proxy, client: Client
 ) -> None:
     redis_proxy.cut_before(b"the-second")
@@ -72,7 +72,7 @@ async def test_a_request_is_cut_before_it_is_sent_on(
     assert redis.execute("GET", "key") == "the-first"
 
 
-async def test_so_many_bytes_are_sent_and_not_one_more(redis: Redis, redis_proxy: Proxy) -> None:
+async def test_cut_after_sent_lets_so_many_bytes_pass(redis: Redis, redis_proxy: Proxy) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", redis_proxy.port)
     redis_proxy.cut_after_sent(len(b"SET a 1\r\n"))
 
@@ -85,9 +85,7 @@ async def test_so_many_bytes_are_sent_and_not_one_more(redis: Redis, redis_proxy
     await closed(writer)
 
 
-async def test_so_many_bytes_are_received_and_not_one_more(
-    redis: Redis, redis_proxy: Proxy
-) -> None:
+async def test_cut_after_received_lets_so_many_bytes_pass(redis: Redis, redis_proxy: Proxy) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", redis_proxy.port)
     redis_proxy.cut_after_received(7)
 
@@ -99,7 +97,7 @@ async def test_so_many_bytes_are_received_and_not_one_more(
     await closed(writer)
 
 
-async def test_a_cut_that_has_begun_is_ended_though_all_is_healed(redis_proxy: Proxy) -> None:
+async def test_cut_under_way_is_finished_though_all_is_healed(redis_proxy: Proxy) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", redis_proxy.port)
     redis_proxy.trickles = True
     redis_proxy.cut_after_received(3)
@@ -161,9 +159,7 @@ async def test_requests_vanish_until_the_line_is_lost(
     assert await client.set("key", "value")
 
 
-async def test_what_trickles_comes_byte_by_byte_and_whole(
-    redis_proxy: Proxy, client: Client
-) -> None:
+async def test_trickled_bytes_come_one_by_one_and_whole(redis_proxy: Proxy, client: Client) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", redis_proxy.port)
     redis_proxy.trickles = True
     writer.write(b"PING\r\n")

@@ -59,7 +59,12 @@ PENDING: tuple[str, ...] = (
     "service/stepwell/watch/",
     "service/stepwell/wire/",
     "testkit/",
-    "tests/",
+    "tests/contract/",
+    "tests/docs/",
+    "tests/mutants/",
+    "tests/service/",
+    "tests/simulation/",
+    "tests/unit/",
 )
 
 _CAPITAL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
