@@ -49,6 +49,17 @@ def test_synced_bytes_stay_and_others_go(disk: Disk) -> None:
     assert (disk.folder / "b").read_bytes() == b""
 
 
+def test_name_stays_only_once_its_folder_is_synced(disk: Disk) -> None:
+    (disk.folder / "inside").mkdir()
+    sync(disk.folder)
+    written(disk.folder / "inside" / "named", b"x", synced=True)
+    sync(disk.folder / "inside")
+    written(disk.folder / "inside" / "nameless", b"x", synced=True)
+    (disk.folder / "inside" / "named").unlink()
+    cut(disk)
+    assert listed(disk.folder / "inside") == ["named"]
+
+
 def test_rename_survives_with_its_folder_or_not_at_all(disk: Disk) -> None:
     written(disk.folder / "a", b"new", synced=True)
     written(disk.folder / "b", b"old", synced=True)
