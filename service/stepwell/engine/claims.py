@@ -188,7 +188,7 @@ class Claims:
         reply = self._runs.post(key, grant)
 
         def settle(_: asyncio.Future[Reply]) -> None:
-            # A lease that was handed out is no open grant any more. All others return their credit,
+            # An assigned lease is no open grant any more. All others return their credit,
             # whatever the reply: the lease may have ended in the very commit that granted it.
             self._workers.return_grants([grant.token])
 

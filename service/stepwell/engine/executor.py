@@ -26,11 +26,11 @@ from stepwell.core.port import Presence, Record, Renewal, Runtime, Store, Worker
 from stepwell.core.records.model import Payload, Session
 from stepwell.core.records.states import BlockedKind, StepKind
 from stepwell.engine.appender import AppendBatch, Appender
+from stepwell.engine.assigner import Assigner
 from stepwell.engine.claims import Claims, Timing
 from stepwell.engine.clock import StoreTime
 from stepwell.engine.committer import Committer
 from stepwell.engine.demand import Demand
-from stepwell.engine.handout import Handout
 from stepwell.engine.last_heartbeat import with_last_heartbeats
 from stepwell.engine.names import RunKey
 from stepwell.engine.payloads import PayloadCache
@@ -99,7 +99,7 @@ class Executor:
         shares = QueueShares(dict(self.config.queue_limits), self.replica_id)
         self._demand = demand
         self._workers = Workers(runtime, demand, shares)
-        handout = Handout(
+        assigner = Assigner(
             store,
             self._workers,
             payloads,
@@ -111,7 +111,7 @@ class Executor:
             store,
             self._committer,
             self._workers,
-            handout,
+            assigner,
             runtime,
             self._clock,
             lease_ms=self.config.lease_ms,

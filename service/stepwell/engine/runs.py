@@ -39,10 +39,10 @@ from stepwell.core.records.errors import (
     StoreUnavailable,
 )
 from stepwell.core.records.states import BlockedKind, Verdict
+from stepwell.engine.assigner import Assigner, Unfilled
 from stepwell.engine.batches import Posted, extend, next_batch, reject, resolve
 from stepwell.engine.clock import StoreTime
 from stepwell.engine.committer import Committer
-from stepwell.engine.handout import Handout, Unfilled
 from stepwell.engine.known_results import decide
 from stepwell.engine.names import RunKey
 from stepwell.engine.workers import Workers
@@ -84,7 +84,7 @@ class Runs:
         store: Store,
         committer: Committer,
         workers: Workers,
-        handout: Handout,
+        assigner: Assigner,
         runtime: Runtime,
         clock: StoreTime,
         *,
@@ -95,7 +95,7 @@ class Runs:
         self._store = store
         self._committer = committer
         self._workers = workers
-        self._handout = handout
+        self._assigner = assigner
         self._runtime = runtime
         self._clock = clock
         self._lease_ms = lease_ms
@@ -330,14 +330,14 @@ class Runs:
         return True
 
     def _assign(self, key: RunKey, state: RunState, transition: Transition) -> None:
-        handed = self._handout.committed(key, state, transition)
-        for assignment in handed.undeliverable:
+        unsent = self._assigner.committed(key, state, transition)
+        for assignment in unsent.undeliverable:
             self._release(key, assignment)
-        for unfilled in handed.unfilled:
-            self._runtime.spawn(self._fill(key, unfilled), name="hand out")
+        for unfilled in unsent.unfilled:
+            self._runtime.spawn(self._fill(key, unfilled), name="assign")
 
     async def _fill(self, key: RunKey, unfilled: Unfilled) -> None:
-        if not await self._handout.fill(key, unfilled):
+        if not await self._assigner.fill(key, unfilled):
             self._release(key, unfilled.assignment)
 
     def _release(self, key: RunKey, assignment: Assignment) -> None:

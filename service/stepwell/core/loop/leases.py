@@ -12,7 +12,14 @@ from stepwell.core.loop.draft import Draft
 from stepwell.core.loop.signals import FreeWorker, GrantLease, Grants, Reply, ReplyStatus
 from stepwell.core.port import Lease
 from stepwell.core.records.model import Execution
-from stepwell.core.records.states import EventType, ExecutionStatus, RunStatus, StepKind, TaskStatus
+from stepwell.core.records.states import (
+    OPEN,
+    EventType,
+    ExecutionStatus,
+    RunStatus,
+    StepKind,
+    TaskStatus,
+)
 
 
 def grant_lease(draft: Draft, signal: GrantLease) -> Reply:
@@ -83,7 +90,9 @@ def _room(draft: Draft, grants: Grants, offered: int) -> int:
     if grants.room is None:
         return offered
     ended = sum(
-        1 for e in draft.executions.values() if e.ended_us and e.execution_id in grants.counted
+        1
+        for e in draft.executions.values()
+        if e.status not in OPEN and e.execution_id in grants.counted
     )
     return grants.room + ended
 

@@ -1,4 +1,4 @@
-"""Hands out committed leases: fills each assignment with its bytes and sends it to its worker."""
+"""Sends assignments of committed leases to their workers, filled with the bytes they need."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Unfilled(NamedTuple):
     assignment: Assignment
 
 
-class Handed(NamedTuple):
+class Unsent(NamedTuple):
     """The assignments of a commit that could not be sent at once."""
 
     undeliverable: Sequence[Assignment]
@@ -36,7 +36,7 @@ class Handed(NamedTuple):
     unfilled: Sequence[Unfilled]
 
 
-class Handout:
+class Assigner:
     """Sends assignments and cancellations to the connected workers after each commit."""
 
     def __init__(
@@ -56,7 +56,7 @@ class Handout:
         self._clock = clock
         self._retry_pause_ms = retry_pause_ms
 
-    def committed(self, key: RunKey, state: RunState, transition: Transition) -> Handed:
+    def committed(self, key: RunKey, state: RunState, transition: Transition) -> Unsent:
         """Send the assignments of a committed transition, and notify workers of revoked leases.
 
         `state` has the transition's commit applied.
@@ -83,7 +83,7 @@ class Handout:
             connection = self._workers.find(key[0], revoked.worker_id)
             if connection is not None:
                 connection.port.cancel(revoked.execution_id, key[1], revoked.reason)
-        return Handed(undeliverable, unfilled)
+        return Unsent(undeliverable, unfilled)
 
     async def fill(self, key: RunKey, unfilled: Unfilled) -> bool:
         """Read an assignment's bytes and send it; False: its lease must be released."""
