@@ -27,21 +27,21 @@ agent = Agent("cli-agent")
 
 @dataclass
 class Request:
-    """What is to be read."""
+    """The text to be read, as the task's input."""
 
     text: str
     """The file."""
     home: str
-    """Where the program keeps its conversations; all workers must see the same."""
+    """The folder of the program's conversations; all workers must see the same."""
 
 
 @dataclass
 class Notes:
-    """What came of it."""
+    """The result of reading a text."""
 
     session_id: str
     resumed_at: int
-    """How many notes were there when this attempt began."""
+    """The number of notes when this attempt began."""
     notes: list[str]
 
 
@@ -84,14 +84,14 @@ async def running(arguments: list[str]) -> AsyncIterator[Process]:
 
 
 async def lines_of(process: Process) -> AsyncIterator[dict[str, Any]]:
-    """Yield what the program says."""
+    """Yield the lines that the program prints."""
     assert process.stdout is not None
     async for line in process.stdout:
         yield json.loads(line)
 
 
 async def why(process: Process) -> str:
-    """Return the program's last words."""
+    """Return the end of the program's error output."""
     assert process.stderr is not None
     words = (await process.stderr.read()).decode("utf-8", "replace").strip()
     return words.splitlines()[-1] if words else "the program ended without a result"

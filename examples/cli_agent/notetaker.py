@@ -41,12 +41,12 @@ def note_on(paragraph: str) -> str:
 
 
 class Conversation:
-    """What was said so far, in a file: a line each."""
+    """The notes so far, in a file: a line each."""
 
     def __init__(self, file: TextIO) -> None:
         self._file = file
         file.seek(0)
-        # A line that a crash cut short is taken back: it was never finished.
+        # A line that a crash cut short is removed: it was never finished.
         whole = [line for line in file.read().splitlines(keepends=True) if line.endswith("\n")]
         self.notes: list[str] = [json.loads(line)["note"] for line in whole]
         file.seek(0)
@@ -62,7 +62,7 @@ class Conversation:
 
 @contextmanager
 def conversation(home: Path, session_id: str, *, resume: bool) -> Iterator[Conversation]:
-    """Open a conversation for this process alone: one that still has it is waited for."""
+    """Open a conversation for this process alone, after any other process has closed it."""
     path = home / f"{session_id}.jsonl"
     if resume and not path.exists():
         raise SystemExit(f"there is no conversation {session_id} in {home}")
@@ -72,10 +72,10 @@ def conversation(home: Path, session_id: str, *, resume: bool) -> Iterator[Conve
         yield Conversation(file)
 
 
-def say(**said: Any) -> None:
-    """Say something to whoever runs this program; who doesn't listen any more ends it."""
+def write(**message: Any) -> None:
+    """Write a message to the program that runs this one; end if it no longer reads."""
     try:
-        print(json.dumps(said), flush=True)
+        print(json.dumps(message), flush=True)
     except BrokenPipeError:
         raise SystemExit(1) from None
 
@@ -91,14 +91,14 @@ def main() -> None:
     session_id = given.resume or str(uuid.uuid4())
     paragraphs = paragraphs_of(given.text.read_text(encoding="utf-8"))
     with conversation(given.home, session_id, resume=bool(given.resume)) as talk:
-        say(type="session", session_id=session_id, notes=len(talk.notes), of=len(paragraphs))
+        write(type="session", session_id=session_id, notes=len(talk.notes), of=len(paragraphs))
         for paragraph in paragraphs[len(talk.notes) :]:
             time.sleep(given.pace)
-            # Said first: where nobody listens any more, whoever resumes takes this note anew.
+            # Written first: if nobody reads any more, the next process makes this note anew.
             note = note_on(paragraph)
-            say(type="text", text=note + "\n")
+            write(type="text", text=note + "\n")
             talk.add(note)
-        say(type="result", notes=talk.notes)
+        write(type="result", notes=talk.notes)
 
 
 if __name__ == "__main__":

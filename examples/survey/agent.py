@@ -25,9 +25,9 @@ from pathlib import Path
 from examples.survey.closer import (
     LONG_LINES,
     Remark,
-    look_at_long,
-    look_at_unparsable,
-    look_for_mentions,
+    examine_long_function,
+    examine_unparsable_file,
+    search_mentions,
 )
 from examples.survey.measure import (
     Function,
@@ -59,14 +59,14 @@ PARTS_WANTED = 16
 COMBINED_AT_ONCE = 4
 LOOKS_MAX = {"long": 4, "unparsable": 4, "unimported": 6}
 RETRY = Retry(max_attempts=5, initial_backoff=0.2)
-"""A task that is lost in a crash is as good as new: its worker comes back in no time."""
+"""A task that is lost in a crash is soon tried again: its worker comes back quickly."""
 
 agent = Agent("survey")
 
 
 @dataclass(frozen=True)
 class Request:
-    """What a run is started with. Paths are the worker's."""
+    """The input of a run. Paths are the worker's."""
 
     directory: str = "."
     report: str = "survey.md"
@@ -80,7 +80,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Survey:
-    """What a run comes to."""
+    """The result of a run."""
 
     report: str
     files: int
@@ -155,19 +155,19 @@ def reflect(ctx: ReflectContext) -> Continue | Finish:
 @agent.task("look-at-long")
 def at_long(ctx: TaskContext, function: Function) -> Remark:
     with _paced(ctx):
-        return look_at_long(_directory(ctx), function)
+        return examine_long_function(_directory(ctx), function)
 
 
 @agent.task("look-at-unparsable")
 def at_unparsable(ctx: TaskContext, found: Unparsable) -> Remark:
     with _paced(ctx):
-        return look_at_unparsable(_directory(ctx), found)
+        return examine_unparsable_file(_directory(ctx), found)
 
 
 @agent.task("look-at-unimported")
 def at_unimported(ctx: TaskContext, module: str) -> Remark:
     with _paced(ctx):
-        return look_for_mentions(_directory(ctx), module, ctx.run_input(Request).files_max)
+        return search_mentions(_directory(ctx), module, ctx.run_input(Request).files_max)
 
 
 @agent.synthesize

@@ -1,4 +1,4 @@
-"""A closer look at what stood out: functions that are long, files that don't parse, modules unused."""
+"""A closer examination of long functions, files that don't parse, and unused modules."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _BLOCKS = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.Try, ast.With, ast.Asyn
 
 @dataclass(frozen=True)
 class Remark:
-    """What a closer look at one thing found."""
+    """The result of one examination."""
 
     about: str
     where: str
     text: str
 
 
-def look_at_long(top: Path, function: Function) -> Remark:
-    """Say what makes a function long, and which block of it could be one of its own."""
+def examine_long_function(top: Path, function: Function) -> Remark:
+    """Return what makes a function long, and which of its blocks could be a function of its own."""
     where = f"{function.path}:{function.line}"
     about = f"{function.name}, {function.lines} lines"
     node = _find(top, function)
@@ -52,8 +52,8 @@ def look_at_long(top: Path, function: Function) -> Remark:
     return Remark(about, where, text)
 
 
-def look_at_unparsable(top: Path, found: Unparsable) -> Remark:
-    """Show the line that the parser stopped at, and guess what the file is instead."""
+def examine_unparsable_file(top: Path, found: Unparsable) -> Remark:
+    """Return the line that the parser stopped at, and a guess at what the file is instead."""
     data = read(top / found.path) or b""
     lines = data.decode("utf-8", "replace").splitlines()
     excerpt = lines[found.line - 1].strip()[:EXCERPT_CHARS] if 0 < found.line <= len(lines) else ""
@@ -67,8 +67,8 @@ def look_at_unparsable(top: Path, found: Unparsable) -> Remark:
     return Remark("doesn't parse", f"{found.path}:{found.line}", text)
 
 
-def look_for_mentions(top: Path, module: str, files_max: int) -> Remark:
-    """Look whether any text names a module that no Python file imports."""
+def search_mentions(top: Path, module: str, files_max: int) -> Remark:
+    """Search all texts for the name of a module that no Python file imports."""
     path = PurePosixPath(module)
     dotted = ".".join([*path.parent.parts[-1:], path.stem])
     needles = [os.fsencode(path.name), *([os.fsencode(dotted)] if "." in dotted else [])]
@@ -101,7 +101,7 @@ def _find(top: Path, function: Function) -> ast.FunctionDef | ast.AsyncFunctionD
 
 
 def _depth(node: ast.AST) -> int:
-    """How many blocks stand within each other; an `elif` stands beside its `if`."""
+    """Return how deep blocks are nested; an `elif` is on the level of its `if`."""
     inner = 0
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.stmt | ast.excepthandler | ast.match_case):

@@ -1,4 +1,4 @@
-"""What `make demo` runs: the survey of a directory, and two SIGKILLs on the way.
+"""The program of `make demo`: the survey of a directory, and two SIGKILLs on the way.
 
     python -m examples.survey.demo [DIR]
 
@@ -44,9 +44,9 @@ enough for a living one to outlast the server's absence on a busy machine."""
 READY_SECONDS_MAX = 30.0
 DEMO_SECONDS_MAX = 600.0
 PIPE_COLUMNS = 120
-"""Lines that no terminal shows need not fit one."""
+"""The width of lines that no terminal shows."""
 DARK_SECONDS = 1.0
-"""How long a killed program stays away: long enough to be seen."""
+"""The time that a killed program stays away: long enough to be seen."""
 
 
 class Demo:
@@ -67,7 +67,7 @@ class Demo:
         self._changed = asyncio.Event()
 
     async def play(self) -> bool:
-        """Tell the whole story; return whether it ended well."""
+        """Play the demo; return whether it ended well."""
         async with asyncio.timeout(DEMO_SECONDS_MAX), AsyncExitStack() as stack:
             # A private folder with a short name: a socket's path has at most 100 bytes.
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="stepwell-"))
@@ -119,7 +119,7 @@ class Demo:
             pipeline=PIPELINE,
         )
         self.run_id = handle.id
-        self.screen.say(f"run {handle.id} started", "bold")
+        self.screen.print(f"run {handle.id} started", "bold")
         self._following = asyncio.create_task(self._follow())
         try:
             if await self._until(lambda: self._have_done(1 / 3)):
@@ -127,38 +127,38 @@ class Demo:
             if await self._until(lambda: self._have_done(2 / 3)):
                 await self._kill_worker()
             if len(self.kills) < 2:
-                self.screen.say("the run was over before there was more to kill", "yellow")
+                self.screen.print("the run was over before there was more to kill", "yellow")
             await self._until(self._following.done)
             await self._following
         finally:
             self._following.cancel()
 
     async def _follow(self) -> None:
-        """Take in the run's events as they come. The watch reconnects by itself, and misses none."""
+        """Add the run's events to its history. The watch reconnects by itself, and misses none."""
         async with self.client.watch(self.run_id) as events:
             async for event in events:
-                self.history.take(event)
+                self.history.add(event)
                 if event.plan_revision:
                     async for entry in self.client.tasks(self.run_id):
                         self.titles[entry.spec.task_id] = entry.spec.title
                         self.types[entry.spec.task_id] = entry.spec.type
-                self.screen.tell(event)
+                self.screen.print_event(event)
                 self._changed.set()
 
     def _have_done(self, part: float) -> bool:
-        """Whether a part of the tasks planned so far is done, and others are in flight just now."""
+        """Return whether a part of the planned tasks is done, and others are in flight."""
         flying = [attempt for attempt in self.history.in_flight() if attempt.is_task]
         return bool(flying) and self.history.done >= max(1, self.history.planned * part)
 
     async def _until(self, reached: Callable[[], bool]) -> bool:
-        """Wait until something is so; False: the run ended first."""
+        """Wait until a condition holds; False: the run ended first."""
         while not reached():
             if self._following.done():
                 await self._following  # It may have failed.
                 return False
             for program in (self.server, self.worker):
                 program.check()
-            self.screen.breathe()
+            self.screen.print_if_quiet()
             try:
                 async with asyncio.timeout(0.3):
                     await self._changed.wait()
@@ -176,11 +176,11 @@ class Demo:
             self.server.check()
             if time.monotonic() - began > READY_SECONDS_MAX:
                 raise DemoFailed(f"the server doesn't answer; its log is {self.server.log}")
-            self.screen.breathe()
+            self.screen.print_if_quiet()
             await asyncio.sleep(0.1)
         seconds = time.monotonic() - began
         again = " again" if self.server.starts > 1 else ""
-        self.screen.say(f"server up{again} after {seconds:.1f} s, pid {self.server.pid}", "green")
+        self.screen.print(f"server up{again} after {seconds:.1f} s, pid {self.server.pid}", "green")
 
     async def _answers(self) -> bool:
         if not self._token_file.exists():
@@ -195,7 +195,7 @@ class Demo:
     async def _start_worker(self) -> None:
         await self.worker.start()
         again = " again" if self.worker.starts > 1 else ""
-        self.screen.say(f"worker started{again}, pid {self.worker.pid}", "green")
+        self.screen.print(f"worker started{again}, pid {self.worker.pid}", "green")
 
     async def _kill_server(self) -> None:
         pid = self.server.pid
@@ -203,7 +203,9 @@ class Demo:
         # Nobody has the file open now: what is in it is what the server had committed.
         last = last_event_in(self.store, self.run_id)
         self._killed(Kill("server", last), pid)
-        self.screen.say("the worker keeps what it finishes until a server has committed it", "dim")
+        self.screen.print(
+            "the worker keeps what it finishes until a server has committed it", "dim"
+        )
         await self._stay_dark()
         await self._start_server()
 
@@ -212,19 +214,19 @@ class Demo:
         await self.worker.kill()
         run = await self.client.get(self.run_id)
         self._killed(Kill("worker", run.last_event), pid)
-        self.screen.say("its successor will say who it is, and get what was lost", "dim")
+        self.screen.print("its successor will say who it is, and get what was lost", "dim")
         await self._stay_dark()
         await self._start_worker()
 
     def _killed(self, kill: Kill, pid: int | None) -> None:
         self.kills.append(kill)
         words = f"kill -9 {pid}: the {kill.program} is dead, after event {kill.last_event}"
-        self.screen.say(words, "bold red")
+        self.screen.print(words, "bold red")
 
     async def _stay_dark(self) -> None:
         until = time.monotonic() + DARK_SECONDS
         while time.monotonic() < until:
-            self.screen.breathe()
+            self.screen.print_if_quiet()
             await asyncio.sleep(0.1)
 
     # The end.
@@ -275,7 +277,7 @@ def state_folder(parent: Path | None) -> Path:
         return Path(tempfile.mkdtemp(prefix="stepwell-demo-")).resolve()
 
 
-def look_at(directory: str, console: Console) -> Path:
+def checked_directory(directory: str, console: Console) -> Path:
     """Return the directory to be surveyed. Raises DemoFailed where there is nothing to survey."""
     top = Path(directory or ".")
     if not top.is_dir():
@@ -292,7 +294,7 @@ def look_at(directory: str, console: Console) -> Path:
     return top.resolve()
 
 
-async def tell(demo: Demo) -> int:
+async def play(demo: Demo) -> int:
     """Play the demo so that a signal ends it in order; return the exit code."""
     me = asyncio.current_task()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -305,7 +307,7 @@ async def tell(demo: Demo) -> int:
 
 
 def pace(text: str) -> float:
-    """Read a pace. Raises ValueError where it is none."""
+    """Read a pace. Raises ValueError for anything else."""
     seconds = float(text)
     if not 0 <= seconds <= 60:
         raise ValueError(text)
@@ -328,10 +330,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not console.is_terminal:
         console.width = PIPE_COLUMNS
     try:
-        directory = look_at(options.directory, console)
+        directory = checked_directory(options.directory, console)
         state = state_folder(options.state)
         console.print(f"Surveying {plain(str(directory))}; state: {shown(state)}")
-        return asyncio.run(tell(Demo(directory, state, options.pace, console)))
+        return asyncio.run(play(Demo(directory, state, options.pace, console)))
     except (DemoFailed, StepwellClientError, OSError) as error:
         console.print(f"error: {error or 'it took too long'}", style="bold red")
         return 1

@@ -1,4 +1,4 @@
-"""A run as its events tell it: what was in flight at any moment, and how often each task was leased.
+"""The history of a run by its events: the attempts in flight at any moment, and the leases of each task.
 
 Events are numbered without gaps and are complete deltas, so this needs nothing besides them: the live
 view folds them as they come, and the proof at the end folds them again as the store has them.
@@ -19,7 +19,7 @@ class Attempt:
     """One execution of a step."""
 
     step: str
-    """The task's id; of other steps their kind."""
+    """The task's id; for other steps their kind."""
     number: int
     is_task: bool
     status: int = ExecutionStatus.READY
@@ -37,7 +37,7 @@ class Attempt:
 
 @dataclass
 class History:
-    """What a run's events came to so far."""
+    """The attempts and completions of a run so far."""
 
     attempts: dict[str, Attempt] = field(default_factory=dict[str, Attempt])
     """By execution id, in the order in which they were offered."""
@@ -46,7 +46,7 @@ class History:
     last: int = 0
     """The number of the last event."""
     gaps: list[int] = field(default_factory=list[int])
-    """Numbers that came out of order: there are none unless something is broken."""
+    """Numbers out of order: there are none unless something is broken."""
     status: int = RunStatus.QUEUED
     phase: int = Phase.PLANNING
     iteration: int = 1
@@ -54,11 +54,11 @@ class History:
 
     @property
     def done(self) -> int:
-        """How many tasks are completed."""
+        """The number of completed tasks."""
         return len(self.completed)
 
-    def take(self, event: types_pb2.Event) -> None:
-        """Take the next event in."""
+    def add(self, event: types_pb2.Event) -> None:
+        """Add the next event."""
         if event.number != self.last + 1:
             self.gaps.append(event.number)
         self.last = event.number
@@ -112,7 +112,7 @@ class History:
         ]
 
     def violations(self) -> list[str]:
-        """What must never be, above all a task that was started again after its completion."""
+        """Violations of the promises, above all a task that was started again after its completion."""
         found = [f"event {number} came out of order" for number in self.gaps]
         for task_id, numbers in self.completed.items():
             if len(numbers) > 1:

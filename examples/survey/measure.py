@@ -1,4 +1,4 @@
-"""What files come to: lines, functions, the longest of them, imports, and why some can't be parsed.
+"""Measures of files: lines, functions, the longest of them, imports, and why some can't be parsed.
 
 Pure functions over files. Each file is read, measured and summed up before the next one, so a part
 of any size takes little memory.
@@ -50,7 +50,7 @@ class Unparsable:
 
 @dataclass
 class Language:
-    """What the files of one language come to."""
+    """Counts of the files of one language."""
 
     files: int = 0
     lines: int = 0
@@ -59,7 +59,7 @@ class Language:
 
 @dataclass
 class Measures:
-    """What files come to: one of them, a part of a tree, or all of it."""
+    """Counts of one file, of a part of a tree, or of all of it."""
 
     files: int = 0
     skipped: int = 0
@@ -89,7 +89,7 @@ class Measures:
 
 
 def combine(parts: Iterable[Measures]) -> Measures:
-    """Sum up. The order and the grouping change nothing, so parts can be combined by parts."""
+    """Add counts up. The order and the grouping change nothing, so parts can be combined by parts."""
     total = Measures()
     imports: set[str] = set()
     for part in parts:
@@ -192,7 +192,7 @@ def _imports(tree: ast.Module, path: str) -> Iterator[str]:
 
 
 def _is_entry_point(path: str, tree: ast.Module) -> bool:
-    """Whether the file is run, collected or read by its name, so that nobody needs to import it."""
+    """Return whether the file is run, collected or read by its name, so that no import is needed."""
     name = PurePosixPath(path).name
     return (
         name in {"__init__.py", "__main__.py", "conftest.py", "setup.py"}

@@ -30,7 +30,7 @@ class Program:
         log: Path,
         settings: Mapping[str, str],
     ) -> None:
-        """Take what to run where. `settings` are STEPWELL_ variables; the caller's own are kept out."""
+        """Prepare a program to be run in a folder. `settings` are STEPWELL_ variables; the caller's own are kept out."""
         self.name = name
         self.log = log
         self.starts = 0
@@ -42,7 +42,7 @@ class Program:
 
     @property
     def pid(self) -> int | None:
-        """Of the living process; None: there is none."""
+        """The process id; None: no process is alive."""
         running = self._running
         return running.pid if running is not None and running.returncode is None else None
 
@@ -61,7 +61,7 @@ class Program:
             )
 
     async def kill(self) -> None:
-        """End it by SIGKILL: nothing of it can save, say or tidy anything. Return when it is dead."""
+        """End it by SIGKILL: it can save nothing and clean up nothing. Return when it is dead."""
         await self._signal(signal.SIGKILL)
 
     async def stop(self) -> None:

@@ -1,4 +1,4 @@
-"""What the store says after it all: the tables at the end of the demo, and what they are made from."""
+"""The tables at the end of the demo, made from what the store holds."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def read_history(client: Client, run_id: str) -> History:
     history = History()
     async with client.watch(run_id) as events:
         async for event in events:
-            history.take(event)
+            history.add(event)
     return history
 
 

@@ -1,4 +1,4 @@
-"""What people see while the demo runs: a live view on a terminal, plain lines anywhere else."""
+"""The demo's output while it runs: a live view on a terminal, plain lines anywhere else."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ QUIET_SECONDS_MAX = 1.5
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 TASKS_SHOWN = 10
 
-_TOLD = {
+_PHRASES = {
     EventType.PLAN_ACCEPTED: "plan accepted",
     EventType.TASK_COMPLETED: "completed",
     EventType.TASK_FAILED: "FAILED",
@@ -37,11 +37,11 @@ _TOLD = {
     EventType.RUN_CANCELLED: "run cancelled",
 }
 _ENDS = {EventType.RUN_SUCCEEDED, EventType.RUN_FAILED, EventType.RUN_CANCELLED}
-_ALWAYS = _TOLD.keys() - {EventType.TASK_COMPLETED}
+_ALWAYS = _PHRASES.keys() - {EventType.TASK_COMPLETED}
 
 
 class Screen:
-    """The story as lines that stay, above the run as it is."""
+    """Lines about the run that stay, above a live view of it."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Screen:
         self._history = history
         self._titles = titles
         self._programs = programs
-        self._spoke = time.monotonic()
+        self._printed = time.monotonic()
         self._live = Live(self, console=console, refresh_per_second=10, transient=True)
 
     def start(self) -> None:
@@ -63,36 +63,36 @@ class Screen:
             self._live.start()
 
     def stop(self) -> None:
-        """Take it away; the lines stay."""
+        """Remove the live view; the lines stay."""
         self._live.stop()
 
-    def say(self, message: str, style: str = "") -> None:
+    def print(self, message: str, style: str = "") -> None:
         """Print a line that stays."""
-        self._spoke = time.monotonic()
+        self._printed = time.monotonic()
         clock = Text(datetime.now().astimezone().strftime("%H:%M:%S "), "dim")
         line = clock.append(message, style or "default")
         self._console.print(line, no_wrap=True, overflow="ellipsis")
 
-    def tell(self, event: types_pb2.Event) -> None:
-        """Print a line about an event, if there is something to it."""
-        if event.type not in _ALWAYS and (self._console.is_terminal or event.type not in _TOLD):
+    def print_event(self, event: types_pb2.Event) -> None:
+        """Print a line about an event that has a phrase."""
+        if event.type not in _ALWAYS and (self._console.is_terminal or event.type not in _PHRASES):
             return
         attempt = self._history.attempts.get(event.execution_id)
         about = attempt.step if attempt else event.task_id
         if event.type in _ENDS:
             about = ""
-        words = [f"#{event.number:<3} ", about, _TOLD[EventType(event.type)]]
+        words = [f"#{event.number:<3} ", about, _PHRASES[EventType(event.type)]]
         if attempt and attempt.number > 1:
             words.append(f"(attempt {attempt.number})")
         detail = event.message or self._titles.get(event.task_id, "")
-        self.say(" ".join([*filter(None, words), *([f"· {plain(detail)}"] if detail else [])]))
+        self.print(" ".join([*filter(None, words), *([f"· {plain(detail)}"] if detail else [])]))
 
-    def breathe(self) -> None:
-        """Say something where nothing was said for a while and nobody sees the live view."""
-        if not self._console.is_terminal and time.monotonic() - self._spoke > QUIET_SECONDS_MAX:
+    def print_if_quiet(self) -> None:
+        """Print the progress after a quiet while where there is no live view."""
+        if not self._console.is_terminal and time.monotonic() - self._printed > QUIET_SECONDS_MAX:
             busy = ", ".join(map(str, self._history.in_flight())) or "nothing"
             state = f"{self._done()}; in flight: {busy}" if self._history.last else "starting"
-            self.say(f"… {state}", "dim")
+            self.print(f"… {state}", "dim")
 
     def _done(self) -> str:
         return f"{self._history.done} of {self._history.planned} tasks done"

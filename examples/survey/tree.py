@@ -1,4 +1,4 @@
-"""Which files a survey looks at, and how they are dealt out in parts.
+"""The files of a survey, and their division into parts.
 
 Symbolic links, other file systems, hidden folders and what tools leave behind are passed over. The
 walk has bounds, so a survey of `/` ends too, and says that it was cut.
@@ -36,7 +36,7 @@ class Part:
 
     @property
     def files(self) -> int:
-        """How many there were when the plan was made."""
+        """The number of files when the plan was made."""
         return self.last - self.first + 1
 
     @property
@@ -50,7 +50,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Deal:
-    """How a tree is dealt out."""
+    """The division of a tree into parts."""
 
     parts: list[Part]
     files: int
@@ -59,7 +59,7 @@ class Deal:
 
 
 def deal(top: Path, *, parts_wanted: int, files_max: int) -> Deal:
-    """Deal a tree out: its largest part is split, folder by folder, until there are enough."""
+    """Divide a tree: its largest part is split, folder by folder, until there are enough."""
     direct, is_cut = _count(top, files_max)
     total = _with_those_below(direct)
     if not total:

@@ -177,7 +177,7 @@ def completed(number: int, execution_id: str) -> types_pb2.Event:
 def history_of(*events: types_pb2.Event) -> History:
     history = History()
     for each in events:
-        history.take(each)
+        history.add(each)
     return history
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from examples.survey.closer import look_at_unparsable
+from examples.survey.closer import examine_unparsable_file
 from examples.survey.measure import (
     LONGEST_KEPT,
     NAMES_BYTES_MAX,
@@ -112,6 +112,6 @@ def test_every_file_is_in_exactly_one_part(tmp_path: Path) -> None:
 def test_the_line_that_does_not_parse_is_shown(tmp_path: Path) -> None:
     write_tree(tmp_path, {"a.py": "x = 1\nname = {{ name }\n"})
 
-    remark = look_at_unparsable(tmp_path, Unparsable("a.py", 2, "invalid syntax"))
+    remark = examine_unparsable_file(tmp_path, Unparsable("a.py", 2, "invalid syntax"))
 
     assert remark.text == "invalid syntax: `name = {{ name }` (a template, it seems)"
