@@ -1,4 +1,4 @@
-"""What the documents draw from the code is what the code says."""
+"""The tables and diagrams of the documents agree with the code."""
 
 from __future__ import annotations
 

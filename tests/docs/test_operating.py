@@ -1,4 +1,4 @@
-"""What docs/operating.md shows works as it stands."""
+"""The commands of docs/operating.md work as they stand."""
 
 from __future__ import annotations
 

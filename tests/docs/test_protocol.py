@@ -1,4 +1,4 @@
-"""What docs/protocol.md says of errors, kinds of failure and methods is what the code has."""
+"""docs/protocol.md lists the errors, kinds of failure and methods that the code has."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _SERVED = (
 _WORD = re.compile(r"[A-Z]+(_[A-Z]+)*")
 
 # Words that stand where reasons stand in the code and reach no caller of this version.
-_NOT_TOLD = {
+_INNER = {
     "NOT_FOUND": "the base of RUN_NOT_FOUND",
     "FAILED_PRECONDITION": "the base of those that say what",
     "STORE_ERROR": "the base of those that say what",
@@ -59,7 +59,7 @@ def test_every_reason_that_the_code_gives_is_explained() -> None:
     missing = {
         where: reason
         for reason, where in _reasons()
-        if f"`{reason}`" not in PAGE and reason not in _NOT_TOLD
+        if f"`{reason}`" not in PAGE and reason not in _INNER
     }
     assert not missing, "docs/protocol.md does not explain them"
 

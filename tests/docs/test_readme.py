@@ -1,4 +1,4 @@
-"""What the README shows works when it is pasted, and what it says of crashes is so."""
+"""The README's snippets work when pasted, and its promises about crashes hold."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ PAGE = TOP / "docs" / "writing-an-agent.md"
 
 
 def _needs_a_worker(block: Block) -> bool:
-    """Whether it starts runs and brings no worker of its own."""
+    """Return whether the snippet starts runs and brings no worker of its own."""
     return "client.start(" in block.text and "Worker(" not in block.text
 
 

@@ -1,4 +1,4 @@
-"""What the tests of the Store service share: a store that fails when told, a wire that is cut."""
+"""Helpers of the Store service's tests: a store that fails when asked to, a wire that is cut."""
 
 from __future__ import annotations
 

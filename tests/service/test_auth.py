@@ -1,4 +1,4 @@
-"""Who may call what: every RPC of every service, and the files that tokens lie in."""
+"""Access: every RPC of every service by token and scope, and the files that tokens lie in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an interpreter of its own imports: nothing that it was not asked for."""
+"""A fresh interpreter imports nothing that it was not asked for."""
 
 from __future__ import annotations
 

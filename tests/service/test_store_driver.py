@@ -149,17 +149,17 @@ async def test_a_token_that_was_changed_is_read_again(world: World) -> None:
 
 async def test_hints_go_on_after_a_restart_and_say_that_some_may_be_missing(world: World) -> None:
     store = await world.open()
-    heard: list[tuple[str, str, int]] = []
-    store.subscribe(lambda *hint: heard.append(hint))
-    assert await soon(lambda: heard == [("", "", 0)])
+    received: list[tuple[str, str, int]] = []
+    store.subscribe(lambda *hint: received.append(hint))
+    assert await soon(lambda: received == [("", "", 0)])
     first = b.born()
     await world.behind.commit([first])
-    assert await soon(lambda: heard[1:] == [(b.TENANT, b.RUN, 1)])
-    heard.clear()
+    assert await soon(lambda: received[1:] == [(b.TENANT, b.RUN, 1)])
+    received.clear()
     await world.server.kill()
     await world.behind.commit([b.step(first)])
     await world.restart()
-    assert await soon(lambda: heard == [("", "", 0)])
+    assert await soon(lambda: received == [("", "", 0)])
 
 
 async def test_E9_hints_that_are_not_read_cost_a_bounded_number_of_names(world: World) -> None:

@@ -109,7 +109,7 @@ async def test_a_commit_whose_caller_has_gone_is_finished(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("raised", "heard"),
+    ("raised", "expected"),
     [
         (StoreUnavailable("the disk is full", reason="STORE_FULL"), StoreUnavailable),
         (OutcomeUnknown("the store failed while it committed"), OutcomeUnknown),
@@ -118,11 +118,11 @@ async def test_a_commit_whose_caller_has_gone_is_finished(world: World) -> None:
     ],
 )
 async def test_commit_verdict_is_the_stores(
-    world: World, raised: StepwellError, heard: type[StepwellError]
+    world: World, raised: StepwellError, expected: type[StepwellError]
 ) -> None:
     store = await world.open()
     world.store.before = raises(raised)
-    with pytest.raises(heard) as caught:
+    with pytest.raises(expected) as caught:
         await store.commit([b.born()])
     if isinstance(raised, StepwellError):
         assert (caught.value.reason, caught.value.message) == (raised.reason, raised.message)
@@ -204,8 +204,8 @@ async def test_answers_too_large_for_a_message_come_in_several(
     store = await world.open()
     steps = [f"task:{at}#1" for at in range(20)]
     first = b.born(executions=[b.ended(step) for step in steps])
-    born = await store.commit([first])
-    assert born[0].verdict is COMMITTED
+    created = await store.commit([first])
+    assert created[0].verdict is COMMITTED
     outcomes = [b.outcome(bytes(1_000), step) for step in steps]
     messages = [b.message("x" * 1_000) for _ in range(20)]
     await store.commit([b.step(first, outcomes=outcomes, messages=messages)])

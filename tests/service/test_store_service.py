@@ -222,15 +222,15 @@ async def test_store_server_takes_large_commits_and_refuses_while_draining(
     async with store_server(tmp_path / "store", "memory://") as apart:
         url = f"grpc://{apart.addresses[0]}?token_file={tmp_path / 'store' / 'token'}"
         store = await open_store(url, runtime=SystemRuntime())
-        heard: list[tuple[str, str]] = []
-        store.subscribe(lambda tenant, run, _version: heard.append((tenant, run)))
+        received: list[tuple[str, str]] = []
+        store.subscribe(lambda tenant, run, _version: received.append((tenant, run)))
         outcomes = [b.outcome(bytes(1_000_000), f"task:{at}#1") for at in range(20)]
         first = b.born(executions=[b.ended(it.execution_id) for it in outcomes])
         assert await verdicts(store, first) == [COMMITTED]
         assert await verdicts(store, b.step(first, outcomes=outcomes)) == [COMMITTED]
         keys = [outcome.execution_id for outcome in outcomes]
         assert len(await store.read_outcomes(b.TENANT, b.RUN, keys)) == 20
-        assert await soon(lambda: (b.TENANT, b.RUN) in heard)
+        assert await soon(lambda: (b.TENANT, b.RUN) in received)
         await apart.drain()
         with pytest.raises(StoreUnavailable) as caught:
             await store.commit([b.born("late")])

@@ -224,7 +224,7 @@ async def _long_history(client: Client, count: int) -> types_pb2.Run:
     return await client.get(run_id)
 
 
-def reads_by_hand(client_of: str) -> grpc.aio.Channel:
+def reads_on_request(client_of: str) -> grpc.aio.Channel:
     """Return a channel that takes from the network only what is read."""
     options = [("grpc.http2.lookahead_bytes", 1_024), ("grpc.http2.bdp_probe", 0)]
     return grpc.aio.insecure_channel(client_of, options=options)
@@ -234,7 +234,7 @@ async def test_E9_a_stalled_watcher_is_ended_and_delays_nobody(world: World) -> 
     server = await world.server(watch=WatchSettings(stall_ms=600, message_bytes_max=32_768))
     client = await world.client(server)
     run = await _long_history(client, 500)
-    channel = reads_by_hand(server.addresses[0])
+    channel = reads_on_request(server.addresses[0])
     stalled: Any = client.runs.__class__(channel).WatchRun(
         opb.WatchRunRequest(run_id=run.spec.run_id), metadata=ME
     )
@@ -249,14 +249,14 @@ async def test_E9_a_stalled_watcher_is_ended_and_delays_nobody(world: World) -> 
     # It ends although nobody reads: nothing of it is left on the server.
     await until(lambda: not _open_watches(server))
     received = 0
-    told: Refusal | None = None
-    while told is None:
+    refused: Refusal | None = None
+    while refused is None:
         try:
             received += (await stalled.read()).ByteSize()
         except grpc.aio.AioRpcError as error:
-            told = Refusal(error)
+            refused = Refusal(error)
     assert received < 1024 * 1024
-    assert (told.code, told.reason) == (grpc.StatusCode.UNAVAILABLE, "SLOW_CONSUMER")
+    assert (refused.code, refused.reason) == (grpc.StatusCode.UNAVAILABLE, "SLOW_CONSUMER")
     await channel.close()
 
 
@@ -274,7 +274,7 @@ async def test_stalled_watcher_that_resumes_gets_slow_as_its_end(
     server = await world.server(watch=WatchSettings(stall_ms=2_000, message_bytes_max=32_768))
     client = await world.client(server)
     run = await _long_history(client, 500)
-    channel = reads_by_hand(server.addresses[0])
+    channel = reads_on_request(server.addresses[0])
     slow: Any = client.runs.__class__(channel).WatchRun(
         opb.WatchRunRequest(run_id=run.spec.run_id), metadata=ME
     )

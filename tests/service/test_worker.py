@@ -109,11 +109,11 @@ async def test_cancelled_run_notifies_its_workers(client: Client) -> None:
     async with client.worker(queues=["q"]) as worker:
         got = await worker.assignment()
         await client.runs.CancelRun(opb.CancelRunRequest(run_id=run_id), metadata=ME)
-        told = await worker.cancellation()
+        cancellation = await worker.cancellation()
         ack = await worker.complete(got)
         beat = await client.work.Heartbeat(_heartbeat(got), metadata=ME)
 
-    assert (told.run_id, told.execution_id) == (run_id, got.execution.execution_id)
+    assert (cancellation.run_id, cancellation.execution_id) == (run_id, got.execution.execution_id)
     assert ack.status == LOST
     assert beat.leases[0].status == wpb.LEASE_STATUS_LOST
     assert beat.leases[0].cancel_requested

@@ -1,4 +1,4 @@
-"""What people give on the command line, read."""
+"""Arguments of the command line: budgets, spans, the event loop."""
 
 from __future__ import annotations
 

@@ -361,14 +361,14 @@ async def test_a_refused_begin_is_nobody_s_outcome() -> None:
 
 
 async def test_cancelled_sync_function_is_notified_and_awaited() -> None:
-    agent, started, told = Agent(), threading.Event(), []
+    agent, started, notified = Agent(), threading.Event(), []
 
     @agent.task
     def work(ctx: TaskContext) -> None:
         started.set()
         while not ctx.cancelled:
             threading.Event().wait(0.002)
-        told.append(True)
+        notified.append(True)
         ctx.check_cancelled()
 
     task = asyncio.ensure_future(run(agent))
@@ -377,7 +377,7 @@ async def test_cancelled_sync_function_is_notified_and_awaited() -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
 
-    assert told == [True]
+    assert notified == [True]
 
 
 async def test_a_plan_that_is_too_large_says_so() -> None:

@@ -49,10 +49,10 @@ async def test_a_run_that_goes_in_circles_is_paused() -> None:
 
     @agent.plan
     def plan(ctx: object) -> list[Task]:
-        return [Task("look")]
+        return [Task("read")]
 
     @agent.task()
-    def look(ctx: TaskContext) -> str:
+    def read(ctx: TaskContext) -> str:
         return "nothing"
 
     @agent.reflect

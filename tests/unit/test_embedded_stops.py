@@ -51,7 +51,7 @@ async def test_a_run_that_waits_for_a_person_is_returned(store: Store) -> None:
     assert result.value == {}
 
 
-async def test_pause_waits_for_what_is_in_hand_and_resume_goes_on(store: Store) -> None:
+async def test_pause_waits_for_running_steps_and_resume_goes_on(store: Store) -> None:
     agent = Agent()
 
     @agent.task("second")
@@ -153,7 +153,7 @@ async def test_a_thread_that_goes_on_is_not_handed_back(store: Store) -> None:
     assert [one.status for one in page.executions] == [ExecutionStatus.LEASED]
 
 
-async def test_a_begun_task_of_a_dead_process_is_settled_by_hand(store: Store) -> None:
+async def test_begun_task_of_a_dead_process_is_resolved_by_a_person(store: Store) -> None:
     agent, reached = Agent(), asyncio.Event()
 
     @agent.task

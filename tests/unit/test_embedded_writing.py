@@ -1,4 +1,4 @@
-"""What steps write and say in an embedded run: as with a service, without one."""
+"""Logs, sessions and conversations of an embedded run: as with a service, without one."""
 
 from __future__ import annotations
 

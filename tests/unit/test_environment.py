@@ -119,7 +119,7 @@ async def test_a_step_that_may_run_once_is_not_run_again_after_it_began() -> Non
         assert (await run.history()).attempts("pay") == ("UNKNOWN_OUTCOME",)
 
 
-async def test_a_crash_costs_the_attempt_in_hand_and_nothing_else() -> None:
+async def test_crash_costs_the_running_attempt_and_nothing_else() -> None:
     agent, holds = Agent("held"), asyncio.Event()
     ran: list[str] = []
 

@@ -18,7 +18,7 @@ from tests.unit.executor_world import RUN, TENANT, ExecutorWorld, FakeWorker, ex
 
 OTHER = "00000000-0000-4000-8000-000000000002"
 CHARGE = TaskSpec(task_id="charge", effect=Effect.AT_MOST_ONCE, reconcile=True)
-BY_HAND = TaskSpec(task_id="charge", effect=Effect.AT_MOST_ONCE)
+CHARGE = TaskSpec(task_id="charge", effect=Effect.AT_MOST_ONCE)
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def held(got: Assignment) -> HeldLease:
 async def test_a_worker_that_does_not_list_what_it_began_leaves_it_unknown(
     world: ExecutorWorld,
 ) -> None:
-    worker, _ = await begun(world, BY_HAND)
+    worker, _ = await begun(world, CHARGE)
     again = FakeWorker(worker.executor)  # The same instance.
     await again.attach()
     await worker.executor.drain()
@@ -60,7 +60,7 @@ async def test_a_worker_that_does_not_list_what_it_began_leaves_it_unknown(
 
 @pytest.mark.parametrize("instance_id", ["one", "two"])
 async def test_an_unknown_outcome_counts_as_held(world: ExecutorWorld, instance_id: str) -> None:
-    worker, got = await begun(world, BY_HAND)
+    worker, got = await begun(world, CHARGE)
     await FakeWorker(worker.executor, instance_id="two").attach(0)
     await worker.executor.drain()
     assert (await execution(world)).status is ExecutionStatus.UNKNOWN_OUTCOME

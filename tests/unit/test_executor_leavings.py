@@ -1,4 +1,4 @@
-"""What an attempt leaves reaches the next one's assignment, and what it writes reaches the store."""
+"""An attempt's session, progress and messages reach the next one; its log reaches the store."""
 
 from __future__ import annotations
 

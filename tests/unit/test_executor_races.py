@@ -1,4 +1,4 @@
-"""What happens here while the store takes its time: between a lease and its commit, or its hand-out."""
+"""Races with a slow store: between a lease and its commit, or its assignment."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ async def test_S4_delay_does_it_late_and_tells(
     method: str, counting: Counting, runtime: ManualRuntime
 ) -> None:
     store = faulty(counting, runtime, Mode.DELAY, method)
-    asked = runtime.spawn(_told(ASKS[method](store)), name="asked")
+    asked = runtime.spawn(_answer(ASKS[method](store)), name="asked")
     await turns()
     assert not asked.done()
     for _ in range(2):
@@ -125,7 +125,7 @@ async def test_S4_delay_does_it_late_and_tells(
     assert counting.done[method] == 1
 
 
-async def _told(answer: Awaitable[object]) -> object:
+async def _answer(answer: Awaitable[object]) -> object:
     return await answer
 
 
@@ -158,23 +158,23 @@ async def test_a_cut_connection_is_deaf_and_says_so_when_it_is_there_again(
     counting: Counting, runtime: ManualRuntime
 ) -> None:
     store = faulty(counting, runtime, Mode.CUT, "get_run")
-    heard: list[tuple[str, str, int]] = []
-    stop = store.subscribe(lambda *hint: heard.append(hint))
+    received: list[tuple[str, str, int]] = []
+    stop = store.subscribe(lambda *hint: received.append(hint))
     with pytest.raises(StoreUnavailable):
         await store.get_run(*WITH)
     await counting.commit([b.born()])
     await turns()
-    assert heard == []
+    assert received == []
     assert store.seen["hint:cut"] == 1
 
     runtime.advance(50)
-    assert await soon(lambda: heard == [("", "", 0)])
+    assert await soon(lambda: received == [("", "", 0)])
     await counting.commit([b.born("run-2")])
-    assert await soon(lambda: heard[1:] == [(b.TENANT, "run-2", 1)])
+    assert await soon(lambda: received[1:] == [(b.TENANT, "run-2", 1)])
 
     stop()
     with pytest.raises(StoreUnavailable):
         await store.get_run(*WITH)
     runtime.advance(50)
     await turns()
-    assert len(heard) == 2
+    assert len(received) == 2

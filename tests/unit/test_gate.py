@@ -53,17 +53,17 @@ async def _answers(_request: Any, _context: Any) -> AsyncGenerator[Any]:
 
 
 async def test_R1_write_failing_during_cancel_leaves_no_unread_error() -> None:
-    heard: list[str] = []
+    errors: list[str] = []
     loop = asyncio.get_running_loop()
-    loop.set_exception_handler(lambda _, said: heard.append(f"{said['message']}: {said}"))
+    loop.set_exception_handler(lambda _, said: errors.append(f"{said['message']}: {said}"))
     gate = Gate(Anybody(), SystemRuntime(), RpcMetrics(), Patience())
 
-    async def found(_details: Any) -> Any:
+    async def handler_of(_details: Any) -> Any:
         read: Any = opb.WatchRunsRequest.FromString
         return grpc.unary_stream_rpc_method_handler(_answers, read)
 
     details: Any = Details(METHOD)
-    handler: Any = await gate.intercept_service(found, details)
+    handler: Any = await gate.intercept_service(handler_of, details)
     torn = Torn()
     call = torn.call = asyncio.ensure_future(handler.unary_stream(b"", torn))
     with pytest.raises(asyncio.CancelledError):
@@ -72,4 +72,4 @@ async def test_R1_write_failing_during_cancel_leaves_no_unread_error() -> None:
     # Its done callbacks hold the task; once they have run and it is collected, asyncio complains.
     await asyncio.sleep(0)
     gc.collect()
-    assert heard == []
+    assert errors == []

@@ -289,7 +289,7 @@ def test_sufficient_raise_resumes_and_insufficient_one_names_the_rest() -> None:
     assert world.kinds()[-2:] == ["BUDGET_RAISED", "RUN_RESUMED"]
 
 
-def test_a_raise_may_leave_the_run_paused_for_a_resume_by_hand() -> None:
+def test_raise_may_leave_the_run_paused_until_a_resume() -> None:
     world = started(Budget(input_tokens=1))
     world.deliver("task:a#1", Completed(), usage=Usage(input_tokens=5))
     world.do(RaiseBudget(budget=Budget(input_tokens=9), resume=False))

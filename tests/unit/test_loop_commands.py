@@ -1,4 +1,4 @@
-"""What people ask of a run."""
+"""Commands on a run: cancel, pause, resume."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people change of a run on its way: a task again, a task left out, the last iteration."""
+"""Commands that change a run on its way: retry and skip a task, stop after the iteration."""
 
 from __future__ import annotations
 
@@ -218,7 +218,7 @@ def test_task_skipped_by_another_failure_stays_skipped() -> None:
     assert statuses(world)["both"] == "PENDING"
 
 
-def test_a_task_that_was_skipped_by_hand_runs_after_all() -> None:
+def test_skipped_task_runs_after_a_retry() -> None:
     world = World()
     world.start(plan=[*chain("a", "b"), TaskSpec(task_id="other")])
     world.do(SkipTask(task_id="a", skip_dependents=True))

@@ -1,4 +1,4 @@
-"""What a fork keeps, what it runs again, and what doesn't fit."""
+"""Forks: results that are kept, tasks that run again, and plans that don't fit."""
 
 from __future__ import annotations
 

@@ -36,8 +36,8 @@ def test_one_of_a_key_is_in_flight_and_the_others_take_its_result() -> None:
         assert task.status == "COMPLETED"
         assert task.result_id == "task:a#1"
         assert task.deduplicated_from == "run/task:a#1"
-        born = world.executions[f"task:{task_id}#1"]
-        assert (born.status, born.has_result, born.worker_id) == ("COMPLETED", False, "")
+        created = world.executions[f"task:{task_id}#1"]
+        assert (created.status, created.has_result, created.worker_id) == ("COMPLETED", False, "")
     assert world.kinds().count("TASK_DEDUPLICATED") == 2
     world.complete("d")
     assert world.run.status == "SUCCEEDED"

@@ -1,4 +1,4 @@
-"""What an attempt leaves to the next one, and a task's conversation, in the loop alone."""
+"""An attempt's state for the next one, and a task's conversation, in the loop alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How replicas divide the limit of a queue."""
+"""Replicas divide the limit of a queue."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ REPLICAS = ("one", "two", "three")
 
 
 def divided(limit: int, now_us: int) -> list[int]:
-    """What each of three replicas may lease of a queue."""
+    """Return how much each of three replicas may lease of a queue."""
     presences = [
         Presence(tenant_id="t", worker_id=name, instance_id="i", replica_id=name, queues=("q",))
         for name in REPLICAS

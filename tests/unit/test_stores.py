@@ -20,7 +20,7 @@ from stepwell_testkit.runtime import ManualRuntime
 
 @pytest.fixture(autouse=True)
 def _forgotten() -> Iterator[None]:
-    """What one test found installed is nothing to the next."""
+    """Forget after each test which drivers were installed."""
     opener._found.clear()
     yield
     opener._found.clear()

@@ -54,7 +54,7 @@ def start_demo(directory: Path, state: Path, *options: str) -> subprocess.Popen[
 
 
 def read_all(demo: subprocess.Popen[str]) -> tuple[str, float]:
-    """What it said, and the longest silence."""
+    """Return the demo's output, and the longest silence."""
     assert demo.stdout is not None
     said, spoke, silence = "", time.monotonic(), 0.0
     for line in demo.stdout:

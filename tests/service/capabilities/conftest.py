@@ -89,7 +89,7 @@ class Served:
 
     @property
     def calm(self) -> bool:
-        """Whether nothing is put between: no call of a client is one that came before."""
+        """Tell that nothing is put between: no call of a client is one that came before."""
         return self._door is None
 
     @property

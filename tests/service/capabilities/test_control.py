@@ -86,9 +86,9 @@ async def test_skipped_tasks_worker_is_notified_and_its_outcome_refused(
         got = await worker.assignment()
         answer = await served.client.skip_task(run.id, "a", reason="not needed", request_id="r")
         assert answer.changed or not served.calm
-        told = await worker.cancellation()
-        assert (told.run_id, told.execution_id) == (run.id, got.execution.execution_id)
-        assert told.reason == "the task was skipped"
+        cancelled = await worker.cancellation()
+        assert (cancelled.run_id, cancelled.execution_id) == (run.id, got.execution.execution_id)
+        assert cancelled.reason == "the task was skipped"
         then = await worker.assignment()
         assert [one.skipped for one in then.results] == [True]
         assert (await worker.complete(got, b"late")).status == LOST
@@ -106,10 +106,10 @@ def tireless() -> Agent:
 
     @agent.plan
     def plan(ctx: PlanContext) -> list[Task]:
-        return [Task("look", "look")]
+        return [Task("read", "read")]
 
-    @agent.task("look")
-    def look(ctx: TaskContext) -> str:
+    @agent.task("read")
+    def read(ctx: TaskContext) -> str:
         return "nothing"
 
     @agent.reflect

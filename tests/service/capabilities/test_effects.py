@@ -34,7 +34,7 @@ ONCE = "task:charge#1"
 
 
 class Bank:
-    """Where the effect takes place; tells how often it did."""
+    """The place of the effect; it counts how often it happened."""
 
     def __init__(self) -> None:
         self.charges = 0
@@ -55,7 +55,7 @@ class Bank:
         if answer is not None:
 
             @agent.reconcile("charge")
-            def look(ctx: ReconcileContext) -> object:
+            def reconcile(ctx: ReconcileContext) -> object:
                 return answer(ctx)
 
         return agent

@@ -40,7 +40,7 @@ def agent(done: list[str] | None = None) -> Agent:
         return [Task("a", "say", input="a"), Task("b", "join", depends_on=["a"])]
 
     @made.task("say")
-    def say(ctx: Any, value: str) -> str:
+    def echo(ctx: Any, value: str) -> str:
         if done is not None:
             done.append(ctx.task_id)
         return value

@@ -70,14 +70,14 @@ async def test_lines_of_threads_and_coroutines_are_kept_in_their_order(served: S
 async def test_a_log_is_followed_live_until_the_run_ends(served_everywhere: Served) -> None:
     served = served_everywhere
     agent = Agent("writer")
-    heard = [asyncio.Event() for _ in range(3)]
+    received = [asyncio.Event() for _ in range(3)]
 
     @agent.task("talk")
     async def talk(ctx: TaskContext) -> None:
         for number in range(3):
             ctx.stream(f"piece {number}")
             # Goes on only when the reader has it: nothing waits for the end.
-            await asyncio.wait_for(heard[number].wait(), 10)
+            await asyncio.wait_for(received[number].wait(), 10)
 
     run = await served.client.start("write", plan=[Task("a", "talk")])
     found: list[str] = []
@@ -86,7 +86,7 @@ async def test_a_log_is_followed_live_until_the_run_ends(served_everywhere: Serv
             async for entry in log:
                 assert entry.kind == LogKind.CHUNK
                 found.append(entry.text)
-                heard[len(found) - 1].set()
+                received[len(found) - 1].set()
         assert found == ["piece 0", "piece 1", "piece 2"]
         assert log.cursor.over
 

@@ -1,4 +1,4 @@
-"""Who gets the next step: limits of queues, priorities, and turns between runs and tenants."""
+"""Order of steps: limits of queues, priorities, and turns between runs and tenants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is over is removed: by hand with PurgeRuns, and by the sweep of each replica."""
+"""Ended runs and old logs are removed: with PurgeRuns, and by the sweep of each replica."""
 
 from __future__ import annotations
 

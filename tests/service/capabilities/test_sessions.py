@@ -24,12 +24,12 @@ def words(messages: object) -> list[tuple[int, str, str]]:
 
 
 class Seen:
-    """What each attempt was given."""
+    """The previous session, progress, failure and messages that each attempt was given."""
 
     def __init__(self) -> None:
         self.attempts: list[dict[str, object]] = []
 
-    def look(self, ctx: TaskContext) -> None:
+    def note(self, ctx: TaskContext) -> None:
         session, failure = ctx.previous_session, ctx.previous_failure
         self.attempts.append(
             {
@@ -47,7 +47,7 @@ async def test_next_attempt_gets_session_progress_and_messages(served: Served) -
 
     @agent.task("talk")
     async def talk(ctx: TaskContext) -> str:
-        seen.look(ctx)
+        seen.note(ctx)
         ctx.session("cli", f"s-{ctx.attempt}")
         ctx.append("user", f"attempt {ctx.attempt}")
         if ctx.attempt == 1:
@@ -90,7 +90,7 @@ async def test_a_lost_attempts_heartbeats_reach_the_next_one(served: Served) -> 
 
     @agent.task("talk")
     async def talk(ctx: TaskContext) -> str:
-        seen.look(ctx)
+        seen.note(ctx)
         if ctx.attempt > 1:
             return "done"
         ctx.session("cli", "s-1")
@@ -102,7 +102,7 @@ async def test_a_lost_attempts_heartbeats_reach_the_next_one(served: Served) -> 
     run = await served.client.start("talk", plan=[Task("a", "talk", retry=AT_ONCE)])
     async with served.worker(agent, worker_id="first", concurrency=1) as first:
         await hangs.wait()
-        await told(served, run.id)
+        await until_progress(served, run.id)
         await go_silent(served, first, run.id)
         async with served.worker(agent, worker_id="second"):
             assert (await run.wait(20)).status == RunStatus.SUCCEEDED
@@ -115,7 +115,7 @@ async def test_a_lost_attempts_heartbeats_reach_the_next_one(served: Served) -> 
     }
 
 
-async def told(served: Served, run_id: str) -> None:
+async def until_progress(served: Served, run_id: str) -> None:
     """Wait until a heartbeat has brought progress and session to the store."""
 
     async def is_there() -> bool:
@@ -135,7 +135,7 @@ async def test_saved_messages_survive_their_worker_and_are_kept_once(
 
     @agent.task("talk")
     async def talk(ctx: TaskContext) -> list[str]:
-        seen.look(ctx)
+        seen.note(ctx)
         if ctx.attempt > 1:
             ctx.append("assistant", "three")
             return [one.content async for one in ctx.conversation()]

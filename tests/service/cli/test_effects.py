@@ -27,7 +27,7 @@ def begin_and_die(terminal: Terminal, name: str) -> None:
         requests = Requests(first)
         answers = stub.Work(iter(requests), metadata=metadata)
         got = next(one.assignments[0] for one in answers if one.assignments)
-        requests.say(
+        requests.send(
             worker_pb2.WorkRequest(
                 begins=[
                     worker_pb2.Begin(
@@ -48,13 +48,13 @@ def begin_and_die(terminal: Terminal, name: str) -> None:
 
 
 class Requests:
-    """What is sent on a stream, one after the other, until it is to end."""
+    """Requests of a stream, one after the other, until it is to end."""
 
     def __init__(self, first: worker_pb2.WorkRequest) -> None:
         self._queue: queue.Queue[worker_pb2.WorkRequest | None] = queue.Queue()
-        self.say(first)
+        self.send(first)
 
-    def say(self, request: worker_pb2.WorkRequest) -> None:
+    def send(self, request: worker_pb2.WorkRequest) -> None:
         self._queue.put(request)
 
     def end(self) -> None:

@@ -1,4 +1,4 @@
-"""What the tests of the command line share: a real server, a real worker, and how to type."""
+"""Helpers of the command line's tests: a real server, a real worker, and a terminal."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ SETTINGS = """
 
 
 class Answer(NamedTuple):
-    """What a command printed, and its exit code."""
+    """Output of a command, and its exit code."""
 
     code: int
     out: str

@@ -34,7 +34,7 @@ class FastRuntime(Runtime):
 
 
 class End:
-    """What a scripted watch does instead of a message: end, by itself or with an error."""
+    """The end of a scripted watch: by itself or with an error."""
 
     def __init__(self, code: grpc.StatusCode | None = None, message: str = "") -> None:
         self.code = code
@@ -232,7 +232,7 @@ class FakeWorkers(worker_pb2_grpc.WorkerServicer):
         return worker_pb2.AppendResponse(leases=states)
 
     def lines(self, execution_id: str = "e1") -> list[str]:
-        """What an execution has written, as it came."""
+        """Return the lines that an execution has written, as they came."""
         return [
             line.text
             for one in self.appended

@@ -130,9 +130,9 @@ async def test_progress_and_session_travel_with_the_next_heartbeat_once(
         await stream.send(assignments=[assignment()])
         await until(lambda: len(server.workers.heartbeats) >= 3)
 
-    told = [beat for beat in server.workers.heartbeats if beat.HasField("progress")]
-    assert [decode(beat.progress) for beat in told] == [{"done": 3}]
-    assert told[0].session.session_id == "s-1"
+    beats = [beat for beat in server.workers.heartbeats if beat.HasField("progress")]
+    assert [decode(beat.progress) for beat in beats] == [{"done": 3}]
+    assert beats[0].session.session_id == "s-1"
     assert {beat.lease_token for beat in server.workers.heartbeats} == {"token-e1"}
 
 

@@ -1,4 +1,4 @@
-"""What steps write: bounded, in order, sent at once, kept before their outcome."""
+"""Log lines and chunks of steps: bounded, in order, sent at once, kept before their outcome."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ async def check_record(program: Program, place: Place) -> None:
 
 
 async def attempts(client: Client, run_id: str) -> dict[str, list[str]]:
-    """How each attempt at each task ended."""
+    """Return the status of each attempt at each task."""
     ended: dict[str, list[str]] = {}
     async for execution in client.executions(run_id):
         name = ExecutionStatus(execution.status).name

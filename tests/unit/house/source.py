@@ -1,4 +1,4 @@
-"""What the house tests share: the repository's source roots and their modules as syntax trees."""
+"""Helpers of the house tests: the repository's source roots and their modules as syntax trees."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Module:
 
 
 def is_generated(name: str) -> bool:
-    """Whether the module is protoc's work, which no house rule binds."""
+    """Return whether the module is generated: no house rule binds it."""
     return name == GENERATED or name.startswith(GENERATED + ".")
 
 

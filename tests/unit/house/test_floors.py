@@ -128,7 +128,7 @@ def imports_of(module: Module, known: set[str]) -> Iterator[tuple[int, str]]:
 
 
 def may_import(importer: str, imported: str) -> bool:
-    """Whether the table draws an arrow between the two modules' groups."""
+    """Return whether the table draws an arrow between the two modules' groups."""
     source, target = group_of(importer), group_of(imported)
     if source is None or target is None:
         return False

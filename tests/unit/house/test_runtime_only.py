@@ -43,12 +43,12 @@ MODULES = {"time", "random", "secrets", "uuid", "os", "datetime", "asyncio"}
 
 
 def is_refused(name: str) -> bool:
-    """Whether a full dotted name is an original that Runtime stands for."""
+    """Return whether a full dotted name is an original that Runtime stands for."""
     return name in REFUSED or f"{name.partition('.')[0]}.*" in REFUSED
 
 
 def local_names(tree: ast.Module) -> dict[str, str]:
-    """What each imported local name stands for, for the modules in question."""
+    """Return the full name of each imported local name, for the modules in question."""
     names: dict[str, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):

@@ -57,11 +57,8 @@ PENDING: tuple[str, ...] = (
     "service/stepwell/wire/",
     "testkit/",
     "tests/contract/",
-    "tests/docs/",
     "tests/mutants/",
-    "tests/service/",
     "tests/simulation/",
-    "tests/unit/",
 )
 
 _CAPITAL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
