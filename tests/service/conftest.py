@@ -30,6 +30,7 @@ from stepwell.rpc.server import Server
 from stepwell_client.v1 import orchestrator_pb2 as opb
 from stepwell_client.v1 import orchestrator_pb2_grpc, types_pb2, worker_pb2_grpc
 from stepwell_client.v1 import worker_pb2 as wpb
+from stepwell_testkit.environment.runtime import SkippingRuntime
 
 TOKENS = {
     "all": ("tenant-a", {"run:read", "run:write", "worker"}),
@@ -241,9 +242,12 @@ class World:
         self._stack = stack
         self.folder = folder
         self.url = url
+        self.runtime = SkippingRuntime()
+        """The clock of all servers: leases and timers are over when a test skips their time."""
 
     async def server(self, *, store: Store | None = None, **groups: Any) -> Server:
-        server = Server(settings_for(self.url, self.folder, **groups), store=store)
+        settings = settings_for(self.url, self.folder, **groups)
+        server = Server(settings, store=store, runtime=self.runtime)
         return await self._stack.enter_async_context(server)
 
     async def client(self, server: Server) -> Client:

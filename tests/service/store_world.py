@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any, Self, cast
 
 from stepwell.core.port import Commit, Store
-from stepwell.core.records.errors import OutcomeUnknown, StepwellError, StoreUnavailable
+from stepwell.core.records.errors import StepwellError
 from stepwell.core.records.states import Verdict
 from stepwell.runtime import SystemRuntime
 from stepwell.store.opener import open_store
 from stepwell_drivers.memory.state import State
 from stepwell_drivers.memory.store import MemoryStore
 from tests.service.store_server import StoreServer
+from tests.support.patience import insisting
 
 COMMITTED = Verdict.COMMITTED
 Step = Callable[[], Coroutine[Any, Any, None]]
@@ -140,9 +141,5 @@ class Proxy:
 
 
 async def until_there(store: Store, commit: Commit) -> list[Verdict]:
-    for _ in range(100):
-        try:
-            return await verdicts(store, commit)
-        except (StoreUnavailable, OutcomeUnknown):
-            await SystemRuntime().sleep(0.05)
-    raise AssertionError("the store did not come back")
+    """Send the commit until the store answers."""
+    return await insisting(lambda: verdicts(store, commit))

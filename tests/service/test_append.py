@@ -13,7 +13,6 @@ from stepwell_client.v1 import types_pb2
 from stepwell_client.v1 import worker_pb2 as wpb
 from tests.service.conftest import ME, NO_RUN, Client, bearer
 
-pytestmark = pytest.mark.timeout(30)
 LIVE, LOST = wpb.LEASE_STATUS_LIVE, wpb.LEASE_STATUS_LOST
 
 

@@ -37,8 +37,6 @@ from tests.service.conftest import (
     settings_for,
 )
 
-pytestmark = pytest.mark.timeout(30)
-
 
 def _methods(*modules: Any) -> list[MethodDescriptor]:
     found: list[MethodDescriptor] = []

@@ -15,8 +15,6 @@ from stepwell_client.v1 import types_pb2
 from tests.service.conftest import ME, NO_RUN, Client, World, bearer, refusal
 from tests.support.patience import until
 
-pytestmark = pytest.mark.timeout(30)
-
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
 
 

@@ -6,14 +6,11 @@ import asyncio
 from typing import Any
 
 import grpc
-import pytest
 from google.protobuf.duration_pb2 import Duration
 
 from stepwell_client.v1 import orchestrator_pb2 as opb
 from stepwell_client.v1 import types_pb2
 from tests.service.conftest import ME, NO_RUN, Client, bearer, completed, outcome, refusal
-
-pytestmark = pytest.mark.timeout(30)
 
 QUEUED, RUNNING = types_pb2.RUN_STATUS_QUEUED, types_pb2.RUN_STATUS_RUNNING
 PAUSED, CANCELLED = types_pb2.RUN_STATUS_PAUSED, types_pb2.RUN_STATUS_CANCELLED

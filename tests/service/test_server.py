@@ -31,8 +31,6 @@ from stepwell_client.v1 import worker_pb2 as wpb
 from tests.service.conftest import ME, Client, World, completed, refusal
 from tests.support.patience import until
 
-pytestmark = pytest.mark.timeout(30)
-
 SERVING = health_pb2.HealthCheckResponse.SERVING
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 

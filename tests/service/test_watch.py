@@ -18,8 +18,6 @@ from stepwell_client.v1 import types_pb2
 from tests.service.conftest import ME, NO_RUN, Client, Refusal, World, completed, refusal
 from tests.support.patience import until
 
-pytestmark = pytest.mark.timeout(30)
-
 
 async def finished(client: Client, *task_ids: str, **fields: Any) -> types_pb2.Run:
     """Run a plan to its end, one commit a task."""

@@ -11,8 +11,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import pytest
-
 from examples.cli_agent.agent import Notes
 from examples.cli_agent.notetaker import note_on, paragraphs_of
 from stepwell_client import ExecutionStatus, Retry, RunStatus, Task
@@ -24,7 +22,6 @@ from tests.unit.house.source import TOP
 TEXT = "\n\n".join(
     f"Paragraph number {n} speaks of elephants, elephants and tea." for n in range(12)
 )
-pytestmark = pytest.mark.timeout(110)
 
 
 @asynccontextmanager

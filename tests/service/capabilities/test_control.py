@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from stepwell_client import (
@@ -25,6 +23,7 @@ from stepwell_client.v1 import types_pb2
 from stepwell_client.v1 import worker_pb2 as wpb
 from tests.service.capabilities.conftest import Served
 from tests.service.capabilities.test_budgets import raw_worker
+from tests.support.patience import PATIENCE_S
 
 LOST = wpb.ACK_STATUS_LEASE_LOST
 SLOW = Retry(max_attempts=3, initial_backoff=3600.0, jitter=0.0)
@@ -125,7 +124,7 @@ async def test_a_run_ends_after_the_iteration_in_progress(served: Served) -> Non
         await until(served, run.id, types_pb2.EVENT_TYPE_ITERATION_COMPLETED)
         answer = await served.client.stop(run.id, reason="enough")
         assert answer.changed or not served.calm
-        ended = await asyncio.wait_for(run.wait(), 20)
+        ended = await run.wait(PATIENCE_S)
     assert ended.status == RunStatus.SUCCEEDED
     assert ended.finish_reason == FinishReason.STOPPED
     with pytest.raises(FailedPrecondition) as over:

@@ -29,6 +29,8 @@ from stepwell_client import (
 from stepwell_client.v1 import orchestrator_pb2, types_pb2
 from tests.service.capabilities.conftest import Served
 from tests.service.capabilities.silence import go_silent
+from tests.support import patience
+from tests.support.patience import PATIENCE_S
 
 ONCE = "task:charge#1"
 
@@ -79,7 +81,7 @@ async def cut_off(
 
 
 async def until(run: RunHandle, seen: Callable[[types_pb2.Run], bool]) -> types_pb2.Run:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         async with run.watch() as watch:
             async for _ in watch:
                 found = await run.refresh()
@@ -121,9 +123,7 @@ async def test_its_worker_still_holds_it_when_it_connects_again(served: Served) 
         for service in served.server._services:
             if service.end_streams is not None:
                 await service.end_streams()
-        async with asyncio.timeout(20):
-            while stream_of(worker) in (None, call):  # noqa: ASYNC110 - a worker has no event for it
-                await asyncio.sleep(0.01)
+        await patience.until(lambda: stream_of(worker) not in (None, call))
         assert (await executions(served, run))[ONCE].status == ExecutionStatus.UNKNOWN_OUTCOME
         bank.go_on.set()
         assert await run.result() == {"charge": "paid by attempt 1"}

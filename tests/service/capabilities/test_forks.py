@@ -25,9 +25,9 @@ from stepwell_client import (
 )
 from stepwell_client.v1 import orchestrator_pb2 as pb
 from tests.service.capabilities.conftest import Served
+from tests.support.patience import PATIENCE_S
 
-pytestmark = pytest.mark.timeout(100)
-WAIT_S = 30.0
+WAIT_S = PATIENCE_S
 BIG = "x" * 40_000
 
 

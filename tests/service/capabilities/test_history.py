@@ -20,8 +20,6 @@ from stepwell_client.v1 import orchestrator_pb2 as pb
 from tests.service.capabilities.conftest import Served
 from tests.service.capabilities.test_forks import WAIT_S, finished, tasks_of, working
 
-pytestmark = pytest.mark.timeout(100)
-
 
 async def twice(served: Served) -> RunHandle:
     """A run of two iterations, each with a plan of its own."""

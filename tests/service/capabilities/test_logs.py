@@ -23,7 +23,7 @@ from stepwell_client import (
 from stepwell_client.v1 import types_pb2
 from tests.service.capabilities.conftest import TENANT, Served
 from tests.service.capabilities.silence import go_silent
-from tests.support.patience import until
+from tests.support.patience import PATIENCE_S, until
 
 AT_ONCE = Retry(initial_backoff=0.0)
 MISSING = "00000000-0000-4000-8000-00000000dead"
@@ -54,7 +54,7 @@ async def test_lines_of_threads_and_coroutines_are_kept_in_their_order(served: S
 
     run = await served.client.start("write", plan=[Task("a", "async"), Task("b", "sync")])
     async with served.worker(agent):
-        assert (await run.wait(20)).status == RunStatus.SUCCEEDED
+        assert (await run.wait(PATIENCE_S)).status == RunStatus.SUCCEEDED
     a = await read(served, run.id, task_id="a")
     b = await read(served, run.id, execution_id="task:b#1")
     lines = [f"line {number}" for number in range(50)]
@@ -77,7 +77,7 @@ async def test_a_log_is_followed_live_until_the_run_ends(served_everywhere: Serv
         for number in range(3):
             ctx.stream(f"piece {number}")
             # Goes on only when the reader has it: nothing waits for the end.
-            await asyncio.wait_for(received[number].wait(), 10)
+            await asyncio.wait_for(received[number].wait(), PATIENCE_S)
 
     run = await served.client.start("write", plan=[Task("a", "talk")])
     found: list[str] = []
@@ -145,7 +145,7 @@ async def test_log_of_a_dead_worker_is_kept(served: Served) -> None:
         ctx.stream("half an ans")
         if ctx.attempt == 1:
             hangs.set()
-            await asyncio.sleep(3600)
+            await asyncio.Event().wait()
 
     run = await served.client.start("write", plan=[Task("a", "talk", retry=AT_ONCE)])
     async with served.worker(agent, worker_id="first", concurrency=1) as first:
@@ -157,7 +157,7 @@ async def test_log_of_a_dead_worker_is_kept(served: Served) -> None:
         await until(both)
         await go_silent(served, first, run.id)
         async with served.worker(agent, worker_id="second"):
-            assert (await run.wait(20)).status == RunStatus.SUCCEEDED
+            assert (await run.wait(PATIENCE_S)).status == RunStatus.SUCCEEDED
     assert texts(await read(served, run.id)) == ["attempt 1", "half an ans", "attempt 2"]
 
 
@@ -171,7 +171,7 @@ async def test_a_reader_goes_on_from_its_cursor_over_a_restart(served: Served) -
 
     run = await served.client.start("write", plan=[Task("a", "talk")])
     async with served.worker(agent):
-        await run.wait(20)
+        await run.wait(PATIENCE_S)
     async with served.client.logs(run.id) as log:
         first = [entry.text async for entry in log]
         cursor = log.cursor.cursor
@@ -217,4 +217,4 @@ async def test_deleting_a_run_ends_its_log_stream(served_memory: Served) -> None
     await asyncio.sleep(0)
     await run.cancel()
     with contextlib.suppress(StopAsyncIteration):
-        assert await asyncio.wait_for(reading, 10) is None
+        assert await asyncio.wait_for(reading, PATIENCE_S) is None

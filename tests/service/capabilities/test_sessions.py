@@ -14,7 +14,7 @@ from stepwell_client import (
 )
 from tests.service.capabilities.conftest import Served
 from tests.service.capabilities.silence import go_silent
-from tests.support.patience import until
+from tests.support.patience import PATIENCE_S, until
 
 AT_ONCE = Retry(initial_backoff=0.0)
 
@@ -58,7 +58,7 @@ async def test_next_attempt_gets_session_progress_and_messages(served: Served) -
     plan = [Task("a", "talk", retry=AT_ONCE), Task("b", "talk", depends_on=["a"], retry=AT_ONCE)]
     run = await served.client.start("talk", plan=plan)
     async with served.worker(agent):
-        assert (await run.wait(20)).status == RunStatus.SUCCEEDED
+        assert (await run.wait(PATIENCE_S)).status == RunStatus.SUCCEEDED
     assert seen.attempts[0] == {
         "task": "a",
         "session": None,
@@ -96,7 +96,7 @@ async def test_a_lost_attempts_heartbeats_reach_the_next_one(served: Served) -> 
         ctx.session("cli", "s-1")
         ctx.heartbeat("half way")
         hangs.set()
-        await asyncio.sleep(3600)
+        await asyncio.Event().wait()
         return "never"
 
     run = await served.client.start("talk", plan=[Task("a", "talk", retry=AT_ONCE)])
@@ -105,7 +105,7 @@ async def test_a_lost_attempts_heartbeats_reach_the_next_one(served: Served) -> 
         await until_progress(served, run.id)
         await go_silent(served, first, run.id)
         async with served.worker(agent, worker_id="second"):
-            assert (await run.wait(20)).status == RunStatus.SUCCEEDED
+            assert (await run.wait(PATIENCE_S)).status == RunStatus.SUCCEEDED
     assert seen.attempts[1] == {
         "task": "a",
         "session": "s-1",
@@ -146,7 +146,7 @@ async def test_saved_messages_survive_their_worker_and_are_kept_once(
         await ctx.save_messages()
         ctx.append("user", "never saved")
         hangs.set()
-        await asyncio.sleep(3600)
+        await asyncio.Event().wait()
         return []
 
     run = await served.client.start("talk", plan=[Task("a", "talk", retry=AT_ONCE)])

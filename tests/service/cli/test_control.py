@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.service.cli.world import Terminal, start
-
-pytestmark = pytest.mark.timeout(110)
 
 FLAKY = {
     "id": "a",

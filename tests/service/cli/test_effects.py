@@ -6,12 +6,9 @@ import queue
 from collections.abc import Iterator
 
 import grpc
-import pytest
 
 from stepwell_client.v1 import worker_pb2, worker_pb2_grpc
 from tests.service.cli.world import Terminal, plan_file, start
-
-pytestmark = pytest.mark.timeout(110)
 
 CHARGE = {"id": "charge", "type": "echo", "effect": "at_most_once"}
 

@@ -11,7 +11,6 @@ import pytest
 from stepwell.runtime import SystemRuntime
 from tests.service.cli.world import Terminal, plan_file
 
-pytestmark = pytest.mark.timeout(110)
 TASKS = [
     {"id": "one", "type": "echo", "input": 20},
     {"id": "two", "type": "echo", "input": 22},

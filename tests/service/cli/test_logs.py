@@ -8,8 +8,6 @@ import pytest
 
 from tests.service.cli.world import Terminal, start
 
-pytestmark = pytest.mark.timeout(110)
-
 
 def test_a_log_is_followed_to_the_end_of_its_run(terminal: Terminal) -> None:
     run = start(terminal, {"id": "one", "type": "talk"}, queue="default")

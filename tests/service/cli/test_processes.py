@@ -10,11 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from tests.service.cli.world import Terminal, end, read_until, start, working
-
-pytestmark = pytest.mark.timeout(110)
 
 
 def test_SIGTERM_drains_the_server_and_it_exits_with_0(tmp_path: Path) -> None:

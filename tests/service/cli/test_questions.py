@@ -9,8 +9,6 @@ import pytest
 
 from tests.service.cli.world import Terminal, plan_file
 
-pytestmark = pytest.mark.timeout(110)
-
 
 def ask(terminal: Terminal, **questions: Any) -> str:
     """Start a run with a task for each question; returns its id when it waits for them all."""

@@ -13,8 +13,6 @@ import pytest
 
 from tests.service.cli.world import Terminal, end, plan_file, read_until
 
-pytestmark = pytest.mark.timeout(110)
-
 
 def start(terminal: Terminal, *arguments: str) -> str:
     """Start a run that nobody serves, unless a queue is named; returns its id."""

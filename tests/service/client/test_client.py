@@ -138,7 +138,7 @@ async def test_a_deletion_is_not_repeated(server: FakeServer, client: Client) ->
 async def test_a_server_that_is_not_there_is_unavailable_soon() -> None:
     async with Client("127.0.0.1:1", token="", runtime=FastRuntime()) as client:
         with pytest.raises(Unavailable):
-            await asyncio.wait_for(client.get(RUN_ID), 5)
+            await client.get(RUN_ID)
 
 
 async def test_errors_carry_reason_and_violations(server: FakeServer, client: Client) -> None:
@@ -373,7 +373,7 @@ async def test_leaving_the_context_ends_the_stream_at_once(
         iterator = aiter(watch)
         assert (await anext(iterator)).number == 1
         waiting = asyncio.ensure_future(anext(iterator, None))
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0)
         await watch.aclose()
         assert await asyncio.wait_for(waiting, PATIENCE_S) is None
 

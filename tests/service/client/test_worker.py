@@ -254,17 +254,18 @@ async def test_an_oversize_result_fails_its_own_step_and_says_how_large_it_was(
 
 
 async def test_large_outcomes_are_spread_over_messages(server: FakeServer, client: Client) -> None:
-    agent, gate = Agent(), asyncio.Event()
+    agent, gate, started = Agent(), asyncio.Event(), list[str]()
 
     @agent.task
     async def work(ctx: TaskContext) -> bytes:
+        started.append(ctx.task_id)
         await gate.wait()
         return bytes(900_000)
 
     async with serving(agent, client):
         stream = await welcomed(server)
         await stream.send(assignments=[assignment(f"e{n}") for n in range(8)])
-        await asyncio.sleep(0.05)
+        await until(lambda: len(started) == 8)
         gate.set()
         found = {(await stream.outcome()).execution_id for _ in range(8)}
 

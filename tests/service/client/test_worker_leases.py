@@ -303,12 +303,15 @@ async def test_a_begun_at_most_once_step_goes_on_though_its_lease_is_lost(
         await stream.send(assignments=[assignment(effect=types_pb2.EFFECT_AT_MOST_ONCE)])
         await stream.ack(await stream.begin())
         await asyncio.wait_for(server.workers.beat.wait(), PATIENCE_S)
-        await asyncio.sleep(0.03)
+        # Another step's heartbeats go on meanwhile.
+        await stream.send(assignments=[assignment("e2")])
+        beats = server.workers.heartbeats
+        await until(lambda: [one.execution_id for one in beats].count("e2") >= 2)
         gate.set()
         outcome = await stream.outcome()
 
     assert decode(outcome.completed.result) == "paid"
-    assert len(server.workers.heartbeats) == 1
+    assert [one.execution_id for one in beats].count("e1") == 1
 
 
 class BlockingServicer(worker_pb2_grpc.WorkerServicer):
