@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from stepwell_client import NotFound, SyncClient, Task
+from stepwell_client import SyncClient, Task
 from stepwell_client.v1 import types_pb2
 from tests.docs.pages import PAGES, TOP, blocks
 from tests.docs.shell import WAIT_S, Shell, stepwell_commands, stop
@@ -146,17 +146,6 @@ def test_killed_workers_steps_run_again_and_a_watch_misses_nothing(
     with shell.client() as client:
         seen += [event.number for event in client.watch(run_id, seen[-1])]
         assert seen == list(range(1, client.get(run_id).last_event + 1))
-
-
-def test_memory_keeps_nothing(shell: Shell) -> None:
-    server = shell.serve("stepwell serve --store memory://")
-    assert "VOLATILE" in shell.said(server)
-    with shell.client() as client:
-        run_id = client.start("soon gone", plan=[Task("one", "quick")]).run.spec.run_id
-    stop(server, signal.SIGKILL)
-    shell.serve("stepwell serve --store memory://")
-    with shell.client() as client, pytest.raises(NotFound):
-        client.get(run_id)
 
 
 def test_serve_keeps_its_state_by_itself(shell: Shell) -> None:

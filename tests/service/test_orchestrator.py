@@ -10,7 +10,7 @@ from google.protobuf.duration_pb2 import Duration
 
 from stepwell_client.v1 import orchestrator_pb2 as opb
 from stepwell_client.v1 import types_pb2
-from tests.service.conftest import ME, NO_RUN, Client, bearer, completed, outcome, refusal
+from tests.service.conftest import ME, Client, bearer, completed, outcome, refusal
 
 QUEUED, RUNNING = types_pb2.RUN_STATUS_QUEUED, types_pb2.RUN_STATUS_RUNNING
 PAUSED, CANCELLED = types_pb2.RUN_STATUS_PAUSED, types_pb2.RUN_STATUS_CANCELLED
@@ -377,9 +377,3 @@ async def test_server_info_says_who_calls_and_what_is_promised(client: Client) -
     assert info.version
     assert info.HasField("server_time")
     assert info.replica_id
-
-
-async def test_an_unknown_run_is_no_run(client: Client) -> None:
-    error = await refusal(client.get(NO_RUN))
-
-    assert (error.code, error.reason) == (grpc.StatusCode.NOT_FOUND, "RUN_NOT_FOUND")

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, cast
 
 import grpc.aio
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
 from pydantic import SecretStr
 
 from stepwell.config import AuthSettings, GrpcSettings, Settings, StoreSettings
-from stepwell.core.port import Claimed, ClaimRequest, Commit, CommitResult, Loaded, Store
 from stepwell.core.records.errors import InvalidArgument, StoreUnavailable
 from stepwell.core.records.limits import STORE_MESSAGE_BYTES_MAX
-from stepwell.core.records.model import Record
 from stepwell.core.records.states import Durability, RunStatus, Verdict
 from stepwell.rpc import store as store_rpc
 from stepwell.rpc.server import Server
@@ -30,9 +27,8 @@ from stepwell_client.v1 import (
 )
 from stepwell_testkit.conformance import builders as b
 from stepwell_testkit.conformance.harness import soon
-from tests.service.store_server import FOREIGN_TOKEN, TOKEN, StoreServer
+from tests.service.store_server import FOREIGN_TOKEN, TOKEN
 from tests.service.store_world import World, verdicts
-from tests.unit.test_wire import records
 
 COMMITTED = Verdict.COMMITTED
 
@@ -41,83 +37,6 @@ COMMITTED = Verdict.COMMITTED
 async def world(tmp_path: Path) -> AsyncIterator[World]:
     async with World(tmp_path) as world:
         yield world
-
-
-# --- what is sent arrives ---------------------------------------------------------------------------
-
-
-class Recorder:
-    """A store that keeps the records it was given, and answers with a test's."""
-
-    def __init__(self) -> None:
-        self.given: list[Record] = []
-        self.loaded: Loaded | None = None
-        self.claimed = Claimed()
-
-    async def commit(self, commits: list[Commit]) -> list[CommitResult]:
-        self.given += commits
-        return [CommitResult(verdict=COMMITTED, now_us=7) for _ in commits]
-
-    async def load(self, _tenant: str, _run: str, *, since: int) -> Loaded | None:
-        return self.loaded
-
-    async def claim(self, request: ClaimRequest) -> Claimed:
-        self.given.append(request)
-        return self.claimed
-
-    async def describe(self) -> Any:
-        memory = await open_store("memory://", runtime=SystemRuntime())
-        return await memory.describe()
-
-
-def full(kind: type[Record], *, must: Callable[[Any], bool]) -> list[Any]:
-    """Records of a kind with any values, and one with all that `must` asks for."""
-    found: list[Any] = []
-
-    @settings(
-        max_examples=60,
-        deadline=None,
-        database=None,
-        derandomize=True,
-        phases=[Phase.generate],
-        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-    )
-    @given(records(kind))
-    def collect(record: Record) -> None:
-        found.append(record)
-
-    collect()
-    merged = found[0]
-    for name in kind.__struct_fields__:
-        value = next((getattr(each, name) for each in found if getattr(each, name)), None)
-        if value is not None:
-            merged = _with(merged, name, value)
-    assert must(merged), merged
-    return [*found, merged]
-
-
-def _with(record: Any, name: str, value: Any) -> Any:
-    return type(record)(
-        **{**{n: getattr(record, n) for n in record.__struct_fields__}, name: value}
-    )
-
-
-async def test_records_with_everything_set_arrive_as_they_were_sent(tmp_path: Path) -> None:
-    recorder = Recorder()
-    server = await StoreServer(cast("Store", recorder), tmp_path).start()
-    store = await open_store(server.url, runtime=SystemRuntime())
-    everything = full(Commit, must=lambda it: all(getattr(it, n) for n in it.__struct_fields__))
-    for commit in everything:
-        assert await store.commit([commit]) == [CommitResult(verdict=COMMITTED, now_us=7)]
-    assert recorder.given == everything
-    for loaded in full(Loaded, must=lambda it: bool(it.run and it.executions and it.plans)):
-        recorder.loaded = loaded
-        assert await store.load("acme", "run") == loaded
-    for claimed in full(Claimed, must=lambda it: bool(it.ready and it.due)):
-        recorder.claimed = claimed
-        assert await store.claim(ClaimRequest()) == claimed
-    await store.close()
-    await server.close()
 
 
 # --- who may call, and with what --------------------------------------------------------------------

@@ -117,18 +117,6 @@ async def test_cancelled_run_notifies_its_workers(client: Client) -> None:
     assert beat.leases[0].cancel_requested
 
 
-async def test_the_remaining_budget_comes_with_an_assignment(client: Client) -> None:
-    run = await client.start_tasks("a", "b", queue="q", budget=types_pb2.Budget(output_tokens=100))
-    async with client.worker(queues=["q"], grant=1) as worker:
-        got = await worker.assignment()
-        await worker.send(completed(got, usage=types_pb2.Usage(output_tokens=30)), grant=1)
-        got = await worker.assignment()
-
-    assert got.run.spec.run_id == run.spec.run_id
-    assert got.remaining_budget.output_tokens == 70
-    assert not got.remaining_budget.input_tokens
-
-
 # --- bad input ---------------------------------------------------------------------------------------
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import AsyncIterator
 
 import pytest
@@ -307,19 +306,6 @@ async def test_progress_and_session_are_kept_with_the_lease(store: Store) -> Non
 
     assert result.value == {"one": "abc"}
     assert kept == [b'{"done":3}']
-
-
-async def test_synchronous_functions_run_side_by_side() -> None:
-    agent, barrier = Agent(), threading.Barrier(4, timeout=20)
-
-    @agent.task
-    def meet(ctx: TaskContext) -> bool:
-        barrier.wait()
-        return True
-
-    plan = [Task(f"t{n}") for n in range(4)]
-
-    assert len((await Orchestrator("", agent, plan=plan).run()).value) == 4
 
 
 async def test_max_parallel_is_kept() -> None:

@@ -48,7 +48,7 @@ async def test_claim_cost_is_independent_of_parked_runs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     store = await _open()
-    for at in range(20_000):
+    for at in range(4_000):
         parked = [b.ready("x", delay_ms=10**7), b.ready("y", role="other")]
         await ask.must(store, b.born(f"p{at}", executions=parked, timers=[b.timer(10**7)]))
     await ask.must(store, b.born("wanted", executions=[b.ready()]))

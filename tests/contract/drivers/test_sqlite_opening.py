@@ -248,42 +248,6 @@ async def test_a_file_system_without_wal_is_refused(
     await store.close()
 
 
-async def test_acknowledged_commits_survive_kill_9(tmp_path: Path) -> None:
-    path = tmp_path / "a.db"
-    for _ in range(3):
-        writer = program(
-            """
-            store = await open_store(URL, runtime=SystemRuntime())
-            async def chain(run_id):
-                run = await store.get_run(b.TENANT, run_id)
-                if run is None:
-                    commit = await ask.must(store, b.born(run_id))
-                else:
-                    commit = b.step(b.born(run_id), run=run, version=run.version + 1, events=0)
-                    await ask.must(store, commit)
-                while True:
-                    print(run_id, commit.version, flush=True)
-                    commit = await ask.must(store, b.step(commit, events=0))
-            await asyncio.gather(*[chain(f"run-{at}") for at in range(8)])
-            """,
-            path,
-        )
-        assert writer.stdout is not None
-        lines = [writer.stdout.readline() for _ in range(200)]
-        writer.kill()
-        # Not by `communicate`: it reads past what `readline` has read ahead, and begins within a line.
-        lines += [line for line in writer.stdout.readlines() if line.endswith("\n")]
-        _, err = writer.communicate()
-        told = {name: int(version) for name, version in (line.split() for line in lines if line)}
-        assert len(told) == 8, err
-        store = await opened(path)
-        for run_id, version in told.items():
-            run = await store.get_run(b.TENANT, run_id)
-            assert run is not None
-            assert run.version >= version
-        await store.close()
-
-
 async def test_the_store_keeps_its_identity_and_its_time_over_a_restart(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
     runtime = ManualRuntime()

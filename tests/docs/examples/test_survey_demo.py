@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import sqlite3
 import subprocess
 import sys
@@ -101,23 +100,6 @@ def test_the_demo_survives_both_kills(tree: Path, tmp_path: Path) -> None:
     assert statuses == {"COMPLETED"}
 
 
-def test_ctrl_c_ends_all_that_the_demo_started(tree: Path, tmp_path: Path) -> None:
-    demo = start_demo(tree, tmp_path / "state", "--pace=5")
-    assert demo.stdout is not None
-    said = ""
-    while "plan accepted" not in said:
-        line = demo.stdout.readline()
-        assert line, said
-        said += line
-
-    demo.send_signal(signal.SIGINT)
-    rest, _ = read_all(demo)
-
-    assert demo.returncode == 130, said + rest
-    assert "Interrupted" in rest
-    assert not [pid for pid in re.findall(r"pid (\d+)", said) if alive(int(pid))]
-
-
 @pytest.mark.parametrize(
     ("name", "words"),
     [
@@ -179,13 +161,6 @@ def history_of(*events: types_pb2.Event) -> History:
     for each in events:
         history.add(each)
     return history
-
-
-def test_an_ordinary_history_violates_nothing() -> None:
-    history = history_of(leased(1, "x"), completed(2, "x"))
-
-    assert history.violations() == []
-    assert [len(history.in_flight(at=number)) for number in (0, 1, 2)] == [0, 1, 0]
 
 
 @pytest.mark.parametrize(

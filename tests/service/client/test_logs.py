@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import grpc
 import pytest
 
-from stepwell_client import Client, LogKind, RunPurged, SyncClient
+from stepwell_client import Client, LogKind, RunPurged
 from stepwell_client.v1 import orchestrator_pb2, types_pb2
-from tests.service.client.fakes import TOKEN, End, FakeServer
+from tests.service.client.fakes import End, FakeServer
 from tests.support.steps import RUN_ID
 
 FINISHED = orchestrator_pb2.WATCH_END_REASON_FINISHED
@@ -54,16 +52,6 @@ async def test_a_log_over_lost_streams_goes_on_from_its_cursor(
     assert {request.follow for request in server.runs.requests} == {True}
     assert {tuple(request.kinds) for request in server.runs.requests} == {(1,)}
     assert log.cursor.cursor == "5"
-
-
-async def test_the_small_client_does_the_same(server: FakeServer) -> None:
-    server.runs.watches.extend(SCRIPTS)
-
-    def read() -> tuple[list[str], str]:
-        with SyncClient(server.target, token=TOKEN) as client, client.logs(RUN_ID) as log:
-            return [entry.text for entry in log], log.cursor.cursor
-
-    assert await asyncio.to_thread(read) == (["one", "two", "three"], "5")
 
 
 async def test_the_log_of_a_run_that_was_deleted_raises(server: FakeServer, client: Client) -> None:

@@ -11,13 +11,11 @@ import grpc_testing
 import pytest
 
 from stepwell_client import (
-    FailedPrecondition,
     RunStatus,
     SyncClient,
     Task,
     Unavailable,
     decode,
-    encode,
 )
 from stepwell_client.v1 import orchestrator_pb2, types_pb2
 from tests.service.client.fakes import FastRuntime, a_run, events, watch_end
@@ -102,42 +100,6 @@ def test_it_gives_up_after_five_attempts(rig: Rig) -> None:
 
     with pytest.raises(Unavailable, match="said the server"):
         got.result(PATIENCE_S)
-
-
-def test_errors_are_of_the_tree(rig: Rig) -> None:
-    paused = rig.do(lambda client: client.pause(RUN_ID, reason="why", request_id="id"))
-    request = rig.answer("PauseRun", code=grpc.StatusCode.FAILED_PRECONDITION)
-
-    with pytest.raises(FailedPrecondition) as caught:
-        paused.result(PATIENCE_S)
-    assert caught.value.status is grpc.StatusCode.FAILED_PRECONDITION
-    assert (request.reason, request.request_id) == ("why", "id")
-
-
-def test_tasks_executions_and_results_are_read_by_pages(rig: Rig) -> None:
-    tasks = rig.do(lambda client: [entry.spec.task_id for entry in client.tasks(RUN_ID)])
-    for name, token in (("a", "more"), ("b", "")):
-        entry = orchestrator_pb2.TaskEntry(spec=types_pb2.TaskSpec(task_id=name))
-        rig.answer(
-            "ListTasks",
-            orchestrator_pb2.ListTasksResponse(tasks=[entry], next_page_token=token),
-        )
-    executions = rig.do(lambda client: list(client.executions(RUN_ID, task_id="a")))
-    request = rig.answer("ListExecutions", orchestrator_pb2.ListExecutionsResponse())
-    results = rig.do(lambda client: client.results(RUN_ID))
-    for name, token in (("a", "more"), ("b", "")):
-        result = orchestrator_pb2.Result(
-            task_id=name, status=types_pb2.TASK_STATUS_COMPLETED, payload=encode(name)
-        )
-        rig.answer(
-            "GetResults",
-            orchestrator_pb2.GetResultsResponse(results=[result], next_page_token=token),
-        )
-
-    assert tasks.result(PATIENCE_S) == ["a", "b"]
-    assert executions.result(PATIENCE_S) == []
-    assert request.task_id == "a"
-    assert results.result(PATIENCE_S).answer() == {"a": "a", "b": "b"}
 
 
 def test_every_other_command_answers(rig: Rig) -> None:

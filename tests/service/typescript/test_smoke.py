@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -13,7 +12,6 @@ import pytest
 from stepwell_client import Client, EventType, ExecutionStatus, RunStatus
 from tests.chaos.world.processes import Place
 from tests.service.typescript.node import SMOKE, Fact, Program, find_node, install, lay_out
-from tests.service.typescript.proxy import Proxy
 from tests.support.watched import check_events
 
 ACCEPTED, LEASE_LOST = "ACK_STATUS_ACCEPTED", "ACK_STATUS_LEASE_LOST"
@@ -50,15 +48,6 @@ async def folder(tmp_path: Path, modules: Path) -> Path:
 async def start(node: str, folder: Path, place: Place, target: str, *flags: str) -> Program:
     environment = {**place.environment, "STEPWELL_TARGET": target}
     return await Program.start(node, folder, environment, *flags)
-
-
-async def until_there_are(client: Client, runs: int) -> None:
-    """Wait until so many runs have been started."""
-    seen: set[str] = set()
-    async for update in client.watch_runs():
-        seen.add(update.run.spec.run_id)
-        if len(seen) == runs:
-            return
 
 
 async def check_record(program: Program, place: Place) -> None:
@@ -154,56 +143,6 @@ async def test_an_outcome_from_while_the_server_was_dead_arrives(
         ended = await attempts(client, run_id)
     assert ended.pop("flaky") == ["FAILED", "COMPLETED"]
     assert set(map(tuple, ended.values())) == {("COMPLETED",)}
-
-
-async def test_a_server_that_goes_down_in_order_says_so_and_the_leases_are_kept(
-    node: str, folder: Path, place: Place
-) -> None:
-    program = await start(node, folder, place, place.target, "--hold", "--brief")
-    try:
-        run_id = (await program.until("holding"))["runId"]
-        assert place.server is not None
-        place.server.signal(signal.SIGTERM)
-        lost = await program.until("disconnect")
-        await asyncio.to_thread(place.server.wait)
-        await place.start_server()
-        welcome = await program.until("welcome")
-        program.enter()
-        await program.finish()
-    finally:
-        await program.close()
-    assert lost["why"] == "DRAINING"
-    assert welcome["held"] == ["LEASE_STATUS_LIVE"]
-    assert program.one("watched", runId=run_id, after="0")["losses"][0] == "DRAINING"
-    await check_record(program, place)
-
-
-async def test_commit_without_a_reply_is_resent_and_applied_once(
-    node: str, folder: Path, place: Place
-) -> None:
-    async with Proxy(place.socket) as proxy, place.client() as client:
-        program = await start(node, folder, place, proxy.target, "--hold", "--brief")
-        try:
-            run_id = (await program.until("holding"))["runId"]
-            proxy.withhold_answers()
-            program.enter()
-            async for event in client.watch(run_id):
-                if event.type == EventType.TASK_COMPLETED and event.task_id == "hold":
-                    break
-            await until_there_are(client, 2)
-            proxy.cut()
-            await program.until("disconnect")
-            welcome = await program.until("welcome")
-            await program.finish()
-        finally:
-            await program.close()
-        ended = await attempts(client, run_id)
-    assert welcome["held"] == ["LEASE_STATUS_LOST"], "it is over: its outcome was committed"
-    assert [ack["status"] for ack in program.all("ack", executionId="task:hold#1")] == [LEASE_LOST]
-    assert ended["hold"] == ["COMPLETED"]
-    assert ended["sum"] == ["RELEASED", "COMPLETED"], "the first never reached the worker"
-    assert not program.one("started", goal="plan yourself")["created"], "its first call had"
-    await check_record(program, place)
 
 
 async def test_the_whole_protocol_works_and_its_refusals_read_well(
