@@ -178,8 +178,9 @@ async def test_a_group_too_large_for_a_message_goes_in_several(
     store = await world.open()
     many = [b.born(f"r{at}", input=Payload(data=bytes(1_000))) for at in range(50)]
     assert await verdicts(store, *many) == [COMMITTED] * 50
-    with pytest.raises(InvalidArgument, match="more than a message"):
+    with pytest.raises(InvalidArgument, match="more than a message") as large:
         await store.commit([b.born("big", input=Payload(data=bytes(5_000)))])
+    assert large.value.reason == "TOO_LARGE"
 
 
 async def test_S4_a_group_that_fails_half_way_is_unknown(
@@ -219,3 +220,16 @@ async def test_answers_too_large_for_a_message_come_in_several(
         if not cursor:
             break
     assert seen == 20
+
+
+async def test_answer_that_no_message_holds_is_refused(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = await world.open()
+    first = b.born(executions=[b.ended()])
+    await store.commit([first])
+    await store.commit([b.step(first, outcomes=[b.outcome(bytes(5_000))])])
+    monkeypatch.setattr(store_rpc, "ANSWER_BYTES_MAX", 4_096)
+    with pytest.raises(StepwellError) as refused:
+        await store.read_payloads(b.TENANT, b.RUN, [b.STEP])
+    assert refused.value.reason == "RESPONSE_TOO_LARGE"

@@ -236,6 +236,21 @@ def test_rm_removes_runs_that_have_ended_and_no_others(terminal: Terminal) -> No
     assert terminal("show", ended).code == 2
 
 
+def test_purge_removes_old_runs_and_rehearses_it(terminal: Terminal) -> None:
+    old = [start(terminal, "--pipeline", "purged", "--goal", name) for name in ("a", "b")]
+    for run_id in old:
+        terminal("cancel", run_id)
+    where = ("--older-than", "0s", "--pipeline", "purged")
+
+    rehearsed = terminal("purge", *where, "--dry-run", "-n", "1")
+    assert rehearsed.out == f"run {old[0][:8]} would be removed\n"
+    assert "there are more" in rehearsed.err
+    assert terminal("purge", *where, "--status", "failed").err == "no run ended so long ago\n"
+    assert terminal("purge", "--older-than", "30d", "--pipeline", "purged").out == ""
+    assert terminal("purge", *where, "--json").json["runIds"] == old
+    assert terminal("show", old[0]).code == 2
+
+
 def test_input_comes_from_the_line_a_file_or_a_pipe(terminal: Terminal) -> None:
     (terminal.folder / "input.txt").write_text("some words")
 
