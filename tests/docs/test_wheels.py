@@ -1,4 +1,4 @@
-"""What the wheels of the three distributions hold: no test code in the server's, nothing else in the test kit's.
+"""Contents of the three wheels: no test code in the server's, nothing else in the test kit's.
 
 They are built here, with the packages that are installed; nothing is fetched.
 """
@@ -45,7 +45,7 @@ class Wheel(NamedTuple):
 
     @property
     def required(self) -> dict[str, Requirement]:
-        """What it depends on, by name; extras included."""
+        """Return the requirements by name; extras included."""
         lines = [Requirement(line) for line in self.metadata.get_all("Requires-Dist") or ()]
         return {one.name: one for one in lines}
 
