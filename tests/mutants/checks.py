@@ -1,4 +1,4 @@
-"""How mutants are played: the project's proofs, each until something named for an invariant fails."""
+"""Checks that play mutants: the project's proofs, each until something named for an invariant fails."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Caught(NamedTuple):
     where: str
     """The seed, case, program or crash that failed."""
     played: int
-    """How many were played until then, this one counted."""
+    """The number that was played until then, this one counted."""
     again: Callable[[Ports], None]
     """Plays that one again, with other ports; raises if it fails."""
 
@@ -56,7 +56,7 @@ class Check(Protocol):
 
     @property
     def unit(self) -> str:
-        """What it plays one after another, in the plural."""
+        """The name of the things that it plays one after another, in the plural."""
         ...
 
     def play(self, ports: Ports, invariant: str) -> Caught:
@@ -116,7 +116,7 @@ class Case(NamedTuple):
 
     owner: type[Cases]
     name: str
-    given: Mapping[str, Any]
+    parameters: Mapping[str, Any]
 
 
 class Conforming(NamedTuple):
@@ -143,8 +143,8 @@ def cases_of(invariant: str) -> Iterator[Case]:
     for owner in Cases.__subclasses__():
         for name, function in vars(owner).items():
             if invariant in invariants_of(name) and not _DRAWN.search(name):
-                for given in _parameters(function):
-                    yield Case(owner, name, given)
+                for parameters in _parameters(function):
+                    yield Case(owner, name, parameters)
 
 
 def _parameters(function: Any) -> Iterator[dict[str, Any]]:
@@ -162,14 +162,14 @@ def _play_case(case: Case, ports: Ports) -> None:
 async def _call(case: Case, factory: MutantFactory) -> None:
     function = getattr(case.owner(), case.name)
     wanted = inspect.signature(function).parameters
-    given = dict(case.given)
+    arguments = dict(case.parameters)
     try:
         async with asyncio.timeout(CASE_S_MAX):
             if "store" in wanted:
-                given["store"] = await factory.open()
+                arguments["store"] = await factory.open()
             if "open_store" in wanted:
-                given["open_store"] = factory
-            await function(**given)
+                arguments["open_store"] = factory
+            await function(**arguments)
     except (pytest.fail.Exception, pytest.skip.Exception) as outcome:
         # They are no `Exception`, so that tests don't catch them by accident; here they are a result.
         raise AssertionError(str(outcome)) from outcome

@@ -102,8 +102,8 @@ def retrying_what_is_done(state: RunState, one: Any) -> tuple[RunState, Any]:
 def resuming_what_goes_on(state: RunState, one: Any) -> tuple[RunState, Any]:
     """Decide a resume as though the run were paused."""
     if isinstance(one, Resume) and state.run.status is RunStatus.RUNNING:
-        by_hand = PauseReason.REQUESTED
-        paused = replace(state.run, status=RunStatus.PAUSED, pause_reason=by_hand)
+        reason = PauseReason.REQUESTED
+        paused = replace(state.run, status=RunStatus.PAUSED, pause_reason=reason)
         return _with_run(state, paused), one
     return state, one
 

@@ -27,7 +27,7 @@ from stepwell_testkit.conformance import builders as b
 from stepwell_testkit.faults import Faults, FaultyStore
 from stepwell_testkit.proxy import StoreProxy
 from tests.chaos.disk.disk import disk
-from tests.simulation.simulator import Chance, Ports, VirtualLoop
+from tests.simulation.simulator import Ports, Rng, VirtualLoop
 from tests.simulation.simulator.runtime import SimRuntime
 from tests.simulation.simulator.violation import holds
 from tests.simulation.simulator.workloads import chain
@@ -44,7 +44,7 @@ def in_virtual_time(play: Callable[[SimRuntime], Coroutine[Any, Any, None]]) -> 
     """Play a world on a loop and a runtime of its own, without any waiting."""
     loop = VirtualLoop()
     try:
-        loop.run_until_complete(play(SimRuntime(loop, Chance("scenario"))))
+        loop.run_until_complete(play(SimRuntime(loop, Rng("scenario"))))
     finally:
         loop.close()
 

@@ -264,13 +264,13 @@ class FeedByNumber(MutantStore):
         if not cursor.isdecimal() and cursor:
             raise InvalidArgument("no cursor of this store")
         after = int(cursor or 0)
-        found = [
+        newer = [
             (number, entry)
             for number, entry in sorted(self.entries.items())
             if number > after and tenant_id in ("", entry.tenant_id)
         ][:limit]
-        last = found[-1][0] if found else after
-        return FeedPage(entries=tuple(entry for _, entry in found), cursor=str(last))
+        last = newer[-1][0] if newer else after
+        return FeedPage(entries=tuple(entry for _, entry in newer), cursor=str(last))
 
 
 class WallClock(MutantStore):
@@ -360,8 +360,8 @@ class EmptyIsNone(MutantStore):
     """Returns no payload where its bytes are empty."""
 
     async def read_payloads(self, *names: Any, **more: Any) -> Sequence[StoredPayload]:
-        found = await self.inner.read_payloads(*names, **more)
-        return [one for one in found if one.payload.data]
+        payloads = await self.inner.read_payloads(*names, **more)
+        return [one for one in payloads if one.payload.data]
 
 
 class FailedSyncIgnored(MutantStore):

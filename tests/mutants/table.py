@@ -32,7 +32,7 @@ class Mutant(NamedTuple):
     name: str
     port: str
     what: str
-    """What it does wrong, in a sentence."""
+    """A sentence that says what is wrong."""
     invariants: tuple[str, ...]
     """Each of them catches it."""
     ports: Ports

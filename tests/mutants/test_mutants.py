@@ -37,7 +37,7 @@ QUICK = (
 )
 """At least one for each port, played with every test run."""
 FAMILIES = {"S": 20, "E": 10, "L": 5, "C": 3, "T": 5, "D": 4, "R": 2}
-"""How many invariants there are of each letter."""
+"""The number of invariants of each letter."""
 
 played = TABLE if scale() is not Scale.TEST else [BY_NAME[name] for name in QUICK]
 

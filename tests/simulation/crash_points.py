@@ -18,7 +18,7 @@ from stepwell.core.records.states import TaskStatus
 from stepwell.store.opener import open_store
 from stepwell_testkit.conformance.harness import StoreFactory
 from tests.simulation.crashing import Crash, CrashWorld, End, Fate, Side
-from tests.simulation.simulator import Chance, VirtualLoop
+from tests.simulation.simulator import Rng, VirtualLoop
 from tests.simulation.simulator.ports import HONEST
 from tests.simulation.simulator.runtime import SimRuntime
 from tests.simulation.simulator.workloads import Workload
@@ -34,7 +34,7 @@ Point = tuple[int, Side]
 
 
 class Played(NamedTuple):
-    """What a run came to, and the world that it was played in."""
+    """The end of a run, and the world that it was played in."""
 
     end: End
     world: CrashWorld
@@ -52,13 +52,13 @@ def in_virtual_time(work: Coroutine[object, object, T]) -> T:
 async def _on_memory(
     workload: Workload, crashes: Sequence[Crash], driver: Callable[[Store, Runtime], Store]
 ) -> Played:
-    runtime = SimRuntime(asyncio.get_running_loop(), Chance("store"))
+    runtime = SimRuntime(asyncio.get_running_loop(), Rng("store"))
     keeper = await open_store("memory://crash-points", runtime=runtime)
 
-    async def another_door() -> Store:
+    async def open_again() -> Store:
         return driver(await open_store("memory://crash-points", runtime=runtime), runtime)
 
-    world = CrashWorld(workload, another_door, crashes)
+    world = CrashWorld(workload, open_again, crashes)
     try:
         return Played(await world.play(), world)
     finally:
@@ -74,7 +74,7 @@ def on_memory(
     return in_virtual_time(_on_memory(workload, crashes, driver))
 
 
-class Doors:
+class DriverStore:
     """One store of a factory, opened anew whenever it is asked for."""
 
     def __init__(self, factory: StoreFactory) -> None:
@@ -83,7 +83,7 @@ class Doors:
         self._tenants = itertools.count(1)
 
     async def open(self) -> Store:
-        """Return the store behind a door that is newly opened."""
+        """Close the store and return it opened again."""
         store = self._store
         self._store = await (self.factory.reopen(store) if store else self.factory.open())
         return self._store
@@ -104,7 +104,7 @@ class Tally:
         self.happened: Counter[str] = Counter()
 
     def count(self, played: Played, crashes: Crashes) -> None:
-        """Take a run that came to the right end."""
+        """Count a run that came to the right end."""
         world = played.world
         self.met += world.happened
         kills = sum(many for side, many in world.happened.items() if side.kills)
@@ -118,7 +118,7 @@ class Tally:
 
 
 def _quarantined(played: Played) -> bool:
-    """Tell whether a step that killed its workers was given up while the others went on."""
+    """Return whether a step that killed its workers was given up while the others went on."""
     tasks = dict(played.end.runs[0].tasks)
     poison = tasks.pop("poison", None)
     others = {status for status, *_ in tasks.values()}
@@ -131,10 +131,10 @@ def seed() -> str:
     return os.environ.get(SEED, "1")
 
 
-def some(points: Sequence[T], percent: int, chance: Chance) -> list[T]:
+def some(points: Sequence[T], percent: int, rng: Rng) -> list[T]:
     """Return this share of them in their order, at least one; all of them at 100."""
     count = max(1, -(-len(points) * percent // 100))
-    chosen = sorted(chance.some(range(len(points)), count))
+    chosen = sorted(rng.sample(range(len(points)), count))
     return [points[index] for index in chosen]
 
 
@@ -144,15 +144,15 @@ def points_of(commits: int) -> list[Point]:
 
 
 def wanted(drawn: Callable[[], list[Crashes]]) -> list[Crashes]:
-    """Return what was drawn, or the one that somebody wants to see again."""
+    """Return the drawn crashes, or those that the environment names."""
     only = os.environ.get(ONLY)
     if only is None:
         return drawn()
-    named = (words.split() for words in only.split(","))
+    named = (text.split() for text in only.split(","))
     return [tuple(Crash(int(at), Side[side], Fate[fate]) for at, side, fate in named)]
 
 
-def replay_words(test: str, crashes: Crashes) -> str:
+def replay_command(test: str, crashes: Crashes) -> str:
     """Return what plays a crash again."""
-    told = ", ".join(f"{one.at} {one.side.name} {one.fate.name}" for one in crashes)
-    return f"replay: {SCALE}=proof {ONLY}='{told}' python -m pytest '{test}'"
+    text = ", ".join(f"{one.at} {one.side.name} {one.fate.name}" for one in crashes)
+    return f"replay: {SCALE}=proof {ONLY}='{text}' python -m pytest '{test}'"

@@ -1,6 +1,6 @@
 """The twelve workloads whose every commit is a crash point.
 
-All that their workers and people do follows from the run and from the world outside, never from the
+All that their workers and callers do follows from the run and from the world outside, never from the
 number of an attempt that a crash may have used up: so each has one end, whatever happens on the way.
 """
 
@@ -12,7 +12,7 @@ from stepwell.core.loop.signals import Completed, Failed, NeedsInput, Result
 from stepwell.core.port import Assignment
 from stepwell.core.records.model import Budget, Failure, Payload, RetryPolicy, TaskSpec
 from stepwell.core.records.states import Decision, Effect, ExpiryAction, OnFailure, StepKind
-from tests.simulation.simulator.chance import Chance
+from tests.simulation.simulator.rng import Rng
 from tests.simulation.simulator.workloads import (
     BOTH,
     Workload,
@@ -21,20 +21,20 @@ from tests.simulation.simulator.workloads import (
     digest,
     fan,
     task,
-    tempered,
+    with_behaviours,
 )
 
 AT_ONCE = RetryPolicy(max_attempts=6, initial_backoff_ms=0)
 POISON_ATTEMPTS_MAX = 3
 SHORT_MS = 200
-"""The lease of a step whose worker is lost on purpose, and how long a question waits that nobody hears."""
+"""The lease of a step whose worker is lost on purpose, and the expiry of a question that has no answer."""
 
 
 class CrashWorkload(Workload, frozen=True, kw_only=True):
     """A workload with what only a crash needs of it."""
 
     forks_at: str = ""
-    """Once this task is completed a caller forks the run from there. Empty: nobody does."""
+    """The task after whose completion a caller forks the run. Empty: no fork."""
     clumsy_answers: int = 0
     """So many attempts at the synthesis fail."""
 
@@ -50,13 +50,13 @@ class CrashWorkload(Workload, frozen=True, kw_only=True):
         if spec.type == "ask":
             if assignment.answer is None:
                 return NeedsInput(prompt="go on?")
-            words = assignment.answer.data.decode()
-            return Completed(result=digest(spec.task_id + words, assignment.results))
+            text = assignment.answer.data.decode()
+            return Completed(result=digest(spec.task_id + text, assignment.results))
         return super().perform(assignment)
 
 
 def effect_of(task_id: str) -> Payload:
-    """Return what an AT_MOST_ONCE task comes to: whoever looks into it later finds the same."""
+    """Return the result of an AT_MOST_ONCE task, the same for each that checks it later."""
     return digest(task_id, ())
 
 
@@ -65,7 +65,7 @@ def at_once(*plans: tuple[TaskSpec, ...]) -> tuple[tuple[TaskSpec, ...], ...]:
     return tuple(tuple(replace(spec, retry=AT_ONCE) for spec in plan) for plan in plans)
 
 
-FLAKY = tempered(Chance("flaky"), diamond("r"), "flaky:1", "flaky:2")
+FLAKY = with_behaviours(Rng("flaky"), diamond("r"), "flaky:1", "flaky:2")
 
 PLAIN: dict[str, Workload] = {
     "sequence": Workload(name="sequence", plans=at_once(chain("s", 4)), by_caller=True),
@@ -80,16 +80,18 @@ PLAIN: dict[str, Workload] = {
     ),
     "cancel": Workload(
         name="cancel",
-        plans=at_once((*chain("k", 2), task("end", "k1", temper="cancel"), task("never", "end"))),
+        plans=at_once(
+            (*chain("k", 2), task("end", "k1", behaviour="cancel"), task("never", "end"))
+        ),
         by_caller=True,
     ),
 }
-"""Those that want nothing of anybody but a worker, and somebody to cancel one."""
+"""The workloads that need nothing but a worker, and a caller who cancels one of them."""
 
 
 def _inputs() -> Workload:
-    unheard = task("unheard", temper="unheard", on_failure=OnFailure.CONTINUE)
-    plan = (task("asked", temper="ask"), unheard, task("join", "asked", "unheard"))
+    unheard = task("unheard", behaviour="unheard", on_failure=OnFailure.CONTINUE)
+    plan = (task("asked", behaviour="ask"), unheard, task("join", "asked", "unheard"))
     return CrashWorkload(name="inputs", plans=at_once(plan), by_caller=True)
 
 
@@ -104,13 +106,13 @@ def _fork() -> Workload:
 
 
 def _effects() -> Workload:
-    """One takes place as it should; the workers of the others are lost: before it, after it, for good."""
+    """Return effects of which one succeeds, while the workers of the others are lost: before it, after it, for good."""
     once = {"effect": Effect.AT_MOST_ONCE, "heartbeat_timeout_ms": SHORT_MS}
     plan = (
-        task("pay", temper="done", effect=Effect.AT_MOST_ONCE, reconcile=True),
-        task("too-early", temper="lost before", reconcile=True, **once),
-        task("too-late", temper="lost after", reconcile=True, **once),
-        task("by-a-person", temper="lost after", **once),
+        task("pay", behaviour="done", effect=Effect.AT_MOST_ONCE, reconcile=True),
+        task("too-early", behaviour="lost before", reconcile=True, **once),
+        task("too-late", behaviour="lost after", reconcile=True, **once),
+        task("by-a-person", behaviour="lost after", **once),
         task("end", "pay", "too-early", "too-late", "by-a-person"),
     )
     return CrashWorkload(name="effects", plans=at_once(plan), by_caller=True)
@@ -118,7 +120,7 @@ def _effects() -> Workload:
 
 def _poison() -> Workload:
     few = RetryPolicy(max_attempts=POISON_ATTEMPTS_MAX, initial_backoff_ms=0)
-    bad = task("poison", temper="poison", on_failure=OnFailure.CONTINUE)
+    bad = task("poison", behaviour="poison", on_failure=OnFailure.CONTINUE)
     (plan,) = at_once((bad, *chain("o", 3)))
     plans = ((replace(plan[0], retry=few), *plan[1:]),)
     return CrashWorkload(name="poison", plans=plans, by_caller=True)

@@ -2,8 +2,8 @@
 
 The same code plays on a memory store in virtual time and on any other store on a real loop, whose
 store's clock a test moves by hand. A crash is the executor gone between two steps of any of its tasks:
-the commit never reached the store, or the store has it and nobody was told. Then the store is closed and
-opened anew, as another process would. Or the executor lives and is told that the outcome is unknown,
+the commit never reached the store, or the store has it and no answer came. Then the store is closed and
+opened anew, as another process would. Or the executor lives and learns that the outcome is unknown,
 whether the store has the commit or not.
 """
 
@@ -22,19 +22,19 @@ from stepwell.core.records.errors import OutcomeUnknown
 from stepwell.core.records.states import Verdict
 from stepwell.engine.executor import Executor, ExecutorConfig
 from stepwell_testkit.proxy import StoreProxy
-from tests.simulation.crash_ends import KEY, Canonical, RunKey, canonical
-from tests.simulation.crash_hand import Bank, Died, Hand
-from tests.simulation.crash_people import People
+from tests.simulation.canonical import KEY, Canonical, RunKey, canonical
+from tests.simulation.crash_callers import Callers
+from tests.simulation.crash_worker import Bank, CrashWorker, Died
 from tests.simulation.crash_workloads import POISON_ATTEMPTS_MAX
-from tests.simulation.simulator.chance import Chance
+from tests.simulation.simulator.rng import Rng
 from tests.simulation.simulator.runtime import SimRuntime
 from tests.simulation.simulator.workloads import Workload
 
-__all__ = ["KEY", "Canonical", "Crash", "CrashWorld", "Fate", "Hand", "Side", "canonical"]
+__all__ = ["KEY", "Canonical", "Crash", "CrashWorker", "CrashWorld", "Fate", "Side", "canonical"]
 
 VIRTUAL = ExecutorConfig(lease_ms=3_000, poll_ms=1_000, hold_ms=1)
 REAL = ExecutorConfig(lease_ms=3_000, poll_ms=20, hold_ms=1)
-"""A clock that is moved by hand wakes nobody who waits for it."""
+"""A clock that is moved by hand wakes no sleeper."""
 STILL_S = 0.02
 STEPS_MS = (100, 1_000, 4_000)
 """So far the store's clock goes where nothing has happened for `STILL_S`: further each time."""
@@ -45,26 +45,26 @@ Advance = Callable[[float], Awaitable[None]]
 
 
 class Side(StrEnum):
-    """What becomes of a commit, and of the executor that made it."""
+    """The fate of a commit and of the executor that made it."""
 
     BEFORE = "a crash before the commit reaches the store"
     AFTER = "a crash after the store has it, unacknowledged"
-    APPLIED = "told that the outcome is unknown, and the store has it"
-    LOST = "told that the outcome is unknown, and the store has nothing"
+    APPLIED = "the outcome is unknown to the executor, and the store has the commit"
+    LOST = "the outcome is unknown to the executor, and the store has nothing"
 
     @property
     def kills(self) -> bool:
-        """Whether the executor is gone."""
+        """True if the executor is gone."""
         return self in (Side.BEFORE, Side.AFTER)
 
     @property
     def reaches_the_store(self) -> bool:
-        """Whether the store has the commit."""
+        """True if the store has the commit."""
         return self in (Side.AFTER, Side.APPLIED)
 
 
 class Fate(StrEnum):
-    """What becomes of the worker when its executor crashes."""
+    """The fate of the worker when its executor crashes."""
 
     SURVIVES = "it keeps its outcomes and reports them again"
     RESTARTS = "a new instance of it comes"
@@ -72,7 +72,7 @@ class Fate(StrEnum):
 
 
 class Crash(NamedTuple):
-    """What goes wrong in one life of an executor."""
+    """A fault in one life of an executor."""
 
     at: int
     """The number of the commit, from 1 in each life."""
@@ -81,7 +81,7 @@ class Crash(NamedTuple):
 
 
 class CrashingStore(StoreProxy):
-    """A door that counts commits, and never comes back from the chosen one."""
+    """A store that counts commits, and never returns from the chosen one."""
 
     def __init__(self, inner: Store, world: CrashWorld, crash: Crash | None) -> None:
         super().__init__(inner)
@@ -124,7 +124,7 @@ class CrashingStore(StoreProxy):
             self.verdicts.setdefault(commit.commit_id, set()).add(result.verdict)
             if result.verdict is Verdict.COMMITTED:
                 world.applied[commit.commit_id] += 1
-        world.people.moved.set()
+        world.callers.moved.set()
         return results
 
     def check(self) -> None:
@@ -135,15 +135,15 @@ class CrashingStore(StoreProxy):
 
 
 class End(NamedTuple):
-    """What it all came to: the runs, and the world outside."""
+    """The end of all runs, and of the world outside."""
 
     runs: tuple[Canonical, ...]
     effects: dict[str, int]
-    """How often the effect of each AT_MOST_ONCE task took place."""
+    """The number of times that the effect of each AT_MOST_ONCE task took place."""
 
 
 class CrashWorld:
-    """One run, and what is forked of it, over as many lives of its executor as it takes."""
+    """One run and its fork, over as many lives of its executor as it takes."""
 
     def __init__(
         self,
@@ -161,71 +161,73 @@ class CrashWorld:
         self.advance = advance
         """Moves the store's clock, in milliseconds; None: it is this loop's."""
         self.bank = Bank()
-        self.people = People(key, workload, self.bank)
-        self.cancel_wanted = self.people.cancel_wanted
+        self.callers = Callers(key, workload, self.bank)
+        self.cancel_wanted = self.callers.cancel_wanted
         self.commits: list[int] = []
-        """How many commits each life has sent."""
+        """The number of commits that each life has sent."""
         self.applied: Counter[str] = Counter()
-        """How often the store has said of each commit id that it is committed."""
+        """The number of times that the store has answered COMMITTED to each commit id."""
         self.happened: Counter[Side] = Counter()
         self.acknowledged: list[tuple[RunKey, Delivery]] = []
-        """Outcomes that a worker was told are accepted."""
+        """The outcomes whose acceptance a worker has seen."""
         self.deaths = 0
         """Workers that a step has killed."""
         self.under_way = 0
         self._instances = 0
-        self._hand = self._new_hand("hand")
+        self._worker = self._new_worker("worker")
 
     @property
     def lives(self) -> int:
-        """How many executors there were."""
+        """The number of executors so far."""
         return len(self.commits)
 
     async def play(self) -> End:
         """Return what all came to; every run has ended then."""
         for number in range(CRASHES_MAX + 1):
             crash = self.crashes[number] if number < len(self.crashes) else None
-            found = await self._live(crash)
-            if found is not None:
-                return found
+            end = await self._live(crash)
+            if end is not None:
+                return end
             assert crash is not None
             if crash.fate is not Fate.SURVIVES:
-                self._hand = self._new_hand("hand" if crash.fate is Fate.RESTARTS else "stranger")
+                self._worker = self._new_worker(
+                    "worker" if crash.fate is Fate.RESTARTS else "stranger"
+                )
         raise AssertionError("a life without a crash did not come to an end")
 
     async def _live(self, crash: Crash | None) -> End | None:
         """Play one life of the executor; None: it has crashed."""
         store = await self.open_store()
-        runtime = SimRuntime(asyncio.get_running_loop(), Chance(f"life {self.lives + 1}"))
-        door = CrashingStore(store, self, crash)
-        executor = Executor(door, runtime, REAL if self.advance is not None else VIRTUAL)
+        runtime = SimRuntime(asyncio.get_running_loop(), Rng(f"life {self.lives + 1}"))
+        crashing = CrashingStore(store, self, crash)
+        executor = Executor(crashing, runtime, REAL if self.advance is not None else VIRTUAL)
         executor.start()
         tasks = [
-            runtime.spawn(self._serve(executor), name="hands"),
-            runtime.spawn(self.people.care(executor, store, self._look_s), name="people"),
-            runtime.spawn(door.crashed.wait(), name="crash"),
+            runtime.spawn(self._serve(executor), name="workers"),
+            runtime.spawn(self.callers.serve(executor, store, self._poll_s), name="callers"),
+            runtime.spawn(crashing.crashed.wait(), name="crash"),
         ]
         # The clock is no part of the process that dies: what moves it is never broken off.
         over = asyncio.Event()
-        clock = asyncio.ensure_future(self._let_time_pass(door, over))
+        clock = asyncio.ensure_future(self._let_time_pass(crashing, over))
         try:
             async with asyncio.timeout(WITHIN_S):
                 done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
                 for one in done:
                     one.result()
-                if not door.crashed.is_set():
-                    # What was told to be unknown is asked again, also where nobody waits for it. And the
-                    # run's last commit may yet be the crash: people can see its end before its sender.
+                if not crashing.crashed.is_set():
+                    # An unknown outcome is asked again, also where no caller waits for it. And the
+                    # run's last commit may yet be the crash: callers can see its end before its sender.
                     tasks.append(runtime.spawn(executor.quiet(), name="quiet"))
                     done, _ = await asyncio.wait(tasks[-2:], return_when=asyncio.FIRST_COMPLETED)
                     for one in done:
                         one.result()
-                if door.crashed.is_set():
+                if crashing.crashed.is_set():
                     return None
-                door.check()
+                crashing.check()
             return await self._end(store)
         finally:
-            self.commits.append(door.commits)
+            self.commits.append(crashing.commits)
             runtime.kill()
             await asyncio.wait(tasks)
             over.set()
@@ -234,40 +236,40 @@ class CrashWorld:
             await store.close()
 
     @property
-    def _look_s(self) -> float:
-        """People look again so often, whatever they have heard."""
+    def _poll_s(self) -> float:
+        """The interval at which callers read the store, hints or not."""
         return 0.05 if self.advance is not None else 1.0
 
     async def _serve(self, executor: Executor) -> None:
         """Have workers, one after another: a step may kill each."""
         while True:
             try:
-                await self._hand.work(executor)
+                await self._worker.work(executor)
             except Died:
                 self.deaths += 1
                 assert self.deaths <= POISON_ATTEMPTS_MAX, "S13: a step goes on killing its workers"
-                self._hand = self._new_hand(self._hand.worker_id)
+                self._worker = self._new_worker(self._worker.worker_id)
 
-    def _new_hand(self, worker_id: str) -> Hand:
+    def _new_worker(self, worker_id: str) -> CrashWorker:
         self._instances += 1
-        return Hand(self, worker_id, self._instances)
+        return CrashWorker(self, worker_id, self._instances)
 
-    async def _let_time_pass(self, door: CrashingStore, over: asyncio.Event) -> None:
+    async def _let_time_pass(self, crashing: CrashingStore, over: asyncio.Event) -> None:
         """Let the store's clock go on where nothing else does; back-offs and leases end by that alone."""
         seen, still = -1, 0
         while self.advance is not None and not over.is_set():
             with suppress(TimeoutError):
                 async with asyncio.timeout(STILL_S):
                     await over.wait()
-            if door.commits != seen or self.under_way:
-                seen, still = door.commits, 0
+            if crashing.commits != seen or self.under_way:
+                seen, still = crashing.commits, 0
             elif not over.is_set():
                 await self.advance(STEPS_MS[min(still, len(STEPS_MS) - 1)])
                 still += 1
 
     async def _end(self, store: Store) -> End:
-        runs = [await canonical(store, key) for key in self.people.keys]
-        for key in self.people.keys:
+        runs = [await canonical(store, key) for key in self.callers.keys]
+        for key in self.callers.keys:
             await self._all_there(store, key)
         for name, count in self.bank.effects.items():
             assert count == 1, f"the effect of {name} took place {count} times"
@@ -275,10 +277,10 @@ class CrashWorld:
 
     async def _all_there(self, store: Store, key: RunKey) -> None:
         """S3, S7: every result that was acknowledged is in the store, byte for byte."""
-        told = {
+        acknowledged = {
             delivery.execution_id: delivery.result.result
             for whose, delivery in self.acknowledged
             if whose == key and isinstance(delivery.result, Completed)
         }
-        kept = {one.key: one.payload for one in await store.read_payloads(*key, list(told))}
-        assert kept == told, "S3: an acknowledged outcome was lost or altered"
+        kept = {one.key: one.payload for one in await store.read_payloads(*key, list(acknowledged))}
+        assert kept == acknowledged, "S3: an acknowledged outcome was lost or altered"

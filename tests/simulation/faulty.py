@@ -18,8 +18,8 @@ from stepwell.core.records.states import Verdict
 from stepwell.engine.executor import Executor, ExecutorConfig, HeldLease
 from stepwell_testkit.faults import Faults, FaultyStore
 from stepwell_testkit.proxy import StoreProxy
-from tests.simulation.crashing import KEY, Canonical, CrashWorld, Hand, canonical
-from tests.simulation.simulator.chance import Chance
+from tests.simulation.crashing import KEY, Canonical, CrashWorker, CrashWorld, canonical
+from tests.simulation.simulator.rng import Rng
 from tests.simulation.simulator.runtime import SimRuntime
 from tests.simulation.simulator.workloads import Workload
 
@@ -56,7 +56,7 @@ class Witness(StoreProxy):
         return results
 
 
-class Stubborn(Hand):
+class Stubborn(CrashWorker):
     """A worker that reports until it is heard, and remembers what it was told."""
 
     accepted: dict[str, bytes]
@@ -97,7 +97,7 @@ class Stubborn(Hand):
                 self.answers[type(error).__name__] += 1
                 await asyncio.sleep(0.005)
         self.answers[reply.status.name] += 1
-        # With FaultyStore's modes an outcome is reported once more by chance: a lost acknowledgement.
+        # With FaultyStore's modes an outcome is reported once more by rng: a lost acknowledgement.
         if reply.status is ReplyStatus.ACCEPTED and isinstance(result, Completed):
             assert result.result is not None
             self.accepted[execution_id] = result.result.data
@@ -120,7 +120,7 @@ class FaultyWorld(CrashWorld):
         self.seed = seed
         self.advance = advance
         self.witness = Witness(store)
-        self.runtime = SimRuntime(asyncio.get_running_loop(), Chance(f"faults {seed}"))
+        self.runtime = SimRuntime(asyncio.get_running_loop(), Rng(f"faults {seed}"))
         self.store = FaultyStore(self.witness, self.runtime, faults)
         self.worker = Stubborn(self, "worker", 1)
 

@@ -10,7 +10,7 @@ result bytes, inputs with their answers, budgets, what was used of them, and how
 happened; of a fork, its own and its parent's; and the world outside. The attempts that led there are not
 in it, for there a crash may make a difference: a worker that began an AT_MOST_ONCE step and then vanished
 leaves an unknown outcome, one that survived reports it. Either way the task comes to the same result, for
-whoever looks into the unknown one, a RECONCILE step or a person, finds what really took place: so the two
+a RECONCILE step or a person that checks the unknown one finds what really took place: so the two
 ends are equal, and not merely both allowed. That run has unknown outcomes of its own, so that the commits
 which settle them are crash points, too.
 """
@@ -38,13 +38,13 @@ from tests.contract.conformance.urls import UrlFactory
 from tests.simulation.crash_points import (
     SEED,
     Crashes,
-    Doors,
+    DriverStore,
     Played,
     Tally,
     in_virtual_time,
     on_memory,
     points_of,
-    replay_words,
+    replay_command,
     seed,
     some,
     wanted,
@@ -52,7 +52,7 @@ from tests.simulation.crash_points import (
 from tests.simulation.crash_workloads import ALL
 from tests.simulation.crash_workloads import PLAIN as WORKLOADS
 from tests.simulation.crashing import Crash, Fate, Side
-from tests.simulation.simulator import Chance
+from tests.simulation.simulator import Rng
 from tests.support.proofs.record import Record, keep
 from tests.support.proofs.sizes import chunks, size
 
@@ -81,12 +81,12 @@ def whole(name: str) -> Played:
     return played
 
 
-def check(name: str, played: Played, words: str) -> None:
-    """Look at what a run came to."""
-    assert played.end == whole(name).end, words
+def check(name: str, played: Played, command: str) -> None:
+    """Check the end of a run."""
+    assert played.end == whole(name).end, command
 
 
-def told(driver: str, command: str, tally: Tally, began: float) -> None:
+def record(driver: str, command: str, tally: Tally, began: float) -> None:
     """Write down what was played."""
     print(f"{driver}: {dict(tally.figures)}, {SEED}={seed()}")
     keep(
@@ -115,21 +115,21 @@ def test_S3_S4_S7_S12_S13_S18_a_crash_at_any_commit_changes_no_end_on_memory(nam
             for fate in (Fate if side.kills else [Fate.SURVIVES])
         ]
         percent = size("crash points on memory, percent")
-        return some(each, percent, Chance(f"{seed()} memory {name}"))
+        return some(each, percent, Rng(f"{seed()} memory {name}"))
 
     for crashes in wanted(drawn):
-        words = replay_words(f"{ON_MEMORY}[{name}]", crashes)
+        command = replay_command(f"{ON_MEMORY}[{name}]", crashes)
         played = on_memory(ALL[name], *crashes)
-        check(name, played, words)
+        check(name, played, command)
         # In virtual time nothing but the crash is otherwise: each is met.
         met = sum(played.world.happened.values())
-        assert met == len(crashes) or len(crashes) > 1, words
+        assert met == len(crashes) or len(crashes) > 1, command
         tally.count(played, crashes)
-    told("memory", "make proof ARGS='-k on_memory'", tally, began)
+    record("memory", "make proof ARGS='-k on_memory'", tally, began)
 
 
-class TellsEndsLate(StoreProxy):
-    """A store in which others see the end of a run a while before its sender is told."""
+class AnswersEndsLate(StoreProxy):
+    """A store in which others see the end of a run a while before its sender is answered."""
 
     async def commit(self, commits: Sequence[Commit]) -> Sequence[CommitResult]:
         results = await self.inner.commit(commits)
@@ -138,23 +138,25 @@ class TellsEndsLate(StoreProxy):
         return results
 
 
-def test_a_crash_at_a_last_commit_whose_end_was_seen_before_its_answer_is_a_crash() -> None:
+def test_crash_at_the_last_commit_counts_after_its_end_was_seen() -> None:
     (commits,) = whole("sequence").world.commits
     crash = Crash(commits, Side.AFTER)
-    played = on_memory(ALL["sequence"], crash, driver=lambda store, _runtime: TellsEndsLate(store))
+    played = on_memory(
+        ALL["sequence"], crash, driver=lambda store, _runtime: AnswersEndsLate(store)
+    )
     check("sequence", played, "its last commit")
     assert played.world.lives == 2
 
 
 def a_pair(number: int) -> tuple[str, Crashes]:
     """Draw a workload and two crashes of it, in lives that follow each other."""
-    chance = Chance(f"{seed()} pair {number}")
-    name = chance.pick(list(ALL))
+    rng = Rng(f"{seed()} pair {number}")
+    name = rng.pick(list(ALL))
     (commits,) = whole(name).world.commits
 
     def crash(sides: list[Side]) -> Crash:
-        at = chance.between(1, commits)
-        return Crash(at, chance.pick(sides), chance.pick(list(Fate)))
+        at = rng.between(1, commits)
+        return Crash(at, rng.pick(sides), rng.pick(list(Fate)))
 
     return name, (crash(KILLING), crash(list(Side)))
 
@@ -166,20 +168,20 @@ def test_S3_S4_S7_S12_S13_S18_two_crashes_change_no_end_on_memory(numbers: range
     for number in numbers:
         name, crashes = a_pair(number)
         played = on_memory(ALL[name], *crashes)
-        check(name, played, replay_words(f"{ON_MEMORY}[{name}]", crashes))
+        check(name, played, replay_command(f"{ON_MEMORY}[{name}]", crashes))
         tally.count(played, crashes)
     # The second comes too late where the first life has left little to do.
     assert sum(tally.met.values()) > 1.4 * len(numbers)
-    told("pairs on memory", "make proof ARGS='-k two_crashes'", tally, began)
+    record("pairs on memory", "make proof ARGS='-k two_crashes'", tally, began)
 
 
 def plays() -> list[tuple[type[UrlFactory], str]]:
     """Return each driver with the workloads that are played on it: all of them, or those drawn."""
-    found: list[tuple[type[UrlFactory], str]] = []
+    pairs: list[tuple[type[UrlFactory], str]] = []
     for factory in FACTORIES:
-        chosen = Chance(f"{seed()} {factory.name}").some(list(ALL), size("crash workloads"))
-        found += [(factory, name) for name in ALL if name in chosen]
-    return found
+        chosen = Rng(f"{seed()} {factory.name}").sample(list(ALL), size("crash workloads"))
+        pairs += [(factory, name) for name in ALL if name in chosen]
+    return pairs
 
 
 def one_id(value: object) -> str:
@@ -187,18 +189,18 @@ def one_id(value: object) -> str:
 
 
 @pytest.fixture
-async def doors(factory: type[UrlFactory], tmp_path: Path) -> AsyncIterator[Doors]:
+async def driver(factory: type[UrlFactory], tmp_path: Path) -> AsyncIterator[DriverStore]:
     made = factory(tmp_path)
-    yield Doors(made)
+    yield DriverStore(made)
     await made.close()
 
 
-async def until_met(doors: Doors, name: str, crashes: Crashes, words: str) -> Played:
+async def until_met(driver: DriverStore, name: str, crashes: Crashes, command: str) -> Played:
     """Play a run until its crash is met: where outcomes meet in one commit the last points don't come."""
     tries = TRIES_MAX
     while True:
-        played = await doors.play(ALL[name], *crashes)
-        check(name, played, words)
+        played = await driver.play(ALL[name], *crashes)
+        check(name, played, command)
         tries -= 1
         if played.world.happened or not tries:
             return played
@@ -207,24 +209,24 @@ async def until_met(doors: Doors, name: str, crashes: Crashes, words: str) -> Pl
 @pytest.mark.proof
 @pytest.mark.parametrize(("factory", "name"), plays(), ids=one_id)
 async def test_S3_S4_S7_S12_S13_S18_D1_a_crash_at_a_commit_changes_no_end(
-    factory: type[UrlFactory], name: str, doors: Doors
+    factory: type[UrlFactory], name: str, driver: DriverStore
 ) -> None:
     began, tally = time.monotonic(), Tally()
     await asyncio.to_thread(whole, name)
     again = f"{ON_A_DRIVER}[{factory.name}-{name}]"
     # On a real clock what meets in one commit there may be two here: so the points are this driver's.
-    undisturbed = await doors.play(ALL[name])
+    undisturbed = await driver.play(ALL[name])
     check(name, undisturbed, f"without any crash: {again}")
     (commits,) = undisturbed.world.commits
     on_a_file = factory is SqliteFactory
     percent = size(f"crash points{' on SQLite' * on_a_file}, percent")
 
     def drawn() -> list[Crashes]:
-        chance = Chance(f"{seed()} {factory.name} {name}")
-        points = some(points_of(commits), percent, chance)
-        return [(Crash(at, side, chance.pick(list(Fate))),) for at, side in points]
+        rng = Rng(f"{seed()} {factory.name} {name}")
+        points = some(points_of(commits), percent, rng)
+        return [(Crash(at, side, rng.pick(list(Fate))),) for at, side in points]
 
     for crashes in wanted(drawn):
-        tally.count(await until_met(doors, name, crashes, replay_words(again, crashes)), crashes)
+        tally.count(await until_met(driver, name, crashes, replay_command(again, crashes)), crashes)
     assert sum(tally.met.values()) >= tally.figures["points"] / 2
-    told(factory.name, f"make proof ARGS='-k {factory.name} {HERE}'", tally, began)
+    record(factory.name, f"make proof ARGS='-k {factory.name} {HERE}'", tally, began)

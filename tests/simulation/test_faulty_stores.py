@@ -19,7 +19,7 @@ from stepwell_testkit.faults import Faults, Mode
 from tests.contract.conformance.conftest import FACTORIES
 from tests.simulation.crashing import Canonical
 from tests.simulation.faulty import FaultyWorld
-from tests.simulation.simulator import Chance
+from tests.simulation.simulator import Rng
 from tests.simulation.simulator.runtime import SimRuntime
 from tests.simulation.test_crash_points import WORKLOADS, in_virtual_time
 
@@ -34,7 +34,7 @@ def faults_of(mode: Mode, share: float) -> Faults:
 
 
 async def in_memory(name: str, faults: Faults, seed: int) -> tuple[Canonical, Counter[str]]:
-    runtime = SimRuntime(asyncio.get_running_loop(), Chance(f"store {seed}"))
+    runtime = SimRuntime(asyncio.get_running_loop(), Rng(f"store {seed}"))
     store = await open_by_url("memory://", runtime=runtime)
     world = FaultyWorld(WORKLOADS[name], store, faults, seed, None)
     found = await world.run()

@@ -23,7 +23,7 @@ from tests.simulation.simulator.campaign import Tally, play, play_on
 from tests.simulation.simulator.clock import ServerClock
 from tests.simulation.simulator.invariants import TABLE, unchecked
 from tests.simulation.simulator.loop import Spinning, Stalled
-from tests.simulation.simulator.rare import DEFINED_ANEW, IN_ONE_BATCH
+from tests.simulation.simulator.rare_events import DEFINED_ANEW, IN_ONE_BATCH
 from tests.support.proofs.must_happen import SIMULATED
 from tests.support.proofs.record import Record, keep
 from tests.support.proofs.sizes import chunks
@@ -93,7 +93,7 @@ def test_rare_things_happen() -> None:
 
 @pytest.mark.proof
 @pytest.mark.parametrize("seeds", chunks("seeds twice", 20), ids=str)
-def test_D1_the_same_seed_gives_the_same_history_in_every_process(seeds: range) -> None:
+def test_D1_same_seed_has_the_same_history_in_every_process(seeds: range) -> None:
     began = perf_counter()
     command = [sys.executable, "-c", HASHES, str(seeds.start), str(seeds.stop)]
     salted = {**os.environ, "PYTHONHASHSEED": str(seeds.start + 1)}
@@ -101,28 +101,28 @@ def test_D1_the_same_seed_gives_the_same_history_in_every_process(seeds: range) 
         outcomes = [simulate(seed) for seed in seeds]
         for outcome in outcomes:
             assert simulate(outcome.seed).lines == outcome.lines
-        told, _ = other.communicate()
+        output, _ = other.communicate()
 
-    assert told.split() == [outcome.hash for outcome in outcomes]
+    assert output.split() == [outcome.hash for outcome in outcomes]
     figures = {"seeds played three times": len(seeds)}
-    command_line = "make proof ARGS='-k the_same_seed'"
+    command_line = "make proof ARGS='-k same_seed'"
     keep(Record("simulator, twice", command_line, figures, seconds=perf_counter() - began))
 
 
-def test_seeds_come_out_alike_however_many_processes_play_them() -> None:
-    told: list[int] = []
+def test_seeds_have_the_same_totals_on_any_number_of_processes() -> None:
+    progress: list[int] = []
     seeds = range(40, 55)
 
     alone = play(seeds)
-    together = play_on(seeds, 2, lambda _, not_yet: told.append(not_yet), each=4)
+    together = play_on(seeds, 2, lambda _, not_yet: progress.append(not_yet), each=4)
 
     assert together.seen == alone.seen
     assert together.checks == alone.checks
     assert (together.seeds, together.commits) == (alone.seeds, alone.commits)
-    assert told[-1] == seeds.stop
+    assert progress[-1] == seeds.stop
 
 
-def test_a_failing_seed_says_once_how_it_is_replayed_and_dumps_the_rows(
+def test_failing_seed_prints_its_replay_once_and_dumps_the_rows(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     failure = first_failure(range(60), Ports(runtime=counted_tokens))
@@ -146,7 +146,7 @@ def first_failure(seeds: range, ports: Ports) -> Failure:
 
 
 @pytest.mark.parametrize("seed", [28_299, 29_608])
-def test_L3_what_was_stamped_before_a_clock_was_set_back_may_lie_still_until_then(
+def test_L3_deadline_set_before_a_clock_step_back_may_be_late(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     simulate(seed)
@@ -171,7 +171,7 @@ def test_virtual_time_passes_at_once() -> None:
     loop.close()
 
 
-def test_a_generator_that_is_left_in_the_middle_is_closed() -> None:
+def test_abandoned_generator_is_closed() -> None:
     loop, closed = VirtualLoop(), list[float]()
 
     async def count_up() -> AsyncGenerator[int, None]:
@@ -191,7 +191,7 @@ def test_a_generator_that_is_left_in_the_middle_is_closed() -> None:
     assert closed == [0.0]
 
 
-def test_a_stalled_simulation_says_so() -> None:
+def test_stalled_loop_raises() -> None:
     loop = VirtualLoop()
     task = loop.create_task(asyncio.Event().wait())
 
@@ -204,7 +204,7 @@ def test_a_stalled_simulation_says_so() -> None:
     loop.close()
 
 
-def test_a_spinning_simulation_says_so() -> None:
+def test_spinning_loop_raises() -> None:
     loop = VirtualLoop()
 
     async def spin() -> None:

@@ -1,4 +1,4 @@
-"""What happened to a run, to be asserted on: events, attempts, and the order of things."""
+"""The history of a run, to be asserted on: events, attempts, and the order of things."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class History:
         )
 
     def is_before(self, first: str, second: str) -> bool:
-        """Whether the task `first` was completed before `second` was leased for the first time."""
+        """Return whether the task `first` was completed before `second` was leased for the first time."""
         leased = next(
             (
                 event.number

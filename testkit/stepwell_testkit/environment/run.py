@@ -38,7 +38,7 @@ class NothingHappens(AssertionError):
 
 
 class Ground(Protocol):
-    """What a run needs of its environment."""
+    """The part of an environment that a run needs."""
 
     @property
     def store(self) -> Store: ...

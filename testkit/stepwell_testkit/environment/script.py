@@ -1,4 +1,4 @@
-"""What goes wrong, as a test wants it: attempts that fail, or whose worker is lost, at steps that it names.
+"""Failures by script: attempts that fail, or whose worker is lost, at steps that a test names.
 
 Nothing here looks at an agent's functions. A scripted mishap takes the place of the call, or of what is
 sent after it, so the loop can't tell it from a real one.
@@ -17,7 +17,7 @@ Attempt = Callable[[], Awaitable[worker_pb2.Outcome]]
 
 
 class Mishap(Protocol):
-    """What befalls one attempt."""
+    """The failure of one attempt."""
 
     async def befall(
         self, assignment: worker_pb2.Assignment, services: StepServices, attempt: Attempt

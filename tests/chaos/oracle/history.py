@@ -17,9 +17,9 @@ from stepwell.core.records.events import Event
 from stepwell.core.records.states import EventType, ExecutionStatus, RunStatus, Verdict
 from tests.chaos.world.observed import Entry
 from tests.simulation.simulator import audit
-from tests.simulation.simulator.book import Book
 from tests.simulation.simulator.history import History
 from tests.simulation.simulator.ledger import Ledger
+from tests.simulation.simulator.run_model import RunModel
 from tests.simulation.simulator.violation import holds
 
 TENANT = "default"
@@ -99,13 +99,13 @@ class Findings:
     def __init__(self) -> None:
         self.seen: Counter[str] = Counter()
         """How often each thing happened that must have happened."""
-        self.books: dict[str, Book] = {}
+        self.books: dict[str, RunModel] = {}
         self.lost: list[Lost] = []
 
     def doors(self, run_id: str, kind: EventType) -> Counter[str]:
         """Return how many events of a kind each replica committed to a run."""
         return Counter(
-            applied.door
+            applied.replica
             for applied in self.books[run_id].applied
             for event in applied.commit.events
             if event.type is kind
@@ -127,7 +127,7 @@ async def check(
         await _replay(store, ledger, run_id, log)
     _refusals(ledger, log)
     _real_time(ledger, log)
-    for book in ledger.books.values():
+    for book in ledger.models.values():
         findings.books[book.key[1]] = book
         _ended_well(book)
     await _audit(store, ledger)
@@ -237,7 +237,7 @@ def _refusals(ledger: Ledger, log: Log) -> None:
 
 def _real_time(ledger: Ledger, log: Log) -> None:
     """A commit that was sent after another was acknowledged has a later version (S2)."""
-    for book in ledger.books.values():
+    for book in ledger.models.values():
         later = float("inf")
         # From the last to the first, with the earliest acknowledgement of any later version.
         for applied in reversed(book.applied):
@@ -252,12 +252,12 @@ async def _audit(store: Store, ledger: Ledger) -> None:
     """Take the simulator's last look at every run: rows, events, what they fold to, results."""
     room = asyncio.Semaphore(LOOKS_AT_ONCE)
 
-    async def check_book(book: Book) -> None:
+    async def check_model(model: RunModel) -> None:
         async with room:
             for check in audit._CHECKS:
-                await check(store, book)
+                await check(store, model)
 
-    await asyncio.gather(*(check_book(book) for book in ledger.books.values()))
+    await asyncio.gather(*(check_model(model) for model in ledger.models.values()))
 
 
 async def events_of(store: Store, run_id: str) -> list[Event]:
@@ -271,7 +271,7 @@ async def events_of(store: Store, run_id: str) -> list[Event]:
             return found
 
 
-def _ended_well(book: Book) -> None:
+def _ended_well(book: RunModel) -> None:
     """All ends come, and nothing is left behind (L1, L2)."""
     assert book.run is not None
     holds(book.run.status is RunStatus.SUCCEEDED, "L1", f"{book.key[1]} is {book.run.status}")
@@ -290,7 +290,7 @@ async def _feed(store: Store, ledger: Ledger) -> None:
         cursor = page.cursor
         if not page.entries:
             break
-    expected = {key: list(range(1, book.version + 1)) for key, book in ledger.books.items()}
+    expected = {key: list(range(1, book.version + 1)) for key, book in ledger.models.items()}
     holds(found == expected, "S2", "the feed doesn't name every commit once")
 
 
@@ -313,7 +313,7 @@ def _acknowledged(findings: Findings, acknowledged: Sequence[Acknowledged]) -> N
 def _count(findings: Findings, diary: Sequence[Entry], log: Log) -> None:
     seen = findings.seen
     authors = {
-        (book.key[1], applied.commit.version): applied.door
+        (book.key[1], applied.commit.version): applied.replica
         for book in findings.books.values()
         for applied in book.applied
     }
@@ -343,7 +343,7 @@ def _count(findings: Findings, diary: Sequence[Entry], log: Log) -> None:
         findings.lost += _losses(book, log)
         seen["run taken to its end"] += 1
         doors = {
-            applied.door
+            applied.replica
             for applied in book.applied
             if any(event.type is EventType.TASK_COMPLETED for event in applied.commit.events)
         }
@@ -351,7 +351,7 @@ def _count(findings: Findings, diary: Sequence[Entry], log: Log) -> None:
         seen["lease lost"] += sum(event.type is EventType.LEASE_LOST for event in book.events)
 
 
-def _losses(book: Book, log: Log) -> list[Lost]:
+def _losses(book: RunModel, log: Log) -> list[Lost]:
     """Return the leases of a run that were found to have run out."""
     leased_at: dict[str, float] = {}
     found: list[Lost] = []

@@ -20,7 +20,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, repr_o
 
 
 class Base(StrEnum):
-    """What a commit builds on."""
+    """The version that a commit builds on."""
 
     NEXT = "next"
     """On what the run is; it is born where it isn't there."""
@@ -119,7 +119,7 @@ class RenewCall(Call, frozen=True, kw_only=True):
 
 
 class Wanted(Part, frozen=True, kw_only=True):
-    """What one worker would take."""
+    """The steps that one worker would accept."""
 
     tenant: int = 0
     queues: int = 0

@@ -1,4 +1,4 @@
-"""How Hypothesis draws calls. What is drawn first in each range is what a failure shrinks to.
+"""Strategies by which Hypothesis draws calls. A failure shrinks to the first value of each range.
 
 The fields of a record are drawn as one number with as many digits as there are fields: a program has
 some hundred records, and a draw costs more than many a call to a store.

@@ -1,4 +1,4 @@
-"""What a program knows of its runs: enough to make its next calls matter and keep them legal.
+"""The runs as a program knows them: enough to make its next calls matter and keep them legal.
 
 It learns from what was committed, never from a driver: so the same calls mean the same on every one.
 """
@@ -33,7 +33,7 @@ class Sent(NamedTuple):
 
 
 class Known:
-    """What was committed, and when what comes due."""
+    """The commits of a program, and the moments at which their timers and leases come due."""
 
     def __init__(self, number: int) -> None:
         self.tenants = tenants_of(number)
@@ -45,20 +45,20 @@ class Known:
         self.sent: list[Sent] = []
         self.given: list[Given] = []
         self.live: dict[tuple[Key, str], Given] = {}
-        """Of those, the ones that hold now."""
+        """The leases among them that hold now."""
         self.tasks: dict[Key, dict[str, int]] = {}
         self.plans: dict[Key, int] = {}
         self.results: dict[Key, set[str]] = {}
         self.families: dict[Key, str] = {}
         """The family that each run was born into."""
         self.keyed: dict[tuple[str, str, str], list[tuple[int, str]]] = {}
-        """By tenant, pipeline and key: when something was committed under it, and by which run."""
+        """Maps tenant, pipeline and key to the moment of the last commit under it, and its run."""
         self.ranks: dict[tuple[str, str, str], tuple[int, int]] = {}
-        """Of what is READY: its place among others, by priority and then by the moment."""
+        """Maps each READY execution to its place among others, by priority and then by the moment."""
         self.moments: dict[tuple[str, str, str, str], int] = {}
         """When each timer and each lease is over, in milliseconds; a timer's token is empty."""
         self.limits: dict[str, int] = {}
-        """By token: the moment beyond which no renewal moves its lease."""
+        """Maps a token to the moment beyond which no renewal moves its lease."""
         self._numbers = 0
 
     def number(self) -> int:

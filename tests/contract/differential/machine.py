@@ -46,7 +46,7 @@ class Found(NamedTuple):
 
     @property
     def size(self) -> tuple[int, int]:
-        """What "smaller" means: fewer calls, then less in them."""
+        """The order in which programs are smaller: fewer calls, then less in them."""
         return len(self.program.calls), len(msgspec.msgpack.encode(self.program))
 
 

@@ -1,4 +1,4 @@
-"""What the numbers in a program's calls stand for."""
+"""The values that the numbers in a program's calls stand for."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from stepwell.core.records.states import StepKind
 
 EPOCH_US = 1_700_000_000_000_000
 PERIOD_MS = 20_000
-"""How far time passes at once. Deadlines lie in the middle between two such moments, so a store whose
+"""The step by which time passes. Deadlines lie in the middle between two such moments, so a store whose
 clock goes by itself may fall behind the reference by half of this within a program."""
 HALF_MS = PERIOD_MS // 2
 PASSED_MS_MAX = 3_000_000

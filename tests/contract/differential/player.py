@@ -63,7 +63,7 @@ ANSWER_S_MAX = 30
 """A call that takes longer has hung."""
 LIMIT_MAX = 10_000
 TURNS = 5
-"""Of the event loop, in which hints come that were called for."""
+"""Turns of the event loop, in which hints come that were called for."""
 PATIENCE = 200
 """A feed may lag behind for a moment: so often it is asked again, at 10 ms each."""
 

@@ -1,4 +1,4 @@
-"""What a program reads of a store, in a form that two stores must agree on."""
+"""Reads of a program, in a form that two stores must agree on."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ OPTIONAL = frozenset({"filters", "delete", "feed", "logs", "presence", "keyed", 
 
 
 class Opener(Protocol):
-    """What a subject needs of a `StoreFactory` of the conformance suite."""
+    """The part of the conformance suite's `StoreFactory` that a subject needs."""
 
     @property
     def name(self) -> str:
@@ -26,7 +26,7 @@ class Opener(Protocol):
 
     @property
     def excuses(self) -> Mapping[str, str]:
-        """What it can't do, with reasons; only the groups in OPTIONAL matter here."""
+        """The groups that the driver leaves out, with reasons; only those in OPTIONAL matter here."""
         ...
 
     async def open(self) -> Store:
@@ -56,10 +56,10 @@ class Subject:
     def __init__(self, factory: Opener, *, moves: bool = True, words: str = "") -> None:
         self.factory = factory
         self.moves = moves
-        """Whether its clock can be moved; else no time passes in a program."""
+        """True if the clock of the store can be moved; else no time passes in a program."""
         kind = type(factory)
         self.words = words or f"--factory {kind.__module__}:{kind.__qualname__}"
-        """What makes the replay command open the same."""
+        """The options that make the replay command open the same store."""
         self.left_out = OPTIONAL & factory.excuses.keys()
         """Optional groups of the contract that the driver doesn't keep."""
         self._doors: tuple[Store, Store] | None = None

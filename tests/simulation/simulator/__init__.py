@@ -1,8 +1,7 @@
 """The simulator: the real loop, executor, watch and worker protocol in virtual time, by a seed.
 
 Nothing is mocked but the world: the event loop's clock, the network, and a store that can fail. A seed
-draws who takes part, what the runs are and what goes wrong; a witness checks the invariants of
-RELIABILITY.md by their names. The same seed gives the same history, in every process.
+draws the actors, the runs and the faults; a witness checks the invariants of RELIABILITY.md by name. The same seed gives the same history, in every process.
 
     python -m tests.simulation.simulator --seed 7
 """
@@ -19,11 +18,11 @@ from typing import Any, NamedTuple
 import structlog.testing
 
 from stepwell.store.opener import open_store
-from tests.simulation.simulator.chance import Chance
 from tests.simulation.simulator.loop import Spinning, Stalled, VirtualLoop
 from tests.simulation.simulator.ports import HONEST, Ports
-from tests.simulation.simulator.rare import STORE_WORDS
+from tests.simulation.simulator.rare_events import STORE_EVENTS
 from tests.simulation.simulator.report import Failure, describe
+from tests.simulation.simulator.rng import Rng
 from tests.simulation.simulator.runtime import SimRuntime
 from tests.simulation.simulator.setting import Setting
 from tests.simulation.simulator.setting import draw as draw_setting
@@ -31,11 +30,11 @@ from tests.simulation.simulator.violation import InvariantViolation, checked, ho
 from tests.simulation.simulator.world import World
 
 __all__ = [
-    "Chance",
     "Failure",
     "InvariantViolation",
     "Outcome",
     "Ports",
+    "Rng",
     "Setting",
     "VirtualLoop",
     "simulate",
@@ -43,16 +42,16 @@ __all__ = [
 
 
 class Outcome(NamedTuple):
-    """What a simulation came to."""
+    """The outcome of a simulation."""
 
     seed: int
     hash: str
-    """Of its whole history."""
+    """The hash of its whole history."""
     commits: int
     seen: Counter[str]
-    """How often each rare thing happened."""
+    """The count of each rare event."""
     checks: Counter[str]
-    """How often each invariant was looked at."""
+    """The count of checks of each invariant."""
     lines: list[str]
     """The history."""
 
@@ -61,10 +60,10 @@ def simulate(seed: int, *, setting: Setting | None = None, ports: Ports = HONEST
     """Play one seed to its end, with what stands at the ports.
 
     Raises:
-        Failure: an invariant did not hold; it says which, how to replay it, and dumps the rows.
+        Failure: an invariant did not hold; it names the invariant and the replay, and dumps the rows.
     """
     checked.clear()
-    # What a seed leaves behind is found at its end; to look for it all along costs a tenth of the time.
+    # The garbage of a seed is collected at its end; to collect it all along costs a tenth of the time.
     collects = gc.isenabled()
     gc.disable()
     try:
@@ -75,28 +74,28 @@ def simulate(seed: int, *, setting: Setting | None = None, ports: Ports = HONEST
 
 
 def _play(seed: int, setting: Setting | None, ports: Ports) -> Outcome:
-    chance = Chance(f"stepwell {seed}")
+    rng = Rng(f"stepwell {seed}")
     loop = VirtualLoop()
     logs: list[Any] = []
     # The store outlives every replica, so its clock does too.
-    runtime = SimRuntime(loop, chance.of("world"))
+    runtime = SimRuntime(loop, rng.stream("world"))
     store = loop.run_until_complete(open_store("memory://", runtime=runtime))
-    drawn = setting or draw_setting(chance.of("setting"))
-    world = World(drawn, loop, runtime, store, chance, ports)
+    drawn = setting or draw_setting(rng.stream("setting"))
+    world = World(drawn, loop, runtime, store, rng, ports)
     try:
         with structlog.testing.capture_logs() as logs:
             loop.run_until_complete(world.play())
         _no_defect_was_logged(logs)
-    except (InvariantViolation, Stalled, Spinning) as found:
-        raise Failure(seed, *describe(found, world)) from found
+    except (InvariantViolation, Stalled, Spinning) as error:
+        raise Failure(seed, *describe(error, world)) from error
     finally:
         _abandon(loop)
         loop.close()
     history = world.history
     for replica in world.replicas:
         history.seen.update(replica.store.seen)
-    for counted, word in STORE_WORDS.items():
-        history.seen[word] = history.seen[counted]
+    for counted, name in STORE_EVENTS.items():
+        history.seen[name] = history.seen[counted]
     return Outcome(
         seed, history.hash, len(world.ledger.order), history.seen, Counter(checked), history.lines
     )
@@ -110,7 +109,7 @@ def _abandon(loop: VirtualLoop) -> None:
             return
         for task in left:
             task.cancel()
-        # The world tears itself down meanwhile, and cancels whoever waits for that too.
+        # The world tears itself down meanwhile, and cancels the tasks that wait for that too.
         with suppress(Stalled, Spinning, asyncio.CancelledError):
             loop.run_until_complete(_gone(left))
 

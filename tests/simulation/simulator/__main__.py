@@ -13,27 +13,27 @@ from tests.simulation.simulator.campaign import Failed, Tally, play_on
 from tests.simulation.simulator.invariants import TABLE, unchecked
 
 MANY = 500
-"""From so many seeds on each invariant must have been looked at."""
+"""The number of seeds from which on each invariant must have been checked."""
 PROGRESS_S = 15.0
 
 
 def main() -> int:
-    """Play the seeds; returns 1 if one failed, or if an invariant was never looked at."""
-    given = _parser().parse_args()
-    if given.seed is not None:
-        return _one(given.seed, trace=given.trace)
-    progress = _Progress(given.first, given.seeds, given.failures)
+    """Play the seeds; returns 1 if one failed, or if an invariant was never checked."""
+    arguments = _parser().parse_args()
+    if arguments.seed is not None:
+        return _one(arguments.seed, trace=arguments.trace)
+    progress = _Progress(arguments.first, arguments.seeds, arguments.failures)
     try:
         tally = play_on(
-            range(given.first, given.first + given.seeds),
-            given.jobs,
-            progress.told,
-            keep_going=given.keep_going,
+            range(arguments.first, arguments.first + arguments.seeds),
+            arguments.jobs,
+            progress.update,
+            keep_going=arguments.keep_going,
         )
     except KeyboardInterrupt:
         sys.stdout.write(f"stopped; {progress.left()}\n")
         return 130
-    return _tell(tally, progress.seconds())
+    return _report(tally, progress.seconds())
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -68,11 +68,11 @@ def _one(seed: int, *, trace: bool) -> int:
 
 
 class _Progress:
-    """Tells of failures at once, and now and then how far it is."""
+    """Prints failures at once, and the progress now and then."""
 
     def __init__(self, first: int, count: int, failures: Path | None) -> None:
         self._clock = SystemRuntime()
-        self._began = self._said = self._clock.monotonic()
+        self._began = self._printed = self._clock.monotonic()
         self._end = first + count
         self._count = count
         self._next = first
@@ -80,24 +80,24 @@ class _Progress:
         self._failed: set[int] = set()
 
     def seconds(self) -> float:
-        """Return how long it has taken so far."""
+        """Return the seconds since the start."""
         return self._clock.monotonic() - self._began
 
     def left(self) -> str:
         """Return what plays the seeds that are left."""
         return f"--from {self._next} --seeds {self._end - self._next} plays the rest"
 
-    def told(self, tally: Tally, not_yet: int) -> None:
+    def update(self, tally: Tally, not_yet: int) -> None:
         """Note how far it is."""
         self._next = not_yet
         for failed in tally.failed:
             if failed.seed not in self._failed:
                 self._failed.add(failed.seed)
-                self._tell_failed(failed)
+                self._print_failure(failed)
         now = self._clock.monotonic()
-        if now - self._said < PROGRESS_S:
+        if now - self._printed < PROGRESS_S:
             return
-        self._said = now
+        self._printed = now
         rate = tally.seeds / (now - self._began)
         to_go_s = (self._count - tally.seeds) / rate
         sys.stderr.write(
@@ -106,7 +106,7 @@ class _Progress:
         )
         sys.stderr.flush()
 
-    def _tell_failed(self, failed: Failed) -> None:
+    def _print_failure(self, failed: Failed) -> None:
         sys.stdout.write(f"{failed.text}\n")
         sys.stdout.flush()
         if self._failures is not None:
@@ -114,7 +114,7 @@ class _Progress:
                 kept.write(f"{failed.seed} {failed.name} {failed.message}\n")
 
 
-def _tell(tally: Tally, took_s: float) -> int:
+def _report(tally: Tally, took_s: float) -> int:
     for what, count in sorted(tally.seen.items()):
         sys.stdout.write(f"{count:10,d}  {what}\n")
     for one in TABLE:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from tests.simulation.simulator import Failure, simulate
 
 CHUNK = 50
-"""Seeds that a process plays before it tells what they came to."""
+"""The number of seeds that a process plays before it returns their totals."""
 
 
 class Failed(NamedTuple):
@@ -28,15 +28,15 @@ class Failed(NamedTuple):
 
 
 class Tally:
-    """What some seeds came to."""
+    """The totals of some seeds."""
 
     def __init__(self) -> None:
         self.seeds = 0
         self.commits = 0
         self.seen: Counter[str] = Counter()
-        """How often each rare thing happened."""
+        """The count of each rare event."""
         self.checks: Counter[str] = Counter()
-        """How often each invariant was looked at."""
+        """The count of checks of each invariant."""
         self.failed: list[Failed] = []
 
     def add(self, other: Tally) -> None:
@@ -70,14 +70,14 @@ def play(seeds: range, *, keep_going: bool = True) -> Tally:
 def play_on(
     seeds: range,
     jobs: int,
-    told: Callable[[Tally, int], None],
+    update: Callable[[Tally, int], None],
     *,
     each: int = CHUNK,
     keep_going: bool = True,
 ) -> Tally:
     """Play seeds on so many processes.
 
-    `told` is called with what is known so far after each part, and with the first seed that isn't
+    `update` is called with the totals so far after each part, and with the first seed that isn't
     played yet: from there on all may be played again.
     """
     tally = Tally()
@@ -85,7 +85,7 @@ def play_on(
     if jobs <= 1:
         for part in parts:
             tally.add(play(part, keep_going=keep_going))
-            told(tally, part.stop)
+            update(tally, part.stop)
             if tally.failed and not keep_going:
                 break
         return tally
@@ -93,7 +93,7 @@ def play_on(
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(jobs, mp_context=context, initializer=_leave_interrupts) as pool:
         try:
-            _share_out(pool, parts, 2 * jobs, tally, told, keep_going=keep_going)
+            _share_out(pool, parts, 2 * jobs, tally, update, keep_going=keep_going)
         except KeyboardInterrupt:
             pool.shutdown(wait=False, cancel_futures=True)
             for child in multiprocessing.active_children():
@@ -108,7 +108,7 @@ def _share_out(
     parts: Iterator[range],
     at_once: int,
     tally: Tally,
-    told: Callable[[Tally, int], None],
+    update: Callable[[Tally, int], None],
     *,
     keep_going: bool,
 ) -> None:
@@ -125,9 +125,9 @@ def _share_out(
         for future in done:
             del going[future]
             tally.add(future.result())
-        told(tally, min((one.start for one in going.values()), default=begun))
+        update(tally, min((one.start for one in going.values()), default=begun))
 
 
 def _leave_interrupts() -> None:
-    """Leave Ctrl-C to whoever started this process: it knows what is to be said."""
+    """Leave Ctrl-C to the parent process, which reports it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,6 +1,6 @@
-"""A caller of one run: starts it, meddles with it, and says everything again until it is answered.
+"""A caller of one run: starts it, commands it, and sends everything again until it is answered.
 
-Every command carries a request id, so that what was carried out is told from what was repeated (S16).
+Every command carries a request id, so that repetitions are distinguished from new commands (S16).
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ from stepwell.core.records.states import (
     RunStatus,
 )
 from tests.simulation.simulator import forks
-from tests.simulation.simulator.book import Book
-from tests.simulation.simulator.chance import Chance
 from tests.simulation.simulator.ledger import Ledger
 from tests.simulation.simulator.network import Network, Unreachable
 from tests.simulation.simulator.replica import Replica
+from tests.simulation.simulator.rng import Rng
 from tests.simulation.simulator.rules import FINAL
+from tests.simulation.simulator.run_model import RunModel
 from tests.simulation.simulator.violation import holds
 from tests.simulation.simulator.workloads import Workload, answer_to
 
@@ -63,20 +63,20 @@ class _Forgotten(Exception):
     """The caller has crashed: it knows nothing any more of what it was about to do."""
 
 
-def _is_the_moment(name: str, book: Book) -> bool:
-    """Tell whether a run is in that state in which somebody waits to cancel it."""
-    run = book.run
+def _is_the_moment(name: str, model: RunModel) -> bool:
+    """Return whether a run is in the state in which the caller waits to cancel it."""
+    run = model.run
     if run is None or run.ended:
         return False
     if name == "lease":
-        return bool(book.leased())
+        return bool(model.leased())
     if name == "reflection":
         return run.phase is Phase.REFLECTING
-    return bool(book.tasks) and all(task.status in SETTLED for task in book.tasks.values())
+    return bool(model.tasks) and all(task.status in SETTLED for task in model.tasks.values())
 
 
 class Client:
-    """Whoever started a run and cares for it."""
+    """The caller that starts a run, commands it, and does what it waits for."""
 
     def __init__(
         self,
@@ -85,131 +85,131 @@ class Client:
         network: Network,
         replicas: list[Replica],
         ledger: Ledger,
-        chance: Chance,
+        rng: Rng,
         *,
         adopt: Callable[[Client, Fork], None],
-        birth: Fork | None = None,
+        origin: Fork | None = None,
     ) -> None:
         self.key = key
         self.workload = workload
         self._network = network
         self._replicas = replicas
         self._ledger = ledger
-        self._chance = chance
+        self._rng = rng
         self._requests = 0
-        self.leaves_paused = chance.happens(0.1)
+        self.leaves_paused = rng.happens(0.1)
         """It never resumes its run: then PAUSED is what the run waits in."""
         moments = ("reflection", "last task") if workload.stages else ("lease",)
-        self._cancels_at = chance.pick(moments) if chance.happens(0.12) else ""
+        self._cancels_at = rng.pick(moments) if rng.happens(0.12) else ""
         """It waits for one certain moment, and does nothing else."""
         self.awake = asyncio.Event()
         self.awake.set()
         self._crashed = False
         self._adopt = adopt
-        self._birth = birth
-        """What it begins with where it is a fork."""
+        self._origin = origin
+        """The command that creates the run if it is a fork."""
         self._forks = 0
         self.started = False
         self.idle = False
-        """Nothing that it said is under way."""
+        """None of its commands is under way."""
 
     @property
-    def book(self) -> Book:
-        """What is known of the run."""
-        return self._ledger.book(self.key)
+    def model(self) -> RunModel:
+        """The run as its commits describe it."""
+        return self._ledger.model(self.key)
 
-    async def meddle(self, seconds: float) -> None:
-        """Start the run and, for so long, do now and then what people do."""
-        sleep, chance = self._network.runtime.sleep, self._chance
+    async def act(self, seconds: float) -> None:
+        """Start the run and, for so long, send a command now and then."""
+        sleep, rng = self._network.runtime.sleep, self._rng
         until = self._network.runtime.monotonic() + seconds
-        await sleep(chance.random() * 2)
+        await sleep(rng.random() * 2)
         while not self.started:
             try:
                 await self.start()
             except _Forgotten:
                 # The next one to care for the run starts it again, under the same name.
-                await sleep(chance.random())
-        patience_s = chance.pick([3.0, 12.0]) if not self.workload.replans else 1.5
+                await sleep(rng.random())
+        patience_s = rng.pick([3.0, 12.0]) if not self.workload.replans else 1.5
         while self._network.runtime.monotonic() < until and not self._is_final():
-            await sleep(0.05 if self._cancels_at else 0.3 + chance.random() * patience_s)
+            await sleep(0.05 if self._cancels_at else 0.3 + rng.random() * patience_s)
             try:
                 await self._one_thing()
             except _Forgotten:
-                await sleep(chance.random())
+                await sleep(rng.random())
         self.idle = True
 
     def crash(self) -> None:
         """Forget what is under way; it may be carried out all the same."""
         self._crashed = not self.idle
 
-    def calm_down(self) -> None:
+    def stop_faults(self) -> None:
         """Neither crash nor stand still any more."""
         self._crashed = False
         self.awake.set()
 
     def _is_final(self) -> bool:
-        return self.book.run is not None and self.book.run.status in FINAL
+        return self.model.run is not None and self.model.run.status in FINAL
 
     async def start(self) -> None:
         """Start the run, again and again until an answer comes."""
-        command = self._birth or self.workload.start(*self.key)
-        reply = await self._say(command)
+        command = self._origin or self.workload.start(*self.key)
+        reply = await self._send(command)
         self.started = True
         known = (ReplyStatus.ACCEPTED, ReplyStatus.UNCHANGED)
         self._check(reply.status in known, "S16", f"start: {reply.status} {reply.reason}")
-        if self._chance.happens(0.2):
-            again = await self._say(command)
+        if self._rng.happens(0.2):
+            again = await self._send(command)
             self._check(again.status is ReplyStatus.UNCHANGED, "S16", f"start: {again.status}")
 
     async def _one_thing(self) -> None:
         if self._cancels_at:
-            if _is_the_moment(self._cancels_at, self.book):
+            if _is_the_moment(self._cancels_at, self.model):
                 await self._command(Cancel(reason=self._cancels_at))
                 self._cancels_at = ""
             return
-        draw, run = self._chance.random(), self.book.run
+        draw, run = self._rng.random(), self.model.run
         await self._answer_inputs()
-        if self._chance.happens(0.3):
+        if self._rng.happens(0.3):
             await self._settle_unknown()
         if draw < 0.15:
             await self._command(Pause(reason="wait"))
         elif draw < 0.6 and run is not None:
             if run.status is RunStatus.PAUSED or draw < 0.3:
-                await self._command(Resume(retry_failed=self._chance.happens(0.8)))
+                await self._command(Resume(retry_failed=self._rng.happens(0.8)))
         elif draw > 0.96:
             await self._command(Cancel(reason="no more"))
-        elif 0.68 < draw < 0.82 and run is not None and self._birth is None and not self._forks:
+        elif 0.68 < draw < 0.82 and run is not None and self._origin is None and not self._forks:
             self._fork()
         elif draw > 0.82 and run is not None:
             await self._command(self._change_of(run))
 
     def _fork(self) -> None:
         """Make another run of this one, as it stood at some version."""
-        fork = forks.draw(self.book, f"{self.key[1]}-fork", self._chance)
+        fork = forks.draw(self.model, f"{self.key[1]}-fork", self._rng)
         if fork is not None:
             self._forks += 1
             self._adopt(self, fork)
 
     def _change_of(self, run: Run) -> AnyCommand:
         """Return something that a person could change on the way."""
-        names = sorted(self.book.tasks)
-        draw = self._chance.random()
+        names = sorted(self.model.tasks)
+        draw = self._rng.random()
         if draw < 0.2 or not names:
             return Stop(reason="enough")
         if draw < 0.5:
-            return RaiseBudget(budget=_more(run), resume=self._chance.happens(0.8))
+            return RaiseBudget(budget=_more(run), resume=self._rng.happens(0.8))
         if draw < 0.8:
-            return RetryTask(task_id=self._chance.pick(names))
-        dependents = self._chance.happens(0.5)
-        return SkipTask(task_id=self._chance.pick(names), skip_dependents=dependents)
+            return RetryTask(task_id=self._rng.pick(names))
+        dependents = self._rng.happens(0.5)
+        return SkipTask(task_id=self._rng.pick(names), skip_dependents=dependents)
 
-    async def care(self) -> None:
-        """Do what the run waits for, as somebody who wants it to end."""
+    async def attend(self) -> None:
+        """Do what the run waits for, so that it ends."""
         if not self.started:
             await self.start()
         await self._answer_inputs()
         await self._settle_unknown()
-        run = self.book.run
+        run = self.model.run
         if run is None or run.status is not RunStatus.PAUSED or self.leaves_paused:
             return
         if run.pause_reason is PauseReason.BUDGET_EXHAUSTED:
@@ -218,54 +218,54 @@ class Client:
         await self._command(Resume())
 
     async def _settle_unknown(self) -> None:
-        """Say that nothing took place, where nobody knows what did."""
-        for execution in self.book.open():
+        """Resolve unknown outcomes: nothing took place."""
+        for execution in self.model.open():
             if execution.status is ExecutionStatus.UNKNOWN_OUTCOME:
                 name = execution.execution_id
                 await self._command(Resolve(execution_id=name, finding=Finding.NOT_DONE))
 
     async def _answer_inputs(self) -> None:
-        for request in tuple(self.book.inputs.values()):
-            if request.status is InputStatus.OPEN and self._chance.happens(0.6):
+        for request in tuple(self.model.inputs.values()):
+            if request.status is InputStatus.OPEN and self._rng.happens(0.6):
                 command = Answer(
                     input_id=request.input_id,
                     payload=answer_to(request),
-                    replan=self._chance.happens(self.workload.replans),
+                    replan=self._rng.happens(self.workload.replans),
                     reason="another way",
                 )
                 await self._command(command)
 
     async def _command(self, command: AnyCommand) -> None:
-        """Carry out a command under a new request id; sometimes say it twice."""
+        """Send a command under a new request id, sometimes twice."""
         self._requests += 1
         request_id = f"{self.key[1]}-{self._requests}"
         command = replace(command, request_id=request_id, fingerprint=request_id)
-        reply = await self._say(command)
+        reply = await self._send(command)
         if reply.status is ReplyStatus.ACCEPTED:
             self._check_carried_out(command)
-        if reply.status is not ReplyStatus.REFUSED and self._chance.happens(0.2):
-            await self._say_again(command, carried_out=reply.status is ReplyStatus.ACCEPTED)
+        if reply.status is not ReplyStatus.REFUSED and self._rng.happens(0.2):
+            await self._send_again(command, carried_out=reply.status is ReplyStatus.ACCEPTED)
 
-    async def _say_again(self, command: AnyCommand, *, carried_out: bool) -> None:
-        again = await self._say(command)
+    async def _send_again(self, command: AnyCommand, *, carried_out: bool) -> None:
+        again = await self._send(command)
         if carried_out:
-            told = f"{type(command).__name__} again: {again.status} {again.reason}"
-            self._check(again.status is ReplyStatus.UNCHANGED, "S16", told)
-            refused = await self._say(replace(command, fingerprint="another"))
+            details = f"{type(command).__name__} again: {again.status} {again.reason}"
+            self._check(again.status is ReplyStatus.UNCHANGED, "S16", details)
+            refused = await self._send(replace(command, fingerprint="another"))
             self._check(refused.reason == "REQUEST_ID_REUSED", "S16", f"reused: {refused.status}")
 
     def _check_carried_out(self, command: AnyCommand) -> None:
-        """What was acknowledged is committed (S3)."""
-        requests = [one.commit.request for one in self.book.applied]
+        """Check that an acknowledged command is committed (S3)."""
+        requests = [one.commit.request for one in self.model.applied]
         made = any(one is not None and one.request_id == command.request_id for one in requests)
         name = type(command).__name__
         self._check(made, "S3", f"{name} was acknowledged and isn't committed")
 
-    def _check(self, condition: bool, name: str, told: str) -> None:
-        self._ledger.guard(holds, condition, name, f"{self.key}: {told}")
+    def _check(self, condition: bool, name: str, details: str) -> None:
+        self._ledger.guard(holds, condition, name, f"{self.key}: {details}")
 
-    async def _say(self, command: Start | Fork | AnyCommand) -> Reply:
-        """Say it to any replica until one has answered."""
+    async def _send(self, command: Start | Fork | AnyCommand) -> Reply:
+        """Send a command to any replica until one has answered."""
         tenant_id, run_id = self.key
         while True:
             if not self.awake.is_set():
@@ -276,7 +276,7 @@ class Client:
                 raise _Forgotten
             up = [replica for replica in self._replicas if replica.up]
             if up:
-                replica = self._chance.pick(up)
+                replica = self._rng.pick(up)
                 try:
                     reply = await self._network.call(
                         replica,
@@ -291,4 +291,4 @@ class Client:
                     name = type(command).__name__
                     self._ledger.history.note(f"{run_id} {name} {reply.status} {reply.reason}")
                     return reply
-            await self._network.runtime.sleep(0.1 + self._chance.random() * 0.5)
+            await self._network.runtime.sleep(0.1 + self._rng.random() * 0.5)

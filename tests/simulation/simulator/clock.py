@@ -1,4 +1,4 @@
-"""The clock of a database server: somebody may set it, forth and back, while the service goes on.
+"""The clock of a database server: it may be set, forth and back, while the service goes on.
 
 The memory store's own clock never steps, as no store does that has its process's monotonic clock. A
 server's does. So a simulation has this one in its place, and every deadline is written and compared by it.
@@ -34,6 +34,6 @@ class ServerClock:
         self.offset_us += round(seconds * 1_000_000)
 
 
-def give(store: Store, clock: ServerClock) -> None:
+def set_clock(store: Store, clock: ServerClock) -> None:
     """Have a memory store go by this clock."""
     setattr(getattr(store, "_kept"), "clock", clock)  # noqa: B009, B010 - a private part of the driver

@@ -15,17 +15,17 @@ from stepwell.core.records.errors import FailedPrecondition
 from stepwell.core.records.fold import fold
 from stepwell.core.records.model import Payload
 from stepwell.core.records.states import ForkMode
-from tests.simulation.simulator.book import Book
-from tests.simulation.simulator.chance import Chance
+from tests.simulation.simulator.rng import Rng
+from tests.simulation.simulator.run_model import RunModel
 
 
-def draw(book: Book, run_id: str, chance: Chance) -> Fork | None:
+def draw(model: RunModel, run_id: str, rng: Rng) -> Fork | None:
     """Return a fork of a run as it stood at some version; None: what was drawn doesn't fit."""
-    run = book.run
+    run = model.run
     assert run is not None
-    version = chance.between(1, run.version)
-    events = [event for event in book.events if event.version <= version]
-    rows = fold(run.spec, book.plans, events)
+    version = rng.between(1, run.version)
+    events = [event for event in model.events if event.version <= version]
+    rows = fold(run.spec, model.plans, events)
     spec = replace(
         run.spec,
         run_id=run_id,
@@ -36,7 +36,7 @@ def draw(book: Book, run_id: str, chance: Chance) -> Fork | None:
         request_fingerprint=f"fork {run_id}",
     )
     try:
-        base = base_of(spec, rows, book.plans, _changes(rows.run.plan_revision, book, chance))
+        base = base_of(spec, rows, model.plans, _changes(rows.run.plan_revision, model, rng))
     except FailedPrecondition:
         return None
     if base.misfits:
@@ -44,15 +44,15 @@ def draw(book: Book, run_id: str, chance: Chance) -> Fork | None:
     return replace(base.fork, input=Payload(data=run.spec.goal.encode()))
 
 
-def _changes(revision: int, book: Book, chance: Chance) -> Changes:
-    draw = chance.random()
+def _changes(revision: int, model: RunModel, rng: Rng) -> Changes:
+    draw = rng.random()
     if draw < 0.2 or not revision:
         return Changes(replan=True)
     if draw < 0.5:
         return Changes()
-    tasks = list(book.plans[revision].tasks)
+    tasks = list(model.plans[revision].tasks)
     if draw < 0.6:
         return Changes(plan=tuple(tasks))
-    place = chance.between(0, len(tasks) - 1)
+    place = rng.between(0, len(tasks) - 1)
     tasks[place] = replace(tasks[place], prompt="otherwise")
     return Changes(mode=ForkMode.PATCH, plan=tuple(tasks))

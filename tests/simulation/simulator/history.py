@@ -14,11 +14,11 @@ class History:
         self.now = now
         self.lines: list[str] = []
         self.seen: Counter[str] = Counter()
-        """How often each thing happened that must happen at least once in many seeds."""
+        """The count of each event that must happen at least once in many seeds."""
 
     @property
     def order(self) -> int:
-        """How many entries there are."""
+        """The number of entries."""
         return len(self.lines)
 
     def note(self, what: str) -> int:

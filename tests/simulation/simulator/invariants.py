@@ -1,7 +1,7 @@
 """All invariants of RELIABILITY.md by name: what checks each of them here, or which proof has it instead.
 
 `holds` counts every check under one of these names. A run of many seeds in which one that is played was
-never checked proves less than it says, so it is red.
+never checked proves less than it claims, so it is red.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ class Invariant(NamedTuple):
     """One line of the table."""
 
     name: str
-    says: str
+    promise: str
     checked_by: str = ""
-    """Where it is looked at in a simulation; empty: it can't be met in one process."""
+    """The place that checks it in a simulation; empty: it can't be met in one process."""
     elsewhere: str = ""
-    """What else has it: the only proof where nothing here does."""
+    """The other proofs of it: the only ones where nothing here checks it."""
 
 
 TABLE = (
@@ -39,7 +39,7 @@ TABLE = (
     Invariant("S5", "what was refused for certain never appears", "ledger, at every commit"),
     Invariant("S6", "a completed task is leased no more", "rules, at every lease of a task"),
     Invariant("S7", "one accepted result, with its worker's bytes", "worker: inputs; audit"),
-    Invariant("S8", "whoever lost the lease changes nothing", "ledger, at every answer"),
+    Invariant("S8", "a lost lease changes nothing", "ledger, at every answer"),
     Invariant("S9", "attempts and tokens are never used again", "rules and ledger"),
     Invariant("S10", "one live lease for a step", "rules, at every commit"),
     Invariant("S11", "order of dependencies, and max_parallel", "rules, at every lease and commit"),
@@ -62,7 +62,11 @@ TABLE = (
     Invariant("E3", "a watch goes on where it was", "watcher, at every event"),
     Invariant("E4", "what is seen is committed", "watcher, at every event, and on other replicas"),
     Invariant("E5", "a cursor from the future is refused", "watcher, now and then"),
-    Invariant("E6", "a cursor that is too old is told", elsewhere="tests/chaos/test_purged.py"),
+    Invariant(
+        "E6",
+        "a cursor that is too old is refused with the oldest number",
+        elsewhere="tests/chaos/test_purged.py",
+    ),
     Invariant("E7", "progress never overtakes events", "watcher, at every batch"),
     Invariant("E8", "a commit's events are not split", "rules, watcher and audit"),
     Invariant(
@@ -86,8 +90,8 @@ TABLE = (
     Invariant("C3", "no wall clock decides an order", "rules and the feed, where clocks are set"),
     Invariant("T3", "no step of another tenant is offered or touched", "worker and ledger"),
     Invariant("CREDITS", "no worker gets more steps than it granted", "worker and ledger"),
-    Invariant("OWN", "a step is shown its own task's words", "talking, at every attempt"),
-    Invariant("ONCE", "what a step says is kept once", "talking, at the end"),
+    Invariant("OWN", "a step receives its own task's messages", "conversation, at every attempt"),
+    Invariant("ONCE", "a step's messages are kept once", "conversation, at the end"),
     Invariant("DEFECT", "nothing breaks by an error nobody expected", "simulate, at the end"),
 )
 """Below the three families, what the simulator checks besides."""

@@ -28,7 +28,7 @@ SPINS_MAX = 20_000
 
 
 class Stalled(Exception):
-    """Nothing is ready and nothing is scheduled: whoever still waits will wait for ever."""
+    """Nothing is ready and nothing is scheduled: all that still waits will wait for ever."""
 
 
 class Spinning(Exception):
@@ -38,7 +38,7 @@ class Spinning(Exception):
 class _Call(msgspec.Struct, eq=False):
     """Something to be called, now or later; cancelled, it is called never.
 
-    A handle of asyncio in all that anybody asks of one. It is no subclass: to make one of those takes
+    A handle of asyncio in all that is used of one. It is no subclass: to make one of those takes
     four times as long, and a simulation makes one for each of its steps.
     """
 
@@ -54,7 +54,7 @@ class _Call(msgspec.Struct, eq=False):
         self.callback = self.args = None
 
     def cancelled(self) -> bool:
-        """Tell whether it was cancelled."""
+        """Return whether it was cancelled."""
         return self.is_cancelled
 
     def when(self) -> float:
@@ -82,7 +82,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """Return the seconds that have passed in the simulation."""
         return self.now
 
-    # Never. Each future and each task asks, and nothing says no as fast as `bool` without an argument.
+    # Never. Each future and each task asks, and nothing is false as fast as `bool` without an argument.
     get_debug = staticmethod(bool)  # pyright: ignore[reportAssignmentType] - called without one
 
     def call_soon(
@@ -168,8 +168,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
                 except (SystemExit, KeyboardInterrupt):
                     raise
                 except BaseException as error:
-                    told = {"message": f"a callback broke: {call!r}", "exception": error}
-                    self.call_exception_handler(told)
+                    context = {"message": f"a callback broke: {call!r}", "exception": error}
+                    self.call_exception_handler(context)
             if self._stopping:
                 return
 
@@ -184,4 +184,4 @@ class VirtualLoop(asyncio.BaseEventLoop):
             self._spins = 0
 
     def _write_to_self(self) -> None:
-        """Nobody sleeps who could be woken."""
+        """Do nothing: no thread waits for the loop."""

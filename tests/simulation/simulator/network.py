@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from stepwell.core.records.errors import StepwellError
-from tests.simulation.simulator.chance import Chance
+from tests.simulation.simulator.rng import Rng
 from tests.simulation.simulator.runtime import SimRuntime, wake
 
 T = TypeVar("T")
@@ -26,16 +26,16 @@ class Unreachable(Exception):
     """No answer came. It may or may not have been done."""
 
 
-class Weather(NamedTuple):
-    """How bad the network is."""
+class NetworkFaults(NamedTuple):
+    """The rates and delays of network faults."""
 
     loss: float = 0.0
     duplication: float = 0.0
     breaks: float = 0.0
-    """Of stream messages, each of which may be its stream's last."""
+    """The share of stream messages that are their stream's last."""
     delay_ms_max: int = 5
     late: float = 0.0
-    """Of messages that take up to twenty times as long."""
+    """The share of messages that take up to twenty times as long."""
 
 
 class Host(Protocol):
@@ -43,22 +43,22 @@ class Host(Protocol):
 
     runtime: SimRuntime
     awake: asyncio.Event
-    """Not set: it stands still, and what comes waits at its door."""
+    """Not set: it stands still, and calls wait."""
 
 
 class Network:
-    """Carries calls and messages. `weather` may be changed at any time."""
+    """Carries calls and messages. `faults` may be changed at any time."""
 
-    def __init__(self, runtime: SimRuntime, chance: Chance) -> None:
+    def __init__(self, runtime: SimRuntime, rng: Rng) -> None:
         self.runtime = runtime
-        self.chance = chance
-        self.weather = Weather()
+        self.rng = rng
+        self.faults = NetworkFaults()
 
     def delay_s(self) -> float:
-        """Draw how long a message takes."""
-        weather = self.weather
-        ms = self.chance.random() * weather.delay_ms_max
-        return (ms * 20 if self.chance.happens(weather.late) else ms) / 1_000
+        """Draw the delay of a message."""
+        network_faults = self.faults
+        ms = self.rng.random() * network_faults.delay_ms_max
+        return (ms * 20 if self.rng.happens(network_faults.late) else ms) / 1_000
 
     async def call(
         self,
@@ -76,12 +76,12 @@ class Network:
         """
         over: asyncio.Future[_Answer | None] = self.runtime.loop.create_future()
         call = _Call(self, host, name, work, over)
-        weather, chance = self.weather, self.chance
+        network_faults, rng = self.faults, self.rng
         there_s = self.delay_s()
         timer = self.runtime.later(there_s + CALL_TIMEOUT_S, wake, over)
-        if not chance.happens(weather.loss):
+        if not rng.happens(network_faults.loss):
             self.runtime.later(there_s, call.arrive)
-            if may_repeat and chance.happens(weather.duplication):
+            if may_repeat and rng.happens(network_faults.duplication):
                 self.runtime.later(there_s + self.delay_s(), call.arrive_again)
         try:
             answer = await over
@@ -111,7 +111,7 @@ class _Call:
         self._name = name
         self._work = work
         self._over = over
-        # Whoever is there when it comes is not whom it was sent to, once that process was started anew.
+        # A call is for the process that it was sent to, and not for the one that was started after it.
         self._process = host.runtime
 
     def arrive(self) -> None:
@@ -121,7 +121,7 @@ class _Call:
             task.add_done_callback(self._answered)
 
     def arrive_again(self) -> None:
-        """Do it once more, for nobody."""
+        """Do it once more, without an answer."""
         if not self._process.dead:
             self._process.spawn(_answer(self._host, self._work), name=self._name)
 
@@ -131,13 +131,13 @@ class _Call:
             return
         if (error := task.exception()) is not None:
             self._over.set_exception(error)
-        elif network.chance.happens(network.weather.loss):
-            # The connection breaks, and the caller hears of that at once.
+        elif network.rng.happens(network.faults.loss):
+            # The connection breaks, and the caller notices at once.
             wake(self._over)
         else:
-            network.runtime.later(network.delay_s(), self._tell, task.result())
+            network.runtime.later(network.delay_s(), self._report, task.result())
 
-    def _tell(self, answer: _Answer) -> None:
+    def _report(self, answer: _Answer) -> None:
         if not self._over.done():
             self._over.set_result(answer)
 
@@ -166,10 +166,10 @@ class Pipe:
         network = self._network
         if self.broken:
             return
-        if network.chance.happens(network.weather.breaks):
+        if network.rng.happens(network.faults.breaks):
             self._on_break()
             return
-        times = 2 if may_repeat and network.chance.happens(network.weather.duplication) else 1
+        times = 2 if may_repeat and network.rng.happens(network.faults.duplication) else 1
         for _ in range(times):
             # Messages of one moment come in the order in which they were sent.
             self._free_at = max(self._free_at, network.runtime.monotonic() + network.delay_s())
@@ -203,6 +203,6 @@ class Stream:
             return
         self.torn = True
         self.to_worker.broken = self.to_replica.broken = True
-        worst_s = 1.0 if self._network.weather.loss else 0.05
+        worst_s = 1.0 if self._network.faults.loss else 0.05
         for lost_it in (self._worker_lost_it, self._replica_lost_it):
-            self._network.runtime.later(self._network.chance.random() * worst_s, lost_it)
+            self._network.runtime.later(self._network.rng.random() * worst_s, lost_it)

@@ -1,4 +1,4 @@
-"""Where a planted bug may stand: at the ports between the service and the world that a simulation gives it."""
+"""The ports between the service and the simulated world: a mutant may stand at each."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from stepwell.watch.runs import Batch
 
 
 class Ports(NamedTuple):
-    """What stands at each port. Each is given the honest part and returns what takes its place."""
+    """The wrapper at each port: it receives the honest part and returns what takes its place."""
 
     driver: Callable[[Store, Runtime], Store] = lambda store, _runtime: store
     """The store itself, beneath the witness."""

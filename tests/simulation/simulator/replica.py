@@ -1,7 +1,7 @@
-"""A replica: the real executor and watch over a door to the shared store, and the calls it answers.
+"""A replica: the real executor and watch over the shared store, and the calls it answers.
 
 A crash takes the process away between two steps of any of its tasks: the store may have what it sent
-last, or not. The next start has a new door, a new executor and another skew of its wall clock.
+last, or not. The next start has a new connection, a new executor and another skew of its wall clock.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from stepwell.engine.executor import Executor, ExecutorConfig, Heartbeat, HeldLe
 from stepwell.engine.workers import WorkerConnection
 from stepwell.watch.notifier import Notifier
 from stepwell_testkit.faults import Faults, FaultyStore
-from tests.simulation.simulator.chance import Chance
 from tests.simulation.simulator.ledger import Ledger, WitnessedStore
 from tests.simulation.simulator.network import Network, Stream
 from tests.simulation.simulator.ports import HONEST, Ports
+from tests.simulation.simulator.rng import Rng
 from tests.simulation.simulator.runtime import SimRuntime
 
 DRAIN_S_MAX = 2.0
@@ -40,12 +40,12 @@ CONFIG = ExecutorConfig(
 
 
 class Place(NamedTuple):
-    """What all replicas share."""
+    """The parts that all replicas share."""
 
     store: Store
     network: Network
     ledger: Ledger
-    chance: Chance
+    rng: Rng
     skew_ms_max: int = 0
     ports: Ports = HONEST
 
@@ -53,11 +53,11 @@ class Place(NamedTuple):
 class WorkerSide(Protocol):
     """The worker's end of a stream."""
 
-    def take(self, stream: Stream, assignment: Assignment) -> None:
-        """Take a step that was assigned."""
+    def accept(self, stream: Stream, assignment: Assignment) -> None:
+        """Accept a step that was assigned."""
         ...
 
-    def called_off(self, execution_id: str, run_id: str) -> None:
+    def cancelled(self, execution_id: str, run_id: str) -> None:
         """Learn that a step is not wanted any more."""
         ...
 
@@ -89,13 +89,13 @@ class StreamPort:
     def assign(self, assignment: Assignment) -> None:
         stream = self.stream
         if stream is not None:
-            stream.to_worker.send(lambda: self._side.take(stream, assignment), may_repeat=True)
+            stream.to_worker.send(lambda: self._side.accept(stream, assignment), may_repeat=True)
 
     def cancel(self, execution_id: str, run_id: str, reason: str) -> None:
         del reason
         if self.stream is not None:
             self.stream.to_worker.send(
-                lambda: self._side.called_off(execution_id, run_id), may_repeat=True
+                lambda: self._side.cancelled(execution_id, run_id), may_repeat=True
             )
 
     def replaced(self) -> None:
@@ -118,7 +118,7 @@ class Replica:
         self.name = name
         self.place = place
         self.up = False
-        self.births = 0
+        self.starts = 0
         self.faults = Faults()
         self.draining = False
         self.awake = asyncio.Event()
@@ -128,17 +128,17 @@ class Replica:
     def start(self) -> None:
         """Start the process."""
         place = self.place
-        self.births += 1
-        chance = place.chance.of(f"{self.name}.{self.births}")
-        skew_us = chance.between(-place.skew_ms_max, place.skew_ms_max) * 1_000
-        self.runtime = SimRuntime(place.network.runtime.loop, chance, skew_us=skew_us)
+        self.starts += 1
+        rng = place.rng.stream(f"{self.name}.{self.starts}")
+        skew_us = rng.between(-place.skew_ms_max, place.skew_ms_max) * 1_000
+        self.runtime = SimRuntime(place.network.runtime.loop, rng, skew_us=skew_us)
         witnessed = WitnessedStore(place.store, place.ledger, self.name)
         self.store = FaultyStore(witnessed, self.runtime, self.faults)
-        name = f"{self.name}.{self.births}"
-        self.door = place.ports.replica(self.store, self.runtime)
+        name = f"{self.name}.{self.starts}"
+        self.service_store = place.ports.replica(self.store, self.runtime)
         own_runtime = place.ports.runtime(self.runtime)
-        self.executor = Executor(self.door, own_runtime, CONFIG, replica_id=name)
-        self.notifier = Notifier(self.door)
+        self.executor = Executor(self.service_store, own_runtime, CONFIG, replica_id=name)
+        self.notifier = Notifier(self.service_store)
         self.executor.start()
         self.up, self.draining = True, False
         self.awake.set()
@@ -146,7 +146,7 @@ class Replica:
     def set_faults(self, faults: Faults) -> None:
         """Have the store behave like this towards this replica, now and after a restart."""
         self.faults = faults
-        if self.births:
+        if self.starts:
             self.store.faults = faults
 
     def crash(self) -> None:
@@ -171,39 +171,39 @@ class Replica:
 
         Its timers still count, but nothing leaves it, and what comes waits.
         """
-        store, births = self.store, self.births
+        store, starts = self.store, self.starts
         self.awake.clear()
         store.freeze()
 
         def go_on() -> None:
             store.thaw()
-            if self.births == births:
+            if self.starts == starts:
                 self.awake.set()
 
         return go_on
 
     async def drain(self) -> None:
         """Go down in good order: no more leases, finish what was begun, hang up, be gone."""
-        history, births = self.place.ledger.history, self.births
+        history, starts = self.place.ledger.history, self.starts
         sessions = [port.session for port in self._ports if port.session is not None]
         history.seen["drain with leases out"] += any(session.leases for session in sessions)
         history.note(f"{self.name} drains")
         self.draining = True
         task = self.runtime.spawn(self.executor.drain(), name="drain")
         await asyncio.wait((task,), timeout=DRAIN_S_MAX)
-        if self.up and self.births == births:
+        if self.up and self.starts == starts:
             self.crash()
 
     # --- what it answers; each runs in this process ---
 
-    def _takes_calls(self) -> None:
-        """While it drains it takes outcomes, heartbeats and logs, and nothing else."""
+    def _refuse_while_draining(self) -> None:
+        """Refuse all but outcomes, heartbeats and logs while it drains."""
         if self.draining:
             raise StoreUnavailable("this replica is going down; call again")
 
     async def attach(self, port: StreamPort, held: Sequence[HeldLease]) -> Sequence[bool]:
         """Connect a worker; its assignments come by the port's stream."""
-        self._takes_calls()
+        self._refuse_while_draining()
         session, live = await self.executor.attach(self.place.ports.worker(port), held)
         port.session = session
         self._ports.append(port)
@@ -230,7 +230,7 @@ class Replica:
         ledger = self.place.ledger
         invoked = ledger.history.order
         reply = await self.executor.deliver(tenant_id, run_id, delivery)
-        ledger.told((tenant_id, run_id), invoked, delivery, reply, self.name)
+        ledger.replied((tenant_id, run_id), invoked, delivery, reply, self.name)
         return reply
 
     async def heartbeat(self, tenant_id: str, beats: Sequence[Heartbeat]) -> Sequence[bool]:
@@ -239,5 +239,5 @@ class Replica:
 
     async def send(self, tenant_id: str, run_id: str, command: Start | Fork | AnyCommand) -> Reply:
         """Answer a command."""
-        self._takes_calls()
+        self._refuse_while_draining()
         return await self.executor.send(tenant_id, run_id, command)

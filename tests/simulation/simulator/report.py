@@ -1,15 +1,15 @@
-"""What is said of a seed that failed: the invariant, how to replay it, and the rows as they stood."""
+"""The report of a failed seed: the invariant, how to replay it, and the rows as they stood."""
 
 from __future__ import annotations
 
-from tests.simulation.simulator.book import Book
+from tests.simulation.simulator.run_model import RunModel
 from tests.simulation.simulator.violation import InvariantViolation
 from tests.simulation.simulator.world import World
 
 ROWS_MAX = 40
-"""Of a run's newest executions and events."""
+"""The number of a run's newest executions and events that are printed."""
 LINES_MAX = 60
-"""Of the history's end; the replay shows all of it with --trace."""
+"""The number of the history's last lines that are printed; the replay shows all with --trace."""
 
 
 class Failure(AssertionError):
@@ -29,14 +29,14 @@ class Failure(AssertionError):
         """The whole history."""
 
 
-def describe(found: Exception, world: World) -> tuple[str, str, str, list[str]]:
+def describe(error: Exception, world: World) -> tuple[str, str, str, list[str]]:
     """Return the invariant's name, what happened, the dump and the history."""
-    if isinstance(found, InvariantViolation):
-        name, message = found.name, found.message
+    if isinstance(error, InvariantViolation):
+        name, message = error.name, error.message
     else:
-        name, message = "L3", f"{type(found).__name__}: {found}"
-    runs = [line for book in world.ledger.books.values() for line in _dump(book)]
-    crew = [f"  {line}" for line in world.last_seen]
+        name, message = "L3", f"{type(error).__name__}: {error}"
+    runs = [line for model in world.ledger.models.values() for line in _dump(model)]
+    pool = [f"  {line}" for line in world.last_seen]
     tail = world.history.lines[-LINES_MAX:]
     setting = [f"  {key}: {value}" for key, value in world.setting._asdict().items()]
     loads = [f"  {client.key}: {client.workload.name}" for client in world.clients]
@@ -51,7 +51,7 @@ def describe(found: Exception, world: World) -> tuple[str, str, str, list[str]]:
                 *loads,
                 *runs,
                 "workers:",
-                *crew,
+                *pool,
                 "history (its end):",
                 *tail,
             ]
@@ -60,23 +60,23 @@ def describe(found: Exception, world: World) -> tuple[str, str, str, list[str]]:
     )
 
 
-def _dump(book: Book) -> list[str]:
-    run = book.run
+def _dump(model: RunModel) -> list[str]:
+    run = model.run
     if run is None:
-        return [f"{book.key}: not born"]
+        return [f"{model.key}: not created"]
     state = f"{run.status} {run.phase} iteration {run.iteration} blocked on {run.blocked_on}"
-    lines = [f"{book.key} v{run.version} {state} {run.counts}"]
+    lines = [f"{model.key} v{run.version} {state} {run.counts}"]
     lines += [
         f"    task {t.task_id} {t.status} attempts {t.attempts} spent {t.spent} {t.result_id}"
-        for t in book.tasks.values()
+        for t in model.tasks.values()
     ]
-    for one in tuple(book.executions.values())[-ROWS_MAX:]:
-        lease, deadline = book.leases.get(one.execution_id), book.deadlines.get(one.execution_id)
+    for one in tuple(model.executions.values())[-ROWS_MAX:]:
+        lease, deadline = model.leases.get(one.execution_id), model.deadlines.get(one.execution_id)
         held = f" lease of {lease.worker_id}" if lease is not None else ""
         until = f" until {deadline.from_us}" if deadline is not None else ""
         lines.append(f"    execution {one.execution_id} {one.status}{held}{until}")
     lines += [
         f"    event {e.number} v{e.version} {e.type} {e.execution_id or e.task_id}"
-        for e in book.events[-ROWS_MAX:]
+        for e in model.events[-ROWS_MAX:]
     ]
     return lines

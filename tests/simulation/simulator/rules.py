@@ -1,4 +1,4 @@
-"""The invariants that every single commit must keep, checked before the book takes it over."""
+"""The invariants that every single commit must keep, checked before the model applies it."""
 
 from __future__ import annotations
 
@@ -17,60 +17,62 @@ from stepwell.core.records.states import (
     StepKind,
     TaskStatus,
 )
-from tests.simulation.simulator.book import Applied, Book, step_of
+from tests.simulation.simulator.run_model import Applied, RunModel, step_of
 from tests.simulation.simulator.violation import holds
 
 FINAL = frozenset({RunStatus.SUCCEEDED, RunStatus.CANCELLED})
 
 
-def check_before(book: Book, applied: Applied) -> None:
-    """Check a commit against the book as it was before it."""
+def check_before(model: RunModel, applied: Applied) -> None:
+    """Check a commit against the model as it was before it."""
     for rule in _BEFORE:
-        rule(book, applied)
+        rule(model, applied)
 
 
-def check_after(book: Book, applied: Applied) -> None:
-    """Check the book once the commit stands in it."""
+def check_after(model: RunModel, applied: Applied) -> None:
+    """Check the model once the commit stands in it."""
     for rule in _AFTER:
-        rule(book, applied)
+        rule(model, applied)
 
 
-def _chain(book: Book, applied: Applied) -> None:
+def _chain(model: RunModel, applied: Applied) -> None:
     commit = applied.commit
-    follows = commit.version == book.version + 1
-    holds(follows, "S2", applied, "after", book.version)
+    follows = commit.version == model.version + 1
+    holds(follows, "S2", applied, "after", model.version)
     holds(commit.run.version == commit.version, "S2", applied, "says another version")
-    if book.applied and applied.now_us < book.applied[-1].now_us:
+    if model.applied and applied.now_us < model.applied[-1].now_us:
         # Its clock shows less than the commit's before it: the numbers go on all the same.
         first = commit.events[0].number if commit.events else 0
-        holds(follows and first == len(book.events) + 1, "C3", applied, "by the clock, not in turn")
+        holds(
+            follows and first == len(model.events) + 1, "C3", applied, "by the clock, not in turn"
+        )
 
 
-def _ends_are_ends(book: Book, applied: Applied) -> None:
-    if book.run is None:
+def _ends_are_ends(model: RunModel, applied: Applied) -> None:
+    if model.run is None:
         return
-    holds(book.run.status not in FINAL, "S15", applied, "after", book.run.status)
-    if book.run.status is RunStatus.FAILED:
+    holds(model.run.status not in FINAL, "S15", applied, "after", model.run.status)
+    if model.run.status is RunStatus.FAILED:
         first = applied.commit.events[0].type
         holds(first is EventType.RUN_RESUMED, "S15", applied, "FAILED left by", first)
-        opened = applied.commit.run.allowance == book.run.allowance + 1
+        opened = applied.commit.run.allowance == model.run.allowance + 1
         holds(opened, "S12", applied, "a resume that opens no new allowance")
 
 
-def _events_have_no_gap(book: Book, applied: Applied) -> None:
-    first = len(book.events) + 1
+def _events_have_no_gap(model: RunModel, applied: Applied) -> None:
+    first = len(model.events) + 1
     for number, event in enumerate(applied.commit.events, first):
         holds(event.number == number, "E1", applied, event.number, "is not", number)
         holds(event.version == applied.commit.version, "E8", applied, event.number)
     holds(applied.commit.events, "E1", applied, "has no event")
 
 
-def _attempts_are_new(book: Book, applied: Applied) -> None:
+def _attempts_are_new(model: RunModel, applied: Applied) -> None:
     for execution in applied.commit.executions:
-        known = book.executions.get(execution.execution_id)
+        known = model.executions.get(execution.execution_id)
         name = execution.execution_id
         if known is None:
-            highest = book.attempts.get(step_of(execution), 0)
+            highest = model.attempts.get(step_of(execution), 0)
             holds(execution.attempt > highest, "S9", applied, name, "after attempt", highest)
         else:
             holds(known.status in OPEN, "S9", applied, name, "was", known.status)
@@ -79,25 +81,25 @@ def _attempts_are_new(book: Book, applied: Applied) -> None:
             holds(once, "S9", applied, name, "is offered a second time")
 
 
-def _leases_are_lawful(book: Book, applied: Applied) -> None:
+def _leases_are_lawful(model: RunModel, applied: Applied) -> None:
     commit = applied.commit
     rows = {one.execution_id: one for one in commit.executions}
     for lease in commit.leases:
         execution = rows[lease.execution_id]
         holds(execution.status is ExecutionStatus.LEASED, "S10", lease.execution_id, "isn't")
         if execution.kind is StepKind.TASK:
-            _leased_in_order(book, applied, execution)
+            _leased_in_order(model, applied, execution)
 
 
-def _leased_in_order(book: Book, applied: Applied, execution: Execution) -> None:
+def _leased_in_order(model: RunModel, applied: Applied, execution: Execution) -> None:
     commit = applied.commit
-    tasks = {**book.tasks, **{task.task_id: task for task in commit.tasks}}
-    specs = dict(book.specs)
+    tasks = {**model.tasks, **{task.task_id: task for task in commit.tasks}}
+    specs = dict(model.specs)
     if commit.plan is not None:
         specs.update((spec.task_id, spec) for spec in commit.plan.tasks)
     task_id = execution.task_id
     name = (applied, "a lease for", task_id)
-    before = book.tasks.get(task_id)
+    before = model.tasks.get(task_id)
     open_yet = before is None or before.status is not TaskStatus.COMPLETED
     anew = before is None or tasks[task_id].revision > before.revision
     holds(open_yet or anew, "S6", *name, "which is completed")
@@ -111,22 +113,22 @@ def _leased_in_order(book: Book, applied: Applied, execution: Execution) -> None
             holds(goes_on, "S11", *name, "although", dependency, "has failed")
 
 
-def _plans_are_counted(book: Book, applied: Applied) -> None:
+def _plans_are_counted(model: RunModel, applied: Applied) -> None:
     plan = applied.commit.plan
     if plan is not None:
-        holds(plan.revision == len(book.plans) + 1, "S17", applied, plan.revision)
+        holds(plan.revision == len(model.plans) + 1, "S17", applied, plan.revision)
     run = applied.commit.run
     holds(run.iteration <= run.spec.max_iterations, "S17", applied, run.iteration)
-    _check_budget(book, applied)
-    iteration = book.run.iteration if book.run is not None else 1
+    _check_budget(model, applied)
+    iteration = model.run.iteration if model.run is not None else 1
     for event in applied.commit.events:
         if event.type is EventType.REFLECTION_ACCEPTED:
-            book.reflections[iteration] += 1
-            holds(book.reflections[iteration] == 1, "S17", applied, "reflected twice")
+            model.reflections[iteration] += 1
+            holds(model.reflections[iteration] == 1, "S17", applied, "reflected twice")
 
 
-def _check_budget(book: Book, applied: Applied) -> None:
-    run, before = applied.commit.run, book.run
+def _check_budget(model: RunModel, applied: Applied) -> None:
+    run, before = applied.commit.run, model.run
     limit = run.budget.tasks
     within = not limit or run.tally.tasks <= limit
     holds(within, "S17", applied, run.tally.tasks, "tasks, where so many are allowed:", limit)
@@ -135,46 +137,46 @@ def _check_budget(book: Book, applied: Applied) -> None:
     holds(not (gone and leases), "S17", applied, "leased, although the budget is used up")
 
 
-def _resumes_repeat_nothing(book: Book, applied: Applied) -> None:
+def _resumes_repeat_nothing(model: RunModel, applied: Applied) -> None:
     commit = applied.commit
     if not any(event.type is EventType.RUN_RESUMED for event in commit.events):
         return
-    stopped = book.run is not None and book.run.status in (RunStatus.PAUSED, RunStatus.FAILED)
+    stopped = model.run is not None and model.run.status in (RunStatus.PAUSED, RunStatus.FAILED)
     holds(stopped, "S19", applied, "a resume of a run that was going on")
     for task in commit.tasks:
-        before = book.tasks.get(task.task_id)
+        before = model.tasks.get(task.task_id)
         if before is not None and before.status is TaskStatus.COMPLETED:
             kept = task.status is TaskStatus.COMPLETED and task.result_id == before.result_id
             holds(kept, "S19", applied, "a resume undoes", task.task_id)
-    done = {name for name, task in book.tasks.items() if task.status is TaskStatus.COMPLETED}
+    done = {name for name, task in model.tasks.items() if task.status is TaskStatus.COMPLETED}
     rows = {one.execution_id: one for one in commit.executions}
     again = [one.execution_id for one in commit.leases if rows[one.execution_id].task_id in done]
     holds(not again or commit.plan is not None, "S19", applied, "a resume leases again:", again)
 
 
-def _one_lease_a_step(book: Book, applied: Applied) -> None:
-    steps = [step_of(execution) for execution in book.open()]
+def _one_lease_a_step(model: RunModel, applied: Applied) -> None:
+    steps = [step_of(execution) for execution in model.open()]
     holds(len(steps) == len(set(steps)), "S10", applied, steps)
-    leased = len(book.leased())
+    leased = len(model.leased())
     parallel = applied.commit.run.spec.max_parallel
     holds(leased <= parallel, "S11", applied, leased, "at once, not", parallel)
 
 
-def _attempts_are_bounded(book: Book, applied: Applied) -> None:
+def _attempts_are_bounded(model: RunModel, applied: Applied) -> None:
     for execution in applied.commit.executions:
         if execution.status in OPEN:
             continue
-        purse = book.purse_of(execution)
-        spec: TaskSpec | None = book.specs.get(execution.task_id)
+        purse = model.purse_of(execution)
+        spec: TaskSpec | None = model.specs.get(execution.task_id)
         is_task = spec is not None and execution.kind is StepKind.TASK
         policy = spec.retry if spec and is_task else applied.commit.run.spec.step_retry
-        spent = book.spent[purse]
+        spent = model.spent[purse]
         most = policy.max_attempts
-        told = (applied, spent, "attempts failed or were lost of at most", most, "at", purse[0])
-        holds(spent <= most, "S12", *told)
+        details = (applied, spent, "attempts failed or were lost of at most", most, "at", purse[0])
+        holds(spent <= most, "S12", *details)
 
 
-def _the_end_is_clean(book: Book, applied: Applied) -> None:
+def _the_end_is_clean(model: RunModel, applied: Applied) -> None:
     run = applied.commit.run
     if run.status in ENDED:
         last = applied.commit.events[-1].type
@@ -183,13 +185,13 @@ def _the_end_is_clean(book: Book, applied: Applied) -> None:
         unsettled = run.status is RunStatus.FAILED
         left = [
             execution.execution_id
-            for execution in book.open()
+            for execution in model.open()
             if not (unsettled and execution.status is ExecutionStatus.UNKNOWN_OUTCOME)
         ]
         holds(not left, "S14", applied, run.status, "and open:", left)
-        holds(not book.timers, "S14", applied, "timers are left:", book.timers)
+        holds(not model.timers, "S14", applied, "timers are left:", model.timers)
     elif run.status is not RunStatus.PAUSED:
-        moves = bool(book.open()) or book.waits_for_people()
+        moves = bool(model.open()) or model.waits_for_an_answer()
         holds(moves, "L1", applied, "nothing of it can ever move again")
 
 
@@ -198,7 +200,7 @@ _LAST = {
     RunStatus.FAILED: EventType.RUN_FAILED,
     RunStatus.CANCELLED: EventType.RUN_CANCELLED,
 }
-_BEFORE: tuple[Callable[[Book, Applied], None], ...] = (
+_BEFORE: tuple[Callable[[RunModel, Applied], None], ...] = (
     _chain,
     _ends_are_ends,
     _events_have_no_gap,
@@ -207,7 +209,7 @@ _BEFORE: tuple[Callable[[Book, Applied], None], ...] = (
     _plans_are_counted,
     _resumes_repeat_nothing,
 )
-_AFTER: tuple[Callable[[Book, Applied], None], ...] = (
+_AFTER: tuple[Callable[[RunModel, Applied], None], ...] = (
     _one_lease_a_step,
     _attempts_are_bounded,
     _the_end_is_clean,

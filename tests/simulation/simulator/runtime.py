@@ -1,4 +1,4 @@
-"""The `Runtime` of one simulated process: virtual time, chance from the seed, tasks that die with it."""
+"""The `Runtime` of one simulated process: virtual time, random numbers from the seed, tasks that die with it."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from stepwell.runtime import SystemRuntime
-from tests.simulation.simulator.chance import Chance
+from tests.simulation.simulator.rng import Rng
 
-BIRTH_US = 1_700_000_000_000_000
+START_US = 1_700_000_000_000_000
 """The wall clock's reading when a simulation starts."""
 
 T = TypeVar("T")
@@ -18,19 +18,17 @@ T = TypeVar("T")
 class SimRuntime(SystemRuntime):
     """One process of the simulation. Its wall clock may be wrong; its monotonic clock is not."""
 
-    def __init__(
-        self, loop: asyncio.AbstractEventLoop, chance: Chance, *, skew_us: int = 0
-    ) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, rng: Rng, *, skew_us: int = 0) -> None:
         super().__init__()
         self.loop = loop
-        self._chance = chance
+        self._rng = rng
         self.skew_us = skew_us
         self.dead = False
         self._alive: dict[asyncio.Task[Any], None] = {}
 
     def now_us(self) -> int:
         """Return this process's wall clock."""
-        return BIRTH_US + self.skew_us + round(self.loop.time() * 1_000_000)
+        return START_US + self.skew_us + round(self.loop.time() * 1_000_000)
 
     def monotonic(self) -> float:
         """Return virtual seconds."""
@@ -43,11 +41,11 @@ class SimRuntime(SystemRuntime):
 
     def new_token(self) -> str:
         """Return the next 128 bits of this process's stream, in hex."""
-        return f"{self._chance.bits():016x}{self._chance.bits():016x}"
+        return f"{self._rng.bits():016x}{self._rng.bits():016x}"
 
     def random(self) -> float:
         """Return the next number of this process's stream in [0, 1)."""
-        return self._chance.random()
+        return self._rng.random()
 
     def spawn(self, work: Coroutine[Any, Any, T], *, name: str) -> asyncio.Task[T]:
         """Run it until it ends or the process is killed; a dead process starts nothing."""
@@ -73,10 +71,10 @@ class SimRuntime(SystemRuntime):
             raise
 
     def later(
-        self, seconds: float, act: Callable[..., None], *given: object
+        self, seconds: float, act: Callable[..., None], *arguments: object
     ) -> asyncio.TimerHandle:
         """Have something done in so many seconds, by the world and not by this process."""
-        return self.loop.call_at(self.loop.time() + seconds, act, *given)
+        return self.loop.call_at(self.loop.time() + seconds, act, *arguments)
 
     def kill(self) -> None:
         """End the process as `kill -9` does: every task of it stops where it stands."""
@@ -86,6 +84,6 @@ class SimRuntime(SystemRuntime):
 
 
 def wake(sleeper: asyncio.Future[Any]) -> None:
-    """Let whoever waits for it go on."""
+    """Wake the waiter, if it still waits."""
     if not sleeper.done():
         sleeper.set_result(None)

@@ -1,9 +1,9 @@
-"""What a simulation finds: an invariant of RELIABILITY.md, by its name, that did not hold."""
+"""The violation of an invariant, by its name in RELIABILITY.md."""
 
 from __future__ import annotations
 
 checked: dict[str, int] = {}
-"""How often each invariant was looked at. `simulate` empties it: a process plays one seed at a time."""
+"""The count of checks of each invariant. `simulate` empties it: a process plays one seed at a time."""
 
 
 class InvariantViolation(AssertionError):
@@ -15,9 +15,9 @@ class InvariantViolation(AssertionError):
         self.message = message
 
 
-def holds(condition: object, name: str, *told: object) -> None:
-    """Raise the violation of `name` unless `condition` is true; `told` are put together only then."""
+def holds(condition: object, name: str, *details: object) -> None:
+    """Raise the violation of `name` unless `condition` is true; `details` are put together only then."""
     # A plain dict: this is called more often than anything else, and a Counter takes twice as long.
     checked[name] = checked.get(name, 0) + 1
     if not condition:
-        raise InvariantViolation(name, " ".join(str(one) for one in told))
+        raise InvariantViolation(name, " ".join(str(one) for one in details))

@@ -10,14 +10,14 @@ from stepwell.core.records.errors import InvalidArgument, RunNotFound, StoreErro
 from stepwell.core.records.events import Event
 from stepwell.watch.notifier import POLL_MS
 from stepwell.watch.runs import Batch, watch_run
-from tests.simulation.simulator.chance import Chance
 from tests.simulation.simulator.ledger import Ledger
 from tests.simulation.simulator.network import Network
 from tests.simulation.simulator.replica import Replica
+from tests.simulation.simulator.rng import Rng
 from tests.simulation.simulator.violation import InvariantViolation, holds
 
 LAG_S_MAX = POLL_MS / 1_000 + 1.0
-"""How late an event may be seen where every hint is lost and nothing else is."""
+"""The largest lag of a watcher where every hint is lost and nothing else is."""
 
 
 class Watcher:
@@ -30,14 +30,14 @@ class Watcher:
         network: Network,
         replicas: list[Replica],
         ledger: Ledger,
-        chance: Chance,
+        rng: Rng,
     ) -> None:
         self.name = name
         self.key = key
         self._network = network
         self._replicas = replicas
         self._ledger = ledger
-        self._chance = chance
+        self._rng = rng
         self.after = 0
         self.steady_since: float | None = None
         """When faults stopped."""
@@ -59,7 +59,7 @@ class Watcher:
             self._task.cancel()
             self.after = self._written_down
 
-    def calm_down(self) -> None:
+    def stop_faults(self) -> None:
         """Neither crash nor stand still nor leave any more."""
         self.steady_since = self._network.runtime.monotonic()
         self.awake.set()
@@ -69,14 +69,14 @@ class Watcher:
         while True:
             up = [replica for replica in self._replicas if replica.up and not replica.draining]
             if up:
-                replica = self._chance.pick(up)
+                replica = self._rng.pick(up)
                 self._task = replica.runtime.spawn(self._watch(replica), name=self.name)
                 await asyncio.wait((self._task,))
                 if not self._task.cancelled() and (error := self._task.exception()) is not None:
                     raise error
-            run = self._ledger.book(self.key).run
+            run = self._ledger.model(self.key).run
             patience_s = 2.0 if run is None or run.ended else 0.5
-            await self._network.runtime.sleep(0.05 + self._chance.random() * patience_s)
+            await self._network.runtime.sleep(0.05 + self._rng.random() * patience_s)
 
     async def _watch(self, replica: Replica) -> None:
         """Watch on one replica, until the watcher leaves, the replica dies or the run has ended."""
@@ -86,23 +86,23 @@ class Watcher:
             seen["watcher reconnected on another replica in mid-batch"] += 1
         self._left_in_mid_batch = ""
         try:
-            if self._chance.happens(0.1):
+            if self._rng.happens(0.1):
                 await self._ask_for_the_future(replica)
             stream = self._stream(replica, self.after)
             async with aclosing(stream) as batches:
                 async for batch in batches:
                     if not self.awake.is_set():
                         await self.awake.wait()
-                    await self._take(batch, replica)
-                    if self._chance.happens(0.3):
+                    await self._check(batch, replica)
+                    if self._rng.happens(0.3):
                         self._written_down = self.after
                     if self._left_in_mid_batch or self._leaves():
                         return
         except InvariantViolation as violation:
-            found = violation
+            error = violation
 
             def again() -> None:
-                raise found
+                raise error
 
             self._ledger.guard(again)
         except (RunNotFound, StoreError):
@@ -111,7 +111,7 @@ class Watcher:
     def _stream(self, replica: Replica, after: int) -> AsyncGenerator[Batch, None]:
         tenant_id, run_id = self.key
         batches = watch_run(
-            replica.door,
+            replica.service_store,
             replica.notifier,
             replica.runtime,
             tenant_id=tenant_id,
@@ -119,26 +119,26 @@ class Watcher:
             after=after,
             progress_ms=2_500,
         )
-        return replica.place.ports.watch(batches, replica.door, tenant_id, run_id)
+        return replica.place.ports.watch(batches, replica.service_store, tenant_id, run_id)
 
     def _leaves(self) -> bool:
-        leaves = self.steady_since is None and self._chance.happens(0.15)
+        leaves = self.steady_since is None and self._rng.happens(0.15)
         self._ledger.history.seen["watcher left in mid-run"] += leaves
         return leaves
 
-    async def _take(self, batch: Batch, replica: Replica) -> None:
-        book = self._ledger.book(self.key)
+    async def _check(self, batch: Batch, replica: Replica) -> None:
+        model = self._ledger.model(self.key)
         last, now = self.after, self._network.runtime.monotonic()
         events = batch.events
-        if self.steady_since is None and len(events) > 1 and self._chance.happens(0.1):
+        if self.steady_since is None and len(events) > 1 and self._rng.happens(0.1):
             # It is gone while the batch is on its way: the rest of it must come from elsewhere.
-            events = events[: self._chance.between(1, len(events) - 1)]
+            events = events[: self._rng.between(1, len(events) - 1)]
             self._left_in_mid_batch = replica.name
         for event in events:
             holds(event.number == last + 1, "E3", self.name, event.number, "after", last)
-            known = event.number <= len(book.events)
+            known = event.number <= len(model.events)
             holds(known, "E4", self.name, event.number, "is not committed")
-            holds(book.events[event.number - 1] == event, "E2", self.name, event.number)
+            holds(model.events[event.number - 1] == event, "E2", self.name, event.number)
             last = event.number
             if self.steady_since is not None:
                 self._in_time(event, now)
@@ -153,28 +153,28 @@ class Watcher:
         self.after = last
         if batch.ended:
             holds(batch.after == last, "E1", self.name, "the end at", last)
-        if batch.events and self._chance.happens(0.1):
-            await self._look_elsewhere(batch.events[-1].version)
+        if batch.events and self._rng.happens(0.1):
+            await self._check_elsewhere(batch.events[-1].version)
 
     def _in_time(self, event: Event, now: float) -> None:
         """Hints may be lost, but nothing else goes wrong any more: it may lag by a poll (E10)."""
         assert self.steady_since is not None
-        made = self._ledger.book(self.key).applied[event.version - 1].at
+        made = self._ledger.model(self.key).applied[event.version - 1].at
         lag_s = now - max(made, self._since, self.steady_since)
         holds(lag_s <= LAG_S_MAX, "E10", self.name, event.number, "came so late:", lag_s)
 
     def _whole_commit(self, event: Event) -> None:
         """The events of one commit come together."""
-        events = self._ledger.book(self.key).events
+        events = self._ledger.model(self.key).events
         split = event.number < len(events) and events[event.number].version == event.version
         holds(not split, "E8", self.name, "the commit", event.version, "is split")
 
-    async def _look_elsewhere(self, version: int) -> None:
-        """What is seen here is there on every replica, and its rows are of one version."""
+    async def _check_elsewhere(self, version: int) -> None:
+        """Check that what is seen here is there on every replica, and that its rows are of one version."""
         up = [replica for replica in self._replicas if replica.up]
         if not up:
             return
-        store = self._chance.pick(up).store
+        store = self._rng.pick(up).store
         try:
             async with asyncio.timeout(1.0):
                 run = await store.get_run(*self.key)
@@ -182,14 +182,14 @@ class Watcher:
         except (StoreError, TimeoutError):
             return
         holds(run is not None and run.version >= version, "E4", self.name, "is ahead of", version)
-        book = self._ledger.book(self.key)
-        # The store answered in this very instant, so the book is at the same version.
-        if loaded is not None and loaded.run.version == book.version:
+        model = self._ledger.model(self.key)
+        # The store answered in this very instant, so the model is at the same version.
+        if loaded is not None and loaded.run.version == model.version:
             rows = {task.task_id: task for task in loaded.tasks}
             opened = {row.execution.execution_id: row.execution for row in loaded.executions}
-            whole = loaded.run == book.run and rows == book.tasks
-            whole = whole and opened == {e.execution_id: e for e in book.open()}
-            holds(whole, "S1", self.name, "rows of several versions at", book.version)
+            whole = loaded.run == model.run and rows == model.tasks
+            whole = whole and opened == {e.execution_id: e for e in model.open()}
+            holds(whole, "S1", self.name, "rows of several versions at", model.version)
 
     async def _ask_for_the_future(self, replica: Replica) -> None:
         """A cursor that no event has reached is refused (E5)."""

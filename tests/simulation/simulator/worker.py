@@ -24,20 +24,20 @@ from stepwell.core.records.errors import NotFound, StepwellError
 from stepwell.core.records.model import Session, Usage
 from stepwell.core.records.states import Effect, StepKind
 from stepwell.engine.executor import Heartbeat, HeldLease
-from tests.simulation.simulator.chance import Chance
-from tests.simulation.simulator.ledger import Ledger
-from tests.simulation.simulator.network import Network, Stream, Unreachable
-from tests.simulation.simulator.replica import CONFIG, Replica, StreamPort
-from tests.simulation.simulator.runtime import SimRuntime
-from tests.simulation.simulator.talking import (
-    check_shown,
-    last_words,
+from tests.simulation.simulator.conversation import (
+    check_carryover,
+    final_delivery,
+    has_conversation,
     progress_of,
     session_of,
     speech,
-    talks,
     written,
 )
+from tests.simulation.simulator.ledger import Ledger
+from tests.simulation.simulator.network import Network, Stream, Unreachable
+from tests.simulation.simulator.replica import CONFIG, Replica, StreamPort
+from tests.simulation.simulator.rng import Rng
+from tests.simulation.simulator.runtime import SimRuntime
 from tests.simulation.simulator.violation import holds
 from tests.simulation.simulator.workloads import Workload, answer_to
 
@@ -56,8 +56,8 @@ MEETING_S_MAX = 6.0
 """So long a task that is to be done with its run's planner waits for that."""
 
 
-class Crew(NamedTuple):
-    """What all workers share."""
+class WorkerPool(NamedTuple):
+    """The parts that all workers share."""
 
     network: Network
     ledger: Ledger
@@ -65,40 +65,40 @@ class Crew(NamedTuple):
     workloads: dict[tuple[str, str], Workload]
     tenants: tuple[str, ...]
     died: Callable[[Worker], None]
-    """Told when a step has killed its worker."""
+    """Called when a step has killed its worker."""
     meetings: dict[tuple[str, str], asyncio.Event]
-    """By run: set when its planner is done."""
+    """Maps a run to the event that is set when its planner is done."""
 
 
 class Character(NamedTuple):
-    """Who a worker is; the same over its restarts."""
+    """The properties of a worker, the same over its restarts."""
 
     tenant_id: str
     worker_id: str
     slots: int
     work_ms_max: int = 600
     stubborn: float = 0.0
-    """How often it reports an outcome although its lease is lost."""
+    """The probability that it reports an outcome although its lease is lost."""
     skew_ms: int = 0
-    """How far its wall clock is off."""
+    """The error of its wall clock."""
     pace: float = 1.0
-    """How fast its time passes: over 1, its heartbeats come too late."""
+    """The pace of its time: over 1, its heartbeats come too late."""
 
 
 class Worker:
     """One instance of a worker: one process. It starts in `run`."""
 
-    def __init__(self, character: Character, instance: int, crew: Crew, chance: Chance) -> None:
+    def __init__(self, character: Character, instance: int, pool: WorkerPool, rng: Rng) -> None:
         self.character = character
         self.instance = instance
         self.instance_id = f"{character.worker_id}-{instance}"
-        self.crew = crew
-        self.chance = chance
+        self.pool = pool
+        self.rng = rng
         skew_us = character.skew_ms * 1_000
-        loop = crew.network.runtime.loop
-        self.runtime = SimRuntime(loop, chance.of("runtime"), skew_us=skew_us)
+        loop = pool.network.runtime.loop
+        self.runtime = SimRuntime(loop, rng.stream("runtime"), skew_us=skew_us)
         self.jobs: dict[str, Job] = {}
-        """By lease token."""
+        """The steps under way, by lease token."""
         self._seen: set[str] = set()
         self.stream: Stream | None = None
         self.port: StreamPort | None = None
@@ -111,7 +111,7 @@ class Worker:
         self.replaced = False
 
     def __repr__(self) -> str:
-        """Say how it stands, for the report."""
+        """Return its state, for the report."""
         place = self.replica.name if self.replica is not None and self.port is not None else "none"
         state = "dead" if self.runtime.dead else "replaced" if self.replaced else "alive"
         torn = " (torn)" if self.stream is not None and self.stream.torn else ""
@@ -126,7 +126,7 @@ class Worker:
 
     def kill(self) -> None:
         """Be gone at once."""
-        self.crew.ledger.history.note(f"{self.instance_id} dies with {len(self.jobs)}")
+        self.pool.ledger.history.note(f"{self.instance_id} dies with {len(self.jobs)}")
         self.runtime.kill()
         if self.stream is not None:
             self.stream.tear()
@@ -144,12 +144,12 @@ class Worker:
     async def _stay_connected(self) -> None:
         while not self.replaced:
             await self._awake.wait()
-            up = [replica for replica in self.crew.replicas if replica.up]
-            if not up or not await self._connect(self.chance.pick(up)):
-                await self.runtime.sleep(0.05 + self.chance.random() * 0.4)
+            up = [replica for replica in self.pool.replicas if replica.up]
+            if not up or not await self._connect(self.rng.pick(up)):
+                await self.runtime.sleep(0.05 + self.rng.random() * 0.4)
                 continue
             await self._lost.wait()
-            await self.runtime.sleep(self.chance.random() * 0.2)
+            await self.runtime.sleep(self.rng.random() * 0.2)
 
     async def _connect(self, replica: Replica) -> bool:
         who = self.character
@@ -165,7 +165,7 @@ class Worker:
         port = StreamPort(presence, stages, self)
         lost = asyncio.Event()
         stream = Stream(
-            self.crew.network,
+            self.pool.network,
             worker_lost_it=lost.set,
             replica_lost_it=lambda: replica.hang_up(port),
         )
@@ -182,7 +182,7 @@ class Worker:
         ]
         try:
             # The first message of a stream: it may be lost, and comes never twice.
-            live = await self.crew.network.call(
+            live = await self.pool.network.call(
                 replica, "attach", lambda: replica.attach(port, held), may_repeat=False
             )
         except (Unreachable, StepwellError):
@@ -208,13 +208,13 @@ class Worker:
 
         stream.to_replica.send(credit)
 
-    def take(self, stream: Stream, assignment: Assignment) -> None:
-        """Take a step, unless it came by a stream that is gone, or came before."""
+    def accept(self, stream: Stream, assignment: Assignment) -> None:
+        """Accept a step, unless it came by a stream that is gone, or came before."""
         token = assignment.token
         if self.runtime.dead or stream is not self.stream or token in self._seen:
             return
         self._seen.add(token)
-        who, ledger = self.character, self.crew.ledger
+        who, ledger = self.character, self.pool.ledger
         foreign = assignment.run.spec.tenant_id != who.tenant_id
         ledger.guard(holds, not foreign, "T3", who.worker_id, "got", assignment.run.spec)
         over = len(self.jobs) >= who.slots
@@ -223,7 +223,7 @@ class Worker:
         self.jobs[token] = Job(assignment, task)
         self._busy.set()
 
-    def called_off(self, execution_id: str, run_id: str) -> None:
+    def cancelled(self, execution_id: str, run_id: str) -> None:
         """Stop working at what is not wanted any more."""
         for token, job in tuple(self.jobs.items()):
             known = job.assignment
@@ -239,7 +239,7 @@ class Worker:
     def _drop(self, token: str) -> None:
         """A lease is lost. A stubborn worker goes on all the same, for a while."""
         job = self.jobs.get(token)
-        if job is not None and not self.chance.happens(self.character.stubborn):
+        if job is not None and not self.rng.happens(self.character.stubborn):
             job.task.cancel()
             self._done(token)
 
@@ -254,8 +254,8 @@ class Worker:
     async def _work(self, assignment: Assignment) -> None:
         run, execution, token = assignment.run, assignment.execution, assignment.token
         self._check_inputs(assignment)
-        workload = self.crew.workloads[run.spec.tenant_id, run.spec.run_id]
-        temper = assignment.task.type.partition(":")[0] if assignment.task else ""
+        workload = self.pool.workloads[run.spec.tenant_id, run.spec.run_id]
+        behaviour = assignment.task.type.partition(":")[0] if assignment.task else ""
         at_most_once = (
             assignment.task is not None
             and assignment.task.effect is Effect.AT_MOST_ONCE
@@ -263,14 +263,14 @@ class Worker:
         )
         if at_most_once:
             begin = Begin(execution_id=execution.execution_id, token=token)
-            if not await self._say(assignment, begin):
+            if not await self._send(assignment, begin):
                 self._done(token)
                 return
-        said = await self._talk(assignment) if talks(assignment) else 0
-        await self.runtime.sleep(self.chance.random() * self._longest_s(temper))
+        sent = await self._converse(assignment) if has_conversation(assignment) else 0
+        await self.runtime.sleep(self.rng.random() * self._longest_s(behaviour))
         await self._awake.wait()
-        if temper == "poison":
-            self.crew.died(self)
+        if behaviour == "poison":
+            self.pool.died(self)
             return
         delivery = Delivery(
             execution_id=execution.execution_id,
@@ -279,79 +279,79 @@ class Worker:
             usage=Usage(input_tokens=1),
             response=token,
         )
-        if self.chance.happens(0.03) and not at_most_once:
+        if self.rng.happens(0.03) and not at_most_once:
             delivery = Delivery(execution_id=execution.execution_id, token=token, result=Released())
-        if talks(assignment) and not isinstance(delivery.result, Released):
-            delivery = last_words(assignment, delivery, said)
-        self.crew.ledger.deliveries[token] = delivery
+        if has_conversation(assignment) and not isinstance(delivery.result, Released):
+            delivery = final_delivery(assignment, delivery, sent)
+        self.pool.ledger.deliveries[token] = delivery
         await self._trespass(assignment)
-        meets = temper == "meet" or execution.kind is StepKind.PLAN
+        meets = behaviour == "meet" or execution.kind is StepKind.PLAN
         if meets:
             await self._meet(assignment)
-        await self._say(assignment, delivery, to_the_first=meets)
+        await self._send(assignment, delivery, to_the_first=meets)
         self._done(token)
-        if self.chance.happens(0.1):
-            await self.runtime.sleep(self.chance.random() * 2 * LEASE_S)
-            await self._say(assignment, delivery, times=1)
+        if self.rng.happens(0.1):
+            await self.runtime.sleep(self.rng.random() * 2 * LEASE_S)
+            await self._send(assignment, delivery, times=1)
 
     async def _meet(self, assignment: Assignment) -> None:
         """Be done when the run's planner is; a planner lets them all go on."""
         key = (assignment.run.spec.tenant_id, assignment.run.spec.run_id)
-        meeting = self.crew.meetings.setdefault(key, asyncio.Event())
+        meeting = self.pool.meetings.setdefault(key, asyncio.Event())
         if assignment.execution.kind is StepKind.PLAN:
             meeting.set()
-            del self.crew.meetings[key]
+            del self.pool.meetings[key]
         else:
             with suppress(TimeoutError):
                 async with asyncio.timeout(MEETING_S_MAX):
                     await meeting.wait()
 
-    async def _talk(self, assignment: Assignment) -> int:
-        """Say things before there is an outcome; returns how many messages."""
-        self.crew.ledger.guard(check_shown, assignment)
-        said = 0
-        for one in speech(assignment, self.chance):
-            await self.runtime.sleep(self.chance.random() * self._longest_s("") / 4)
+    async def _converse(self, assignment: Assignment) -> int:
+        """Send messages before there is an outcome; returns how many."""
+        self.pool.ledger.guard(check_carryover, assignment)
+        sent = 0
+        for one in speech(assignment, self.rng):
+            await self.runtime.sleep(self.rng.random() * self._longest_s("") / 4)
             await self._write(assignment)
-            if not await self._say(assignment, one):
+            if not await self._send(assignment, one):
                 break
-            said = one.after + len(one.messages)
-        return said
+            sent = one.after + len(one.messages)
+        return sent
 
     async def _write(self, assignment: Assignment) -> None:
         """Write a line to the log of any replica, once: it may be lost."""
-        up = [replica for replica in self.crew.replicas if replica.up]
+        up = [replica for replica in self.pool.replicas if replica.up]
         if not up:
             return
-        replica, tenant_id = self.chance.pick(up), self.character.tenant_id
+        replica, tenant_id = self.rng.pick(up), self.character.tenant_id
         with suppress(Unreachable, StepwellError):
-            await self.crew.network.call(
+            await self.pool.network.call(
                 replica, "append", lambda: replica.append(tenant_id, [written(assignment)])
             )
 
-    def _longest_s(self, temper: str) -> float:
-        return 2 * LEASE_S if temper == "slow" else self.character.work_ms_max / 1_000
+    def _longest_s(self, behaviour: str) -> float:
+        return 2 * LEASE_S if behaviour == "slow" else self.character.work_ms_max / 1_000
 
     def _check_inputs(self, assignment: Assignment) -> None:
         """The results that a step builds on are those that were accepted, byte for byte."""
         spec = assignment.run.spec
         for one in assignment.results:
             # What a fork has kept is another run's.
-            book = self.crew.ledger.book((spec.tenant_id, one.run_id or spec.run_id))
-            kept = book.outcomes.get(one.execution_id)
+            model = self.pool.ledger.model((spec.tenant_id, one.run_id or spec.run_id))
+            kept = model.outcomes.get(one.execution_id)
             right = kept is not None and kept.result == one.payload
-            told = f"{assignment.execution.execution_id} got other bytes of {one.task_id}"
+            details = f"{assignment.execution.execution_id} got other bytes of {one.task_id}"
             fine = right if one.payload is not None else one.failure is not None or one.skipped
-            self.crew.ledger.guard(holds, fine, "S7", told)
+            self.pool.ledger.guard(holds, fine, "S7", details)
         answered = assignment.answered
         if answered is None:
             return
         own = assignment.task is not None and answered.task_id == assignment.task.task_id
         fits = own and assignment.answer == answer_to(answered)
-        told = f"{assignment.execution.execution_id} got another's answer"
-        self.crew.ledger.guard(holds, fits, "S7", told)
+        details = f"{assignment.execution.execution_id} got another's answer"
+        self.pool.ledger.guard(holds, fits, "S7", details)
 
-    async def _say(
+    async def _send(
         self,
         assignment: Assignment,
         delivery: Delivery | Begin | AppendMessages,
@@ -359,27 +359,27 @@ class Worker:
         times: int = 1_000,
         to_the_first: bool = False,
     ) -> bool:
-        """Say it to any replica until one has answered; True: it was accepted."""
+        """Send it to any replica until one has answered; True: it was accepted."""
         spec = assignment.run.spec
         for _ in range(times):
             await self._awake.wait()
-            up = [replica for replica in self.crew.replicas if replica.up]
+            up = [replica for replica in self.pool.replicas if replica.up]
             if up:
-                replica = up[0] if to_the_first else self.chance.pick(up)
+                replica = up[0] if to_the_first else self.rng.pick(up)
                 try:
-                    reply = await self.crew.network.call(
+                    reply = await self.pool.network.call(
                         replica,
                         "deliver",
                         lambda to=replica: to.deliver(spec.tenant_id, spec.run_id, delivery),
                     )
                 except NotFound:
-                    self.crew.ledger.guard(holds, False, "S3", f"{spec.run_id} is gone")
+                    self.pool.ledger.guard(holds, False, "S3", f"{spec.run_id} is gone")
                     return False
                 except (Unreachable, StepwellError):
                     pass
                 else:
                     return reply.status in (ReplyStatus.ACCEPTED, ReplyStatus.UNCHANGED)
-            await self.runtime.sleep(self.chance.random() * 0.5)
+            await self.runtime.sleep(self.rng.random() * 0.5)
         return False
 
     async def _beat(self) -> None:
@@ -387,9 +387,9 @@ class Worker:
             await self.runtime.sleep(self.character.pace * CONFIG.heartbeat_ms / 1_000)
             await self._busy.wait()
             await self._awake.wait()
-            up = [replica for replica in self.crew.replicas if replica.up]
+            up = [replica for replica in self.pool.replicas if replica.up]
             if self.jobs and up:
-                await self._beat_once(self.chance.pick(up))
+                await self._beat_once(self.rng.pick(up))
 
     async def _beat_once(self, replica: Replica) -> None:
         beats = [
@@ -397,13 +397,15 @@ class Worker:
                 run_id=job.assignment.run.spec.run_id,
                 execution_id=job.assignment.execution.execution_id,
                 token=token,
-                progress=progress_of(job.assignment) if talks(job.assignment) else None,
-                session=session_of(job.assignment) if talks(job.assignment) else Session(),
+                progress=progress_of(job.assignment) if has_conversation(job.assignment) else None,
+                session=session_of(job.assignment)
+                if has_conversation(job.assignment)
+                else Session(),
             )
             for token, job in self.jobs.items()
         ]
         try:
-            live = await self.crew.network.call(
+            live = await self.pool.network.call(
                 replica, "heartbeat", lambda: replica.heartbeat(self.character.tenant_id, beats)
             )
         except (Unreachable, StepwellError):
@@ -415,19 +417,19 @@ class Worker:
     async def _trespass(self, assignment: Assignment) -> None:
         """Report the step under another tenant's name, with its exact ids and token."""
         spec, execution_id = assignment.run.spec, assignment.execution.execution_id
-        others = [one for one in self.crew.tenants if one != spec.tenant_id]
-        up = [replica for replica in self.crew.replicas if replica.up]
-        if not others or not up or not self.chance.happens(0.05):
+        others = [one for one in self.pool.tenants if one != spec.tenant_id]
+        up = [replica for replica in self.pool.replicas if replica.up]
+        if not others or not up or not self.rng.happens(0.05):
             return
         delivery = Delivery(execution_id=execution_id, token=assignment.token, result=Completed())
-        other, replica = self.chance.pick(others), self.chance.pick(up)
+        other, replica = self.rng.pick(others), self.rng.pick(up)
         try:
-            reply = await self.crew.network.call(
+            reply = await self.pool.network.call(
                 replica, "trespass", lambda: replica.deliver(other, spec.run_id, delivery)
             )
         except (Unreachable, StepwellError):
             return
         refused = reply.status is ReplyStatus.LEASE_LOST
-        self.crew.ledger.history.seen["foreign delivery refused"] += refused
-        told = f"{execution_id} of {spec.tenant_id} was reported by {other}: {reply.status}"
-        self.crew.ledger.guard(holds, refused, "T3", told)
+        self.pool.ledger.history.seen["foreign delivery refused"] += refused
+        details = f"{execution_id} of {spec.tenant_id} was reported by {other}: {reply.status}"
+        self.pool.ledger.guard(holds, refused, "T3", details)

@@ -1,7 +1,7 @@
-"""What the simulated runs are: plans, decisions and tempers of tasks, all drawn by the seed.
+"""Workloads of the simulated runs: plans, decisions and behaviours of tasks, all drawn by the seed.
 
-How a task behaves stands in its spec's `type`, so that whoever executes it needs nothing else:
-`flaky:2` fails twice, `poison` kills its worker each time, `ask` needs a person's word first (`ask:0`
+A task's behaviour is its spec's `type`, so that its worker needs nothing else:
+`flaky:2` fails twice, `poison` kills its worker each time, `ask` needs a person's answer first (`ask:0`
 waits for it without end), `reject` fails for good, `slow` takes longer than a lease, `meet` is done when
 the run's planner is. A result is a digest of the task and of the results
 it builds on: so the bytes tell whether every task got what it depends on.
@@ -42,7 +42,7 @@ from stepwell.core.records.states import (
     OnFailure,
     StepKind,
 )
-from tests.simulation.simulator.chance import Chance
+from tests.simulation.simulator.rng import Rng
 
 BOTH = (StepKind.REFLECT, StepKind.SYNTHESIZE)
 QUICK = RetryPolicy(max_attempts=5, initial_backoff_ms=50, max_backoff_ms=1_000)
@@ -52,7 +52,7 @@ Plans = tuple[tuple[TaskSpec, ...], ...]
 
 
 class Workload(Record, frozen=True, kw_only=True):
-    """One run: what it is started with and what its workers say."""
+    """One run: the command that starts it and the results of its workers."""
 
     name: str
     plans: Plans
@@ -69,7 +69,7 @@ class Workload(Record, frozen=True, kw_only=True):
     start_delay_ms: int = 0
     poison: bool = False
     replans: float = 0.0
-    """How often an answer asks for another plan."""
+    """The probability that an answer asks for another plan."""
     budget: Budget = Budget()
     no_progress_limit: int = 0
 
@@ -109,21 +109,21 @@ class Workload(Record, frozen=True, kw_only=True):
                 decision = Decision.FINISH
             return Reflected(decision=decision)
         if assignment.task is not None and execution.kind is StepKind.RECONCILE:
-            return find_out(assignment.task, assignment)
+            return reconcile(assignment.task, assignment)
         if assignment.task is None:
             return Completed(result=digest("answer", assignment.results))
         return perform_task(assignment.task, assignment)
 
 
 def perform_task(task: TaskSpec, assignment: Assignment) -> Result:
-    """Return what a worker makes of a task, by its temper."""
-    temper, _, number = task.type.partition(":")
+    """Return what a worker makes of a task, by its behaviour."""
+    behaviour, _, number = task.type.partition(":")
     attempt = assignment.execution.attempt
-    if temper in ("flaky", "talk") and attempt <= int(number or 0):
+    if behaviour in ("flaky", "talk") and attempt <= int(number or 0):
         return Failed(failure=Failure(kind="Flaky", message=f"attempt {attempt}"))
-    if temper == "reject":
+    if behaviour == "reject":
         return Failed(failure=Failure(kind="Reject", message="never", retryable=False))
-    if temper == "ask" and assignment.answered is None:
+    if behaviour == "ask" and assignment.answered is None:
         expires_ms = int(number or 4_000)
         return NeedsInput(prompt="go on?", expires_ms=expires_ms, on_expiry=ExpiryAction.DENY)
     return Completed(result=digest(task.task_id + task.prompt, assignment.results))
@@ -134,8 +134,8 @@ def answer_to(request: InputRequest) -> Payload:
     return Payload(data=request.input_id.encode(), media_type="text/plain")
 
 
-def find_out(task: TaskSpec, assignment: Assignment) -> Result:
-    """Return what looking into an unknown outcome comes to: by the task and how often it was looked."""
+def reconcile(task: TaskSpec, assignment: Assignment) -> Result:
+    """Return the finding of a RECONCILE step, by the task and the number of the attempt."""
     draw = zlib.crc32(f"{task.task_id}#{assignment.execution.attempt}".encode()) % 4
     if draw == 0:
         return Failed(failure=Failure(kind="Flaky", message="nobody answers"))
@@ -161,9 +161,9 @@ def digest_of(name: str, results: Sequence[tuple[str, Payload | None]]) -> Paylo
     return Payload(data=whole.hexdigest().encode())
 
 
-def task(task_id: str, *depends_on: str, temper: str = "", **fields: object) -> TaskSpec:
-    """Return a task of a temper."""
-    base = TaskSpec(task_id=task_id, depends_on=depends_on, type=temper, retry=QUICK)
+def task(task_id: str, *depends_on: str, behaviour: str = "", **fields: object) -> TaskSpec:
+    """Return a task with a behaviour."""
+    base = TaskSpec(task_id=task_id, depends_on=depends_on, type=behaviour, retry=QUICK)
     return _with(base, fields)
 
 
@@ -191,71 +191,71 @@ def diamond(prefix: str) -> tuple[TaskSpec, ...]:
     return (task(a), task(b, a), task(c, a), task(d, b, c))
 
 
-def tempered(chance: Chance, plan: Sequence[TaskSpec], *tempers: str) -> tuple[TaskSpec, ...]:
-    """Return the plan with each temper given to one of its tasks."""
-    chosen = chance.some(range(len(plan)), len(tempers))
-    given = dict(zip(chosen, tempers, strict=False))
+def with_behaviours(rng: Rng, plan: Sequence[TaskSpec], *behaviours: str) -> tuple[TaskSpec, ...]:
+    """Return the plan with each behaviour assigned to one of its tasks."""
+    chosen = rng.sample(range(len(plan)), len(behaviours))
+    assigned = dict(zip(chosen, behaviours, strict=False))
     return tuple(
-        _with(one, {"type": given[index]}) if index in given else one
+        _with(one, {"type": assigned[index]}) if index in assigned else one
         for index, one in enumerate(plan)
     )
 
 
-def _sequence(chance: Chance) -> Workload:
-    plan = chain("s", chance.between(3, 6))
+def _sequence(rng: Rng) -> Workload:
+    plan = chain("s", rng.between(3, 6))
     return Workload(name="sequence", plans=(plan,), by_caller=True)
 
 
-def _fan_out(chance: Chance) -> Workload:
-    plan = fan("f", chance.between(3, 7))
-    return Workload(name="fan-out", plans=(plan,), max_parallel=chance.between(2, 4))
+def _fan_out(rng: Rng) -> Workload:
+    plan = fan("f", rng.between(3, 7))
+    return Workload(name="fan-out", plans=(plan,), max_parallel=rng.between(2, 4))
 
 
-def _diamond(chance: Chance) -> Workload:
-    stages = chance.pick([(), BOTH])
+def _diamond(rng: Rng) -> Workload:
+    stages = rng.pick([(), BOTH])
     return Workload(name="diamond", plans=(diamond("d"),), stages=stages, by_caller=True)
 
 
-def _retries(chance: Chance) -> Workload:
-    plan = tempered(chance, chain("r", 4), "flaky:1", "flaky:2")
-    return Workload(name="retries", plans=(plan,), stages=BOTH, bad_plans=chance.between(0, 2))
+def _retries(rng: Rng) -> Workload:
+    plan = with_behaviours(rng, chain("r", 4), "flaky:1", "flaky:2")
+    return Workload(name="retries", plans=(plan,), stages=BOTH, bad_plans=rng.between(0, 2))
 
 
-def _goes_on(chance: Chance) -> Workload:
-    first, again = diamond("g"), chance.pick([Decision.CONTINUE, Decision.REPLAN])
+def _goes_on(rng: Rng) -> Workload:
+    first, again = diamond("g"), rng.pick([Decision.CONTINUE, Decision.REPLAN])
     # The second plan names an old task otherwise than before, and one as it was.
     second = (task("ga", prompt="anew"), first[1], *chain("h", 2))
-    decisions = (again, chance.pick(list(Decision)))
+    decisions = (again, rng.pick(list(Decision)))
     plans = (first, second, chain("i", 3))
     return Workload(name="goes on", plans=plans, decisions=decisions, stages=BOTH)
 
 
-def _skips(chance: Chance) -> Workload:
-    policy = chance.pick([OnFailure.SKIP_DEPENDENTS, OnFailure.CONTINUE])
-    bad = task("bad", temper=chance.pick(["reject", "flaky:9"]), on_failure=policy)
+def _skips(rng: Rng) -> Workload:
+    policy = rng.pick([OnFailure.SKIP_DEPENDENTS, OnFailure.CONTINUE])
+    bad = task("bad", behaviour=rng.pick(["reject", "flaky:9"]), on_failure=policy)
     plan = (bad, task("after", "bad"), task("last", "after"), *chain("k", 3))
-    return Workload(name="skips dependents", plans=(plan,), by_caller=chance.happens(0.5))
+    return Workload(name="skips dependents", plans=(plan,), by_caller=rng.happens(0.5))
 
 
-def _fails(chance: Chance) -> Workload:
-    plan = tempered(chance, fan("x", 3), chance.pick(["reject", "flaky:9"]))
+def _fails(rng: Rng) -> Workload:
+    plan = with_behaviours(rng, fan("x", 3), rng.pick(["reject", "flaky:9"]))
     return Workload(name="fails", plans=(plan,), by_caller=True)
 
 
-def _once(chance: Chance) -> Workload:
-    plan = chain("o", chance.between(2, 4), effect=Effect.AT_MOST_ONCE)
+def _once(rng: Rng) -> Workload:
+    plan = chain("o", rng.between(2, 4), effect=Effect.AT_MOST_ONCE)
     return Workload(name="at most once", plans=(plan,), by_caller=True)
 
 
-def _found_out(chance: Chance) -> Workload:
-    names = [f"u{index}" for index in range(chance.between(2, 4))]
+def _reconciled(rng: Rng) -> Workload:
+    names = [f"u{index}" for index in range(rng.between(2, 4))]
     plan = tuple(task(name, effect=Effect.AT_MOST_ONCE, reconcile=True) for name in names)
-    slow = tempered(chance, plan, "slow", "slow")
+    slow = with_behaviours(rng, plan, "slow", "slow")
     return Workload(name="found out", plans=((*slow, task("uend", *names)),), by_caller=True)
 
 
-def _keyed(chance: Chance) -> Workload:
-    plan = tempered(chance, fan("y", chance.between(3, 6)), "flaky:1")
+def _keyed(rng: Rng) -> Workload:
+    plan = with_behaviours(rng, fan("y", rng.between(3, 6)), "flaky:1")
     keys = ("one", "one", "two")
     keyed = tuple(
         _with(one, {"idempotency_key": keys[index % len(keys)]} if not one.depends_on else {})
@@ -264,43 +264,43 @@ def _keyed(chance: Chance) -> Workload:
     return Workload(name="keys", plans=(keyed,), by_caller=True, max_parallel=4)
 
 
-def _poison(chance: Chance) -> Workload:
-    few = RetryPolicy(max_attempts=chance.between(2, 3), initial_backoff_ms=10)
-    policy = chance.pick([OnFailure.CONTINUE, OnFailure.FAIL_RUN])
-    bad = task("poison", temper="poison", retry=few, on_failure=policy)
+def _poison(rng: Rng) -> Workload:
+    few = RetryPolicy(max_attempts=rng.between(2, 3), initial_backoff_ms=10)
+    policy = rng.pick([OnFailure.CONTINUE, OnFailure.FAIL_RUN])
+    bad = task("poison", behaviour="poison", retry=few, on_failure=policy)
     plans = ((bad, *chain("p", 2)),)
     return Workload(name="poison", plans=plans, by_caller=True, poison=True)
 
 
-def _asks(chance: Chance) -> Workload:
-    plan = tempered(chance, diamond("q"), "ask")
+def _asks(rng: Rng) -> Workload:
+    plan = with_behaviours(rng, diamond("q"), "ask")
     return Workload(name="asks", plans=(plan,), by_caller=True)
 
 
-def _asks_to_plan_again(chance: Chance) -> Workload:
-    first = tempered(chance, fan("n", chance.between(3, 5)), "ask", "ask", "slow")
+def _asks_to_plan_again(rng: Rng) -> Workload:
+    first = with_behaviours(rng, fan("n", rng.between(3, 5)), "ask", "ask", "slow")
     # Another plan keeps a task as it is, defines one anew and leaves the others out.
-    second = (first[0], task("n1", prompt="anew", temper="ask"), *chain("m", 2, temper="ask"))
+    second = (first[0], task("n1", prompt="anew", behaviour="ask"), *chain("m", 2, behaviour="ask"))
     return Workload(
         name="asks to plan again",
         plans=(first, second, (*second[:2], *diamond("o"))),
-        by_caller=chance.happens(0.5),
-        stages=chance.pick([(), BOTH]),
-        max_parallel=chance.between(1, 4),
+        by_caller=rng.happens(0.5),
+        stages=rng.pick([(), BOTH]),
+        max_parallel=rng.between(1, 4),
         replans=0.3,
     )
 
 
-def plans_over_work(chance: Chance) -> Workload:
+def plans_over_work(rng: Rng) -> Workload:
     """Another plan comes while its tasks are being worked at, and defines those anew in every way."""
     busy = ("p1", "p2", "p3")
     last = task("pend", "p0", *busy)
-    first = (task("p0", temper="ask:0"), *(task(n, temper="slow") for n in busy), last)
+    first = (task("p0", behaviour="ask:0"), *(task(n, behaviour="slow") for n in busy), last)
     quick = tuple(task(n) for n in busy)
-    waits = (task("new", temper="slow"), task("p0", temper="ask:0"))
-    second = chance.pick(
+    waits = (task("new", behaviour="slow"), task("p0", behaviour="ask:0"))
+    second = rng.pick(
         [
-            # Other words, another temper, and what they now depend on is not done.
+            # Another prompt, another behaviour, and what they now depend on is not done.
             (*waits, *(task(n, "new", prompt="anew") for n in busy), last),
             (*waits, *(task(n, "new") for n in busy), last),
             (*waits, quick[0], *(task(n, "p1", prompt="anew") for n in busy[1:]), last),
@@ -312,43 +312,43 @@ def plans_over_work(chance: Chance) -> Workload:
         name="plans over work",
         plans=(first, second, (*second[:-1], task("pend", *busy, prompt="at last"))),
         by_caller=True,
-        stages=chance.pick([(), BOTH]),
-        max_parallel=chance.between(3, 5),
+        stages=rng.pick([(), BOTH]),
+        max_parallel=rng.between(3, 5),
         replans=0.9,
     )
 
 
-def plan_meets_outcomes(chance: Chance) -> Workload:
+def plan_meets_outcomes(rng: Rng) -> Workload:
     """Another plan comes in one moment with outcomes of the old one's tasks, and changes who waits for whom."""
-    numbers = range(chance.between(2, 4))
-    meet = tuple(task(f"e{n}", temper="meet") for n in numbers)
+    numbers = range(rng.between(2, 4))
+    meet = tuple(task(f"e{n}", behaviour="meet") for n in numbers)
     after = tuple(task(f"f{n}", f"e{n}") for n in numbers)
     again = tuple(task(f"f{n}", "late") for n in numbers)
-    late = task("late", temper=chance.pick(["slow", "", "meet"]))
-    # What was to follow an old task waits for a new one, which nobody has begun.
-    second = (task("ea", temper="ask:0"), late, *again)
+    late = task("late", behaviour=rng.pick(["slow", "", "meet"]))
+    # What was to follow an old task waits for a new one, which has not begun.
+    second = (task("ea", behaviour="ask:0"), late, *again)
     return Workload(
         name="a plan meets outcomes",
-        plans=((task("ea", temper="ask:0"), *meet, *after), second, (*meet, *after, late)),
+        plans=((task("ea", behaviour="ask:0"), *meet, *after), second, (*meet, *after, late)),
         by_caller=True,
         max_parallel=5,
         replans=0.9,
     )
 
 
-def _slow(chance: Chance) -> Workload:
-    plan = tempered(chance, fan("w", 3), "slow", "slow")
+def _slow(rng: Rng) -> Workload:
+    plan = with_behaviours(rng, fan("w", 3), "slow", "slow")
     patient = tuple(_with(one, {"total_timeout_ms": 60_000}) for one in plan)
     timed = tuple(_with(one, {"attempt_timeout_ms": 2_500}) for one in plan)
-    delay_ms = chance.pick([0, 700])
-    plans = (chance.pick([plan, patient, timed]),)
+    delay_ms = rng.pick([0, 700])
+    plans = (rng.pick([plan, patient, timed]),)
     return Workload(name="slow", plans=plans, by_caller=True, start_delay_ms=delay_ms)
 
 
-def _budgeted(chance: Chance) -> Workload:
-    part = chance.pick(["input_tokens", "tasks", "wall_ms", "iterations"])
+def _budgeted(rng: Rng) -> Workload:
+    part = rng.pick(["input_tokens", "tasks", "wall_ms", "iterations"])
     limit = {"input_tokens": 3, "tasks": 2, "wall_ms": 1_500, "iterations": 1}[part]
-    plans = (tempered(chance, fan("b", 3), "flaky:1"), chain("c", 2))
+    plans = (with_behaviours(rng, fan("b", 3), "flaky:1"), chain("c", 2))
     return Workload(
         name=f"a budget of {part}",
         plans=plans,
@@ -358,8 +358,8 @@ def _budgeted(chance: Chance) -> Workload:
     )
 
 
-def _circles(chance: Chance) -> Workload:
-    again = chance.pick([Decision.REPLAN, Decision.CONTINUE])
+def _circles(rng: Rng) -> Workload:
+    again = rng.pick([Decision.REPLAN, Decision.CONTINUE])
     plan = chain("z", 2)
     return Workload(
         name="goes in circles",
@@ -367,26 +367,30 @@ def _circles(chance: Chance) -> Workload:
         decisions=(again,) * 5,
         stages=BOTH,
         max_iterations=6,
-        no_progress_limit=chance.between(1, 3),
+        no_progress_limit=rng.between(1, 3),
     )
 
 
-def _talks(chance: Chance) -> Workload:
-    again = chance.pick([Decision.CONTINUE, Decision.FINISH])
-    first = tempered(chance, diamond("t"), "talk", "talk:1", "talk:2", "talk")
+def _conversing(rng: Rng) -> Workload:
+    again = rng.pick([Decision.CONTINUE, Decision.FINISH])
+    first = with_behaviours(rng, diamond("t"), "talk", "talk:1", "talk:2", "talk")
     # The second plan names an old task otherwise than before: it begins another conversation.
-    second = (task("ta", prompt="anew", temper="talk:9"), first[1], *chain("v", 2, temper="talk"))
+    second = (
+        task("ta", prompt="anew", behaviour="talk:9"),
+        first[1],
+        *chain("v", 2, behaviour="talk"),
+    )
     return Workload(
-        name="talks",
+        name="has_conversation",
         plans=(first, second),
         decisions=(again,),
         stages=BOTH,
-        max_parallel=chance.between(1, 4),
+        max_parallel=rng.between(1, 4),
     )
 
 
-KINDS: tuple[Callable[[Chance], Workload], ...] = (
-    _talks,
+KINDS: tuple[Callable[[Rng], Workload], ...] = (
+    _conversing,
     _sequence,
     _fan_out,
     _diamond,
@@ -395,7 +399,7 @@ KINDS: tuple[Callable[[Chance], Workload], ...] = (
     _skips,
     _fails,
     _once,
-    _found_out,
+    _reconciled,
     _keyed,
     _poison,
     _asks,
@@ -408,6 +412,6 @@ KINDS: tuple[Callable[[Chance], Workload], ...] = (
 )
 
 
-def draw(chance: Chance) -> Workload:
+def draw(rng: Rng) -> Workload:
     """Return one of them."""
-    return chance.pick(KINDS)(chance)
+    return rng.pick(KINDS)(rng)

@@ -1,4 +1,4 @@
-"""One simulation: everyone in it, the mishaps, and the two phases.
+"""One simulation: everyone in it, the faults, and the two phases.
 
 In the safety phase everything goes wrong that may, and only invariants count. Then the faults stop,
 the dead are started again, callers do what runs wait for, and the liveness phase wants every run to
@@ -15,30 +15,30 @@ from stepwell.core.loop.signals import Fork
 from stepwell.core.port import Store
 from stepwell.core.records.states import ExecutionStatus, RunStatus, TaskStatus
 from stepwell_testkit.faults import Faults
-from tests.simulation.simulator import endings
+from tests.simulation.simulator import results
 from tests.simulation.simulator.audit import audit
-from tests.simulation.simulator.book import Book
-from tests.simulation.simulator.chance import Chance
 from tests.simulation.simulator.client import Client
-from tests.simulation.simulator.clock import ServerClock, give
+from tests.simulation.simulator.clock import ServerClock, set_clock
+from tests.simulation.simulator.faults import inject_faults
 from tests.simulation.simulator.history import History
 from tests.simulation.simulator.ledger import Ledger
 from tests.simulation.simulator.loop import VirtualLoop
-from tests.simulation.simulator.mishaps import go_wrong
-from tests.simulation.simulator.network import Network, Weather
+from tests.simulation.simulator.network import Network, NetworkFaults
 from tests.simulation.simulator.ports import HONEST, Ports
 from tests.simulation.simulator.replica import Place, Replica
+from tests.simulation.simulator.rng import Rng
 from tests.simulation.simulator.rules import FINAL
+from tests.simulation.simulator.run_model import RunModel
 from tests.simulation.simulator.runtime import SimRuntime
 from tests.simulation.simulator.setting import Setting
 from tests.simulation.simulator.violation import InvariantViolation, holds
 from tests.simulation.simulator.watcher import LAG_S_MAX, Watcher
-from tests.simulation.simulator.worker import Character, Crew, Worker
+from tests.simulation.simulator.worker import Character, Worker, WorkerPool
 from tests.simulation.simulator.workloads import Workload
 from tests.simulation.simulator.workloads import draw as draw_workload
 
 STILL_S = 20.0
-"""So long nothing may happen to a run that could move, once faults have stopped: a lease and a look,
+"""So long nothing may happen to a run that could move, once faults have stopped: a lease and a poll,
 with the longest work and back-off of the workloads on top."""
 LIVENESS_S = 400.0
 FORGOTTEN_S = 5.0
@@ -56,33 +56,33 @@ class World:
         loop: VirtualLoop,
         runtime: SimRuntime,
         store: Store,
-        chance: Chance,
+        rng: Rng,
         ports: Ports = HONEST,
     ) -> None:
         self.setting = setting
         self.loop = loop
         self.runtime = runtime
         self.clock = ServerClock(runtime)
-        give(store, self.clock)
+        set_clock(store, self.clock)
         self.store = ports.driver(store, runtime)
-        self.chance = chance
+        self.rng = rng
         self.history = History(loop.time)
         self.ledger = Ledger(self.history, self.clock.now_us, self.fail)
         self.ledger.clocks_lie = setting.clock_steps or setting.skew_ms_max > 0
         self.ledger.rare.is_alive = self._is_alive
-        self.network = Network(self.runtime, chance.of("network"))
+        self.network = Network(self.runtime, rng.stream("network"))
         place = Place(
             self.store,
             self.network,
             self.ledger,
-            chance.of("replicas"),
+            rng.stream("replicas"),
             setting.skew_ms_max,
             ports,
         )
         self.replicas = [Replica(f"r{n}", place) for n in range(setting.replicas)]
         self.clients = self._clients()
         workloads = {client.key: client.workload for client in self.clients}
-        self.crew = Crew(
+        self.pool = WorkerPool(
             self.network, self.ledger, self.replicas, workloads, setting.tenants, self._died, {}
         )
         self.workers: dict[str, Worker] = {}
@@ -99,29 +99,29 @@ class World:
                 self.network,
                 self.replicas,
                 self.ledger,
-                chance.of(f"watcher {client.key} {n}"),
+                rng.stream(f"watcher {client.key} {n}"),
             )
             for client in self.clients
             for n in range(setting.watchers)
         ]
-        self.found: list[Exception] = []
+        self.errors: list[Exception] = []
         self._over = asyncio.Event()
-        self.calm = False
+        self.faults_over = False
         self.last_seen: list[str] = []
-        """How the workers stood at the end."""
+        """The state of the workers at the end."""
 
     def _clients(self) -> list[Client]:
         clients: list[Client] = []
         for tenant_id in self.setting.tenants:
             for number in range(self.setting.runs):
                 key = (tenant_id, f"run-{number}")
-                chance = self.chance.of(f"client {key}")
-                workload = draw_workload(chance)
-                clients.append(self._client(key, workload, chance))
+                rng = self.rng.stream(f"client {key}")
+                workload = draw_workload(rng)
+                clients.append(self._client(key, workload, rng))
         return clients
 
     def _client(
-        self, key: tuple[str, str], workload: Workload, chance: Chance, birth: Fork | None = None
+        self, key: tuple[str, str], workload: Workload, rng: Rng, origin: Fork | None = None
     ) -> Client:
         return Client(
             key,
@@ -129,30 +129,30 @@ class World:
             self.network,
             self.replicas,
             self.ledger,
-            chance,
+            rng,
             adopt=self._adopt,
-            birth=birth,
+            origin=origin,
         )
 
     def _adopt(self, parent: Client, fork: Fork) -> None:
         """Let a fork have a caller of its own, and workers that know what it is."""
         key = (parent.key[0], fork.spec.run_id)
-        client = self._client(key, parent.workload, self.chance.of(f"client {key}"), fork)
-        self.crew.workloads[key] = parent.workload
+        client = self._client(key, parent.workload, self.rng.stream(f"client {key}"), fork)
+        self.pool.workloads[key] = parent.workload
         self.clients.append(client)
         self.history.seen["run forked"] += 1
         left_s = max(0.0, self.setting.safety_s - self.loop.time())
-        self.spawn(client.meddle(left_s), f"client {key}")
+        self.spawn(client.act(left_s), f"client {key}")
 
     def fail(self, error: Exception) -> None:
-        """Note what was found; the first of it ends the simulation."""
-        self.found.append(error)
+        """Record an error; the first one ends the simulation."""
+        self.errors.append(error)
         self._over.set()
 
     # --- the whole ---
 
     async def play(self) -> None:
-        """Play both phases and look at everything.
+        """Play both phases and check everything.
 
         Raises:
             InvariantViolation: an invariant did not hold, or something broke that never should.
@@ -163,51 +163,53 @@ class World:
             over = self.runtime.spawn(self._over.wait(), name="over")
             await asyncio.wait((phases, over), return_when=asyncio.FIRST_COMPLETED)
             if phases.done() and not phases.cancelled() and (error := phases.exception()):
-                self.found.append(error if isinstance(error, Exception) else Exception(str(error)))
+                self.errors.append(error if isinstance(error, Exception) else Exception(str(error)))
         finally:
             await self._tear_down()
-        for found in self.found:
-            if isinstance(found, InvariantViolation):
-                raise found
-            raise InvariantViolation("DEFECT", f"{type(found).__name__}: {found}") from found
+        for error in self.errors:
+            if isinstance(error, InvariantViolation):
+                raise error
+            raise InvariantViolation("DEFECT", f"{type(error).__name__}: {error}") from error
 
     async def _phases(self) -> None:
         setting = self.setting
-        self.network.weather = setting.weather
+        self.network.faults = setting.network_faults
         for replica in self.replicas:
             replica.set_faults(setting.faults)
             replica.start()
         for number in range(setting.workers):
-            self._hire(self.chance.pick(setting.tenants), number)
+            self._hire(self.rng.pick(setting.tenants), number)
         for watcher in self.watchers:
             self.spawn(watcher.follow(), watcher.name)
         for client in self.clients:
-            busy = setting.meddling or client.workload.replans > 0
-            self.spawn(client.meddle(setting.safety_s if busy else 0.0), f"client {client.key}")
-        if setting.mishaps_s:
-            self.spawn(go_wrong(self), "mishaps")
+            busy = setting.callers_act or client.workload.replans > 0
+            self.spawn(client.act(setting.safety_s if busy else 0.0), f"client {client.key}")
+        if setting.fault_interval_s:
+            self.spawn(inject_faults(self), "faults")
         while self.loop.time() < setting.safety_s and not self._all_is_over():
             await self.runtime.sleep(0.5)
-        self._calm_down()
+        self._stop_faults()
         await self._settle()
         await self._watchers_saw_it_all()
         await self._no_timer_is_forgotten()
         await audit(self.store, self.ledger)
-        endings.check(
-            endings.Ending(
-                client.book,
+        results.check(
+            results.Ending(
+                client.model,
                 client.workload,
-                meddled=self.setting.meddling or client.workload.replans > 0,
+                acted_on=self.setting.callers_act or client.workload.replans > 0,
             )
             for client in self.clients
         )
-        births = [run_id for (_, run_id), book in self.ledger.books.items() if book.run is not None]
-        self.history.seen["two tenants with equal ids"] += len(births) > len(set(births))
+        starts = [
+            run_id for (_, run_id), model in self.ledger.models.items() if model.run is not None
+        ]
+        self.history.seen["two tenants with equal ids"] += len(starts) > len(set(starts))
 
     def _all_is_over(self) -> bool:
-        """Tell whether nothing more is to be learnt from waiting: no run will move again."""
-        runs = [client.book.run for client in self.clients]
-        if self.setting.meddling:
+        """Return whether no run will move again."""
+        runs = [client.model.run for client in self.clients]
+        if self.setting.callers_act:
             return all(run is not None and run.status in FINAL for run in runs)
         return all(run is not None and run.ended for run in runs)
 
@@ -239,28 +241,28 @@ class World:
 
     def _unhandled(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")
-        told = f"{context.get('message')}: {error!r}"
-        self.fail(error if isinstance(error, Exception) else RuntimeError(told))
+        message = f"{context.get('message')}: {error!r}"
+        self.fail(error if isinstance(error, Exception) else RuntimeError(message))
 
     # --- workers ---
 
     def _hire(self, tenant_id: str, number: int) -> None:
         name = f"w{number}"
-        chance = self.chance.of(f"{name} of {tenant_id}")
+        rng = self.rng.stream(f"{name} of {tenant_id}")
         character = Character(
             tenant_id=tenant_id,
             worker_id=name,
-            slots=chance.between(1, 3),
+            slots=rng.between(1, 3),
             work_ms_max=self.setting.work_ms_max,
-            stubborn=chance.pick([0.0, 0.3]) if not self.calm else 0.0,
-            skew_ms=chance.between(-self.setting.skew_ms_max, self.setting.skew_ms_max),
-            pace=0.8 + chance.random() * 0.5 if self.setting.skew_ms_max else 1.0,
+            stubborn=rng.pick([0.0, 0.3]) if not self.faults_over else 0.0,
+            skew_ms=rng.between(-self.setting.skew_ms_max, self.setting.skew_ms_max),
+            pace=0.8 + rng.random() * 0.5 if self.setting.skew_ms_max else 1.0,
         )
         self._begin(character, 1)
 
     def _begin(self, character: Character, instance: int) -> None:
         name = f"{character.worker_id} of {character.tenant_id}"
-        worker = Worker(character, instance, self.crew, self.chance.of(f"{name} {instance}"))
+        worker = Worker(character, instance, self.pool, self.rng.stream(f"{name} {instance}"))
         self.workers[name] = worker
         self._instances[character.tenant_id, worker.instance_id] = worker
         worker.start()
@@ -286,10 +288,10 @@ class World:
 
     # --- liveness ---
 
-    def _calm_down(self) -> None:
+    def _stop_faults(self) -> None:
         self.history.note("faults stop")
-        self.calm = True
-        self.network.weather = Weather(delay_ms_max=2)
+        self.faults_over = True
+        self.network.faults = NetworkFaults(delay_ms_max=2)
         for replica in self.replicas:
             # Hints are no more than hints: they go on to be lost.
             replica.set_faults(Faults(lost_hints=self.setting.faults.lost_hints))
@@ -302,7 +304,7 @@ class World:
         for worker in tuple(self.workers.values()):
             worker.cont()
         for actor in (*self.clients, *self.watchers):
-            actor.calm_down()
+            actor.stop_faults()
         self._hire_again()
         served = {worker.character.tenant_id for worker in self.workers.values()}
         for tenant_id in self.setting.tenants:
@@ -310,7 +312,7 @@ class World:
                 self._hire(tenant_id, len(self.workers))
 
     def _hire_again(self) -> None:
-        """Start those again that were told of a newer instance, which by now is gone."""
+        """Restart the workers that were replaced by a newer instance, which by now is gone."""
         for worker in tuple(self.workers.values()):
             if worker.replaced and worker not in self._returning:
                 self._returning.append(worker)
@@ -318,12 +320,12 @@ class World:
 
     async def _settle(self) -> None:
         """Wait until every run has ended or waits; a run that could move and doesn't is a violation."""
-        # What was given a deadline while the store's clock was ahead lies still until then.
+        # A deadline that was set while the store's clock was ahead is not reached until then.
         since = self.loop.time() + self.clock.behind_s
         while True:
             for client in self.clients:
-                await client.care()
-            if all(client.idle and _rests(client.book) for client in self.clients):
+                await client.attend()
+            if all(client.idle and _rests(client.model) for client in self.clients):
                 return
             self._hire_again()
             now = self.loop.time()
@@ -332,30 +334,30 @@ class World:
             await self.runtime.sleep(1.0)
 
     def _check_moves(self, client: Client, now: float, since: float) -> None:
-        book = client.book
-        if _rests(book):
+        model = client.model
+        if _rests(model):
             return
-        self._check_starving(book, max(now, since))
-        still_s = now - max(since, self._last_move(book))
-        name = "L3" if not any(_is_taken(book)) else "L2"
-        status = book.run.status if book.run else "unborn"
+        self._check_starving(model, max(now, since))
+        still_s = now - max(since, self._last_move(model))
+        name = "L3" if not any(_is_taken(model)) else "L2"
+        status = model.run.status if model.run else "unborn"
         moves = still_s < STILL_S
-        holds(moves, name, book.key, status, "and nothing for", still_s, "s:", _open(book))
+        holds(moves, name, model.key, status, "and nothing for", still_s, "s:", _open(model))
         late = now - since > LIVENESS_S
         poisoned = "S13" if client.workload.poison else "L1"
-        holds(not late, poisoned, book.key, "has no end after", LIVENESS_S, "s:", _open(book))
+        holds(not late, poisoned, model.key, "has no end after", LIVENESS_S, "s:", _open(model))
 
-    def _check_starving(self, book: Book, now: float) -> None:
+    def _check_starving(self, model: RunModel, now: float) -> None:
         """A step that is ready gets its worker, however much else there is to do (L4)."""
-        for execution in book.open():
+        for execution in model.open():
             if execution.status is ExecutionStatus.READY and not execution.delay_ms:
                 name = execution.execution_id
-                since = self._ready_since.setdefault((book.key, name), now)
-                holds(now - since < STARVES_S, "L4", book.key, name, "is ready and not leased")
+                since = self._ready_since.setdefault((model.key, name), now)
+                holds(now - since < STARVES_S, "L4", model.key, name, "is ready and not leased")
 
-    def _last_move(self, book: Book) -> float:
+    def _last_move(self, model: RunModel) -> float:
         """Return when anything of its tenant moved: workers that are busy do one thing after the other."""
-        same = [one for key, one in self.ledger.books.items() if key[0] == book.key[0]]
+        same = [one for key, one in self.ledger.models.items() if key[0] == model.key[0]]
         return max((one.applied[-1].at for one in same if one.applied), default=0.0)
 
     async def _watchers_saw_it_all(self) -> None:
@@ -368,10 +370,10 @@ class World:
             holds(not left, "E10", watcher.name, "is at", watcher.after, "and misses", left)
 
     def _lag(self, watcher: Watcher) -> int:
-        return len(self.ledger.book(watcher.key).events) - watcher.after
+        return len(self.ledger.model(watcher.key).events) - watcher.after
 
     async def _no_timer_is_forgotten(self) -> None:
-        """Whatever runs out is looked at, also where the run has other things to wait for (L3)."""
+        """Check that every timer that runs out is handled, also where the run waits for other things (L3)."""
         until = self.loop.time() + FORGOTTEN_S
         while self.loop.time() < until and self._ran_out():
             await self.runtime.sleep(0.25)
@@ -380,30 +382,32 @@ class World:
 
     def _ran_out(self) -> list[tuple[tuple[str, str], str]]:
         now_us = self.clock.now_us()
-        books = [book for book in self.ledger.books.values() if book.run and not book.run.ended]
+        models = [
+            model for model in self.ledger.models.values() if model.run and not model.run.ended
+        ]
         return [
-            (book.key, name)
-            for book in books
-            for name, until_us in book.timers.items()
-            # 0: the clock was set since, so that nobody can tell when it runs out.
+            (model.key, name)
+            for model in models
+            for name, until_us in model.timers.items()
+            # 0: the clock was set since, so that its end is not known.
             if 0 < until_us <= now_us
         ]
 
 
-def _rests(book: Book) -> bool:
-    """Tell whether a run has ended or waits for something that it names."""
-    run = book.run
+def _rests(model: RunModel) -> bool:
+    """Return whether a run has ended or waits for something that it names."""
+    run = model.run
     if run is None or run.ended:
         return run is not None
     if run.status is RunStatus.PAUSED:
-        return not book.leased()
-    blocked = any(task.status is TaskStatus.BLOCKED for task in book.tasks.values())
+        return not model.leased()
+    blocked = any(task.status is TaskStatus.BLOCKED for task in model.tasks.values())
     return run.status is RunStatus.WAITING and blocked
 
 
-def _is_taken(book: Book) -> list[bool]:
-    return [execution.status is ExecutionStatus.LEASED for execution in book.open()]
+def _is_taken(model: RunModel) -> list[bool]:
+    return [execution.status is ExecutionStatus.LEASED for execution in model.open()]
 
 
-def _open(book: Book) -> list[str]:
-    return [f"{one.execution_id} {one.status}" for one in book.open()]
+def _open(model: RunModel) -> list[str]:
+    return [f"{one.execution_id} {one.status}" for one in model.open()]

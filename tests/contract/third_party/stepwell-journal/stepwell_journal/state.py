@@ -1,4 +1,4 @@
-"""What the journal says, in memory. `apply` alone changes it, live and when the file is read again.
+"""The state of a journal, in memory. `apply` alone changes it, live and when the file is read again.
 
 So an entry holds all that its effect depends on, the store's time too: the second reading can come to
 nothing else than the first.
@@ -113,7 +113,7 @@ class Rows:
     run: Run
     input: Payload | None
     commit_ids: list[str] = field(default_factory=list[str])
-    """Of version 1, 2, 3 …"""
+    """The commit ids of versions 1, 2, 3 …"""
     plans: dict[int, Plan] = field(default_factory=dict[int, Plan])
     tasks: dict[str, Task] = field(default_factory=dict[str, Task])
     executions: dict[str, Execution] = field(default_factory=dict[str, Execution])
@@ -158,9 +158,9 @@ class State:
         self.leases: dict[Key, Item] = {}
         self.timers: dict[Key, Item] = {}
         self.keyed: dict[Key, list[tuple[str, str]]] = {}
-        """By tenant, pipeline and key: run and execution, those committed last at the end."""
+        """Maps tenant, pipeline and key to run and execution; the last committed is at the end."""
         self._left: dict[RunKey, tuple[RunKey, Mapping[str, Outcome]]] = {}
-        """By deleted run: its family, and the outcomes that this still refers to."""
+        """Maps a deleted run to its family, and to the outcomes that the family still refers to."""
         self._tombstones: dict[RunKey, int] = {}
         self._order = 0
 

@@ -1,4 +1,4 @@
-"""How the conformance suite opens journals, on clocks that it moves by hand."""
+"""Opens journals for the conformance suite, on clocks that it moves by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a crash or a sick disk may do to the file, and what must come of it."""
+"""Crashes and failing disks: the damage that they may do to the file, and how the store answers."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What a run came to: all that a caller can see but times, ids and numbers of attempts.
+"""The canonical end of a run: all that a caller can see but times, ids and numbers of attempts.
 
-Which of a run's events are in it: those that tell of the run itself. How often a step was leased,
+Only the events about the run itself are in it. How often a step was leased,
 lost, handed back or tried again is what a crash may change and nothing else.
 """
 
@@ -52,7 +52,7 @@ class Canonical(NamedTuple):
     inputs: tuple[tuple[object, ...], ...]
     """Whom each task asked, what became of it and the answer."""
     events: Counter[EventType]
-    """How often each of the `LASTING` ones happened."""
+    """The count of each of the `LASTING` events."""
 
 
 async def canonical(store: Store, key: RunKey = KEY) -> Canonical:
@@ -90,8 +90,8 @@ def _accepted_once(rows: Sequence[Task], executions: Sequence[Execution]) -> Non
             accepted.setdefault(one.task_id, []).append(one.execution_id)
     for task in rows:
         own = task.status is TaskStatus.COMPLETED and not task.result_run_id
-        found = accepted.get(task.task_id, [])
-        assert found == ([task.result_id] if own else []), f"S18: {task.task_id}: {found}"
+        names = accepted.get(task.task_id, [])
+        assert names == ([task.result_id] if own else []), f"S18: {task.task_id}: {names}"
 
 
 def _within_attempts(plans: Sequence[Plan], executions: Sequence[Execution]) -> None:
@@ -104,15 +104,15 @@ def _within_attempts(plans: Sequence[Plan], executions: Sequence[Execution]) -> 
 
 
 async def _bytes(store: Store, key: RunKey, name: str) -> bytes | None:
-    found = await store.read_payloads(*key, [name]) if name else []
-    return found[0].payload.data if found else None
+    payloads = await store.read_payloads(*key, [name]) if name else []
+    return payloads[0].payload.data if payloads else None
 
 
 async def _inputs(store: Store, key: RunKey) -> tuple[tuple[object, ...], ...]:
     page = await store.list_inputs(InputQuery(tenant_id=key[0], run_id=key[1], limit=ALL_MAX))
-    found = [one.request for one in page.inputs]
-    told = [(one.task_id, one.status, one.answer and one.answer.data) for one in found]
-    return tuple(sorted(told, key=str))
+    requests = [one.request for one in page.inputs]
+    rows = [(one.task_id, one.status, one.answer and one.answer.data) for one in requests]
+    return tuple(sorted(rows, key=str))
 
 
 async def _events(store: Store, run: Run) -> Counter[EventType]:

@@ -1,6 +1,6 @@
-"""A run as its commits tell it: rows, leases and their deadlines, kept apart from loop and store.
+"""The model of a run: rows, leases and deadlines by its commits alone, apart from loop and store.
 
-The book is written by what the store applied and by nothing else. `rules.py` reads it to tell whether
+Only applied commits change it. `rules.py` reads it to decide whether
 the next commit is one that the invariants allow.
 """
 
@@ -16,7 +16,7 @@ from stepwell.core.records.states import OPEN, EventType, ExecutionStatus, Input
 
 
 class Closing(NamedTuple):
-    """How an execution ended."""
+    """The end of an execution."""
 
     order: int
     """The entry of the history at which it did."""
@@ -37,20 +37,20 @@ class Applied(NamedTuple):
     """A commit that the store applied."""
 
     commit: Commit
-    door: str
+    replica: str
     """The replica that sent it."""
     order: int
     now_us: int
-    """By the store's clock, which may have been set back since the one before."""
+    """The moment by the store's clock, which may have been set back since the one before."""
     at: float
     """In seconds of the simulation, which only go forward."""
 
     def __str__(self) -> str:
-        """Name it, for what is told of a violation."""
-        return f"{self.commit.run_id} v{self.commit.version} by {self.door}:"
+        """Name it, for the message of a violation."""
+        return f"{self.commit.run_id} v{self.commit.version} by {self.replica}:"
 
 
-class Book:
+class RunModel:
     """One run."""
 
     def __init__(self, tenant_id: str, run_id: str) -> None:
@@ -66,11 +66,11 @@ class Book:
         self.events: list[Event] = []
         self.outcomes: dict[str, Outcome] = {}
         self.leases: dict[str, Lease] = {}
-        """By execution; also those of closed ones."""
+        """All leases by execution, those of closed ones included."""
         self.deadlines: dict[str, Deadline] = {}
-        """By execution: when it may be leased, or when its lease is over."""
-        self.said_us: dict[str, int] = {}
-        """By execution: when its lease was taken or renewed last, by the store's clock."""
+        """Maps an execution to the moment when it may be leased, or when its lease is over."""
+        self.renewed_us: dict[str, int] = {}
+        """Maps an execution to the moment, by the store's clock, when its lease was granted or last renewed."""
         self.timers: dict[str, int] = {}
         self.closed: dict[str, Closing] = {}
         self.spent: Counter[tuple[str, int, int]] = Counter()
@@ -82,7 +82,7 @@ class Book:
 
     @property
     def version(self) -> int:
-        """How many commits were applied."""
+        """The number of applied commits."""
         return len(self.applied)
 
     def open(self) -> list[Execution]:
@@ -93,12 +93,12 @@ class Book:
         """Return the executions that a worker has."""
         return [e for e in self._open.values() if e.status is ExecutionStatus.LEASED]
 
-    def waits_for_people(self) -> bool:
-        """Tell whether an input request is open."""
+    def waits_for_an_answer(self) -> bool:
+        """Return whether an input request is open."""
         return any(one.status is InputStatus.OPEN for one in self.inputs.values())
 
-    def write(self, applied: Applied) -> None:
-        """Take over the rows of a commit."""
+    def apply(self, applied: Applied) -> None:
+        """Apply the rows of a commit."""
         commit, now_us = applied.commit, applied.now_us
         self.applied.append(applied)
         self.run = commit.run
@@ -110,10 +110,10 @@ class Book:
         for outcome in commit.outcomes:
             self.outcomes.setdefault(outcome.execution_id, outcome)
         for execution in commit.executions:
-            self._write_execution(applied, execution)
+            self._apply_execution(applied, execution)
         for lease in commit.leases:
             self.leases[lease.execution_id] = lease
-            self.said_us[lease.execution_id] = now_us
+            self.renewed_us[lease.execution_id] = now_us
             limit_us = now_us + lease.limit_ms * 1_000 if lease.limit_ms else 0
             self._set_lease(lease.execution_id, now_us + lease.lease_ms * 1_000, limit_us)
         for timer in commit.timers:
@@ -126,7 +126,7 @@ class Book:
         self.events.extend(commit.events)
         self.resumes += any(event.type is EventType.RUN_RESUMED for event in commit.events)
 
-    def _write_execution(self, applied: Applied, execution: Execution) -> None:
+    def _apply_execution(self, applied: Applied, execution: Execution) -> None:
         name = execution.execution_id
         self.executions[name] = execution
         if execution.status in OPEN:
@@ -159,7 +159,7 @@ class Book:
         """Note a heartbeat that the store took."""
         before = self.deadlines.get(execution_id)
         if before is not None:
-            self.said_us[execution_id] = now_us
+            self.renewed_us[execution_id] = now_us
             self._set_lease(execution_id, now_us + lease_ms * 1_000, before.limit_us)
 
     def clock_is_set(self, now_us: int) -> None:

@@ -1,7 +1,7 @@
-"""What a talking step says while it works, and what it is shown of the attempts before it.
+"""Messages of a step that has a conversation, and checks of what an attempt receives of those before it.
 
-Its session, progress and messages name the run, the task and the attempt. So whoever is shown them can tell
-at once whether they are its own, and the last look whether each message was kept once.
+Its session, progress and messages name the run, the task and the attempt. So a receiver
+knows at once whether they are its own, and the final audit whether each message was kept once.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from stepwell.core.loop.signals import AppendMessages, Completed, Delivery
 from stepwell.core.port import Assignment, Store
 from stepwell.core.records.model import LogEntry, Message, Payload, Session
 from stepwell.engine.appender import AppendBatch
-from tests.simulation.simulator.book import Book
-from tests.simulation.simulator.chance import Chance
+from tests.simulation.simulator.rng import Rng
+from tests.simulation.simulator.run_model import RunModel
 from tests.simulation.simulator.violation import holds
 
-TEMPER = "talk"
+BEHAVIOUR = "talk"
 
 
-def talks(assignment: Assignment) -> bool:
-    """Tell whether its worker talks."""
-    return assignment.task is not None and assignment.task.type.startswith(TEMPER)
+def has_conversation(assignment: Assignment) -> bool:
+    """Return whether its step has a conversation."""
+    return assignment.task is not None and assignment.task.type.startswith(BEHAVIOUR)
 
 
 def whose(assignment: Assignment) -> str:
@@ -42,8 +42,8 @@ def progress_of(assignment: Assignment) -> Payload:
     return Payload(data=session_of(assignment).session_id.encode())
 
 
-def check_shown(assignment: Assignment) -> None:
-    """What an attempt is shown was left by its own task, and its conversation has no gap.
+def check_carryover(assignment: Assignment) -> None:
+    """Check that an attempt receives what its own task has left, and a conversation without a gap.
 
     Raises:
         InvariantViolation: it wasn't.
@@ -63,30 +63,30 @@ def check_shown(assignment: Assignment) -> None:
     holds(fine, "OWN", f"{name} was shown messages of another task")
 
 
-def speech(assignment: Assignment, chance: Chance) -> Iterator[AppendMessages]:
-    """Yield what it says before it has an outcome, now and then some of it again."""
-    said = 0
-    for _ in range(chance.between(0, 3)):
-        again = chance.between(0, said) if chance.happens(0.3) else said
-        until = said + chance.between(1, 2)
+def speech(assignment: Assignment, rng: Rng) -> Iterator[AppendMessages]:
+    """Yield its messages before the outcome, now and then some of them again."""
+    sent = 0
+    for _ in range(rng.between(0, 3)):
+        again = rng.between(0, sent) if rng.happens(0.3) else sent
+        until = sent + rng.between(1, 2)
         yield AppendMessages(
             execution_id=assignment.execution.execution_id,
             token=assignment.token,
             messages=_messages(assignment, again, until),
             after=again,
         )
-        said = until
+        sent = until
 
 
-def last_words(assignment: Assignment, delivery: Delivery, said: int) -> Delivery:
-    """Return the outcome with the rest, as though the last that was said were not known to be kept."""
+def final_delivery(assignment: Assignment, delivery: Delivery, sent: int) -> Delivery:
+    """Return the outcome with the rest, and with the last message once more."""
     done = isinstance(delivery.result, Completed)
-    after = max(0, said - 1)
+    after = max(0, sent - 1)
     return replace(
         delivery,
         session=session_of(assignment),
         progress=None if done else progress_of(assignment),
-        messages=_messages(assignment, after, said + 1),
+        messages=_messages(assignment, after, sent + 1),
         messages_after=after,
     )
 
@@ -107,33 +107,33 @@ def written(assignment: Assignment) -> AppendBatch:
     )
 
 
-async def audit_talk(store: Store, book: Book) -> None:
+async def audit_conversations(store: Store, model: RunModel) -> None:
     """Each message is kept once, in its place; each log line is its own execution's."""
     place: dict[str, int] = {}
-    said: dict[str, list[str]] = {}
+    contents_of: dict[str, list[str]] = {}
     cursor = ""
     while True:
-        page = await store.read_messages(*book.key, cursor=cursor)
+        page = await store.read_messages(*model.key, cursor=cursor)
         for message in page.messages:
             before = place.get(message.task_id, 0)
             follows = message.number in (before + 1, 1)
-            holds(follows, "ONCE", f"{book.key}: {message.number} after {before}")
+            holds(follows, "ONCE", f"{model.key}: {message.number} after {before}")
             place[message.task_id] = message.number
-            said.setdefault(message.execution_id, []).append(message.content)
+            contents_of.setdefault(message.execution_id, []).append(message.content)
         cursor = page.cursor
         if not cursor:
             break
-    for execution in book.executions.values():
-        contents = said.get(execution.execution_id, [])
+    for execution in model.executions.values():
+        contents = contents_of.get(execution.execution_id, [])
         numbers = [content.rpartition(" ")[2] for content in contents]
         right = numbers == [str(n) for n in range(execution.messages)]
-        holds(right, "ONCE", f"{book.key}: {execution.execution_id} is kept with {numbers}")
-    for task in book.tasks.values():
+        holds(right, "ONCE", f"{model.key}: {execution.execution_id} is kept with {numbers}")
+    for task in model.tasks.values():
         if task.messages:
-            told = f"{book.key}: {task.task_id} has {place.get(task.task_id)} messages"
-            holds(place.get(task.task_id) == task.messages, "ONCE", told)
-    log = await store.read_logs(*book.key, limit=10_000)
+            details = f"{model.key}: {task.task_id} has {place.get(task.task_id)} messages"
+            holds(place.get(task.task_id) == task.messages, "ONCE", details)
+    log = await store.read_logs(*model.key, limit=10_000)
     for entry in log.entries:
-        execution = book.executions[entry.execution_id]
-        own = f"{book.key[1]}/{execution.task_id}@{execution.attempt}"
-        holds(entry.text == own, "OWN", f"{book.key}: {entry.execution_id} wrote {entry.text}")
+        execution = model.executions[entry.execution_id]
+        own = f"{model.key[1]}/{execution.task_id}@{execution.attempt}"
+        holds(entry.text == own, "OWN", f"{model.key}: {entry.execution_id} wrote {entry.text}")

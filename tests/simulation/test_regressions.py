@@ -1,4 +1,4 @@
-"""What the simulator has found, each as small as it can be told. Two replicas, one store, no chance."""
+"""Defects that the simulator has met, each as small as it can be. Two replicas, one store, no chance."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ KEY = ("tenant", "run")
 
 
 class Port:
-    """A connected worker that only remembers what it is given."""
+    """A connected worker that only keeps its assignments."""
 
     presence = Presence(
         tenant_id="tenant",
@@ -49,10 +49,10 @@ class Port:
     stages = ()
 
     def __init__(self) -> None:
-        self.given: asyncio.Queue[Assignment] = asyncio.Queue()
+        self.assigned: asyncio.Queue[Assignment] = asyncio.Queue()
 
     def assign(self, assignment: Assignment) -> None:
-        self.given.put_nowait(assignment)
+        self.assigned.put_nowait(assignment)
 
     def cancel(self, execution_id: str, run_id: str, reason: str) -> None: ...
 
@@ -75,12 +75,12 @@ def start(*tasks: TaskSpec) -> Start:
     return Start(spec=RunSpec(tenant_id="tenant", run_id="run"), plan=tasks)
 
 
-async def say(executor: Executor, delivery: Delivery | Begin) -> Reply:
+async def deliver(executor: Executor, delivery: Delivery | Begin) -> Reply:
     async with asyncio.timeout(5):
         return await executor.deliver(*KEY, delivery)
 
 
-async def test_S8_a_replica_that_is_behind_looks_before_it_says_that_a_lease_is_lost(
+async def test_S8_stale_replica_reloads_before_it_answers_lease_lost(
     store: Store, runtime: ManualRuntime
 ) -> None:
     behind, ahead, port = Executor(store, runtime), Executor(store, runtime), Port()
@@ -88,12 +88,14 @@ async def test_S8_a_replica_that_is_behind_looks_before_it_says_that_a_lease_is_
     session, _ = await ahead.attach(port, [])
     ahead.credit(session, 1)
     ahead.start()
-    assignment = await asyncio.wait_for(port.given.get(), 5)
+    assignment = await asyncio.wait_for(port.assigned.get(), 5)
     execution_id, token = assignment.execution.execution_id, assignment.token
 
-    begun = await say(behind, Begin(execution_id=execution_id, token=token))
-    again = await say(ahead, Begin(execution_id=execution_id, token=token))
-    done = await say(behind, Delivery(execution_id=execution_id, token=token, result=Completed()))
+    begun = await deliver(behind, Begin(execution_id=execution_id, token=token))
+    again = await deliver(ahead, Begin(execution_id=execution_id, token=token))
+    done = await deliver(
+        behind, Delivery(execution_id=execution_id, token=token, result=Completed())
+    )
 
     assert [begun.status, again.status, done.status] == [
         ReplyStatus.ACCEPTED,
@@ -104,21 +106,21 @@ async def test_S8_a_replica_that_is_behind_looks_before_it_says_that_a_lease_is_
 
 
 class SlowLoads(StoreProxy):
-    """What it loads is told later, as it was when it was asked."""
+    """Answers a load later, with the rows of the moment when it was asked."""
 
     def __init__(self, inner: Store) -> None:
         super().__init__(inner)
-        self.told = asyncio.Event()
+        self.answered = asyncio.Event()
         self.asked = 0
 
     async def load(self, tenant_id: str, run_id: str, *, since: int = 0) -> Loaded | None:
         loaded = await super().load(tenant_id, run_id, since=since)
         self.asked += 1
-        await self.told.wait()
+        await self.answered.wait()
         return loaded
 
 
-async def test_S8_what_comes_while_a_replica_looks_is_not_answered_by_what_it_saw(
+async def test_S8_delivery_during_a_reload_is_decided_after_another_reload(
     store: Store, runtime: ManualRuntime
 ) -> None:
     slow = SlowLoads(store)
@@ -127,25 +129,25 @@ async def test_S8_what_comes_while_a_replica_looks_is_not_answered_by_what_it_sa
     session, _ = await ahead.attach(port, [])
     ahead.credit(session, 1)
     ahead.start()
-    await asyncio.wait_for(port.given.get(), 5)
-    # An outcome of nobody's lease: the replica asks the store before it says so, and is shown that lease.
+    await asyncio.wait_for(port.assigned.get(), 5)
+    # An outcome without a lease: the replica reads the store before it answers, and sees that lease.
     nobodys = Delivery(execution_id="task:t#1", token="nobody's", result=Completed())
     stale = behind.deliver(*KEY, nobodys)
     assert await soon(lambda: slow.asked == 1)
 
-    # Another is taken after the store was asked, and its outcome comes before the store has answered.
+    # Another is granted after the store was asked, and its outcome comes before the store has answered.
     ahead.credit(session, 1)
-    given = await asyncio.wait_for(port.given.get(), 5)
-    name, token = given.execution.execution_id, given.token
+    assigned = await asyncio.wait_for(port.assigned.get(), 5)
+    name, token = assigned.execution.execution_id, assigned.token
     done = behind.deliver(*KEY, Delivery(execution_id=name, token=token, result=Completed()))
-    slow.told.set()
+    slow.answered.set()
 
     assert (await asyncio.wait_for(stale, 5)).status is ReplyStatus.LEASE_LOST
     assert (await asyncio.wait_for(done, 5)).status is ReplyStatus.ACCEPTED
     await ahead.close()
 
 
-async def test_L3_a_replica_that_is_behind_takes_up_what_another_has_made_ready(
+async def test_L3_stale_replica_leases_a_step_that_another_made_ready(
     store: Store, runtime: ManualRuntime
 ) -> None:
     behind, ahead, port = Executor(store, runtime), Executor(store, runtime), Port()
@@ -153,21 +155,21 @@ async def test_L3_a_replica_that_is_behind_takes_up_what_another_has_made_ready(
     session, _ = await ahead.attach(port, [])
     ahead.credit(session, 1)
     ahead.start()
-    first = await asyncio.wait_for(port.given.get(), 5)
+    first = await asyncio.wait_for(port.assigned.get(), 5)
     name = first.execution.execution_id
-    await say(ahead, Delivery(execution_id=name, token=first.token, result=Completed()))
+    await deliver(ahead, Delivery(execution_id=name, token=first.token, result=Completed()))
     await ahead.close()
 
     session, _ = await behind.attach(port, [])
     behind.credit(session, 1)
     behind.start()
-    second = await asyncio.wait_for(port.given.get(), 5)
+    second = await asyncio.wait_for(port.assigned.get(), 5)
 
     assert second.execution.task_id == "b"
     await behind.close()
 
 
-async def test_L3_a_lease_that_cannot_be_filled_keeps_its_workers_credit(
+async def test_L3_lease_that_cannot_be_filled_keeps_the_credit(
     store: Store, runtime: ManualRuntime
 ) -> None:
     refuses = Faults(refuse=1.0, methods=frozenset({"read_payloads"}))
@@ -186,9 +188,9 @@ async def test_L3_a_lease_that_cannot_be_filled_keeps_its_workers_credit(
 
     faulty.faults = Faults()
     runtime.advance(20)
-    assignment = await asyncio.wait_for(port.given.get(), 5)
+    assignment = await asyncio.wait_for(port.assigned.get(), 5)
     name, token = assignment.execution.execution_id, assignment.token
-    await say(executor, Delivery(execution_id=name, token=token, result=Completed()))
+    await deliver(executor, Delivery(execution_id=name, token=token, result=Completed()))
 
     run = await store.get_run(*KEY)
     assert run is not None
@@ -196,7 +198,7 @@ async def test_L3_a_lease_that_cannot_be_filled_keeps_its_workers_credit(
     await executor.close()
 
 
-async def test_a_lease_that_ends_in_the_commit_that_takes_it_keeps_its_workers_credit(
+async def test_lease_that_ends_in_its_own_commit_returns_the_credit(
     store: Store, runtime: ManualRuntime
 ) -> None:
     executor, port = Executor(store, runtime), Port()
@@ -204,14 +206,14 @@ async def test_a_lease_that_ends_in_the_commit_that_takes_it_keeps_its_workers_c
     executor.credit(session, 1)
     once = RetryPolicy(max_attempts=1)
     await executor.send(*KEY, start(TaskSpec(task_id="a", retry=once), TaskSpec(task_id="b")))
-    first = await asyncio.wait_for(port.given.get(), 5)
+    first = await asyncio.wait_for(port.assigned.get(), 5)
 
     # A lease for `b` and the failure of `a`, which fails the run, are decided together.
     executor.credit(session, 1)
     await executor._claims._claim()
     failed = Failed(failure=Failure(kind="x"))
     name, token = first.execution.execution_id, first.token
-    reply = await say(executor, Delivery(execution_id=name, token=token, result=failed))
+    reply = await deliver(executor, Delivery(execution_id=name, token=token, result=failed))
 
     run = await store.get_run(*KEY)
     assert run is not None
@@ -219,10 +221,10 @@ async def test_a_lease_that_ends_in_the_commit_that_takes_it_keeps_its_workers_c
     assert run.status is RunStatus.FAILED
     await turns()
     assert session.credits == 1
-    assert port.given.empty()
+    assert port.assigned.empty()
 
 
-async def test_S18_a_task_done_in_the_batch_that_defines_it_anew_was_done_by_the_old_plan(
+async def test_S18_task_done_in_the_batch_that_redefines_it_is_of_the_old_plan(
     store: Store, runtime: ManualRuntime
 ) -> None:
     def failed(error: Exception) -> None:
@@ -234,8 +236,8 @@ async def test_S18_a_task_done_in_the_batch_that_defines_it_anew_was_done_by_the
     executor.credit(session, 10)
     executor.start()
 
-    async def given() -> Assignment:
-        return await asyncio.wait_for(port.given.get(), 5)
+    async def assigned() -> Assignment:
+        return await asyncio.wait_for(port.assigned.get(), 5)
 
     def outcome(of: Assignment, result: Result) -> asyncio.Future[Reply]:
         name, token = of.execution.execution_id, of.token
@@ -244,20 +246,20 @@ async def test_S18_a_task_done_in_the_batch_that_defines_it_anew_was_done_by_the
         return executor.deliver(*KEY, delivery)
 
     await executor.send(*KEY, start(TaskSpec(task_id="asks"), TaskSpec(task_id="done")))
-    asks, done = await given(), await given()
+    asks, done = await assigned(), await assigned()
     await outcome(asks, NeedsInput(prompt="go on?"))
     input_id = f"input:{asks.execution.execution_id}"
     await executor.send(*KEY, Answer(input_id=input_id, payload=Payload(), replan=True))
-    plan = await given()
-    version = ledger.book(KEY).version
+    plan = await assigned()
+    version = ledger.model(KEY).version
 
-    # Both come before either is looked at: one turn decides them, the task's outcome first.
+    # Both come before either is decided: one turn decides them, the task's outcome first.
     anew = Planned(tasks=(TaskSpec(task_id="done", prompt="anew"),))
     together = [outcome(done, Completed()), outcome(plan, anew)]
     await asyncio.gather(*together)
 
-    assert ledger.book(KEY).version == version + 1
-    again = await given()
+    assert ledger.model(KEY).version == version + 1
+    again = await assigned()
     assert again.execution.task_id == "done"
     await outcome(again, Completed())
     run = await store.get_run(*KEY)

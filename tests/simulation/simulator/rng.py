@@ -1,4 +1,4 @@
-"""Chance from a seed: the same numbers in every process, on every machine and Python.
+"""Random numbers from a seed: the same in every process, on every machine and Python.
 
 The standard library's generator may change how it picks from a list; a seed that is kept as a
 regression case must not. This is BLAKE2b over the stream's name and a counter, a few lines long.
@@ -15,10 +15,10 @@ T = TypeVar("T")
 
 _EIGHT = struct.Struct("<8Q")
 _UNIT = 2.0**-53
-"""What the highest 53 of 64 bits are counted in: each such number is a float, and exact."""
+"""The unit of the highest 53 of 64 bits: each such number is a float, and exact."""
 
 
-class Chance:
+class Rng:
     """A stream of numbers. Each actor has a stream of its own, so that none disturbs another's."""
 
     __slots__ = ("_left", "_name", "_pages")
@@ -28,9 +28,9 @@ class Chance:
         self._pages = 0
         self._left: list[int] = []
 
-    def of(self, name: str) -> Chance:
+    def stream(self, name: str) -> Rng:
         """Return another stream, which follows from this one's name and `name` alone."""
-        return Chance(f"{self._name}/{name}")
+        return Rng(f"{self._name}/{name}")
 
     def bits(self) -> int:
         """Return the next 64 bits."""
@@ -47,7 +47,7 @@ class Chance:
         return ((self._left or self._page()).pop() >> 11) * _UNIT
 
     def happens(self, probability: float) -> bool:
-        """Tell whether something of this probability happens now."""
+        """Return whether something of this probability happens now."""
         return probability > 0 and self.random() < probability
 
     def between(self, low: int, high: int) -> int:
@@ -58,7 +58,7 @@ class Chance:
         """Return one of the choices."""
         return choices[self.bits() % len(choices)]
 
-    def some(self, choices: Sequence[T], count: int) -> list[T]:
+    def sample(self, choices: Sequence[T], count: int) -> list[T]:
         """Return `count` different ones of the choices, in a random order."""
         left = list(choices)
         return [left.pop(self.bits() % len(left)) for _ in range(min(count, len(left)))]

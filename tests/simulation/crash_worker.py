@@ -1,7 +1,7 @@
 """The worker of a run that crashes, and the world outside in which its effects take place.
 
-A hand does one step at a time and keeps each outcome until it is acknowledged. What it does to the
-world outside is not undone by any crash, and nobody but the bank knows that it was done.
+A worker does one step at a time and keeps each outcome until it is acknowledged. Its effects on the world
+outside are not undone by any crash, and only the bank knows of them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from stepwell.core.port import ANY_ROLE, Assignment, Presence
 from stepwell.core.records.model import Failure, TaskSpec, Usage
 from stepwell.core.records.states import Effect, Finding, StepKind
 from stepwell.engine.executor import Executor, HeldLease
-from tests.simulation.crash_ends import RunKey
+from tests.simulation.canonical import RunKey
 from tests.simulation.crash_workloads import effect_of
 from tests.simulation.simulator.workloads import Workload
 
@@ -35,7 +35,7 @@ class Died(Exception):
 
 
 class Bank:
-    """What AT_MOST_ONCE tasks have done to the world outside."""
+    """The world outside, to which AT_MOST_ONCE tasks do something."""
 
     def __init__(self) -> None:
         self.effects: Counter[str] = Counter()
@@ -43,7 +43,7 @@ class Bank:
         """Workers that the task has cost on purpose."""
 
     def serve(self, spec: TaskSpec) -> Result | None:
-        """Let the effect take place, as the task's temper says; None: its worker is never heard again."""
+        """Apply the effect, as the task's behaviour says; None: its worker is lost."""
         place = spec.type.removeprefix("lost ")
         if place == "before" and not self.lost[spec.task_id]:
             self.lost[spec.task_id] += 1
@@ -53,13 +53,13 @@ class Bank:
             return None
         return Completed(result=effect_of(spec.task_id))
 
-    def look(self, task_id: str) -> Finding:
-        """Tell whether the effect of a task took place."""
+    def check(self, task_id: str) -> Finding:
+        """Return whether the effect of a task took place."""
         return Finding.DONE if self.effects[task_id] else Finding.NOT_DONE
 
 
-class Master(Protocol):
-    """What a hand has of the world that it is in."""
+class WorkerHost(Protocol):
+    """The part of a crash world that a worker needs."""
 
     key: RunKey
     workload: Workload
@@ -68,10 +68,10 @@ class Master(Protocol):
     acknowledged: list[tuple[RunKey, Delivery]]
 
 
-class Hand:
+class CrashWorker:
     """A worker that does one step at a time and keeps each outcome until it is acknowledged."""
 
-    def __init__(self, world: Master, worker_id: str, instance: int) -> None:
+    def __init__(self, world: WorkerHost, worker_id: str, instance: int) -> None:
         self.world = world
         self.worker_id = worker_id
         self.presence = Presence(
@@ -85,9 +85,9 @@ class Hand:
         self.stages = (StepKind.REFLECT, StepKind.SYNTHESIZE)
         self.todo: asyncio.Queue[Assignment] = asyncio.Queue()
         self.kept: dict[str, Assignment] = {}
-        """By token: what it was given and nobody has taken from it."""
+        """The assignments that it holds, by token."""
         self.results: dict[str, Result] = {}
-        """By token: effects that it has caused and not yet reported."""
+        """The results of effects that it has caused and not yet reported, by token."""
 
     def assign(self, assignment: Assignment) -> None:
         self.kept[assignment.token] = assignment
@@ -129,12 +129,12 @@ class Hand:
 
     async def _one(self, executor: Executor, assignment: Assignment) -> bool:
         """Do a step; False: it costs a place of this worker for good."""
-        temper = assignment.task.type if assignment.task is not None else ""
-        if temper == "cancel":
-            # While this one is under way somebody cancels the run; it never reports.
+        behaviour = assignment.task.type if assignment.task is not None else ""
+        if behaviour == "cancel":
+            # The run is cancelled while this step is under way; it never reports.
             self.world.cancel_wanted.set()
             return False
-        if temper == "poison":
+        if behaviour == "poison":
             raise Died
         result = await self._result(executor, assignment)
         if result is not None:
@@ -157,7 +157,7 @@ class Hand:
         if spec is None or spec.effect is not Effect.AT_MOST_ONCE:
             return self.world.workload.perform(assignment)
         if kind is StepKind.RECONCILE:
-            finding = self.world.bank.look(spec.task_id)
+            finding = self.world.bank.check(spec.task_id)
             return Reconciled(
                 finding=finding, result=effect_of(spec.task_id) if finding is Finding.DONE else None
             )

@@ -1,7 +1,7 @@
-"""Whoever started a run that crashes: starts it again in each life, and does what it waits for.
+"""The callers of a run that crashes: they start it again in each life, and do what it waits for.
 
-All that people do follows from what they read in the store and from what they said before and had no
-answer to: that they say again, word for word, as a caller does whose connection broke.
+Each command follows from what the store returns. One that had no answer is sent again unchanged, as a caller
+does whose connection broke.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ from stepwell.core.records.states import (
     PauseReason,
 )
 from stepwell.engine.executor import Executor
-from tests.simulation.crash_ends import ALL_MAX, RunKey
-from tests.simulation.crash_hand import Bank
+from tests.simulation.canonical import ALL_MAX, RunKey
+from tests.simulation.crash_worker import Bank
 from tests.simulation.crash_workloads import CrashWorkload, effect_of
 from tests.simulation.simulator.workloads import Workload
 
 C = TypeVar("C", bound=Command)
 FORK = "-fork"
-Said = tuple[RunKey, Start | Fork | AnyCommand]
+Sent = tuple[RunKey, Start | Fork | AnyCommand]
 
 
-class People:
-    """Those who care for a run and for what they fork of it, over all lives of the executor."""
+class Callers:
+    """The callers of a run and of its fork, over all lives of the executor."""
 
     def __init__(self, key: RunKey, workload: Workload, bank: Bank) -> None:
         self.key = key
@@ -59,7 +59,7 @@ class People:
         self.cancel_wanted = asyncio.Event()
         self.moved = asyncio.Event()
         """Something was committed: there may be something to do."""
-        self._said: Said = (key, workload.start(*key))
+        self._sent: Sent = (key, workload.start(*key))
 
     @property
     def keys(self) -> tuple[RunKey, ...]:
@@ -68,27 +68,27 @@ class People:
             return (self.key, (self.key[0], self.key[1] + FORK))
         return (self.key,)
 
-    async def care(self, executor: Executor, store: Store, look_s: float) -> None:
+    async def serve(self, executor: Executor, store: Store, poll_s: float) -> None:
         """Do what there is to do until all runs have ended. Begins with what had no answer."""
-        await self._say(executor, self._said)
+        await self._send(executor, self._sent)
         while True:
             self.moved.clear()
             runs = [await store.get_run(*key) for key in self.keys]
             if all(run is not None and run.ended for run in runs):
                 return
-            async for said in self._wishes(store, runs):
-                await self._say(executor, said)
+            async for command in self._wishes(store, runs):
+                await self._send(executor, command)
             with suppress(TimeoutError):
-                async with asyncio.timeout(look_s):
+                async with asyncio.timeout(poll_s):
                     await self.moved.wait()
 
-    async def _say(self, executor: Executor, said: Said) -> None:
-        self._said = said
-        key, command = said
+    async def _send(self, executor: Executor, sent: Sent) -> None:
+        self._sent = sent
+        key, command = sent
         reply = await executor.send(*key, command)
         assert reply.status in (ReplyStatus.ACCEPTED, ReplyStatus.UNCHANGED), (command, reply)
 
-    async def _wishes(self, store: Store, runs: list[Run | None]) -> AsyncIterator[Said]:
+    async def _wishes(self, store: Store, runs: list[Run | None]) -> AsyncIterator[Sent]:
         run = runs[0]
         assert run is not None, "S3: a run is gone whose start was acknowledged"
         if len(runs) > 1 and runs[1] is None:
@@ -114,18 +114,18 @@ class People:
         for one in (await store.list_inputs(query)).inputs:
             request = one.request
             if request.status is InputStatus.OPEN and not request.expires_ms:
-                words = Payload(data=f"yes, {request.task_id}".encode(), media_type="text/plain")
-                answer = Answer(input_id=request.input_id, payload=words, answered_by="somebody")
+                text = Payload(data=f"yes, {request.task_id}".encode(), media_type="text/plain")
+                answer = Answer(input_id=request.input_id, payload=text, answered_by="somebody")
                 yield _named(answer, f"answer {request.input_id}")
 
     async def _findings(self, store: Store) -> AsyncIterator[Resolve]:
-        """Say what the bank says of those that no RECONCILE step has settled."""
+        """Yield the true finding for each unknown outcome that no RECONCILE step has settled."""
         for one in (await store.list_executions(*self.key, limit=ALL_MAX)).executions:
             if one.status is ExecutionStatus.UNKNOWN_OUTCOME:
-                finding = self.bank.look(one.task_id)
+                finding = self.bank.check(one.task_id)
                 result = effect_of(one.task_id) if finding is Finding.DONE else None
-                found = Resolve(execution_id=one.execution_id, finding=finding, result=result)
-                yield _named(found, f"resolve {one.execution_id}")
+                resolve = Resolve(execution_id=one.execution_id, finding=finding, result=result)
+                yield _named(resolve, f"resolve {one.execution_id}")
 
     async def _fork(self, store: Store, run: Run) -> Fork | None:
         """Fork the run as it stood when the chosen task was completed, its successor done otherwise."""
@@ -155,7 +155,7 @@ class People:
 
 
 def _otherwise(plan: Plan, after: str) -> Changes:
-    """Return a plan in which what is built on a task is asked for in other words."""
+    """Return a plan in which the dependents of a task have another prompt."""
     tasks = tuple(
         replace(one, prompt="otherwise") if after in one.depends_on else one for one in plan.tasks
     )

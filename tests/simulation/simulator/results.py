@@ -1,0 +1,72 @@
+"""Checks of the results of each run against its workload, and of its poison."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from stepwell.core.records.model import Payload, Task
+from stepwell.core.records.states import SETTLED, RunStatus, StepKind, TaskStatus
+from tests.simulation.simulator.run_model import RunModel
+from tests.simulation.simulator.violation import holds
+from tests.simulation.simulator.workloads import Workload, digest_of
+
+
+class Ending(NamedTuple):
+    """A run, and whether its caller has sent commands."""
+
+    model: RunModel
+    workload: Workload
+    acted_on: bool
+
+
+def check(endings: Iterable[Ending]) -> None:
+    """Check each of them.
+
+    Raises:
+        InvariantViolation: something doesn't hold.
+    """
+    for one in endings:
+        if one.workload.poison:
+            _quarantined(one.model)
+        if not one.acted_on:
+            _as_uninterrupted(one.model)
+
+
+def _quarantined(model: RunModel) -> None:
+    """A step that kills its workers has come to its end within its budget, and so has its run (S13)."""
+    run = model.run
+    if run is None or run.status is RunStatus.PAUSED:
+        return
+    for spec in model.specs.values():
+        if spec.type == "poison":
+            task = model.tasks[spec.task_id]
+            still = task.status in SETTLED or run.status is RunStatus.FAILED
+            holds(still and run.ended, "S13", model.key, task.task_id, "is still", task.status)
+            spent = model.spent[task.task_id, task.revision, run.allowance]
+            holds(spent <= spec.retry.max_attempts, "S13", model.key, spent, "attempts at poison")
+
+
+def _as_uninterrupted(model: RunModel) -> None:
+    """Check that each result is what the plan alone makes of it, whatever was lost on the way (S18)."""
+    for task in model.tasks.values():
+        if task.status is not TaskStatus.COMPLETED or task.deduplicated_from:
+            continue
+        outcome = model.outcomes.get(task.result_id)
+        if outcome is None or model.executions[task.result_id].kind is not StepKind.TASK:
+            continue
+        tasks = model.plans[task.revision].tasks
+        own = next(one for one in tasks if one.task_id == task.task_id)
+        built_on = [model.tasks[name] for name in own.depends_on]
+        if any(one.revision > task.revision for one in built_on):
+            # A later plan has defined it anew, after this one was done.
+            continue
+        made = digest_of(
+            own.task_id + own.prompt, [(t.task_id, _result(model, t)) for t in built_on]
+        )
+        holds(outcome.result == made, "S18", model.key, task.task_id, "came to something else")
+
+
+def _result(model: RunModel, task: Task) -> Payload | None:
+    outcome = model.outcomes.get(task.result_id) if task.result_id else None
+    return outcome.result if outcome is not None and task.status is TaskStatus.COMPLETED else None
