@@ -21,7 +21,7 @@ SHARD ?=
 # For `make simulate`: how many seeds, and which is the first.
 SEEDS ?= 1000
 FROM ?= 0
-# For `make programs`: how many over all drivers, the first seed, and which drivers.
+# For `make differential`: how many over all drivers, the first seed, and which drivers.
 PROGRAMS ?= 5000
 SEED ?= 0
 DRIVERS ?= Memory Sqlite RemoteMemory RemoteSqlite Postgres Redis Valkey RedisCluster
@@ -35,7 +35,7 @@ SOURCES := service drivers clients/python testkit tests scripts $(wildcard bench
 READY := $(VENV)/.ready
 GENERATE_READY := $(GENERATE_VENV)/.ready
 
-.PHONY: help setup demo test test-stores proof mutants simulate programs check format generate bench lock clean
+.PHONY: help setup demo test test-stores proof mutants simulate differential check format generate bench lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -72,7 +72,7 @@ mutants: $(READY) ## plant each known bug, see which invariant catches it, write
 simulate: $(READY) ## play SEEDS seeds of the simulator, FROM one on (a soak is SEEDS=1000000)
 	@$(PY) -m tests.simulation.simulator --from $(FROM) --seeds $(SEEDS)
 
-programs: $(READY) ## play PROGRAMS random programs on each driver and the memory model side by side
+differential: $(READY) ## play PROGRAMS random programs on each driver and the memory store side by side
 	@$(PY) -m tests.contract.differential --programs $(PROGRAMS) --seed $(SEED) \
 	    $(foreach name,$(DRIVERS),--factory tests.contract.conformance.conftest:$(name)Factory)
 

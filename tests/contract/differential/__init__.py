@@ -11,7 +11,7 @@ line (`python -m tests.contract.differential --help`). Hypothesis must be there.
 from __future__ import annotations
 
 from tests.contract.differential.calls import Program
-from tests.contract.differential.machine import Explorer, ProgramFailed, replay, replay_words
+from tests.contract.differential.machine import Explorer, ProgramFailed, replay, replay_command
 from tests.contract.differential.subject import ByUrl, Subject
 
-__all__ = ["ByUrl", "Explorer", "Program", "ProgramFailed", "Subject", "replay", "replay_words"]
+__all__ = ["ByUrl", "Explorer", "Program", "ProgramFailed", "Subject", "replay", "replay_command"]

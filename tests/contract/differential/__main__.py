@@ -1,8 +1,8 @@
 """`python -m tests.contract.differential`: many programs on one driver, or one of them again.
 
-    … --url memory:// --by-hand --programs 5000
+    … --url memory:// --manual-clock --programs 5000
     … --factory tests.contract.conformance.conftest:SqliteFactory --programs 5000
-    … --url sqlite:///x.db --by-hand --replay eNq…
+    … --url sqlite:///x.db --manual-clock --replay eNq…
 
 A factory (`module:Class`, made with an empty folder) opens a fresh store after a failure and knows how
 to move its store's clock. A URL is opened as it is: give it a store for tests.
@@ -37,7 +37,7 @@ def main() -> int:
     where.add_argument("--url", help="the store; it should be one for tests")
     where.add_argument("--factory", action="append", help="a StoreFactory, as module:Class")
     parser.add_argument(
-        "--by-hand",
+        "--manual-clock",
         action="store_true",
         help="the URL's store takes its time from this process: move it (else none passes)",
     )
@@ -45,42 +45,42 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=50, help="calls in each")
     parser.add_argument("--seed", type=int, default=0, help="the first")
     parser.add_argument("--replay", help="play this one program, as a failure printed it")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     try:
-        asyncio.run(_play(given))
+        asyncio.run(_play(arguments))
     except ProgramFailed as failed:
         sys.stdout.write(f"\n{failed}\n")
         return 1
     return 0
 
 
-async def _play(given: argparse.Namespace) -> None:
-    names: list[str] = given.factory or [""]
+async def _play(arguments: argparse.Namespace) -> None:
+    names: list[str] = arguments.factory or [""]
     for name in names:
         with tempfile.TemporaryDirectory(prefix="stepwell-programs-") as folder:
-            subject = _subject(given, name, Path(folder))
+            subject = _subject(arguments, name, Path(folder))
             try:
-                if given.replay:
-                    await replay(subject, Program.of(given.replay))
+                if arguments.replay:
+                    await replay(subject, Program.of(arguments.replay))
                     sys.stdout.write("the program passes\n")
                 else:
-                    await _explore(subject, given, -(-given.programs // len(names)))
+                    await _explore(subject, arguments, -(-arguments.programs // len(names)))
             finally:
                 await subject.drop()
                 await subject.factory.close()
 
 
-def _subject(given: argparse.Namespace, name: str, folder: Path) -> Subject:
-    if given.url:
-        words = f"--url {given.url}{' --by-hand' * given.by_hand}"
-        factory = ByUrl(given.url, by_hand=given.by_hand)
-        return Subject(factory, moves=given.by_hand, words=words)
+def _subject(arguments: argparse.Namespace, name: str, folder: Path) -> Subject:
+    if arguments.url:
+        text = f"--url {arguments.url}{' --manual-clock' * arguments.manual_clock}"
+        factory = ByUrl(arguments.url, manual_clock=arguments.manual_clock)
+        return Subject(factory, moves=arguments.manual_clock, text=text)
     module, _, kind = name.partition(":")
     make = cast("Callable[[Path], Opener]", getattr(import_module(module), kind))
     return Subject(make(folder))
 
 
-async def _explore(subject: Subject, given: argparse.Namespace, programs: int) -> None:
+async def _explore(subject: Subject, arguments: argparse.Namespace, programs: int) -> None:
     clock = SystemRuntime()
     began = clock.monotonic()
     done = 0
@@ -88,8 +88,8 @@ async def _explore(subject: Subject, given: argparse.Namespace, programs: int) -
     explorer = Explorer(subject)
     while done < programs:
         many = min(CHUNK, programs - done)
-        chunk_seed = given.seed + done // CHUNK
-        await explorer.explore(chunk_seed, programs=many, steps=given.steps)
+        chunk_seed = arguments.seed + done // CHUNK
+        await explorer.explore(chunk_seed, programs=many, steps=arguments.steps)
         done += many
         took_s = clock.monotonic() - began
         sys.stdout.write(

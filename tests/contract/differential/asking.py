@@ -1,4 +1,4 @@
-"""The calls that only read: each with its words, and how it is asked of a store."""
+"""The calls that only read: each with its text, and the question to a store."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def group_of(call: c.AnyCall) -> str:
 
 
 def asked_of(call: c.AnyCall, known: Known) -> Asked | None:
-    """Return what a call asks, in words and as a question; None: nothing, as things are."""
+    """Return the question of a call with its text; None: it asks nothing, as things are."""
     match call:
         case c.LoadCall():
             return _load(known.key(call.tenant, call.run), call.since)
@@ -111,19 +111,19 @@ def _load(key: Key, since: int) -> Asked:
 
 def _fetch(key: Key, known: Known) -> Asked:
     plans = known.plans.get(key, 0)
-    words = f"read_payloads, read_outcomes and read_plan of {key}"
-    return words, lambda store: reading.fetched(store, key, plans)
+    text = f"read_payloads, read_outcomes and read_plan of {key}"
+    return text, lambda store: reading.fetched(store, key, plans)
 
 
 def _events(key: Key, after: int, limit: int) -> Asked:
-    words = f"read_events {key} after {after}, limit {limit}"
-    return words, lambda store: store.read_events(*key, after=after, limit=limit)
+    text = f"read_events {key} after {after}, limit {limit}"
+    return text, lambda store: store.read_events(*key, after=after, limit=limit)
 
 
 def _list(key: Key, call: c.ListCall) -> Asked:
-    words = f"{pick(LIST_NAMES, call.what)} {key}, pages of {call.limit}, filter {call.only}"
+    text = f"{pick(LIST_NAMES, call.what)} {key}, pages of {call.limit}, filter {call.only}"
     listed = pick(reading.LISTS, call.what)
-    return words, lambda store: listed(store, key, call.limit, call.only)
+    return text, lambda store: listed(store, key, call.limit, call.only)
 
 
 def _runs(tenant_id: str, call: c.RunsCall) -> Asked:
@@ -132,8 +132,8 @@ def _runs(tenant_id: str, call: c.RunsCall) -> Asked:
 
 
 def _inputs(tenant_id: str, run_id: str, limit: int) -> Asked:
-    words = f"list_inputs {tenant_id!r} {run_id!r}, pages of {limit}"
-    return words, lambda store: reading.inputs(store, tenant_id, run_id, limit)
+    text = f"list_inputs {tenant_id!r} {run_id!r}, pages of {limit}"
+    return text, lambda store: reading.inputs(store, tenant_id, run_id, limit)
 
 
 def _ended(tenant_id: str, call: c.EndedCall) -> Asked:
@@ -148,13 +148,13 @@ def _ended(tenant_id: str, call: c.EndedCall) -> Asked:
 
 
 def _leases(tenant_id: str, worker: int) -> Asked:
-    words = f"list_leases {tenant_id!r} of {pick(WORKERS, worker)!r}"
-    return words, lambda store: reading.leases(store, tenant_id, worker)
+    text = f"list_leases {tenant_id!r} of {pick(WORKERS, worker)!r}"
+    return text, lambda store: reading.leases(store, tenant_id, worker)
 
 
 def _presences(tenant_id: str) -> Asked:
-    words = f"list_presence {tenant_id!r}"
-    return words, lambda store: reading.presences(store, tenant_id)
+    text = f"list_presence {tenant_id!r}"
+    return text, lambda store: reading.presences(store, tenant_id)
 
 
 def _nonsense(what: int, known: Known) -> Asked | None:

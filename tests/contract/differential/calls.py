@@ -1,6 +1,6 @@
 """The calls of a program, as data that says nothing of any store.
 
-Small numbers stand for everything: which run, which word, which of the commits sent so far. What they
+Small numbers stand for everything: which run, which text, which of the commits sent so far. What they
 mean is settled when the call is played, from what the program has done until then, so that a program
 stays legal with any of its calls left out. That is what makes it shrink well, and what makes a text of
 it (`Program.text`) all that a replay needs.
@@ -23,14 +23,14 @@ class Base(StrEnum):
     """The version that a commit builds on."""
 
     NEXT = "next"
-    """On what the run is; it is born where it isn't there."""
+    """On what the run is; it is created where it isn't there."""
     AGAIN = "again"
     """A commit sent before is sent again, as it was."""
     STALE = "stale"
     """`back` versions too low: at 0, a rival of the run's last commit."""
     AHEAD = "ahead"
     """A version too high."""
-    BIRTH = "birth"
+    CREATE = "create"
     """Version 1, whatever is there."""
 
 
@@ -75,7 +75,7 @@ class Change(Part, frozen=True, kw_only=True):
     base: Base = Base.NEXT
     back: int = 0
     status: int = 0
-    word: int = 0
+    text: int = 0
     kind: int = 0
     """At its birth: what the run is listed by."""
     parent: int = 0
@@ -99,8 +99,8 @@ class Change(Part, frozen=True, kw_only=True):
 class Call(Part, frozen=True, kw_only=True, tag=True):
     """The base of all calls."""
 
-    door: int = 0
-    """Which of the two doors to the store it goes through."""
+    connection: int = 0
+    """Which of the two connections to the store it goes through."""
 
 
 class CommitCall(Call, frozen=True, kw_only=True):
@@ -227,7 +227,7 @@ class LogCall(Call, frozen=True, kw_only=True):
     tenant: int = 0
     run: int = 0
     lines: tuple[tuple[int, int], ...] = ((0, 0),)
-    """Each an execution and a word."""
+    """Each an execution and a text."""
 
 
 class TrimCall(Call, frozen=True, kw_only=True):
@@ -269,7 +269,7 @@ class PresenceCall(Call, frozen=True, kw_only=True):
     tenant: int = 0
     workers: tuple[int, ...] = (0,)
     ttl: int = 1
-    word: int = 0
+    text: int = 0
 
 
 class LeasesCall(Call, frozen=True, kw_only=True):
@@ -324,7 +324,7 @@ class Program(Part, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """Return the program as one word for a command line."""
+        """Return the program as one argument of a command line."""
         packed = zlib.compress(msgspec.msgpack.encode(self), 9)
         return base64.urlsafe_b64encode(packed).decode()
 

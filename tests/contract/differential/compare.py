@@ -23,20 +23,20 @@ class Failed(msgspec.Struct, frozen=True):
     """A call that raised, as an answer."""
 
     error: str
-    words: str = ""
+    text: str = ""
 
 
 async def walk(page_at: Callable[[str], Awaitable[tuple[Sequence[T], str]]], limit: int) -> list[T]:
     """Read every page and return what they hold together; page boundaries are the driver's."""
-    found: list[T] = []
+    rows_found: list[T] = []
     cursor = ""
     for _ in range(PAGES_MAX):
         rows, cursor = await page_at(cursor)
         if len(rows) > limit:
             raise Differs(f"a page of {len(rows)} where at most {limit} were asked for")
-        found += rows
+        rows_found += rows
         if not cursor:
-            return found
+            return rows_found
     raise Differs(f"more than {PAGES_MAX} pages, and no end")
 
 
@@ -48,7 +48,7 @@ class Rows(msgspec.Struct, frozen=True, eq=False):
     whole: object
 
     def __eq__(self, other: object) -> bool:
-        """Compare the parts only where both stores have told one."""
+        """Compare the parts only where both stores have returned one."""
         if not isinstance(other, Rows):
             return NotImplemented
         one_is_whole = self.part is None or other.part is None
@@ -92,7 +92,7 @@ def must_equal(expected: object, got: object) -> None:
     """
     if expected != got:
         if isinstance(got, Failed) and not isinstance(expected, Failed):
-            raise Differs(f"the driver raised {got.error}: {got.words}")
+            raise Differs(f"the driver raised {got.error}: {got.text}")
         where, one, other = _first_difference(expected, got, "")
         raise Differs(
             f"at {where or 'the answer'}\n  the reference: {brief(one)}\n  the driver:    {brief(other)}"
@@ -118,29 +118,29 @@ def _parts(value: object) -> dict[str, object]:
 
 
 def brief(value: object) -> str:
-    """Return a value in words, without what is at its default, and not too long."""
-    text = _said(value)
+    """Return a value as text, without what is at its default, and not too long."""
+    text = _text(value)
     return text if len(text) <= SHOWN_MAX * 4 else f"{text[: SHOWN_MAX * 4]}…"
 
 
-def _is_default(field: msgspec.structs.FieldInfo, given: object) -> bool:
-    return given == field.default or given in ({}, ())
+def _is_default(field: msgspec.structs.FieldInfo, value: object) -> bool:
+    return value == field.default or value in ({}, ())
 
 
-def _said(value: object) -> str:
+def _text(value: object) -> str:
     if isinstance(value, msgspec.Struct):
         fields = msgspec.structs.fields(value)
-        said = [
-            f"{field.name}={_said(given)}"
+        parts = [
+            f"{field.name}={_text(part)}"
             for field in fields
-            if not _is_default(field, given := getattr(value, field.name))
+            if not _is_default(field, part := getattr(value, field.name))
         ]
-        return f"{type(value).__name__}({', '.join(said)})"
+        return f"{type(value).__name__}({', '.join(parts)})"
     if isinstance(value, list | tuple):
-        return f"[{', '.join(_said(one) for one in cast('Sequence[object]', value))}]"
+        return f"[{', '.join(_text(one) for one in cast('Sequence[object]', value))}]"
     if isinstance(value, dict):
         pairs = cast("dict[object, object]", value).items()
-        return f"{{{', '.join(f'{_said(key)}: {_said(one)}' for key, one in pairs)}}}"
+        return f"{{{', '.join(f'{_text(key)}: {_text(one)}' for key, one in pairs)}}}"
     if isinstance(value, bytes) and len(value) > 20:
         return f"{value[:8]!r}…({len(value)} bytes)"
     return str(value) if isinstance(value, int | StrEnum) else repr(value)

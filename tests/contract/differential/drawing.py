@@ -94,11 +94,11 @@ def pair(one: Sequence[int], other: Sequence[int]) -> Strategy[tuple[int, int]]:
 
 
 YES_OR_NO = (False, True)
-DOORS = range(2)
+CONNECTIONS = range(2)
 # Most of it in one place: much that can go wrong needs several calls about one run.
 TENANTS = (0, 0, 0, 1)
 RUNS = (0, 0, 1, 2)
-WORDS = range(8)
+TEXTS = range(8)
 LIMITS = range(1, 6)
 
 checks = record(Check, lease=(0, 0, 0, 1, 2, 5), right=(True, True, False))
@@ -124,7 +124,7 @@ scalars = record(
     events=(1, 0, 2, 3, 4),
     plan=(0, 0, 0, 1, 3, 4),
     status=range(7),
-    word=WORDS,
+    text=TEXTS,
     kind=range(12),
     request=YES_OR_NO,
     payload=range(6),
@@ -136,10 +136,10 @@ following = with_rows(
     fences=few(checks, 1),
     timers=few(pair(range(3), (0, 1, 2, 3, -1)), 2),
     inputs=few(pair(range(2), range(4)), 1),
-    messages=few(pair(range(3), WORDS), 2),
+    messages=few(pair(range(3), TEXTS), 2),
     keyed=few(pair(range(3), range(8)), 1),
 )
-BASES = (Base.NEXT, Base.NEXT, Base.AGAIN, Base.STALE, Base.AHEAD, Base.BIRTH, Base.AGAIN)
+BASES = (Base.NEXT, Base.NEXT, Base.AGAIN, Base.STALE, Base.AHEAD, Base.CREATE, Base.AGAIN)
 of_any_base = with_rows(
     following, base=st.sampled_from(BASES), back=st.sampled_from((0, 1, 0, 2, 7))
 )
@@ -147,13 +147,15 @@ again = record(Change, base=(Base.AGAIN,), back=range(21))
 
 commit_calls = st.builds(
     CommitCall,
-    door=st.integers(0, 1),
+    connection=st.integers(0, 1),
     changes=st.tuples(following),
 )
 batch_calls = st.builds(CommitCall, changes=some(of_any_base, 5))
 again_calls = st.builds(CommitCall, changes=some(again, 3))
 renew_calls = with_rows(
-    record(RenewCall, door=DOORS, lease=range(1, 5), progress=range(6), session=YES_OR_NO),
+    record(
+        RenewCall, connection=CONNECTIONS, lease=range(1, 5), progress=range(6), session=YES_OR_NO
+    ),
     beats=some(checks, 3),
 )
 wants = record(
@@ -165,28 +167,41 @@ wants = record(
     limit=(1_000, 1_000, 0, 1, 2),
 )
 claim_calls = with_rows(
-    record(ClaimCall, door=DOORS, due_limit=(1_000, 1_000, 0, 1, 2), hold=YES_OR_NO),
+    record(ClaimCall, connection=CONNECTIONS, due_limit=(1_000, 1_000, 0, 1, 2), hold=YES_OR_NO),
     wants=few(wants, 3),
 )
 pass_calls = record(PassCall, periods=range(1, 4))
-load_calls = record(LoadCall, door=DOORS, tenant=TENANTS, run=RUNS, since=(1, 0, 2, 3, 4, 6, 9))
-fetch_calls = record(FetchCall, door=DOORS, tenant=TENANTS, run=RUNS)
+load_calls = record(
+    LoadCall, connection=CONNECTIONS, tenant=TENANTS, run=RUNS, since=(1, 0, 2, 3, 4, 6, 9)
+)
+fetch_calls = record(FetchCall, connection=CONNECTIONS, tenant=TENANTS, run=RUNS)
 events_calls = record(
-    EventsCall, door=DOORS, tenant=TENANTS, run=RUNS, after=range(16), limit=range(1, 10)
+    EventsCall,
+    connection=CONNECTIONS,
+    tenant=TENANTS,
+    run=RUNS,
+    after=range(16),
+    limit=range(1, 10),
 )
 list_calls = record(
-    ListCall, door=DOORS, tenant=TENANTS, run=RUNS, what=range(4), only=range(4), limit=LIMITS
+    ListCall,
+    connection=CONNECTIONS,
+    tenant=TENANTS,
+    run=RUNS,
+    what=range(4),
+    only=range(4),
+    limit=LIMITS,
 )
 runs_calls = record(
-    RunsCall, door=DOORS, tenant=TENANTS, by=range(8), value=range(8), limit=range(1, 5)
+    RunsCall, connection=CONNECTIONS, tenant=TENANTS, by=range(8), value=range(8), limit=range(1, 5)
 )
 inputs_calls = record(
-    InputsCall, door=DOORS, tenant=TENANTS, run=RUNS, of_run=YES_OR_NO, limit=LIMITS
+    InputsCall, connection=CONNECTIONS, tenant=TENANTS, run=RUNS, of_run=YES_OR_NO, limit=LIMITS
 )
-find_calls = record(FindCall, door=DOORS, tenant=TENANTS, pipeline=range(3))
+find_calls = record(FindCall, connection=CONNECTIONS, tenant=TENANTS, pipeline=range(3))
 ended_calls = record(
     EndedCall,
-    door=DOORS,
+    connection=CONNECTIONS,
     tenant=TENANTS,
     statuses=range(6),
     pipeline=range(3),
@@ -194,30 +209,32 @@ ended_calls = record(
     ancient=(False, False, False, True),
 )
 feed_calls = record(
-    FeedCall, door=DOORS, reader=range(2), limit=range(1, 10), to_the_end=(True, False)
+    FeedCall, connection=CONNECTIONS, reader=range(2), limit=range(1, 10), to_the_end=(True, False)
 )
 log_calls = with_rows(
-    record(LogCall, door=DOORS, tenant=TENANTS, run=RUNS),
-    lines=some(pair((0, 0, 0, 1, 2, 6), WORDS), 3),
+    record(LogCall, connection=CONNECTIONS, tenant=TENANTS, run=RUNS),
+    lines=some(pair((0, 0, 0, 1, 2, 6), TEXTS), 3),
 )
 trim_calls = record(
-    TrimCall, door=DOORS, tenant=TENANTS, run=RUNS, name=(0, 0, 0, 1), kind=range(3)
+    TrimCall, connection=CONNECTIONS, tenant=TENANTS, run=RUNS, name=(0, 0, 0, 1), kind=range(3)
 )
-purge_calls = record(PurgeCall, door=DOORS, periods=(1, 0, 2), limit=(1_000, 1, 2, 5))
+purge_calls = record(PurgeCall, connection=CONNECTIONS, periods=(1, 0, 2), limit=(1_000, 1, 2, 5))
 read_on_calls = record(
-    ReadOnCall, door=DOORS, tenant=TENANTS, run=RUNS, only=range(2), limit=LIMITS
+    ReadOnCall, connection=CONNECTIONS, tenant=TENANTS, run=RUNS, only=range(2), limit=LIMITS
 )
-delete_calls = record(DeleteCall, door=DOORS, tenant=TENANTS, run=RUNS, off=(0, 0, 1, -1))
+delete_calls = record(
+    DeleteCall, connection=CONNECTIONS, tenant=TENANTS, run=RUNS, off=(0, 0, 1, -1)
+)
 presence_calls = record(
     PresenceCall,
-    door=DOORS,
+    connection=CONNECTIONS,
     tenant=TENANTS,
     workers=((0,), (), (1,), (0, 1), (2, 0), (3, 1, 0)),
     ttl=(1, 0, 2),
-    word=WORDS,
+    text=TEXTS,
 )
-leases_calls = record(LeasesCall, door=DOORS, tenant=TENANTS, worker=range(2))
-nonsense_calls = record(NonsenseCall, door=DOORS, what=range(8))
+leases_calls = record(LeasesCall, connection=CONNECTIONS, tenant=TENANTS, worker=range(2))
+nonsense_calls = record(NonsenseCall, connection=CONNECTIONS, what=range(8))
 reopen_calls = st.just(ReopenCall())
 
 WEIGHTS: tuple[tuple[int, Strategy[AnyCall]], ...] = (

@@ -16,8 +16,8 @@ Key = tuple[str, str]
 _LEASABLE = frozenset({ExecutionStatus.LEASED, ExecutionStatus.UNKNOWN_OUTCOME})
 
 
-class Given(NamedTuple):
-    """A lease that a commit took."""
+class LeaseGrant(NamedTuple):
+    """A lease that a commit granted."""
 
     key: Key
     execution_id: str
@@ -43,14 +43,14 @@ class Known:
         self.reached: dict[Key, int] = {}
         """The highest version that each run ever had."""
         self.sent: list[Sent] = []
-        self.given: list[Given] = []
-        self.live: dict[tuple[Key, str], Given] = {}
+        self.granted: list[LeaseGrant] = []
+        self.live: dict[tuple[Key, str], LeaseGrant] = {}
         """The leases among them that hold now."""
         self.tasks: dict[Key, dict[str, int]] = {}
         self.plans: dict[Key, int] = {}
         self.results: dict[Key, set[str]] = {}
         self.families: dict[Key, str] = {}
-        """The family that each run was born into."""
+        """The family that each run was created in."""
         self.keyed: dict[tuple[str, str, str], list[tuple[int, str]]] = {}
         """Maps tenant, pipeline and key to the moment of the last commit under it, and its run."""
         self.ranks: dict[tuple[str, str, str], tuple[int, int]] = {}
@@ -113,23 +113,23 @@ class Known:
             limit_ms = self.now_ms + lease.limit_ms if lease.limit_ms else 0
             self.limits[lease.token] = limit_ms
             self._moves(key, lease.execution_id, lease.token, lease.lease_ms)
-            given = Given(key, lease.execution_id, lease.token)
-            self.given.append(given)
-            self.live[key, lease.execution_id] = given
+            grant = LeaseGrant(key, lease.execution_id, lease.token)
+            self.granted.append(grant)
+            self.live[key, lease.execution_id] = grant
 
     def _finds(self, key: Key, keyed: KeyedResult) -> None:
         name = (key[0], keyed.pipeline_id, keyed.key)
         self.keyed.setdefault(name, []).append((self.now_ms, key[1]))
 
-    def is_told_by_time(self, tenant_id: str, pipeline_id: str, key: str) -> bool:
-        """Tell whether one run was the last to commit under a key: two at one moment have no order."""
-        found = self.keyed.get((tenant_id, pipeline_id, key), [])
-        there = [one for one in found if (tenant_id, one[1]) in self.heads]
+    def has_one_last_run(self, tenant_id: str, pipeline_id: str, key: str) -> bool:
+        """Return whether one run was the last to commit under a key: two at one moment have no order."""
+        commits = self.keyed.get((tenant_id, pipeline_id, key), [])
+        there = [one for one in commits if (tenant_id, one[1]) in self.heads]
         last_ms = max((moment_ms for moment_ms, _ in there), default=0)
         return len({run_id for moment_ms, run_id in there if moment_ms == last_ms}) < 2
 
     def renewed(self, beat: Renewal) -> None:
-        """Take in a heartbeat that was accepted just now."""
+        """Apply a heartbeat that was accepted just now."""
         self._moves((beat.tenant_id, beat.run_id), beat.execution_id, beat.token, beat.lease_ms)
 
     def _moves(self, key: Key, name: str, token: str, lease_ms: int) -> None:
@@ -139,7 +139,7 @@ class Known:
     def delete(self, key: Key) -> None:
         """Forget a run that was deleted."""
         del self.heads[key]
-        self.live = {name: given for name, given in self.live.items() if given.key != key}
+        self.live = {name: grant for name, grant in self.live.items() if grant.key != key}
         self.deleted.add(key)
 
     def place_of(self, step: ReadyStep) -> tuple[int, int]:

@@ -38,7 +38,7 @@ class ProgramFailed(AssertionError):
         self.program = program
 
 
-class Found(NamedTuple):
+class FailedProgram(NamedTuple):
     """A program that failed, and how."""
 
     program: Program
@@ -68,7 +68,7 @@ class Explorer:
         self.played = 0
         """Programs; those tried while shrinking count too."""
         self.called = 0
-        self.found: Found | None = None
+        self.smallest: FailedProgram | None = None
         self._number = number
         self._shrink_s = shrink_s
         self._shrink_until = 0.0
@@ -79,13 +79,13 @@ class Explorer:
         """Play so many programs.
 
         Raises:
-            ProgramFailed: one of them failed; it is the smallest that was found in the time.
+            ProgramFailed: one of them failed; it is the smallest of those that failed in the time.
         """
         self._loop = asyncio.get_running_loop()
         await asyncio.to_thread(self._draw, from_seed, programs, steps)
-        if self.found is not None:
-            program, message = self.found
-            raise ProgramFailed(program, f"{message}\n{replay_words(self.subject, program)}")
+        if self.smallest is not None:
+            program, message = self.smallest
+            raise ProgramFailed(program, f"{message}\n{replay_command(self.subject, program)}")
 
     def _draw(self, from_seed: int, programs: int, steps: int) -> None:
         class Machine(_Machine):
@@ -105,34 +105,34 @@ class Explorer:
         try:
             run_state_machine_as_test(seed(from_seed)(Machine), settings=chosen)
         except (Exception, _Enough):
-            # What Hypothesis says of it is said better by what was found.
-            if self.found is None:
+            # The smallest program says it better than Hypothesis does.
+            if self.smallest is None:
                 raise
 
     def wait(self, work: Coroutine[object, object, None]) -> None:
-        """Let the event loop do something, and wait for it in this thread."""
+        """Run work on the event loop, and wait for it in this thread."""
         assert self._loop is not None
         asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     def next_number(self) -> int:
         """Return the number of a program that begins."""
         self.played += 1
-        if self.found is not None and self._clock.monotonic() > self._shrink_until:
+        if self.smallest is not None and self._clock.monotonic() > self._shrink_until:
             raise _Enough
         self._number += 1
         return self._number
 
     def failed(self, program: Program, message: str) -> None:
-        """Keep a failure, if it is smaller than what was found."""
-        found = Found(program, message)
-        if self.found is None:
+        """Keep a failure, if it is smaller than the smallest so far."""
+        failed = FailedProgram(program, message)
+        if self.smallest is None:
             self._shrink_until = self._clock.monotonic() + self._shrink_s
-        if self.found is None or found.size <= self.found.size:
-            self.found = found
+        if self.smallest is None or failed.size <= self.smallest.size:
+            self.smallest = failed
 
 
 class _Machine(RuleBasedStateMachine):
-    """One program as Hypothesis sees it."""
+    """One program, for Hypothesis."""
 
     explorer: Explorer
 
@@ -144,7 +144,7 @@ class _Machine(RuleBasedStateMachine):
         self.over = False
 
     @initialize(call=d.commit_calls)
-    def birth(self, call: AnyCall) -> None:
+    def first_call(self, call: AnyCall) -> None:
         """No program is without a run."""
         self._play(call)
 
@@ -177,27 +177,27 @@ class _Machine(RuleBasedStateMachine):
             await self.player.finish()
 
     def _watched(self, work: Callable[[], Coroutine[object, object, None]]) -> None:
-        """Do it; a failure is kept before Hypothesis hears of it."""
+        """Do it; a failure is kept before Hypothesis sees it."""
         try:
             self.explorer.wait(work())
         except Exception as error:
             self.over = True
             program = Program(number=self.number, calls=tuple(self.calls))
-            said = self.player.said if self.player is not None else []
-            self.explorer.failed(program, _message(said, error))
+            log = self.player.log if self.player is not None else []
+            self.explorer.failed(program, _message(log, error))
             raise
 
 
-def _message(said: list[str], error: Exception) -> str:
-    lines = [f"{at:4d}  {words}" for at, words in enumerate(said, 1)]
-    told = str(error) if isinstance(error, Differs) else f"{type(error).__name__}: {error}"
-    return "\n".join(["a driver and the reference differ after these calls:", *lines, told])
+def _message(log: list[str], error: Exception) -> str:
+    lines = [f"{at:4d}  {text}" for at, text in enumerate(log, 1)]
+    cause = str(error) if isinstance(error, Differs) else f"{type(error).__name__}: {error}"
+    return "\n".join(["a driver and the reference differ after these calls:", *lines, cause])
 
 
-def replay_words(subject: Subject, program: Program) -> str:
+def replay_command(subject: Subject, program: Program) -> str:
     """Return the command that plays this one program."""
     command = "python -m tests.contract.differential"
-    return f"replay: {command} {subject.words} --replay {program.text}"
+    return f"replay: {command} {subject.text} --replay {program.text}"
 
 
 async def replay(subject: Subject, program: Program) -> None:
@@ -213,7 +213,7 @@ async def replay(subject: Subject, program: Program) -> None:
             await player.play(call)
         await player.finish()
     except Exception as error:
-        message = f"{_message(player.said, error)}\n{replay_words(subject, program)}"
+        message = f"{_message(player.log, error)}\n{replay_command(subject, program)}"
         raise ProgramFailed(program, message) from error
     finally:
         await player.close()

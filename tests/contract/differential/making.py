@@ -33,7 +33,7 @@ from stepwell.core.records.states import (
     TaskStatus,
 )
 from tests.contract.differential.calls import Base, Change, Check, PresenceCall, RowOfExecution
-from tests.contract.differential.known import Given, Key, Known, Sent
+from tests.contract.differential.known import Key, Known, LeaseGrant, Sent
 from tests.contract.differential.names import (
     EPOCH_US,
     EXECUTIONS,
@@ -50,8 +50,8 @@ from tests.contract.differential.names import (
     ROLES,
     RUNS,
     TASKS,
+    TEXTS,
     TIMERS,
-    WORDS,
     WORKERS,
 )
 
@@ -78,9 +78,9 @@ def commit_of(change: Change, known: Known) -> Commit | None:
         return sent.commit if sent is not None and known.may_send(sent) else None
     key = known.key(change.tenant, change.run)
     head = known.heads.get(key)
-    commit_id = f"c{known.number()}{pick(WORDS, change.word)}"
-    if head is None or change.base is Base.BIRTH:
-        commit = _birth(change, key, commit_id, known)
+    commit_id = f"c{known.number()}{pick(TEXTS, change.text)}"
+    if head is None or change.base is Base.CREATE:
+        commit = _creation(change, key, commit_id, known)
     else:
         commit = _step(head, commit_id)
     commit = _with_rows(commit, change, known)
@@ -93,7 +93,7 @@ def commit_of(change: Change, known: Known) -> Commit | None:
     return commit
 
 
-def _birth(change: Change, key: Key, commit_id: str, known: Known) -> Commit:
+def _creation(change: Change, key: Key, commit_id: str, known: Known) -> Commit:
     spec = RunSpec(
         tenant_id=key[0],
         run_id=key[1],
@@ -101,7 +101,7 @@ def _birth(change: Change, key: Key, commit_id: str, known: Known) -> Commit:
         queue=pick(QUEUES, change.kind // 2),
         labels=pick(LABELS, change.kind),
         executor_id=pick(EXECUTORS, change.kind // 3),
-        goal=pick(WORDS, change.word),
+        goal=pick(TEXTS, change.text),
     )
     parent = RUNS[change.parent - 1] if change.parent else ""
     if parent and parent != key[1]:
@@ -146,14 +146,14 @@ def _with_rows(commit: Commit, change: Change, known: Known) -> Commit:
             status=status,
             # Before the birth of any store's clock, and no two of a program at once.
             ended_us=1_000_000 + number if status in ENDS else 0,
-            reason=pick(WORDS, change.word),
-            blocked_on=pick(list(BlockedKind), change.word),
+            reason=pick(TEXTS, change.text),
+            blocked_on=pick(list(BlockedKind), change.text),
             result_id=commit.commit_id,
         ),
         plan=plan,
         tasks=_tasks(change, plan, known.tasks.get(key, {})),
         executions=tuple(_execution(row, commit.commit_id) for row in rows.values()),
-        outcomes=tuple(_outcome(row, change.word) for row in results),
+        outcomes=tuple(_outcome(row, change.text) for row in results),
         leases=tuple(_lease(row, known) for row in leased),
         fences=_fences(change, key, known),
         timers=tuple(
@@ -183,7 +183,7 @@ def _events(commit: Commit, many: int) -> tuple[Event, ...]:
             version=commit.version,
             type=pick(list(EventType), number),
             time_us=EPOCH_US + number,
-            message=pick(WORDS, number),
+            message=pick(TEXTS, number),
         )
         for number in range(first, first + many)
     )
@@ -195,11 +195,11 @@ def _request(number: int, version: int) -> RequestRecord:
 
 
 def _plan(change: Change, revision: int) -> Plan:
-    names = TASKS[: change.plan] if change.word % 2 else TASKS[-change.plan :]
+    names = TASKS[: change.plan] if change.text % 2 else TASKS[-change.plan :]
     specs = tuple(
         TaskSpec(
             task_id=name,
-            prompt=pick(WORDS, change.word + at),
+            prompt=pick(TEXTS, change.text + at),
             depends_on=names[:at],
             input=pick(PAYLOADS, change.payload + at),
         )
@@ -223,7 +223,7 @@ def _tasks(change: Change, plan: Plan | None, there: dict[str, int]) -> tuple[Ta
             revision=revisions[name],
             status=status,
             attempts=part.status,
-            result_id=pick(WORDS, change.word),
+            result_id=pick(TEXTS, change.text),
         )
     return tuple(rows.values())
 
@@ -254,12 +254,12 @@ def _is_new(row: RowOfExecution, key: Key, known: Known) -> bool:
     return pick(EXECUTIONS, row.name).execution_id not in known.results.get(key, ())
 
 
-def _outcome(row: RowOfExecution, word: int) -> Outcome:
+def _outcome(row: RowOfExecution, text: int) -> Outcome:
     return Outcome(
         execution_id=pick(EXECUTIONS, row.name).execution_id,
         result=pick(PAYLOADS, row.result - 1),
-        prompt=pick(WORDS, word),
-        response=pick(WORDS, word + row.result),
+        prompt=pick(TEXTS, text),
+        response=pick(TEXTS, text + row.result),
     )
 
 
@@ -274,11 +274,11 @@ def _lease(row: RowOfExecution, known: Known) -> Lease:
     )
 
 
-def lease_of(check: Check, known: Known, key: Key | None = None) -> Given | None:
-    """Return the lease that a check means: one that holds, or any given, or one with a false token."""
+def lease_of(check: Check, known: Known, key: Key | None = None) -> LeaseGrant | None:
+    """Return the lease that a check means: one that holds, or any granted, or one with a false token."""
     live = [one for one in known.live.values() if key is None or one.key == key]
-    given = [one for one in known.given if key is None or one.key == key]
-    among = live if live and check.lease < LIVE else given
+    granted = [one for one in known.granted if key is None or one.key == key]
+    among = live if live and check.lease < LIVE else granted
     if not among:
         return None
     one = among[-1 - check.lease % len(among)]
@@ -286,14 +286,14 @@ def lease_of(check: Check, known: Known, key: Key | None = None) -> Given | None
 
 
 def _fences(change: Change, key: Key, known: Known) -> tuple[Fence, ...]:
-    found: list[Fence] = []
+    fences: list[Fence] = []
     for check in change.fences:
         one = lease_of(check, known, key)
         if one is not None:
-            found.append(Fence(execution_id=one.execution_id, token=one.token))
+            fences.append(Fence(execution_id=one.execution_id, token=one.token))
         elif not check.right:
-            found.append(Fence(execution_id=EXECUTIONS[0].execution_id, token="of none"))
-    return tuple(found)
+            fences.append(Fence(execution_id=EXECUTIONS[0].execution_id, token="of none"))
+    return tuple(fences)
 
 
 def _input(name: int, status: int) -> InputRequest:
@@ -309,27 +309,27 @@ def _input(name: int, status: int) -> InputRequest:
 
 
 def presences_of(tenant_id: str, call: PresenceCall) -> list[Presence]:
-    """Return the workers that a call tells of."""
+    """Return the workers that a call names."""
     return [
         Presence(
             tenant_id=tenant_id,
             worker_id=pick(WORKERS, worker),
             instance_id=f"instance {worker // 2}",
-            replica_id=pick(WORDS, call.word),
+            replica_id=pick(TEXTS, call.text),
             queues=(pick(QUEUES, worker),),
-            roles=ROLES[: call.word % 3],
-            kinds=KINDS[call.word % len(KINDS)],
-            credits=call.word,
+            roles=ROLES[: call.text % 3],
+            kinds=KINDS[call.text % len(KINDS)],
+            credits=call.text,
         )
         for worker in call.workers
     ]
 
 
-def _message(task: int, word: int, *, number: int) -> Message:
+def _message(task: int, text: int, *, number: int) -> Message:
     return Message(
         role="assistant",
-        content=f"{number} {pick(WORDS, word)}",
+        content=f"{number} {pick(TEXTS, text)}",
         task_id=pick(("", *TASKS), task),
         execution_id=EXECUTIONS[0].execution_id,
-        session=Session(backend=pick(WORDS, word), session_id="s"),
+        session=Session(backend=pick(TEXTS, text), session_id="s"),
     )

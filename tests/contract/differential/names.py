@@ -17,7 +17,7 @@ PASSED_MS_MAX = 3_000_000
 """Below the hour after which a tombstone may be gone."""
 HOLD_MS = HALF_MS
 
-WORDS = (
+TEXTS = (
     "",
     "plain",
     "a\x00b",

@@ -55,7 +55,7 @@ from tests.contract.differential.names import (
     QUEUES_WANTED,
     ROLES_WANTED,
     RUNS,
-    WORDS,
+    TEXTS,
 )
 from tests.contract.differential.subject import Subject
 
@@ -78,7 +78,7 @@ class Player:
         self.reference = reference
         self.runtime = runtime
         self.known = Known(number)
-        self.said: list[str] = []
+        self.log: list[str] = []
         """Each call as it really was."""
         self.hints: list[tuple[str, str, int]] = []
         self.feeds: tuple[tuple[reading.FeedReader, reading.FeedReader], ...] = ()
@@ -90,7 +90,7 @@ class Player:
         """Return a program that has done nothing yet."""
         runtime = ManualRuntime(f"reference {number}")
         player = cls(subject, await open_store("memory://", runtime=runtime), runtime, number)
-        store = await subject.door(0)
+        store = await subject.connection(0)
         mine = player.known.tenants
         player._listen(store)
         if "feed" in subject.left_out:
@@ -106,7 +106,7 @@ class Player:
         """Play one call.
 
         Raises:
-            Differs: the driver answered otherwise than the reference.
+            Differs: the driver's answer differs from the reference's.
         """
         if group_of(call) in self.subject.left_out:
             return
@@ -157,17 +157,17 @@ class Player:
             if version > known.reached.get((tenant_id, run_id), version):
                 raise Differs(f"a hint of version {version} of {run_id!r}, which never was there")
         if "delete" not in self.subject.left_out:
-            self.said.append("everything is deleted")
+            self.log.append("everything is deleted")
             for key, head in tuple(known.heads.items()):
                 version = head.version
                 await self._both(0, lambda s, k=key, v=version: s.delete_run(*k, version=v))
                 known.delete(key)
-                # One by one: what each leaves to the others is to be seen.
-                for words, ask in what_is_left(known):
-                    self.said.append(f"when {key} is deleted: {words}")
+                # One by one: each may leave something to the others.
+                for text, ask in what_is_left(known):
+                    self.log.append(f"when {key} is deleted: {text}")
                     await self._both(0, ask)
-                    self.said.pop()
-            await self._must_stay_dead()
+                    self.log.pop()
+            await self._must_stay_deleted()
             await self._dump("when all is deleted")
             must_equal([], await self._left())
 
@@ -178,8 +178,8 @@ class Player:
                 await self._trim(c.TrimCall(tenant=tenant, run=run))
         for periods in (1, 0):
             for key in self.known.heads:
-                words, ask = the_log_of(key)
-                self.said.append(words)
+                text, ask = the_log_of(key)
+                self.log.append(text)
                 await self._both(0, ask)
             await self._purge(c.PurgeCall(periods=periods, limit=2))
 
@@ -200,7 +200,7 @@ class Player:
         """Delete what a program that failed has left; returns whether something stays."""
         if "delete" in self.subject.left_out:
             return True
-        store = await self.subject.door(0)
+        store = await self.subject.connection(0)
         for key in self.known.run_keys:
             run = await store.get_run(*key)
             if run is not None:
@@ -208,34 +208,36 @@ class Player:
         return bool(await self._left())
 
     async def _left(self) -> list[object]:
-        """Return what a claim still finds: of this program, or, of what is due, of any before."""
+        """Return what a claim still returns: of this program, or, of what is due, of any before."""
         wants = tuple(
             Want(tenant_id=tenant_id, queues=QUEUES, kinds=KINDS[0], roles=(ANY_ROLE,), limit=100)
             for tenant_id in self.known.tenants
         )
-        found = await (await self.subject.door(0)).claim(ClaimRequest(wants=wants, hold_ms=0))
-        return [*(one for steps in found.ready for one in steps), *found.due]
+        claimed = await (await self.subject.connection(0)).claim(
+            ClaimRequest(wants=wants, hold_ms=0)
+        )
+        return [*(one for steps in claimed.ready for one in steps), *claimed.due]
 
-    async def _must_stay_dead(self) -> None:
-        """Send a birth to each deleted run: its tombstone refuses it."""
-        births = tuple(
-            c.Change(tenant=tenant, run=run, base=c.Base.BIRTH)
+    async def _must_stay_deleted(self) -> None:
+        """Create each deleted run again: its tombstone refuses that."""
+        creations = tuple(
+            c.Change(tenant=tenant, run=run, base=c.Base.CREATE)
             for tenant in range(2)
             for run in range(len(RUNS))
             if self.known.key(tenant, run) in self.known.deleted
         )
-        await self._commit(c.CommitCall(changes=births))
+        await self._commit(c.CommitCall(changes=creations))
 
     async def _dump(self, when: str) -> None:
-        for words, ask in everything(self.known, self.subject.left_out):
-            self.said.append(f"{when}: {words}")
+        for text, ask in everything(self.known, self.subject.left_out):
+            self.log.append(f"{when}: {text}")
             await self._both(0, ask)
-            self.said.pop()
+            self.log.pop()
 
     # --- writing ---
 
     async def _commit(self, call: c.CommitCall) -> None:
-        # Made one by one as the reference takes them, so that each builds on what is really there.
+        # Made one by one as the reference applies them, so that each builds on what is really there.
         commits: list[Commit] = []
         expected: list[Verdict] = []
         for change in call.changes:
@@ -244,7 +246,7 @@ class Player:
                 continue
             is_fork = commit.version == 1 and commit.run.spec.parent_run_id
             if is_fork and commits:
-                # Commits of several runs have no order, and this one asks who was born before.
+                # Commits of several runs have no order, and this one depends on which was created before.
                 continue
             commits.append(commit)
             (result,) = await self.reference.commit([commit])
@@ -253,77 +255,80 @@ class Player:
                 self.known.learn(commit)
             if is_fork:
                 break
-        self.said.append(f"commit {brief(commits)}")
-        must_equal(expected, await self._driver(call.door, lambda store: verdicts(store, commits)))
+        self.log.append(f"commit {brief(commits)}")
+        must_equal(
+            expected, await self._driver(call.connection, lambda store: verdicts(store, commits))
+        )
 
     async def _renew(self, call: c.RenewCall) -> None:
         beats: dict[tuple[Key, str], Renewal] = {}
         for check in call.beats:
-            given = lease_of(check, self.known)
-            if given is not None:
-                beats[given.key, given.execution_id] = Renewal(
-                    tenant_id=given.key[0],
-                    run_id=given.key[1],
-                    execution_id=given.execution_id,
-                    token=given.token,
+            grant = lease_of(check, self.known)
+            if grant is not None:
+                beats[grant.key, grant.execution_id] = Renewal(
+                    tenant_id=grant.key[0],
+                    run_id=grant.key[1],
+                    execution_id=grant.execution_id,
+                    token=grant.token,
                     lease_ms=delay_of(call.lease),
                     progress=pick(PAYLOADS, call.progress),
                     session=Session(backend="x\x00", session_id="s") if call.session else Session(),
                 )
         asked = list(beats.values())
-        self.said.append(f"renew {brief(asked)}")
-        held = await self._both(call.door, lambda store: renewed(store, asked))
+        self.log.append(f"renew {brief(asked)}")
+        held = await self._both(call.connection, lambda store: renewed(store, asked))
         for beat, is_held in zip(asked, cast("list[bool]", held), strict=True):
             if is_held:
                 self.known.renewed(beat)
 
     async def _presence(self, call: c.PresenceCall) -> None:
         tenant_id = self.known.tenants[call.tenant]
-        told = presences_of(tenant_id, call)
+        presences = presences_of(tenant_id, call)
         ttl_ms = delay_of(call.ttl)
-        self.said.append(f"put_presence {brief(told)} for {ttl_ms} ms, list_presence")
+        self.log.append(f"put_presence {brief(presences)} for {ttl_ms} ms, list_presence")
 
         async def ask(store: Store) -> object:
-            await store.put_presence(told, ttl_ms=ttl_ms)
+            await store.put_presence(presences, ttl_ms=ttl_ms)
             return await reading.presences(store, tenant_id)
 
-        await self._both(call.door, ask)
+        await self._both(call.connection, ask)
 
     async def _log(self, call: c.LogCall) -> None:
         key = self.known.key(call.tenant, call.run)
         entries = [
             LogEntry(
                 execution_id=pick(EXECUTIONS, name).execution_id,
-                text=f"{self.known.number()} {pick(WORDS, word)}",
-                level=pick(("INFO", "", "é"), word),
-                kind=pick(list(LogKind), word),
-                written_us=word,
+                text=f"{self.known.number()} {pick(TEXTS, text)}",
+                level=pick(("INFO", "", "é"), text),
+                kind=pick(list(LogKind), text),
+                written_us=text,
             )
-            for name, word in call.lines
+            for name, text in call.lines
         ]
-        self.said.append(f"append_logs {key} {brief(entries)}")
-        await self._both(call.door, lambda store: store.append_logs(*key, entries))
+        self.log.append(f"append_logs {key} {brief(entries)}")
+        await self._both(call.connection, lambda store: store.append_logs(*key, entries))
 
     async def _trim(self, call: c.TrimCall) -> None:
         key = self.known.key(call.tenant, call.run)
         execution_id = pick(EXECUTIONS, call.name).execution_id
         kind = pick(list(LogKind), call.kind)
-        self.said.append(f"trim_logs {key} {execution_id!r} {kind}")
+        self.log.append(f"trim_logs {key} {execution_id!r} {kind}")
         await self._both(
-            call.door, lambda store: store.trim_logs(*key, execution_id=execution_id, kind=kind)
+            call.connection,
+            lambda store: store.trim_logs(*key, execution_id=execution_id, kind=kind),
         )
 
     async def _purge(self, call: c.PurgeCall) -> None:
         older_ms = call.periods * PERIOD_MS + HALF_MS
-        self.said.append(f"purge_logs older than {older_ms} ms, {call.limit} at once")
-        await self._both(call.door, lambda store: reading.purged(store, older_ms, call.limit))
+        self.log.append(f"purge_logs older than {older_ms} ms, {call.limit} at once")
+        await self._both(call.connection, lambda store: reading.purged(store, older_ms, call.limit))
 
     async def _delete(self, call: c.DeleteCall) -> None:
         key = self.known.key(call.tenant, call.run)
         head = self.known.heads.get(key)
         version = max((head.version if head is not None else 0) + call.off, 0)
-        self.said.append(f"delete_run {key} at version {version}")
-        if await self._both(call.door, lambda store: store.delete_run(*key, version=version)):
+        self.log.append(f"delete_run {key} at version {version}")
+        if await self._both(call.connection, lambda store: store.delete_run(*key, version=version)):
             self.known.delete(key)
             for name in [name for name in self.read_on if name[0] == key]:
                 del self.read_on[name]
@@ -347,9 +352,9 @@ class Player:
             due_limit=await self._due_limit(call.due_limit),
             hold_ms=HOLD_MS if call.hold and self.subject.moves else 0,
         )
-        self.said.append(f"claim {brief(request)}")
+        self.log.append(f"claim {brief(request)}")
         expected = await self.reference.claim(request)
-        got = await self._driver(call.door, lambda store: store.claim(request))
+        got = await self._driver(call.connection, lambda store: store.claim(request))
         if not isinstance(got, Claimed):
             raise Differs(f"the reference: {brief(expected)}\n  the driver:    {brief(got)}")
         must_equal(claimed_of(expected), claimed_of(got))
@@ -390,54 +395,54 @@ class Player:
 
     async def _pass(self, periods: int) -> None:
         ms = periods * PERIOD_MS
-        self.said.append(f"{ms} ms pass")
+        self.log.append(f"{ms} ms pass")
         if self.subject.moves and self.known.now_ms + ms < PASSED_MS_MAX:
             await self.subject.advance(ms)
             self.runtime.advance(ms)
             self.known.now_ms += ms
 
     async def _reopen(self) -> None:
-        self.said.append("the store is closed and opened again")
+        self.log.append("the store is closed and opened again")
         if self._stop_hints is not None:
             self._stop_hints()
-        before = await (await self.subject.door(0)).describe()
+        before = await (await self.subject.connection(0)).describe()
         await self.subject.reopen()
-        after = await (await self.subject.door(0)).describe()
+        after = await (await self.subject.connection(0)).describe()
         must_equal(before.store_id, after.store_id)
-        self._listen(await self.subject.door(0))
+        self._listen(await self.subject.connection(0))
         # A restart may forget holds: they are over when the store is asked again.
         await self._pass(1)
 
     def _listen(self, store: Store) -> None:
-        def heard(tenant_id: str, run_id: str, version: int) -> None:
+        def notify(tenant_id: str, run_id: str, version: int) -> None:
             self.hints.append((tenant_id, run_id, version))
 
-        self._stop_hints = store.subscribe(heard)
+        self._stop_hints = store.subscribe(notify)
 
     # --- reading ---
 
     async def _read(self, call: c.AnyCall) -> None:
         asked = asked_of(call, self.known)
         if asked is not None:
-            self.said.append(asked[0])
-            await self._both(call.door, asked[1])
+            self.log.append(asked[0])
+            await self._both(call.connection, asked[1])
 
     async def _feed(self, call: c.FeedCall) -> None:
-        self.said.append(f"feed {call.reader} by {call.limit}{' to its end' * call.to_the_end}")
+        self.log.append(f"feed {call.reader} by {call.limit}{' to its end' * call.to_the_end}")
         if call.to_the_end:
-            await self._feed_to_the_end(call.door, call.reader, call.limit)
+            await self._feed_to_the_end(call.connection, call.reader, call.limit)
             return
         mine, its = self.feeds[call.reader]
         await mine.read(self.reference, call.limit)
-        await self._driver(call.door, lambda store: its.read(store, call.limit))
+        await self._driver(call.connection, lambda store: its.read(store, call.limit))
 
-    async def _feed_to_the_end(self, door: int, reader: int, limit: int) -> None:
+    async def _feed_to_the_end(self, connection: int, reader: int, limit: int) -> None:
         mine, its = self.feeds[reader]
         keys = set(self.known.heads)
         while await mine.read(self.reference, limit):
             pass
         for _ in range(PATIENCE):
-            while await self._driver(door, lambda store: its.read(store, limit)) is True:
+            while await self._driver(connection, lambda store: its.read(store, limit)) is True:
                 pass
             if len(its.of(keys)) >= len(mine.of(keys)):
                 break
@@ -447,39 +452,39 @@ class Player:
     async def _find(self, call: c.FindCall) -> None:
         """Compare at last: a result may be missed for a moment."""
         tenant_id, pipeline_id = self.known.tenants[call.tenant], pick(PIPELINES, call.pipeline)
-        keys = [key for key in KEYS if self.known.is_told_by_time(tenant_id, pipeline_id, key)]
-        self.said.append(f"find_keyed {tenant_id!r} {pipeline_id!r} {keys}")
+        keys = [key for key in KEYS if self.known.has_one_last_run(tenant_id, pipeline_id, key)]
+        self.log.append(f"find_keyed {tenant_id!r} {pipeline_id!r} {keys}")
 
         async def ask(store: Store) -> object:
             return list(await store.find_keyed(tenant_id, pipeline_id, keys))
 
         expected = await ask(self.reference)
         for _ in range(PATIENCE):
-            if await self._driver(call.door, ask) == expected:
+            if await self._driver(call.connection, ask) == expected:
                 break
             await SystemRuntime().sleep(0.01)
-        must_equal(expected, await self._driver(call.door, ask))
+        must_equal(expected, await self._driver(call.connection, ask))
 
     async def _read_on(self, call: c.ReadOnCall) -> None:
         key = self.known.key(call.tenant, call.run)
         if key not in self.known.heads:
             return
-        self.said.append(f"the log of {key} from where it was read last (filter {call.only})")
+        self.log.append(f"the log of {key} from where it was read last (filter {call.only})")
         name = (key, call.only)
         if name not in self.read_on:
             self.read_on[name] = (reading.LogReader(*name), reading.LogReader(*name))
         mine, its = self.read_on[name]
         expected = await mine.read(self.reference, call.limit)
-        must_equal(expected, await self._driver(call.door, lambda s: its.read(s, call.limit)))
+        must_equal(expected, await self._driver(call.connection, lambda s: its.read(s, call.limit)))
 
     # --- both ---
 
-    async def _both(self, door: int, ask: Ask) -> object:
+    async def _both(self, connection: int, ask: Ask) -> object:
         """Ask both, insist that they agree, and return the answer."""
         expected = await answered(ask(self.reference))
-        must_equal(expected, await self._driver(door, ask))
+        must_equal(expected, await self._driver(connection, ask))
         return expected
 
-    async def _driver(self, door: int, ask: Ask) -> object:
+    async def _driver(self, connection: int, ask: Ask) -> object:
         async with asyncio.timeout(ANSWER_S_MAX):
-            return await answered(ask(await self.subject.door(door)))
+            return await answered(ask(await self.subject.connection(connection)))

@@ -73,7 +73,7 @@ class LogReader:
 
     async def read(self, store: Store, limit: int) -> list[LogEntry]:
         """Read to the end, which an empty page is."""
-        found: list[LogEntry] = []
+        rows: list[LogEntry] = []
         for _ in range(TURNS_MAX):
             page = await store.read_logs(
                 *self._key, execution_id=self._execution_id, cursor=self._cursor, limit=limit
@@ -82,8 +82,8 @@ class LogReader:
                 raise Differs(f"{len(page.entries)} lines where at most {limit} were asked for")
             self._cursor = page.cursor
             if not page.entries:
-                return found
-            found += page.entries
+                return rows
+            rows += page.entries
         raise Differs("a log without an end")
 
 
@@ -181,14 +181,14 @@ async def fetched(store: Store, key: Key, plans: int) -> object:
 
 async def presences(store: Store, tenant_id: str) -> object:
     """List the workers that are connected."""
-    found = await store.list_presence(tenant_id)
-    return sorted(found, key=lambda one: (one.worker_id, one.instance_id))
+    rows = await store.list_presence(tenant_id)
+    return sorted(rows, key=lambda one: (one.worker_id, one.instance_id))
 
 
 async def leases(store: Store, tenant_id: str, worker: int) -> object:
     """List the leases of a worker."""
-    found = await store.list_leases(tenant_id, pick(WORKERS, worker))
-    return sorted(found, key=lambda one: (one.run_id, one.execution_id))
+    rows = await store.list_leases(tenant_id, pick(WORKERS, worker))
+    return sorted(rows, key=lambda one: (one.run_id, one.execution_id))
 
 
 async def nonsense(store: Store, key: Key, what: int) -> object:
@@ -226,5 +226,5 @@ class FeedReader:
 
     def of(self, keys: set[Key]) -> list[FeedEntry]:
         """Return what it was told of these runs, in an order that no store has to keep."""
-        found = [one for one in self.entries if (one.tenant_id, one.run_id) in keys]
-        return sorted(found, key=lambda one: (one.tenant_id, one.run_id))
+        rows = [one for one in self.entries if (one.tenant_id, one.run_id) in keys]
+        return sorted(rows, key=lambda one: (one.tenant_id, one.run_id))

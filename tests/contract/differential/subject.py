@@ -38,7 +38,7 @@ class Opener(Protocol):
         ...
 
     async def join(self, store: Store) -> Store:
-        """Open another door to the same store, or return the store itself."""
+        """Open another connection to the same store, or return the store itself."""
         ...
 
     async def advance(self, ms: float) -> None:
@@ -46,38 +46,38 @@ class Opener(Protocol):
         ...
 
     async def close(self) -> None:
-        """Let go of all that was opened."""
+        """Close all that was opened."""
         ...
 
 
 class Subject:
-    """One store of a driver, with two doors to it, for one program after another."""
+    """One store of a driver, with two connections to it, for one program after another."""
 
-    def __init__(self, factory: Opener, *, moves: bool = True, words: str = "") -> None:
+    def __init__(self, factory: Opener, *, moves: bool = True, text: str = "") -> None:
         self.factory = factory
         self.moves = moves
         """True if the clock of the store can be moved; else no time passes in a program."""
         kind = type(factory)
-        self.words = words or f"--factory {kind.__module__}:{kind.__qualname__}"
+        self.text = text or f"--factory {kind.__module__}:{kind.__qualname__}"
         """The options that make the replay command open the same store."""
         self.left_out = OPTIONAL & factory.excuses.keys()
         """Optional groups of the contract that the driver doesn't keep."""
-        self._doors: tuple[Store, Store] | None = None
+        self._connections: tuple[Store, Store] | None = None
 
-    async def door(self, index: int) -> Store:
-        """Return one of the doors; the store is opened by the first that asks."""
-        if self._doors is None:
+    async def connection(self, index: int) -> Store:
+        """Return one of the connections; the store is opened by the first that asks."""
+        if self._connections is None:
             store = await self.factory.open()
-            self._doors = (store, await self.factory.join(store))
-        return self._doors[index % 2]
+            self._connections = (store, await self.factory.join(store))
+        return self._connections[index % 2]
 
     async def reopen(self) -> None:
         """Close the store and open the same one again."""
-        store, other = await self.door(0), await self.door(1)
+        store, other = await self.connection(0), await self.connection(1)
         if other is not store:
             await other.close()
         store = await self.factory.reopen(store)
-        self._doors = (store, await self.factory.join(store))
+        self._connections = (store, await self.factory.join(store))
 
     async def advance(self, ms: int) -> None:
         """Move the store's clock."""
@@ -85,8 +85,8 @@ class Subject:
 
     async def drop(self) -> None:
         """Leave this store to itself; the next program has another."""
-        doors, self._doors = self._doors, None
-        for store in dict.fromkeys(doors or ()):
+        connections, self._connections = self._connections, None
+        for store in dict.fromkeys(connections or ()):
             await store.close()
 
 
@@ -95,11 +95,11 @@ class ByUrl:
 
     excuses: Mapping[str, str] = {}
 
-    def __init__(self, url: str, *, by_hand: bool) -> None:
+    def __init__(self, url: str, *, manual_clock: bool) -> None:
         self.name = url.partition(":")[0]
         self._url = url
         self._manual = ManualRuntime(url)
-        self._runtime: Runtime = self._manual if by_hand else SystemRuntime()
+        self._runtime: Runtime = self._manual if manual_clock else SystemRuntime()
 
     async def open(self) -> Store:
         """Open the store."""
@@ -113,7 +113,7 @@ class ByUrl:
         return await self.open()
 
     async def join(self, store: Store) -> Store:
-        """Open another door, where that is possible and leads to the same store."""
+        """Open another connection, where that is possible and leads to the same store."""
         try:
             other = await self.open()
         except StoreRefused:
