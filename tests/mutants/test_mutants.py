@@ -74,7 +74,7 @@ def test_check_without_a_mutant_survives(
         check.play(HONEST, invariant)
 
 
-def test_L4_runs_beside_a_busy_one_have_their_turn() -> None:
+def test_L4_busy_run_leaves_others_their_turn() -> None:
     scenarios.no_run_starves(Ports())
 
 

@@ -131,10 +131,10 @@ class FaultyWorld(CrashWorld):
         self.runtime.spawn(self.worker.work(executor), name="worker")
         if self.advance is not None:
             self.runtime.spawn(self._time_passes(self.advance), name="time")
-        cared = self.runtime.spawn(self._cared(executor), name="care")
+        caring = self.runtime.spawn(self._cared(executor), name="care")
         try:
             async with asyncio.timeout(WITHIN_S):
-                await cared
+                await caring
             self.store.faults = Faults()
             await asyncio.sleep(0.05)
             found = await canonical(self.witness.inner)

@@ -173,9 +173,9 @@ class State:
         ids = rows.commit_ids if rows is not None else []
         if 1 <= commit.version <= len(ids) and ids[commit.version - 1] == commit.commit_id:
             return Verdict.COMMITTED
-        buried = self._tombstones.get(key, 0) > now_us or key in self._left
+        tombstoned = self._tombstones.get(key, 0) > now_us or key in self._left
         moved = commit.version != len(ids) + 1 or (ids and commit.follows not in ("", ids[-1]))
-        if moved or buried:
+        if moved or tombstoned:
             return Verdict.CONFLICT
         spec = commit.run.spec
         if commit.version == 1 and spec.parent_run_id:

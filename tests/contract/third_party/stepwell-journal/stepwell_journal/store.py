@@ -61,7 +61,7 @@ class JournalStore:
         self._closed = False
         self._hints: list[Hint] = []
         # The wall clock once, then the monotonic one; never below what is in the file.
-        self._born_us = max(runtime.now_us(), state.now_us)
+        self._opened_us = max(runtime.now_us(), state.now_us)
         self._started = runtime.monotonic()
 
     # --- how a write is done ---
@@ -83,7 +83,7 @@ class JournalStore:
                     if not results:
                         raise
                     raise OutcomeUnknown("some of these commits were applied") from error
-                self._tell((it.tenant_id, it.run_id, it.version) for it in new)
+                self._notify((it.tenant_id, it.run_id, it.version) for it in new)
             results += (
                 CommitResult(verdict=verdict or Verdict.COMMITTED, now_us=now_us)
                 for verdict in verdicts
@@ -95,10 +95,10 @@ class JournalStore:
 
         async def in_turn() -> T:
             async with self._writing:
-                self._insist_on_open()
+                self._require_open()
                 return await work()
 
-        self._insist_on_open()
+        self._require_open()
         return await asyncio.shield(self._runtime.spawn(in_turn(), name="journal"))
 
     async def _write(self, entry: Entry) -> None:
@@ -107,9 +107,9 @@ class JournalStore:
         self._state.apply(entry)
 
     def _now_us(self) -> int:
-        return self._born_us + round((self._runtime.monotonic() - self._started) * 1_000_000)
+        return self._opened_us + round((self._runtime.monotonic() - self._started) * 1_000_000)
 
-    def _insist_on_open(self) -> None:
+    def _require_open(self) -> None:
         if self._closed:
             raise StoreUnavailable("this store was closed")
         if self._journal.broken:
@@ -137,12 +137,12 @@ class JournalStore:
         if rows is None or len(rows.commit_ids) != version:
             return False
         await self._write(Deleted(self._now_us(), tenant_id, run_id))
-        self._tell([(tenant_id, run_id, 0)])
+        self._notify([(tenant_id, run_id, 0)])
         return True
 
     async def put_presence(self, presences: Sequence[Presence], *, ttl_ms: int) -> None:
         # Left out: it is said every few seconds, and a file that only grows is no place for it.
-        self._insist_on_open()
+        self._require_open()
 
     async def append_logs(self, tenant_id: str, run_id: str, entries: Sequence[LogEntry]) -> None:
         self._refuse_logs()
@@ -150,26 +150,26 @@ class JournalStore:
     async def trim_logs(
         self, tenant_id: str, run_id: str, *, execution_id: str, kind: LogKind
     ) -> None:
-        self._insist_on_open()
+        self._require_open()
 
     async def purge_logs(self, *, older_ms: int, limit: int) -> int:
-        self._insist_on_open()
+        self._require_open()
         return 0
 
     def _refuse_logs(self) -> NoReturn:
-        self._insist_on_open()
+        self._require_open()
         raise StoreRefused("a journal keeps no logs; let your workers log where they run")
 
     # --- claiming ---
 
     async def claim(self, request: ClaimRequest) -> Claimed:
-        self._insist_on_open()
+        self._require_open()
         return self._state.claim(request, self._now_us())
 
     # --- reading ---
 
     def _rows(self, tenant_id: str, run_id: str) -> Rows | None:
-        self._insist_on_open()
+        self._require_open()
         return self._state.runs.get((tenant_id, run_id))
 
     async def get_run(self, tenant_id: str, run_id: str) -> Run | None:
@@ -209,7 +209,7 @@ class JournalStore:
     async def read_outcomes(
         self, tenant_id: str, run_id: str, execution_ids: Sequence[str]
     ) -> Sequence[Outcome]:
-        self._insist_on_open()
+        self._require_open()
         outcomes = self._state.outcomes((tenant_id, run_id))
         return [outcomes[name] for name in execution_ids if name in outcomes]
 
@@ -240,7 +240,7 @@ class JournalStore:
         )
 
     async def list_runs(self, query: RunQuery) -> RunPage:
-        self._insist_on_open()
+        self._require_open()
         below = _place(query.cursor) if query.cursor else None
         found = [
             rows
@@ -256,7 +256,7 @@ class JournalStore:
         return RunPage(runs=tuple(rows.run for rows in page), cursor=cursor)
 
     async def list_inputs(self, query: InputQuery) -> InputPage:
-        self._insist_on_open()
+        self._require_open()
         after = _place(query.cursor) if query.cursor else 0
         found = [
             (rows.asked[input_id], run_id, request)
@@ -282,7 +282,7 @@ class JournalStore:
     async def find_keyed(
         self, tenant_id: str, pipeline_id: str, keys: Sequence[str]
     ) -> Sequence[FoundResult]:
-        self._insist_on_open()
+        self._require_open()
         kept = self._state.keyed
         found = [(key, kept.get((tenant_id, pipeline_id, key))) for key in keys]
         return [
@@ -292,7 +292,7 @@ class JournalStore:
         ]
 
     async def list_ended(self, query: EndedQuery) -> Sequence[EndedRun]:
-        self._insist_on_open()
+        self._require_open()
         until_us = self._now_us() - query.older_ms * 1_000
         found = [
             EndedRun(
@@ -349,11 +349,11 @@ class JournalStore:
         self._refuse_logs()
 
     async def list_presence(self, tenant_id: str) -> Sequence[Presence]:
-        self._insist_on_open()
+        self._require_open()
         return []
 
     async def list_leases(self, tenant_id: str, worker_id: str) -> Sequence[WorkerLease]:
-        self._insist_on_open()
+        self._require_open()
         return [
             WorkerLease(
                 run_id=run_id,
@@ -366,7 +366,7 @@ class JournalStore:
         ]
 
     async def feed(self, *, tenant_id: str = "", cursor: str = "", limit: int = 1_000) -> FeedPage:
-        self._insist_on_open()
+        self._require_open()
         all_of_it, store_id = self._state.feed, self._journal.store_id
         at = len(all_of_it) if cursor == "now" else 0
         if cursor not in {"", "now"}:
@@ -393,7 +393,7 @@ class JournalStore:
 
         return stop
 
-    def _tell(self, changes: Iterable[tuple[str, str, int]]) -> None:
+    def _notify(self, changes: Iterable[tuple[str, str, int]]) -> None:
         """Call the hints in the event loop's next turn, never inside the call that caused them."""
         loop = asyncio.get_running_loop()
         for change in changes:
@@ -405,7 +405,7 @@ class JournalStore:
             hint(*change)
 
     async def describe(self) -> StoreInfo:
-        self._insist_on_open()
+        self._require_open()
         return StoreInfo(
             driver="journal",
             durability=Durability.POWER,
