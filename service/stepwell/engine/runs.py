@@ -8,7 +8,7 @@ loaded, and a run that another replica has advanced is brought up to date.
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, OrderedDict, deque
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
 from itertools import islice
 
@@ -32,7 +32,6 @@ from stepwell.core.loop.signals import (
 from stepwell.core.loop.state import RunState
 from stepwell.core.port import Assignment, Commit, Runtime, Store
 from stepwell.core.records.errors import (
-    AlreadyExists,
     RunNotFound,
     StepwellError,
     StoreError,
@@ -43,6 +42,7 @@ from stepwell.engine.assigner import Assigner, Unfilled
 from stepwell.engine.batches import Posted, extend, next_batch, reject, resolve
 from stepwell.engine.clock import StoreTime
 from stepwell.engine.committer import Committer
+from stepwell.engine.hot_run import HotRun
 from stepwell.engine.known_results import decide
 from stepwell.engine.names import RunKey
 from stepwell.engine.workers import Workers
@@ -51,29 +51,9 @@ log = structlog.get_logger(__name__)
 
 CONFLICTS_MAX = 50
 """Reloads of one turn before its signals fail; each means that another replica advanced the run."""
-SHARED_SECONDS = 1.0
-"""After another replica's commit, a run is assumed to be worked on there for this long."""
 YIELD_TURNS = 2
 """Turns that a replica leaves to the others after its own commit on a shared run."""
 YIELD_SECONDS_MAX = 0.1
-
-
-class HotRun:
-    """A run in this replica's memory."""
-
-    __slots__ = ("busy", "committing", "inbox", "reached", "shared_until", "state", "turn_s")
-
-    def __init__(self) -> None:
-        self.state: RunState | None = None
-        self.inbox: deque[Posted] = deque()
-        self.busy = False
-        self.committing = False
-        self.reached = 0
-        """The newest version that a hint has named; the store has it before this replica reads it."""
-        self.shared_until = 0.0
-        """The monotonic time until which other replicas are assumed to work on the run, too."""
-        self.turn_s = 0.005
-        """The average duration of a turn while the run is shared."""
 
 
 class Runs:
@@ -257,13 +237,13 @@ class Runs:
                 # A decision on the older state could not be committed.
                 self.stats["caught_up"] += 1
                 hot.reached = 0
-                await self._refresh(key, hot)
+                await hot.refresh(self._store, key, self._runtime)
                 is_current = True
                 continue
             transition = await self._decide(hot.state, signals)
             if transition.commit is None:
                 # No commit will show whether another replica has advanced the run: read.
-                if is_current or not await self._refresh(key, hot):
+                if is_current or not await hot.refresh(self._store, key, self._runtime):
                     self._resolve(batch, transition)
                     return
             elif await self._commit(key, hot, transition, transition.commit):
@@ -317,7 +297,7 @@ class Runs:
         self.stats[f"commits_{result.verdict.lower()}"] += 1
         if result.verdict is not Verdict.COMMITTED:
             self._workers.return_grants(granted)
-            await self._catch_up(key, hot, result.verdict)
+            await hot.catch_up(self._store, key, self._runtime, result.verdict)
             return False
         state.apply(commit)
         self.stats["events"] += len(commit.events)
@@ -359,33 +339,6 @@ class Runs:
             raise RunNotFound(key[1])
         self._clock.observe(loaded.now_us)
         return RunState.of(loaded)
-
-    async def _catch_up(self, key: RunKey, hot: HotRun, verdict: Verdict) -> None:
-        """Read what another replica has changed since.
-
-        Memory may be ahead of the store: a store may lose what it acknowledged, if its durability class
-        says so, and go on without it. Then the whole run is read.
-        """
-        state = hot.state
-        assert state is not None
-        since = state.run.version if verdict is Verdict.CONFLICT else 0
-        loaded = await self._store.load(*key, since=since)
-        if loaded is not None and not loaded.complete and loaded.since_id != state.commit_id:
-            loaded = await self._store.load(*key)
-        if loaded is None:
-            hot.state = None
-            if since == 0:
-                raise AlreadyExists("a run of this id was deleted a short while ago")
-            raise RunNotFound(key[1])
-        if loaded.run.version != state.run.version:
-            hot.shared_until = self._runtime.monotonic() + SHARED_SECONDS
-        state.merge(loaded)
-
-    async def _refresh(self, key: RunKey, hot: HotRun) -> bool:
-        """Bring the run up to date; return whether another replica had changed it."""
-        before = hot.state.commit_id if hot.state is not None else ""
-        await self._catch_up(key, hot, Verdict.CONFLICT)
-        return hot.state is None or hot.state.commit_id != before
 
     def _drop_excess(self) -> None:
         """Drop the least recently used runs that have no turn under way, down to the limit."""
