@@ -1,7 +1,7 @@
 """R2: three replicas are restarted one after another under load, again and again: nobody notices but by a word.
 
-Each is told to end by SIGTERM with leases out, watches, waits and commands under way. It ends in time and
-with code 0; its watchers are told to go elsewhere, no stream ends with an error; no lease is lost over it;
+Each gets SIGTERM with leases out, watches, waits and commands under way. It ends in time and
+with code 0; its watchers are sent elsewhere, no stream ends with an error; no lease is lost over it;
 what was acknowledged is there. Seed: `STEPWELL_DRAIN_SEED=…`.
 """
 
@@ -66,7 +66,7 @@ class Commander:
                 # A run that has ended meanwhile can't be paused, and nothing is lost by that.
                 pass
             except Unavailable as error:
-                # All its tries met a replica that was about to end: it was told so, in a word.
+                # All its tries met a replica that was about to end: it answered with that reason.
                 if error.reason != "DRAINING":
                     raise
 
@@ -138,7 +138,7 @@ async def test_R2_rolling_restarts_under_load_lose_nothing_acknowledged(
             commander = Commander(client, rnd)
             # Some steps are out over all of it: whoever has them reports at the end, elsewhere.
             long = await started(client, wide(len(WORKERS), "gated"))
-            # Others may have ended before their replica is told to: these are sent elsewhere for sure.
+            # Others may have ended before their replica does: these are sent elsewhere for sure.
             stay = [Follower(cluster, long, rnd, moves=0, at=name) for name in NAMES]
             followers += [one.start() for one in stay]
             async with commander.at_work():

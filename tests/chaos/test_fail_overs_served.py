@@ -42,7 +42,7 @@ async def test_S3_service_on_redis_cluster_with_wait_outlives_its_masters(
         return way
 
     url = cluster.url(all_nodes=True, wait="1", wait_ms=WAIT_MS)
-    # What a stream told may be gone when the next goes on; the followers look at that themselves.
+    # An event of one stream may be gone when the next goes on; the followers check that themselves.
     watched.log.streams = False
     what = "redis+cluster with wait=1"
     await serve_through(url, tmp_path, rnd, what, fail, watchers_may_lose=True)
@@ -82,7 +82,7 @@ async def serve_through(
 ) -> None:
     """Start runs, strike the store while they are at work, wait for all, and check the whole history.
 
-    Redis shows what its replica doesn't have yet: `watchers_may_lose` it, if nobody was told of it.
+    Redis shows what its replica doesn't have yet: `watchers_may_lose` it, if it was not acknowledged.
     """
     began = time.monotonic()
     service = Cluster(folder, Shared(url))

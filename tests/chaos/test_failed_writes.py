@@ -1,7 +1,7 @@
 """EIO and ENOSPC at every n-th change that SQLite makes to its disk, once or from then on.
 
 Whatever fails: what was acknowledged is there, what was refused isn't, after a failed fsync nothing is
-acknowledged until the file was opened anew, and a full disk is told as one and work goes on when there is room.
+acknowledged until the file was opened anew, and a full disk is reported as one and work goes on when there is room.
 `STEPWELL_CUT_SEED=…` picks other n where not all are played.
 """
 

@@ -1,4 +1,4 @@
-"""Full disks under a database: it is told as one, nothing is half-written, and work goes on when there is room."""
+"""Full disks under a database: it is reported as one, nothing is half-written, and work goes on when there is room."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """S3: SIGKILL and SIGSTOP of servers, workers, the store's service and databases, at random moments.
 
 Several are away at a time, and the others go on. What was acknowledged is kept outside of all that is
-killed: which runs were started, each commit in its replica's diary, each outcome whose worker was told that
-it counts. After it the whole history is laid over the store (`history.py`): nothing acknowledged is lost,
+killed: which runs were started, each commit in its replica's diary, each outcome that was acknowledged to
+its worker. After it the whole history is laid over the store (`history.py`): nothing acknowledged is lost,
 each task has one result, which is its accepted worker's, attempts go up, and all runs end. Watchers follow
 all the while, eight of a run.
 

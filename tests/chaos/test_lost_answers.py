@@ -1,4 +1,4 @@
-"""Calls beside commits, whose answer is lost: none of them leaves anybody in doubt."""
+"""Calls other than commits, whose answer is lost: none of them leaves anybody in doubt."""
 
 from __future__ import annotations
 

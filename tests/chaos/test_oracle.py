@@ -95,7 +95,7 @@ async def test_S7_commit_without_an_answer_is_matched_by_its_id(store: Store, di
     assert twins[0].outcomes != twins[1].outcomes
     findings = await history.check(store, entries)
     assert findings.books["run"].applied[twins[0].version - 1].commit == twins[1]
-    assert findings.seen["commit that nobody was told of"] == 2
+    assert findings.seen["commit without an answer"] == 2
 
 
 async def test_S7_bytes_that_nobody_sent_are_noticed(store: Store, diary: Path) -> None:

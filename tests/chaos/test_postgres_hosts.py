@@ -27,7 +27,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_S4_commit_is_unknown_while_the_synchronous_standby_hangs(
     own: Postgres, database: str, impatient: None
 ) -> None:
-    """COMMIT is done here and not there: who waits is cut off, and told that nobody knows."""
+    """COMMIT is done here and not there: the waiting call is cut off, with its outcome unknown."""
     chain = Chain("run-1")
     limits: dict[str, Any] = {"statement_timeout_ms": "500", "lock_timeout_ms": "100"}
     with own.standby() as standby:

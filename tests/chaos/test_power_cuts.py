@@ -56,7 +56,7 @@ def test_S3_power_cut_loses_nothing_acknowledged_where_promised(
 
 @pytest.mark.parametrize("end", ["killed before a sync", "stopped by failed syncs"])
 def test_S3_D3_opener_reads_only_what_is_on_the_disk(disk: Disk, tmp_path: Path, end: str) -> None:
-    """A commit was written and not synced: nobody was told, yet the system shows it to who opens the file."""
+    """A commit was written, neither synced nor acknowledged, yet the system shows it to the file's next opener."""
     with sqlite(disk) as powered:
         writer = Life(1, powered.url, tmp_path, "first").begin()
         if end == "killed before a sync":

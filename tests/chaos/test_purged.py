@@ -1,4 +1,4 @@
-"""E6: what retention has removed is told as removed, by every replica and at any cursor, and never as empty."""
+"""E6: a run that retention has removed is reported as gone, by every replica and at any cursor, and never as empty."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def _watch(cluster: Cluster, name: str, run_id: str, after: int) -> str:
 async def test_E6_purged_run_is_gone_at_every_cursor_and_replica(tmp_path: Path, kind: str) -> None:
     with cluster_on(kind, tmp_path) as cluster:
         await cluster.start(
-            # So long that whoever waits for the end is told of it first.
+            # So long that whoever waits for the end sees it first.
             STEPWELL_RETENTION__SUCCEEDED_MS="3000",
             STEPWELL_RETENTION__SWEEP_MS="100",
         )

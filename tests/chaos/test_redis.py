@@ -96,7 +96,7 @@ async def test_D4_full_memory_refuses_commits_until_there_is_room(
                 await store.commit([chain.next()])
             with pytest.raises(StoreFull):
                 await store.commit([b.born("large", input=Payload(data=b"x" * 1_000_000))])
-            # What has been begun can be told of, and room can be made.
+            # Reads and heartbeats are answered, and room can be made.
             assert await store.get_run(b.TENANT, "kept") is not None
             assert list(await store.renew([b.renewal("kept")])) == [False]
             assert await store.delete_run(b.TENANT, "kept", version=1) is False

@@ -1,6 +1,6 @@
 """Three replicas on one store: what one of them does, all of them have; what one loses, none has lost.
 
-After each test the whole history is checked: the diaries of the replicas, what workers were told, what
+After each test the whole history is checked: the diaries of the replicas, the answers that workers got, what
 watchers saw, and a full dump of the store (`history.py`). A failure prints the seed; play it again with
 `STEPWELL_KILL_SEED=… pytest tests/chaos/test_replicas.py -k …`. `test_kills.py` kills all of it at random moments.
 """

@@ -3,7 +3,7 @@
 Two places see all of them. `OrchestratorStub.WatchRun` is where streams of messages come in, those of the
 Python clients and those that tests read by hand; `RunCursor.accept` is where the Python clients, asynchronous
 or not, hand events on, over however many streams. What is wrong is noted, so that the test goes its way,
-and told at its end (the fixture in conftest.py), with the invariant's name.
+and reported at its end (the fixture in conftest.py), with the invariant's name.
 
 A test whose server is a script that breaks the rules on purpose asks for the fixture `scripted_server`:
 then what the clients make of it is looked at all the same, and the streams are not.
@@ -63,7 +63,7 @@ class Story:
     def __init__(self, run_id: str, after: int, *, complete: bool) -> None:
         self.run_id = run_id
         self.after = after
-        """The last number that was told of, be it by an event or by a sign of life."""
+        """The last number that was seen, in an event or in a sign of life."""
         self.version = 0
         self._complete = complete
         """Nothing is filtered out."""

@@ -90,7 +90,7 @@ class _Start(Thread):
 
 
 class Series:
-    """All lives of one store, and what they were told."""
+    """All lives of one store, and the answers that they got."""
 
     def __init__(self, part: Part, disk: Disk, powered: Powered, folder: Path) -> None:
         self._setting, self._disk, self._powered, self._folder = part.setting, disk, powered, folder
@@ -193,7 +193,7 @@ class Series:
         asyncio.run(self._check())
 
     def _compare(self, life: Life) -> None:
-        """Count what was acknowledged before this life and isn't there; then what it was told."""
+        """Count what was acknowledged before this life and isn't there; then add its own answers."""
         if life.found.exists():
             found = msgspec.json.decode(life.found.read_bytes(), type=dict[str, int])
             for run_id, version in self._known.items():

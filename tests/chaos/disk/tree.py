@@ -18,7 +18,7 @@ from tests.chaos.disk.wire import Op
 
 ROOT = 1
 SECONDS_VALID = 3_600
-"""Nobody but the kernel changes anything, so what it was told stays true."""
+"""Nobody but the kernel changes anything, so what it knows stays true."""
 _SYNCS = os.O_SYNC | os.O_DSYNC
 
 

@@ -31,7 +31,7 @@ SILENCE_MS = 200
 LOST_HINTS = 0.2
 
 NEVER_FAIL = ("describe", "subscribe", "close")
-"""A server isn't one before it was told what its store is."""
+"""A server doesn't start before it knows its store."""
 
 FIXTURES = ("served_everywhere", "served", "served_memory")
 

@@ -59,7 +59,7 @@ class View(NamedTuple):
 
 
 def view_of(loaded: Loaded) -> View:
-    """Return what a load told."""
+    """Return the view that a load gives."""
     rows = loaded.executions
     return View(loaded.run, {r.execution.execution_id: (r.execution.status, r.token) for r in rows})
 
@@ -197,7 +197,7 @@ class Client:
         await self._send(commits, gives_up=0.0)
 
     async def _view(self, name: str) -> View | bool | None:
-        """Return a run as it was known, or is; None: it isn't born; False: the store doesn't say."""
+        """Return a run as it was known, or is; None: it doesn't exist; False: the store doesn't answer."""
         known = self._field.known.get(name)
         if known is not None and self._chance.random() < 0.9:
             return known
@@ -304,7 +304,7 @@ class Client:
                 view = views[commit.run_id] = after(commit, known)
                 self._knows(view)
 
-    # --- reading, and what is beside the commits ---
+    # --- reading, and calls other than commits ---
 
     async def _read_run(self) -> None:
         name = self._chance.choice(self._field.runs)

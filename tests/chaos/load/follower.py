@@ -48,7 +48,7 @@ class Follower:
         self._lies_down = lies_down
         self._at = at or rnd.choice(cluster.names)
         self._may_lose = may_lose
-        """The store shows what nobody was told of yet, and may lose it: then others stand in its place."""
+        """The store shows commits before they are acknowledged, and may lose them: then others stand in their place."""
         self._gone: list[Event] = []
         """What was seen, and was another one when it was seen again."""
         self.events: list[Event] = []
@@ -211,13 +211,13 @@ class Follower:
         """Compare what was seen, over all streams, with what is stored, and with all that was ever sent."""
         name = f"a watcher of {self.run_id}"
         kept = {one.number for one, own in zip(stored, self.events, strict=False) if one == own}
-        # Who was told of an end that was lost then is gone when the run comes to another one.
+        # A watcher that saw an end which was lost then is gone when the run comes to another one.
         left_early = self._may_lose and bool(self.events) and len(self.events) not in kept
         whole = len(self.events) == len(stored)
         holds(whole or left_early, "E2", f"{name} saw {len(self.events)} events")
         self._gone += [event for event in self.events if event.number not in kept]
         lost = [event for event in self._gone if event not in stored]
-        # What was acknowledged is stored: these are of commits that nobody was told of.
+        # What was acknowledged is stored: these are of commits that were not.
         fine = not lost or (self._may_lose and all(event in sent for event in lost))
         holds(fine, "E2", f"{name} saw {lost}")
         self.seen["event seen and lost"] += len(lost)

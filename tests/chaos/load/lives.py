@@ -1,4 +1,4 @@
-"""A process that commits runs to a store as fast as it can, until it is killed; what it was told lies elsewhere.
+"""A process that commits runs to a store as fast as it can, until it is killed; the answers are kept elsewhere.
 
 The runs are real ones: the core decides each step, and a worker of our own takes the leases and reports. The
 next life finds what is left of them, looks whether each hangs together, and goes on with it.
@@ -53,7 +53,7 @@ class Life(NamedTuple):
     number: int
     url: str
     folder: Path
-    """Where it writes down what it sent and what it was told: on a disk that keeps everything."""
+    """Where it writes down what it sent and the answers: on a disk that keeps everything."""
     seed: str
     task: Task = Task.BEGIN
     known: Mapping[str, int] = {}
@@ -63,7 +63,7 @@ class Life(NamedTuple):
 
     @property
     def diary(self) -> Path:
-        """Each commit that it sent, and what it was told."""
+        """Each commit that it sent, and its answer."""
         return self.folder / f"diary-{self.number}"
 
     @property

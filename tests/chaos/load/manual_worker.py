@@ -37,7 +37,7 @@ class ManualWorker:
         self.acknowledged: list[Acknowledged] = []
         self.settled: list[worker_pb2.Outcome] = []
         self.refused = 0
-        """Outcomes that came too late or a second time, each told so."""
+        """Outcomes that came too late or a second time, each refused."""
 
     async def work(self) -> None:
         """Serve until cancelled, now at this replica and now at that one."""

@@ -113,7 +113,7 @@ class History:
         self.beats: list[Beat] = []
         self.claims: list[Claiming] = []
         self.fed: list[list[tuple[str, int]]] = []
-        """For each reader of the feed all that it was told, over all its pages."""
+        """For each reader of the feed all that it got, over all its pages."""
         self.counts: Counter[str] = Counter()
         """Operations by kind, and what they met."""
 
@@ -124,7 +124,7 @@ class History:
 
     @property
     def runs(self) -> set[str]:
-        """Every run that was written or read, born or not."""
+        """Every run that was written or read, existing or not."""
         written = {tried.commit.run_id for tried in self.tried.values()}
         return written | {one.run_id for one in self.seen}
 

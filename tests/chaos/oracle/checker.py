@@ -1,7 +1,7 @@
 """The checker: lays what clients saw over what the store has, in time linear in both (but for sorting).
 
 Versions are recorded, so nothing is searched: each version of a run names the one commit that made it,
-and everything that anyone was told must fit to the chain of these.
+and every answer that anyone got must fit to the chain of these.
 """
 
 from __future__ import annotations
@@ -260,7 +260,7 @@ def _pages(chains: Mapping[str, Chain], history: History) -> None:
 
 
 def _feeds(chains: Mapping[str, Chain], history: History) -> None:
-    """Each reader of the feed is told of each commit once, a run's in their order (E1, S2)."""
+    """Each reader of the feed gets each commit once, a run's in their order (E1, S2)."""
     expected = {run_id: list(range(1, chain.kept.version + 1)) for run_id, chain in chains.items()}
     for reader, received in enumerate(history.fed):
         by_run = defaultdict[str, list[int]](list)
@@ -280,7 +280,7 @@ def _beat(chain: Chain, beat: Beat) -> None:
         holds(there, "S8", f"{name} was renewed without a lease")
     else:
         lost = term is None or not term.surely(*beat.span)
-        holds(lost, "S8", f"{name} was told lost, and was there")
+        holds(lost, "S8", f"{name} was answered as lost, and was there")
 
 
 def _claims(chains: Mapping[str, Chain], claims: Iterable[Claiming], hold_s: float) -> None:

@@ -76,7 +76,7 @@ class Log:
 
 
 class Acknowledged(NamedTuple):
-    """An outcome that a worker was told to be committed."""
+    """An outcome that was acknowledged to its worker."""
 
     run_id: str
     execution_id: str
@@ -205,12 +205,12 @@ def _author(run_id: str, version: int, stored: Sequence[Event], log: Log, commit
     holds(len(won) <= 1, "S2", f"{name} was acknowledged to {[one.door for one in won]}")
     for one in won:
         verdicts = log.verdicts(one)
-        holds(len(verdicts) == 1, "S4", f"{name} by {one.door} was told {verdicts}")
+        holds(len(verdicts) == 1, "S4", f"{name} by {one.door} was answered {verdicts}")
         holds(list(one.commit.events) == list(stored), "S3", f"{name} isn't what was acknowledged")
         own = commit_id in ("", one.commit.commit_id)
         holds(own, "S3", f"{name} was acknowledged to {one.door}, and {commit_id} is followed")
         return one
-    # Nobody was told: its replica was killed before the answer came. Then it is one of these.
+    # Nobody got an answer: its replica was killed before the answer came. Then it is one of these.
     unanswered = [one for one in candidates if log.is_open(one.commit.commit_id)]
     fits = [
         one
@@ -295,7 +295,7 @@ async def _feed(store: Store, ledger: Ledger) -> None:
 
 
 def _acknowledged(findings: Findings, acknowledged: Sequence[Acknowledged]) -> None:
-    """Every outcome that a worker was told to be committed is there, byte for byte (S3, S7, S8)."""
+    """Every outcome acknowledged to a worker is there, byte for byte (S3, S7, S8)."""
     for one in acknowledged:
         book = findings.books[one.run_id]
         name = f"{one.run_id}: {one.execution_id}"
@@ -336,7 +336,7 @@ def _count(findings: Findings, diary: Sequence[Entry], log: Log) -> None:
     seen["acknowledged commit checked"] += sum(
         Verdict.COMMITTED in log.verdicts(one) for one in log.sent.values()
     )
-    seen["commit that nobody was told of"] += sum(map(log.is_open, log.sent))
+    seen["commit without an answer"] += sum(map(log.is_open, log.sent))
     winners = [name for name in seen if name.startswith("conflict won by ")]
     seen["conflict won by each of two replicas"] += len(winners) > 1
     for book in findings.books.values():

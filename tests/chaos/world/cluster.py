@@ -137,7 +137,7 @@ class Cluster:
     # --- what is left of it all -----------------------------------------------------------------------
 
     async def store(self) -> Store:
-        """Open the store beside the replicas, as one of them would. The caller closes it.
+        """Open the store as one of them would. The caller closes it.
 
         A file is for one process: a replica that is alone with it is killed, and not begun again.
         """

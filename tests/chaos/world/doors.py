@@ -89,7 +89,7 @@ async def _cluster(_folder: Path, chance: Random) -> AsyncIterator[Doors]:
         # It learns the nodes' own addresses, as long as they still announce them.
         past = await _opened(stack, cluster.url())
         proxies = await _proxies(stack, chance, *(node.port for node in cluster.nodes))
-        # Who comes next is told their own addresses by whichever node it asks.
+        # The next client gets their own addresses from whichever node it asks.
         stack.callback(cluster.wait_announced)
         for index, proxy in enumerate(proxies):
             cluster.announce(index, proxy.port)

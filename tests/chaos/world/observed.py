@@ -4,7 +4,7 @@
 
 Every commit is written down before it is sent and again with its verdict, so that a SIGKILL between
 the two leaves a commit of unknown fate and never an unseen one. What a claim found due is written
-down too. The environment adds faults: hints that are never told, commits whose answer is lost,
+down too. The environment adds faults: hints that are dropped, commits whose answer is lost,
 expired leases that nobody takes up before two replicas have found some.
 """
 
@@ -32,7 +32,7 @@ from stepwell_testkit.proxy import StoreProxy
 DIARY = "REPLICA_DIARY"
 NAME = "REPLICA_NAME"
 DEAF = "REPLICA_DEAF"
-"""The share of the runs, from 0 to 1, of which no hint of the store is ever told; the same at all replicas."""
+"""The share of the runs, from 0 to 1, of which every hint of the store is dropped; the same at all replicas."""
 LOST_ANSWERS = "REPLICA_LOST_ANSWERS"
 """Of the groups of commits so many, from 0 to 1, are applied and get no answer."""
 MEETING = "REPLICA_MEETING"

@@ -38,7 +38,7 @@ class Program:
         arguments: Sequence[str],
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        """`arguments` begin with the module: `-m`, its name, then what it is told."""
+        """`arguments` begin with the module: `-m`, its name, then its own arguments."""
         self.name = name
         self.log_path = folder / f"{name}.log"
         self.environment = {

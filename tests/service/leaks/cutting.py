@@ -1,6 +1,6 @@
 """A coroutine that is cancelled at its n-th suspension, as a task is whose client has gone just then.
 
-Two moments are told apart: BEFORE what it waits for is done, so that the cancellation goes on inwards;
+There are two moments: BEFORE what it waits for is done, so that the cancellation goes on inwards;
 and AFTER, when the answer is there and nobody has taken it yet.
 """
 

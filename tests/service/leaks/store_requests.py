@@ -31,7 +31,7 @@ def _of_the_ended(kind: Any, **fields: Any) -> Callable[[Bench], Any]:
 
 STEP = "task:a#1"
 DAY_MS = 86_400_000
-"""These runs are no sound ones to the loop, which must not be told of them."""
+"""These runs are no sound ones to the loop, which must never load them."""
 _ask("GetRun", _of_the_ended(pb.StoreGetRunRequest))
 _ask("Load", _of_the_ended(pb.StoreLoadRequest))
 _ask("ReadPayloads", _of_the_ended(pb.StoreReadPayloadsRequest, keys=[STEP]))

@@ -1,4 +1,4 @@
-"""S8–S10: whoever reports with a lease that is over is told so, on every replica, and changes nothing.
+"""S8–S10: a report with a lease that is over is refused, on every replica, and changes nothing.
 
 Thousands of results of workers that were superseded, by all the ways there are (`deaths.py`), each with
 other bytes, over the stream and without it, at the replica that gave the lease and at another one. The

@@ -21,7 +21,7 @@ Shared by a test process, one of each kind, up again if a test left it down, sto
     redis_server("redis", appendfsync="always").flush()
 
 Also: `cluster.RedisCluster`, `pgbouncer.PgBouncer`, `proxy.Proxy` (faults between client and server),
-and `fixtures` for pytest. What a test shares lives in memory where there is room; for figures make
+and `fixtures` of a Postgres with a password. What a test shares lives in memory where there is room; for figures make
 a server of your own.
 
 All calls are plain ones that block for as long as they take (`asyncio.to_thread` where a loop must

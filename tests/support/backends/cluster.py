@@ -26,7 +26,7 @@ def _ask(node: Redis, *command: str | int) -> Any:
 
 
 class RedisCluster:
-    """Nodes 0 to `masters` - 1 are born masters, with the slots shared out; replicas follow them.
+    """Nodes 0 to `masters` - 1 begin as masters, with the slots shared out; replicas follow them.
 
     `missing` is a range of slots, both ends included, that nobody serves.
     """
@@ -245,17 +245,9 @@ class RedisCluster:
         return len(keys)
 
     def finish_move(self, slot: int, to: int) -> None:
-        """The new place is told to all; clients that ask the old one are sent on (MOVED)."""
+        """Announce the new place to all; clients that ask the old one are sent on (MOVED)."""
         others = [i for i in range(len(self.nodes)) if i not in (to, self.owner(slot))]
         for index in (to, self.owner(slot), *others):
             node = self.nodes[index]
             if node.running and _ask(node, "ROLE")[0] == "master":
                 _ask(node, "CLUSTER", "SETSLOT", slot, "NODE", self.id_of(to))
-
-    def move_slots(self, slots: Iterable[int], to: int) -> None:
-        """The whole move, slot by slot, keys and all; slots that are there already stay."""
-        for slot in slots:
-            if self.owner(slot) != to:
-                self.begin_move(slot, to)
-                self.move_keys(slot, to)
-                self.finish_move(slot, to)

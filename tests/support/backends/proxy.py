@@ -92,7 +92,7 @@ async def _gone(writer: asyncio.StreamWriter) -> None:
 
 
 class Proxy:
-    """Listens on a free loopback port, and passes on what it gets unless told otherwise.
+    """Listens on a free loopback port, and passes on what it gets, but for the faults that are set.
 
     `target` is a loopback port or the path of a Unix socket. `delay_s` is waited before each
     chunk, in both directions; so is a part of `jitter_s` by chance, each connection's own, so that
@@ -332,7 +332,7 @@ class Proxy:
         single = min(TRICKLED_BYTES, len(data)) if self.trickles else 0
         for piece in (*(data[at : at + 1] for at in range(single)), data[single:]):
             if line.lost:
-                # While it waited: the server was told the end, and the client is gone.
+                # While it waited: the server got the end, and the client is gone.
                 return
             writer.write(piece)
             await writer.drain()
@@ -390,7 +390,7 @@ class Proxy:
                 elif not await self._go_down(line, data):
                     return
         if not line.lost:
-            # Servers close both directions; a client that is still sending is told so.
+            # Servers close both directions; a client that is still sending learns of it.
             line.to_client.close()
 
     async def _go_down(self, line: Line, data: bytes) -> bool:

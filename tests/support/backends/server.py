@@ -72,7 +72,7 @@ class Server:
                 break
             except NotStarted as error:
                 self._child.kill()
-                # Before anybody was told the port, another one is as good.
+                # Before anybody knows the port, another one is as good.
                 if not first or not left or self.port_taken not in str(error):
                     raise
                 self._move()
