@@ -17,7 +17,7 @@ from stepwell_testkit.proxy import StoreProxy
 from tests.unit.executor_world import RUN, TENANT, ExecutorWorld, FakeWorker, executor_world
 
 OTHER = "00000000-0000-4000-8000-000000000002"
-CHARGE = TaskSpec(task_id="charge", effect=Effect.AT_MOST_ONCE, reconcile=True)
+RECONCILED = TaskSpec(task_id="charge", effect=Effect.AT_MOST_ONCE, reconcile=True)
 CHARGE = TaskSpec(task_id="charge", effect=Effect.AT_MOST_ONCE)
 
 
@@ -75,12 +75,12 @@ async def test_an_unknown_outcome_counts_as_held(world: ExecutorWorld, instance_
 
 
 async def test_a_reconcile_step_is_assigned_with_all_that_it_needs(world: ExecutorWorld) -> None:
-    worker, got = await begun(world, CHARGE)
+    worker, got = await begun(world, RECONCILED)
     newer = FakeWorker(worker.executor, instance_id="two")
     await newer.attach()
     look = await newer.next()
     assert look.execution.kind is StepKind.RECONCILE
-    assert look.task == CHARGE
+    assert look.task == RECONCILED
     assert look.unknown_execution_id == got.execution.execution_id
     assert look.idempotency_key == got.idempotency_key == f"{RUN}/charge"
     await newer.deliver(look, Reconciled(finding=Finding.DONE, result=Payload(data=b"1")))
