@@ -8,7 +8,7 @@ import pytest
 from stepwell.core.loop.signals import Start
 from stepwell.core.records.canonical import bytes_of
 from stepwell.core.records.model import Budget, Payload, RetryPolicy, RunSpec, TaskSpec
-from stepwell.embedded.starting import start_command
+from stepwell.embedded.arguments import start_command
 
 DECODED = RetryPolicy(backoff_multiplier=float("2"), max_backoff_ms=int("60000"))
 """Equal to the default one, of which not one value is the same object."""

@@ -57,7 +57,7 @@ async def test_a_run_is_answered_while_it_runs_and_makes_another_plan() -> None:
     orchestrator = Orchestrator("ask", agent, plan=[Task("a", "ask"), Task("work", "work")])
 
     async def asks() -> bool:
-        return orchestrator._executor is not None and bool(await orchestrator.inputs())
+        return orchestrator._drive.is_running and bool(await orchestrator.inputs())
 
     running = asyncio.create_task(orchestrator.run())
     await until(asks)

@@ -8,6 +8,8 @@ from collections.abc import AsyncIterator
 import pytest
 from msgspec.structs import replace
 
+from stepwell.app import history
+from stepwell.app.history import History
 from stepwell.core.loop.advance import advance
 from stepwell.core.loop.signals import (
     Completed,
@@ -21,8 +23,6 @@ from stepwell.core.loop.state import RunState
 from stepwell.core.port import EventPage, Store
 from stepwell.core.records.errors import CursorOutOfRange, InvalidArgument, RunNotFound
 from stepwell.core.records.model import Run, RunSpec, TaskSpec
-from stepwell.rpc.orchestrator import history
-from stepwell.rpc.orchestrator.history import History
 from stepwell.runtime import SystemRuntime
 from stepwell.store.opener import open_store
 from stepwell_testkit.proxy import StoreProxy

@@ -1,16 +1,18 @@
-"""Answering what a run asks: by whom it was asked and what fits, before the loop decides.
+"""Questions of a run: which are open, and how one is answered.
 
-The loop holds what is open and nothing else, and it alone decides who was first. The rows are read for
-two things: the schema that the answer must fit, and afterwards why a request was not open any more.
+The loop holds the open questions and nothing else, and it alone decides which answer was first. The rows
+are read for two things: the schema that the answer must fit, and afterwards why a question was not open
+any more.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple, NoReturn
 
+from stepwell.app.commands import accepted
 from stepwell.core.loop.questions import NOT_OPEN
-from stepwell.core.loop.signals import Answer, Reply
-from stepwell.core.port import Store
+from stepwell.core.loop.signals import Answer
+from stepwell.core.port import InputQuery, Store
 from stepwell.core.records.errors import (
     FailedPrecondition,
     InvalidArgument,
@@ -18,7 +20,7 @@ from stepwell.core.records.errors import (
     StoreUnavailable,
     Violation,
 )
-from stepwell.core.records.model import InputRequest
+from stepwell.core.records.model import InputRequest, Run
 from stepwell.core.records.states import InputStatus
 from stepwell.engine.executor import Executor
 from stepwell.schemas import answer_violations
@@ -26,65 +28,78 @@ from stepwell.schemas import answer_violations
 
 class _Closed(NamedTuple):
     reason: str
-    words: str
+    message: str
 
 
-_WORDS = {
-    InputStatus.ANSWERED: _Closed(reason="INPUT_ANSWERED", words="was answered already"),
+_CLOSED = {
+    InputStatus.ANSWERED: _Closed(reason="INPUT_ANSWERED", message="was answered already"),
     InputStatus.EXPIRED: _Closed(
-        reason="INPUT_EXPIRED", words="was not answered in time, and its task has failed"
+        reason="INPUT_EXPIRED", message="was not answered in time, and its task has failed"
     ),
-    InputStatus.CANCELLED: _Closed(reason="INPUT_CANCELLED", words="is not asked any more"),
+    InputStatus.CANCELLED: _Closed(reason="INPUT_CANCELLED", message="is not asked any more"),
 }
 
 
 class Answered(NamedTuple):
-    """What came of it."""
+    """A question that was answered."""
 
-    reply: Reply
-    request: InputRequest
-    """As it is now."""
+    run: Run
+    changed: bool
+    """False: by an earlier call with the same request id."""
+    question: InputRequest
+    """The question as it is now."""
 
 
-async def give_answer(
-    store: Store, executor: Executor, tenant_id: str, run_id: str, command: Answer
-) -> Answered:
-    """Answer a request, if the answer fits; the reply is true once this returns.
+async def give_answer(executor: Executor, tenant_id: str, run_id: str, command: Answer) -> Answered:
+    """Answer a question if the answer fits, and return once that is committed.
 
     Raises:
-        NotFound: the run has no such request (INPUT_NOT_FOUND), or isn't there.
+        NotFound: the run has no such question (INPUT_NOT_FOUND), or isn't there.
         InvalidArgument: the answer doesn't fit (ANSWER_INVALID).
-        FailedPrecondition: the request is not open any more.
+        FailedPrecondition: the question is not open any more.
     """
-    asked = await _the_input(store, tenant_id, run_id, command.input_id)
-    if asked.status is InputStatus.OPEN:
-        found = await answer_violations(asked, command.payload)
-        if found:
-            first = found[0]
+    question = await _read_question(executor.store, tenant_id, run_id, command.input_id)
+    if question.status is InputStatus.OPEN:
+        violations = await answer_violations(question, command.payload)
+        if violations:
+            first = violations[0]
             raise InvalidArgument(
                 f"{first.field}: {first.description}",
-                tuple(Violation(one.field, one.description) for one in found),
+                tuple(Violation(one.field, one.description) for one in violations),
                 reason="ANSWER_INVALID",
             )
     reply = await executor.send(tenant_id, run_id, command)
-    after = await _the_input(store, tenant_id, run_id, command.input_id)
+    after = await _read_question(executor.store, tenant_id, run_id, command.input_id)
     if reply.reason == NOT_OPEN:
         _raise_not_open(after)
-    return Answered(reply, after)
+    return Answered(*accepted(reply), after)
 
 
-async def _the_input(store: Store, tenant_id: str, run_id: str, input_id: str) -> InputRequest:
-    found = await store.read_inputs(tenant_id, run_id, [input_id])
-    if not found:
+async def open_questions(store: Store, tenant_id: str, run_id: str) -> tuple[InputRequest, ...]:
+    """Return the questions of a run that wait for an answer, oldest first."""
+    questions: list[InputRequest] = []
+    cursor = ""
+    while True:
+        query = InputQuery(tenant_id=tenant_id, run_id=run_id, cursor=cursor)
+        page = await store.list_inputs(query)
+        questions.extend(one.request for one in page.inputs)
+        cursor = page.cursor
+        if not cursor:
+            return tuple(one for one in questions if one.status is InputStatus.OPEN)
+
+
+async def _read_question(store: Store, tenant_id: str, run_id: str, input_id: str) -> InputRequest:
+    rows = await store.read_inputs(tenant_id, run_id, [input_id])
+    if not rows:
         raise NotFound(
             f"the run has no input request {input_id!r}; list its requests to see their ids",
             reason="INPUT_NOT_FOUND",
         )
-    return found[0]
+    return rows[0]
 
 
-def _raise_not_open(asked: InputRequest) -> NoReturn:
-    if asked.status not in _WORDS:
-        raise StoreUnavailable("the request changes just now; try again")
-    reason, words = _WORDS[asked.status]
-    raise FailedPrecondition(f"input request {asked.input_id!r} {words}", reason=reason)
+def _raise_not_open(question: InputRequest) -> NoReturn:
+    if question.status not in _CLOSED:
+        raise StoreUnavailable("the request is being changed concurrently; try again")
+    reason, message = _CLOSED[question.status]
+    raise FailedPrecondition(f"input request {question.input_id!r} {message}", reason=reason)

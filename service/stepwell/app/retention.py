@@ -1,7 +1,7 @@
-"""What is over is removed in time: ended runs, each as a whole, and logs, which are kept for less long.
+"""Removes what is over in time: ended runs, each as a whole, and logs, which are kept for less long.
 
-Every replica sweeps. Two that find the same run do no harm: it is removed at the version at which it was
-found, so one that was resumed meanwhile stays.
+Every replica sweeps. Two that list the same run do no harm: it is removed at the version at which it was
+listed, so one that was resumed meanwhile stays.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import structlog
+from msgspec.structs import replace
 
 from stepwell.core.port import EndedQuery, EndedRun, Runtime, Store
 from stepwell.core.records.errors import StoreError
@@ -23,9 +24,12 @@ LOGS_AT_ONCE = 5_000
 JITTER = 0.2
 """The part of each pause that is drawn at random, so that replicas don't sweep in step."""
 
+Forget = Callable[[str, str], None]
+"""Called with tenant and id of each run that was removed."""
+
 
 class Retention(NamedTuple):
-    """For how long what is over is kept, in milliseconds; 0: for ever."""
+    """The time for which ended runs and logs are kept, in milliseconds; 0: for ever."""
 
     succeeded_ms: int = 0
     failed_ms: int = 0
@@ -38,13 +42,8 @@ class Sweeper:
     """Removes what is over, again and again."""
 
     def __init__(
-        self,
-        store: Store,
-        runtime: Runtime,
-        retention: Retention,
-        forget: Callable[[str, str], None],
+        self, store: Store, runtime: Runtime, retention: Retention, forget: Forget
     ) -> None:
-        """`forget(tenant_id, run_id)` is called for each run that was removed."""
         self._store = store
         self._runtime = runtime
         self._retention = retention
@@ -82,20 +81,37 @@ class Sweeper:
 
     async def _remove_runs(self, query: EndedQuery) -> None:
         while True:
-            found = await self._store.list_ended(query)
-            removed = await remove(self._store, found, self._forget)
+            ended = await self._store.list_ended(query)
+            removed = await _remove(self._store, ended, self._forget)
             self.removed["runs"] += len(removed)
-            # Nothing removed: what was found goes on again, or is another replica's by now.
-            if len(found) < query.limit or not removed:
+            # Nothing removed: the runs go on again, or another replica has removed them.
+            if len(ended) < query.limit or not removed:
                 return
 
 
-async def remove(
-    store: Store, found: Sequence[EndedRun], forget: Callable[[str, str], None]
-) -> list[EndedRun]:
-    """Remove ended runs, each unless it was resumed since it was found; return those removed."""
+class Purge(NamedTuple):
+    """The runs that a purge removed, or would remove."""
+
+    runs: Sequence[EndedRun]
+    complete: bool
+    """False: there are more, or one of them could not be removed."""
+
+
+async def purge(store: Store, query: EndedQuery, forget: Forget, *, rehearse: bool) -> Purge:
+    """Remove up to `query.limit` ended runs; only list them where it is a rehearsal."""
+    # The run beyond the limit says that there are more.
+    ended = list(await store.list_ended(replace(query, limit=query.limit + 1)))
+    complete, ended = len(ended) <= query.limit, ended[: query.limit]
+    if rehearse:
+        return Purge(ended, complete)
+    removed = await _remove(store, ended, forget)
+    return Purge(removed, complete and len(removed) == len(ended))
+
+
+async def _remove(store: Store, ended: Sequence[EndedRun], forget: Forget) -> list[EndedRun]:
+    """Remove ended runs, each unless it was resumed since it was listed; return those removed."""
     removed: list[EndedRun] = []
-    for one in found:
+    for one in ended:
         if await store.delete_run(one.tenant_id, one.run_id, version=one.version):
             forget(one.tenant_id, one.run_id)
             removed.append(one)

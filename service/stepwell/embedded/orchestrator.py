@@ -2,47 +2,33 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from typing import Self
 
-import structlog
-
-from stepwell.app.questions import give_answer
-from stepwell.core.loop.signals import Cancel, Pause, RaiseBudget, Resume, Start
-from stepwell.core.port import ANY_ROLE, Presence, Runtime, Store
+from stepwell.app.questions import give_answer, open_questions
+from stepwell.app.start import MAX_ITERATIONS_DEFAULT, MAX_PARALLEL_DEFAULT
+from stepwell.core.loop.signals import Cancel, Pause, RaiseBudget
+from stepwell.core.port import Runtime, Store
 from stepwell.core.records import limits
-from stepwell.core.records.errors import FailedPrecondition, RunNotFound, StoreUnavailable
-from stepwell.core.records.model import InputRequest, Run, RunSpec
+from stepwell.core.records.model import InputRequest, RunSpec
 from stepwell.core.records.states import RunStatus, StepKind
-from stepwell.embedded.people import answer_command, read_open_inputs
-from stepwell.embedded.resolving import resolution
-from stepwell.embedded.result import RunCancelled, RunFailed, RunResult, read_result
-from stepwell.embedded.starting import (
+from stepwell.embedded.arguments import (
+    answer_command,
     budget_record,
     check_size,
-    expect,
     kinds_of,
+    resolve_command,
     start_command,
 )
-from stepwell.embedded.worker import InProcessWorker
-from stepwell.engine.executor import Executor, ExecutorConfig
+from stepwell.embedded.drive import Drive
+from stepwell.embedded.result import RunCancelled, RunFailed, RunResult
 from stepwell.runtime import SystemRuntime
-from stepwell.store.opener import open_store
 from stepwell_client import Agent, Done, Failure, NotDone, PlanLike, encode
 from stepwell_client import Budget as ClientBudget
 from stepwell_client import StepKind as ClientStepKind
-from stepwell_client.execution import AgentRunner
-
-log = structlog.get_logger(__name__)
 
 TENANT = "default"
-LEASE_MS = 60_000
-"""Long, because nobody else waits for it: `resume` ends the leases of a dead process at once."""
-POLL_MS = 1_000
-_STANDS_STILL = (RunStatus.WAITING, RunStatus.PAUSED)
 _NAME = re.compile(limits.NAME_PATTERN)
 
 
@@ -62,7 +48,7 @@ class Orchestrator:
         goal: str,
         agent: Agent,
         *,
-        max_iterations: int = 10,
+        max_iterations: int = MAX_ITERATIONS_DEFAULT,
         store: str | Store | None = None,
         run_id: str | None = None,
         input: object = None,  # noqa: A002 - the protocol's word for it
@@ -70,7 +56,7 @@ class Orchestrator:
         stages: Sequence[ClientStepKind] | None = None,
         labels: Mapping[str, str] | None = None,
         budget: ClientBudget | None = None,
-        max_parallel: int = 32,
+        max_parallel: int = MAX_PARALLEL_DEFAULT,
         no_progress_limit: int = limits.NO_PROGRESS_LIMIT_DEFAULT,
         tenant_id: str = TENANT,
         runtime: Runtime | None = None,
@@ -95,17 +81,14 @@ class Orchestrator:
         check_size("no_progress_limit", no_progress_limit, 0, limits.ITERATIONS_MAX)
         if plan is None and StepKind.PLAN not in kinds_of(agent.kinds):
             raise ValueError("the agent has no plan function: decorate one, or pass plan=")
-        self._agent = agent
-        self._store = store
-        self._runtime = runtime or SystemRuntime()
-        self._tenant_id = tenant_id
-        self._run_id = run_id or self._runtime.new_id()
-        self._start: Start | None = start_command(
+        runtime = runtime or SystemRuntime()
+        run_id = run_id or runtime.new_id()
+        start = start_command(
             RunSpec(
                 tenant_id=tenant_id,
-                run_id=self._run_id,
+                run_id=run_id,
                 # Its own: the steps of other runs in the same store are not for this agent.
-                queue=f"embedded:{self._run_id}",
+                queue=f"embedded:{run_id}",
                 goal=goal,
                 labels=dict(labels or {}),
                 executor_id="embedded",
@@ -118,9 +101,7 @@ class Orchestrator:
             plan=plan,
             stages=kinds_of(agent.stages if stages is None else stages) if plan is not None else (),
         )
-        self._executor: Executor | None = None
-        self._opened: Store | None = None
-        self._own: Store | None = None
+        self._drive = Drive(agent, run_id, start, store=store, tenant_id=tenant_id, runtime=runtime)
 
     @classmethod
     async def resume(
@@ -142,40 +123,24 @@ class Orchestrator:
             RunNotFound: there is no such run in this store (a ValueError too).
             FailedPrecondition: the run was cancelled, which is final.
         """
-        self = cls.__new__(cls)
-        self._agent = agent
-        self._store = store
-        self._runtime = runtime or SystemRuntime()
-        self._tenant_id = tenant_id
-        self._run_id = run_id
-        self._start = None
-        self._executor = None
-        self._opened = None
-        self._own = None
-        opened = await self._open()
-        try:
-            run = await opened.get_run(tenant_id, run_id)
-        finally:
-            await self._shut(opened)
-        if run is None:
-            raise RunNotFound(run_id)
-        if run.status is RunStatus.CANCELLED:
-            raise FailedPrecondition(
-                f"run {run_id} was cancelled, which is final; start another", reason="RUN_CANCELLED"
-            )
+        runtime = runtime or SystemRuntime()
+        drive = Drive(agent, run_id, None, store=store, tenant_id=tenant_id, runtime=runtime)
+        await drive.check_resumable()
+        self = cls.__new__(cls)  # Not __init__, which makes the command that starts another run.
+        self._drive = drive
         return self
 
     @property
     def run_id(self) -> str:
         """The run's id: the one given, else the one that was made."""
-        return self._run_id
+        return self._drive.run_id
 
     async def run(self) -> RunResult:
-        """Run the loop until the run ends, or stands still, and return what it came to.
+        """Run the loop until the run ends, or stands still, and return its result.
 
         A run that is WAITING for a person or PAUSED has not failed: it is returned with that status.
-        After `answer` another `run()` goes on with it, and so does `resume`. Cancelling the call stops the work in hand, leaves the run as it is
-        in the store, and raises CancelledError.
+        After `answer` another `run()` goes on with it, and so does `resume`. Cancelling the call stops the
+        steps under way, leaves the run as it is in the store, and raises CancelledError.
 
         Raises:
             RunFailed: the run FAILED; `.result` has its record and the tasks' results.
@@ -184,36 +149,20 @@ class Orchestrator:
             AlreadyExists: the run_id is that of a run with other arguments.
             StoreRefused: the store can't be opened; the message says what to do.
         """
-        if self._executor is not None:
-            raise RuntimeError("this orchestrator is running already")
-        store = await self._open()
-        try:
-            config = ExecutorConfig(lease_ms=LEASE_MS)
-            self._executor, self._opened = Executor(store, self._runtime, config), store
-            try:
-                run = await self._drive(store, self._executor)
-            finally:
-                executor, self._executor, self._opened = self._executor, None, None
-                await executor.drain()
-                await executor.close()
-            result = await read_result(store, run)
-            if run.ended:
-                self._own = None
-        finally:
-            await self._shut(store)
-        if run.status is RunStatus.CANCELLED:
+        result = await self._drive.run()
+        if result.status is RunStatus.CANCELLED:
             raise RunCancelled(result)
-        if run.status is RunStatus.FAILED:
+        if result.status is RunStatus.FAILED:
             raise RunFailed(result)
         return result
 
     async def cancel(self, reason: str = "") -> None:
         """Cancel the run for good, while `run()` runs it."""
-        await self._command(Cancel(reason=reason))
+        await self._send_running(Cancel(reason=reason))
 
     async def pause(self, reason: str = "") -> None:
-        """Have `run()` start no more steps, wait for those in hand, and return."""
-        await self._command(Pause(reason=reason))
+        """Have `run()` start no more steps, wait for those under way, and return."""
+        await self._send_running(Pause(reason=reason))
 
     async def raise_budget(self, budget: ClientBudget, *, reason: str = "") -> None:
         """Set new, higher limits, while `run()` runs it or between two calls of it.
@@ -224,14 +173,12 @@ class Orchestrator:
             InvalidArgument: a limit would be lower than it was; `.violations` says which.
             FailedPrecondition: the run has ended.
         """
-        command = RaiseBudget(budget=budget_record(budget), reason=reason)
-        async with self._store_and_executor() as (_, executor):
-            expect(await executor.send(self._tenant_id, self._run_id, command))
+        await self._drive.send(RaiseBudget(budget=budget_record(budget), reason=reason))
 
     async def inputs(self) -> Sequence[InputRequest]:
-        """Return what the run waits for people to answer, oldest first."""
-        async with self._store_and_executor() as (store, _):
-            return await read_open_inputs(store, self._tenant_id, self._run_id)
+        """Return the questions that the run waits for people to answer, oldest first."""
+        async with self._drive.executor() as executor:
+            return await open_questions(executor.store, self._drive.tenant_id, self._drive.run_id)
 
     async def answer(
         self,
@@ -242,7 +189,7 @@ class Orchestrator:
         reason: str = "",
         answered_by: str = "embedded",
     ) -> None:
-        """Answer what the run asks, once, while `run()` runs it or between two calls of it.
+        """Answer a question of the run, once, while `run()` runs it or between two calls of it.
 
         `replan`: have it make another plan before anything else; its planner is shown the `reason`.
 
@@ -255,12 +202,12 @@ class Orchestrator:
         command = answer_command(
             input_id, value, replan=replan, reason=reason, answered_by=answered_by
         )
-        async with self._store_and_executor() as (store, executor):
-            answered = await give_answer(store, executor, self._tenant_id, self._run_id, command)
-            expect(answered.reply)
+        drive = self._drive
+        async with drive.executor() as executor:
+            await give_answer(executor, drive.tenant_id, drive.run_id, command)
 
     async def resolve(self, execution_id: str, found: Done | NotDone | Failure) -> None:
-        """Say what became of an execution whose outcome is unknown: before `run()`, or meanwhile.
+        """Settle an execution whose outcome is unknown: before `run()`, or meanwhile.
 
         Done: its task is completed, with that value. NotDone: it is run again. A Failure: its effect took
         place and it failed for good.
@@ -268,113 +215,9 @@ class Orchestrator:
         Raises:
             FailedPrecondition: the outcome of this execution isn't unknown, or not any more.
         """
-        command = resolution(execution_id, found)
-        async with self._store_and_executor() as (_, executor):
-            expect(await executor.send(self._tenant_id, self._run_id, command))
+        await self._drive.send(resolve_command(execution_id, found))
 
-    # --- inside -------------------------------------------------------------------------------------
-
-    @asynccontextmanager
-    async def _store_and_executor(self) -> AsyncGenerator[tuple[Store, Executor]]:
-        """Lend those that run the run, or others where it doesn't run now."""
-        if self._executor is not None and self._opened is not None:
-            yield self._opened, self._executor
-            return
-        store = await self._open()
-        try:
-            executor = Executor(store, self._runtime, ExecutorConfig(lease_ms=LEASE_MS))
-            try:
-                yield store, executor
-            finally:
-                await executor.drain()
-                await executor.close()
-        finally:
-            await self._shut(store)
-
-    async def _command(self, command: Cancel | Pause) -> None:
-        if self._executor is None:
+    async def _send_running(self, command: Cancel | Pause) -> None:
+        if not self._drive.is_running:
             raise RuntimeError("the run is not running here")
-        expect(await self._executor.send(self._tenant_id, self._run_id, command))
-
-    async def _open(self) -> Store:
-        if self._store is None:
-            # Kept until the run has ended: what it asks can be answered between two calls of run().
-            if self._own is None:
-                self._own = await open_store("memory://", runtime=self._runtime)
-            return self._own
-        if isinstance(self._store, str):
-            return await open_store(self._store, runtime=self._runtime)
-        return self._store
-
-    async def _shut(self, store: Store) -> None:
-        if store is not self._store and store is not self._own:
-            await store.close()
-
-    async def _drive(self, store: Store, executor: Executor) -> Run:
-        """Start or resume the run, do its steps, and return it as it stands in the end."""
-        run = await self._begin(store, executor)
-        if run.ended:
-            return run
-        changed = asyncio.Event()
-
-        def hint(tenant_id: str, run_id: str, _version: int) -> None:
-            if (tenant_id, run_id) in (("", ""), (self._tenant_id, self._run_id)):
-                changed.set()
-
-        runner = AgentRunner(self._agent)
-        worker = InProcessWorker(
-            executor,
-            self._runtime,
-            runner,
-            presence=Presence(
-                tenant_id=self._tenant_id,
-                # The same in the next process, which so finds the leases that this one leaves.
-                worker_id=f"embedded:{self._run_id}",
-                instance_id=self._runtime.new_id(),
-                replica_id=executor.replica_id,
-                queues=(run.spec.queue,),
-                roles=(ANY_ROLE,),
-                kinds=tuple(StepKind),
-            ),
-            stages=kinds_of(self._agent.stages),
-            on_idle=changed.set,
-        )
-        unsubscribe = store.subscribe(hint)
-        try:
-            executor.start()
-            await worker.open(run.spec.max_parallel)
-            return await self._still(store, worker, changed)
-        finally:
-            unsubscribe()
-            await worker.close()
-            runner.close()
-
-    async def _begin(self, store: Store, executor: Executor) -> Run:
-        if self._start is not None:
-            return expect(await executor.send(self._tenant_id, self._run_id, self._start))
-        run = await self._read(store)
-        if run.status in (RunStatus.FAILED, RunStatus.PAUSED):
-            return expect(await executor.send(self._tenant_id, self._run_id, Resume()))
-        return run
-
-    async def _read(self, store: Store) -> Run:
-        run = await store.get_run(self._tenant_id, self._run_id)
-        if run is None:
-            raise RunNotFound(self._run_id)
-        return run
-
-    async def _still(self, store: Store, worker: InProcessWorker, changed: asyncio.Event) -> Run:
-        """Wait until the run has ended, or stands still with nothing in hand."""
-        while True:
-            changed.clear()
-            try:
-                run = await self._read(store)
-                if run.ended or (run.status in _STANDS_STILL and not worker.busy):
-                    return run
-            except StoreUnavailable as error:
-                log.warning("the store is away; it is asked again", error=error.message)
-            try:
-                async with asyncio.timeout(POLL_MS / 1_000):
-                    await changed.wait()
-            except TimeoutError:
-                pass
+        await self._drive.send(command)

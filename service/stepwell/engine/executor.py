@@ -22,6 +22,7 @@ from stepwell.core.loop.signals import (
     Reply,
     Start,
 )
+from stepwell.core.loop.state import RunState
 from stepwell.core.port import Presence, Record, Renewal, Runtime, Store, WorkerLease, WorkerPort
 from stepwell.core.records.model import Payload, Session
 from stepwell.core.records.states import BlockedKind, StepKind
@@ -251,6 +252,10 @@ class Executor:
             return self.config.lease_ms
         spec = state.graph.specs[row.execution.task_id]
         return spec.heartbeat_timeout_ms or self.config.lease_ms
+
+    def held(self, tenant_id: str, run_id: str) -> RunState | None:
+        """Return a run's state if this replica holds it; it may be behind the store's."""
+        return self._runs.held((tenant_id, run_id))
 
     def forget(self, tenant_id: str, run_id: str) -> None:
         """Drop a run that was deleted from memory."""

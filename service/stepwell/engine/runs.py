@@ -153,6 +153,11 @@ class Runs:
         self._drop_excess()
         return state
 
+    def held(self, key: RunKey) -> RunState | None:
+        """Return a run's state if this replica holds it; it may be behind the store's."""
+        hot = self._hot.get(key)
+        return hot.state if hot is not None else None
+
     def forget(self, key: RunKey) -> None:
         """Drop a run that was deleted."""
         hot = self._hot.get(key)

@@ -13,9 +13,6 @@ from stepwell.core.port import Runtime, Store, StoreInfo
 from stepwell.engine.executor import Executor
 from stepwell.watch.notifier import Notifier
 
-QUEUE_DEFAULT = "default"
-"""Of a run that names neither queue nor pipeline, and of a worker that names no queue."""
-
 
 class Parts(NamedTuple):
     """Handed to whoever makes a service."""

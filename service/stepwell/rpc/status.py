@@ -12,9 +12,7 @@ import grpc
 from google.protobuf.any_pb2 import Any as AnyMessage
 from google.protobuf.message import Message
 
-from stepwell.core.loop.signals import Reply
 from stepwell.core.records import errors
-from stepwell.core.records.model import Run
 
 DOMAIN = "stepwell"
 RETRY_AFTER_MS = 200
@@ -126,31 +124,3 @@ def _details(error: errors.StepwellError, code: grpc.StatusCode) -> Iterator[Mes
         retry = error_details_pb2.RetryInfo()
         retry.retry_delay.FromMilliseconds(RETRY_AFTER_MS)
         yield retry
-
-
-_NOT_FOUND = frozenset({"TASK_NOT_FOUND"})
-"""Reasons of the loop for: what the command names isn't there."""
-
-
-def raise_refused(reply: Reply) -> Run:
-    """Return the run as the command left it; raise the error that a refusal stands for.
-
-    Raises:
-        AlreadyExists: the request id was another request's.
-        NotFound: what it names isn't there.
-        InvalidArgument: the plan is not sound, or a value isn't.
-        FailedPrecondition: the run is in no state for it.
-    """
-    if reply.run is not None:
-        return reply.run
-    if reply.reason == errors.AlreadyExists.reason:
-        raise errors.AlreadyExists(reply.message)
-    if reply.reason in _NOT_FOUND:
-        raise errors.NotFound(reply.message, reason=reply.reason)
-    if reply.violations:
-        first = reply.violations[0]
-        found = tuple(errors.Violation(one.field, one.description) for one in reply.violations)
-        raise errors.InvalidArgument(
-            f"{reply.message}: {first.field}: {first.description}", found, reason=reply.reason
-        )
-    raise errors.FailedPrecondition(reply.message, reason=reply.reason or None)

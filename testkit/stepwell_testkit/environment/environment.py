@@ -11,7 +11,7 @@ from typing import Self
 from stepwell.core.port import ANY_ROLE, Presence, Store
 from stepwell.core.records.model import RunSpec
 from stepwell.core.records.states import StepKind
-from stepwell.embedded.starting import kinds_of, start_command
+from stepwell.embedded.arguments import kinds_of, start_command
 from stepwell.embedded.worker import InProcessWorker
 from stepwell.engine.executor import Executor, ExecutorConfig
 from stepwell.store.opener import open_store

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from stepwell.app.questions import give_answer
+from stepwell.app.commands import carry_out
+from stepwell.app.questions import give_answer, open_questions
 from stepwell.core.loop.signals import (
     Answer,
     AnyCommand,
@@ -18,11 +19,10 @@ from stepwell.core.loop.signals import (
     Start,
     Stop,
 )
-from stepwell.core.port import InputQuery, Store
+from stepwell.core.port import Store
 from stepwell.core.records.model import InputRequest, Payload, Run
-from stepwell.core.records.states import InputStatus, RunStatus
+from stepwell.core.records.states import RunStatus
 from stepwell.embedded.result import RunCancelled, RunFailed, RunResult, read_result
-from stepwell.embedded.starting import expect
 from stepwell.engine.executor import Executor
 from stepwell.wire import to_record
 from stepwell_client import encode
@@ -118,10 +118,7 @@ class EnvironmentRun:
 
     async def inputs(self) -> Sequence[InputRequest]:
         """Return the questions that are open."""
-        query = InputQuery(tenant_id=self._tenant_id, run_id=self.id, limit=1_000)
-        page = await self._ground.store.list_inputs(query)
-        asked = (one.request for one in page.inputs)
-        return [request for request in asked if request.status is InputStatus.OPEN]
+        return await open_questions(self._ground.store, self._tenant_id, self.id)
 
     # --- acting -------------------------------------------------------------------------------------
 
@@ -142,9 +139,7 @@ class EnvironmentRun:
         encoded = encode(value)
         payload: Payload = Payload(data=b"null") if encoded is None else to_record(encoded)
         command = Answer(input_id=input_id, payload=payload, replan=replan, reason=reason)
-        ground = self._ground
-        done = await give_answer(ground.store, ground.executor, self._tenant_id, self.id, command)
-        expect(done.reply)
+        await give_answer(self._ground.executor, self._tenant_id, self.id, command)
 
     async def pause(self, reason: str = "") -> None:
         """Dispatch nothing more."""
@@ -174,7 +169,8 @@ class EnvironmentRun:
         """Carry out a command of the loop.
 
         Raises:
+            NotFound: the run has no such task.
             FailedPrecondition: the run is in no state for it.
             InvalidArgument: the command is not a valid one.
         """
-        expect(await self._ground.executor.send(self._tenant_id, self.id, command))
+        await carry_out(self._ground.executor, self._tenant_id, self.id, command)

@@ -315,14 +315,14 @@ async def test_parent_deleted_meanwhile_is_not_found(
 ) -> None:
     run = await served.client.start("goes", queue="nobody")
     await run.cancel()
-    work_out = forks._base
+    prepare = forks.prepare_fork
 
     async def too_late(*arguments: Any) -> Any:
-        base = await work_out(*arguments)
+        base = await prepare(*arguments)
         await served.client.delete(run.id)
         return base
 
-    monkeypatch.setattr(forks, "_base", too_late)
+    monkeypatch.setattr(forks, "prepare_fork", too_late)
     with pytest.raises(RunNotFound):
         await run.fork(replan=True)
     assert [one async for one in served.client.list()] == []

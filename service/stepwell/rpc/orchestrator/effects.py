@@ -1,4 +1,4 @@
-"""ResolveExecution: a person says what became of an AT_MOST_ONCE task whose outcome is unknown."""
+"""ResolveExecution: a person settles an AT_MOST_ONCE task whose outcome is unknown."""
 
 from __future__ import annotations
 
@@ -6,32 +6,12 @@ from stepwell.core.loop.signals import Resolve
 from stepwell.core.records.errors import InvalidArgument, Violation
 from stepwell.core.records.model import Failure
 from stepwell.core.records.states import Finding
-from stepwell.rpc.orchestrator.commands import carry_out
-from stepwell.rpc.orchestrator.requests import fingerprint_of
-from stepwell.rpc.orchestrator.shown import Shown
+from stepwell.rpc.orchestrator.commands import common_fields, send
+from stepwell.rpc.orchestrator.presenter import RunPresenter
 from stepwell.rpc.parts import Parts
 from stepwell.wire import to_record
 from stepwell_client.v1 import orchestrator_pb2 as pb
 from stepwell_client.v1 import types_pb2
-
-
-async def resolve_execution(
-    parts: Parts, shown: Shown, request: pb.ResolveExecutionRequest
-) -> pb.ResolveExecutionResponse:
-    """Settle an unknown outcome."""
-    _check(request)
-    command = Resolve(
-        request_id=request.request_id,
-        fingerprint=fingerprint_of(request),
-        reason=request.reason,
-        execution_id=request.execution_id,
-        finding=_FINDINGS[request.finding],
-        result=to_record(request.result) if request.HasField("result") else None,
-        failure=_failure_of(request),
-    )
-    run, changed = await carry_out(parts, request.run_id, command)
-    return pb.ResolveExecutionResponse(run=await shown.run(run), changed=changed)
-
 
 _FINDINGS = {
     types_pb2.FINDING_DONE: Finding.DONE,
@@ -39,8 +19,24 @@ _FINDINGS = {
 }
 
 
+async def resolve_execution(
+    parts: Parts, presenter: RunPresenter, request: pb.ResolveExecutionRequest
+) -> pb.ResolveExecutionResponse:
+    """Settle an unknown outcome."""
+    _check(request)
+    command = Resolve(
+        execution_id=request.execution_id,
+        finding=_FINDINGS[request.finding],
+        result=to_record(request.result) if request.HasField("result") else None,
+        failure=_failure_of(request),
+        **common_fields(request),
+    )
+    run, changed = await send(parts, request.run_id, command)
+    return pb.ResolveExecutionResponse(run=await presenter.message(run), changed=changed)
+
+
 def _failure_of(request: pb.ResolveExecutionRequest) -> Failure:
-    """Return why the task failed; one that says nothing still says that it did."""
+    """Return why the task failed; an empty failure still means that it did."""
     if not request.HasField("failure"):
         return Failure()
     failure: Failure = to_record(request.failure)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from stepwell.app.history import History, check_version
+from stepwell.app.runs import read_run
 from stepwell.core.port import RunQuery
 from stepwell.core.records.model import Execution, Run, Task, TaskSpec
 from stepwell.core.records.states import BlockedKind, RunStatus
 from stepwell.rpc.caller import tenant
-from stepwell.rpc.orchestrator.history import History, check_version
 from stepwell.rpc.orchestrator.pages import cursor_of, read_page, size_of, token_of
-from stepwell.rpc.orchestrator.reads import the_run
-from stepwell.rpc.orchestrator.shown import Shown
+from stepwell.rpc.orchestrator.presenter import RunPresenter
 from stepwell.rpc.parts import Parts
 from stepwell.wire import fill, to_message
 from stepwell_client.v1 import orchestrator_pb2 as pb
@@ -26,7 +26,9 @@ def run_statuses(numbers: Sequence[types_pb2.RunStatus]) -> tuple[RunStatus, ...
     return tuple(RunStatus(name.removeprefix("RUN_STATUS_")) for name in names)
 
 
-async def list_runs(parts: Parts, shown: Shown, request: pb.ListRunsRequest) -> pb.ListRunsResponse:
+async def list_runs(
+    parts: Parts, presenter: RunPresenter, request: pb.ListRunsRequest
+) -> pb.ListRunsResponse:
     """Return a page of the tenant's runs, newest first."""
     tenant_id = tenant()
     cursor = cursor_of(tenant_id, request)
@@ -39,7 +41,7 @@ async def list_runs(parts: Parts, shown: Shown, request: pb.ListRunsRequest) -> 
     asked = kinds - _NEEDS_A_LOOK
     if looked_at:
         asked.add(BlockedKind.WORKER)
-    workers = await shown.workers(tenant_id)
+    workers = await presenter.workers(tenant_id)
 
     async def read(limit: int) -> tuple[Sequence[Run], str]:
         query = RunQuery(
@@ -58,7 +60,7 @@ async def list_runs(parts: Parts, shown: Shown, request: pb.ListRunsRequest) -> 
         return page.runs, page.cursor
 
     async def show(run: Run) -> types_pb2.Run | None:
-        refined = await shown.refine(run, workers)
+        refined = await presenter.refine(run, workers)
         if kinds and refined.blocked_on not in kinds:
             return None
         return to_message(refined)
@@ -72,7 +74,7 @@ async def list_tasks(
 ) -> pb.ListTasksResponse:
     """Return a page of a run's tasks, each with what it is."""
     tenant_id, run_id = tenant(), request.run_id
-    run = await the_run(parts, run_id)
+    run = await read_run(parts.store, tenant(), run_id)
     check_version(run, request.version)
     cursor = cursor_of(tenant_id, request)
     specs = Specs(parts, tenant_id, run_id)
@@ -124,7 +126,7 @@ async def list_executions(
 ) -> pb.ListExecutionsResponse:
     """Return a page of a run's executions, in the order of their offer."""
     tenant_id, run_id = tenant(), request.run_id
-    await the_run(parts, run_id)
+    await read_run(parts.store, tenant(), run_id)
     cursor = cursor_of(tenant_id, request)
 
     async def read(limit: int) -> tuple[Sequence[Execution], str]:

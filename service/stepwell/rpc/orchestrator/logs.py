@@ -8,12 +8,12 @@ import hashlib
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 
+from stepwell.app.runs import read_run
 from stepwell.core.records.errors import InvalidArgument, RunNotFound, Violation
 from stepwell.core.records.model import Message
 from stepwell.core.records.states import LogKind
 from stepwell.rpc.caller import tenant
 from stepwell.rpc.orchestrator.pages import cursor_of, read_page, size_of, token_of
-from stepwell.rpc.orchestrator.reads import the_run
 from stepwell.rpc.orchestrator.watch import Said, progress_ms
 from stepwell.rpc.parts import Context, Parts
 from stepwell.rpc.status import SlowConsumer
@@ -35,7 +35,7 @@ async def read_logs(
 ) -> AsyncGenerator[pb.ReadLogsResponse]:
     """Yield entries of a run's log, then why there are no more."""
     cursor = _opened(request)
-    await the_run(parts, request.run_id)
+    await read_run(parts.store, tenant(), request.run_id)
     await context.send_initial_metadata(())
     said = Said(parts.runtime)
     batches = follow_log(
@@ -135,7 +135,7 @@ def _invalid() -> InvalidArgument:
 async def get_messages(parts: Parts, request: pb.GetMessagesRequest) -> pb.GetMessagesResponse:
     """Return a page of a run's messages, in the order of their commits."""
     tenant_id, run_id = tenant(), request.run_id
-    await the_run(parts, run_id)
+    await read_run(parts.store, tenant(), run_id)
     cursor = cursor_of(tenant_id, request)
 
     async def read(limit: int) -> tuple[Sequence[Message], str]:

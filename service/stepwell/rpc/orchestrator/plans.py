@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
+from stepwell.app.runs import read_run
 from stepwell.core.records.model import Plan
 from stepwell.rpc.caller import tenant
 from stepwell.rpc.orchestrator.pages import cursor_of, read_page, size_of, token_of
-from stepwell.rpc.orchestrator.reads import the_run
 from stepwell.rpc.parts import Parts
 from stepwell.wire import to_message
 from stepwell_client.v1 import orchestrator_pb2 as pb
@@ -19,7 +19,7 @@ from stepwell_client.v1 import types_pb2
 async def list_plans(parts: Parts, request: pb.ListPlansRequest) -> pb.ListPlansResponse:
     """Return a page of a run's plans, by revision."""
     tenant_id = tenant()
-    run = await the_run(parts, request.run_id)
+    run = await read_run(parts.store, tenant(), request.run_id)
     cursor = cursor_of(tenant_id, request)
 
     async def read(limit: int) -> tuple[Sequence[int], str]:

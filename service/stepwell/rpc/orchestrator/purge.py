@@ -1,8 +1,9 @@
-"""PurgeRuns: what ended some time ago, removed by hand."""
+"""DeleteRun and PurgeRuns: runs that have ended, removed by hand."""
 
 from __future__ import annotations
 
-from stepwell.app.retention import remove
+from stepwell.app import runs
+from stepwell.app.retention import purge
 from stepwell.core.port import EndedQuery
 from stepwell.core.records.errors import InvalidArgument, Violation
 from stepwell.core.records.states import ENDED, RunStatus
@@ -17,21 +18,23 @@ RUNS_DEFAULT = 100
 
 async def purge_runs(parts: Parts, request: pb.PurgeRunsRequest) -> pb.PurgeRunsResponse:
     """Remove ended runs of the tenant, those that ended first before the others."""
-    most = request.max_runs or RUNS_DEFAULT
     query = EndedQuery(
         tenant_id=tenant(),
         statuses=_ends(request),
         older_ms=get_ms(request.older_than),
         pipeline_id=request.pipeline_id,
-        limit=most + 1,  # The one too many says that there are more.
+        limit=request.max_runs or RUNS_DEFAULT,
     )
-    found = list(await parts.store.list_ended(query))
-    complete, found = len(found) <= most, found[:most]
-    if not request.validate_only:
-        removed = await remove(parts.store, found, parts.executor.forget)
-        complete = complete and len(removed) == len(found)
-        found = removed
-    return pb.PurgeRunsResponse(run_ids=[one.run_id for one in found], complete=complete)
+    purged = await purge(parts.store, query, parts.executor.forget, rehearse=request.validate_only)
+    return pb.PurgeRunsResponse(
+        run_ids=[one.run_id for one in purged.runs], complete=purged.complete
+    )
+
+
+async def delete_run(parts: Parts, request: pb.DeleteRunRequest) -> pb.DeleteRunResponse:
+    """Remove a run that has ended."""
+    await runs.delete_run(parts.executor, tenant(), request.run_id)
+    return pb.DeleteRunResponse()
 
 
 def _ends(request: pb.PurgeRunsRequest) -> tuple[RunStatus, ...]:

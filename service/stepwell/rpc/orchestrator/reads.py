@@ -1,17 +1,16 @@
-"""GetRun, WaitRun, GetServerInfo: what is read at once, or waited for."""
+"""GetRun, WaitRun, GetServerInfo."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import cast
 
+from stepwell.app.history import History
+from stepwell.app.runs import read_run
 from stepwell.core.records import limits
-from stepwell.core.records.errors import RunNotFound
-from stepwell.core.records.model import Run
 from stepwell.rpc.caller import caller, tenant
 from stepwell.rpc.gate import draining
-from stepwell.rpc.orchestrator.history import History
-from stepwell.rpc.orchestrator.shown import Shown
+from stepwell.rpc.orchestrator.presenter import RunPresenter
 from stepwell.rpc.parts import Parts, server_version
 from stepwell.watch.runs import wait_end
 from stepwell.wire import fill, to_message
@@ -21,34 +20,24 @@ from stepwell_client.v1 import orchestrator_pb2 as pb
 WAIT_MS_DEFAULT = 60_000
 
 
-async def the_run(parts: Parts, run_id: str) -> Run:
-    """Return the caller's run.
-
-    Raises:
-        RunNotFound: there is none of this id, or it is another tenant's.
-    """
-    run = await parts.store.get_run(tenant(), run_id)
-    if run is None:
-        raise RunNotFound(run_id)
-    return run
-
-
 async def get_run(
-    parts: Parts, shown: Shown, history: History, request: pb.GetRunRequest
+    parts: Parts, presenter: RunPresenter, history: History, request: pb.GetRunRequest
 ) -> pb.GetRunResponse:
     """Return a run as of its last commit, or of the version asked for."""
-    run = await the_run(parts, request.run_id)
+    run = await read_run(parts.store, tenant(), request.run_id)
     if request.version in (0, run.version):
-        return pb.GetRunResponse(run=await shown.run(run))
+        return pb.GetRunResponse(run=await presenter.message(run))
     rows = await history.rows_at(run, request.version)
     # What it waited for then, as the rows had it: who was connected is not known any more.
     return pb.GetRunResponse(run=to_message(rows.run))
 
 
-async def wait_run(parts: Parts, shown: Shown, request: pb.WaitRunRequest) -> pb.WaitRunResponse:
+async def wait_run(
+    parts: Parts, presenter: RunPresenter, request: pb.WaitRunRequest
+) -> pb.WaitRunResponse:
     """Return a run when it has ended, or when the time is over."""
     timeout_ms = get_ms(request.timeout) if request.HasField("timeout") else WAIT_MS_DEFAULT
-    run = await the_run(parts, request.run_id)
+    run = await read_run(parts.store, tenant(), request.run_id)
     if not run.ended and timeout_ms > 0:
         try:
             async with asyncio.timeout(timeout_ms / 1_000):
@@ -56,16 +45,16 @@ async def wait_run(parts: Parts, shown: Shown, request: pb.WaitRunRequest) -> pb
                     parts.store, parts.notifier, tenant_id=tenant(), run_id=request.run_id
                 )
         except TimeoutError:
-            run = await the_run(parts, request.run_id)
+            run = await read_run(parts.store, tenant(), request.run_id)
         else:
             if ended is None:
                 raise draining()
             run = ended
-    return pb.WaitRunResponse(run=await shown.run(run), ended=run.ended)
+    return pb.WaitRunResponse(run=await presenter.message(run), ended=run.ended)
 
 
 def get_server_info(parts: Parts) -> pb.GetServerInfoResponse:
-    """Say what this server is and who calls."""
+    """Return what this server is, and who calls."""
     who = caller()
     response = pb.GetServerInfoResponse(
         version=server_version(),

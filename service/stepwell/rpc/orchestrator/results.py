@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from stepwell.app.runs import read_run
 from stepwell.core.records import limits
 from stepwell.core.records.errors import InvalidArgument, Violation
 from stepwell.core.records.model import Failure, Payload, Task
@@ -20,7 +21,6 @@ from stepwell.rpc.orchestrator.pages import (
     size_of,
     token_of,
 )
-from stepwell.rpc.orchestrator.reads import the_run
 from stepwell.rpc.parts import Parts
 from stepwell.wire import fill
 from stepwell_client.v1 import orchestrator_pb2 as pb
@@ -36,7 +36,7 @@ async def get_results(parts: Parts, request: pb.GetResultsRequest) -> pb.GetResu
         what = "give either task_ids or execution_ids"
         raise InvalidArgument(f"execution_ids: {what}", (Violation("execution_ids", what),))
     tenant_id = tenant()
-    run = await the_run(parts, request.run_id)
+    run = await read_run(parts.store, tenant(), request.run_id)
     cursor = cursor_of(tenant_id, request)
     source = _Results(parts, tenant_id, request.run_id)
 

@@ -10,14 +10,14 @@ from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 from typing import Any, NamedTuple
 
+from stepwell.app.runs import read_run
 from stepwell.core.port import FeedEntry, Runtime
 from stepwell.core.records.errors import InvalidArgument, RunNotFound, Violation
 from stepwell.core.records.events import Event
 from stepwell.core.records.model import Run
 from stepwell.rpc.caller import tenant
 from stepwell.rpc.orchestrator.lists import run_statuses
-from stepwell.rpc.orchestrator.reads import the_run
-from stepwell.rpc.orchestrator.shown import Shown
+from stepwell.rpc.orchestrator.presenter import RunPresenter
 from stepwell.rpc.parts import Context, Parts
 from stepwell.rpc.status import SlowConsumer
 from stepwell.watch.runs import Batch, watch_feed, watch_run
@@ -71,11 +71,11 @@ class EventFilter(NamedTuple):
 
 
 async def watch_one(
-    parts: Parts, shown: Shown, request: pb.WatchRunRequest, context: Context
+    parts: Parts, presenter: RunPresenter, request: pb.WatchRunRequest, context: Context
 ) -> AsyncGenerator[pb.WatchRunResponse]:
     """Yield a run's events, then why there are no more."""
     tenant_id, run_id = tenant(), request.run_id
-    await the_run(parts, run_id)
+    await read_run(parts.store, tenant(), run_id)
     # At once: a client knows that its watch stands before anything happens.
     await context.send_initial_metadata(())
     wanted = EventFilter(
@@ -104,10 +104,10 @@ async def watch_one(
             if not ended:
                 yield _end(pb.WATCH_END_REASON_DRAINING)
                 return
-            run = await the_run(parts, run_id)
+            run = await read_run(parts.store, tenant(), run_id)
             # A failed run may have been resumed in between: then it isn't over.
             if run.ended and run.last_event == after:
-                yield _end(pb.WATCH_END_REASON_FINISHED, await shown.run(run))
+                yield _end(pb.WATCH_END_REASON_FINISHED, await presenter.message(run))
                 return
     except RunNotFound:
         yield _end(pb.WATCH_END_REASON_PURGED)
@@ -170,7 +170,7 @@ class RunFilter(NamedTuple):
 
 
 async def watch_all(
-    parts: Parts, shown: Shown, request: pb.WatchRunsRequest, context: Context
+    parts: Parts, presenter: RunPresenter, request: pb.WatchRunsRequest, context: Context
 ) -> AsyncGenerator[pb.WatchRunsResponse]:
     """Yield a snapshot for each commit to a run of the tenant, or for several of one run."""
     tenant_id = tenant()
@@ -192,7 +192,7 @@ async def watch_all(
         )
         async with aclosing(batches) as seen:
             async for batch in seen:
-                updates = _updates(parts, shown, wanted, batch.entries, cursor)
+                updates = _updates(parts, presenter, wanted, batch.entries, cursor)
                 async with aclosing(updates) as messages:
                     last: pb.RunUpdateBatch | None = None
                     async for message in messages:
@@ -225,7 +225,11 @@ async def _first_cursor(parts: Parts, tenant_id: str, cursor: str) -> str:
 
 
 async def _updates(
-    parts: Parts, shown: Shown, wanted: RunFilter, entries: Sequence[FeedEntry], cursor: str
+    parts: Parts,
+    presenter: RunPresenter,
+    wanted: RunFilter,
+    entries: Sequence[FeedEntry],
+    cursor: str,
 ) -> AsyncGenerator[pb.RunUpdateBatch]:
     """Yield snapshots of the runs that a page of the feed names, in messages that are not too large.
 
@@ -240,7 +244,7 @@ async def _updates(
         run = await parts.store.get_run(tenant(), run_id)
         if run is None or not wanted.lets(run):
             continue
-        update = pb.RunUpdate(run=await shown.run(run), version=version)
+        update = pb.RunUpdate(run=await presenter.message(run), version=version)
         size = update.ByteSize()
         if found.updates and size > room:
             yield found

@@ -13,16 +13,17 @@ from contextlib import aclosing, suppress
 
 import structlog
 
+from stepwell.app.start import QUEUE_DEFAULT
 from stepwell.core.port import Presence
 from stepwell.core.records.errors import InvalidArgument, StepwellError, Violation
 from stepwell.core.records.states import StepKind
 from stepwell.engine.executor import HeldLease
 from stepwell.rpc.caller import tenant
-from stepwell.rpc.parts import QUEUE_DEFAULT, Parts, server_version
+from stepwell.rpc.parts import Parts, server_version
+from stepwell.rpc.step_kinds import step_kinds
 from stepwell.rpc.validate import check
 from stepwell.rpc.worker.intake import Answer, Intake, Item, Receipt
 from stepwell.rpc.worker.outbox import Outbox
-from stepwell_client.v1 import types_pb2
 from stepwell_client.v1 import worker_pb2 as pb
 
 log = structlog.get_logger(__name__)
@@ -47,11 +48,11 @@ class Stream:
             replica_id=parts.executor.replica_id,
             queues=tuple(hello.queues) or (QUEUE_DEFAULT,),
             roles=tuple(hello.roles),
-            kinds=_kinds(hello.kinds) or tuple(StepKind),
+            kinds=step_kinds(hello.kinds) or tuple(StepKind),
         )
         self.outbox = Outbox(
             presence,
-            _kinds(hello.stages),
+            step_kinds(hello.stages),
             message_bytes_max=parts.settings.watch.message_bytes_max,
         )
         self._intake = Intake(parts.executor, tenant_id)
@@ -171,8 +172,3 @@ def _check_later(request: pb.WorkRequest) -> None:
 
 def _bad_hello(what: str) -> InvalidArgument:
     return InvalidArgument(f"hello {what}", (Violation("hello", what),))
-
-
-def _kinds(numbers: Sequence[types_pb2.StepKind]) -> tuple[StepKind, ...]:
-    names = dict.fromkeys(types_pb2.StepKind.Name(number) for number in numbers)
-    return tuple(StepKind(name.removeprefix("STEP_KIND_")) for name in names)

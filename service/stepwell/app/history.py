@@ -1,7 +1,7 @@
-"""A run as of an earlier version: its events from the first on, folded over its plans.
+"""Earlier versions of a run: its events from the first on, folded over its plans.
 
-Nothing of it is kept in the store: the events are. What was folded a moment ago is remembered, so
-that the pages of a list, and the next checkpoint, begin where the last one ended.
+The store keeps the events and no earlier state. States that were folded a moment ago are remembered here,
+so that the pages of a list, and the next checkpoint, begin where the last one ended.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _Key = tuple[str, str, int]
 
 
 class History:
-    """Folds, and remembers a bounded amount of what it folded."""
+    """Folds events, and remembers a bounded number of states."""
 
     def __init__(self, store: Store, runtime: Runtime) -> None:
         self._store = store
@@ -35,7 +35,7 @@ class History:
         self._rows: OrderedDict[tuple[_Key, int], Rows] = OrderedDict()
         self._runs: OrderedDict[tuple[_Key, int], Run] = OrderedDict()
         self.rows_kept = 0
-        """How many rows are remembered."""
+        """Rows that are remembered."""
 
     async def rows_at(self, run: Run, version: int) -> Rows:
         """Return all rows of a run as of a version of it. They are shared: not to be written to.
@@ -105,7 +105,7 @@ class History:
                     return row
         raise RunNotFound(run.spec.run_id)
 
-    def keep_run(self, run: Run, row: Run) -> None:
+    def remember_run(self, run: Run, row: Run) -> None:
         """Remember the run's row after the event `row.last_event`."""
         self._runs[_key_of(run), row.last_event] = row
         while len(self._runs) > RUNS_KEPT_MAX:

@@ -1,26 +1,27 @@
-"""Runs as callers see them: with what they wait for told as exactly as it is known now.
+"""Presents runs to callers: with what they wait for as exactly as it is known now.
 
-The rows say WORKER for every ready step. Whether nobody is there who could take it, or all who could
-are busy, changes without a commit, so it is told at the moment of reading, by who is connected.
+The rows have WORKER for every ready step. Whether no worker is connected that could do it, or all that
+could are busy, changes without a commit, so it is decided at the moment of reading, by who is connected.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
-from stepwell.core.port import ANY_ROLE, Presence, Store
+from stepwell.core.port import ANY_ROLE, OpenExecution, Presence
 from stepwell.core.records.model import Run
 from stepwell.core.records.states import BlockedKind, ExecutionStatus, Phase, StepKind
+from stepwell.engine.executor import Executor
 from stepwell.wire import to_message
 from stepwell_client.v1 import types_pb2
 
 Steps = frozenset[tuple[StepKind, str]]
 """Kind and role of each step that is ready."""
 
-_REMEMBERED_MAX = 10_000
+_CACHED_MAX = 10_000
 _KINDS = {
     Phase.PLANNING: StepKind.PLAN,
     Phase.REFLECTING: StepKind.REFLECT,
@@ -28,19 +29,20 @@ _KINDS = {
 }
 
 
-class Shown:
+class RunPresenter:
     """Makes messages of runs."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+        self._store = executor.store
         self._ready: OrderedDict[tuple[str, str, int], Steps] = OrderedDict()
 
-    async def run(self, run: Run) -> types_pb2.Run:
+    async def message(self, run: Run) -> types_pb2.Run:
         """Return a run as its message."""
         return to_message(await self.refine(run))
 
     async def refine(self, run: Run, workers: Sequence[Presence] | None = None) -> Run:
-        """Return the run with CAPACITY for WORKER where a connected worker would take a step of it.
+        """Return the run with CAPACITY for WORKER where a connected worker would do a step of it.
 
         `workers` are the tenant's that are connected, where they are known already.
         """
@@ -74,18 +76,23 @@ class Shown:
         )
 
     async def _ready_steps(self, run: Run) -> Steps:
+        """Return the run's ready steps, from memory where this replica works on the run."""
         spec = run.spec
+        held = self._executor.held(spec.tenant_id, spec.run_id)
+        if held is not None and held.run.version == run.version:
+            return _ready(held.open.values())
         key = (spec.tenant_id, spec.run_id, run.version)
         steps = self._ready.get(key)
         if steps is None:
             loaded = await self._store.load(spec.tenant_id, spec.run_id)
-            rows = loaded.executions if loaded is not None else ()
-            steps = frozenset(
-                (row.execution.kind, row.execution.role)
-                for row in rows
-                if row.execution.status is ExecutionStatus.READY
-            )
-            self._ready[key] = steps
-            if len(self._ready) > _REMEMBERED_MAX:
+            steps = self._ready[key] = _ready(loaded.executions if loaded is not None else ())
+            if len(self._ready) > _CACHED_MAX:
                 self._ready.popitem(last=False)
         return steps
+
+
+def _ready(rows: Iterable[OpenExecution]) -> Steps:
+    executions = (row.execution for row in rows)
+    return frozenset(
+        (one.kind, one.role) for one in executions if one.status is ExecutionStatus.READY
+    )

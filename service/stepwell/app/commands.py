@@ -1,0 +1,91 @@
+"""Commands to a run: sent to the loop, or only rehearsed, and their refusals as errors."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from stepwell.core.loop.advance import advance
+from stepwell.core.loop.signals import AnyCommand, Context, Fork, Reply, ReplyStatus, Start
+from stepwell.core.loop.state import RunState
+from stepwell.core.records import errors
+from stepwell.core.records.model import Run
+from stepwell.engine.executor import Executor
+
+_NOT_FOUND = frozenset({"TASK_NOT_FOUND"})
+"""Reasons with which the loop refuses a command about something that the run doesn't have."""
+
+
+class CommandResult(NamedTuple):
+    """The result of a command that the loop accepted."""
+
+    run: Run
+    """The run as the command left it."""
+    changed: bool
+    """False: it had been done before, or there was nothing to do."""
+
+
+class Rehearsal(NamedTuple):
+    """The result of a command that was decided and not committed."""
+
+    before: Run | None
+    """The run as it is; None: there is none yet."""
+    after: Run
+    """The run as the command would leave it."""
+
+
+async def carry_out(
+    executor: Executor, tenant_id: str, run_id: str, command: Start | Fork | AnyCommand
+) -> CommandResult:
+    """Send a command to the loop, and return once it is committed.
+
+    Raises:
+        RunNotFound: there is no such run.
+        StoreUnavailable: nothing was done.
+        StepwellError: the loop refused it, as `accepted` says.
+    """
+    return accepted(await executor.send(tenant_id, run_id, command))
+
+
+async def rehearse(
+    executor: Executor, tenant_id: str, run_id: str, command: Start | AnyCommand
+) -> Rehearsal:
+    """Decide a command as the loop would, and commit nothing.
+
+    Raises:
+        RunNotFound: there is no such run, and the command isn't to start it.
+        StepwellError: the loop would refuse it, as `accepted` says.
+    """
+    loaded = await executor.store.load(tenant_id, run_id)
+    if loaded is None and not isinstance(command, Start):
+        raise errors.RunNotFound(run_id)
+    state = RunState.of(loaded) if loaded else RunState.empty(tenant_id, run_id)
+    now_us = loaded.now_us if loaded else 0
+    context = Context(now_us=now_us or executor.now_us(), seed=0, lease_ms=executor.config.lease_ms)
+    transition = advance(state, [command], context)
+    run = accepted(transition.replies[0]).run
+    return Rehearsal(loaded.run if loaded else None, run)
+
+
+def accepted(reply: Reply) -> CommandResult:
+    """Return the result of a command from the loop's reply.
+
+    Raises:
+        AlreadyExists: the request id was another request's.
+        NotFound: the run has no such task.
+        InvalidArgument: the plan is not sound, or a value isn't.
+        FailedPrecondition: the run is in no state for it.
+    """
+    if reply.run is not None:
+        return CommandResult(reply.run, reply.status is ReplyStatus.ACCEPTED)
+    if reply.reason == errors.AlreadyExists.reason:
+        raise errors.AlreadyExists(reply.message)
+    if reply.reason in _NOT_FOUND:
+        raise errors.NotFound(reply.message, reason=reply.reason)
+    if reply.violations:
+        first = reply.violations[0]
+        raise errors.InvalidArgument(
+            f"{reply.message}: {first.field}: {first.description}",
+            tuple(errors.Violation(one.field, one.description) for one in reply.violations),
+            reason=reply.reason,
+        )
+    raise errors.FailedPrecondition(reply.message, reason=reply.reason or None)

@@ -1,0 +1,162 @@
+"""Forks: runs made from a version of another one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, TypeVar
+
+from msgspec.structs import replace
+
+from stepwell.app.commands import carry_out
+from stepwell.app.history import History, check_version
+from stepwell.app.runs import read_run
+from stepwell.core.fork.carry import Changes
+from stepwell.core.fork.compat import Misfit
+from stepwell.core.fork.fork import Base, base_of
+from stepwell.core.port import INPUT_KEY, Presence, Store
+from stepwell.core.records import errors
+from stepwell.core.records.errors import AlreadyExists
+from stepwell.core.records.model import Budget, Payload, Run, RunSpec, TaskSpec
+from stepwell.core.records.states import ForkMode, StepKind
+from stepwell.engine.executor import Executor
+
+T = TypeVar("T")
+
+_LISTED_MAX = 3
+"""Misfits in an error's message; its details have the others."""
+
+
+class ForkOrder(NamedTuple):
+    """A fork as its caller asks for it: None and empty values are the parent's."""
+
+    tenant_id: str
+    parent_run_id: str
+    run_id: str
+    """The fork's own id."""
+    executor_id: str
+    request_fingerprint: str
+    version: int
+    """The parent's version to fork from; 0: its last one."""
+    mode: ForkMode
+    plan: tuple[TaskSpec, ...] | None
+    replan: bool
+    input: Payload | None
+    goal: str | None
+    queue: str
+    labels: Mapping[str, str]
+    """Added to the parent's."""
+    max_iterations: int | None
+    max_parallel: int | None
+    priority: int | None
+    budget: Budget | None
+
+
+class Forked(NamedTuple):
+    """A fork that was made."""
+
+    run: Run
+    created: bool
+    """False: by an earlier call with the same request id."""
+    kept: Sequence[str]
+    rerun: Sequence[str]
+
+
+async def find_fork(store: Store, order: ForkOrder) -> Run | None:
+    """Return the fork that this very request made, though its parent may be gone by now."""
+    run = await store.get_run(order.tenant_id, order.run_id)
+    if run is not None and run.spec.request_fingerprint == order.request_fingerprint:
+        return run
+    return None
+
+
+async def prepare_fork(store: Store, history: History, order: ForkOrder) -> Base:
+    """Return the fork's first state, and what doesn't fit of the changes asked for.
+
+    Raises:
+        RunNotFound: there is no such parent.
+        InvalidArgument: the parent has not come to this version (VERSION_IN_FUTURE).
+        CursorOutOfRange: the parent's events are not kept from the first on any more.
+    """
+    parent = await read_run(store, order.tenant_id, order.parent_run_id)
+    check_version(parent, order.version)
+    rows = await history.rows_at(parent, order.version or parent.version)
+    plans = await history.plans_at(parent, rows.run.plan_revision)
+    spec = _spec(rows.run, order)
+    changes = Changes(
+        mode=order.mode,
+        plan=order.plan,
+        replan=order.replan,
+        roles=_roles(await store.list_presence(order.tenant_id), spec.queue),
+    )
+    base = base_of(spec, rows, plans, changes)
+    return base._replace(fork=replace(base.fork, input=await _input(store, order)))
+
+
+async def make_fork(executor: Executor, order: ForkOrder, base: Base) -> Forked:
+    """Start a fork, and return it after its first commit.
+
+    Raises:
+        ForkIncompatible: the changes don't fit the parent.
+        RunNotFound: the parent was deleted meanwhile.
+    """
+    if base.misfits:
+        raise _incompatible(base.misfits)
+    try:
+        made = await carry_out(executor, order.tenant_id, order.run_id, base.fork)
+    except AlreadyExists:
+        # With the last of its family gone, nothing is forked.
+        await read_run(executor.store, order.tenant_id, order.parent_run_id)
+        raise
+    return Forked(made.run, made.changed, base.kept, base.rerun)
+
+
+def _spec(parent: Run, order: ForkOrder) -> RunSpec:
+    before = parent.spec
+    return replace(
+        before,
+        run_id=order.run_id,
+        parent_run_id=before.run_id,
+        parent_version=parent.version,
+        family_id=before.family_id or before.run_id,
+        goal=_or(order.goal, before.goal),
+        queue=order.queue or before.queue,
+        labels={**before.labels, **order.labels},
+        executor_id=order.executor_id,
+        max_iterations=_or(order.max_iterations, before.max_iterations),
+        max_parallel=_or(order.max_parallel, before.max_parallel),
+        priority=_or(order.priority, before.priority),
+        budget=_or(order.budget, before.budget),
+        start_delay_ms=0,
+        request_fingerprint=order.request_fingerprint,
+    )
+
+
+def _or(given: T | None, inherited: T) -> T:
+    return inherited if given is None else given
+
+
+def _roles(workers: Sequence[Presence], queue: str) -> frozenset[str] | None:
+    """Return the roles that the queue's connected workers fill; None: nobody is connected."""
+    serving = [one for one in workers if queue in one.queues]
+    if not serving:
+        return None
+    return frozenset(role for one in serving if StepKind.TASK in one.kinds for role in one.roles)
+
+
+async def _input(store: Store, order: ForkOrder) -> Payload | None:
+    if order.input is not None:
+        return order.input
+    stored = await store.read_payloads(order.tenant_id, order.parent_run_id, [INPUT_KEY])
+    return stored[0].payload if stored else None
+
+
+def _incompatible(misfits: Sequence[Misfit]) -> errors.ForkIncompatible:
+    listed = [f"{one.kind} {one.task_id}: {one.description}" for one in misfits[:_LISTED_MAX]]
+    if len(misfits) > _LISTED_MAX:
+        listed.append(f"and {len(misfits) - _LISTED_MAX} more")
+    return errors.ForkIncompatible(
+        "the fork doesn't fit: " + "; ".join(listed),
+        tuple(
+            errors.Misfit(one.kind, one.field or one.task_id, one.description) for one in misfits
+        ),
+    )

@@ -1,0 +1,96 @@
+"""Commands of the loop made from Python arguments, whose limits are checked here."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from stepwell.app import start
+from stepwell.core.loop.signals import Answer, Resolve, Start
+from stepwell.core.records import canonical, limits
+from stepwell.core.records.model import Budget, Payload, RunSpec, TaskSpec
+from stepwell.core.records.model import Failure as FailureRecord
+from stepwell.core.records.states import Finding, StepKind
+from stepwell.wire import to_record
+from stepwell_client import Budget as ClientBudget
+from stepwell_client import Done, Failure, NotDone, PlanLike, encode
+from stepwell_client import StepKind as ClientStepKind
+from stepwell_client.toolkit import plan_draft
+from stepwell_client.v1 import types_pb2
+
+
+def start_command(
+    spec: RunSpec,
+    *,
+    budget: ClientBudget | None,
+    run_input: types_pb2.Payload | None,
+    plan: PlanLike | None,
+    stages: tuple[StepKind, ...],
+) -> Start:
+    """Return the command that starts the run, with the fingerprint of all that it holds."""
+    payload: Payload | None = None if run_input is None else to_record(run_input)
+    check_size("input", len(payload.data) if payload else 0, 0, limits.PAYLOAD_BYTES_MAX)
+    tasks: tuple[TaskSpec, ...] | None = None
+    if plan is not None:
+        tasks = tuple(to_record(task) for task in plan_draft(plan).tasks)
+    if budget is not None:
+        spec = replace(spec, budget=budget_record(budget))
+    command = start.start_command(spec, run_input=payload, plan=tasks, stages=stages)
+    fingerprint = hashlib.sha256(canonical.bytes_of(command)).hexdigest()
+    return replace(command, spec=replace(spec, request_fingerprint=fingerprint))
+
+
+def answer_command(
+    input_id: str, value: object, *, replan: bool, reason: str, answered_by: str
+) -> Answer:
+    """Return the command that answers a question; None is an answer as well: JSON's null."""
+    check_size("reason", len(reason.encode("utf-8", "replace")), 0, limits.REASON_BYTES_MAX)
+    check_size("answered_by", len(answered_by), 0, limits.NAME_CHARS_MAX)
+    encoded = encode(value)
+    payload: Payload = Payload(data=b"null") if encoded is None else to_record(encoded)
+    return Answer(
+        input_id=input_id,
+        payload=payload,
+        replan=replan,
+        reason=reason,
+        answered_by=answered_by,
+    )
+
+
+def resolve_command(execution_id: str, finding: Done | NotDone | Failure) -> Resolve:
+    """Return the command that settles an unknown outcome by what a person found."""
+    if isinstance(finding, NotDone):
+        return Resolve(execution_id=execution_id, finding=Finding.NOT_DONE, reason=finding.reason)
+    if isinstance(finding, Failure):
+        failure = FailureRecord(
+            kind=finding.kind, message=finding.message, details=finding.details, retryable=False
+        )
+        return Resolve(execution_id=execution_id, finding=Finding.DONE, failure=failure)
+    payload = encode(finding.value)
+    return Resolve(
+        execution_id=execution_id,
+        finding=Finding.DONE,
+        reason=finding.reason,
+        result=to_record(payload) if payload is not None else None,
+    )
+
+
+def budget_record(budget: ClientBudget) -> Budget:
+    """Return a budget as the loop's record. Raises ValueError for a limit below zero."""
+    made: Budget = to_record(budget.message())
+    for name in made.__struct_fields__:
+        check_size(f"budget.{name}", getattr(made, name), 0, limits.AMOUNT_MAX)
+    return made
+
+
+def kinds_of(kinds: Sequence[ClientStepKind]) -> tuple[StepKind, ...]:
+    """Return the loop's step kinds for the client's."""
+    return tuple(StepKind(kind.name) for kind in kinds)
+
+
+def check_size(what: str, value: int, least: int, most: int) -> None:
+    """Raise ValueError where a number is not within its bounds."""
+    if not least <= value <= most:
+        raise ValueError(f"{what} is {value:,}; it is at least {least:,} and at most {most:,}")

@@ -1,0 +1,205 @@
+"""Runs one run in this process: opens its store, and does its steps until it ends or stands still."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import structlog
+
+from stepwell.app.commands import accepted, carry_out
+from stepwell.app.runs import read_run
+from stepwell.core.loop.signals import AnyCommand, Resume, Start
+from stepwell.core.port import ANY_ROLE, Presence, Runtime, Store
+from stepwell.core.records.errors import AlreadyExists, FailedPrecondition, StoreUnavailable
+from stepwell.core.records.model import Run
+from stepwell.core.records.states import RunStatus, StepKind
+from stepwell.embedded.arguments import kinds_of
+from stepwell.embedded.result import RunResult, read_result
+from stepwell.embedded.worker import InProcessWorker
+from stepwell.engine.executor import Executor, ExecutorConfig
+from stepwell.store.opener import open_store
+from stepwell_client import Agent
+from stepwell_client.execution import AgentRunner
+
+log = structlog.get_logger(__name__)
+
+LEASE_MS = 60_000
+"""Long, because nobody else waits for it: `resume` ends the leases of a dead process at once."""
+POLL_MS = 1_000
+_STANDS_STILL = (RunStatus.WAITING, RunStatus.PAUSED)
+
+
+class Drive:
+    """One run, and what it takes to run it: a store always, an executor and a worker meanwhile."""
+
+    def __init__(
+        self,
+        agent: Agent,
+        run_id: str,
+        start: Start | None,
+        *,
+        store: str | Store | None,
+        tenant_id: str,
+        runtime: Runtime,
+    ) -> None:
+        """`start`: the command that starts the run; None: it is there, and is resumed."""
+        self.run_id = run_id
+        self.tenant_id = tenant_id
+        self._agent = agent
+        self._start = start
+        self._store = store
+        self._runtime = runtime
+        self._own: Store | None = None
+        """The memory store of a run without another one, as long as the run has not ended."""
+        self._running: Executor | None = None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether `run` is under way."""
+        return self._running is not None
+
+    async def check_resumable(self) -> None:
+        """Raise unless the run is there and not cancelled."""
+        store = await self._open()
+        try:
+            run = await read_run(store, self.tenant_id, self.run_id)
+        finally:
+            await self._close(store)
+        if run.status is RunStatus.CANCELLED:
+            raise FailedPrecondition(
+                f"run {self.run_id} was cancelled, which is final; start another",
+                reason="RUN_CANCELLED",
+            )
+
+    async def run(self) -> RunResult:
+        """Run the loop until the run ends, or stands still, and return its result."""
+        if self._running is not None:
+            raise RuntimeError("this orchestrator is running already")
+        store = await self._open()
+        try:
+            executor = self._running = self._executor(store)
+            try:
+                run = await self._work(executor)
+            finally:
+                self._running = None
+                await executor.drain()
+                await executor.close()
+            result = await read_result(store, run)
+            if run.ended:
+                self._own = None
+            return result
+        finally:
+            await self._close(store)
+
+    @asynccontextmanager
+    async def executor(self) -> AsyncGenerator[Executor]:
+        """Lend the executor that runs the run, or another where it doesn't run now."""
+        if self._running is not None:
+            yield self._running
+            return
+        store = await self._open()
+        try:
+            executor = self._executor(store)
+            try:
+                yield executor
+            finally:
+                await executor.drain()
+                await executor.close()
+        finally:
+            await self._close(store)
+
+    async def send(self, command: AnyCommand) -> None:
+        """Send the run a command, while `run` is under way or not."""
+        async with self.executor() as executor:
+            await carry_out(executor, self.tenant_id, self.run_id, command)
+
+    # --- inside -------------------------------------------------------------------------------------
+
+    def _executor(self, store: Store) -> Executor:
+        return Executor(store, self._runtime, ExecutorConfig(lease_ms=LEASE_MS))
+
+    async def _open(self) -> Store:
+        if self._store is None:
+            # Kept until the run has ended: its questions can be answered between two calls of run().
+            if self._own is None:
+                self._own = await open_store("memory://", runtime=self._runtime)
+            return self._own
+        if isinstance(self._store, str):
+            return await open_store(self._store, runtime=self._runtime)
+        return self._store
+
+    async def _close(self, store: Store) -> None:
+        if store is not self._store and store is not self._own:
+            await store.close()
+
+    async def _work(self, executor: Executor) -> Run:
+        """Start or resume the run, do its steps, and return it as it stands in the end."""
+        run = await self._begin(executor)
+        if run.ended:
+            return run
+        changed = asyncio.Event()
+
+        def hint(tenant_id: str, run_id: str, _version: int) -> None:
+            if (tenant_id, run_id) in (("", ""), (self.tenant_id, self.run_id)):
+                changed.set()
+
+        runner = AgentRunner(self._agent)
+        worker = InProcessWorker(
+            executor,
+            self._runtime,
+            runner,
+            presence=Presence(
+                tenant_id=self.tenant_id,
+                # The same in the next process, which so finds the leases that this one leaves.
+                worker_id=f"embedded:{self.run_id}",
+                instance_id=self._runtime.new_id(),
+                replica_id=executor.replica_id,
+                queues=(run.spec.queue,),
+                roles=(ANY_ROLE,),
+                kinds=tuple(StepKind),
+            ),
+            stages=kinds_of(self._agent.stages),
+            on_idle=changed.set,
+        )
+        unsubscribe = executor.store.subscribe(hint)
+        try:
+            executor.start()
+            await worker.open(run.spec.max_parallel)
+            return await self._standstill(executor.store, worker, changed)
+        finally:
+            unsubscribe()
+            await worker.close()
+            runner.close()
+
+    async def _begin(self, executor: Executor) -> Run:
+        if self._start is not None:
+            reply = await executor.send(self.tenant_id, self.run_id, self._start)
+            if reply.reason == AlreadyExists.reason:
+                raise AlreadyExists(
+                    "a run of this run_id was started with other arguments; choose another"
+                )
+            return accepted(reply).run
+        run = await read_run(executor.store, self.tenant_id, self.run_id)
+        if run.status in (RunStatus.FAILED, RunStatus.PAUSED):
+            return (await carry_out(executor, self.tenant_id, self.run_id, Resume())).run
+        return run
+
+    async def _standstill(
+        self, store: Store, worker: InProcessWorker, changed: asyncio.Event
+    ) -> Run:
+        """Return the run once it has ended, or stands still with no step under way."""
+        while True:
+            changed.clear()
+            try:
+                run = await read_run(store, self.tenant_id, self.run_id)
+                if run.ended or (run.status in _STANDS_STILL and not worker.busy):
+                    return run
+            except StoreUnavailable as error:
+                log.warning("the store is away; it is asked again", error=error.message)
+            try:
+                async with asyncio.timeout(POLL_MS / 1_000):
+                    await changed.wait()
+            except TimeoutError:
+                pass

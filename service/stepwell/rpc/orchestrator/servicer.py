@@ -1,0 +1,168 @@
+"""Servicer of the Orchestrator service; each RPC is in the module of its theme."""
+
+# ruff: noqa: N802, ARG002 - names and arguments are the protocol's
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from functools import partial
+
+from stepwell.app.history import History
+from stepwell.rpc.orchestrator import (
+    checkpoints,
+    commands,
+    effects,
+    forks,
+    inputs,
+    lists,
+    logs,
+    plans,
+    purge,
+    reads,
+    results,
+    start,
+    watch,
+)
+from stepwell.rpc.orchestrator.presenter import RunPresenter
+from stepwell.rpc.parts import Context, Parts, Service
+from stepwell_client.v1 import orchestrator_pb2 as pb
+from stepwell_client.v1.orchestrator_pb2_grpc import (
+    OrchestratorServicer,
+    add_OrchestratorServicer_to_server,
+)
+
+NAME = "stepwell.v1.Orchestrator"
+
+
+def make_service(parts: Parts) -> Service:
+    """Return the service, to be added to a server."""
+    servicer = Servicer(parts)
+    return Service(NAME, partial(add_OrchestratorServicer_to_server, servicer))
+
+
+class Servicer(OrchestratorServicer):
+    """Passes each RPC to its module. The gate has checked the caller and the request's limits."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._presenter = RunPresenter(parts.executor)
+        self._history = History(parts.store, parts.runtime)
+
+    async def StartRun(self, request: pb.StartRunRequest, context: Context) -> pb.StartRunResponse:
+        return await start.start_run(self._parts, self._presenter, request)
+
+    async def GetRun(self, request: pb.GetRunRequest, context: Context) -> pb.GetRunResponse:
+        return await reads.get_run(self._parts, self._presenter, self._history, request)
+
+    async def ListRuns(self, request: pb.ListRunsRequest, context: Context) -> pb.ListRunsResponse:
+        return await lists.list_runs(self._parts, self._presenter, request)
+
+    async def ListTasks(
+        self, request: pb.ListTasksRequest, context: Context
+    ) -> pb.ListTasksResponse:
+        return await lists.list_tasks(self._parts, self._history, request)
+
+    async def ListExecutions(
+        self, request: pb.ListExecutionsRequest, context: Context
+    ) -> pb.ListExecutionsResponse:
+        return await lists.list_executions(self._parts, request)
+
+    async def GetResults(
+        self, request: pb.GetResultsRequest, context: Context
+    ) -> pb.GetResultsResponse:
+        return await results.get_results(self._parts, request)
+
+    async def WaitRun(self, request: pb.WaitRunRequest, context: Context) -> pb.WaitRunResponse:
+        return await reads.wait_run(self._parts, self._presenter, request)
+
+    def WatchRun(
+        self, request: pb.WatchRunRequest, context: Context
+    ) -> AsyncGenerator[pb.WatchRunResponse]:
+        return watch.watch_one(self._parts, self._presenter, request, context)
+
+    def WatchRuns(
+        self, request: pb.WatchRunsRequest, context: Context
+    ) -> AsyncGenerator[pb.WatchRunsResponse]:
+        return watch.watch_all(self._parts, self._presenter, request, context)
+
+    async def ResumeRun(
+        self, request: pb.ResumeRunRequest, context: Context
+    ) -> pb.ResumeRunResponse:
+        return await commands.resume_run(self._parts, self._presenter, request)
+
+    async def PauseRun(self, request: pb.PauseRunRequest, context: Context) -> pb.PauseRunResponse:
+        return await commands.pause_run(self._parts, self._presenter, request)
+
+    async def CancelRun(
+        self, request: pb.CancelRunRequest, context: Context
+    ) -> pb.CancelRunResponse:
+        return await commands.cancel_run(self._parts, self._presenter, request)
+
+    async def DeleteRun(
+        self, request: pb.DeleteRunRequest, context: Context
+    ) -> pb.DeleteRunResponse:
+        return await purge.delete_run(self._parts, request)
+
+    def ReadLogs(
+        self, request: pb.ReadLogsRequest, context: Context
+    ) -> AsyncGenerator[pb.ReadLogsResponse]:
+        return logs.read_logs(self._parts, request, context)
+
+    async def GetMessages(
+        self, request: pb.GetMessagesRequest, context: Context
+    ) -> pb.GetMessagesResponse:
+        return await logs.get_messages(self._parts, request)
+
+    async def PurgeRuns(
+        self, request: pb.PurgeRunsRequest, context: Context
+    ) -> pb.PurgeRunsResponse:
+        return await purge.purge_runs(self._parts, request)
+
+    async def ForkRun(self, request: pb.ForkRunRequest, context: Context) -> pb.ForkRunResponse:
+        return await forks.fork_run(self._parts, self._presenter, self._history, request)
+
+    async def ListPlans(
+        self, request: pb.ListPlansRequest, context: Context
+    ) -> pb.ListPlansResponse:
+        return await plans.list_plans(self._parts, request)
+
+    async def ListCheckpoints(
+        self, request: pb.ListCheckpointsRequest, context: Context
+    ) -> pb.ListCheckpointsResponse:
+        return await checkpoints.list_checkpoints(self._parts, self._history, request)
+
+    async def ResolveExecution(
+        self, request: pb.ResolveExecutionRequest, context: Context
+    ) -> pb.ResolveExecutionResponse:
+        return await effects.resolve_execution(self._parts, self._presenter, request)
+
+    async def RetryTask(
+        self, request: pb.RetryTaskRequest, context: Context
+    ) -> pb.RetryTaskResponse:
+        return await commands.retry_task(self._parts, self._presenter, request)
+
+    async def SkipTask(self, request: pb.SkipTaskRequest, context: Context) -> pb.SkipTaskResponse:
+        return await commands.skip_task(self._parts, self._presenter, request)
+
+    async def StopRun(self, request: pb.StopRunRequest, context: Context) -> pb.StopRunResponse:
+        return await commands.stop_run(self._parts, self._presenter, request)
+
+    async def RaiseBudget(
+        self, request: pb.RaiseBudgetRequest, context: Context
+    ) -> pb.RaiseBudgetResponse:
+        return await commands.raise_budget(self._parts, self._presenter, request)
+
+    async def ListInputs(
+        self, request: pb.ListInputsRequest, context: Context
+    ) -> pb.ListInputsResponse:
+        return await inputs.list_inputs(self._parts, request)
+
+    async def AnswerInput(
+        self, request: pb.AnswerInputRequest, context: Context
+    ) -> pb.AnswerInputResponse:
+        return await inputs.answer_input(self._parts, self._presenter, request)
+
+    async def GetServerInfo(
+        self, request: pb.GetServerInfoRequest, context: Context
+    ) -> pb.GetServerInfoResponse:
+        return reads.get_server_info(self._parts)

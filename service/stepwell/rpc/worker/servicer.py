@@ -1,0 +1,129 @@
+"""Servicer of the Worker service."""
+
+# ruff: noqa: N802, ARG002 - names and arguments are the protocol's
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
+from functools import partial
+
+from stepwell.core.records.errors import StepwellError, StoreUnavailable
+from stepwell.core.records.states import RunStatus
+from stepwell.engine.executor import Heartbeat
+from stepwell.rpc.caller import tenant
+from stepwell.rpc.parts import Context, Parts, Service
+from stepwell.rpc.worker.append import append
+from stepwell.rpc.worker.intake import Answer, Intake, Receipt
+from stepwell.rpc.worker.stream import Stream, open_stream
+from stepwell.wire import to_record
+from stepwell_client.v1 import worker_pb2 as pb
+from stepwell_client.v1.worker_pb2_grpc import WorkerServicer, add_WorkerServicer_to_server
+
+NAME = "stepwell.v1.Worker"
+
+
+def make_service(parts: Parts) -> Service:
+    """Return the service, to be added to a server."""
+    servicer = Servicer(parts)
+    add_to = partial(add_WorkerServicer_to_server, servicer)
+    return Service(NAME, add_to, servicer.end_streams)
+
+
+class Servicer(WorkerServicer):
+    """Serves workers. The gate has checked the caller and the request's limits, but not its items."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._streams: set[Stream] = set()
+
+    async def Work(
+        self, request_iterator: AsyncIterator[pb.WorkRequest], context: Context
+    ) -> AsyncGenerator[pb.WorkResponse]:
+        stream, first = await open_stream(self._parts, request_iterator)
+        self._streams.add(stream)
+        try:
+            async with aclosing(stream.run(first, request_iterator)) as messages:
+                async for message in messages:
+                    yield message
+        finally:
+            self._streams.discard(stream)
+
+    async def Complete(self, request: pb.CompleteRequest, context: Context) -> pb.CompleteResponse:
+        intake = Intake(self._parts.executor, tenant())
+        loop = asyncio.get_running_loop()
+        answers: list[asyncio.Future[Answer]] = []
+        for outcome in request.outcomes:
+            answer: asyncio.Future[Answer] = loop.create_future()
+            answers.append(answer)
+            intake.take(outcome, partial(_settle, answer))
+        response = pb.CompleteResponse()
+        for answer in answers:
+            receipt = await answer
+            if isinstance(receipt, Receipt):
+                receipt.write(response.acks.add())
+            elif isinstance(receipt, StepwellError):
+                raise receipt
+            else:
+                raise StoreUnavailable("an outcome was not taken; send it again")
+        return response
+
+    async def Heartbeat(
+        self, request: pb.HeartbeatRequest, context: Context
+    ) -> pb.HeartbeatResponse:
+        beats = [
+            Heartbeat(
+                run_id=one.run_id,
+                execution_id=one.execution_id,
+                token=one.lease_token,
+                progress=to_record(one.progress) if one.HasField("progress") else None,
+                session=to_record(one.session),
+            )
+            for one in request.heartbeats
+        ]
+        alive = await self._parts.executor.heartbeat(tenant(), beats)
+        return pb.HeartbeatResponse(leases=await self._states(request.heartbeats, alive))
+
+    async def Append(self, request: pb.AppendRequest, context: Context) -> pb.AppendResponse:
+        alive = await append(self._parts, request)
+        return pb.AppendResponse(leases=await self._states(request.appended, alive))
+
+    async def _states(
+        self, leases: Sequence[pb.LeaseHeartbeat | pb.Appended], alive: Sequence[bool]
+    ) -> list[pb.LeaseState]:
+        """Say how these leases stand, and of those that are lost whether their run was cancelled."""
+        cancelled = await self._cancelled(
+            {one.run_id for one, lives in zip(leases, alive, strict=True) if not lives}
+        )
+        return [
+            pb.LeaseState(
+                run_id=one.run_id,
+                execution_id=one.execution_id,
+                status=pb.LEASE_STATUS_LIVE if lives else pb.LEASE_STATUS_LOST,
+                cancel_requested=not lives and one.run_id in cancelled,
+            )
+            for one, lives in zip(leases, alive, strict=True)
+        ]
+
+    async def _cancelled(self, run_ids: set[str]) -> set[str]:
+        """Return those of these runs that were cancelled: their work was lost because of that."""
+        found: set[str] = set()
+        for run_id in run_ids:
+            run = await self._parts.store.get_run(tenant(), run_id)
+            if run is not None and run.status is RunStatus.CANCELLED:
+                found.add(run_id)
+        return found
+
+    async def end_streams(self) -> None:
+        """End every stream with DRAINING, and wait until the message is out."""
+        streams = tuple(self._streams)
+        for stream in streams:
+            stream.outbox.end(pb.WORK_END_REASON_DRAINING)
+        for stream in streams:
+            await stream.ended.wait()
+
+
+def _settle(waiting: asyncio.Future[Answer], answer: Answer) -> None:
+    if not waiting.done():
+        waiting.set_result(answer)
