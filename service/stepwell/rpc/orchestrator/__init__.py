@@ -1,5 +1,5 @@
 """The Orchestrator service: how clients start, watch, steer and read runs. One module a theme."""
 
-from stepwell.rpc.orchestrator.servicer import make_service
+from stepwell.rpc.orchestrator.servicer import NAME, make_service
 
-__all__ = ["make_service"]
+__all__ = ["NAME", "make_service"]
