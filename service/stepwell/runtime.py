@@ -39,7 +39,7 @@ class SystemRuntime:
     def _draw_16(self) -> bytes:
         """Return 16 bytes of the system's randomness, each used once.
 
-        It is asked for a page at a time: each call lets go of the interpreter's lock, and getting it
+        It is asked for a page at a time: each call releases the interpreter's lock, and getting it
         back behind a busy writer thread costs more than a whole commit.
         """
         if not self._random_bytes:

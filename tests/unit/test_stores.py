@@ -21,9 +21,9 @@ from stepwell_testkit.runtime import ManualRuntime
 @pytest.fixture(autouse=True)
 def _forgotten() -> Iterator[None]:
     """Forget after each test which drivers were installed."""
-    opener._found.clear()
+    opener._drivers.clear()
     yield
-    opener._found.clear()
+    opener._drivers.clear()
 
 
 class Installed:

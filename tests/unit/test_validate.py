@@ -342,7 +342,7 @@ def _cost(request: Message) -> float:
 
 
 def test_a_list_s_limit_says_what_each_item_may_be() -> None:
-    assert constraints.many(3, constraints.chars(5)).words == "3 items, each 5 characters"
+    assert constraints.many(3, constraints.chars(5)).wording == "3 items, each 5 characters"
 
 
 def test_field_without_a_limit_stops_the_import(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -67,10 +67,10 @@ class History:
 
     async def plans_at(self, run: Run, revision: int) -> dict[int, Plan]:
         """Return the run's plans up to this revision, by number."""
-        found: dict[int, Plan] = {}
+        plans: dict[int, Plan] = {}
         for number in range(1, revision + 1):
-            found[number] = await self._plan(run, number)
-        return found
+            plans[number] = await self._plan(run, number)
+        return plans
 
     async def tasks_at(self, run: Run, version: int) -> tuple[Sequence[Task], Mapping[int, Plan]]:
         """Return the tasks as of a version, in the order of revision, then of their plan."""

@@ -11,7 +11,7 @@
     result = await orchestrator.run()
 
 The agent is the one that a Worker serves, and the run is the one that a server keeps: what starts here
-can be looked at, resumed and watched by `stepwell serve --store` on the same URL, and the other way
+can be read, resumed and watched by `stepwell serve --store` on the same URL, and the other way
 round. One process at a time runs a run.
 """
 

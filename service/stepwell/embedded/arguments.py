@@ -60,7 +60,7 @@ def answer_command(
 
 
 def resolve_command(execution_id: str, finding: Done | NotDone | Failure) -> Resolve:
-    """Return the command that settles an unknown outcome by what a person found."""
+    """Return the command that settles an unknown outcome by a person's finding."""
     if isinstance(finding, NotDone):
         return Resolve(execution_id=execution_id, finding=Finding.NOT_DONE, reason=finding.reason)
     if isinstance(finding, Failure):

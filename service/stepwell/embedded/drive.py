@@ -32,7 +32,7 @@ _STANDS_STILL = (RunStatus.WAITING, RunStatus.PAUSED)
 
 
 class Drive:
-    """One run, and what it takes to run it: a store always, an executor and a worker meanwhile."""
+    """One run with its store, and while it is run, with an executor and a worker."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Drive:
 
     @property
     def is_running(self) -> bool:
-        """Whether `run` is under way."""
+        """True while `run` is under way."""
         return self._running is not None
 
     async def check_resumable(self) -> None:

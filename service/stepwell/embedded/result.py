@@ -1,4 +1,4 @@
-"""What a run came to, as a value, and the errors that say that it came to nothing."""
+"""The result of a run as a value, and the errors of a run that failed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class TaskResult:
-    """What a task came to."""
+    """The result of a task."""
 
     task_id: str
     status: TaskStatus
@@ -31,7 +31,7 @@ class TaskResult:
 
     @property
     def value(self) -> Any:
-        """What its function returned, decoded; None where there is nothing."""
+        """The value that its function returned, decoded; None where there is none."""
         return _decoded(self.payload)
 
     @overload
@@ -45,14 +45,14 @@ class TaskResult:
 
 @dataclass(frozen=True)
 class RunResult:
-    """How a run stands and what it came to."""
+    """A run's status and its result."""
 
     run: Run
     """The record, as of the last commit."""
     tasks: Mapping[str, TaskResult] = field(repr=False)
     """By task id, in the order of the plan."""
     payload: Payload | None = field(default=None, repr=False)
-    """What the synthesis left; None: there was none, or it returned nothing."""
+    """The synthesis' bytes; None: there was none, or it returned nothing."""
 
     @property
     def run_id(self) -> str:
@@ -76,12 +76,12 @@ class RunResult:
     @overload
     def decode(self, kind: type[T]) -> T: ...
     def decode(self, kind: Any = Any) -> Any:
-        """Return what the synthesis returned as the type wants it."""
+        """Return the synthesis' value as the type wants it."""
         return _decoded(self.payload, kind)
 
 
 class RunFailed(ClientRunFailed):
-    """The run FAILED. `result` has its record and what its tasks came to; `resume` tries again."""
+    """The run FAILED. `result` has its record and its tasks' results; `resume` tries again."""
 
     def __init__(self, result: RunResult) -> None:
         failure = result.run.failure
@@ -97,7 +97,7 @@ class RunCancelled(RunFailed):
 
 
 async def read_result(store: Store, run: Run) -> RunResult:
-    """Read what a run and its tasks came to."""
+    """Return the result of a run and of its tasks."""
     tenant_id, run_id = run.spec.tenant_id, run.spec.run_id
     tasks: list[Task] = []
     page = await store.list_tasks(tenant_id, run_id, limit=limits.PAGE_SIZE_MAX)
@@ -110,7 +110,7 @@ async def read_result(store: Store, run: Run) -> RunResult:
     keys: dict[str, list[str]] = {run_id: [run.result_id] if run.result_id else []}
     for task in tasks:
         if task.result_id:
-            # What a fork has kept is under the run that did it.
+            # A result that a fork has kept is under the run that made it.
             keys.setdefault(task.result_run_id or run_id, []).append(task.result_id)
     payloads: dict[str, Payload] = {}
     for of_run, names in keys.items():

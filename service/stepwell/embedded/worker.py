@@ -1,8 +1,8 @@
 """The worker of an embedded run: a `WorkerPort` that does its steps itself.
 
-What a stream carries between two processes goes through here as a call: assignments to the agent's
-runner, outcomes to the executor, heartbeats to the store. Records become messages at this place, so
-an agent can't tell the difference.
+Calls stand for the messages of a worker's stream: assignments go to the agent's runner, outcomes to the
+executor, heartbeats to the store. Records become messages here, so that an agent runs as it does in a
+worker of a server.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _DELIVER_AGAIN = RetryPolicy(initial_backoff_ms=50, max_backoff_ms=2_000)
 
 
 class _Step:
-    """A step in hand."""
+    """A step under way."""
 
     def __init__(self, assignment: Assignment, now: float, beat_ms: int) -> None:
         self.assignment = assignment
@@ -58,10 +58,10 @@ class _Step:
         self.begun = False
         self.delivering = False
         self.progress: Payload | None = None
-        """What is not kept yet."""
+        """Progress that isn't stored yet."""
         self.last_progress: Payload | None = None
         self.session = Session()
-        self._told_session = Session()
+        self._sent_session = Session()
         self._beat_s = min(beat_ms, assignment.lease_ms // 4) / 1_000
         self.due_at = now + self._beat_s
 
@@ -70,8 +70,8 @@ class _Step:
         return self.assignment.run.spec.run_id, self.assignment.execution.execution_id
 
     def is_due(self, now: float) -> bool:
-        """Whether its lease is to be renewed, or it has said something new."""
-        news = self.progress is not None or self.session != self._told_session
+        """Return whether its lease is to be renewed, or something new is to be sent."""
+        news = self.progress is not None or self.session != self._sent_session
         return news or now >= self.due_at
 
     def beat(self) -> Heartbeat:
@@ -84,8 +84,8 @@ class _Step:
         )
 
     def sent(self, beat: Heartbeat, now: float) -> None:
-        """Note what was kept; what was said meanwhile is still news."""
-        self._told_session = beat.session
+        """Note what was stored; what was set meanwhile is still to be sent."""
+        self._sent_session = beat.session
         self.due_at = now + self._beat_s
         if self.progress is beat.progress:
             self.progress = None
@@ -126,11 +126,11 @@ class InProcessWorker:
 
     @property
     def busy(self) -> bool:
-        """Whether it has steps in hand."""
+        """True while steps are under way."""
         return bool(self._steps)
 
     async def close(self) -> None:
-        """Take no more, stop what is under way, and hand back what has stopped."""
+        """Lease no more steps, stop those under way, and release those that have stopped."""
         self._closing = True
         if self._session is not None:
             await self._executor.detach(self._session)
@@ -143,19 +143,19 @@ class InProcessWorker:
         stopped = [step for step in steps if step.task is not None and step.task.cancelled()]
         stuck = [task for task in tasks if not task.done()]
         for task in stuck:
-            task.cancel()  # A thread goes on by itself: its step is left to be lost, not handed back.
+            task.cancel()  # A thread goes on by itself: its step is left to be lost, not released.
         if stuck:
             await asyncio.wait(stuck, timeout=STOP_MS / 1_000)
         for step in stopped:
             if not step.begun:
-                await self._hand_back(step)
+                await self._release(step)
         if self._beats is not None:
             self._beats.cancel()
             await asyncio.wait([self._beats])
         await self._scribe.close()
 
     def abandon(self) -> None:
-        """Stop where everything stands and tell nobody, as a process does that is killed."""
+        """Stop at once and release nothing, as a process that is killed."""
         self._closing = True
         if self._beats is not None:
             self._beats.cancel()
@@ -165,7 +165,7 @@ class InProcessWorker:
             if step.task is not None:
                 step.task.cancel()
 
-    async def _hand_back(self, step: _Step) -> None:
+    async def _release(self, step: _Step) -> None:
         """Release the lease, so that the next process need not count an attempt as lost."""
         released = Released(reason="the process that ran it stopped")
         delivery = self._delivery(step, released)
@@ -173,7 +173,7 @@ class InProcessWorker:
         try:
             await self._send(step, delivery)
         except StepwellError as error:
-            log.warning("a step could not be handed back", error=error.message)
+            log.warning("a step could not be released", error=error.message)
 
     # --- the WorkerPort -----------------------------------------------------------------------------
 
@@ -312,13 +312,13 @@ class InProcessWorker:
         step = self._step_of(assignment)
         if step is None:
             raise LeaseLost(f"execution {assignment.execution.execution_id} is not wanted any more")
-        said = AppendMessages(
+        appended = AppendMessages(
             execution_id=step.key[1],
             token=step.assignment.token,
             messages=tuple(to_record(message) for message in messages),
             after=after,
         )
-        reply = await self._send(step, said)
+        reply = await self._send(step, appended)
         if reply.status not in (ReplyStatus.ACCEPTED, ReplyStatus.UNCHANGED):
             raise LeaseLost(reply.message)
 
@@ -326,7 +326,7 @@ class InProcessWorker:
         self, assignment: worker_pb2.Assignment
     ) -> Sequence[types_pb2.Message]:
         spec, cursor = assignment.run.spec, ""
-        found: list[types_pb2.Message] = []
+        messages: list[types_pb2.Message] = []
         while True:
             page = await self._executor.store.read_messages(
                 spec.tenant_id,
@@ -335,21 +335,21 @@ class InProcessWorker:
                 cursor=cursor,
                 limit=_MESSAGES_AT_ONCE,
             )
-            found += [to_message(message) for message in page.messages]
+            messages += [to_message(message) for message in page.messages]
             cursor = page.cursor
             if not cursor:
-                return found
+                return messages
 
     async def fetch_results(
         self, assignment: worker_pb2.Assignment, execution_ids: Sequence[str]
     ) -> Mapping[str, types_pb2.Payload]:
         spec = assignment.run.spec
-        found: dict[str, types_pb2.Payload] = {}
+        results: dict[str, types_pb2.Payload] = {}
         for start in range(0, len(execution_ids), limits.PAYLOAD_KEYS_MAX):
             keys = execution_ids[start : start + limits.PAYLOAD_KEYS_MAX]
             stored = await self._executor.store.read_payloads(spec.tenant_id, spec.run_id, keys)
-            found |= {one.key: to_message(one.payload) for one in stored}
-        return found
+            results |= {one.key: to_message(one.payload) for one in stored}
+        return results
 
     def _step_of(self, assignment: worker_pb2.Assignment) -> _Step | None:
         return self._steps.get((assignment.run.spec.run_id, assignment.execution.execution_id))
@@ -388,9 +388,9 @@ class InProcessWorker:
 
 async def _checked(delivery: Delivery, question: NeedsInput) -> Delivery:
     """Return the delivery, or the failure of an attempt whose question is no sound one."""
-    found = await question_violations(question)
-    if not found:
+    faults = await question_violations(question)
+    if not faults:
         return delivery
-    message = f"{found[0].field}: {found[0].description}"
-    failure = Failure(kind="INVALID_OUTCOME", message=message, retryable=False, violations=found)
+    message = f"{faults[0].field}: {faults[0].description}"
+    failure = Failure(kind="INVALID_OUTCOME", message=message, retryable=False, violations=faults)
     return replace(delivery, result=Failed(failure=failure))

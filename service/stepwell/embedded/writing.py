@@ -1,7 +1,6 @@
-"""What the steps of an embedded run write: gathered from any thread, kept while the steps go on.
+"""Log entries of an embedded run's steps: gathered from any thread, stored while the steps go on.
 
-The same bounded buffer as a worker's, emptied by a task of the event loop instead of by a thread that calls
-a server.
+The buffer is a worker's, emptied by a task of the event loop instead of by a thread that calls a server.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _KINDS = {
 
 
 class Scribe:
-    """Keeps what steps write, from the first line to `close`."""
+    """Stores the log entries of steps, from the first one to `close`."""
 
     def __init__(self, executor: Executor, runtime: Runtime, tenant_id: str) -> None:
         self._executor = executor
@@ -47,12 +46,12 @@ class Scribe:
         self._closed = False
 
     def write(self, key: ExecutionKey, token: str, text: str, level: str, *, chunk: bool) -> None:
-        """Have it kept. Any thread may call; never waits."""
+        """Add an entry. Any thread may call; never waits."""
         if self._buffer.write(key, token, text, level, chunk=chunk):
             self._loop.call_soon_threadsafe(self._begin)
 
     async def flush(self, key: ExecutionKey) -> None:
-        """Wait until all that an execution wrote is kept, but not for ever."""
+        """Wait until all entries of an execution are stored, up to FLUSH_SECONDS."""
         self._begin()
         try:
             async with asyncio.timeout(FLUSH_SECONDS), self._kept:
@@ -61,17 +60,17 @@ class Scribe:
             log.warning("the last log entries could not be kept in time", execution_id=key[1])
 
     def forget(self, key: ExecutionKey) -> None:
-        """Let go of an execution that has ended."""
+        """Drop an execution that has ended."""
         self._buffer.remove(key)
 
     async def close(self) -> None:
-        """Stop; what isn't kept by then is lost."""
+        """Stop; entries that aren't stored by then are lost."""
         self.stop()
         if self._task is not None:
             await asyncio.wait([self._task])
 
     def stop(self) -> None:
-        """Stop without waiting for it."""
+        """Stop without waiting for the task to end."""
         self._closed = True
         if self._task is not None:
             self._task.cancel()
@@ -94,7 +93,7 @@ class Scribe:
                 self._kept.notify_all()
 
     async def _keep(self, request: worker_pb2.AppendRequest) -> None:
-        """Keep a batch, however often the store has to be asked."""
+        """Store a batch, and try again until the store takes it."""
         now_us = self._executor.now_us()
         written = [_written(appended, now_us) for appended in request.appended]
         failures = 0

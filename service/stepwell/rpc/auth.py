@@ -1,4 +1,4 @@
-"""Who calls: tokens, minted or given out, kept as hashes only.
+"""Authenticates callers by tokens, which are kept as hashes only.
 
 At the first start a token is made and put into a file that only the server's own user can read, so
 that the service is closed and its clients on the same machine still need no effort.
@@ -36,7 +36,7 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
 class Credential(NamedTuple):
-    """A token's hash, and what it stands for."""
+    """A token's hash, and the caller that it proves."""
 
     digest: bytes
     principal: Principal
@@ -63,13 +63,13 @@ class TokenAuthenticator:
                 "no token came; send it as metadata `authorization: Bearer TOKEN`"
             )
         digest = _digest(token)
-        found: Credential | None = None
+        matching: Credential | None = None
         for credential in self._credentials:
             if hmac.compare_digest(credential.digest, digest):
-                found = credential
-        if found is None or 0 < found.expires_us <= self._runtime.now_us():
+                matching = credential
+        if matching is None or 0 < matching.expires_us <= self._runtime.now_us():
             raise Unauthenticated("the token is not valid here, or not any more")
-        return found.principal
+        return matching.principal
 
 
 def open_authenticator(settings: AuthSettings, runtime: Runtime) -> TokenAuthenticator:
@@ -78,7 +78,7 @@ def open_authenticator(settings: AuthSettings, runtime: Runtime) -> TokenAuthent
     Raises:
         SettingsRefused: a file is open to others, a scope is unknown, or nobody could call.
     """
-    credentials = [_given_out(one) for one in settings.tokens]
+    credentials = [_credential_of(one) for one in settings.tokens]
     if settings.mint:
         token = mint(settings.token_file, runtime)
         minted = Principal(MINTED_SUBJECT, MINTED_TENANT, scopes.ALL)
@@ -125,8 +125,8 @@ def read_token(path: Path) -> str:
         why = error.strerror or str(error)
         raise SettingsRefused(f"the token file {path} can't be read: {why}") from None
     try:
-        found = os.fstat(file)
-        _refuse_open(path, found, "600", is_kind=stat.S_ISREG(found.st_mode))
+        status = os.fstat(file)
+        _refuse_open(path, status, "600", is_kind=stat.S_ISREG(status.st_mode))
         text = os.read(file, _TOKEN_CHARS_MAX + 2).decode("ascii", "replace").strip()
     finally:
         os.close(file)
@@ -143,30 +143,30 @@ def _make_folder(folder: Path) -> None:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with suppress(FileExistsError):
             folder.mkdir(mode=0o700)
-        found = folder.stat()
+        status = folder.stat()
     except OSError as error:
         why = error.strerror or str(error)
         raise SettingsRefused(f"the token's folder {folder} can't be made: {why}") from None
-    _refuse_open(folder, found, "700", is_kind=stat.S_ISDIR(found.st_mode))
+    _refuse_open(folder, status, "700", is_kind=stat.S_ISDIR(status.st_mode))
 
 
-def _refuse_open(path: Path, found: os.stat_result, mode: str, *, is_kind: bool) -> None:
+def _refuse_open(path: Path, status: os.stat_result, mode: str, *, is_kind: bool) -> None:
     """Raise if it is of the wrong kind, another user's, or if others can reach it."""
     if not is_kind:
         raise SettingsRefused(f"{path} is not what it should be; move it away")
-    if found.st_uid != os.geteuid():
+    if status.st_uid != os.geteuid():
         raise SettingsRefused(
-            f"{path} belongs to user {found.st_uid} and this is user {os.geteuid()};"
+            f"{path} belongs to user {status.st_uid} and this is user {os.geteuid()};"
             f" chown it, or name another place in auth.token_file"
         )
-    if found.st_mode & _OTHERS:
+    if status.st_mode & _OTHERS:
         raise SettingsRefused(
-            f"{path} has mode {stat.S_IMODE(found.st_mode):o}, so others can reach it;"
+            f"{path} has mode {stat.S_IMODE(status.st_mode):o}, so others can reach it;"
             f" run: chmod {mode} {path}"
         )
 
 
-def _given_out(one: StaticToken) -> Credential:
+def _credential_of(one: StaticToken) -> Credential:
     unknown = one.scopes - scopes.ALL
     if unknown:
         raise SettingsRefused(

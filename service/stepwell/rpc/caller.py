@@ -1,4 +1,4 @@
-"""Who calls, as the RPC that is being served may ask."""
+"""The caller of the RPC that is being served."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ _caller: ContextVar[Principal] = ContextVar("caller")
 
 
 def set_caller(principal: Principal) -> None:
-    """Note who calls; the gate does, before anything else runs in the RPC's task."""
+    """Set the caller; the gate does, before anything else runs in the RPC's task."""
     _caller.set(principal)
 
 
 def caller() -> Principal:
-    """Return who calls. Only within an RPC that needs a credential."""
+    """Return the caller. Only within an RPC that needs a credential."""
     return _caller.get()
 
 

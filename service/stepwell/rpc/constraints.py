@@ -1,6 +1,6 @@
 """The kinds of limits that a field of a request can have.
 
-A `Limit` is made by one of the functions below from the constants of `core.limits`. Its words stand in
+A `Limit` is made by one of the functions below from the constants of `core.limits`. Its wording stands in
 the field's comment in the protocol, behind "Limit:", and in the violation that a caller reads: a test
 compares them, so that the three can't differ. Its test is source code, which `validate` compiles into
 the function that checks the whole message.
@@ -31,12 +31,12 @@ class Limit(NamedTuple):
 
     beyond: str
     """An expression that is true if the value `v` is beyond the limit."""
-    words: str
+    wording: str
     """The limit as the protocol's comment has it."""
     show: Callable[[Any], str]
-    """Describes a value in a few words, and never a secret."""
+    """Describes a value briefly, and never a secret."""
     hint: str = ""
-    """How to mend a value, where the words don't say that."""
+    """How to mend a value, where the wording does not say it."""
     each: Limit | None = None
     """The limit of each item of a list, or of each value of a map."""
     key: Limit | None = None
@@ -50,7 +50,7 @@ class Limit(NamedTuple):
 
     def fault(self, value: Any) -> str:
         """Return what is wrong with a value, and what would be right."""
-        return f"{self.show(value)}; limit: {self.words}{self.hint}"
+        return f"{self.show(value)}; limit: {self.wording}{self.hint}"
 
 
 def name(chars_max: int, *, required: bool = False, or_star: bool = False) -> Limit:
@@ -61,25 +61,25 @@ def name(chars_max: int, *, required: bool = False, or_star: bool = False) -> Li
     if not required:
         beyond = f"v and ({beyond})"
     amount = "1 to" if required else "at most"
-    words = f"a name of {amount} {chars_max:,} characters" + (", or `*`" if or_star else "")
-    return Limit(beyond, words, _quoted, hint=_NAME_HINT)
+    wording = f"a name of {amount} {chars_max:,} characters" + (", or `*`" if or_star else "")
+    return Limit(beyond, wording, _quoted, hint=_NAME_HINT)
 
 
 def uuid(*, required: bool = True) -> Limit:
     """Return the limit of an id that the service made."""
-    beyond, words = "not is_uuid(v)", "a UUID in lower case"
+    beyond, wording = "not is_uuid(v)", "a UUID in lower case"
     if not required:
-        beyond, words = f"v and {beyond}", f"empty, or {words}"
-    return Limit(beyond, words, _quoted)
+        beyond, wording = f"v and {beyond}", f"empty, or {wording}"
+    return Limit(beyond, wording, _quoted)
 
 
 def chars(chars_max: int, *, required: bool = False) -> Limit:
     """Return the limit of a short text: one line of it, without control characters."""
     beyond = f"len(v) > {chars_max} or has_control(v)"
-    words = f"{chars_max:,} characters"
+    wording = f"{chars_max:,} characters"
     if required:
-        beyond, words = f"not v or {beyond}", f"1 to {words}"
-    return Limit(beyond, words, _length, hint=", no control characters")
+        beyond, wording = f"not v or {beyond}", f"1 to {wording}"
+    return Limit(beyond, wording, _length, hint=", no control characters")
 
 
 def text(bytes_max: int) -> Limit:
@@ -130,19 +130,19 @@ def given() -> Limit:
 
 def many(items_max: int, each: Limit | None = None) -> Limit:
     """Return the limit of a list; `each` is None where the items are messages or enums."""
-    words = f"{items_max:,} items" + (f", each {each.words}" if each else "")
-    return Limit(f"len(v) > {items_max}", words, _items, each=each)
+    wording = f"{items_max:,} items" + (f", each {each.wording}" if each else "")
+    return Limit(f"len(v) > {items_max}", wording, _items, each=each)
 
 
-def one_of(words: str, *numbers: int) -> Limit:
+def one_of(wording: str, *numbers: int) -> Limit:
     """Return the limit of an enum of which only some values fit here."""
-    return Limit(f"v not in {numbers!r}", words, str)
+    return Limit(f"v not in {numbers!r}", wording, str)
 
 
 def mapping(entries_max: int, key: Limit, each: Limit) -> Limit:
     """Return the limit of a map of text to text."""
-    words = f"{entries_max:,} entries, each key {key.words}, each value {each.words}"
-    return many(entries_max)._replace(words=words, key=key, each=each)
+    wording = f"{entries_max:,} entries, each key {key.wording}, each value {each.wording}"
+    return many(entries_max)._replace(wording=wording, key=key, each=each)
 
 
 def shown(value: str) -> str:

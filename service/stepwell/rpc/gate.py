@@ -2,7 +2,7 @@
 
 It is the one place that turns errors into statuses, too. Requests are read here rather than by gRPC,
 so that one that is too large or no message at all gets the same kind of answer as any other bad
-request, and nothing of it is looked at before the caller is known.
+request, and nothing of it is parsed before the caller is known.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from stepwell.core.records.errors import (
     StoreUnavailable,
 )
 from stepwell.rpc import scopes, status
-from stepwell.rpc.caller import caller, set_caller
+from stepwell.rpc.caller import set_caller
 from stepwell.rpc.metrics import RpcMetrics
 from stepwell.rpc.validate import check
 
@@ -42,16 +42,19 @@ _GOES_ON_WHILE_DRAINING = frozenset(
     }
 )
 _UNCHECKED = ("grpc.", "stepwell.v1.WorkRequest")
-"""How the names of requests begin that are not ours, or that are looked at item by item."""
+"""First parts of the names of requests that are not ours, or that are checked item by item."""
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 # In quotes, as what is generic in the stubs isn't at run time.
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
+_Unary: TypeAlias = "Callable[[Any, Context], Awaitable[Any]]"
+_Streaming: TypeAlias = "Callable[[Any, Context], AsyncGenerator[Any] | Awaitable[None]]"
+"""A method that yields its messages, or writes them itself as health's Watch does."""
 Continuation: TypeAlias = "Callable[[grpc.HandlerCallDetails], Awaitable[Handler | None]]"
 
 
 class Patience(NamedTuple):
-    """How long, and how much."""
+    """The limits of a connection: for how long a write may be blocked, and the size of a request."""
 
     stall_ms: int = 60_000
     receive_bytes_max: int = limits.RECEIVE_BYTES_MAX
@@ -77,20 +80,20 @@ class Gate(grpc.aio.ServerInterceptor):
     async def intercept_service(
         self, continuation: Continuation, handler_call_details: grpc.HandlerCallDetails
     ) -> Handler | None:
-        """Return the method behind the gate, or one that answers with what is wrong."""
+        """Return the method behind the gate, or one that ends the call with an error."""
         method = handler_call_details.method
         try:
             self._admit(method, handler_call_details.invocation_metadata)
         except StepwellError as error:
             self._metrics.refused(method if method in scopes.SCOPES else "unknown", error)
             return _refuse(status.answer_of(error))
-        found = self._handlers.get(method)
-        if found is None:
+        known = self._handlers.get(method)
+        if known is None:
             handler = await continuation(handler_call_details)
             if handler is None:
                 return _refuse(status.answer_of(status.MethodUnknown(f"no method {method!r}")))
-            found = self._handlers[method] = self._behind(method, handler)
-        return found
+            known = self._handlers[method] = self._behind(method, handler)
+        return known
 
     def _admit(self, method: str, metadata: Any) -> None:
         """Set the caller, or raise; runs in the RPC's own task, as its handler will."""
@@ -123,24 +126,22 @@ class Gate(grpc.aio.ServerInterceptor):
         read = self._reader(cast("Callable[[bytes], Any]", handler.request_deserializer))
         serializer = handler.response_serializer
         if handler.stream_stream is not None:
-            stream = _streaming(handler.stream_stream)
-            work = self._answers_many(method, lambda raw, ctx: stream(_each(raw, read), ctx))
+            inner = cast("_Streaming", handler.stream_stream)
+            work = self._answers_many(method, inner, lambda raw: _each(raw, read))
             return grpc.stream_stream_rpc_method_handler(cast("Any", work), None, serializer)
         if handler.unary_stream is not None:
-            stream = _streaming(handler.unary_stream)
-            work = self._answers_many(method, lambda raw, ctx: stream(read(raw), ctx))
+            inner = cast("_Streaming", handler.unary_stream)
+            work = self._answers_many(method, inner, read)
             return grpc.unary_stream_rpc_method_handler(cast("Any", work), None, serializer)
         if handler.unary_unary is None:
             raise TypeError(f"{method} is of a kind that no service here has")
-        inner = cast("Callable[[Any, Context], Awaitable[Any]]", handler.unary_unary)
-        return grpc.unary_unary_rpc_method_handler(
-            cast("Any", self._answers_one(method, inner, read)), None, serializer
-        )
+        work = self._answers_one(method, cast("_Unary", handler.unary_unary), read)
+        return grpc.unary_unary_rpc_method_handler(cast("Any", work), None, serializer)
 
     def _answers_one(
         self,
         method: str,
-        inner: Callable[[Any, Context], Awaitable[Any]],
+        inner: _Unary,
         read: Callable[[bytes], Any],
     ) -> Callable[[bytes, Context], Awaitable[Any]]:
         meter = self._metrics.meter(method)
@@ -164,7 +165,7 @@ class Gate(grpc.aio.ServerInterceptor):
         return serve
 
     def _answers_many(
-        self, method: str, inner: Callable[[Any, Context], AsyncGenerator[Any]]
+        self, method: str, inner: _Streaming, read: Callable[[Any], Any]
     ) -> Callable[[Any, Context], Awaitable[None]]:
         meter = self._metrics.meter(method, stream=True)
 
@@ -173,15 +174,19 @@ class Gate(grpc.aio.ServerInterceptor):
             since = self._runtime.monotonic()
             code = grpc.StatusCode.CANCELLED
             try:
-                async with aclosing(inner(raw, context)) as messages:
-                    await self._send(messages, context)
+                answers = inner(read(raw), context)
+                if isinstance(answers, AsyncGenerator):
+                    async with aclosing(cast("AsyncGenerator[Any]", answers)) as messages:
+                        await self._send(messages, context)
+                else:
+                    await answers
                 code = grpc.StatusCode.OK
             except Exception as error:
                 answer = self._answer_to(method, error, context)
                 if answer is None:
                     raise
                 code = answer.code
-                # Behind what isn't read the status waits too: the call does, but no task of ours.
+                # The status waits behind unread messages, too; no task of ours waits with it.
                 with suppress(TimeoutError):
                     async with asyncio.timeout(self._patience.stall_ms / 1_000):
                         await context.abort(*answer)
@@ -191,13 +196,13 @@ class Gate(grpc.aio.ServerInterceptor):
         return serve
 
     async def _send(self, messages: AsyncGenerator[Any], context: Context) -> None:
-        """Write what the method yields; of one that is not read, the method is told by an error."""
+        """Write the messages of a method; raise SlowConsumer within it if they are not read."""
         async for message in messages:
             writing = self._runtime.spawn(cast("Any", context.write(message)), name="write")
             try:
                 if await self._within_patience(writing):
                     continue
-                # Nothing more is read for it; should it wake up, it finds why its stream ended.
+                # The method may yield one last message, for a reader that wakes up after all.
                 try:
                     last = await messages.athrow(status.SlowConsumer("the stream was not read"))
                 except StopAsyncIteration:
@@ -208,7 +213,7 @@ class Gate(grpc.aio.ServerInterceptor):
                 return
             finally:
                 writing.cancel()
-                # Also what is done: if the call was cancelled just as it failed, nobody else looks at it.
+                # A write that failed just as the call was cancelled has nobody else to await it.
                 with suppress(asyncio.CancelledError, Exception):
                     await writing
 
@@ -219,7 +224,7 @@ class Gate(grpc.aio.ServerInterceptor):
         return bool(done)
 
     def _answer_to(self, method: str, error: Exception, context: Context) -> status.Answer | None:
-        """Return what the call ends with; None: there is nobody to be told."""
+        """Return the answer that the call ends with; None: the caller has gone."""
         if isinstance(error, grpc.aio.AbortError):
             raise error
         if isinstance(error, StepwellError):
@@ -257,33 +262,9 @@ def draining() -> StoreUnavailable:
     return StoreUnavailable("this replica is going down; call again", reason="DRAINING")
 
 
-def identity() -> str:
-    """Return the caller as logs name it."""
-    who = caller()
-    return f"{who.tenant_id}/{who.subject}"
-
-
 async def _each(raw: AsyncIterator[bytes], read: Callable[[bytes], Any]) -> AsyncGenerator[Any]:
     async for one in raw:
         yield read(one)
-
-
-def _streaming(inner: Any) -> Callable[[Any, Context], AsyncGenerator[Any]]:
-    """Return the method as a generator, also where it writes by itself as health's Watch does."""
-
-    async def as_generator(request: Any, context: Context) -> AsyncGenerator[Any]:
-        answers = inner(request, context)
-        if hasattr(answers, "__aiter__"):
-            async with aclosing(answers) as messages:
-                try:
-                    async for message in messages:
-                        yield message
-                except status.SlowConsumer as error:
-                    yield await messages.athrow(error)
-        else:
-            await answers
-
-    return as_generator
 
 
 def _refuse(answer: status.Answer) -> Handler:

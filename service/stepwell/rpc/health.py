@@ -1,7 +1,6 @@
 """Health, per service: ready means that the store takes commits.
 
-Whether it does is found by a small write: the word that this replica is here, under a tenant that
-nobody can have.
+A small write proves that it does: the presence of this replica, under a tenant that nobody can have.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 
 
 class Health:
-    """Keeps the health service's word true."""
+    """Keeps the health service's answer up to date."""
 
     def __init__(
         self, store: Store, runtime: Runtime, replica_id: str, *, interval_ms: int
@@ -38,21 +37,21 @@ class Health:
         self._serving: bool | None = None
 
     def cover(self, services: Iterable[str]) -> None:
-        """Say which services share the store's fate."""
+        """Set the services that depend on the store."""
         self._names = ("", *services)
 
-    async def look(self) -> None:
-        """Look once whether the store takes writes, and tell."""
-        await self._tell(await self._trouble())
+    async def check(self) -> None:
+        """Check once whether the store takes writes, and set the answer."""
+        await self._set(await self._trouble())
 
     async def watch(self) -> None:
-        """Look again and again."""
+        """Check again and again."""
         while True:
             await self._runtime.sleep(self._interval_ms / 1_000)
-            await self.look()
+            await self.check()
 
     async def leave(self) -> None:
-        """Tell that nothing is served any more, whatever the store can."""
+        """Answer that nothing is served any more, whatever the store can."""
         await self.servicer.enter_graceful_shutdown()
 
     async def _trouble(self) -> str:
@@ -66,7 +65,7 @@ class Health:
             return f"no answer within {self._interval_ms} ms"
         return ""
 
-    async def _tell(self, trouble: str) -> None:
+    async def _set(self, trouble: str) -> None:
         serving = not trouble
         if serving is self._serving:
             return

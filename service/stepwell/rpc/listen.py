@@ -1,4 +1,4 @@
-"""Where a server listens: loopback or a Unix socket of its own user, and nowhere else by default."""
+"""Binds a server's addresses: loopback or a Unix socket of its own user, and no others by default."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def bind(server: grpc.aio.Server, settings: GrpcSettings) -> tuple[str, ...]:
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether only this machine reaches the host."""
+    """Return whether only this machine reaches the host."""
     if host == "localhost":
         return True
     with suppress(ValueError):
@@ -79,8 +79,8 @@ def _bind_socket(server: grpc.aio.Server, path: Path) -> str:
     folder = path.parent
     with suppress(FileExistsError):
         folder.mkdir(mode=0o700, parents=True)
-    found = folder.stat()
-    if found.st_uid != os.geteuid() or found.st_mode & _OTHERS:
+    status = folder.stat()
+    if status.st_uid != os.geteuid() or status.st_mode & _OTHERS:
         raise SettingsRefused(
             f"the socket's folder {folder} is open to others; name a path in a folder that only you"
             f" can enter, such as {folder / 'stepwell' / path.name} (it is made)"
@@ -90,13 +90,13 @@ def _bind_socket(server: grpc.aio.Server, path: Path) -> str:
         server.add_insecure_port(f"unix:{path}")
     except RuntimeError:
         raise SettingsRefused(f"the socket {path} can't be bound") from None
-    # Until here the folder alone has kept others out.
+    # Until here only the folder's mode has kept other users out.
     path.chmod(0o600)
     return f"unix:{path}"
 
 
 def _remove_stale(path: Path) -> None:
-    """Remove a socket that nobody listens on; gRPC itself would take a living one away."""
+    """Remove a socket that nobody listens on; gRPC itself would remove one in use."""
     if not path.is_symlink() and not path.exists():
         return
     if not path.is_socket() or path.is_symlink():
@@ -110,5 +110,5 @@ def _remove_stale(path: Path) -> None:
             log.info("removed a socket that nobody listened on", path=str(path))
             return
         except OSError as error:
-            raise SettingsRefused(f"the socket {path} can't be looked at: {error}") from None
+            raise SettingsRefused(f"the socket {path} can't be probed: {error}") from None
     raise SettingsRefused(f"another server listens on {path}; stop it, or name another socket")

@@ -25,7 +25,7 @@ Entry = MutableMapping[str, Any]
 
 
 def configure(settings: LogSettings) -> None:
-    """Set up the logs of this process. Once, by whoever composes it."""
+    """Set up the logs of this process, once."""
     level = _LEVELS[settings.level]
     structlog.configure(
         processors=[
@@ -48,7 +48,7 @@ def configure(settings: LogSettings) -> None:
 
 
 class _Stderr:
-    """Standard error, whose end must not be the server's: a drain goes on when its reader has left."""
+    """Standard error that may be closed: a drain goes on when its reader has left."""
 
     def write(self, text: str) -> int:
         with suppress(OSError, ValueError):
@@ -61,7 +61,7 @@ class _Stderr:
 
 
 def clean(_logger: Any, _method: str, entry: Entry) -> Entry:
-    """Take out what must not be in a log."""
+    """Return the entry without secrets, payloads and control characters."""
     for key, value in entry.items():
         if _SECRET.search(key):
             entry[key] = "[secret]"

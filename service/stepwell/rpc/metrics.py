@@ -1,4 +1,4 @@
-"""What can be counted: RPCs by method and code, the executor's own counts, the event loop's lag.
+"""Metrics: RPCs by method and code, the executor's own counts, the event loop's lag.
 
 An interceptor of our own feeds it, as the ready-made ones know nothing of `grpc.aio`. The page is
 served by a thread on loopback, and only where the settings ask for it.
@@ -25,7 +25,7 @@ LAG_LOOK_MS = 500
 
 
 class Meter:
-    """Of one method. Its children are found once, not at every call."""
+    """The metrics of one method, whose labels are resolved once and not at every call."""
 
     def __init__(self, metrics: RpcMetrics, method: str, *, stream: bool) -> None:
         self._metrics = metrics
@@ -84,7 +84,7 @@ class RpcMetrics:
         child.inc()
 
     def refused(self, method: str, error: StepwellError) -> None:
-        """Count a call that came no further than the gate."""
+        """Count a call that the gate refused."""
         self.code(method, code_of(error))
 
     def observe_executor(self, executor: Executor) -> None:

@@ -1,4 +1,4 @@
-"""What the services of a server are made of."""
+"""The parts of a server that its services share."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from stepwell.watch.notifier import Notifier
 
 
 class Parts(NamedTuple):
-    """Handed to whoever makes a service."""
+    """The arguments of a service's maker."""
 
     store: Store
     executor: Executor
@@ -29,9 +29,9 @@ class Service(NamedTuple):
     """A service, ready to be added to a server."""
 
     name: str
-    """In full: `stepwell.v1.Worker`."""
+    """The full name, such as `stepwell.v1.Worker`."""
     add_to: Callable[[grpc.aio.Server], None]
-    """What the generated `add_…Servicer_to_server` does, with the servicer in its place."""
+    """The generated `add_…Servicer_to_server`, bound to the servicer."""
     end_streams: Callable[[], Awaitable[None]] | None = None
     """Called when the server drains, after the last commit: ends its streams, each by a message."""
 

@@ -182,7 +182,7 @@ class Server:
         if self._executes:
             executor.start()
             self._tasks.append(runtime.spawn(sweeper.run(), name="sweep"))
-        await self._health.look()
+        await self._health.check()
         self._tasks += [
             runtime.spawn(self._health.watch(), name="health"),
             runtime.spawn(self.metrics.watch_lag(runtime), name="loop lag"),
@@ -202,9 +202,9 @@ class Server:
     # --- the end ------------------------------------------------------------------------------------
 
     async def drain(self) -> None:
-        """Let go of all work in order, so that nothing acknowledged is lost and nobody is left to guess.
+        """End all work in order, so that nothing acknowledged is lost and every caller gets an answer.
 
-        Health says no; calls that begin are refused; no more steps are given out; commits that were
+        Health answers NOT_SERVING; calls that begin are refused; no more steps are leased; commits that were
         begun are finished; streams end, each by a message. What isn't done by `drain_ms` is cut off.
         """
         if self._gate.draining:
@@ -276,7 +276,7 @@ def _executor_config(settings: Settings) -> ExecutorConfig:
 
 
 def _options(settings: GrpcSettings, receive_bytes_max: int) -> list[tuple[str, Any]]:
-    """Return the channel options; what gRPC leaves to chance is said here."""
+    """Return the channel options, also where gRPC's own defaults would do for now."""
     return [
         # With it, a second server would bind the same port and take half of the calls.
         ("grpc.so_reuseport", 0),

@@ -16,7 +16,7 @@ from stepwell.core.records import errors
 
 DOMAIN = "stepwell"
 RETRY_AFTER_MS = 200
-"""What an UNAVAILABLE tells a client to wait; clients add jitter and back off from there."""
+"""The pause that an UNAVAILABLE asks for; clients add jitter and back off from there."""
 DETAILS_KEY = "grpc-status-details-bin"
 _FIELD_BYTES_MAX = 4 * 1024
 """All field violations together: trailing metadata is limited to some KiB by most peers."""
@@ -51,11 +51,11 @@ CODES: dict[type[errors.StepwellError], grpc.StatusCode] = {
     MethodUnknown: grpc.StatusCode.UNIMPLEMENTED,
     errors.StepwellError: grpc.StatusCode.INTERNAL,
 }
-"""A class that isn't here is told by the nearest of its bases that is."""
+"""An error whose class isn't here has the code of its nearest base."""
 
 
 class Answer(NamedTuple):
-    """What the end of a call says."""
+    """The status that a call ends with."""
 
     code: grpc.StatusCode
     message: str
@@ -68,13 +68,13 @@ def code_of(error: errors.StepwellError) -> grpc.StatusCode:
 
 
 def answer_of(error: errors.StepwellError) -> Answer:
-    """Return what the call that failed so ends with."""
+    """Return the status of a call that failed with this error."""
     code = code_of(error)
     return _answer(code, error.message, error.reason, _metadata(error), *_details(error, code))
 
 
 def internal(error_id: str) -> Answer:
-    """Return the answer to an error that nobody expected: an id that the log has, nothing more."""
+    """Return the answer to an unexpected error: an id that the log has, nothing more."""
     message = f"an internal error; the server's log has it under {error_id}"
     return _answer(grpc.StatusCode.INTERNAL, message, "INTERNAL", {"error_id": error_id})
 

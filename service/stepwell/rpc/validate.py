@@ -3,7 +3,7 @@
 For every message that a request can hold a function is generated and compiled once, at import: it reads
 each field and compares it with the field's limit. A field of a request that the table doesn't know is an
 error then, so no field can be without a limit. Only sizes and shapes are checked here: whether a plan is
-a sound graph is for `core.records.graph` to say.
+a sound graph is checked by `core.records.graph`.
 """
 
 from __future__ import annotations
@@ -228,7 +228,7 @@ def _absent(field: FieldDescriptor, limit: Limit | None) -> str:
     if limit is None or field.is_repeated:
         return ""
     if limit.demanded or not (field.has_presence or limit.allows(field.default_value)):
-        return f"absent; limit: {limit.words}"
+        return f"absent; limit: {limit.wording}"
     return ""
 
 

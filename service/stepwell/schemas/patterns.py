@@ -1,9 +1,9 @@
 r"""Regular expressions of JSON schemas, matched by RE2 in a time proportional to the text.
 
-Python's own engine tries one way after the other and can take years for `(a+)+$`, without ever letting
-go of the interpreter. RE2 can't: it refuses what it can't match in one pass, such as back references and
-look-around, when the pattern is compiled. A pattern may match anywhere in the text, `$` is its very end,
-`\d` and `\w` are ASCII, as JSON schemas have it.
+Python's own engine tries one way after the other: it can take years for `(a+)+$`, and holds the
+interpreter's lock meanwhile. RE2 refuses patterns that it can't match in one pass, such as those with back
+references or look-around, when they are compiled. A pattern may match anywhere in the text, `$` is its
+very end, `\d` and `\w` are ASCII, as JSON schemas have it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Brings a store's schema up, or looks whether it is: for drivers that have a schema.
+"""Migrates a store's schema, or checks its version: for drivers that have a schema.
 
-Such a driver names a second entry point of its scheme, in the group `stepwell.store.migrate`:
+Such a driver names a second entry point of its scheme, in the group `stepwell.migrations`:
 `async def migrate_store(url: str, *, runtime: Runtime, check: bool) -> tuple[str, str]`. It returns the
-version that it found ("" where there is no schema yet) and the one that this program wants; unless
-`check` is true, the store has that one afterwards. Two at a time are safe. A newer schema is refused.
+version of the schema ("" where there is none yet) and the one that this program wants; unless `check` is
+true, the store has that one afterwards. Two at a time are safe. A newer schema is refused.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MIGRATIONS = "stepwell.migrations"
 
 
 class SchemaVersions(NamedTuple):
-    """Where a store's schema is, and where this program wants it."""
+    """The version of a store's schema, and the one that this program wants."""
 
     found: str
     """Empty: there is none yet."""
@@ -34,7 +34,7 @@ class _Migrator(Protocol):
 async def migrate_store(
     url: str, *, runtime: Runtime, check: bool = False
 ) -> SchemaVersions | None:
-    """Bring up the schema of the store that the URL names; `check`: only look.
+    """Migrate the schema of the store that the URL names; `check`: only read its version.
 
     None: stores of this scheme have no schema.
 

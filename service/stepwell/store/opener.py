@@ -1,6 +1,6 @@
 """Opens a store by its URL: the scheme picks the driver, found by the entry point of that name.
 
-Nothing here or above names a driver, so a driver of one's own needs nothing but an entry point in the
+Nothing here or above names a driver, so another driver needs nothing but an entry point in the
 group `stepwell.drivers`: `async def open_store(url: str, *, runtime: Runtime) -> Store`. A driver is
 imported when its scheme is first asked for, and what it needs may be missing until then.
 """
@@ -20,8 +20,8 @@ DRIVERS = "stepwell.drivers"
 
 _SECRET = re.compile(r"([?&][^=&]*(?:pass|secret|token|key|auth|url)[^=&]*=)[^&]*", re.IGNORECASE)
 
-_found: dict[str, list[EntryPoint]] = {}
-"""By scheme. A look over all that is installed takes milliseconds, so that it is kept."""
+_drivers: dict[str, list[EntryPoint]] = {}
+"""The drivers by scheme. Listing all that is installed takes milliseconds, so it is cached."""
 
 
 class _Opener(Protocol):
@@ -48,15 +48,15 @@ async def open_store(url: str, *, runtime: Runtime) -> Store:
         if not inspect.isawaitable(opening):
             raise StoreRefused(f"{_named(point)} is broken: {point.value!r} is no async function")
         return await opening
-    # A library that picks its own parts by name misses them only now.
+    # A library that imports its own parts by name misses them only now.
     except ModuleNotFoundError as error:
         raise _missing(point, error) from error
 
 
 def mask_url(url: str) -> str:
-    """Return the URL without its password and without the values of parameters that look secret.
+    """Return the URL without its password and without the values of parameters that seem secret.
 
-    Rather masks too much than too little: it never fails, because it stands in error messages.
+    Rather masks too much than too little. It never fails: error messages call it.
     """
     scheme, separator, rest = url.partition("://")
     if not separator:
@@ -69,28 +69,28 @@ def mask_url(url: str) -> str:
 
 
 def _driver_of(scheme: str, url: str) -> EntryPoint:
-    if scheme not in _found:
-        # Looked for again at each miss: a package may have been installed since.
-        _look_around()
-    if scheme not in _found:
+    if scheme not in _drivers:
+        # Listed again at each miss: a package may have been installed since.
+        _list_drivers()
+    if scheme not in _drivers:
         raise StoreRefused(f"no driver opens {mask_url(url)!r}; known: {_known()}")
-    point, *others = _found[scheme]
+    point, *others = _drivers[scheme]
     if others:
         rivals = " and ".join(_distribution(rival) or rival.value for rival in (point, *others))
         raise StoreRefused(f"{scheme}:// is opened by {rivals}: uninstall all but one of them")
     return point
 
 
-def _look_around() -> None:
-    _found.clear()
+def _list_drivers() -> None:
+    _drivers.clear()
     for point in entry_points(group=DRIVERS):
-        _found.setdefault(point.name, []).append(point)
+        _drivers.setdefault(point.name, []).append(point)
 
 
 def _known() -> str:
-    if not _found:
-        _look_around()
-    return ", ".join(f"{name}://" for name in sorted(_found)) or "none is installed"
+    if not _drivers:
+        _list_drivers()
+    return ", ".join(f"{name}://" for name in sorted(_drivers)) or "none is installed"
 
 
 def _load(point: EntryPoint) -> _Opener:
@@ -98,7 +98,7 @@ def _load(point: EntryPoint) -> _Opener:
         loaded: object = point.load()
     except ModuleNotFoundError as error:
         raise _missing(point, error) from error
-    # A stranger's module may raise anything.
+    # The module of a third party may raise anything.
     except Exception as error:
         raise StoreRefused(
             f"{_named(point)} can't be loaded from {point.value!r}: {type(error).__name__}: {error}"
@@ -113,7 +113,7 @@ def _load(point: EntryPoint) -> _Opener:
 
 def _missing(point: EntryPoint, error: ModuleNotFoundError) -> StoreRefused:
     distribution = _distribution(point)
-    # An extra's name in the entry point's brackets is what brings the packages that a driver needs.
+    # The entry point names the extra that brings the packages of its driver in brackets.
     wanted = f"{distribution or 'stepwell'}[{','.join(point.extras)}]" if point.extras else ""
     advice = f"try: pip install '{wanted}'"
     if not wanted:

@@ -1,126 +1,12 @@
 """Records to messages and back: the one place where the two meet.
 
-Every record of `core.model` and `core.ports`, and what a worker delivers (`core.inputs`), has the
-message of its own name, but for the exceptions below. Both ways keep everything: bytes, empty against
-absent, integers up to 64 bits, microseconds.
+Both ways keep everything: bytes, empty against absent, integers up to 64 bits, microseconds.
 
     run: Run = to_record(response.run)
     response.run.CopyFrom(to_message(run))      # or, without the copy:
     fill(run, response.run)
 """
 
-from __future__ import annotations
-
-import inspect
-from types import ModuleType
-from typing import Any
-
-from google.protobuf.message import Message
-
-from stepwell.core import port
-from stepwell.core.loop import signals
-from stepwell.core.records import events, model
-from stepwell.core.records.model import Record
-from stepwell.wire.codec import Codec, Pair, compile_pairs
-from stepwell_client.v1 import store_pb2, types_pb2, worker_pb2
+from stepwell.wire.records import RECORDS, fill, to_message, to_record
 
 __all__ = ["RECORDS", "fill", "to_message", "to_record"]
-
-_IS_SET_APART = "the servicer reads it and keeps it beside the record"
-_EXCEPTIONS: tuple[Pair, ...] = (
-    # The stored outcome and the reported one have a name each in the protocol.
-    Pair(model.Outcome, store_pb2.StoredOutcome),
-    Pair(
-        port.Assignment,
-        worker_pb2.Assignment,
-        # The worker's three messages that prove a lease call it by one name.
-        renamed={"token": "lease_token"},
-        message_only={
-            "trace_context": "of the replica that sends it, not of the record",
-        },
-    ),
-    Pair(
-        signals.Delivery,
-        worker_pb2.Outcome,
-        renamed={"token": "lease_token"},
-        message_only={"delivery_id": _IS_SET_APART, "run_id": _IS_SET_APART},
-    ),
-    Pair(
-        signals.Begin,
-        worker_pb2.Begin,
-        renamed={"token": "lease_token"},
-        message_only={"delivery_id": _IS_SET_APART, "run_id": _IS_SET_APART},
-    ),
-    Pair(model.Tally, types_pb2.Tally, renamed={"repeats": "alike"}),
-    # A plan draft is a message of its own; the loop takes its tasks.
-    Pair(signals.Planned, worker_pb2.Outcome.Planned, renamed={"tasks": "plan"}),
-    Pair(signals.Reflected, worker_pb2.Outcome.Reflected, renamed={"tasks": "plan"}),
-    Pair(signals.Completed, worker_pb2.Outcome.Completed),
-    Pair(signals.Failed, worker_pb2.Outcome.Failed),
-    Pair(signals.NeedsInput, worker_pb2.Outcome.NeedsInput),
-    Pair(signals.Released, worker_pb2.Outcome.Released),
-    Pair(signals.Reconciled, worker_pb2.Outcome.Reconciled),
-)
-
-
-def _records(module: ModuleType) -> list[type[Record]]:
-    """Return the records that a module defines, itself and not by import."""
-    return [
-        kind
-        for kind in vars(module).values()
-        if inspect.isclass(kind)
-        and issubclass(kind, Record)
-        and kind is not Record
-        and kind.__module__ == module.__name__
-    ]
-
-
-def _message_of(record: type[Record]) -> type[Message]:
-    for module in (types_pb2, store_pb2, worker_pb2):
-        found = getattr(module, record.__name__, None)
-        if found is not None:
-            return found
-    raise TypeError(f"the protocol has no message {record.__name__}")
-
-
-def _pairs() -> list[Pair]:
-    apart = {pair.record for pair in _EXCEPTIONS}
-    alike = [
-        kind for kind in (*_records(model), *_records(events), *_records(port)) if kind not in apart
-    ]
-    return [*(Pair(kind, _message_of(kind)) for kind in alike), *_EXCEPTIONS]
-
-
-_PAIRS = _pairs()
-_BY_RECORD: dict[type[Any], tuple[Codec, type[Message]]] = {
-    pair.record: (codec, pair.message)
-    for pair, codec in zip(_PAIRS, compile_pairs(_PAIRS).values(), strict=True)
-}
-_READERS = {message.DESCRIPTOR.full_name: codec.read for codec, message in _BY_RECORD.values()}
-
-RECORDS: frozenset[type[Record]] = frozenset(pair.record for pair in _PAIRS)
-"""Every record that the protocol carries."""
-
-
-def to_message(record: Record) -> Any:
-    """Return the message that carries the record. Its type is that of the record's own name."""
-    codec, kind = _BY_RECORD[type(record)]
-    message = kind()
-    codec.fill(record, message)
-    return message
-
-
-def to_record(message: Message) -> Any:
-    """Return the record that the message carries.
-
-    Raises:
-        InvalidArgument: an enum has an unknown number, or a field is absent that must be there; the
-            violation names the field, without the path that leads to its message.
-    """
-    return _READERS[message.DESCRIPTOR.full_name](message)
-
-
-def fill(record: Record, message: Message) -> None:
-    """Write the record into an empty message, such as a field of another, and make it present."""
-    message.SetInParent()
-    _BY_RECORD[type(record)][0].fill(record, message)

@@ -63,7 +63,7 @@ def compile_pairs(pairs: Iterable[Pair]) -> dict[type[Record], Codec]:
     """Return each pair's codec.
 
     Raises:
-        TypeError: a field of one side has no like on the other.
+        TypeError: a field of one side has none to match on the other.
     """
     pairs = tuple(pairs)
     messages = {pair.record: descriptor_of(pair.message) for pair in pairs}
@@ -110,7 +110,7 @@ def missing(where: str) -> Any:
 
 
 class _Code(NamedTuple):
-    """What one field adds to the two functions."""
+    """The code that one field adds to the two functions."""
 
     fill: list[str]
     """Statements over `r` and `m`."""

@@ -1,6 +1,6 @@
-"""Looks at a record's field and at the message's, and says which shape the pair has, or that it has none.
+"""Classifies each pair of a record's field and a message's field; TypeError if they don't match.
 
-Only looks: what is made of it is `codec.py`'s.
+`codec` generates the code for each shape.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Shape(Enum):
 
 
 class Field(NamedTuple):
-    """A record's field and its like in the message."""
+    """A record's field, and the message's field that carries it."""
 
     name: str
     wire: str
@@ -84,7 +84,7 @@ def fields_of(
     """Return the pairs of fields.
 
     Raises:
-        TypeError: a field of one side has no like on the other.
+        TypeError: a field of one side has none to match on the other.
     """
     descriptor = descriptor_of(message)
     pairs = [_pair(info, descriptor, renamed, messages) for info in fields(record)]
@@ -99,7 +99,7 @@ def fields_of(
 
 
 def descriptor_of(message: type[Message]) -> Descriptor:
-    """Return what describes a message; its stub tells of two classes, of which this is the one."""
+    """Return the descriptor of a message, as the class that the stubs of protobuf name."""
     return cast("Descriptor", message.DESCRIPTOR)
 
 
@@ -205,7 +205,7 @@ def _tuple(pair: Field, kind: Any, messages: Messages) -> Field:
         inner = field.message_type.fields[0].name
         field = field.message_type.fields[0]
     if not field.is_repeated or (pair.unset and not inner) or pair.default not in ((), None, UNSET):
-        raise TypeError(f"{pair.descriptor.full_name} is no like of {pair.name}")
+        raise TypeError(f"{pair.descriptor.full_name} does not match {pair.name}")
     pair = pair._replace(shape=Shape.MANY, descriptor=field, inner=inner, nested=nested)
     if field.message_type is not None:
         return pair._replace(record=_like(field, (kind,), messages))

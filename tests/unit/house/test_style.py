@@ -31,6 +31,7 @@ FOLDERS = (
     "bench",
     "examples",
 )
+SHIPPED = ("service/", "drivers/", "clients/python/", "testkit/")
 GENERATED = "clients/python/stepwell_client/v1/"
 
 _SILENCER = re.compile(r"#\s*(noqa|type:\s*ignore|pyright:\s*(?:ignore|basic|strict=false|\w+=))")
@@ -93,6 +94,17 @@ def bare_silencers(top: Path) -> list[str]:
     ]
 
 
+def code_in_faces(top: Path) -> list[str]:
+    """Return the functions and classes that `__init__` files define: they re-export, or only describe."""
+    return [
+        f"{name}:{node.lineno}: {node.name} belongs in a module of its own"
+        for name, text in sources(top)
+        if name.startswith(SHIPPED) and name.endswith("/__init__.py")
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+    ]
+
+
 def test_files_are_one_thought() -> None:
     assert long_files(TOP, LONG_FILES) == []
 
@@ -147,3 +159,14 @@ def test_a_bare_silencer_is_caught(tmp_path: Path) -> None:
     write_tree(tmp_path, {"service/a.py": "\n".join(bare + fine) + "\n"})
 
     assert [line.split(":")[1] for line in bare_silencers(tmp_path)] == list("123456")
+
+
+def test_no_init_file_holds_code() -> None:
+    assert code_in_faces(TOP) == []
+
+
+def test_code_in_an_init_file_is_caught(tmp_path: Path) -> None:
+    write_tree(tmp_path, {"service/a/__init__.py": "x = 1\nasync def f(): ..."})
+    write_tree(tmp_path, {"service/a/b.py": "def f(): ..."})
+
+    assert len(code_in_faces(tmp_path)) == 1

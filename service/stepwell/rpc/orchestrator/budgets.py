@@ -1,4 +1,4 @@
-"""The budget that a run is started with: what the request says, and the settings where it says nothing."""
+"""The budget of a new run: the request's, completed from the settings."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from stepwell.rpc.parts import Parts
 
 
 def with_default(parts: Parts, tenant_id: str, budget: Budget) -> Budget:
-    """Return the budget with the tenant's own limits where it has none.
+    """Return the budget, completed with the tenant's own limits.
 
     Part by part: the request's, else the tenant's where the settings name it, else the default one. A
     0 in the tenant's table means no limit whatever the default is.

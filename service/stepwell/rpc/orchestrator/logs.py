@@ -1,4 +1,4 @@
-"""ReadLogs and GetMessages: what steps write while they work, and the conversations of tasks."""
+"""ReadLogs and GetMessages: the logs of steps, and the conversations of tasks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stepwell.core.records.model import Message
 from stepwell.core.records.states import LogKind
 from stepwell.rpc.caller import tenant
 from stepwell.rpc.orchestrator.pages import cursor_of, read_page, size_of, token_of
-from stepwell.rpc.orchestrator.watch import Said, progress_ms
+from stepwell.rpc.orchestrator.watch import LastMessage, progress_ms
 from stepwell.rpc.parts import Context, Parts
 from stepwell.rpc.status import SlowConsumer
 from stepwell.watch.logs import LogBatch, LogFilter, follow_log
@@ -23,7 +23,7 @@ from stepwell_client.v1 import orchestrator_pb2 as pb
 from stepwell_client.v1 import types_pb2
 
 MESSAGES_AT_ONCE = 32
-"""Read together: each may have a mebibyte."""
+"""Messages read together: each may have a mebibyte."""
 _HASH_BYTES = 12
 
 
@@ -37,7 +37,7 @@ async def read_logs(
     cursor = _opened(request)
     await read_run(parts.store, tenant(), request.run_id)
     await context.send_initial_metadata(())
-    said = Said(parts.runtime)
+    sent = LastMessage(parts.runtime)
     batches = follow_log(
         parts.store,
         parts.notifier,
@@ -54,9 +54,9 @@ async def read_logs(
         async with aclosing(batches) as seen:
             async for batch in seen:
                 cursor, finished = batch.cursor, batch.finished
-                for message in _messages(request, batch, said):
+                for message in _messages(request, batch, sent):
                     yield message
-                    said.now()
+                    sent.now()
         reason = pb.WATCH_END_REASON_FINISHED if finished else pb.WATCH_END_REASON_DRAINING
         yield _end(request, reason, cursor)
     except RunNotFound:
@@ -77,13 +77,13 @@ def _wanted(request: pb.ReadLogsRequest) -> LogFilter:
 
 
 def _messages(
-    request: pb.ReadLogsRequest, batch: LogBatch, said: Said
+    request: pb.ReadLogsRequest, batch: LogBatch, sent: LastMessage
 ) -> Iterator[pb.ReadLogsResponse]:
     if batch.entries:
         cursor = _sealed(request, batch.cursor)
         entries = pb.LogBatch(entries=map(to_message, batch.entries), cursor=cursor)
         yield pb.ReadLogsResponse(entries=entries)
-    elif not batch.finished or said.is_long_ago():
+    elif not batch.finished or sent.is_long_ago():
         cursor = _sealed(request, batch.cursor)
         yield pb.ReadLogsResponse(progress=pb.LogProgress(cursor=cursor))
 
@@ -95,7 +95,7 @@ def _end(
 
 
 def _sealed(request: pb.ReadLogsRequest, cursor: str) -> str:
-    """Return the store's cursor behind a hash of what it is a cursor of."""
+    """Return the store's cursor behind a hash of it, the tenant and the log."""
     if not cursor:
         return ""
     digest = hashlib.sha256()

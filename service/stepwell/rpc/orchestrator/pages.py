@@ -1,8 +1,8 @@
 """Pages: opaque tokens that only the query that made them can use, and pages that fit a message.
 
 A token is the store's cursor behind a hash of the cursor, the tenant, the method and the query
-without its page fields. Nothing in it is a secret; the hash tells a token of another query, of
-another tenant or of somebody's imagination from one that was given out for this.
+without its page fields. Nothing in it is a secret; the hash proves that the token was issued for this
+query of this tenant.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _HASH_BYTES = 12
 
 
 class PageRequest(Protocol):
-    """What the requests of the lists have in common."""
+    """The fields that the requests of all lists have."""
 
     page_size: int
     page_token: str
@@ -53,7 +53,7 @@ def cursor_of(tenant_id: str, request: Any) -> str:
         cursor = raw[_HASH_BYTES:].decode()
     except (binascii.Error, UnicodeError, ValueError):
         raise _invalid() from None
-    # Encoded again: another spelling of the same bytes was not given out either.
+    # Encoded again: another spelling of the same bytes was not issued either.
     if token_of(tenant_id, request, cursor) != token:
         raise _invalid()
     return cursor

@@ -28,7 +28,7 @@ async def get_run(
     if request.version in (0, run.version):
         return pb.GetRunResponse(run=await presenter.message(run))
     rows = await history.rows_at(run, request.version)
-    # What it waited for then, as the rows had it: who was connected is not known any more.
+    # What it waited for then, as the rows had it: the workers of that time are not known any more.
     return pb.GetRunResponse(run=to_message(rows.run))
 
 
@@ -54,7 +54,7 @@ async def wait_run(
 
 
 def get_server_info(parts: Parts) -> pb.GetServerInfoResponse:
-    """Return what this server is, and who calls."""
+    """Return a description of this server and of the caller."""
     who = caller()
     response = pb.GetServerInfoResponse(
         version=server_version(),

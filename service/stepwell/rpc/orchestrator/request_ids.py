@@ -1,4 +1,4 @@
-"""Request ids: what makes two requests the same, and which run a request is."""
+"""Request ids: the fingerprint of a request, and the id of the run that it starts."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def run_id_of(tenant_id: str, request_id: str) -> str:
 
 
 def fingerprint_of(request: Any) -> str:
-    """Return what two requests have in common that ask for the same: a SHA-256, in hex.
+    """Return the fingerprint of a request, equal for two that ask for the same: a SHA-256, in hex.
 
-    Its name, and whether it was only a rehearsal, are not part of what a request asks for.
+    The request id, and whether it is only a rehearsal, are not part of it.
     """
     asked = type(request)()
     asked.CopyFrom(request)

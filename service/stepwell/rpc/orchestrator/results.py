@@ -55,8 +55,8 @@ async def get_results(parts: Parts, request: pb.GetResultsRequest) -> pb.GetResu
     )
     if not cursor and run.result_id:
         response.run_result.execution_id = run.result_id
-        found = await parts.store.read_payloads(tenant_id, request.run_id, [run.result_id])
-        for one in found:
+        payloads = await parts.store.read_payloads(tenant_id, request.run_id, [run.result_id])
+        for one in payloads:
             fill(one.payload, response.run_result.payload)
     return response
 
@@ -71,8 +71,8 @@ class _Results:
     async def settled(self, cursor: str, limit: int) -> tuple[Sequence[pb.Result | None], str]:
         """Return those of settled tasks among the next `limit` tasks."""
         page = await self._store.list_tasks(*self._run, cursor=cursor, limit=limit)
-        found = [_result_of(task) if task.status in SETTLED else None for task in page.tasks]
-        return found, page.cursor
+        results = [_result_of(task) if task.status in SETTLED else None for task in page.tasks]
+        return results, page.cursor
 
     async def named(
         self, request: pb.GetResultsRequest, cursor: str, limit: int
@@ -83,17 +83,17 @@ class _Results:
         wanted = ids[start : start + limit]
         by_task = bool(request.task_ids)
         tasks = await self._tasks(wanted, by_task=by_task)
-        found: list[pb.Result | None] = []
+        results: list[pb.Result | None] = []
         for name in wanted:
             task = tasks.get(name)
             otherwise = None if by_task else pb.Result(execution_id=name, by_reference=True)
-            found.append(_result_of(task) if task is not None else otherwise)
+            results.append(_result_of(task) if task is not None else otherwise)
         end = start + len(wanted)
-        return found, str(end) if end < len(ids) else ""
+        return results, str(end) if end < len(ids) else ""
 
     async def _tasks(self, names: Iterable[str], *, by_task: bool) -> dict[str, Task]:
         missing = set(names)
-        found: dict[str, Task] = {}
+        tasks: dict[str, Task] = {}
         cursor = ""
         while missing:
             page = await self._store.list_tasks(
@@ -103,11 +103,11 @@ class _Results:
                 name = task.task_id if by_task else task.result_id
                 if name in missing and (not by_task or task.status in SETTLED):
                     # A later plan may define a task anew; the later row is the one in force.
-                    found[name] = task
+                    tasks[name] = task
             cursor = page.cursor
             if not cursor:
                 break
-        return found
+        return tasks
 
 
 class _Inline:
@@ -145,11 +145,11 @@ class _Inline:
         for one in batch:
             wanted.setdefault(one.run_id, []).append(one.execution_id)
         tenant_id, own_id = self._run
-        found: dict[tuple[str, str], Payload] = {}
+        payloads: dict[tuple[str, str], Payload] = {}
         for run_id, keys in wanted.items():
             for stored in await self._store.read_payloads(tenant_id, run_id or own_id, keys):
-                found[run_id, stored.key] = stored.payload
-        return found
+                payloads[run_id, stored.key] = stored.payload
+        return payloads
 
 
 def _result_of(task: Task) -> pb.Result:

@@ -1,7 +1,7 @@
 """WatchRun and WatchRuns: events and runs from a number on, each once, at the reader's own pace.
 
 Nothing is queued for a watcher. What is yielded here is written before the next page is read, and the
-gate ends the stream of one who doesn't read, by a `SlowConsumer` raised where the message was yielded.
+gate ends the stream of a client that doesn't read, by a `SlowConsumer` raised at the yield.
 """
 
 from __future__ import annotations
@@ -28,27 +28,27 @@ from stepwell_client.v1 import types_pb2
 
 NOW = "now"
 FILTERED_PROGRESS_MS = 1_000
-"""What passes no filter is told of by its number at most so often."""
+"""Minimum interval of progress messages for events that the filter dropped."""
 
 
-class Said:
-    """When the reader last had a message."""
+class LastMessage:
+    """The time of the last message on a stream."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self._at = runtime.monotonic()
 
     def now(self) -> None:
-        """Note that it is having one."""
+        """Note that a message was sent."""
         self._at = self._runtime.monotonic()
 
     def is_long_ago(self) -> bool:
-        """Tell whether it may be told again what was filtered out."""
+        """Return whether a progress message is due for events that the filter dropped."""
         return (self._runtime.monotonic() - self._at) * 1_000 >= FILTERED_PROGRESS_MS
 
 
 def progress_ms(parts: Parts, request: Any) -> int:
-    """Return how often an idle stream says that it lives."""
+    """Return the interval of progress messages on an idle stream."""
     if request.HasField("progress_interval"):
         return get_ms(request.progress_interval)
     return parts.settings.watch.progress_ms
@@ -58,13 +58,13 @@ def progress_ms(parts: Parts, request: Any) -> int:
 
 
 class EventFilter(NamedTuple):
-    """Which events of a run are sent; what is empty lets all through."""
+    """Selects the events of a run that are sent; an empty field selects all."""
 
     types: frozenset[str]
     task_ids: frozenset[str]
 
-    def lets(self, event: Event) -> bool:
-        """Tell whether it is sent."""
+    def selects(self, event: Event) -> bool:
+        """Return whether it is sent."""
         return (not self.types or event.type in self.types) and (
             not self.task_ids or event.task_id in self.task_ids
         )
@@ -82,7 +82,7 @@ async def watch_one(
         frozenset(types_pb2.EventType.Name(t).removeprefix("EVENT_TYPE_") for t in request.types),
         frozenset(request.task_ids),
     )
-    said, after = Said(parts.runtime), request.after
+    sent, after = LastMessage(parts.runtime), request.after
     try:
         while True:
             batches = watch_run(
@@ -98,9 +98,9 @@ async def watch_one(
             async with aclosing(batches) as seen:
                 async for batch in seen:
                     after, ended = batch.after, batch.ended
-                    for message in _event_messages(parts, batch, wanted, said):
+                    for message in _event_messages(parts, batch, wanted, sent):
                         yield message
-                        said.now()
+                        sent.now()
             if not ended:
                 yield _end(pb.WATCH_END_REASON_DRAINING)
                 return
@@ -120,24 +120,24 @@ def _end(reason: pb.WatchEndReason, run: types_pb2.Run | None = None) -> pb.Watc
 
 
 def _event_messages(
-    parts: Parts, batch: Batch, wanted: EventFilter, said: Said
+    parts: Parts, batch: Batch, wanted: EventFilter, sent: LastMessage
 ) -> Iterator[pb.WatchRunResponse]:
     """Yield the messages of a batch: few, not too large, none with a part of a commit."""
-    found: list[types_pb2.Event] = []
+    batched: list[types_pb2.Event] = []
     room = parts.settings.watch.message_bytes_max
     covered = 0
     for commit in _by_commit(batch.events):
-        events = [to_message(event) for event in commit if wanted.lets(event)]
+        events = [to_message(event) for event in commit if wanted.selects(event)]
         size = sum(event.ByteSize() for event in events)
-        if found and size > room:
-            yield pb.WatchRunResponse(events=pb.EventBatch(events=found, next_after=covered))
-            found, room = [], parts.settings.watch.message_bytes_max
-        found += events
+        if batched and size > room:
+            yield pb.WatchRunResponse(events=pb.EventBatch(events=batched, next_after=covered))
+            batched, room = [], parts.settings.watch.message_bytes_max
+        batched += events
         room -= size
         covered = commit[-1].number
-    if found:
-        yield pb.WatchRunResponse(events=pb.EventBatch(events=found, next_after=batch.after))
-    elif (not batch.events and not batch.ended) or said.is_long_ago():
+    if batched:
+        yield pb.WatchRunResponse(events=pb.EventBatch(events=batched, next_after=batch.after))
+    elif (not batch.events and not batch.ended) or sent.is_long_ago():
         yield pb.WatchRunResponse(progress=pb.WatchProgress(after=batch.after))
 
 
@@ -153,14 +153,14 @@ def _by_commit(events: Sequence[Event]) -> Iterator[Sequence[Event]]:
 
 
 class RunFilter(NamedTuple):
-    """Which snapshots are sent; what is empty lets all through."""
+    """Selects the snapshots that are sent; an empty field selects all."""
 
     pipeline_id: str
     statuses: tuple[str, ...]
     labels: dict[str, str]
 
-    def lets(self, run: Run) -> bool:
-        """Tell whether it is sent."""
+    def selects(self, run: Run) -> bool:
+        """Return whether it is sent."""
         spec = run.spec
         return (
             (not self.pipeline_id or spec.pipeline_id == self.pipeline_id)
@@ -177,7 +177,7 @@ async def watch_all(
     cursor = await _first_cursor(parts, tenant_id, request.cursor)
     await context.send_initial_metadata(())
     wanted = RunFilter(request.pipeline_id, run_statuses(request.statuses), dict(request.labels))
-    said = Said(parts.runtime)
+    sent = LastMessage(parts.runtime)
     try:
         if request.cursor == NOW:
             # From here on a reconnect misses nothing, though nothing may have happened yet.
@@ -203,17 +203,17 @@ async def watch_all(
                 if last is not None:
                     last.cursor = cursor
                     yield pb.WatchRunsResponse(updates=last)
-                    said.now()
-                elif not batch.entries or said.is_long_ago():
+                    sent.now()
+                elif not batch.entries or sent.is_long_ago():
                     yield pb.WatchRunsResponse(progress=pb.RunsProgress(cursor=cursor))
-                    said.now()
+                    sent.now()
         yield pb.WatchRunsResponse(end=pb.WatchEnd(reason=pb.WATCH_END_REASON_DRAINING))
     except SlowConsumer:
         yield pb.WatchRunsResponse(end=pb.WatchEnd(reason=pb.WATCH_END_REASON_SLOW_CONSUMER))
 
 
 async def _first_cursor(parts: Parts, tenant_id: str, cursor: str) -> str:
-    """Return where to start; asks the store, so that a wrong cursor is told before all else."""
+    """Return the cursor to start at; asks the store, so that a wrong one is refused before all else."""
     try:
         page = await parts.store.feed(tenant_id=tenant_id, cursor=cursor, limit=1)
     except InvalidArgument:
@@ -238,19 +238,19 @@ async def _updates(
     newest: dict[str, int] = {}
     for entry in entries:
         newest[entry.run_id] = max(entry.version, newest.get(entry.run_id, 0))
-    found = pb.RunUpdateBatch(cursor=cursor)
+    message = pb.RunUpdateBatch(cursor=cursor)
     room = parts.settings.watch.message_bytes_max
     for run_id, version in newest.items():
         run = await parts.store.get_run(tenant(), run_id)
-        if run is None or not wanted.lets(run):
+        if run is None or not wanted.selects(run):
             continue
         update = pb.RunUpdate(run=await presenter.message(run), version=version)
         size = update.ByteSize()
-        if found.updates and size > room:
-            yield found
-            found = pb.RunUpdateBatch(cursor=cursor)
+        if message.updates and size > room:
+            yield message
+            message = pb.RunUpdateBatch(cursor=cursor)
             room = parts.settings.watch.message_bytes_max
-        found.updates.append(update)
+        message.updates.append(update)
         room -= size
-    if found.updates:
-        yield found
+    if message.updates:
+        yield message

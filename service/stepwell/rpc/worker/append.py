@@ -1,4 +1,4 @@
-"""Append: what steps write while they work."""
+"""Append: log entries and messages of steps that are under way."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _KINDS = {
 
 
 async def append(parts: Parts, request: pb.AppendRequest) -> list[bool]:
-    """Keep it; False for each whose lease is lost."""
+    """Store them; False for each execution whose lease is lost."""
     now_us = parts.executor.now_us()
     return list(
         await parts.executor.append(

@@ -1,7 +1,7 @@
-"""From what a worker sent to the loop and back: outcomes and begins in, acknowledgements out.
+"""Passes outcomes and begins of a worker to the loop, and the loop's replies back as acknowledgements.
 
 An item that breaks a limit fails its own execution, through the loop like any failure; the rest of its
-message, and the stream, go on. This is the hot path: nothing here waits, makes a task or looks twice.
+message, and the stream, go on. This is the hot path: nothing here waits, makes a task or reads twice.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from stepwell_client.v1 import worker_pb2 as pb
 
 INVALID_OUTCOME = "INVALID_OUTCOME"
 _ECHO_CHARS_MAX = 256
-"""Of ids that are too long: so much is repeated in the answer."""
+"""Characters of an id that is too long which the answer repeats."""
 _NAMES_ITS_LEASE = frozenset({"run_id", "execution_id", "lease_token"})
 
 Item = pb.Outcome | pb.Begin
 
 
 class Receipt(NamedTuple):
-    """What is to be said of one item; made into a message when it is written."""
+    """The acknowledgement of one item; made into a message when it is written."""
 
     delivery_id: str
     execution_id: str
@@ -58,20 +58,20 @@ Answer = Receipt | Exception
 
 
 class Intake:
-    """Takes items of one tenant."""
+    """Delivers the items of one tenant's workers."""
 
     def __init__(self, executor: Executor, tenant_id: str) -> None:
         self._executor = executor
         self._tenant_id = tenant_id
 
-    def take(self, item: Item, answered: Callable[[Answer], None]) -> None:
-        """Give an item to its run. `answered` is called after the commit, once, never from here."""
+    def accept(self, item: Item, answered: Callable[[Answer], None]) -> None:
+        """Deliver an item to its run. `answered` is called after the commit, once, never from here."""
         delivery_id, execution_id = item.delivery_id, item.execution_id
         delivery, failure = _read(item)
         if failure is not None:
             delivery_id = delivery_id[:_ECHO_CHARS_MAX]
         if delivery is None:
-            # Whose execution it is can't be told, so there is none to fail.
+            # The execution is unknown, so there is none to fail.
             execution_id = execution_id[:_ECHO_CHARS_MAX]
             receipt = Receipt(delivery_id, execution_id, pb.ACK_STATUS_REJECTED, failure)
             asyncio.get_running_loop().call_soon(answered, receipt)
@@ -96,13 +96,13 @@ def _ask(
     deliver: Callable[[Delivery, Failure | None], None],
     answered: Callable[[Answer], None],
 ) -> None:
-    """Deliver a question, or the failure of an attempt whose question is no sound one."""
+    """Deliver a question, or the failure of an attempt whose question is invalid."""
 
-    def settle(found: Sequence[Violation]) -> None:
-        if not found:
+    def settle(faults: Sequence[Violation]) -> None:
+        if not faults:
             deliver(delivery, None)
             return
-        failure = _failure_of([errors.Violation(one.field, one.description) for one in found])
+        failure = _failure_of([errors.Violation(one.field, one.description) for one in faults])
         deliver(replace(delivery, result=Failed(failure=failure)), failure)
 
     def checked(done: asyncio.Future[tuple[Violation, ...]]) -> None:
@@ -112,23 +112,23 @@ def _ask(
         else:
             answered(error if isinstance(error, Exception) else RuntimeError(repr(error)))
 
-    found = check_question(question)
-    if isinstance(found, tuple):
-        settle(found)
+    faults = check_question(question)
+    if isinstance(faults, tuple):
+        settle(faults)
     else:
-        found.add_done_callback(checked)
+        faults.add_done_callback(checked)
 
 
 def _read(item: Item) -> tuple[Delivery | Begin | None, Failure | None]:
-    """Return what goes to the loop, and what was wrong with it where it is a failure for that."""
-    found: Sequence[errors.Violation] = violations(item)
-    if not found:
+    """Return the record for the loop, and the failure that replaced an invalid item."""
+    faults: Sequence[errors.Violation] = violations(item)
+    if not faults:
         try:
             return to_record(item), None
         except errors.InvalidArgument as error:
-            found = error.violations
-    failure = _failure_of(found)
-    if any(one.field in _NAMES_ITS_LEASE for one in found):
+            faults = error.violations
+    failure = _failure_of(faults)
+    if any(one.field in _NAMES_ITS_LEASE for one in faults):
         return None, failure
     result = Failed(failure=failure)
     return Delivery(execution_id=item.execution_id, token=item.lease_token, result=result), failure
@@ -142,7 +142,7 @@ def _answer_of(
     error = reply.exception()
     if error is not None:
         if isinstance(error, errors.NotFound | errors.AlreadyExists):
-            # A run that is gone, or another tenant's: its leases are nobody's.
+            # The run was deleted, or is another tenant's.
             return Receipt(delivery_id, execution_id, pb.ACK_STATUS_LEASE_LOST)
         return error if isinstance(error, Exception) else RuntimeError(repr(error))
     answer = reply.result()
@@ -156,11 +156,11 @@ def _answer_of(
     return Receipt(delivery_id, execution_id, pb.ACK_STATUS_REJECTED, failure)
 
 
-def _failure_of(found: Sequence[errors.Violation]) -> Failure:
-    first = found[0]
-    more = f" (and {len(found) - 1:,} more)" if len(found) > 1 else ""
+def _failure_of(faults: Sequence[errors.Violation]) -> Failure:
+    first = faults[0]
+    more = f" (and {len(faults) - 1:,} more)" if len(faults) > 1 else ""
     return Failure(
         kind=INVALID_OUTCOME,
         message=f"{first.field}: {first.description}{more}",
-        violations=tuple(Violation(field=f, description=d) for f, d in found),
+        violations=tuple(Violation(field=f, description=d) for f, d in faults),
     )

@@ -1,15 +1,14 @@
-"""What waits to be sent to one worker: everything that queues up goes in one message.
+"""The queue of everything to be sent to one worker; what has queued up goes in one message.
 
-It is the `WorkerPort` that the executor sees. Nothing in it waits; the stream's own task empties it as
-fast as the worker reads. What it holds is bounded by the worker's credits and by `Stream`, which reads
-no more outcomes while too many of their acknowledgements are unwritten.
+It is the `WorkerPort` that the executor sees. Adding to it never waits; the stream's own task empties it
+as fast as the worker reads. Its size is bounded by the worker's credits and by `Stream`, which reads no
+more outcomes while too many of their acknowledgements are unwritten.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator
 
 from stepwell.core.port import Assignment, Presence
 from stepwell.core.records.model import Payload
@@ -39,78 +38,85 @@ class Outbox:
         self._assignments: deque[Assignment] = deque()
         self._cancellations: deque[pb.Cancellation] = deque()
         self._receipts: deque[Receipt] = deque()
-        self._ring = asyncio.Event()
+        self._changed = asyncio.Event()
         self._reason: pb.WorkEndReason | None = None
         self._error: Exception | None = None
         self._closing = False
+        self._end_sent = False
 
     # --- the port -------------------------------------------------------------------------------------
 
     def assign(self, assignment: Assignment) -> None:
-        """Hand it a leased step. Called after the commit."""
+        """Send a leased step. Called after the commit."""
         self._assignments.append(assignment)
-        self._ring.set()
+        self._changed.set()
 
     def cancel(self, execution_id: str, run_id: str, reason: str) -> None:
-        """Tell it that an execution of its is not wanted any more."""
+        """Send that an execution is not wanted any more."""
         self._cancellations.append(
             pb.Cancellation(run_id=run_id, execution_id=execution_id, reason=reason)
         )
-        self._ring.set()
+        self._changed.set()
 
     def replaced(self) -> None:
-        """Tell it that a newer instance of the same worker is here."""
+        """End the stream because a newer instance of the same worker has connected."""
         self.end(pb.WORK_END_REASON_REPLACED)
 
     # --- the stream's side ----------------------------------------------------------------------------
 
     def acknowledge(self, receipt: Receipt) -> None:
-        """Tell it what became of an item."""
+        """Send what became of an item."""
         self._receipts.append(receipt)
-        self._ring.set()
+        self._changed.set()
 
     @property
     def unwritten(self) -> int:
-        """How many acknowledgements wait to be written."""
+        """Acknowledgements that wait to be written."""
         return len(self._receipts)
 
     def end(self, reason: pb.WorkEndReason) -> None:
         """End the stream with a message, after the acknowledgements that are due."""
         if self._reason is None:
             self._reason = reason
-        self._ring.set()
+        self._changed.set()
 
     def fail(self, error: Exception) -> None:
         """End the stream with an error, after the acknowledgements that are due."""
         if self._error is None:
             self._error = error
-        self._ring.set()
+        self._changed.set()
 
     def close(self) -> None:
-        """End the stream without a word: the worker has closed its side and knows all."""
+        """End the stream without a message: the worker has closed its side and has all answers."""
         self._closing = True
-        self._ring.set()
+        self._changed.set()
 
-    async def messages(self) -> AsyncGenerator[pb.WorkResponse]:
-        """Yield what is to be sent, as few messages as there can be, until the stream ends."""
+    async def next_message(self) -> pb.WorkResponse | None:
+        """Wait for something to send and return it, as few messages as there can be.
+
+        None: the stream ends here. Raises the error that the stream is to end with.
+        """
         while True:
-            await self._ring.wait()
-            self._ring.clear()
-            ending = self._reason is not None or self._error is not None or self._closing
-            if ending:
-                # Whoever leaves takes nothing on: unsent leases come back by their own end.
+            if self._is_ending:
+                # A closing stream drops unsent assignments; their leases expire and are retried.
                 self._assignments.clear()
-            while self._receipts or self._assignments or self._cancellations:
-                yield self._next()
+            if self._receipts or self._assignments or self._cancellations:
+                return self._pack()
             if self._error is not None:
                 raise self._error
-            if self._reason is not None:
-                yield pb.WorkResponse(end=pb.WorkEnd(reason=self._reason))
-                return
-            if self._closing:
-                return
+            if self._reason is not None and not self._end_sent:
+                self._end_sent = True
+                return pb.WorkResponse(end=pb.WorkEnd(reason=self._reason))
+            if self._is_ending:
+                return None
+            self._changed.clear()
+            await self._changed.wait()
 
-    def _next(self) -> pb.WorkResponse:
+    @property
+    def _is_ending(self) -> bool:
+        return self._reason is not None or self._error is not None or self._closing
+
+    def _pack(self) -> pb.WorkResponse:
         message = pb.WorkResponse()
         room, count = self._bytes_max, ITEMS_PER_MESSAGE_MAX
         receipts, acks = self._receipts, message.acks
@@ -134,7 +140,7 @@ class Outbox:
 
 
 def _size_of(assignment: Assignment) -> int:
-    """Return about how many bytes it takes: what can be large is counted, the rest is not."""
+    """Return the rough size in bytes: only parts that can be large are counted."""
     size = _ASSIGNMENT_BYTES + len(assignment.run.spec.goal)
     for payload in (assignment.run_input, assignment.previous_progress, assignment.answer):
         size += _bytes_of(payload)

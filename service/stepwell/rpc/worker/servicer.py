@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from contextlib import aclosing
 from functools import partial
 
 from stepwell.core.records.errors import StepwellError, StoreUnavailable
@@ -16,7 +15,7 @@ from stepwell.rpc.caller import tenant
 from stepwell.rpc.parts import Context, Parts, Service
 from stepwell.rpc.worker.append import append
 from stepwell.rpc.worker.intake import Answer, Intake, Receipt
-from stepwell.rpc.worker.stream import Stream, open_stream
+from stepwell.rpc.worker.stream import Stream, serve_stream
 from stepwell.wire import to_record
 from stepwell_client.v1 import worker_pb2 as pb
 from stepwell_client.v1.worker_pb2_grpc import WorkerServicer, add_WorkerServicer_to_server
@@ -38,17 +37,10 @@ class Servicer(WorkerServicer):
         self._parts = parts
         self._streams: set[Stream] = set()
 
-    async def Work(
+    def Work(
         self, request_iterator: AsyncIterator[pb.WorkRequest], context: Context
     ) -> AsyncGenerator[pb.WorkResponse]:
-        stream, first = await open_stream(self._parts, request_iterator)
-        self._streams.add(stream)
-        try:
-            async with aclosing(stream.run(first, request_iterator)) as messages:
-                async for message in messages:
-                    yield message
-        finally:
-            self._streams.discard(stream)
+        return serve_stream(self._parts, self._streams, request_iterator)
 
     async def Complete(self, request: pb.CompleteRequest, context: Context) -> pb.CompleteResponse:
         intake = Intake(self._parts.executor, tenant())
@@ -57,7 +49,7 @@ class Servicer(WorkerServicer):
         for outcome in request.outcomes:
             answer: asyncio.Future[Answer] = loop.create_future()
             answers.append(answer)
-            intake.take(outcome, partial(_settle, answer))
+            intake.accept(outcome, partial(_settle, answer))
         response = pb.CompleteResponse()
         for answer in answers:
             receipt = await answer
@@ -92,7 +84,7 @@ class Servicer(WorkerServicer):
     async def _states(
         self, leases: Sequence[pb.LeaseHeartbeat | pb.Appended], alive: Sequence[bool]
     ) -> list[pb.LeaseState]:
-        """Say how these leases stand, and of those that are lost whether their run was cancelled."""
+        """Return the state of these leases; a lost one also whether its run was cancelled."""
         cancelled = await self._cancelled(
             {one.run_id for one, lives in zip(leases, alive, strict=True) if not lives}
         )
@@ -108,12 +100,12 @@ class Servicer(WorkerServicer):
 
     async def _cancelled(self, run_ids: set[str]) -> set[str]:
         """Return those of these runs that were cancelled: their work was lost because of that."""
-        found: set[str] = set()
+        cancelled: set[str] = set()
         for run_id in run_ids:
             run = await self._parts.store.get_run(tenant(), run_id)
             if run is not None and run.status is RunStatus.CANCELLED:
-                found.add(run_id)
-        return found
+                cancelled.add(run_id)
+        return cancelled
 
     async def end_streams(self) -> None:
         """End every stream with DRAINING, and wait until the message is out."""

@@ -1,6 +1,6 @@
 """The Work stream of one worker: a reader that never waits for a commit, and what is sent to it.
 
-When the store can't take an outcome, nobody knows its fate: it is not acknowledged, and the stream
+When the store can't commit an outcome, its fate is unknown: it is not acknowledged, and the stream
 ends with UNAVAILABLE after the acknowledgements that are due. The worker connects again and sends what
 it has no answer to.
 """
@@ -8,8 +8,8 @@ it has no answer to.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
-from contextlib import aclosing, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import suppress
 
 import structlog
 
@@ -17,6 +17,7 @@ from stepwell.app.start import QUEUE_DEFAULT
 from stepwell.core.port import Presence
 from stepwell.core.records.errors import InvalidArgument, StepwellError, Violation
 from stepwell.core.records.states import StepKind
+from stepwell.engine.dispatcher import WorkerConnection
 from stepwell.engine.executor import HeldLease
 from stepwell.rpc.caller import tenant
 from stepwell.rpc.parts import Parts, server_version
@@ -27,8 +28,6 @@ from stepwell.rpc.worker.outbox import Outbox
 from stepwell_client.v1 import worker_pb2 as pb
 
 log = structlog.get_logger(__name__)
-
-_Take = Callable[[pb.WorkRequest], None]
 
 UNWRITTEN_MAX = 10_000
 """Acknowledgements that a worker leaves unread before nothing more is read from it."""
@@ -56,65 +55,67 @@ class Stream:
             message_bytes_max=parts.settings.watch.message_bytes_max,
         )
         self._intake = Intake(parts.executor, tenant_id)
+        self._connection: WorkerConnection | None = None
+        self._reader: asyncio.Task[None] | None = None
         self._pending = 0
         self._room = asyncio.Event()
         self._half_closed = False
         self.ended = asyncio.Event()
 
-    async def run(
-        self, first: pb.WorkRequest, requests: AsyncIterator[pb.WorkRequest]
-    ) -> AsyncGenerator[pb.WorkResponse]:
-        """Serve it: yields what is to be sent."""
-        executor, runtime = self._parts.executor, self._parts.runtime
+    async def open(self) -> pb.WorkResponse:
+        """Connect the worker to the executor; returns the first message to send."""
         held = [
             HeldLease(run_id=one.run_id, execution_id=one.execution_id, token=one.lease_token)
             for one in self._hello.held
         ]
-        session, live = await executor.attach(self.outbox, held)
-        reader: asyncio.Task[None] | None = None
-        try:
-            yield self._welcome(live)
+        self._connection, live = await self._parts.executor.attach(self.outbox, held)
+        return self._welcome(live)
 
-            def take(request: pb.WorkRequest) -> None:
-                for outcome in request.outcomes:
-                    self._take(outcome)
-                for begin in request.begins:
-                    self._take(begin)
-                if request.credits:
-                    executor.credit(session, request.credits)
+    def start_reading(self, first: pb.WorkRequest, requests: AsyncIterator[pb.WorkRequest]) -> None:
+        """Apply the first request, and go on with the others in a task."""
+        self._apply(first)
+        self._reader = self._parts.runtime.spawn(self._read(requests), name="work reader")
 
-            take(first)
-            reader = runtime.spawn(self._read(requests, take), name="work reader")
-            async with aclosing(self.outbox.messages()) as messages:
-                async for message in messages:
-                    yield message
-                    self._room.set()
-        finally:
-            self.ended.set()
-            if reader is not None:
-                reader.cancel()
-                with suppress(asyncio.CancelledError):
-                    await reader
-            await executor.detach(session)
+    def written(self) -> None:
+        """Go on reading if that had to wait for a message to be written."""
+        self._room.set()
 
-    async def _read(self, requests: AsyncIterator[pb.WorkRequest], take: _Take) -> None:
+    async def close(self) -> None:
+        """Read nothing more, and disconnect the worker."""
+        self.ended.set()
+        if self._reader is not None:
+            self._reader.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._reader
+        if self._connection is not None:
+            await self._parts.executor.detach(self._connection)
+
+    def _apply(self, request: pb.WorkRequest) -> None:
+        for outcome in request.outcomes:
+            self._accept(outcome)
+        for begin in request.begins:
+            self._accept(begin)
+        if request.credits and self._connection is not None:
+            self._parts.executor.credit(self._connection, request.credits)
+
+    async def _read(self, requests: AsyncIterator[pb.WorkRequest]) -> None:
         try:
             async for request in requests:
                 _check_later(request)
-                take(request)
+                self._apply(request)
                 while self.outbox.unwritten > UNWRITTEN_MAX:
                     self._room.clear()
                     await self._room.wait()
         except Exception as error:  # noqa: BLE001 - the stream ends with it, whatever it is
             self.outbox.fail(error)
             return
-        # The worker sends no more. It still learns what became of what it sent.
+        # The worker sends no more, and is still sent what became of its items.
         self._half_closed = True
         self._close_if_done()
 
-    def _take(self, item: Item) -> None:
+    def _accept(self, item: Item) -> None:
         self._pending += 1
-        self._intake.take(item, self._answered)
+        self._intake.accept(item, self._answered)
 
     def _answered(self, answer: Answer) -> None:
         self._pending -= 1
@@ -148,19 +149,34 @@ class Stream:
         return pb.WorkResponse(welcome=welcome)
 
 
-async def open_stream(
-    parts: Parts, requests: AsyncIterator[pb.WorkRequest]
-) -> tuple[Stream, pb.WorkRequest]:
-    """Read the first message, which says who the worker is.
+async def serve_stream(
+    parts: Parts, streams: set[Stream], requests: AsyncIterator[pb.WorkRequest]
+) -> AsyncGenerator[pb.WorkResponse]:
+    """Serve a worker's connection, which is in `streams` meanwhile; yields the messages to send.
 
     Raises:
-        InvalidArgument: it doesn't, or breaks a limit.
+        InvalidArgument: the first message names no worker, or one of them breaks a limit.
     """
+    first = await _first(requests)
+    stream = Stream(parts, first.hello)
+    streams.add(stream)
+    try:
+        yield await stream.open()
+        stream.start_reading(first, requests)
+        while (message := await stream.outbox.next_message()) is not None:
+            yield message
+            stream.written()
+    finally:
+        streams.discard(stream)
+        await stream.close()
+
+
+async def _first(requests: AsyncIterator[pb.WorkRequest]) -> pb.WorkRequest:
     async for first in requests:
         if not first.HasField("hello"):
-            raise _bad_hello("must be in the first message of a stream")
+            break
         check(first)
-        return Stream(parts, first.hello), first
+        return first
     raise _bad_hello("must be in the first message of a stream")
 
 
