@@ -34,7 +34,7 @@ async def fork_run(
             return pb.ForkRunResponse(run=await presenter.message(known))
     base = await prepare_fork(parts.store, history, order)
     if request.validate_only:
-        return _rehearsed(base)
+        return _rehearsal(base)
     forked = await make_fork(parts.executor, order, base)
     return pb.ForkRunResponse(
         run=await presenter.message(forked.run),
@@ -79,7 +79,7 @@ def _given(request: pb.ForkRunRequest, field: str) -> Any:
     return getattr(request, field) if request.HasField(field) else None
 
 
-def _rehearsed(base: Base) -> pb.ForkRunResponse:
+def _rehearsal(base: Base) -> pb.ForkRunResponse:
     response = pb.ForkRunResponse(kept_task_ids=base.kept, rerun_task_ids=base.rerun)
     for one in base.misfits:
         response.violations.add(

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
-import hashlib
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 
@@ -14,6 +11,7 @@ from stepwell.core.records.model import Message
 from stepwell.core.records.states import LogKind
 from stepwell.rpc.caller import tenant
 from stepwell.rpc.orchestrator.pages import cursor_of, read_page, size_of, token_of
+from stepwell.rpc.orchestrator.tokens import seal, unseal
 from stepwell.rpc.orchestrator.watch import LastMessage, progress_ms
 from stepwell.rpc.parts import Context, Parts
 from stepwell.rpc.status import SlowConsumer
@@ -24,7 +22,6 @@ from stepwell_client.v1 import types_pb2
 
 MESSAGES_AT_ONCE = 32
 """Messages read together: each may have a mebibyte."""
-_HASH_BYTES = 12
 
 
 # --- logs --------------------------------------------------------------------------------------------
@@ -95,33 +92,24 @@ def _end(
 
 
 def _sealed(request: pb.ReadLogsRequest, cursor: str) -> str:
-    """Return the store's cursor behind a hash of it, the tenant and the log."""
-    if not cursor:
-        return ""
-    digest = hashlib.sha256()
-    for part in (tenant(), request.run_id, request.execution_id, cursor):
-        digest.update(f"{len(part)}:{part}".encode())
-    raw = digest.digest()[:_HASH_BYTES] + cursor.encode()
-    return base64.urlsafe_b64encode(raw).decode().rstrip("=")
+    """Return the token of the store's cursor."""
+    return seal(cursor, *_log_of(request))
 
 
 def _opened(request: pb.ReadLogsRequest) -> str:
     """Return the store's cursor that the request goes on from.
 
     Raises:
-        InvalidArgument: it is none of this log's.
+        InvalidArgument: it was not issued for this log.
     """
-    given = request.cursor
-    if not given:
-        return ""
-    try:
-        raw = base64.urlsafe_b64decode(given.encode() + b"=" * (-len(given) % 4))
-        cursor = raw[_HASH_BYTES:].decode()
-    except (binascii.Error, UnicodeError, ValueError):
-        raise _invalid() from None
-    if _sealed(request, cursor) != given:
+    cursor = unseal(request.cursor, *_log_of(request))
+    if cursor is None:
         raise _invalid()
     return cursor
+
+
+def _log_of(request: pb.ReadLogsRequest) -> tuple[str, str, str]:
+    return tenant(), request.run_id, request.execution_id
 
 
 def _invalid() -> InvalidArgument:

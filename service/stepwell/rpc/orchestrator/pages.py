@@ -1,15 +1,7 @@
-"""Pages: opaque tokens that only the query that made them can use, and pages that fit a message.
-
-A token is the store's cursor behind a hash of the cursor, the tenant, the method and the query
-without its page fields. Nothing in it is a secret; the hash proves that the token was issued for this
-query of this tenant.
-"""
+"""Pages: tokens that only the query that made them can use, and pages that fit a message."""
 
 from __future__ import annotations
 
-import base64
-import binascii
-import hashlib
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
@@ -17,10 +9,10 @@ from google.protobuf.message import Message
 
 from stepwell.core.records import limits
 from stepwell.core.records.errors import InvalidArgument, PageTokenInvalid, Violation
+from stepwell.rpc.orchestrator.tokens import seal, unseal
 
 PAGE_BYTES_MAX = 3 * 1024 * 1024
 """Most gRPC clients refuse a message above 4 MiB."""
-_HASH_BYTES = 12
 
 
 class PageRequest(Protocol):
@@ -43,36 +35,28 @@ def cursor_of(tenant_id: str, request: Any) -> str:
     """Return the store's cursor from the request's page token.
 
     Raises:
-        PageTokenInvalid: it is malformed, or none of this query's.
+        PageTokenInvalid: it is malformed, or was not issued for this query.
     """
-    token: str = request.page_token
-    if not token:
+    if not request.page_token:
         return ""
-    try:
-        raw = base64.urlsafe_b64decode(token.encode() + b"=" * (-len(token) % 4))
-        cursor = raw[_HASH_BYTES:].decode()
-    except (binascii.Error, UnicodeError, ValueError):
-        raise _invalid() from None
-    # Encoded again: another spelling of the same bytes was not issued either.
-    if token_of(tenant_id, request, cursor) != token:
+    cursor = unseal(request.page_token, *_query_of(tenant_id, request))
+    if cursor is None:
         raise _invalid()
     return cursor
 
 
 def token_of(tenant_id: str, request: Any, cursor: str) -> str:
     """Return the page token for this cursor; the end of the list has none."""
-    if not cursor:
-        return ""
+    return seal(cursor, *_query_of(tenant_id, request)) if cursor else ""
+
+
+def _query_of(tenant_id: str, request: Any) -> tuple[str, str, bytes]:
+    """Return the tenant, the method and the request without its page fields."""
     query = type(request)()
     query.CopyFrom(request)
     query.ClearField("page_size")
     query.ClearField("page_token")
-    digest = hashlib.sha256()
-    for part in (tenant_id, request.DESCRIPTOR.full_name, cursor):
-        digest.update(f"{len(part)}:{part}".encode())
-    digest.update(query.SerializeToString(deterministic=True))
-    raw = digest.digest()[:_HASH_BYTES] + cursor.encode()
-    return base64.urlsafe_b64encode(raw).decode().rstrip("=")
+    return tenant_id, request.DESCRIPTOR.full_name, query.SerializeToString(deterministic=True)
 
 
 async def read_page(

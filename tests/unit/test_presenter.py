@@ -1,0 +1,84 @@
+"""A run that waits for a worker: WORKER or CAPACITY, by who is connected, and at which cost."""
+
+from __future__ import annotations
+
+import pytest
+
+from stepwell.core.loop.signals import Start
+from stepwell.core.port import Presence
+from stepwell.core.records.model import Run, RunSpec, TaskSpec
+from stepwell.core.records.states import BlockedKind, StepKind
+from stepwell.engine.executor import Executor, ExecutorConfig
+from stepwell.rpc.orchestrator.presenter import RunPresenter
+from stepwell_drivers.memory.state import State
+from stepwell_drivers.memory.store import MemoryStore
+from stepwell_testkit.runtime import ManualRuntime
+
+
+class CountingStore(MemoryStore):
+    loads = 0
+
+    async def load(self, *args: object, **kwargs: object):
+        self.loads += 1
+        return await super().load(*args, **kwargs)  # pyright: ignore[reportArgumentType] - passed on
+
+
+class World:
+    """A replica that has started a run with one ready task of the role `writer`."""
+
+    def __init__(self) -> None:
+        runtime = ManualRuntime()
+        self.store = CountingStore(State(runtime))
+        self.executor = Executor(self.store, runtime, ExecutorConfig())
+        self.presenter = RunPresenter(self.executor)
+
+    async def start(self) -> Run:
+        spec = RunSpec(tenant_id="t", run_id="r", queue="q", max_parallel=1, max_iterations=1)
+        plan = (TaskSpec(task_id="a", role="writer"),)
+        reply = await self.executor.send("t", "r", Start(spec=spec, plan=plan))
+        assert reply.run is not None
+        assert reply.run.blocked_on is BlockedKind.WORKER
+        self.store.loads = 0
+        return reply.run
+
+    async def connect(self, role: str) -> None:
+        worker = Presence(
+            tenant_id="t",
+            worker_id="w",
+            instance_id="i",
+            queues=("q",),
+            roles=(role,),
+            kinds=(StepKind.TASK,),
+        )
+        await self.store.put_presence([worker], ttl_ms=60_000)
+
+
+@pytest.mark.parametrize(
+    ("role", "kind"), [("writer", BlockedKind.CAPACITY), ("reader", BlockedKind.WORKER)]
+)
+async def test_run_in_memory_is_presented_without_a_load(role: str, kind: BlockedKind) -> None:
+    world = World()
+    run = await world.start()
+    await world.connect(role)
+
+    assert (await world.presenter.refine(run)).blocked_on is kind
+    assert world.store.loads == 0
+
+
+async def test_run_of_another_replica_is_loaded_once_per_version() -> None:
+    world = World()
+    run = await world.start()
+    await world.connect("writer")
+    world.executor.forget("t", "r")
+
+    for _ in range(2):
+        assert (await world.presenter.refine(run)).blocked_on is BlockedKind.CAPACITY
+    assert world.store.loads == 1
+
+
+async def test_run_without_workers_is_presented_as_it_is() -> None:
+    world = World()
+    run = await world.start()
+
+    assert await world.presenter.refine(run) is run
+    assert world.store.loads == 0
