@@ -176,7 +176,7 @@ class Gate(grpc.aio.ServerInterceptor):
             try:
                 answers = inner(read(raw), context)
                 if isinstance(answers, AsyncGenerator):
-                    async with aclosing(cast("AsyncGenerator[Any]", answers)) as messages:
+                    async with aclosing(answers) as messages:
                         await self._send(messages, context)
                 else:
                     await answers

@@ -17,8 +17,8 @@ from stepwell.app.start import QUEUE_DEFAULT
 from stepwell.core.port import Presence
 from stepwell.core.records.errors import InvalidArgument, StepwellError, Violation
 from stepwell.core.records.states import StepKind
-from stepwell.engine.dispatcher import WorkerConnection
 from stepwell.engine.executor import HeldLease
+from stepwell.engine.workers import WorkerConnection
 from stepwell.rpc.caller import tenant
 from stepwell.rpc.parts import Parts, server_version
 from stepwell.rpc.step_kinds import step_kinds
