@@ -11,9 +11,10 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from enum import StrEnum
-from typing import NamedTuple, TypeVar
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 
-from stepwell.core.port import Commit, CommitResult, Hint, Runtime, Store
+from stepwell.core.port import Commit, Hint, Runtime, Store
 from stepwell.core.records.errors import OutcomeUnknown, StoreError, StoreUnavailable
 from stepwell_testkit.proxy import StoreProxy
 
@@ -128,16 +129,6 @@ class FaultyStore(StoreProxy):
         self._stops.append(stop)
         return stop
 
-    async def commit(self, commits: Sequence[Commit]) -> Sequence[CommitResult]:
-        mode = await self._meet("commit")
-        if mode is Mode.TIME_OUT:
-            await self._commit_some(commits)
-            raise OutcomeUnknown("no answer came in time")
-        if mode is Mode.CUT:
-            await self._cut("commit", lambda: self.inner.commit(commits))
-            raise OutcomeUnknown("the connection was cut")
-        return await self._do(mode, lambda: self.inner.commit(commits))
-
     async def _commit_some(self, commits: Sequence[Commit]) -> None:
         """Each of them may or may not be applied: all, none, or some."""
         draw = self._runtime.random()
@@ -152,26 +143,29 @@ class FaultyStore(StoreProxy):
             if some:
                 await self.inner.commit(some)
 
-    async def _call(self, method: str, call: Callable[[], Awaitable[T]]) -> T:
+    async def call(self, method: str, *args: Any, **kwargs: Any) -> Any:
+        """Pass the call on, unless one of the faults is drawn for it."""
         if self._stuck:
             await self._held()
         mode = self._drawn(method)
         if mode is not None:
-            return await self._suffer(mode, method, call)
-        result = await call()
+            return await self._suffer(mode, method, *args, **kwargs)
+        result = await super().call(method, *args, **kwargs)
         if self._stuck:
             await self._held()
         return result
 
-    async def _suffer(self, mode: Mode, method: str, call: Callable[[], Awaitable[T]]) -> T:
+    async def _suffer(self, mode: Mode, method: str, *args: Any, **kwargs: Any) -> Any:
         await self._begin(mode, method)
+        pass_on = partial(super().call, method, *args, **kwargs)
+        unknown = OutcomeUnknown if method == "commit" else StoreUnavailable
         if mode is Mode.TIME_OUT:
-            await call()
-            raise StoreUnavailable("no answer came in time")
+            await (self._commit_some(*args, **kwargs) if method == "commit" else pass_on())
+            raise unknown("no answer came in time")
         if mode is Mode.CUT:
-            await self._cut(method, call)
-            raise StoreUnavailable("the connection was cut")
-        return await self._do(mode, call)
+            await self._cut(method, pass_on)
+            raise unknown("the connection was cut")
+        return await self._do(mode, pass_on)
 
     async def _cut(self, method: str, call: Callable[[], Awaitable[object]]) -> None:
         """Lose the request, break it off, or let it go on; and be deaf for a while."""
@@ -220,15 +214,6 @@ class FaultyStore(StoreProxy):
         if self._stuck:
             await self._held()
         return result
-
-    async def _meet(self, method: str) -> Mode | None:
-        """Draw what befalls this call, and do what comes before it."""
-        if self._stuck:
-            await self._held()
-        mode = self._drawn(method)
-        if mode is not None:
-            await self._begin(mode, method)
-        return mode
 
     async def _begin(self, mode: Mode, method: str) -> None:
         self.seen[f"{method}:{mode}"] += 1

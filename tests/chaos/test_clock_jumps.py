@@ -16,7 +16,7 @@ from random import Random
 
 import pytest
 
-from stepwell.core.port import Store
+from stepwell.core.port import LeaseQuery, Store
 from tests.chaos.load.manual_worker import ManualWorker
 from tests.chaos.load.runs import checked, ended, graph, met, started, wide
 from tests.chaos.oracle.history import TENANT
@@ -42,7 +42,10 @@ async def jump(rnd: Random, times: Timepieces, store: Store, seen: Counter[str])
     off_s = rnd.choice([off for off in OFFS_S if off != clock.off_s])
     back = name == STORE and off_s < clock.off_s
     if back:
-        out = [len(await store.list_leases(TENANT, worker)) for worker in WORKERS]
+        out = [
+            len((await store.page(LeaseQuery(tenant_id=TENANT, worker_id=worker))).items)
+            for worker in WORKERS
+        ]
         seen["clock stepped back over a lease"] += bool(sum(out))
     clock.set(off_s, rate=rnd.choice(RATES))
     seen["jumps"] += 1

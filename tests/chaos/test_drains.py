@@ -20,6 +20,7 @@ from uuid import uuid4
 
 import pytest
 
+from stepwell.core.port import LeaseQuery
 from stepwell.core.records.states import EventType
 from stepwell_client import Client, FailedPrecondition, Unavailable
 from tests.chaos.load.follower import Follower
@@ -96,7 +97,12 @@ async def leases_out(cluster: Cluster) -> int:
     """Return how many leases the workers have now."""
     store = await cluster.store()
     try:
-        return sum([len(await store.list_leases(TENANT, worker)) for worker in WORKERS])
+        return sum(
+            [
+                len((await store.page(LeaseQuery(tenant_id=TENANT, worker_id=worker))).items)
+                for worker in WORKERS
+            ]
+        )
     finally:
         await store.close()
 

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from stepwell.config import ExecutorSettings, GrpcSettings
+from stepwell.core.port import ExecutionQuery
 from stepwell.rpc.server import Server
 from stepwell_client import Client as LibraryClient
 from stepwell_client.toolkit import Connection
@@ -104,8 +105,10 @@ async def test_S10_vanished_worker_is_noticed_and_its_step_taken_over(
                 got = await near.assignment()
                 over = time.monotonic() - pulled
                 assert got.execution.attempt == 2, "S9"
-                page = await server.store.list_executions(TENANT, run.spec.run_id, limit=1)
-                lost = page.executions[0]
+                page = await server.store.page(
+                    ExecutionQuery(tenant_id=TENANT, run_id=run.spec.run_id, limit=1)
+                )
+                lost = page.items[0]
                 lived_ms = (lost.ended_us - lost.leased_us) / 1_000
                 assert lived_ms >= LEASE_MS * 0.9, "S10: taken while it was alive"
                 await until_done(near, got)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from stepwell.core.port import ClaimRequest, Store
+from stepwell.core.port import ClaimRequest, LogsOfExecution, OldLogs, Store
 from stepwell.core.records.errors import StoreUnavailable
 from stepwell.core.records.states import LogKind
 from stepwell.runtime import SystemRuntime
@@ -23,8 +23,10 @@ CALLS: dict[str, Callable[[Store], Awaitable[object]]] = {
     "renew": lambda store: store.renew([b.renewal()]),
     "put_presence": lambda store: store.put_presence([b.presence()], ttl_ms=1_000),
     "append_logs": lambda store: store.append_logs(*RUN, [b.line("x")]),
-    "trim_logs": lambda store: store.trim_logs(*RUN, execution_id="x", kind=LogKind.CHUNK),
-    "purge_logs": lambda store: store.purge_logs(older_ms=1, limit=1),
+    "trim_logs": lambda store: store.remove_logs(
+        LogsOfExecution(tenant_id=RUN[0], run_id=RUN[1], execution_id="x", kind=LogKind.CHUNK)
+    ),
+    "purge_logs": lambda store: store.remove_logs(OldLogs(older_ms=1, limit=1)),
     "claim": lambda store: store.claim(ClaimRequest(wants=(b.want(),))),
 }
 

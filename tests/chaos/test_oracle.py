@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from stepwell.core.port import ClaimRequest, Commit, CommitResult, Renewal, Store
+from stepwell.core.port import ClaimRequest, Commit, CommitResult, FeedQuery, Renewal, Store
 from stepwell.core.records.errors import OutcomeUnknown
 from stepwell.core.records.events import Event
 from stepwell.core.records.model import Payload
@@ -301,12 +301,12 @@ async def splits_commits(door: Liar, tenant_id: str, run_id: str, *, after: int,
     return replace(page, events=page.events[:1])
 
 
-async def forgets_in_feed(door: Liar, *, cursor: str = "", limit: int = 1_000) -> Any:
-    page = await door.inner.feed(cursor=cursor, limit=limit)
-    if len(page.entries) < 2:
+async def forgets_in_feed(door: Liar, query: Any) -> Any:
+    page = await door.inner.page(query)
+    if not isinstance(query, FeedQuery) or len(page.items) < 2:
         return page
     door.lies += 1
-    return replace(page, entries=page.entries[1:])
+    return replace(page, items=page.items[1:])
 
 
 async def renews_all(door: Liar, renewals: Sequence[Renewal]) -> Sequence[bool]:
@@ -331,7 +331,7 @@ LIES: dict[str, tuple[Callable[..., Awaitable[Any]], set[str]]] = {
     "load of two versions": (tears_loads, {"S1", "S7"}),
     "read_events with a gap": (skips_events, {"E2"}),
     "read_events that splits": (splits_commits, {"E8"}),
-    "feed with a gap": (forgets_in_feed, {"E1"}),
+    "page of the feed with a gap": (forgets_in_feed, {"E1"}),
     "renew of everything": (renews_all, {"S8"}),
     "claim that holds nothing": (holds_nothing, {"S10"}),
 }

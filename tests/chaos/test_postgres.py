@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from stepwell.core.port import ClaimRequest, RunQuery, Store
+from stepwell.core.port import ClaimRequest, FeedQuery, RunQuery, Store
 from stepwell.core.records.errors import StoreUnavailable
 from stepwell.core.records.model import RunSpec
 from stepwell.core.records.states import Verdict
@@ -158,7 +158,7 @@ async def test_open_transaction_delays_the_feed_and_nothing_else(
             assert page is not None
             assert page.latest == 3
             # It may not skip what somebody may still commit before them.
-            assert (await store.feed()).entries == ()
+            assert (await store.page(FeedQuery())).items == ()
         await chains_are_whole(store, [chain])
 
 
@@ -368,9 +368,11 @@ async def test_T4_hostile_names_are_names(server: Server, database: str) -> None
             run = await store.get_run(name, name)
             assert run is not None
             assert (run.spec.tenant_id, run.spec.run_id, run.spec.queue) == (name, name, name)
-            page = await store.list_runs(RunQuery(tenant_id=name, labels={name: name}, queue=name))
-            assert [one.spec.run_id for one in page.runs] == [name]
-            assert [one.run_id for one in (await store.feed(tenant_id=name)).entries] == [name]
+            page = await store.page(RunQuery(tenant_id=name, labels={name: name}, queue=name))
+            assert [one.spec.run_id for one in page.items] == [name]
+            assert [one.run_id for one in (await store.page(FeedQuery(tenant_id=name))).items] == [
+                name
+            ]
             (mine,) = (
                 await store.claim(ClaimRequest(wants=(want(tenant=name, queues=[name]),)))
             ).ready

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from stepwell.core.port import Commit, Store
+from stepwell.core.port import Commit, FeedQuery, Store
 from stepwell.core.records.errors import OutcomeUnknown, StoreRefused, StoreUnavailable
 from stepwell_testkit.conformance.builders import TENANT
 from tests.chaos.load.chains import Chain, chains_are_whole, once, opened, refused, session
@@ -127,15 +127,15 @@ async def test_E3_feed_cursor_of_now_misses_nothing_behind_a_fail_over(
             await other.execute("SET synchronous_commit = off")
             for _ in range(40):
                 await other.execute("SELECT pg_current_xact_id()")
-        cursor = (await store.feed(cursor="now")).cursor
+        cursor = (await store.page(FeedQuery(cursor="now"))).cursor
         pair.primary.kill()
         old = await asyncio.to_thread(pair.promote)
         await chain.grow(store, 3)
         await asyncio.to_thread(pair.retire, old)
         async with asyncio.timeout(PATIENCE_S):
-            while not (page := await store.feed(cursor=cursor)).entries:  # noqa: ASYNC110 - it tells nobody
+            while not (page := await store.page(FeedQuery(cursor=cursor))).items:  # noqa: ASYNC110 - it tells nobody
                 await asyncio.sleep(0.01)
-    assert [(one.tenant_id, one.version) for one in page.entries] == [
+    assert [(one.tenant_id, one.version) for one in page.items] == [
         (TENANT, 4),
         (TENANT, 5),
         (TENANT, 6),

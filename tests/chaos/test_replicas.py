@@ -17,6 +17,7 @@ from random import Random
 
 import pytest
 
+from stepwell.core.port import LeaseQuery
 from stepwell.core.records.states import EventType
 from stepwell_client import Plan, Retry, RunStatus, Task
 from tests.chaos.load.follower import Follower
@@ -149,7 +150,10 @@ async def until_leased(cluster: Cluster, workers: Sequence[str], count: int) -> 
     try:
         async with asyncio.timeout(PATIENCE_S):
             while True:
-                held = [await store.list_leases(TENANT, worker) for worker in workers]
+                held = [
+                    (await store.page(LeaseQuery(tenant_id=TENANT, worker_id=worker))).items
+                    for worker in workers
+                ]
                 if sum(map(len, held)) >= count:
                     return
                 # The store tells nobody.

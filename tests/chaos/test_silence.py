@@ -18,7 +18,7 @@ import grpc.aio
 import pytest
 
 from stepwell.config import ExecutorSettings
-from stepwell.core.port import Commit, FeedEntry, Store
+from stepwell.core.port import Commit, FeedEntry, FeedQuery, Store
 from stepwell.core.records.errors import OutcomeUnknown, StoreUnavailable
 from stepwell.core.records.states import Verdict
 from stepwell.rpc.server import Server
@@ -134,7 +134,9 @@ async def test_S4_commit_to_a_silent_database_is_unknown_and_resolves_once(
             place.proxy.heal()
             assert await until_answered(store, commit) is Verdict.COMMITTED
             assert await until_answered(store, b.step(commit)) is Verdict.COMMITTED
-            named = [one for one in (await direct.feed()).entries if one.run_id == "silent"]
+            named = [
+                one for one in (await direct.page(FeedQuery())).items if one.run_id == "silent"
+            ]
             wanted = [FeedEntry(tenant_id=b.TENANT, run_id="silent", version=v) for v in (1, 2)]
             assert named == wanted, "S4"
         finally:

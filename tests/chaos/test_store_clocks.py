@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import pytest
 
-from stepwell.core.port import ClaimRequest, Store
+from stepwell.core.port import ClaimRequest, FeedQuery, Store
 from stepwell.core.records.states import DueKind, RunStatus, Verdict
 from stepwell.runtime import SystemRuntime
 from stepwell.store.opener import open_store
@@ -140,7 +140,7 @@ async def test_C2_nothing_is_due_before_its_time_by_the_stores_clock(
             )
             await asyncio.sleep(0.05)
             await check_due(store, due_us, found)
-        entries = (await store.feed()).entries
+        entries = (await store.page(FeedQuery())).items
         order = [one.run_id for one in entries]
         if kind != "redis":
             # There the commits of one run alone have an order, and each run here has one commit.

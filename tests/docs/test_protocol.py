@@ -116,4 +116,4 @@ def test_the_comment_of_every_field_quotes_its_limit() -> None:
         for name, comment in said.items()
         if "Limit:" in comment
     }
-    assert quoted == {name: limit.words for name, limit in FIELD_LIMITS.items()}
+    assert quoted == {name: limit.wording for name, limit in FIELD_LIMITS.items()}

@@ -17,10 +17,10 @@ from stepwell.core.port import (
     Due,
     EventPage,
     FeedEntry,
-    FeedPage,
+    FeedQuery,
     Hint,
     Loaded,
-    RunPage,
+    Page,
     RunQuery,
     Runtime,
     Store,
@@ -260,17 +260,19 @@ class FeedByNumber(MutantStore):
                 )
         return results
 
-    async def feed(self, *, tenant_id: str = "", cursor: str = "", limit: int = 1_000) -> FeedPage:
-        if not cursor.isdecimal() and cursor:
+    async def page(self, query: Any) -> Page[Any]:
+        if not isinstance(query, FeedQuery):
+            return await self.inner.page(query)
+        if not query.cursor.isdecimal() and query.cursor:
             raise InvalidArgument("no cursor of this store")
-        after = int(cursor or 0)
+        after = int(query.cursor or 0)
         newer = [
             (number, entry)
             for number, entry in sorted(self.entries.items())
-            if number > after and tenant_id in ("", entry.tenant_id)
-        ][:limit]
+            if number > after and query.tenant_id in ("", entry.tenant_id)
+        ][: query.limit]
         last = newer[-1][0] if newer else after
-        return FeedPage(entries=tuple(entry for _, entry in newer), cursor=str(last))
+        return Page(items=tuple(entry for _, entry in newer), cursor=str(last))
 
 
 class WallClock(MutantStore):
@@ -323,12 +325,14 @@ class TenantForgotten(MutantStore):
                 return run
         return None
 
-    async def list_runs(self, query: RunQuery) -> RunPage:
+    async def page(self, query: Any) -> Page[Any]:
+        if not isinstance(query, RunQuery):
+            return await self.inner.page(query)
         pages = [
-            await self.inner.list_runs(replace(query, tenant_id=one))
+            await self.inner.page(replace(query, tenant_id=one))
             for one in dict.fromkeys((query.tenant_id, *self.tenants))
         ]
-        return replace(pages[0], runs=tuple(run for page in pages for run in page.runs))
+        return replace(pages[0], items=tuple(run for page in pages for run in page.items))
 
     async def claim(self, request: ClaimRequest) -> Claimed:
         claimed = await self.inner.claim(request)
@@ -361,7 +365,7 @@ class EmptyIsNone(MutantStore):
 
     async def read_payloads(self, *names: Any, **more: Any) -> Sequence[StoredPayload]:
         payloads = await self.inner.read_payloads(*names, **more)
-        return [one for one in payloads if one.payload.data]
+        return [one for one in payloads if one.payload is None or one.payload.data]
 
 
 class FailedSyncIgnored(MutantStore):

@@ -9,6 +9,7 @@ from typing import cast
 
 import pytest
 
+from stepwell.core.port import FeedQuery, MessageQuery
 from stepwell.core.records.errors import (
     InvalidArgument,
     OutcomeUnknown,
@@ -53,7 +54,7 @@ async def test_S4_lost_reply_is_unknown_and_a_resend_resolves_it(
     proxy.cuts = False
     again = await until_there(store, b.born())
     assert again == [COMMITTED]
-    assert len((await world.behind.feed()).entries) == 1
+    assert len((await world.behind.page(FeedQuery())).items) == 1
     await proxy.close()
 
 
@@ -64,7 +65,7 @@ async def test_S4_a_server_that_dies_after_the_commit_leaves_it_unknown(world: W
         await store.commit([b.born()])
     await world.restart()
     assert await until_there(store, b.born()) == [COMMITTED]
-    assert len((await world.behind.feed()).entries) == 1
+    assert len((await world.behind.page(FeedQuery())).items) == 1
 
 
 async def test_S4_a_commit_that_takes_too_long_is_unknown_and_goes_on(world: World) -> None:
@@ -211,12 +212,14 @@ async def test_answers_too_large_for_a_message_come_in_several(
     messages = [b.message("x" * 1_000) for _ in range(20)]
     await store.commit([b.step(first, outcomes=outcomes, messages=messages)])
     assert [it.key for it in await store.read_payloads(b.TENANT, b.RUN, steps)] == steps
-    found = await store.read_outcomes(b.TENANT, b.RUN, steps)
-    assert [it.execution_id for it in found] == steps
+    found = await store.read_payloads(b.TENANT, b.RUN, steps, texts=True)
+    assert [it.key for it in found] == steps
     seen, cursor = 0, ""
     while True:
-        page = await store.read_messages(b.TENANT, b.RUN, cursor=cursor, limit=100)
-        seen, cursor = seen + len(page.messages), page.cursor
+        page = await store.page(
+            MessageQuery(tenant_id=b.TENANT, run_id=b.RUN, cursor=cursor, limit=100)
+        )
+        seen, cursor = seen + len(page.items), page.cursor
         if not cursor:
             break
     assert seen == 20

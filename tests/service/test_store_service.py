@@ -11,6 +11,7 @@ import pytest
 from pydantic import SecretStr
 
 from stepwell.config import AuthSettings, GrpcSettings, Settings, StoreSettings
+from stepwell.core.port import FeedQuery
 from stepwell.core.records.errors import InvalidArgument, StoreUnavailable
 from stepwell.core.records.limits import STORE_MESSAGE_BYTES_MAX
 from stepwell.core.records.states import Durability, RunStatus, Verdict
@@ -85,7 +86,7 @@ async def test_a_request_that_is_no_legal_call_is_refused_with_the_field(world: 
     with pytest.raises(InvalidArgument):
         await store.get_run("\ud800", "r")
     with pytest.raises(InvalidArgument):
-        await store.feed(cursor="none of yours")
+        await store.page(FeedQuery(cursor="none of yours"))
 
 
 # --- the server around it ---------------------------------------------------------------------------
@@ -148,7 +149,7 @@ async def test_store_server_takes_large_commits_and_refuses_while_draining(
         assert await verdicts(store, first) == [COMMITTED]
         assert await verdicts(store, b.step(first, outcomes=outcomes)) == [COMMITTED]
         keys = [outcome.execution_id for outcome in outcomes]
-        assert len(await store.read_outcomes(b.TENANT, b.RUN, keys)) == 20
+        assert len(await store.read_payloads(b.TENANT, b.RUN, keys, texts=True)) == 20
         assert await soon(lambda: (b.TENANT, b.RUN) in received)
         await apart.drain()
         with pytest.raises(StoreUnavailable) as caught:

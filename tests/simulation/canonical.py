@@ -10,9 +10,10 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from stepwell.core.port import InputQuery, Store
+from stepwell.core.port import ExecutionQuery, InputQuery, Store, TaskQuery
 from stepwell.core.records.model import Budget, Execution, Plan, Run, Task
 from stepwell.core.records.states import EventType, ExecutionStatus, StepKind, TaskStatus
+from stepwell_testkit.conformance.ask import data_of
 
 RunKey = tuple[str, str]
 KEY: RunKey = ("tenant", "run")
@@ -59,8 +60,10 @@ async def canonical(store: Store, key: RunKey = KEY) -> Canonical:
     """Read a run's final state; on the way, that no step was accepted twice or tried too often."""
     run = await store.get_run(*key)
     assert run is not None
-    rows = (await store.list_tasks(*key, limit=ALL_MAX)).tasks
-    executions = (await store.list_executions(*key, limit=ALL_MAX)).executions
+    rows = (await store.page(TaskQuery(tenant_id=key[0], run_id=key[1], limit=ALL_MAX))).items
+    executions = (
+        await store.page(ExecutionQuery(tenant_id=key[0], run_id=key[1], limit=ALL_MAX))
+    ).items
     plans = [await store.read_plan(*key, number + 1) for number in range(run.plan_revision)]
     there = [plan for plan in plans if plan is not None]
     assert len(there) == len(plans), "S3: a plan is gone"
@@ -105,12 +108,12 @@ def _within_attempts(plans: Sequence[Plan], executions: Sequence[Execution]) -> 
 
 async def _bytes(store: Store, key: RunKey, name: str) -> bytes | None:
     payloads = await store.read_payloads(*key, [name]) if name else []
-    return payloads[0].payload.data if payloads else None
+    return data_of(payloads[0]) if payloads else None
 
 
 async def _inputs(store: Store, key: RunKey) -> tuple[tuple[object, ...], ...]:
-    page = await store.list_inputs(InputQuery(tenant_id=key[0], run_id=key[1], limit=ALL_MAX))
-    requests = [one.request for one in page.inputs]
+    page = await store.page(InputQuery(tenant_id=key[0], run_id=key[1], limit=ALL_MAX))
+    requests = [one.request for one in page.items]
     rows = [(one.task_id, one.status, one.answer and one.answer.data) for one in requests]
     return tuple(sorted(rows, key=str))
 

@@ -26,7 +26,7 @@ from stepwell.core.loop.signals import (
     Resolve,
     Start,
 )
-from stepwell.core.port import InputQuery, Store
+from stepwell.core.port import ExecutionQuery, InputQuery, Store
 from stepwell.core.records.fold import fold
 from stepwell.core.records.model import Budget, Payload, Plan, Run
 from stepwell.core.records.states import (
@@ -111,7 +111,7 @@ class Callers:
 
     async def _answers(self, store: Store) -> AsyncIterator[Answer]:
         query = InputQuery(tenant_id=self.key[0], run_id=self.key[1])
-        for one in (await store.list_inputs(query)).inputs:
+        for one in (await store.page(query)).items:
             request = one.request
             if request.status is InputStatus.OPEN and not request.expires_ms:
                 text = Payload(data=f"yes, {request.task_id}".encode(), media_type="text/plain")
@@ -120,7 +120,11 @@ class Callers:
 
     async def _findings(self, store: Store) -> AsyncIterator[Resolve]:
         """Yield the true finding for each unknown outcome that no RECONCILE step has settled."""
-        for one in (await store.list_executions(*self.key, limit=ALL_MAX)).executions:
+        for one in (
+            await store.page(
+                ExecutionQuery(tenant_id=self.key[0], run_id=self.key[1], limit=ALL_MAX)
+            )
+        ).items:
             if one.status is ExecutionStatus.UNKNOWN_OUTCOME:
                 finding = self.bank.check(one.task_id)
                 result = effect_of(one.task_id) if finding is Finding.DONE else None

@@ -12,10 +12,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
 from stepwell.core.loop.signals import Cancel, Completed, Delivery, ReplyStatus
-from stepwell.core.port import Assignment, Commit, CommitResult, Store
+from stepwell.core.port import Assignment, Commit, CommitResult, FeedQuery, Store
 from stepwell.core.records.errors import StepwellError
 from stepwell.core.records.states import Verdict
 from stepwell.engine.executor import Executor, ExecutorConfig, HeldLease
+from stepwell_testkit.conformance.ask import data_of
 from stepwell_testkit.faults import Faults, FaultyStore
 from stepwell_testkit.proxy import StoreProxy
 from tests.simulation.crashing import KEY, Canonical, CrashWorker, CrashWorld, canonical
@@ -183,13 +184,13 @@ class FaultyWorld(CrashWorld):
             assert len(versions) == 1, f"S4: {commit_id} at {versions}"
         for version, ids in witness.committed.items():
             assert len(ids) == 1, f"S2: {ids} at {version}"
-        fed = [one.version for one in (await store.feed()).entries if one.run_id == KEY[1]]
+        fed = [one.version for one in (await store.page(FeedQuery())).items if one.run_id == KEY[1]]
         assert fed == list(range(1, run.version + 1)), "S2, S4: each version once"
         page = await store.read_events(*KEY, after=0, limit=100_000)
         assert page is not None
         assert [one.number for one in page.events] == list(range(1, run.last_event + 1)), "E1"
         names = list(self.worker.accepted)
-        kept = {one.key: one.payload.data for one in await store.read_payloads(*KEY, names)}
+        kept = {one.key: data_of(one) for one in await store.read_payloads(*KEY, names)}
         assert kept == self.worker.accepted, "S3, S7: an acknowledged outcome was lost or altered"
 
     @property

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from stepwell.core.port import Store
+from stepwell.core.port import ExecutionQuery, Store
 from stepwell.core.records.errors import FailedPrecondition
 from stepwell.core.records.states import BlockedKind, ExecutionStatus, RunStatus
 from stepwell.embedded import Orchestrator, RunCancelled
@@ -147,10 +147,10 @@ async def test_a_thread_that_goes_on_is_not_handed_back(store: Store) -> None:
         return ends.wait(60)
 
     run_id = await interrupted(agent, Task("one"), store, started)
-    page = await store.list_executions("default", run_id)
+    page = await store.page(ExecutionQuery(tenant_id="default", run_id=run_id))
     ends.set()
 
-    assert [one.status for one in page.executions] == [ExecutionStatus.LEASED]
+    assert [one.status for one in page.items] == [ExecutionStatus.LEASED]
 
 
 async def test_begun_task_of_a_dead_process_is_resolved_by_a_person(store: Store) -> None:

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from stepwell.core.port import Store
+from stepwell.core.port import LogQuery, Store
 from stepwell.embedded import Orchestrator
 from stepwell.runtime import SystemRuntime
 from stepwell.store.opener import open_store
@@ -32,8 +32,8 @@ async def store() -> AsyncIterator[Store]:
 
 
 async def log_of(store: Store, run_id: str) -> list[tuple[str, str]]:
-    page = await store.read_logs("default", run_id, limit=10_000)
-    return [(entry.execution_id, entry.text) for entry in page.entries]
+    page = await store.page(LogQuery(tenant_id="default", run_id=run_id, limit=10_000))
+    return [(entry.execution_id, entry.text) for entry in page.items]
 
 
 async def test_lines_of_threads_and_coroutines_are_kept(store: Store) -> None:

@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from stepwell.core.loop.signals import Begin, Cancel, Completed, Failed, Pause, Resume
-from stepwell.core.port import Commit, CommitResult
+from stepwell.core.port import Commit, CommitResult, ExecutionQuery, TaskQuery
 from stepwell.core.records import limits
 from stepwell.core.records.errors import (
     InvalidArgument,
@@ -212,8 +212,8 @@ async def test_a_lease_that_never_reached_its_worker_is_released_and_spends_noth
     await worker.attach(held=[])
     again = await worker.next()
     assert again.execution.attempt == 2
-    page = await world.store.list_tasks(TENANT, RUN)
-    assert page.tasks[0].spent == 0
+    page = await world.store.page(TaskQuery(tenant_id=TENANT, run_id=RUN))
+    assert page.items[0].spent == 0
 
 
 async def test_the_newest_instance_wins_and_the_older_one_s_leases_are_over(
@@ -229,8 +229,8 @@ async def test_the_newest_instance_wins_and_the_older_one_s_leases_are_over(
     again = await new.next()
     assert again.execution.attempt == 2
     assert (await old.deliver(lost)).status == "LEASE_LOST"
-    page = await world.store.list_tasks(TENANT, RUN)
-    assert page.tasks[0].spent == 1
+    page = await world.store.page(TaskQuery(tenant_id=TENANT, run_id=RUN))
+    assert page.items[0].spent == 1
 
 
 async def test_S13_a_task_that_kills_its_workers_ends_and_others_advance(
@@ -257,12 +257,12 @@ async def test_begin_is_answered_after_its_commit(world: ExecutorWorld) -> None:
     assignment = await worker.next()
     begin = Begin(execution_id="task:pay#1", token=assignment.token)
     assert (await executor.deliver(TENANT, RUN, begin)).status == "ACCEPTED"
-    page = await world.store.list_executions(TENANT, RUN)
-    assert page.executions[0].begun
+    page = await world.store.page(ExecutionQuery(tenant_id=TENANT, run_id=RUN))
+    assert page.items[0].begun
     world.pass_time(10_001)
     await until(lambda: executor.stats.get("commits_committed", 0) == 3)
-    page = await world.store.list_executions(TENANT, RUN)
-    assert page.executions[0].status is ExecutionStatus.UNKNOWN_OUTCOME
+    page = await world.store.page(ExecutionQuery(tenant_id=TENANT, run_id=RUN))
+    assert page.items[0].status is ExecutionStatus.UNKNOWN_OUTCOME
 
 
 async def test_outcomes_of_one_run_that_arrive_together_make_one_commit(

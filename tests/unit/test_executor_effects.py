@@ -7,12 +7,13 @@ from collections.abc import AsyncIterator, Sequence
 import pytest
 
 from stepwell.core.loop.signals import Begin, Completed, Reconciled
-from stepwell.core.port import Assignment, FoundResult
+from stepwell.core.port import Assignment, ExecutionQuery, FoundResult
 from stepwell.core.records.errors import StoreUnavailable
 from stepwell.core.records.limits import DEDUPLICATED_PER_COMMIT_MAX
 from stepwell.core.records.model import Execution, Payload, TaskSpec
 from stepwell.core.records.states import Effect, ExecutionStatus, Finding, RunStatus, StepKind
 from stepwell.engine.executor import Heartbeat, HeldLease
+from stepwell_testkit.conformance.ask import data_of
 from stepwell_testkit.proxy import StoreProxy
 from tests.unit.executor_world import RUN, TENANT, ExecutorWorld, FakeWorker, executor_world
 
@@ -39,8 +40,8 @@ async def begun(world: ExecutorWorld, spec: TaskSpec) -> tuple[FakeWorker, Assig
 
 
 async def execution(world: ExecutorWorld) -> Execution:
-    page = await world.store.list_executions(TENANT, RUN)
-    return page.executions[0]
+    page = await world.store.page(ExecutionQuery(tenant_id=TENANT, run_id=RUN))
+    return page.items[0]
 
 
 def held(got: Assignment) -> HeldLease:
@@ -153,7 +154,7 @@ async def test_a_run_of_which_much_is_known_ends_without_a_worker(world: Executo
     await executor.drain()
     assert await world.status(OTHER) is RunStatus.SUCCEEDED
     stored = await world.store.read_payloads(TENANT, OTHER, [f"task:{t.task_id}#1" for t in plan])
-    assert [one.payload.data for one in stored] == [t.task_id.encode() for t in plan]
+    assert [data_of(one) for one in stored] == [t.task_id.encode() for t in plan]
 
 
 async def test_a_run_that_was_deleted_is_not_taken_from(world: ExecutorWorld) -> None:

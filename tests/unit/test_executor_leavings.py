@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from stepwell.core.loop.signals import Completed, Failed, NeedsInput, Released
-from stepwell.core.port import Assignment, Store
+from stepwell.core.port import Assignment, LogQuery, MessageQuery, Store
 from stepwell.core.records import limits
 from stepwell.core.records.model import Failure, LogEntry, Message, Payload, RetryPolicy, Session
 from stepwell.core.records.states import LogKind
@@ -72,7 +72,7 @@ def said(one: Assignment, *texts: str, after: int = 0) -> AppendBatch:
 
 
 async def kept(store: Store) -> Sequence[LogEntry]:
-    return (await store.read_logs(TENANT, RUN, limit=1_000)).entries
+    return (await store.page(LogQuery(tenant_id=TENANT, run_id=RUN, limit=1_000))).items
 
 
 async def test_first_attempt_has_no_previous_state() -> None:
@@ -159,7 +159,7 @@ async def test_log_lines_of_a_lost_lease_are_dropped() -> None:
             TENANT, [written(first, "late"), said(first, "late")]
         ) == [False, False]
         assert await kept(world.store) == ()
-        assert not (await world.store.read_messages(TENANT, RUN)).messages
+        assert not (await world.store.page(MessageQuery(tenant_id=TENANT, run_id=RUN))).items
 
 
 async def test_a_replica_that_is_behind_looks_again() -> None:

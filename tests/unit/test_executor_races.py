@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import TypeVar
+from collections.abc import AsyncIterator
+from typing import Any, TypeVar
 
 import pytest
 
@@ -41,11 +41,11 @@ class Slow(StoreProxy):
         self.waiting = 0
         self.go_on = asyncio.Event()
 
-    async def _call(self, method: str, call: Callable[[], Awaitable[T]]) -> T:
+    async def call(self, method: str, *args: Any, **kwargs: Any) -> Any:
         if method == self._method:
             self.waiting += 1
             await self.go_on.wait()
-        return await call()
+        return await super().call(method, *args, **kwargs)
 
 
 async def turns() -> None:

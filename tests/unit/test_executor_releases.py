@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -30,7 +30,7 @@ class Refusing(StoreProxy):
         self.unread = 1
         self.commits = 0
 
-    async def _call(self, method: str, call: Callable[[], Awaitable[Any]]) -> Any:
+    async def call(self, method: str, *args: Any, **kwargs: Any) -> Any:
         if method == "read_payloads" and self.unread:
             self.unread -= 1
             self.commits = REFUSALS
@@ -38,7 +38,7 @@ class Refusing(StoreProxy):
         if method == "commit" and self.commits:
             self.commits -= 1
             raise StoreUnavailable("it refused")
-        return await call()
+        return await super().call(method, *args, **kwargs)
 
 
 @pytest.fixture

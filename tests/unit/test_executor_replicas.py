@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import TypeVar
+from collections.abc import AsyncIterator
+from typing import Any, TypeVar
 
 import pytest
 
@@ -40,9 +40,9 @@ class Counting(StoreProxy):
         super().__init__(inner)
         self.calls: Counter[str] = Counter()
 
-    async def _call(self, method: str, call: Callable[[], Awaitable[T]]) -> T:
+    async def call(self, method: str, *args: Any, **kwargs: Any) -> Any:
         self.calls[method] += 1
-        return await call()
+        return await super().call(method, *args, **kwargs)
 
 
 async def turns() -> None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import inspect
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
 
-from stepwell.core.port import ClaimRequest, EndedQuery, InputQuery, RunQuery, Store
+from stepwell.core.port import (
+    ClaimRequest,
+    OldLogs,
+    RunQuery,
+    Store,
+)
 from stepwell.core.records.errors import OutcomeUnknown, StoreUnavailable
-from stepwell.core.records.states import LogKind, RunStatus
 from stepwell.store.opener import open_store
 from stepwell_testkit.conformance import builders as b
 from stepwell_testkit.conformance.harness import soon, turns
@@ -27,28 +30,17 @@ ASKS: dict[str, Callable[[Store], Awaitable[object]]] = {
     "renew": lambda store: store.renew([b.renewal()]),
     "put_presence": lambda store: store.put_presence([b.presence()], ttl_ms=1_000),
     "append_logs": lambda store: store.append_logs(*WITH, [b.line("x")]),
-    "trim_logs": lambda store: store.trim_logs(*WITH, execution_id="x", kind=LogKind.CHUNK),
-    "purge_logs": lambda store: store.purge_logs(older_ms=1, limit=1),
+    "remove_logs": lambda store: store.remove_logs(OldLogs(older_ms=1, limit=1)),
     "delete_run": lambda store: store.delete_run(*WITH, version=1),
     "claim": lambda store: store.claim(ClaimRequest()),
     "get_run": lambda store: store.get_run(*WITH),
     "load": lambda store: store.load(*WITH),
     "read_payloads": lambda store: store.read_payloads(*WITH, ["x"]),
-    "read_outcomes": lambda store: store.read_outcomes(*WITH, ["x"]),
     "read_plan": lambda store: store.read_plan(*WITH, 1),
     "read_events": lambda store: store.read_events(*WITH, after=0, limit=1),
-    "list_runs": lambda store: store.list_runs(RunQuery(tenant_id=b.TENANT)),
-    "list_inputs": lambda store: store.list_inputs(InputQuery(tenant_id=b.TENANT)),
+    "page": lambda store: store.page(RunQuery(tenant_id=b.TENANT)),
     "read_inputs": lambda store: store.read_inputs(*WITH, ["x"]),
     "find_keyed": lambda store: store.find_keyed(b.TENANT, "p", ["x"]),
-    "list_ended": lambda store: store.list_ended(EndedQuery(statuses=(RunStatus.FAILED,))),
-    "list_tasks": lambda store: store.list_tasks(*WITH),
-    "list_executions": lambda store: store.list_executions(*WITH),
-    "read_messages": lambda store: store.read_messages(*WITH),
-    "read_logs": lambda store: store.read_logs(*WITH),
-    "list_presence": lambda store: store.list_presence(b.TENANT),
-    "list_leases": lambda store: store.list_leases(b.TENANT, "worker-1"),
-    "feed": lambda store: store.feed(),
     "describe": lambda store: store.describe(),
 }
 
@@ -58,9 +50,9 @@ class Counting(StoreProxy):
         super().__init__(inner)
         self.done: Counter[str] = Counter()
 
-    async def _call(self, method: str, call: Callable[[], Awaitable[Any]]) -> Any:
+    async def call(self, method: str, *args: Any, **kwargs: Any) -> Any:
         self.done[method] += 1
-        return await call()
+        return await super().call(method, *args, **kwargs)
 
 
 @pytest.fixture
@@ -82,9 +74,7 @@ def faulty(counting: Counting, runtime: ManualRuntime, mode: Mode, method: str) 
 
 def test_every_method_of_the_port_is_asked_here_and_passed_on_by_the_proxy() -> None:
     assert set(ASKS) | set(NO_CALLS) == set(METHODS)
-    for name, each in METHODS.items():
-        passed = inspect.signature(vars(StoreProxy)[name])
-        assert passed.parameters.keys() == inspect.signature(each).parameters.keys(), name
+    assert [name for name in METHODS if not hasattr(StoreProxy, name)] == []
 
 
 @pytest.mark.parametrize("method", ASKS)

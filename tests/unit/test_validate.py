@@ -307,7 +307,10 @@ def test_the_store_takes_any_name_and_looks_at_the_frame_only() -> None:
     load = store_pb2.StoreLoadRequest(tenant_id=hostile, run_id=hostile)
     assert paths(load) == []
     assert paths(store_pb2.StoreCommitRequest(commits=[store_pb2.Commit()])) == []
-    assert paths(store_pb2.StoreFeedRequest()) == ["limit"]
+    assert paths(store_pb2.StorePageRequest()) == ["query"]
+    feed = store_pb2.StorePageRequest()
+    feed.feed.SetInParent()
+    assert paths(feed) == ["feed.limit"]
 
 
 def _long_plan(tasks: int) -> orchestrator_pb2.StartRunRequest:

@@ -10,7 +10,7 @@ from bisect import bisect_left, insort
 from collections.abc import Iterator, Sequence
 from itertools import islice, takewhile
 
-from stepwell.core.port import EndedQuery, FoundInput, InputPage, KeyedResult
+from stepwell.core.port import EndedQuery, FoundInput, KeyedResult, Page
 from stepwell.core.records.model import InputRequest, Run
 from stepwell.core.records.states import InputStatus, RunStatus
 
@@ -41,13 +41,13 @@ class OpenInputs:
         if self._found.pop(birth, None) is not None:
             del self._births[bisect_left(self._births, birth)]
 
-    def page(self, cursor: int, limit: int) -> InputPage:
+    def page(self, cursor: int, limit: int) -> Page[FoundInput]:
         """Return those born from `cursor` on."""
         start = bisect_left(self._births, cursor)
         end = start + max(limit, 1)
         found = tuple(self._found[birth] for birth in self._births[start:end])
         after = str(self._births[end]) if end < len(self._births) else ""
-        return InputPage(inputs=found, cursor=after)
+        return Page(items=found, cursor=after)
 
 
 class Keyed:

@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Sequence
 
-from stepwell.core.port import LogPage
+from stepwell.core.port import Page
 from stepwell.core.records.model import LogEntry
 from stepwell.core.records.states import LogKind
 
@@ -31,15 +31,17 @@ class RunLog:
         self._entries.extend(entries)
         self.next_number += len(entries)
 
-    def trim(self, execution_id: str, kind: LogKind) -> None:
-        """Remove the entries of a kind that an execution wrote."""
+    def trim(self, execution_id: str, kind: LogKind) -> int:
+        """Remove the entries of a kind that an execution wrote; return how many."""
         kept = [
             (number, entry)
             for number, entry in zip(self._numbers, self._entries, strict=True)
             if entry.execution_id != execution_id or entry.kind is not kind
         ]
+        removed = len(self._numbers) - len(kept)
         self._numbers = [number for number, _ in kept]
         self._entries = [entry for _, entry in kept]
+        return removed
 
     def drop(self, first: int, end: int, limit: int) -> int:
         """Remove up to `limit` entries whose numbers lie in `[first, end)`; return how many."""
@@ -58,7 +60,7 @@ class RunLog:
         """Say whether there is an entry whose number lies in `[first, end)`."""
         return bisect_left(self._numbers, first) < bisect_left(self._numbers, end)
 
-    def page(self, execution_id: str, cursor: int, limit: int) -> LogPage:
+    def page(self, execution_id: str, cursor: int, limit: int) -> Page[LogEntry]:
         """Return a page from a cursor on, and where to go on."""
         found: list[LogEntry] = []
         next_number = max(cursor, self.next_number)
@@ -68,7 +70,7 @@ class RunLog:
                 break
             if execution_id in {"", self._entries[at].execution_id}:
                 found.append(self._entries[at])
-        return LogPage(entries=tuple(found), cursor=str(next_number))
+        return Page(items=tuple(found), cursor=str(next_number))
 
 
 class LogBook:

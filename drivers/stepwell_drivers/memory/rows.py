@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Protocol, TypeVar
 
-from stepwell.core.port import EventPage, FoundInput, InputPage, Loaded, OpenExecution
+from stepwell.core.port import EventPage, Loaded, OpenExecution
 from stepwell.core.records.events import Event
 from stepwell.core.records.limits import REQUESTS_KEPT_MAX
 from stepwell.core.records.model import (
@@ -160,14 +160,6 @@ class RunRows:
         row = InputRow(request, birth if old is None else old.birth, self.version)
         self.inputs[request.input_id] = row
         return row
-
-    def list_inputs(self, cursor: int, limit: int) -> InputPage:
-        """Return a page of all its input requests, the oldest first."""
-        names, after = page_of(self.asked, cursor, limit)
-        found = (
-            FoundInput(run_id=self.run_id, request=self.inputs[name].request) for name in names
-        )
-        return InputPage(inputs=tuple(found), cursor=after)
 
     def put_events(self, events: tuple[Event, ...]) -> None:
         """Append a commit's events."""

@@ -16,8 +16,9 @@ from stepwell.core.port import (
     EndedQuery,
     EndedRun,
     FeedEntry,
-    FeedPage,
+    FeedQuery,
     Lease,
+    Page,
     Presence,
     Renewal,
     Runtime,
@@ -366,7 +367,7 @@ class State:
         left = self._families.left_by(tenant_id, run_id) if rows is None else rows.outcomes
         return left or {}
 
-    def list_ended(self, query: EndedQuery) -> list[EndedRun]:
+    def ended(self, query: EndedQuery) -> list[EndedRun]:
         """Return ended runs, those that ended first before the others."""
         ended = self._ended.find(query, self.clock.now_us())
         found = [self.runs[key] for key in ended]
@@ -383,12 +384,12 @@ class State:
 
     # --- the feed ---
 
-    def feed(self, tenant_id: str, cursor: str, limit: int) -> FeedPage:
+    def feed(self, query: FeedQuery) -> Page[FeedEntry]:
         """Return commits from a cursor on; a cursor is a place in the feed of this store."""
         end = len(self._feed)
-        start = self._place_of(cursor)
-        if tenant_id:
-            tenant = self.tenants.get(tenant_id)
+        start = self._place_of(query.cursor)
+        if query.tenant_id:
+            tenant = self.tenants.get(query.tenant_id)
             places = tenant.feed if tenant is not None else []
             first = bisect_left(places, start)
         else:
@@ -396,13 +397,13 @@ class State:
             first = start
         entries: list[FeedEntry] = []
         for index in range(first, len(places)):
-            if len(entries) >= max(limit, 1):
+            if len(entries) >= max(query.limit, 1):
                 end = places[index]
                 break
             entry = self._feed[places[index]]
             if entry is not None:
                 entries.append(entry)
-        return FeedPage(entries=tuple(entries), cursor=f"{self.store_id}.{end}")
+        return Page(items=tuple(entries), cursor=f"{self.store_id}.{end}")
 
     def _place_of(self, cursor: str) -> int:
         if cursor in {"", "now"}:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from stepwell.core.port import LogPage
+from stepwell.core.port import LogQuery, LogsOfExecution, OldLogs, Page
 from stepwell.core.records.errors import OutcomeUnknown
 from stepwell.core.records.model import LogEntry
 from stepwell.core.records.states import LogKind
@@ -25,7 +25,7 @@ from stepwell_drivers.redis.scripts import Call
 LOG_ENTRIES_MAX = 100_000
 """About so many lines a run keeps; older ones go."""
 READ_AT_ONCE = 1_000
-"""By who looks for one execution's."""
+"""Page size when reading one execution's entries."""
 REMOVED_AT_ONCE = 500
 """By one script."""
 RUNS_AT_ONCE = 32
@@ -38,7 +38,7 @@ _AFTER_MAX = 2**63 - 1
 
 
 class Logs:
-    """The door for what workers write while they work."""
+    """The logs of all runs."""
 
     def __init__(self, base: Base) -> None:
         self._base = base
@@ -63,15 +63,13 @@ class Logs:
             answer = await self._base.call(one, script, keys, *call, b"again", *lines)
         return answer == 1
 
-    async def read(
-        self, tenant_id: str, run_id: str, execution_id: str, cursor: str, limit: int
-    ) -> LogPage:
+    async def page(self, query: LogQuery) -> Page[LogEntry]:
         """Return log entries; the cursor is set at the end, too."""
-        run = self._base.run(tenant_id, run_id)
-        (moment, count), limit = place_of(cursor, "l", tuple[int, int], (0, 0)), max(limit, 1)
+        run, limit = self._base.run(query.tenant_id, query.run_id), max(query.limit, 1)
+        moment, count = place_of(query.cursor, "l", tuple[int, int], (0, 0))
         if not (0 <= moment <= _AFTER_MAX and 0 <= count <= _AFTER_MAX):
             moment, count = _AFTER_MAX, 0
-        many = limit if not execution_id else READ_AT_ONCE
+        many = limit if not query.execution_id else READ_AT_ONCE
         entries: list[LogEntry] = []
         while len(entries) < limit:
             sent = ("XRANGE", run.logs, f"({moment}-{count}", "+", "COUNT", many)
@@ -81,26 +79,33 @@ class Logs:
                     break
                 moment, count = map(int, name.split(b"-"))
                 entry = log_of(fields[1])
-                if execution_id in {"", entry.execution_id}:
+                if query.execution_id in {"", entry.execution_id}:
                     entries.append(entry)
             if len(found) < many:
                 break
-        return LogPage(entries=tuple(entries), cursor=cursor_of("l", (moment, count)))
+        return Page(items=tuple(entries), cursor=cursor_of("l", (moment, count)))
 
-    async def trim(self, tenant_id: str, run_id: str, execution_id: str, kind: LogKind) -> None:
-        """Remove the entries of one kind of an execution, some at a time."""
-        run = self._base.run(tenant_id, run_id)
+    async def trim(self, which: LogsOfExecution) -> int:
+        """Remove the entries of one kind of an execution, some at a time; return how many."""
+        run = self._base.run(which.tenant_id, which.run_id)
         one = run.partition
         keys = (run.logs, run.log_marks, one.logged)
-        arguments = (run.name.encode(), _mark(kind, execution_id), number(REMOVED_AT_ONCE))
-        while await self._base.call(one, self._base.scripts.trim, keys, *arguments):
-            pass
+        arguments = (
+            run.name.encode(),
+            _mark(which.kind, which.execution_id),
+            number(REMOVED_AT_ONCE),
+        )
+        removed, more = 0, 1
+        while more:
+            found, more = await self._base.call(one, self._base.scripts.trim, keys, *arguments)
+            removed += found
+        return removed
 
     # --- purging ---
 
-    async def purge(self, older_ms: int, limit: int) -> int:
+    async def purge(self, which: OldLogs) -> int:
         """Remove entries of any run that are so old, the oldest first; return how many."""
-        older, limit = number(micros(max(older_ms, 0))), max(limit, 1)
+        older, limit = number(micros(max(which.older_ms, 0))), max(which.limit, 1)
         removed = rounds = slack_us = 0
         while removed < limit:
             oldest = await self._oldest(older)

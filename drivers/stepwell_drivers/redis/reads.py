@@ -1,37 +1,24 @@
-"""Reads of one run: its row, what the loop needs of it, its bytes, its events, its lists by page."""
+"""Reads of one run: its row, what the loop needs of it, its bytes, its plans, its events."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from stepwell.core.port import (
-    INPUT_KEY,
-    EventPage,
-    ExecutionPage,
-    FoundInput,
-    InputPage,
-    Loaded,
-    MessagePage,
-    OpenExecution,
-    StoredPayload,
-    TaskPage,
-)
+from stepwell.core.port import INPUT_KEY, EventPage, Loaded, OpenExecution, StoredPayload
 from stepwell.core.records.errors import InvalidArgument
 from stepwell.core.records.events import Event
 from stepwell.core.records.limits import REQUESTS_KEPT_MAX
-from stepwell.core.records.model import InputRequest, Outcome, Plan, Run
+from stepwell.core.records.model import InputRequest, Plan, Run
 from stepwell.core.records.states import ENDED
 from stepwell_drivers.redis import rows
 from stepwell_drivers.redis.base import Base, number
-from stepwell_drivers.redis.cursors import cursor_of, place_of
-from stepwell_drivers.redis.keys import SEPARATOR, RunKeys, escape
+from stepwell_drivers.redis.keys import RunKeys
 from stepwell_drivers.redis.packing import holder_of
 
 DELTA_COMMITS_MAX = 256
 """Further behind than this, a reader reads everything."""
 _AFTER_MAX = 2**63 - 1
-_LAST = b"\xff"
 
 
 def _holder(holder: str) -> tuple[str, str]:
@@ -40,7 +27,7 @@ def _holder(holder: str) -> tuple[str, str]:
 
 
 class Reads:
-    """The door for those who look at one run."""
+    """Reads of one run."""
 
     def __init__(self, base: Base) -> None:
         self._base = base
@@ -84,27 +71,18 @@ class Reads:
         )
 
     async def read_payloads(
-        self, tenant_id: str, run_id: str, keys: Sequence[str]
+        self, tenant_id: str, run_id: str, keys: Sequence[str], *, texts: bool
     ) -> list[StoredPayload]:
-        """Return the bytes under these keys, in their order."""
+        """Return what is stored under these keys, in their order."""
         names = ["input" if key == INPUT_KEY else f"b:{key}" for key in keys]
-        found = await self._results(self._base.run(tenant_id, run_id), names)
+        if texts:
+            names += [f"u:{key}" for key in keys]
+        stored = await self._results(self._base.run(tenant_id, run_id), names)
+        results, outcomes = stored[: len(keys)], stored[len(keys) :] or [None] * len(keys)
         return [
-            StoredPayload(key=key, payload=rows.payload_of(row))
-            for key, row in zip(keys, found, strict=True)
-            if row is not None
-        ]
-
-    async def read_outcomes(
-        self, tenant_id: str, run_id: str, execution_ids: Sequence[str]
-    ) -> list[Outcome]:
-        """Return what these executions left behind, in their order."""
-        names = [name for each in execution_ids for name in (f"u:{each}", f"b:{each}")]
-        found = await self._results(self._base.run(tenant_id, run_id), names)
-        return [
-            rows.outcome_of(row, result)
-            for row, result in zip(found[::2], found[1::2], strict=True)
-            if row is not None
+            rows.stored_of(key, result, outcome)
+            for key, result, outcome in zip(keys, results, outcomes, strict=True)
+            if result is not None or outcome is not None
         ]
 
     async def read_plan(self, tenant_id: str, run_id: str, revision: int) -> Plan | None:
@@ -161,66 +139,6 @@ class Reads:
         reached = events[-1].number if events else after
         ended = status.decode() in ENDED and reached >= int(last)
         return EventPage(events=events, latest=int(last), ended=ended)
-
-    # --- pages ---
-
-    async def list_tasks(self, tenant_id: str, run_id: str, cursor: str, limit: int) -> TaskPage:
-        """Return tasks in the order of revision, then of their plan."""
-        run = self._base.run(tenant_id, run_id)
-        skip = 1 + rows.PLACE_CHARS
-        found, more = await self._page(run, b"t", cursor, limit, skip=skip, prefix=b"t:")
-        return TaskPage(tasks=tuple(map(rows.task_of, found)), cursor=more)
-
-    async def list_executions(
-        self, tenant_id: str, run_id: str, task_id: str, cursor: str, limit: int
-    ) -> ExecutionPage:
-        """Return executions in the order of their birth."""
-        run = self._base.run(tenant_id, run_id)
-        order = _order_of(b"k", task_id) if task_id else b"x"
-        skip = len(order) + rows.SEQ_CHARS
-        found, more = await self._page(run, order, cursor, limit, skip=skip, prefix=b"e:")
-        return ExecutionPage(executions=tuple(map(rows.execution_of, found)), cursor=more)
-
-    async def list_inputs(self, tenant_id: str, run_id: str, cursor: str, limit: int) -> InputPage:
-        """Return all input requests of a run, the oldest first."""
-        run = self._base.run(tenant_id, run_id)
-        skip = 1 + rows.SEQ_CHARS
-        found, more = await self._page(run, b"i", cursor, limit, skip=skip, prefix=b"i:")
-        asked = (FoundInput(run_id=run_id, request=rows.input_of(row)) for row in found)
-        return InputPage(inputs=tuple(asked), cursor=more)
-
-    async def read_messages(
-        self, tenant_id: str, run_id: str, task_id: str, cursor: str, limit: int
-    ) -> MessagePage:
-        """Return the conversation in the order of its commits."""
-        run = self._base.run(tenant_id, run_id)
-        order = _order_of(b"j", task_id) if task_id else b"y"
-        found, more = await self._page(run, order, cursor, limit, skip=len(order), prefix=b"m:")
-        return MessagePage(messages=tuple(map(rows.message_of, found)), cursor=more)
-
-    async def _page(
-        self, run: RunKeys, order: bytes, cursor: str, limit: int, *, skip: int, prefix: bytes
-    ) -> tuple[list[bytes], str]:
-        """Return a page of rows in one of the run's orders, and the cursor of the next."""
-        kind, limit = order[:1].decode(), max(limit, 1)
-        place = place_of(cursor, kind, bytes, b"")
-        reply = await self._base.call(
-            run.partition,
-            self._base.scripts.page,
-            (run.rows, run.orders),
-            b"(" + order + place if place else b"[" + order,
-            b"[" + order + _LAST,
-            number(limit + 1),
-            number(skip),
-            prefix,
-        )
-        members, found = reply
-        more = cursor_of(kind, members[limit - 1][len(order) :]) if len(members) > limit else ""
-        return _there(found[:limit]), more
-
-
-def _order_of(letter: bytes, task_id: str) -> bytes:
-    return letter + (escape(task_id) + SEPARATOR).encode()
 
 
 def _there(found: Any) -> list[Any]:

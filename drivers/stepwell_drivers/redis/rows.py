@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from stepwell.core.port import OpenExecution, Presence
+from stepwell.core.port import OpenExecution, Presence, StoredPayload
 from stepwell.core.records.errors import InvalidArgument
 from stepwell.core.records.events import Event
 from stepwell.core.records.model import (
@@ -139,7 +139,10 @@ def outcome_rows(outcome: Outcome) -> tuple[bytes, bytes | None]:
     return encoded(replace(outcome, result=None)), encoded(outcome.result)
 
 
-def outcome_of(row: bytes, result: bytes | None) -> Outcome:
-    """Return the outcome of its two rows."""
-    outcome = _outcome(row)
-    return outcome if result is None else replace(outcome, result=payload_of(result))
+def stored_of(key: str, result: bytes | None, outcome: bytes | None) -> StoredPayload:
+    """Return what is stored under a key, of the row of its bytes and that of its texts."""
+    payload = None if result is None else payload_of(result)
+    if outcome is None:
+        return StoredPayload(key=key, payload=payload)
+    texts = _outcome(outcome)
+    return StoredPayload(key=key, payload=payload, prompt=texts.prompt, response=texts.response)

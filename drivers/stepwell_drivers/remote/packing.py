@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterator
+from typing import Any, NamedTuple, cast
 
 from google.protobuf.message import Message
+from msgspec.structs import replace
 
+from stepwell.core.port import OldLogs, Query
 from stepwell.core.records.errors import InvalidArgument
-from stepwell.core.records.limits import STORE_MESSAGE_BYTES_MAX
+from stepwell.core.records.limits import DURATION_MS_MAX, STORE_MESSAGE_BYTES_MAX
+from stepwell.core.records.model import Record
+from stepwell.wire import to_message
+from stepwell.wire.store import Method
 
 ITEMS_MAX = 1_000
 """In one message."""
@@ -17,45 +22,81 @@ BYTES_MAX = STORE_MESSAGE_BYTES_MAX - 64 * 1024
 LIMIT_MAX = 1_000_000
 """What a page may be asked to hold."""
 
-T = TypeVar("T")
-R = TypeVar("R", bound=Message)
+
+class Packed(NamedTuple):
+    """A request, and the message that carries it."""
+
+    request: Record
+    message: Message
 
 
-def packed(items: Sequence[T], make: Callable[[Sequence[T]], R]) -> Iterator[R]:
-    """Yield requests that hold all items in their order; one where they fit, and also for none.
+def packed(method: Method, request: Record) -> Iterator[Packed]:
+    """Yield requests that hold all items of the method's list in their order; one where they fit.
 
     Raises:
         InvalidArgument: an item alone is too large, or holds what no message can carry.
     """
+    items = getattr(request, method.many) if method.many else ()
     if len(items) <= ITEMS_MAX:
-        request = storable(make, items)
-        size = request.ByteSize()
+        message = _message_of(request)
+        size = message.ByteSize()
         if size <= BYTES_MAX:
-            yield request
+            yield Packed(request, message)
             return
-        if len(items) == 1:
+        if len(items) < 2:
             raise InvalidArgument(
                 f"{size:,} bytes are more than a message to a Store service holds ({BYTES_MAX:,})",
                 reason="TOO_LARGE",
             )
+    for half in _halves(method, request):
+        yield from packed(method, half)
+
+
+def smaller(method: Method, request: Record) -> list[Record]:
+    """Return requests for the same in smaller answers; none: it can't be less."""
+    if method.many:
+        return _halves(method, request) if len(getattr(request, method.many)) > 1 else []
+    for name in ("", *request.__struct_fields__):
+        asked = getattr(request, name) if name else request
+        limit = getattr(asked, "limit", 1)
+        if limit > 1:
+            less = replace(asked, limit=limit // 2)
+            return [replace(request, **{name: less}) if name else less]
+    return []
+
+
+def bounded(request: Record) -> Record:
+    """Return a request as the protocol takes it: a page holds one row at least, nothing is below 0."""
+    changes: dict[str, Any] = {}
+    for name in request.__struct_fields__:
+        value = getattr(request, name)
+        if isinstance(value, Query | OldLogs):
+            changes[name] = bounded(cast("Record", value))
+        elif type(value) is int:
+            changes[name] = _bounded(name, value)
+    return replace(request, **changes) if changes else request
+
+
+def _bounded(name: str, value: int) -> int:
+    if name == "limit":
+        return min(max(value, 1), LIMIT_MAX)
+    return min(max(value, 0), DURATION_MS_MAX) if name == "ttl_ms" else max(value, 0)
+
+
+def _halves(method: Method, request: Record) -> list[Record]:
+    items = getattr(request, method.many)
     half = len(items) // 2
-    yield from packed(items[:half], make)
-    yield from packed(items[half:], make)
+    return [replace(request, **{method.many: part}) for part in (items[:half], items[half:])]
 
 
-def storable(make: Callable[..., R], *args: Any, **fields: Any) -> R:
-    """Make a message.
+def _message_of(request: Record) -> Message:
+    """Return the message that carries a request.
 
     Raises:
-        InvalidArgument: half a surrogate pair, or an integer beyond 64 bits.
+        InvalidArgument: it holds half a surrogate pair, or an integer beyond 64 bits.
     """
     try:
-        return make(*args, **fields)
+        return to_message(request)
     except ValueError as error:
         words = f"a value can't be sent: {type(error).__name__}"
         raise InvalidArgument(words, reason="NOT_STORABLE") from error
-
-
-def within(limit: int) -> int:
-    """Return a page's limit as the protocol takes it: a page holds one thing at least."""
-    return min(max(limit, 1), LIMIT_MAX)

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from sqlalchemy import bindparam, delete, select
 
+from stepwell.core.port import LogsOfExecution, OldLogs
 from stepwell.core.records.model import LogEntry
-from stepwell.core.records.states import LogKind
 from stepwell_drivers.sql import schema, step_rows
 from stepwell_drivers.sql.dialect import Link
 from stepwell_drivers.sql.statements import Delete, Insert, Pick, Query
@@ -28,34 +28,20 @@ class LogWork(NamedTuple):
     entries: Sequence[LogEntry]
 
 
-class TrimLogsWork(NamedTuple):
-    """`Store.trim_logs`."""
-
-    tenant_id: str
-    run_id: str
-    execution_id: str
-    kind: LogKind
-
-
-class PurgeLogsWork(NamedTuple):
-    """`Store.purge_logs`; answers how many it removed."""
-
-    older_ms: int
-    limit: int
-
-
 _RUN = ("tenant_id", "run_id")
 _insert_logs = Insert(schema.logs, step_rows.LOG)
 # Nobody may delete the run meanwhile; commits may go on.
 _pick_runs = Pick(schema.runs, _RUN, _RUN, lock={"read": True, "key_share": True})
 _logs = schema.logs.c
 _trim = Query(
-    delete(schema.logs).where(
+    delete(schema.logs)
+    .where(
         _logs.tenant_id == bindparam("tenant_id"),
         _logs.run_id == bindparam("run_id"),
         _logs.execution_id == bindparam("execution_id"),
         _logs.kind == bindparam("kind"),
     )
+    .returning(_logs.seq)
 )
 # Those that somebody else removes just now are left to him: so neither waits for the other.
 _oldest = Query(
@@ -82,21 +68,25 @@ def append_logs(connection: Link, works: Sequence[LogWork], now_us: int) -> set[
     return there
 
 
-def trim_logs(connection: Link, works: Sequence[TrimLogsWork]) -> None:
-    """Remove what an execution wrote of one kind."""
+def trim_logs(connection: Link, works: Sequence[LogsOfExecution]) -> list[int]:
+    """Remove what executions wrote of one kind each; return how many entries of each."""
     keys = dict.fromkeys((work.tenant_id, work.run_id) for work in works)
     _pick_runs.run(connection, list(keys))
-    for work in works:
-        _trim.run(
-            connection,
-            tenant_id=work.tenant_id,
-            run_id=work.run_id,
-            execution_id=work.execution_id,
-            kind=work.kind.value,
+    return [
+        len(
+            _trim.run(
+                connection,
+                tenant_id=work.tenant_id,
+                run_id=work.run_id,
+                execution_id=work.execution_id,
+                kind=work.kind.value,
+            )
         )
+        for work in works
+    ]
 
 
-def purge_logs(connection: Link, work: PurgeLogsWork, now_us: int) -> int:
+def purge_logs(connection: Link, work: OldLogs, now_us: int) -> int:
     """Remove entries that were appended long ago, in the order of their rows; return how many.
 
     It ends at the first one that is newer: what lies behind costs nothing.

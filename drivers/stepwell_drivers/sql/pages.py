@@ -26,18 +26,21 @@ from sqlalchemy import (
 from sqlalchemy.engine import Dialect
 
 from stepwell.core.port import (
-    ExecutionPage,
+    ExecutionQuery,
     FeedEntry,
-    FeedPage,
-    LogPage,
-    MessagePage,
+    FeedQuery,
+    LeaseQuery,
+    LogQuery,
+    MessageQuery,
+    Page,
     Presence,
-    RunPage,
+    PresenceQuery,
     RunQuery,
-    TaskPage,
+    TaskQuery,
+    WorkerLease,
 )
 from stepwell.core.records.errors import InvalidArgument, PageTokenInvalid
-from stepwell.core.records.model import Run
+from stepwell.core.records.model import Execution, LogEntry, Message, Run, Task
 from stepwell_drivers.sql import run_rows, schema, step_rows
 from stepwell_drivers.sql.columns import Values
 from stepwell_drivers.sql.dialect import Link, has_label, is_postgres, label_parameters
@@ -108,22 +111,29 @@ _logs = _after_seq(schema.logs, step_rows.LOG_READ)
 _logs_of = _after_seq(schema.logs, step_rows.LOG_READ, execution_id="only")
 
 
-def list_tasks(connection: Link, tenant_id: str, run_id: str, cursor: str, limit: int) -> TaskPage:
+class About(NamedTuple):
+    """What a page may need to know of its store."""
+
+    store_id: str
+    clock: Clock
+
+
+def tasks(connection: Link, query: TaskQuery, _about: About) -> Page[Task]:
     """Return tasks in the order of revision, then of their plan."""
-    revision, position, task_id = place_of(cursor, tuple[int, int, str], (-1, -1, ""))
+    revision, position, task_id = place_of(query.cursor, tuple[int, int, str], (-1, -1, ""))
     rows = _tasks.run(
         connection,
-        tenant_id=tenant_id,
-        run_id=run_id,
+        tenant_id=query.tenant_id,
+        run_id=query.run_id,
         revision=revision,
         position=position,
         task_id=task_id,
-        many=max(limit, 1) + 1,
+        many=max(query.limit, 1) + 1,
     )
-    page, more = cut(rows, limit)
+    page, more = cut(rows, query.limit)
     last = page[-1] if more else None
-    return TaskPage(
-        tasks=tuple(run_rows.task_of(row[1:]) for row in page),
+    return Page(
+        items=tuple(run_rows.task_of(row[1:]) for row in page),
         cursor="" if last is None else cursor_of((last[2], last[0], last[1])),
     )
 
@@ -131,18 +141,20 @@ def list_tasks(connection: Link, tenant_id: str, run_id: str, cursor: str, limit
 def _seq_page(
     connection: Link,
     queries: tuple[Query, Query],
-    run: tuple[str, str],
+    query: ExecutionQuery | MessageQuery | LogQuery,
     only: str,
-    cursor: str,
-    limit: int,
 ) -> tuple[Sequence[Values], bool]:
-    key = {"tenant_id": run[0], "run_id": run[1], "after": place_of(cursor, int, 0)}
-    many = max(limit, 1) + 1
+    key = {
+        "tenant_id": query.tenant_id,
+        "run_id": query.run_id,
+        "after": place_of(query.cursor, int, 0),
+        "many": max(query.limit, 1) + 1,
+    }
     if only:
-        rows = queries[1].run(connection, **key, only=only, many=many)
+        rows = queries[1].run(connection, **key, only=only)
     else:
-        rows = queries[0].run(connection, **key, many=many)
-    return cut(rows, limit)
+        rows = queries[0].run(connection, **key)
+    return cut(rows, query.limit)
 
 
 def cut(rows: list[Values], limit: int) -> tuple[Sequence[Values], bool]:
@@ -151,34 +163,25 @@ def cut(rows: list[Values], limit: int) -> tuple[Sequence[Values], bool]:
     return rows[:limit], len(rows) > limit
 
 
-def list_executions(
-    connection: Link, run: tuple[str, str], task_id: str, cursor: str, limit: int
-) -> ExecutionPage:
-    """Return executions in the order of their birth."""
-    queries = (_executions, _executions_of)
-    rows, more = _seq_page(connection, queries, run, task_id, cursor, limit)
-    found = tuple(step_rows.execution_of(row[1:]) for row in rows)
-    return ExecutionPage(executions=found, cursor=cursor_of(rows[-1][0]) if more else "")
+def executions(connection: Link, query: ExecutionQuery, _about: About) -> Page[Execution]:
+    """Return executions in the order in which they were created."""
+    rows, more = _seq_page(connection, (_executions, _executions_of), query, query.task_id)
+    items = tuple(step_rows.execution_of(row[1:]) for row in rows)
+    return Page(items=items, cursor=cursor_of(rows[-1][0]) if more else "")
 
 
-def read_messages(
-    connection: Link, run: tuple[str, str], task_id: str, cursor: str, limit: int
-) -> MessagePage:
+def messages(connection: Link, query: MessageQuery, _about: About) -> Page[Message]:
     """Return the conversation in the order of its commits."""
-    queries = (_messages, _messages_of)
-    rows, more = _seq_page(connection, queries, run, task_id, cursor, limit)
-    found = tuple(step_rows.message_of(row) for row in rows)
-    return MessagePage(messages=found, cursor=cursor_of(rows[-1][0]) if more else "")
+    rows, more = _seq_page(connection, (_messages, _messages_of), query, query.task_id)
+    items = tuple(step_rows.message_of(row) for row in rows)
+    return Page(items=items, cursor=cursor_of(rows[-1][0]) if more else "")
 
 
-def read_logs(
-    connection: Link, run: tuple[str, str], execution_id: str, cursor: str, limit: int
-) -> LogPage:
+def logs(connection: Link, query: LogQuery, _about: About) -> Page[LogEntry]:
     """Return log entries; the cursor is set at the end, too."""
-    queries = (_logs, _logs_of)
-    rows, _ = _seq_page(connection, queries, run, execution_id, cursor, limit)
-    place = rows[-1][0] if rows else place_of(cursor, int, 0)
-    return LogPage(entries=tuple(step_rows.log_of(row) for row in rows), cursor=cursor_of(place))
+    rows, _ = _seq_page(connection, (_logs, _logs_of), query, query.execution_id)
+    place = rows[-1][0] if rows else place_of(query.cursor, int, 0)
+    return Page(items=tuple(step_rows.log_of(row) for row in rows), cursor=cursor_of(place))
 
 
 # --- over all runs -------------------------------------------------------------------------------
@@ -193,13 +196,36 @@ _workers = Query(
 )
 
 
-def list_presence(connection: Link, tenant_id: str, clock: Clock) -> list[Presence]:
+def presences(connection: Link, query: PresenceQuery, about: About) -> Page[Presence]:
     """Return the workers that are connected."""
-    rows = _workers.run(connection, tenant_id=tenant_id, now_us=clock(connection))
-    return [step_rows.worker_of(row) for row in rows]
+    now_us = about.clock(connection)
+    rows = _workers.run(connection, tenant_id=query.tenant_id, now_us=now_us)
+    return Page(items=tuple(step_rows.worker_of(row) for row in rows))
 
 
-def list_runs(connection: Link, query: RunQuery) -> RunPage:
+_leases_of = Query(
+    select(
+        *[schema.leases.c[name] for name in ("run_id", "execution_id", "token", "instance_id")]
+    ).where(
+        schema.listed(schema.leases),
+        schema.leases.c.tenant_id == bindparam("tenant_id"),
+        schema.leases.c.worker_id == bindparam("worker_id"),
+    )
+)
+
+
+def leases(connection: Link, query: LeaseQuery, _about: About) -> Page[WorkerLease]:
+    """Return the leases that a worker holds."""
+    rows = _leases_of.run(connection, tenant_id=query.tenant_id, worker_id=query.worker_id)
+    return Page(
+        items=tuple(
+            WorkerLease(run_id=run_id, execution_id=name, token=token, instance_id=instance_id)
+            for run_id, name, token, instance_id in sorted(rows)
+        )
+    )
+
+
+def runs(connection: Link, query: RunQuery, _about: About) -> Page[Run]:
     """Return runs, newest first: of several statuses, their lists merged."""
     before = place_of(query.cursor, int, 2**63 - 1)
     limit = max(query.limit, 1)
@@ -209,9 +235,7 @@ def list_runs(connection: Link, query: RunQuery) -> RunPage:
     found = list(islice(rows, limit + 1))
     page = found[:limit]
     more = len(found) > limit
-    return RunPage(
-        runs=tuple(run for _, run in page), cursor=cursor_of(page[-1][0]) if more else ""
-    )
+    return Page(items=tuple(run for _, run in page), cursor=cursor_of(page[-1][0]) if more else "")
 
 
 def _runs(connection: Link, query: RunQuery, status: str, before: int) -> Iterator[tuple[int, Run]]:
@@ -259,29 +283,29 @@ def _asked(query: RunQuery, status: str) -> tuple[_Shape, dict[str, Any]]:
 
 @cache
 def _matching(dialect: Dialect, shape: _Shape) -> Query:
-    runs = schema.runs.c
+    of_runs = schema.runs.c
     columns = [schema.runs.c[name] for name in ("seq", *run_rows.RUN_READ)]
     statement = select(*columns).where(
         schema.listed(schema.runs),
-        runs.tenant_id == bindparam("tenant_id"),
-        runs.seq < bindparam("before"),
+        of_runs.tenant_id == bindparam("tenant_id"),
+        of_runs.seq < bindparam("before"),
     )
     forks = "parent_run_id" in shape.exact
     if forks:
-        statement = statement.where(runs.parent_run_id != literal_column("''"))
+        statement = statement.where(of_runs.parent_run_id != literal_column("''"))
     for name in shape.exact:
         # With a suffix it is no column: a run has few forks, whatever else they have in common.
         by_index = not forks or name == "parent_run_id"
-        given = runs[name] if by_index else runs[name].concat(literal_column("''"))
+        given = of_runs[name] if by_index else of_runs[name].concat(literal_column("''"))
         statement = statement.where(given == bindparam(name))
     if shape.blocked:
         blocked: list[BindParameter[Any]] = [
             bindparam(f"blocked{at}") for at in range(shape.blocked)
         ]
-        statement = statement.where(runs.blocked_on.in_(blocked))
+        statement = statement.where(of_runs.blocked_on.in_(blocked))
     for at in range(shape.labels):
         statement = statement.where(has_label(dialect, at))
-    return Query(statement.order_by(runs.seq.desc()).limit(bindparam("many")))
+    return Query(statement.order_by(of_runs.seq.desc()).limit(bindparam("many")))
 
 
 # --- the feed ------------------------------------------------------------------------------------
@@ -316,24 +340,24 @@ _settled_end = Query(
 )
 
 
-def feed(connection: Link, store_id: str, tenant_id: str, cursor: str, limit: int) -> FeedPage:
+def feed(connection: Link, query: FeedQuery, about: About) -> Page[FeedEntry]:
     """Return commits after a cursor, in the order in which they were committed."""
-    settled = is_postgres(connection.dialect)
-    if cursor == "now":
+    settled, store_id = is_postgres(connection.dialect), about.store_id
+    if query.cursor == "now":
         last = (_settled_end if settled else _feed_end).run(connection)
         xid, seq = last[0] if last else (0, 0)
-        return FeedPage(cursor=f"{store_id}.{xid}.{seq or 0}")
-    xid, seq = _feed_place(store_id, cursor)
+        return Page(cursor=f"{store_id}.{xid}.{seq or 0}")
+    xid, seq = _feed_place(store_id, query.cursor)
     place: dict[str, Any] = {"xid": xid, "seq": seq} if settled else {"seq": seq}
-    many = max(limit, 1)
-    if tenant_id:
+    many = max(query.limit, 1)
+    if query.tenant_id:
         of_tenant = _settled_feed_of_tenant if settled else _feed_of_tenant
-        rows = of_tenant.run(connection, **place, tenant_id=tenant_id, many=many)
+        rows = of_tenant.run(connection, **place, tenant_id=query.tenant_id, many=many)
     else:
         rows = (_settled_feed if settled else _feed).run(connection, **place, many=many)
     xid, seq = rows[-1][:2] if rows else (xid, seq)
-    return FeedPage(
-        entries=tuple(
+    return Page(
+        items=tuple(
             FeedEntry(tenant_id=tenant, run_id=run_id, version=version)
             for _, _, tenant, run_id, version in rows
         ),

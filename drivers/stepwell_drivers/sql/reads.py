@@ -27,10 +27,9 @@ from stepwell.core.port import (
     Loaded,
     OpenExecution,
     StoredPayload,
-    WorkerLease,
 )
 from stepwell.core.records.limits import REQUESTS_KEPT_MAX
-from stepwell.core.records.model import Outcome, Payload, Plan, RequestRecord, Run
+from stepwell.core.records.model import Plan, RequestRecord, Run
 from stepwell_drivers.sql import run_rows, schema, step_rows
 from stepwell_drivers.sql.columns import Values, payload_of, session_of
 from stepwell_drivers.sql.dialect import Link
@@ -82,15 +81,6 @@ _open_executions = Query(
     )
 )
 _leases = Query(columns_of(schema.leases, ("execution_id", *_HOLDER)))
-_leases_of = Query(
-    select(
-        *[schema.leases.c[name] for name in ("run_id", "execution_id", "token", "instance_id")]
-    ).where(
-        schema.listed(schema.leases),
-        schema.leases.c.tenant_id == bindparam("tenant_id"),
-        schema.leases.c.worker_id == bindparam("worker_id"),
-    )
-)
 _open_inputs = Query(
     columns_of(schema.inputs, ("seq", *step_rows.INPUT_READ)).where(
         schema.inputs.c.status == literal_column("'OPEN'")
@@ -266,38 +256,16 @@ def _as_open(row: Values, holder: Sequence[Any]) -> OpenExecution:
 
 
 def read_payloads(
-    connection: Link, tenant_id: str, run_id: str, keys: Sequence[str]
+    connection: Link, tenant_id: str, run_id: str, keys: Sequence[str], *, texts: bool
 ) -> list[StoredPayload]:
-    """Return the bytes under these keys, in their order."""
+    """Return what is stored under these keys, in their order."""
     wanted = [(tenant_id, run_id, key) for key in dict.fromkeys(keys)]
-    rows = _pick_results.run(connection, [key for key in wanted if key[2] != INPUT_KEY])
+    results = _pick_outcomes if texts else _pick_results
+    rows = results.run(connection, [key for key in wanted if key[2] != INPUT_KEY])
     rows += _pick_payloads.run(connection, [key for key in wanted if key[2] == INPUT_KEY])
-    found: dict[str, Payload | None] = {
-        key: payload_of(media_type, data) for key, media_type, data in rows
-    }
-    return [
-        StoredPayload(key=key, payload=payload)
-        for key in keys
-        if (payload := found.get(key)) is not None
-    ]
-
-
-def read_outcomes(
-    connection: Link, tenant_id: str, run_id: str, execution_ids: Sequence[str]
-) -> list[Outcome]:
-    """Return what these executions left behind, in their order."""
-    wanted = [(tenant_id, run_id, name) for name in dict.fromkeys(execution_ids)]
-    found = {row[0]: step_rows.outcome_of(row) for row in _pick_outcomes.run(connection, wanted)}
-    return [found[name] for name in execution_ids if name in found]
-
-
-def list_leases(connection: Link, tenant_id: str, worker_id: str) -> list[WorkerLease]:
-    """Return the leases that a worker holds."""
-    rows = _leases_of.run(connection, tenant_id=tenant_id, worker_id=worker_id)
-    return [
-        WorkerLease(run_id=run_id, execution_id=name, token=token, instance_id=instance_id)
-        for run_id, name, token, instance_id in sorted(rows)
-    ]
+    stored = {row[0]: step_rows.stored_of(row) for row in rows}
+    there = [stored[key] for key in keys if key in stored]
+    return there if texts else [one for one in there if one.payload is not None]
 
 
 def read_plan(connection: Link, tenant_id: str, run_id: str, revision: int) -> Plan | None:

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from stepwell.core.port import Presence
+from stepwell.core.port import Presence, StoredPayload
 from stepwell.core.records.events import Event, ExecutionChange, RunChange, TaskChange
 from stepwell.core.records.model import Execution, InputRequest, LogEntry, Message, Outcome, Session
 from stepwell.core.records.states import (
@@ -114,11 +114,13 @@ def outcome_row(key: tuple[str, str], outcome: Outcome, session: Session) -> Val
     )
 
 
-def outcome_of(row: Sequence[Any]) -> Outcome:
-    """Return the outcome of a row of OUTCOME_READ."""
-    execution_id, prompt, response, media_type, data = row
-    result = payload_of(media_type, data)
-    return Outcome(execution_id=execution_id, result=result, prompt=prompt, response=response)
+def stored_of(row: Sequence[Any]) -> StoredPayload:
+    """Return what is stored under a key: a row of OUTCOME_READ, or one without texts."""
+    key, *texts, media_type, data = row
+    prompt, response = texts or ("", "")
+    return StoredPayload(
+        key=key, payload=payload_of(media_type, data), prompt=prompt, response=response
+    )
 
 
 # --- events --------------------------------------------------------------------------------------

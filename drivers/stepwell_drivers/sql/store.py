@@ -4,49 +4,69 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from stepwell.core.port import (
+    INPUT_KEY,
     Claimed,
     ClaimRequest,
     Commit,
     CommitResult,
     EndedQuery,
-    EndedRun,
     EventPage,
-    ExecutionPage,
-    FeedPage,
+    ExecutionQuery,
+    FeedQuery,
     FoundResult,
     Hint,
-    InputPage,
     InputQuery,
+    LeaseQuery,
     Loaded,
-    LogPage,
-    MessagePage,
+    LogQuery,
+    LogsOfExecution,
+    MessageQuery,
+    OldLogs,
+    Page,
     Presence,
+    PresenceQuery,
+    Query,
     Renewal,
-    RunPage,
     RunQuery,
     Runtime,
     StoredPayload,
     StoreInfo,
-    TaskPage,
-    WorkerLease,
+    TaskQuery,
 )
 from stepwell.core.records.errors import OutcomeUnknown, StoreUnavailable
-from stepwell.core.records.model import InputRequest, LogEntry, Outcome, Plan, Run
-from stepwell.core.records.states import LogKind, Verdict
+from stepwell.core.records.model import InputRequest, LogEntry, Plan, Run
+from stepwell.core.records.states import Verdict
 from stepwell_drivers.hints import HintBus, RunKey, newest
-from stepwell_drivers.sql import lookups, pages, reads
+from stepwell_drivers.sql import pages, reads, search
 from stepwell_drivers.sql.deletes import DeleteWork
 from stepwell_drivers.sql.dialect import Link
-from stepwell_drivers.sql.logs import LogWork, PurgeLogsWork, TrimLogsWork
+from stepwell_drivers.sql.logs import LogWork
+from stepwell_drivers.sql.pages import About
 from stepwell_drivers.sql.stored import Clock
 from stepwell_drivers.sql.writes import CommitWork, PresenceWork, RenewWork, Work
 
 P = ParamSpec("P")
 T = TypeVar("T")
+R = TypeVar("R")
+
+_PAGES: Mapping[type[Query[Any]], Callable[[Link, Any, About], Page[Any]]] = {
+    RunQuery: pages.runs,
+    TaskQuery: pages.tasks,
+    ExecutionQuery: pages.executions,
+    MessageQuery: pages.messages,
+    LogQuery: pages.logs,
+    InputQuery: search.inputs,
+    EndedQuery: search.ended,
+    PresenceQuery: pages.presences,
+    LeaseQuery: pages.leases,
+    FeedQuery: pages.feed,
+}
+_ONE_STATEMENT = frozenset({InputQuery, LeaseQuery})
+"""Pages that are read by one statement, hence in one snapshot without a transaction."""
 
 
 def changed_by(done: Sequence[tuple[Work, Any]]) -> dict[RunKey, int]:
@@ -124,6 +144,7 @@ class SqlStore:
         self._claim = claim
         self._hints = hints
         self._clock = clock
+        self._about = About(info.store_id, clock)
         self._runtime = runtime
         self._info = info
         self._shut = shut
@@ -187,15 +208,9 @@ class SqlStore:
                 return True  # The answer was lost, and what it would have said can be seen.
             raise StoreUnavailable(error.message) from error
 
-    async def trim_logs(
-        self, tenant_id: str, run_id: str, *, execution_id: str, kind: LogKind
-    ) -> None:
+    async def remove_logs(self, which: LogsOfExecution | OldLogs) -> int:
         self._check()
-        await _told(self._writer, TrimLogsWork(tenant_id, run_id, execution_id, kind))
-
-    async def purge_logs(self, *, older_ms: int, limit: int) -> int:
-        self._check()
-        return int(await _told(self._writer, PurgeLogsWork(older_ms, limit)))
+        return int(await _told(self._writer, which))
 
     async def claim(self, request: ClaimRequest) -> Claimed:
         self._check()
@@ -210,14 +225,10 @@ class SqlStore:
         return await self._read(reads.load, tenant_id, run_id, since, self._clock)
 
     async def read_payloads(
-        self, tenant_id: str, run_id: str, keys: Sequence[str]
+        self, tenant_id: str, run_id: str, keys: Sequence[str], *, texts: bool = False
     ) -> Sequence[StoredPayload]:
-        return await self._read(reads.read_payloads, tenant_id, run_id, keys)
-
-    async def read_outcomes(
-        self, tenant_id: str, run_id: str, execution_ids: Sequence[str]
-    ) -> Sequence[Outcome]:
-        return await self._ask(reads.read_outcomes, tenant_id, run_id, execution_ids)
+        read = self._read if INPUT_KEY in keys else self._ask
+        return await read(reads.read_payloads, tenant_id, run_id, keys, texts=texts)
 
     async def read_plan(self, tenant_id: str, run_id: str, revision: int) -> Plan | None:
         return await self._ask(reads.read_plan, tenant_id, run_id, revision)
@@ -227,62 +238,20 @@ class SqlStore:
     ) -> EventPage | None:
         return await self._read(reads.read_events, tenant_id, run_id, after, limit)
 
-    async def list_runs(self, query: RunQuery) -> RunPage:
-        return await self._read(pages.list_runs, query)
-
-    async def list_inputs(self, query: InputQuery) -> InputPage:
-        return await self._ask(lookups.list_inputs, query)
+    async def page(self, query: Query[R]) -> Page[R]:
+        self._check()
+        run = self._readers.ask if type(query) in _ONE_STATEMENT else self._readers.run
+        return await run(_PAGES[type(query)], query, self._about)
 
     async def read_inputs(
         self, tenant_id: str, run_id: str, input_ids: Sequence[str]
     ) -> Sequence[InputRequest]:
-        return await self._ask(lookups.read_inputs, tenant_id, run_id, input_ids)
+        return await self._ask(search.read_inputs, tenant_id, run_id, input_ids)
 
     async def find_keyed(
         self, tenant_id: str, pipeline_id: str, keys: Sequence[str]
     ) -> Sequence[FoundResult]:
-        return await self._ask(lookups.find_keyed, tenant_id, pipeline_id, keys)
-
-    async def list_ended(self, query: EndedQuery) -> Sequence[EndedRun]:
-        return await self._read(lookups.list_ended, query, self._clock)
-
-    async def list_tasks(
-        self, tenant_id: str, run_id: str, *, cursor: str = "", limit: int = 100
-    ) -> TaskPage:
-        return await self._read(pages.list_tasks, tenant_id, run_id, cursor, limit)
-
-    async def list_executions(
-        self, tenant_id: str, run_id: str, *, task_id: str = "", cursor: str = "", limit: int = 100
-    ) -> ExecutionPage:
-        run = (tenant_id, run_id)
-        return await self._read(pages.list_executions, run, task_id, cursor, limit)
-
-    async def read_messages(
-        self, tenant_id: str, run_id: str, *, task_id: str = "", cursor: str = "", limit: int = 100
-    ) -> MessagePage:
-        run = (tenant_id, run_id)
-        return await self._read(pages.read_messages, run, task_id, cursor, limit)
-
-    async def read_logs(
-        self,
-        tenant_id: str,
-        run_id: str,
-        *,
-        execution_id: str = "",
-        cursor: str = "",
-        limit: int = 100,
-    ) -> LogPage:
-        run = (tenant_id, run_id)
-        return await self._read(pages.read_logs, run, execution_id, cursor, limit)
-
-    async def list_presence(self, tenant_id: str) -> Sequence[Presence]:
-        return await self._read(pages.list_presence, tenant_id, self._clock)
-
-    async def list_leases(self, tenant_id: str, worker_id: str) -> Sequence[WorkerLease]:
-        return await self._ask(reads.list_leases, tenant_id, worker_id)
-
-    async def feed(self, *, tenant_id: str = "", cursor: str = "", limit: int = 1_000) -> FeedPage:
-        return await self._read(pages.feed, self._info.store_id, tenant_id, cursor, limit)
+        return await self._ask(search.find_keyed, tenant_id, pipeline_id, keys)
 
     # --- the store itself ---
 

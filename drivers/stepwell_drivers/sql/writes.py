@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import bindparam, delete, literal_column
 
-from stepwell.core.port import Commit, Presence, Renewal
+from stepwell.core.port import Commit, LogsOfExecution, OldLogs, Presence, Renewal
 from stepwell.core.records.model import Payload, Session
 from stepwell_drivers.sql import schema, step_rows
 from stepwell_drivers.sql.batch import RowKey
@@ -17,8 +17,6 @@ from stepwell_drivers.sql.deletes import DeleteWork, delete_run
 from stepwell_drivers.sql.dialect import Link
 from stepwell_drivers.sql.logs import (
     LogWork,
-    PurgeLogsWork,
-    TrimLogsWork,
     append_logs,
     purge_logs,
     trim_logs,
@@ -46,7 +44,7 @@ class PresenceWork(NamedTuple):
     ttl_ms: int
 
 
-Work = CommitWork | RenewWork | PresenceWork | LogWork | TrimLogsWork | PurgeLogsWork | DeleteWork
+Work = CommitWork | RenewWork | PresenceWork | LogWork | LogsOfExecution | OldLogs | DeleteWork
 
 _LEASE = ("tenant_id", "run_id", "execution_id")
 _WORKER = ("tenant_id", "worker_id", "instance_id")
@@ -102,11 +100,13 @@ def apply_group(connection: Link, works: Sequence[Work], clock: Clock) -> list[A
     there = append_logs(connection, logs, now_us)
     for work in logs:
         answers[id(work)] = (work.tenant_id, work.run_id) in there
-    trim_logs(connection, [work for work in works if isinstance(work, TrimLogsWork)])
+    trims = [work for work in works if isinstance(work, LogsOfExecution)]
+    for work, removed in zip(trims, trim_logs(connection, trims), strict=True):
+        answers[id(work)] = removed
     for work in works:
         if isinstance(work, DeleteWork):
             answers[id(work)] = delete_run(connection, work, now_us)
-        elif isinstance(work, PurgeLogsWork):
+        elif isinstance(work, OldLogs):
             answers[id(work)] = purge_logs(connection, work, now_us)
     return [answers.get(id(work)) for work in works]
 

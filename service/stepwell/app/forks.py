@@ -13,7 +13,7 @@ from stepwell.app.runs import read_run
 from stepwell.core.fork.carry import Changes
 from stepwell.core.fork.compat import Misfit
 from stepwell.core.fork.fork import Base, base_of
-from stepwell.core.port import INPUT_KEY, Presence, Store
+from stepwell.core.port import INPUT_KEY, Presence, PresenceQuery, Store
 from stepwell.core.records import errors
 from stepwell.core.records.errors import AlreadyExists
 from stepwell.core.records.model import Budget, Payload, Run, RunSpec, TaskSpec
@@ -86,7 +86,9 @@ async def prepare_fork(store: Store, history: History, order: ForkOrder) -> Base
         mode=order.mode,
         plan=order.plan,
         replan=order.replan,
-        roles=_roles(await store.list_presence(order.tenant_id), spec.queue),
+        roles=_roles(
+            (await store.page(PresenceQuery(tenant_id=order.tenant_id))).items, spec.queue
+        ),
     )
     base = base_of(spec, rows, plans, changes)
     return base._replace(fork=replace(base.fork, input=await _input(store, order)))

@@ -81,8 +81,8 @@ async def open_questions(store: Store, tenant_id: str, run_id: str) -> tuple[Inp
     cursor = ""
     while True:
         query = InputQuery(tenant_id=tenant_id, run_id=run_id, cursor=cursor)
-        page = await store.list_inputs(query)
-        questions.extend(one.request for one in page.inputs)
+        page = await store.page(query)
+        questions.extend(one.request for one in page.items)
         cursor = page.cursor
         if not cursor:
             return tuple(one for one in questions if one.status is InputStatus.OPEN)

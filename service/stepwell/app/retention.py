@@ -13,7 +13,7 @@ from typing import NamedTuple
 import structlog
 from msgspec.structs import replace
 
-from stepwell.core.port import EndedQuery, EndedRun, Runtime, Store
+from stepwell.core.port import EndedQuery, EndedRun, OldLogs, Runtime, Store
 from stepwell.core.records.errors import StoreError
 from stepwell.core.records.states import RunStatus
 
@@ -76,12 +76,14 @@ class Sweeper:
         if keep.logs_ms:
             removed = LOGS_AT_ONCE
             while removed >= LOGS_AT_ONCE:
-                removed = await self._store.purge_logs(older_ms=keep.logs_ms, limit=LOGS_AT_ONCE)
+                removed = await self._store.remove_logs(
+                    OldLogs(older_ms=keep.logs_ms, limit=LOGS_AT_ONCE)
+                )
                 self.removed["log_entries"] += removed
 
     async def _remove_runs(self, query: EndedQuery) -> None:
         while True:
-            ended = await self._store.list_ended(query)
+            ended = (await self._store.page(query)).items
             removed = await _remove(self._store, ended, self._forget)
             self.removed["runs"] += len(removed)
             # Nothing removed: the runs go on again, or another replica has removed them.
@@ -100,7 +102,7 @@ class Purge(NamedTuple):
 async def purge(store: Store, query: EndedQuery, forget: Forget, *, rehearse: bool) -> Purge:
     """Remove up to `query.limit` ended runs; only list them where it is a rehearsal."""
     # The run beyond the limit says that there are more.
-    ended = list(await store.list_ended(replace(query, limit=query.limit + 1)))
+    ended = list((await store.page(replace(query, limit=query.limit + 1))).items)
     complete, ended = len(ended) <= query.limit, ended[: query.limit]
     if rehearse:
         return Purge(ended, complete)

@@ -1,8 +1,8 @@
-"""The ports: what the executor needs of a store, of a worker, of an authenticator, of its runtime.
+"""The ports: what the engine needs of a store, a worker, an authenticator and a runtime.
 
-`Store` is the one door to durable state and the contract between the loop and every driver. Each
+`Store` is the only way to durable state and the contract between the loop and every driver. Each
 sentence below has a conformance test. No rule of the loop stands here or in any driver: a store
-compares versions and tokens, stamps times, keeps rows and tells what is due.
+compares versions and tokens, stamps times, keeps rows and reports what is due.
 
 **Names.** A run is named by `(tenant_id, run_id)`, always both; one tenant's id under another
 tenant is a missing run. Any text is a legal tenant, run or queue name to a store.
@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from stepwell.core.records.events import Event
 from stepwell.core.records.model import (
@@ -56,6 +56,8 @@ ANY_ROLE = "*"
 """In a claim: the worker takes steps of every role."""
 
 T = TypeVar("T")
+R = TypeVar("R")
+"""A record of which there are pages."""
 
 Hint = Callable[[str, str, int], None]
 """Called with a tenant, a run and the version that it has reached; see `Store.subscribe`."""
@@ -65,7 +67,7 @@ Hint = Callable[[str, str, int], None]
 
 
 class Lease(Record, frozen=True, kw_only=True):
-    """A lease to be taken by the commit it stands in."""
+    """A lease that its commit grants."""
 
     execution_id: str
     token: str
@@ -94,11 +96,11 @@ class Timer(Record, frozen=True, kw_only=True):
     name: str
     """Unique within the run; a second one of the same name replaces the first."""
     delay_ms: int
-    """After the commit; below 0: the timer is taken away."""
+    """After the commit; below 0: the timer is removed."""
 
 
 class KeyedResult(Record, frozen=True, kw_only=True):
-    """A task with an idempotency key of its planner's was completed by this execution."""
+    """The execution that completed a task with an idempotency key."""
 
     pipeline_id: str
     key: str
@@ -118,7 +120,7 @@ class Commit(Record, frozen=True, kw_only=True):
     tenant_id: str
     run_id: str
     version: int
-    """The one it makes: the stored one plus 1; 1 for a run that is born."""
+    """The one it makes: the stored one plus 1; 1 for a new run."""
     follows: str = ""
     """The `commit_id` of the version before, on which this was decided; empty: it isn't known.
 
@@ -139,7 +141,7 @@ class Commit(Record, frozen=True, kw_only=True):
     events: tuple[Event, ...] = ()
     messages: tuple[Message, ...] = ()
     keyed: tuple[KeyedResult, ...] = ()
-    """To be found by `find_keyed`; of the same key the last one committed."""
+    """For `find_keyed`; of the same key the last one committed."""
     request: RequestRecord | None = None
 
 
@@ -148,7 +150,7 @@ class CommitResult(Record, frozen=True, kw_only=True):
 
     verdict: Verdict
     now_us: int = 0
-    """The store's time when it said so."""
+    """The store's time of the verdict."""
 
 
 class Renewal(Record, frozen=True, kw_only=True):
@@ -166,22 +168,43 @@ class Renewal(Record, frozen=True, kw_only=True):
     """Kept with the lease when it isn't empty."""
 
 
+class LogsOfExecution(Record, frozen=True, kw_only=True):
+    """The log entries of one kind that an execution wrote, to be removed."""
+
+    tenant_id: str
+    run_id: str
+    execution_id: str
+    kind: LogKind
+
+
+class OldLogs(Record, frozen=True, kw_only=True):
+    """Log entries of any run that were appended longer ago, to be removed oldest first.
+
+    Fewer removed than `limit`: there are no more.
+    """
+
+    older_ms: int
+    """By the store's clock."""
+    limit: int
+    """About how many to remove at the most."""
+
+
 # --- what is due ---------------------------------------------------------------------------------
 
 
 class Want(Record, frozen=True, kw_only=True):
-    """What one worker, or several alike, would take."""
+    """Steps that one worker, or several of the same kind, can run."""
 
     tenant_id: str
     queues: tuple[str, ...]
     kinds: tuple[StepKind, ...]
     roles: tuple[str, ...] = ()
-    """Steps without a role are always taken; `*` takes every role."""
+    """Steps without a role always match; `*` matches every role."""
     limit: int = 1
 
 
 class ClaimRequest(Record, frozen=True, kw_only=True):
-    """One look at what is due."""
+    """A question for what may be done now."""
 
     wants: tuple[Want, ...] = ()
     due_limit: int = 256
@@ -203,7 +226,7 @@ class ReadyStep(Record, frozen=True, kw_only=True):
 
 
 class Due(Record, frozen=True, kw_only=True):
-    """Something that the store's clock decided; what follows from it is the loop's."""
+    """Something that the store's clock decided; what follows from it, the loop decides."""
 
     tenant_id: str
     run_id: str
@@ -217,7 +240,7 @@ class Due(Record, frozen=True, kw_only=True):
 
 
 class Claimed(Record, frozen=True, kw_only=True):
-    """What a claim found."""
+    """What may be done now."""
 
     ready: tuple[tuple[ReadyStep, ...], ...] = ()
     """For each want, in the order of the request."""
@@ -262,16 +285,21 @@ class Loaded(Record, frozen=True, kw_only=True):
     since_id: str = ""
     """Of the commit that made the version asked for, where not `complete`.
 
-    Who knows that version under another id has what the store has lost, and asks for everything.
+    A caller that knows that version under another id has what the store has lost, and loads everything.
     """
     now_us: int = 0
 
 
 class StoredPayload(Record, frozen=True, kw_only=True):
-    """A payload under its key."""
+    """What is stored under one key of a run: its input, or what an execution left behind."""
 
     key: str
-    payload: Payload
+    payload: Payload | None = None
+    """Absent: an execution that left no bytes."""
+    prompt: str = ""
+    """The agent's question to its model; read with `texts` only."""
+    response: str = ""
+    """The model's answer; read with `texts` only."""
 
 
 class EventPage(Record, frozen=True, kw_only=True):
@@ -286,37 +314,30 @@ class EventPage(Record, frozen=True, kw_only=True):
     """The run's status is an end and `events` reaches its last event."""
 
 
-class TaskPage(Record, frozen=True, kw_only=True):
-    """Tasks in the order of their plans; what each is stands in the plan of its revision."""
+# --- pages -----------------------------------------------------------------------------------------
 
-    tasks: tuple[Task, ...] = ()
+
+class Query(Record, Generic[R], frozen=True, kw_only=True):
+    """A question for `Store.page`; `R` is the record of one row, and each kind below is one question.
+
+    `cursor` is that of the page before; empty: the first page. A page holds at most `limit` rows.
+    """
+
+
+class Page(Record, Generic[R], frozen=True, kw_only=True):
+    """One page of the answer to a `Query`."""
+
+    items: tuple[R, ...] = ()
     cursor: str = ""
     """For the next page; empty: this was the last."""
 
 
-class ExecutionPage(Record, frozen=True, kw_only=True):
-    """Executions in the order in which they were offered."""
+class RunQuery(Query[Run], frozen=True, kw_only=True):
+    """Runs of a tenant.
 
-    executions: tuple[Execution, ...] = ()
-    cursor: str = ""
-
-
-class MessagePage(Record, frozen=True, kw_only=True):
-    """Messages in the order in which they were appended."""
-
-    messages: tuple[Message, ...] = ()
-    cursor: str = ""
-
-
-class LogPage(Record, frozen=True, kw_only=True):
-    """Log entries in the order in which they were appended."""
-
-    entries: tuple[LogEntry, ...] = ()
-    cursor: str = ""
-
-
-class RunQuery(Record, frozen=True, kw_only=True):
-    """Which runs to list; an empty filter matches all. Newest first."""
+    Newest first, by time of creation. An empty filter matches all. Over its pages each run that was
+    there all along comes once.
+    """
 
     tenant_id: str
     statuses: tuple[RunStatus, ...] = ()
@@ -333,57 +354,69 @@ class RunQuery(Record, frozen=True, kw_only=True):
     limit: int = 100
 
 
-class RunPage(Record, frozen=True, kw_only=True):
-    """Runs by time of birth, newest first."""
+class TaskQuery(Query[Task], frozen=True, kw_only=True):
+    """Tasks of a run; what each is to do stands in the plan of its revision.
 
-    runs: tuple[Run, ...] = ()
-    cursor: str = ""
-
-
-class InputQuery(Record, frozen=True, kw_only=True):
-    """Which input requests to list."""
+    In the order of revision, then of their plan.
+    """
 
     tenant_id: str
-    run_id: str = ""
-    """Of this run, in every status. Empty: of all the tenant's runs, those that are OPEN."""
+    run_id: str
+    cursor: str = ""
+    limit: int = 100
+
+
+class ExecutionQuery(Query[Execution], frozen=True, kw_only=True):
+    """Executions of a run. In the order in which they were created."""
+
+    tenant_id: str
+    run_id: str
+    task_id: str = ""
+    """Of this task. Empty: of all."""
+    cursor: str = ""
+    limit: int = 100
+
+
+class MessageQuery(Query[Message], frozen=True, kw_only=True):
+    """Messages of a run's conversation. In the order of its commits."""
+
+    tenant_id: str
+    run_id: str
+    task_id: str = ""
+    """Of this task. Empty: of all."""
+    cursor: str = ""
+    limit: int = 100
+
+
+class LogQuery(Query[LogEntry], frozen=True, kw_only=True):
+    """Entries of a run's log. In the order in which they were appended.
+
+    A page's cursor is always set, also at the end: reading on from it later returns what was
+    appended since.
+    """
+
+    tenant_id: str
+    run_id: str
+    execution_id: str = ""
+    """Of this execution. Empty: of all."""
     cursor: str = ""
     limit: int = 100
 
 
 class FoundInput(Record, frozen=True, kw_only=True):
-    """An input request, and whose it is."""
+    """An input request and the run that asks."""
 
     run_id: str
     request: InputRequest
 
 
-class InputPage(Record, frozen=True, kw_only=True):
-    """Input requests, the oldest first."""
+class InputQuery(Query[FoundInput], frozen=True, kw_only=True):
+    """Input requests. Oldest first; over its pages each that was there all along comes once."""
 
-    inputs: tuple[FoundInput, ...] = ()
+    tenant_id: str
+    run_id: str = ""
+    """Of this run, in every status. Empty: of all the tenant's runs, those that are OPEN."""
     cursor: str = ""
-    """For the next page; empty: this was the last."""
-
-
-class FoundResult(Record, frozen=True, kw_only=True):
-    """Which execution of which run completed a task with an idempotency key."""
-
-    key: str
-    run_id: str
-    execution_id: str
-
-
-class EndedQuery(Record, frozen=True, kw_only=True):
-    """Which ended runs to find, to be deleted."""
-
-    tenant_id: str = ""
-    """Empty: of every tenant."""
-    statuses: tuple[RunStatus, ...] = ()
-    """Ends; at least one."""
-    older_ms: int = 0
-    """They ended at least so long ago, by the store's clock and the run's `ended_us`."""
-    pipeline_id: str = ""
-    """Of this pipeline. Empty: of any."""
     limit: int = 100
 
 
@@ -397,20 +430,22 @@ class EndedRun(Record, frozen=True, kw_only=True):
     ended_us: int = 0
 
 
-class FeedEntry(Record, frozen=True, kw_only=True):
-    """One commit of one run."""
+class EndedQuery(Query[EndedRun], frozen=True, kw_only=True):
+    """Ended runs, to be deleted.
 
-    tenant_id: str
-    run_id: str
-    version: int
+    Those that ended first before the others. Its page has no cursor. Its cost doesn't grow with the
+    runs that don't match.
+    """
 
-
-class FeedPage(Record, frozen=True, kw_only=True):
-    """Commits in the store's own order."""
-
-    entries: tuple[FeedEntry, ...] = ()
-    cursor: str = ""
-    """Go on from here; always set."""
+    tenant_id: str = ""
+    """Empty: of every tenant."""
+    statuses: tuple[RunStatus, ...] = ()
+    """Ends; at least one."""
+    older_ms: int = 0
+    """They ended at least so long ago, by the store's clock and the run's `ended_us`."""
+    pipeline_id: str = ""
+    """Of this pipeline. Empty: of any."""
+    limit: int = 100
 
 
 class Presence(Record, frozen=True, kw_only=True):
@@ -424,7 +459,13 @@ class Presence(Record, frozen=True, kw_only=True):
     roles: tuple[str, ...] = ()
     kinds: tuple[StepKind, ...] = ()
     credits: int = 0
-    """Free places when it was last told."""
+    """Free places when it was last reported."""
+
+
+class PresenceQuery(Query[Presence], frozen=True, kw_only=True):
+    """Workers of a tenant that are connected. On any replica; one page holds all of them."""
+
+    tenant_id: str
 
 
 class WorkerLease(Record, frozen=True, kw_only=True):
@@ -436,6 +477,44 @@ class WorkerLease(Record, frozen=True, kw_only=True):
     instance_id: str = ""
 
 
+class LeaseQuery(Query[WorkerLease], frozen=True, kw_only=True):
+    """Leases that a worker holds. Of all its instances, expired or not; one page holds all."""
+
+    tenant_id: str
+    worker_id: str
+
+
+class FeedEntry(Record, frozen=True, kw_only=True):
+    """One commit of one run."""
+
+    tenant_id: str
+    run_id: str
+    version: int
+
+
+class FeedQuery(Query[FeedEntry], frozen=True, kw_only=True):
+    """Commits of all runs, or of a tenant's.
+
+    Each once since the cursor, in the store's own order; "" is the beginning, "now" the end.
+    Nothing is ever skipped: a commit that becomes visible comes after every cursor that was
+    returned before it did. Commits of one run come in the order of their versions. Those of
+    deleted runs may be left out. A page's cursor is always set: go on from there.
+    """
+
+    tenant_id: str = ""
+    """Empty: of every tenant."""
+    cursor: str = ""
+    limit: int = 1_000
+
+
+class FoundResult(Record, frozen=True, kw_only=True):
+    """The execution that completed a task with an idempotency key, and its run."""
+
+    key: str
+    run_id: str
+    execution_id: str
+
+
 class StoreInfo(Record, frozen=True, kw_only=True):
     """What a store is and promises."""
 
@@ -445,32 +524,32 @@ class StoreInfo(Record, frozen=True, kw_only=True):
     """How it came to that class, in words: `WAL, synchronous=FULL`. No secret is in it."""
     schema_version: str = ""
     store_id: str = ""
-    """Made when the store was born; tells two stores apart."""
+    """Drawn when the store was created; no two stores have the same."""
 
 
 class Store(Protocol):
-    """The one door to durable state."""
+    """The only way to durable state."""
 
     async def commit(self, commits: Sequence[Commit]) -> Sequence[CommitResult]:
         """Apply each commit wholly or not at all; make all that were applied durable together.
 
         One result per commit, in order. COMMITTED: it is in every later read, by any caller, as
-        long as the store's durability class holds; it is told only then. CONFLICT: the run's stored
-        version is not `version - 1` (a run that isn't there has version 0, a deleted one has a
-        tombstone for a while that refuses every version, 1 too), or it was made by another commit than
-        the one that this one `follows`. LEASE_LOST: a fence's token is not
-        that of the execution's lease. A commit that was refused left nothing behind and never will.
+        long as the store's durability class holds; it is reported only then. CONFLICT: the run's
+        stored version is not `version - 1` (a missing run has version 0, a deleted one has a
+        tombstone for a while that refuses every version, 1 too), or it was made by another commit
+        than the one that this one `follows`. LEASE_LOST: a fence's token is not that of the
+        execution's lease. A commit that was refused left nothing behind and never will.
 
-        The version is looked at before the fences. A commit whose `(run, version, commit_id)` was
+        The version is checked before the fences. A commit whose `(run, version, commit_id)` was
         applied before is not applied again: it answers COMMITTED, at any later version, as long as
-        the run is there. Several commits of one run in one call are taken in the order given.
+        the run is there. Several commits of one run in one call are applied in the order given.
 
-        A run that is born with a `spec.parent_run_id` answers CONFLICT where no run of its family
+        A run that is created with a `spec.parent_run_id` answers CONFLICT where no run of its family
         is there any more (the parent itself, or one whose `family_id`, or whose own id, is its
         `family_id`).
 
-        An expired lease that nobody took still fences in its holder's favour: expiry acts only
-        through a commit.
+        An expired lease still fences in its holder's favour until another lease replaces it: expiry
+        acts only through a commit.
 
         Raises:
             StoreUnavailable: nothing of it was applied.
@@ -487,7 +566,7 @@ class Store(Protocol):
         ...
 
     async def put_presence(self, presences: Sequence[Presence], *, ttl_ms: int) -> None:
-        """Say that these workers are connected; each is forgotten `ttl_ms` after it was last said.
+        """Record that these workers are connected; each is forgotten `ttl_ms` after the last time.
 
         `ttl_ms` 0 forgets it now. Keyed by (tenant, worker, instance).
         """
@@ -501,29 +580,19 @@ class Store(Protocol):
         """Remove a run with all that belongs to it, if it is at `version`. Otherwise False.
 
         A tombstone refuses commits to this id for at least an hour. As long as another run of its
-        family is there, what its executions left behind (`read_payloads` but for its input,
-        `read_outcomes`) can be read still, and the id is refused, too; with the last of the family it
-        is removed. The family of a run are those with its `spec.family_id` and the one whose id that
-        is; a run without one is its own.
+        family is there, what its executions left behind (`read_payloads`, but for its input) can
+        still be read, and the id is refused, too; with the last of the family it is removed. The
+        family of a run are those with its `spec.family_id` and the one whose id that is; a run
+        without one is its own.
         """
         ...
 
-    async def trim_logs(
-        self, tenant_id: str, run_id: str, *, execution_id: str, kind: LogKind
-    ) -> None:
-        """Remove the entries of this kind that an execution wrote. Cursors stay good."""
-        ...
-
-    async def purge_logs(self, *, older_ms: int, limit: int) -> int:
-        """Remove log entries of any run that were appended longer ago, oldest first.
-
-        By the store's clock. At most about `limit` of them; returns how many. Fewer than `limit`:
-        there are no more. Cursors stay good.
-        """
+    async def remove_logs(self, which: LogsOfExecution | OldLogs) -> int:
+        """Remove log entries and return how many. Cursors stay good."""
         ...
 
     async def claim(self, request: ClaimRequest) -> Claimed:
-        """Return what may be done now, and hold it from everyone for `hold_ms`. Changes no run.
+        """Return what may be done now, and hold it back from everyone for `hold_ms`. Changes no run.
 
         For each want: READY executions of its tenant, queues, kinds and roles whose delay is over,
         higher priority first, then the longest available; at most `limit`; none twice in one
@@ -550,18 +619,13 @@ class Store(Protocol):
         ...
 
     async def read_payloads(
-        self, tenant_id: str, run_id: str, keys: Sequence[str]
+        self, tenant_id: str, run_id: str, keys: Sequence[str], *, texts: bool = False
     ) -> Sequence[StoredPayload]:
-        """Return the bytes kept under these keys (`INPUT_KEY`, execution ids), in their order.
+        """Return what is stored under these keys (`INPUT_KEY`, execution ids), in their order.
 
-        A key without bytes is left out. Bytes come back as they were given, empty ones too.
+        Bytes come back as they were written, empty ones too. A key without bytes is left out; with
+        `texts` an execution that left an outcome comes all the same, with its prompt and response.
         """
-        ...
-
-    async def read_outcomes(
-        self, tenant_id: str, run_id: str, execution_ids: Sequence[str]
-    ) -> Sequence[Outcome]:
-        """Return what these executions left behind, in their order; an unknown one is left out."""
         ...
 
     async def read_plan(self, tenant_id: str, run_id: str, revision: int) -> Plan | None:
@@ -579,12 +643,11 @@ class Store(Protocol):
         """
         ...
 
-    async def list_runs(self, query: RunQuery) -> RunPage:
-        """Return runs, newest first. Over its pages each run that was there all along comes once."""
-        ...
+    async def page(self, query: Query[R]) -> Page[R]:
+        """Return the rows that a query asks for, a page at a time.
 
-    async def list_inputs(self, query: InputQuery) -> InputPage:
-        """Return input requests, oldest first; over its pages each that was there all along once."""
+        Without any that matches, the page is empty.
+        """
         ...
 
     async def read_inputs(
@@ -602,83 +665,21 @@ class Store(Protocol):
         """
         ...
 
-    async def list_ended(self, query: EndedQuery) -> Sequence[EndedRun]:
-        """Return ended runs, those that ended first before the others; at most `limit`.
-
-        Its cost doesn't grow with the runs that don't match.
-        """
-        ...
-
-    async def list_tasks(
-        self, tenant_id: str, run_id: str, *, cursor: str = "", limit: int = 100
-    ) -> TaskPage:
-        """Return a run's tasks, in the order of revision, then of their plan."""
-        ...
-
-    async def list_executions(
-        self, tenant_id: str, run_id: str, *, task_id: str = "", cursor: str = "", limit: int = 100
-    ) -> ExecutionPage:
-        """Return a run's executions in the order of their birth; of one task where it is named."""
-        ...
-
-    async def read_messages(
-        self, tenant_id: str, run_id: str, *, task_id: str = "", cursor: str = "", limit: int = 100
-    ) -> MessagePage:
-        """Return a run's conversation in the order of its commits; of one task where named."""
-        ...
-
-    async def read_logs(
-        self,
-        tenant_id: str,
-        run_id: str,
-        *,
-        execution_id: str = "",
-        cursor: str = "",
-        limit: int = 100,
-    ) -> LogPage:
-        """Return a run's log; of one execution where it is named.
-
-        The cursor is always set, also at the end: reading on from it later returns what was
-        appended since.
-        """
-        ...
-
-    async def list_presence(self, tenant_id: str) -> Sequence[Presence]:
-        """Return the tenant's workers that are connected, on any replica."""
-        ...
-
-    async def list_leases(self, tenant_id: str, worker_id: str) -> Sequence[WorkerLease]:
-        """Return the leases that a worker holds, of all its instances, expired or not."""
-        ...
-
-    async def feed(self, *, tenant_id: str = "", cursor: str = "", limit: int = 1_000) -> FeedPage:
-        """Return commits since a cursor, each once, in the store's own order; "" is the beginning.
-
-        Nothing is ever skipped: a commit that becomes visible comes after every cursor that was
-        handed out before it did. Commits of one run come in the order of their versions. Those of
-        deleted runs may be left out. `tenant_id` "" is for all tenants. The cursor "now" stands for
-        the end.
-
-        Raises:
-            InvalidArgument: the cursor is none of this store's.
-        """
-        ...
-
     def subscribe(self, hint: Hint) -> Callable[[], None]:
         """Call `hint(tenant_id, run_id, version)` when a run may have changed; returns how to stop.
 
-        The version is one that the run has reached; 0: not known, or something beside its commits
+        The version is one that the run has reached; 0: not known, or something other than its commits
         has changed. Empty names: anything may have changed. Hints may be lost, repeated or late,
         are never the only source of anything, and are called on the event loop.
         """
         ...
 
     async def describe(self) -> StoreInfo:
-        """Say what this store is and what it promises."""
+        """Return what this store is and what it promises."""
         ...
 
     async def close(self) -> None:
-        """Finish what was begun and let go of everything. Safe to call twice."""
+        """Finish what was begun and release everything. Safe to call twice."""
         ...
 
 

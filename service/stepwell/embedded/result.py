@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, overload
 
-from stepwell.core.port import Store
+from stepwell.core.port import Store, TaskQuery
 from stepwell.core.records import limits
 from stepwell.core.records.model import Failure, Payload, Run, Task
 from stepwell.core.records.states import RunStatus, TaskStatus
@@ -100,13 +100,17 @@ async def read_result(store: Store, run: Run) -> RunResult:
     """Return the result of a run and of its tasks."""
     tenant_id, run_id = run.spec.tenant_id, run.spec.run_id
     tasks: list[Task] = []
-    page = await store.list_tasks(tenant_id, run_id, limit=limits.PAGE_SIZE_MAX)
-    tasks.extend(page.tasks)
+    page = await store.page(
+        TaskQuery(tenant_id=tenant_id, run_id=run_id, limit=limits.PAGE_SIZE_MAX)
+    )
+    tasks.extend(page.items)
     while page.cursor:
-        page = await store.list_tasks(
-            tenant_id, run_id, cursor=page.cursor, limit=limits.PAGE_SIZE_MAX
+        page = await store.page(
+            TaskQuery(
+                tenant_id=tenant_id, run_id=run_id, cursor=page.cursor, limit=limits.PAGE_SIZE_MAX
+            )
         )
-        tasks.extend(page.tasks)
+        tasks.extend(page.items)
     keys: dict[str, list[str]] = {run_id: [run.result_id] if run.result_id else []}
     for task in tasks:
         if task.result_id:
@@ -116,8 +120,8 @@ async def read_result(store: Store, run: Run) -> RunResult:
     for of_run, names in keys.items():
         for start in range(0, len(names), limits.PAYLOAD_KEYS_MAX):
             wanted = names[start : start + limits.PAYLOAD_KEYS_MAX]
-            for stored in await store.read_payloads(tenant_id, of_run, wanted):
-                payloads[stored.key] = stored.payload
+            stored = await store.read_payloads(tenant_id, of_run, wanted)
+            payloads |= {one.key: one.payload for one in stored if one.payload is not None}
     results = {
         task.task_id: TaskResult(
             task_id=task.task_id,

@@ -24,7 +24,7 @@ from stepwell.core.loop.signals import (
     Reply,
     ReplyStatus,
 )
-from stepwell.core.port import Assignment, Presence, Runtime
+from stepwell.core.port import Assignment, MessageQuery, Presence, Runtime
 from stepwell.core.records import limits
 from stepwell.core.records.errors import InvalidArgument, NotFound, StepwellError, StoreError
 from stepwell.core.records.model import Failure, Payload, RetryPolicy, Session
@@ -328,14 +328,16 @@ class InProcessWorker:
         spec, cursor = assignment.run.spec, ""
         messages: list[types_pb2.Message] = []
         while True:
-            page = await self._executor.store.read_messages(
-                spec.tenant_id,
-                spec.run_id,
-                task_id=assignment.execution.task_id,
-                cursor=cursor,
-                limit=_MESSAGES_AT_ONCE,
+            page = await self._executor.store.page(
+                MessageQuery(
+                    tenant_id=spec.tenant_id,
+                    run_id=spec.run_id,
+                    task_id=assignment.execution.task_id,
+                    cursor=cursor,
+                    limit=_MESSAGES_AT_ONCE,
+                )
             )
-            messages += [to_message(message) for message in page.messages]
+            messages += [to_message(message) for message in page.items]
             cursor = page.cursor
             if not cursor:
                 return messages
@@ -348,7 +350,9 @@ class InProcessWorker:
         for start in range(0, len(execution_ids), limits.PAYLOAD_KEYS_MAX):
             keys = execution_ids[start : start + limits.PAYLOAD_KEYS_MAX]
             stored = await self._executor.store.read_payloads(spec.tenant_id, spec.run_id, keys)
-            results |= {one.key: to_message(one.payload) for one in stored}
+            results |= {
+                one.key: to_message(one.payload) for one in stored if one.payload is not None
+            }
         return results
 
     def _step_of(self, assignment: worker_pb2.Assignment) -> _Step | None:

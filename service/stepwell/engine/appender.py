@@ -24,7 +24,7 @@ from stepwell.core.loop.signals import (
     Reply,
     ReplyStatus,
 )
-from stepwell.core.port import OpenExecution, Runtime, Store
+from stepwell.core.port import LogQuery, LogsOfExecution, OpenExecution, Runtime, Store
 from stepwell.core.records import limits
 from stepwell.core.records.errors import NotFound, StoreError
 from stepwell.core.records.model import LogEntry, Message, Record
@@ -151,12 +151,18 @@ class Appender:
     async def _count(self, key: RunKey, execution_id: str) -> _Share:
         used, cursor = 0, ""
         while used <= limits.LOG_BYTES_PER_EXECUTION_MAX:
-            page = await self._store.read_logs(
-                *key, execution_id=execution_id, cursor=cursor, limit=_PAGE
+            page = await self._store.page(
+                LogQuery(
+                    tenant_id=key[0],
+                    run_id=key[1],
+                    execution_id=execution_id,
+                    cursor=cursor,
+                    limit=_PAGE,
+                )
             )
-            used += sum(ENTRY_BYTES + len(entry.text.encode()) for entry in page.entries)
+            used += sum(ENTRY_BYTES + len(entry.text.encode()) for entry in page.items)
             cursor = page.cursor
-            if len(page.entries) < _PAGE:
+            if len(page.items) < _PAGE:
                 break
         return _Share(used, cut=used > limits.LOG_BYTES_PER_EXECUTION_MAX)
 
@@ -172,7 +178,11 @@ class Appender:
     async def _trim(self, key: RunKey, execution_id: str) -> None:
         """Remove chunks. Readers leave them out anyway, so a failure only costs room until the log is purged."""
         try:
-            await self._store.trim_logs(*key, execution_id=execution_id, kind=LogKind.CHUNK)
+            await self._store.remove_logs(
+                LogsOfExecution(
+                    tenant_id=key[0], run_id=key[1], execution_id=execution_id, kind=LogKind.CHUNK
+                )
+            )
         except StoreError as error:
             log.warning("chunks were not removed", run_id=key[1], error=error.message)
 

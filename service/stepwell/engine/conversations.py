@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
-from stepwell.core.port import Assignment, Store
+from stepwell.core.port import Assignment, MessageQuery, Store
 from stepwell.core.records import limits
 from stepwell.core.records.model import Message
 
@@ -35,10 +35,12 @@ async def read_newest(
     kept: deque[Message] = deque()
     size, cursor = 0, ""
     while True:
-        page = await store.read_messages(
-            tenant_id, run_id, task_id=task_id, cursor=cursor, limit=_PAGE
+        page = await store.page(
+            MessageQuery(
+                tenant_id=tenant_id, run_id=run_id, task_id=task_id, cursor=cursor, limit=_PAGE
+            )
         )
-        for message in page.messages:
+        for message in page.items:
             kept.append(message)
             size += size_of(message)
             while size > limits.INLINE_MESSAGES_BYTES_MAX:

@@ -23,7 +23,16 @@ from stepwell.core.loop.signals import (
     Start,
 )
 from stepwell.core.loop.state import RunState
-from stepwell.core.port import Presence, Record, Renewal, Runtime, Store, WorkerLease, WorkerPort
+from stepwell.core.port import (
+    LeaseQuery,
+    Presence,
+    Record,
+    Renewal,
+    Runtime,
+    Store,
+    WorkerLease,
+    WorkerPort,
+)
 from stepwell.core.records.model import Payload, Session
 from stepwell.core.records.states import BlockedKind, StepKind
 from stepwell.engine.appender import AppendBatch, Appender
@@ -279,7 +288,11 @@ class Executor:
         presence = port.presence
         self._evict(presence)
         connection = WorkerConnection(port)
-        leases = await self.store.list_leases(presence.tenant_id, presence.worker_id)
+        leases = (
+            await self.store.page(
+                LeaseQuery(tenant_id=presence.tenant_id, worker_id=presence.worker_id)
+            )
+        ).items
         tokens = {one.token for one in held}
         for lease in leases:
             if lease.token in tokens:

@@ -56,8 +56,9 @@ class PayloadCache:
             for start in range(0, len(keys), limits.PAYLOAD_KEYS_MAX):
                 page = keys[start : start + limits.PAYLOAD_KEYS_MAX]
                 for stored in await self._store.read_payloads(tenant_id, run_id, page):
-                    payloads[run_id, stored.key] = stored.payload
-                    self._put((tenant_id, run_id, stored.key), stored.payload)
+                    if stored.payload is not None:
+                        payloads[run_id, stored.key] = stored.payload
+                        self._put((tenant_id, run_id, stored.key), stored.payload)
             if INPUT_KEY in keys and (run_id, INPUT_KEY) not in payloads:
                 self._put((tenant_id, run_id, INPUT_KEY), None)
         return payloads

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from msgspec.structs import replace
 
-from stepwell.core.port import Presence, Runtime, Store
+from stepwell.core.port import LeaseQuery, Presence, PresenceQuery, Runtime, Store
 from stepwell.core.records.errors import StoreError
 from stepwell.engine.clock import StoreTime
 from stepwell.engine.runs import Runs
@@ -81,7 +81,7 @@ class PresenceReporter:
             return
         for tenant_id in {connection.tenant_id for connection in self._workers.connections}:
             with suppress(StoreError):
-                presences = await self._store.list_presence(tenant_id)
+                presences = (await self._store.page(PresenceQuery(tenant_id=tenant_id))).items
                 self._shares.divide(tenant_id, presences, now_us=self._clock.now_us())
                 await self._discount_ended(tenant_id)
 
@@ -93,6 +93,9 @@ class PresenceReporter:
             for connection in self._workers.connections
             if connection.tenant_id == tenant_id
         }
-        leases = [await self._store.list_leases(tenant_id, worker) for worker in workers]
+        leases = [
+            (await self._store.page(LeaseQuery(tenant_id=tenant_id, worker_id=worker))).items
+            for worker in workers
+        ]
         live = frozenset((one.run_id, one.execution_id) for page in leases for one in page)
         self._shares.discount_all(tenant_id, counted - live)

@@ -60,6 +60,7 @@ _STAGES = many(
 _STORE_TEXT = text(limits.STORE_TEXT_BYTES_MAX)
 _STORE_ITEMS = many(limits.STORE_ITEMS_MAX)
 _STORE_LIMIT = whole(1, limits.STORE_LIMIT_MAX)
+_AGE = span(0, limits.AGE_MS_MAX)
 _STORE_RUN = {"tenant_id": _STORE_TEXT, "run_id": _STORE_TEXT}
 _STORE_PAGE = {**_STORE_RUN, "cursor": _STORE_TEXT, "limit": _STORE_LIMIT}
 _PAGE = {"page_size": _PAGE_SIZE, "page_token": _CURSOR}
@@ -281,19 +282,8 @@ _STORE: dict[str, dict[str, Limit]] = {
     "StoreGetRunRequest": _STORE_RUN,
     "StoreLoadRequest": {**_STORE_RUN, "since": whole(0)},
     "StoreReadPayloadsRequest": {**_STORE_RUN, "keys": many(limits.STORE_ITEMS_MAX, _STORE_TEXT)},
-    "StoreReadOutcomesRequest": {
-        **_STORE_RUN,
-        "execution_ids": many(limits.STORE_ITEMS_MAX, _STORE_TEXT),
-    },
     "StoreReadPlanRequest": {**_STORE_RUN, "revision": whole(0)},
     "StoreReadEventsRequest": {**_STORE_RUN, "after": whole(0), "limit": _STORE_LIMIT},
-    "StoreListTasksRequest": _STORE_PAGE,
-    "StoreListExecutionsRequest": {**_STORE_PAGE, "task_id": _STORE_TEXT},
-    "StoreReadMessagesRequest": {**_STORE_PAGE, "task_id": _STORE_TEXT},
-    "StoreReadLogsRequest": {**_STORE_PAGE, "execution_id": _STORE_TEXT},
-    "StoreListPresenceRequest": {"tenant_id": _STORE_TEXT},
-    "StoreListLeasesRequest": {"tenant_id": _STORE_TEXT, "worker_id": _STORE_TEXT},
-    "StoreFeedRequest": {"tenant_id": _STORE_TEXT, "cursor": _STORE_TEXT, "limit": _STORE_LIMIT},
     "StoreReadInputsRequest": {
         **_STORE_RUN,
         "input_ids": many(limits.STORE_ITEMS_MAX, _STORE_TEXT),
@@ -303,8 +293,37 @@ _STORE: dict[str, dict[str, Limit]] = {
         "pipeline_id": _STORE_TEXT,
         "keys": many(limits.STORE_ITEMS_MAX, _STORE_TEXT),
     },
-    "StoreTrimLogsRequest": {**_STORE_RUN, "execution_id": _STORE_TEXT, "kind": given()},
-    "StorePurgeLogsRequest": {"older": _SPAN, "limit": _STORE_LIMIT},
+    "StoreRemoveLogsRequest": {"which": given()},
+    "LogsOfExecution": {**_STORE_RUN, "execution_id": _STORE_TEXT, "kind": given()},
+    "OldLogs": {"older": _AGE, "limit": _STORE_LIMIT},
+    "StorePageRequest": {"query": given()},
+    "RunQuery": {
+        "tenant_id": _STORE_TEXT,
+        "statuses": _STORE_ITEMS,
+        "pipeline_id": _STORE_TEXT,
+        "queue": _STORE_TEXT,
+        "executor_id": _STORE_TEXT,
+        "labels": mapping(limits.STORE_ITEMS_MAX, _STORE_TEXT, _STORE_TEXT),
+        "blocked_on": _STORE_ITEMS,
+        "parent_run_id": _STORE_TEXT,
+        "cursor": _STORE_TEXT,
+        "limit": _STORE_LIMIT,
+    },
+    "TaskQuery": _STORE_PAGE,
+    "ExecutionQuery": {**_STORE_PAGE, "task_id": _STORE_TEXT},
+    "MessageQuery": {**_STORE_PAGE, "task_id": _STORE_TEXT},
+    "LogQuery": {**_STORE_PAGE, "execution_id": _STORE_TEXT},
+    "InputQuery": _STORE_PAGE,
+    "EndedQuery": {
+        "tenant_id": _STORE_TEXT,
+        "statuses": _STORE_ITEMS,
+        "older": _AGE,
+        "pipeline_id": _STORE_TEXT,
+        "limit": _STORE_LIMIT,
+    },
+    "PresenceQuery": {"tenant_id": _STORE_TEXT},
+    "LeaseQuery": {"tenant_id": _STORE_TEXT, "worker_id": _STORE_TEXT},
+    "FeedQuery": {"tenant_id": _STORE_TEXT, "cursor": _STORE_TEXT, "limit": _STORE_LIMIT},
 }
 
 FIELD_LIMITS: Mapping[str, Limit] = {
@@ -328,9 +347,6 @@ NOT_ENTERED: frozenset[str] = frozenset(
         "StorePutPresenceRequest.presences",
         "StoreAppendLogsRequest.entries",
         "StoreClaimRequest.request",
-        "StoreListRunsRequest.query",
-        "StoreListInputsRequest.query",
-        "StoreListEndedRequest.query",
     )
 )
 """Fields whose messages are not walked into, by full name."""

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from stepwell.config import SettingsRefused
+from stepwell.wire.store import METHODS
 
 RUN_READ: Final = "run:read"
 RUN_WRITE: Final = "run:write"
@@ -53,36 +54,7 @@ _WORKER: dict[str, str] = {
     "Heartbeat": WORKER,
     "Append": WORKER,
 }
-_STORE: tuple[str, ...] = (
-    "Commit",
-    "Renew",
-    "PutPresence",
-    "AppendLogs",
-    "DeleteRun",
-    "Claim",
-    "GetRun",
-    "Load",
-    "ReadPayloads",
-    "ReadOutcomes",
-    "ReadPlan",
-    "ReadEvents",
-    "ListRuns",
-    "ListInputs",
-    "ReadInputs",
-    "FindKeyed",
-    "ListEnded",
-    "TrimLogs",
-    "PurgeLogs",
-    "ListTasks",
-    "ListExecutions",
-    "ReadMessages",
-    "ReadLogs",
-    "ListPresence",
-    "ListLeases",
-    "Feed",
-    "Subscribe",
-    "Describe",
-)
+_STORE = ("Subscribe", *(method.rpc for method in METHODS.values()))
 
 SCOPES: Mapping[str, str] = {
     **{f"/stepwell.v1.Orchestrator/{name}": scope for name, scope in _ORCHESTRATOR.items()},

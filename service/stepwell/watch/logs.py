@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
 
-from stepwell.core.port import LogPage, Runtime, Store
+from stepwell.core.port import ExecutionQuery, LogQuery, Page, Runtime, Store
 from stepwell.core.records.errors import RunNotFound
 from stepwell.core.records.model import Execution, LogEntry, Record
 from stepwell.core.records.states import OPEN, ExecutionStatus, LogKind
@@ -82,12 +82,12 @@ async def follow_log(
             while True:
                 page = await pages.read(cursor)
                 cursor = page.cursor
-                entries = [entry for entry in page.entries if selected.matches(entry)]
+                entries = [entry for entry in page.items if selected.matches(entry)]
                 entries = await executions.without_collapsed(entries)
                 if entries:
                     pace.sent()
                     yield LogBatch(entries=tuple(entries), cursor=cursor)
-                if not page.entries or notifier.closing:
+                if not page.items or notifier.closing:
                     break
             if over:
                 yield LogBatch(cursor=cursor, finished=True)
@@ -112,16 +112,22 @@ class _Pages:
         self._execution_id = execution_id
         self._limit = PAGE_MIN
 
-    async def read(self, cursor: str) -> LogPage:
+    async def read(self, cursor: str) -> Page[LogEntry]:
         while True:
-            page = await self._store.read_logs(
-                *self._run, execution_id=self._execution_id, cursor=cursor, limit=self._limit
+            page = await self._store.page(
+                LogQuery(
+                    tenant_id=self._run[0],
+                    run_id=self._run[1],
+                    execution_id=self._execution_id,
+                    cursor=cursor,
+                    limit=self._limit,
+                )
             )
-            size = sum(len(entry.text) for entry in page.entries)
+            size = sum(len(entry.text) for entry in page.items)
             if size > PAGE_BYTES_MAX and self._limit > PAGE_MIN:
                 self._limit = PAGE_MIN
                 continue
-            if len(page.entries) == self._limit and size < PAGE_BYTES_MAX // 8:
+            if len(page.items) == self._limit and size < PAGE_BYTES_MAX // 8:
                 self._limit = min(2 * self._limit, PAGE_MAX)
             return page
 
@@ -177,13 +183,19 @@ class _Executions:
         cursor = "" if task_id else self._all_ended_up_to
         no_gap = not task_id
         while True:
-            page = await self._store.list_executions(
-                *self._run, task_id=task_id, cursor=cursor, limit=PAGE_MAX
+            page = await self._store.page(
+                ExecutionQuery(
+                    tenant_id=self._run[0],
+                    run_id=self._run[1],
+                    task_id=task_id,
+                    cursor=cursor,
+                    limit=PAGE_MAX,
+                )
             )
-            for execution in page.executions:
+            for execution in page.items:
                 self._remember(execution, now)
             cursor = page.cursor
-            no_gap = no_gap and all(one.status not in OPEN for one in page.executions)
+            no_gap = no_gap and all(one.status not in OPEN for one in page.items)
             if no_gap and cursor:
                 self._all_ended_up_to = cursor
             if not cursor or execution_id in self._ended or self._open_at.get(execution_id) == now:

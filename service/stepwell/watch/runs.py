@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Sequence
 import msgspec
 from msgspec.structs import replace
 
-from stepwell.core.port import EventPage, FeedEntry, Runtime, Store
+from stepwell.core.port import EventPage, FeedEntry, FeedQuery, Runtime, Store
 from stepwell.core.records.errors import CursorOutOfRange, InvalidArgument, RunNotFound
 from stepwell.core.records.events import Event
 from stepwell.core.records.model import Record, Run
@@ -191,12 +191,12 @@ async def watch_feed(
     pace = Pace(runtime, progress_ms)
     try:
         while not notifier.closing:
-            page = await store.feed(tenant_id=tenant_id, cursor=cursor)
+            page = await store.page(FeedQuery(tenant_id=tenant_id, cursor=cursor))
             cursor = page.cursor
-            if page.entries or pace.is_due():
+            if page.items or pace.is_due():
                 pace.sent()
-                yield FeedBatch(entries=page.entries, cursor=cursor)
-            if not page.entries:
+                yield FeedBatch(entries=page.items, cursor=cursor)
+            if not page.items:
                 await notifier.wait(changed, pace.wait_ms())
     finally:
         notifier.unsubscribe("", "", changed)

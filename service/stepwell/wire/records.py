@@ -1,7 +1,8 @@
 """The pairs of records and messages, compiled once, and the three functions that convert them.
 
-Every record of `core.records.model`, `core.records.events` and `core.port`, and what a worker delivers
-(`core.loop.signals`), has the message of its own name, but for the exceptions below.
+Every record of `core.records.model`, `core.records.events` and `core.port`, what a worker delivers
+(`core.loop.signals`), and the requests and responses of the Store service (`wire.store`) have the message
+of their own name, but for the exceptions below.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from stepwell.core.loop import signals
 from stepwell.core.records import events, model
 from stepwell.core.records.model import Record
 from stepwell.wire.codec import Codec, Pair, compile_pairs
+from stepwell.wire.store import METHODS
 from stepwell_client.v1 import store_pb2, types_pb2, worker_pb2
 
 _IS_SET_APART = "the servicer reads it and passes it along with the record"
@@ -56,6 +58,10 @@ _EXCEPTIONS: tuple[Pair, ...] = (
 )
 
 
+_GENERIC = (Record, port.Query, port.Page)
+"""Records that no message carries by themselves."""
+
+
 def _records(module: ModuleType) -> list[type[Record]]:
     """Return the records that a module defines, itself and not by import."""
     return [
@@ -63,7 +69,7 @@ def _records(module: ModuleType) -> list[type[Record]]:
         for kind in vars(module).values()
         if inspect.isclass(kind)
         and issubclass(kind, Record)
-        and kind is not Record
+        and kind not in _GENERIC
         and kind.__module__ == module.__name__
     ]
 
@@ -81,7 +87,8 @@ def _pairs() -> list[Pair]:
     same_name = [
         kind for kind in (*_records(model), *_records(events), *_records(port)) if kind not in apart
     ]
-    return [*(Pair(kind, _message_of(kind)) for kind in same_name), *_EXCEPTIONS]
+    calls = [kind for method in METHODS.values() for kind in (method.request, method.response)]
+    return [*(Pair(kind, _message_of(kind)) for kind in (*same_name, *calls)), *_EXCEPTIONS]
 
 
 _PAIRS = _pairs()

@@ -14,8 +14,10 @@ from stepwell.core.port import (
     ReadyStep,
     RunQuery,
     Store,
+    StoredPayload,
     Want,
 )
+from stepwell.core.records.model import Outcome
 from stepwell.core.records.states import Verdict
 from stepwell_testkit.conformance.builders import RUN, TENANT, want
 
@@ -77,6 +79,23 @@ async def version_of(store: Store, run_id: str = RUN, *, tenant: str = TENANT) -
     return run.version if run is not None else 0
 
 
+def data_of(stored: StoredPayload) -> bytes:
+    """Return the bytes of a payload that must be there."""
+    assert stored.payload is not None
+    return stored.payload.data
+
+
+async def outcomes(
+    store: Store, execution_ids: Sequence[str], run_id: str = RUN, *, tenant: str = TENANT
+) -> list[Outcome]:
+    """Read what executions left behind, bytes and texts."""
+    stored = await store.read_payloads(tenant, run_id, execution_ids, texts=True)
+    return [
+        Outcome(execution_id=one.key, result=one.payload, prompt=one.prompt, response=one.response)
+        for one in stored
+    ]
+
+
 async def now_us(store: Store) -> int:
     """Return the store's time."""
     return (await claimed(store, due_limit=0)).now_us
@@ -84,5 +103,5 @@ async def now_us(store: Store) -> int:
 
 async def run_ids(store: Store, query: RunQuery | None = None) -> list[str]:
     """List one page of runs and return their ids."""
-    page = await store.list_runs(query or RunQuery(tenant_id=TENANT))
-    return [run.spec.run_id for run in page.runs]
+    page = await store.page(query or RunQuery(tenant_id=TENANT))
+    return [run.spec.run_id for run in page.items]

@@ -5,7 +5,21 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from stepwell.core.port import INPUT_KEY, Commit, EndedQuery, InputPage, InputQuery, Presence, Store
+from stepwell.core.port import (
+    INPUT_KEY,
+    Commit,
+    EndedQuery,
+    ExecutionQuery,
+    FeedQuery,
+    InputQuery,
+    LogQuery,
+    MessageQuery,
+    Page,
+    Presence,
+    PresenceQuery,
+    Store,
+    TaskQuery,
+)
 from stepwell.core.records.model import Payload
 from stepwell.core.records.states import RunStatus, Verdict
 from stepwell_testkit.conformance import ask
@@ -19,18 +33,19 @@ HOUR_MS = 3_600 * 1_000
 class TestPresence(Cases):
     """Who is connected, until it was not said for a while."""
 
-    @promises("put_presence", "Say that these workers are connected")
-    @promises("list_presence", "Return the tenant's workers that are connected, on any replica.")
-    @promises("Presence.credits", "Free places when it was last told.")
+    @promises("put_presence", "Record that these workers are connected")
+    @promises("PresenceQuery", "On any replica; one page holds all of them.")
+    @promises("Presence.credits", "Free places when it was last reported.")
     async def test_connected_workers_are_listed_as_they_were_told(
         self, store: Store, open_store: StoreFactory
     ) -> None:
         door = await open_store.join(store)
         told = [b.presence("w1"), replace(b.presence("w2"), replica_id="r2", credits=0)]
         await store.put_presence(told, ttl_ms=10_000)
-        assert sorted(await door.list_presence(b.TENANT), key=_worker) == told
+        page = await door.page(PresenceQuery(tenant_id=b.TENANT))
+        assert (sorted(page.items, key=_worker), page.cursor) == (told, "")
 
-    @promises("put_presence", "each is forgotten `ttl_ms` after it was last said.")
+    @promises("put_presence", "each is forgotten `ttl_ms` after the last time.")
     async def test_a_worker_is_forgotten_after_a_while(
         self, store: Store, open_store: StoreFactory
     ) -> None:
@@ -38,32 +53,36 @@ class TestPresence(Cases):
         await open_store.advance(5_000)
         await store.put_presence([b.presence("w2")], ttl_ms=10_000)
         await open_store.advance(4_000)
-        assert len(await store.list_presence(b.TENANT)) == 2
+        assert len((await store.page(PresenceQuery(tenant_id=b.TENANT))).items) == 2
         await open_store.advance(1_000)
-        assert [_worker(each) for each in await store.list_presence(b.TENANT)] == ["w2"]
+        assert [
+            _worker(each) for each in (await store.page(PresenceQuery(tenant_id=b.TENANT))).items
+        ] == ["w2"]
 
-    @promises("put_presence", "each is forgotten `ttl_ms` after it was last said.")
+    @promises("put_presence", "each is forgotten `ttl_ms` after the last time.")
     async def test_a_worker_said_again_stays(self, store: Store, open_store: StoreFactory) -> None:
         for credits_ in (3, 2, 1):
             again = replace(b.presence(), credits=credits_)
             await store.put_presence([again], ttl_ms=10_000)
             await open_store.advance(9_000)
-            assert list(await store.list_presence(b.TENANT)) == [again]
+            assert list((await store.page(PresenceQuery(tenant_id=b.TENANT))).items) == [again]
 
     @promises("put_presence", "`ttl_ms` 0 forgets it now.")
     async def test_a_worker_is_forgotten_at_once_when_told(self, store: Store) -> None:
         await store.put_presence([b.presence("w1"), b.presence("w2")], ttl_ms=10_000)
         await store.put_presence([b.presence("w1"), b.presence("unknown")], ttl_ms=0)
-        assert [_worker(each) for each in await store.list_presence(b.TENANT)] == ["w2"]
+        assert [
+            _worker(each) for each in (await store.page(PresenceQuery(tenant_id=b.TENANT))).items
+        ] == ["w2"]
 
     @promises("put_presence", "Keyed by (tenant, worker, instance).")
     async def test_two_instances_of_a_worker_are_two(self, store: Store) -> None:
         one, two = b.presence(instance_id="i1"), b.presence(instance_id="i2")
         await store.put_presence([one, two, b.presence(tenant="other")], ttl_ms=10_000)
-        assert len(await store.list_presence(b.TENANT)) == 2
+        assert len((await store.page(PresenceQuery(tenant_id=b.TENANT))).items) == 2
         await store.put_presence([one], ttl_ms=0)
-        assert list(await store.list_presence(b.TENANT)) == [two]
-        assert len(await store.list_presence("other")) == 1
+        assert list((await store.page(PresenceQuery(tenant_id=b.TENANT))).items) == [two]
+        assert len((await store.page(PresenceQuery(tenant_id="other"))).items) == 1
 
 
 def _worker(presence: Presence) -> str:
@@ -74,24 +93,24 @@ class TestLogs(Cases):
     """What workers write while they work."""
 
     @promises("append_logs", "Append to a run's log, apart from its commits.")
-    @promises("LogPage", "Log entries in the order in which they were appended.")
+    @promises("LogQuery", "In the order in which they were appended.")
     async def test_a_log_grows_apart_from_the_commits(self, store: Store) -> None:
         await ask.must(store, b.born())
         lines = [replace(b.line(str(at)), level="WARNING", written_us=at) for at in range(5)]
         await store.append_logs(b.TENANT, b.RUN, lines[:2])
         await store.append_logs(b.TENANT, b.RUN, [])
         await store.append_logs(b.TENANT, b.RUN, lines[2:])
-        assert list((await store.read_logs(b.TENANT, b.RUN)).entries) == lines
+        assert list((await store.page(LogQuery(tenant_id=b.TENANT, run_id=b.RUN))).items) == lines
         assert await ask.version_of(store) == 1
-        assert not keeps("feed") or len((await store.feed()).entries) == 1
+        assert not keeps("feed") or len((await store.page(FeedQuery())).items) == 1
 
     @promises("append_logs", "For a run that isn't there: nothing.")
     async def test_a_log_for_a_missing_run_is_dropped(self, store: Store) -> None:
         await store.append_logs(b.TENANT, b.RUN, [b.line("early")])
         await ask.must(store, b.born())
-        assert (await store.read_logs(b.TENANT, b.RUN)).entries == ()
+        assert (await store.page(LogQuery(tenant_id=b.TENANT, run_id=b.RUN))).items == ()
 
-    @promises("read_logs", "Return a run's log; of one execution where it is named.")
+    @promises("LogQuery.execution_id", "Of this execution.", "Empty: of all.")
     async def test_a_log_of_one_execution(self, store: Store) -> None:
         await ask.must(store, b.born())
         lines = [b.line(str(at), f"e{at % 2}") for at in range(10)]
@@ -101,21 +120,23 @@ class TestLogs(Cases):
             assert await _log(store, limit) == [str(at) for at in range(10)], limit
         assert await _log(store, 10, "e2") == []
 
-    @promises("read_logs", "The cursor is always set, also at the end")
+    @promises("LogQuery", "A page's cursor is always set, also at the end")
     async def test_E3_a_log_is_read_on_from_its_end(self, store: Store) -> None:
         await ask.must(store, b.born())
         cursors = [
-            (await store.read_logs(b.TENANT, b.RUN, execution_id=name)).cursor
+            (await store.page(LogQuery(tenant_id=b.TENANT, run_id=b.RUN, execution_id=name))).cursor
             for name in ("", "e1")
         ]
         assert all(cursors)
         for at in range(4):
             await store.append_logs(b.TENANT, b.RUN, [b.line(f"{at}", "e1"), b.line("x", "e2")])
-            page = await store.read_logs(b.TENANT, b.RUN, execution_id="e1", cursor=cursors[1])
-            assert [entry.text for entry in page.entries] == [f"{at}"]
+            page = await store.page(
+                LogQuery(tenant_id=b.TENANT, run_id=b.RUN, execution_id="e1", cursor=cursors[1])
+            )
+            assert [entry.text for entry in page.items] == [f"{at}"]
             cursors[1] = page.cursor
-            page = await store.read_logs(b.TENANT, b.RUN, cursor=cursors[0])
-            assert [entry.text for entry in page.entries] == [f"{at}", "x"]
+            page = await store.page(LogQuery(tenant_id=b.TENANT, run_id=b.RUN, cursor=cursors[0]))
+            assert [entry.text for entry in page.items] == [f"{at}", "x"]
             cursors[0] = page.cursor
 
 
@@ -123,13 +144,19 @@ async def _log(store: Store, limit: int, execution_id: str = "") -> list[str]:
     found: list[str] = []
     cursor = ""
     while True:
-        page = await store.read_logs(
-            b.TENANT, b.RUN, execution_id=execution_id, cursor=cursor, limit=limit
+        page = await store.page(
+            LogQuery(
+                tenant_id=b.TENANT,
+                run_id=b.RUN,
+                execution_id=execution_id,
+                cursor=cursor,
+                limit=limit,
+            )
         )
-        assert len(page.entries) <= limit
-        if not page.entries:
+        assert len(page.items) <= limit
+        if not page.items:
             return found
-        found += [entry.text for entry in page.entries]
+        found += [entry.text for entry in page.items]
         cursor = page.cursor
 
 
@@ -192,7 +219,7 @@ class TestDelete(Cases):
         assert await ask.run_ids(store) == ["run-2"]
         assert await ask.ready_ids(store) == ["x"]
         (found,) = await store.read_payloads(b.TENANT, "run-2", [INPUT_KEY])
-        assert found.payload.data == b"2"
+        assert ask.data_of(found) == b"2"
 
 
 def _full_run() -> tuple[Commit, Commit]:
@@ -222,18 +249,21 @@ async def _assert_gone(store: Store) -> None:
     assert await store.read_plan(b.TENANT, b.RUN, 1) is None
     assert await store.read_events(b.TENANT, b.RUN, after=0, limit=10) is None
     assert list(await store.read_payloads(b.TENANT, b.RUN, [INPUT_KEY, "done"])) == []
-    assert list(await store.read_outcomes(b.TENANT, b.RUN, ["done"])) == []
-    assert (await store.list_tasks(b.TENANT, b.RUN)).tasks == ()
-    assert (await store.list_executions(b.TENANT, b.RUN)).executions == ()
-    assert (await store.read_messages(b.TENANT, b.RUN)).messages == ()
-    assert not keeps("logs") or (await store.read_logs(b.TENANT, b.RUN)).entries == ()
+    assert list(await store.read_payloads(b.TENANT, b.RUN, ["done"], texts=True)) == []
+    assert (await store.page(TaskQuery(tenant_id=b.TENANT, run_id=b.RUN))).items == ()
+    assert (await store.page(ExecutionQuery(tenant_id=b.TENANT, run_id=b.RUN))).items == ()
+    assert (await store.page(MessageQuery(tenant_id=b.TENANT, run_id=b.RUN))).items == ()
+    assert (
+        not keeps("logs")
+        or (await store.page(LogQuery(tenant_id=b.TENANT, run_id=b.RUN))).items == ()
+    )
     assert await ask.run_ids(store) == []
-    assert await store.list_inputs(InputQuery(tenant_id=b.TENANT)) == InputPage()
-    assert await store.list_inputs(InputQuery(tenant_id=b.TENANT, run_id=b.RUN)) == InputPage()
+    assert await store.page(InputQuery(tenant_id=b.TENANT)) == Page()
+    assert await store.page(InputQuery(tenant_id=b.TENANT, run_id=b.RUN)) == Page()
     assert list(await store.read_inputs(b.TENANT, b.RUN, ["q"])) == []
     assert list(await store.find_keyed(b.TENANT, "", ["k"])) == []
     ended = EndedQuery(statuses=(RunStatus.FAILED,))
-    assert not keeps("retention") or list(await store.list_ended(ended)) == []
+    assert not keeps("retention") or list((await store.page(ended)).items) == []
     answer = await ask.claimed(store, b.want())
     assert (answer.ready, answer.due) == (((),), ())
     assert list(await store.renew([b.renewal()])) == [False]

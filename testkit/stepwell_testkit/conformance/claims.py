@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from stepwell.core.port import ANY_ROLE, Store
+from stepwell.core.port import ANY_ROLE, FeedQuery, Store
 from stepwell.core.records.states import ExecutionStatus, RunStatus, StepKind
 from stepwell_testkit.conformance import ask
 from stepwell_testkit.conformance import builders as b
@@ -57,12 +57,12 @@ class TestReady(Cases):
         rest = sorted(kind for kind in StepKind if kind not in wanted.kinds)
         assert sorted(await ask.ready_ids(store)) == rest
 
-    @promises("Want.roles", "Steps without a role are always taken; `*` takes every role.")
+    @promises("Want.roles", "Steps without a role always match; `*` matches every role.")
     async def test_a_step_without_a_role_is_for_everybody(self, store: Store) -> None:
         await ask.must(store, b.born(executions=[b.ready("plain"), b.ready("coder", role="coder")]))
         assert await ask.ready_ids(store, b.want(roles=[])) == ["plain"]
 
-    @promises("Want.roles", "Steps without a role are always taken; `*` takes every role.")
+    @promises("Want.roles", "Steps without a role always match; `*` matches every role.")
     async def test_a_role_is_served_by_those_who_name_it(self, store: Store) -> None:
         executions = [b.ready(role, role=role) for role in ("coder", "tester", "writer")]
         await ask.must(store, b.born(executions=executions))
@@ -70,7 +70,7 @@ class TestReady(Cases):
         wanted = b.want(roles=["coder", "writer"])
         assert sorted(await ask.ready_ids(store, wanted)) == ["coder", "writer"]
 
-    @promises("Want.roles", "Steps without a role are always taken; `*` takes every role.")
+    @promises("Want.roles", "Steps without a role always match; `*` matches every role.")
     async def test_a_star_takes_every_role(self, store: Store) -> None:
         executions = [b.ready(f"e-{role}", role=role) for role in ("", "coder", "tester")]
         await ask.must(store, b.born(executions=executions))
@@ -159,7 +159,7 @@ class TestReady(Cases):
         assert (len(answer.ready[0]), len(answer.due)) == (1, 1)
         after = await ask.loaded(store)
         assert (after.run, after.executions) == (before.run, before.executions)
-        assert not keeps("feed") or len((await store.feed()).entries) == 1
+        assert not keeps("feed") or len((await store.page(FeedQuery())).items) == 1
         await ask.must(store, b.step(first))
 
     @promises("Claimed.ready", "For each want, in the order of the request.")
@@ -195,7 +195,7 @@ class TestReady(Cases):
 class TestHolds(Cases):
     """What was returned is not returned to anyone for a moment."""
 
-    @promises("claim", "Return what may be done now, and hold it from everyone for `hold_ms`.")
+    @promises("claim", "Return what may be done now, and hold it back from everyone for `hold_ms`.")
     @promises(
         "ClaimRequest.hold_ms", "For how long what is returned is not returned to anyone again."
     )

@@ -8,7 +8,16 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from stepwell.core.port import INPUT_KEY, Commit, FeedEntry, Store
+from stepwell.core.port import (
+    INPUT_KEY,
+    Commit,
+    ExecutionQuery,
+    FeedEntry,
+    FeedQuery,
+    MessageQuery,
+    Store,
+    TaskQuery,
+)
 from stepwell.core.records.model import Payload, Run
 from stepwell.core.records.states import (
     ExecutionStatus,
@@ -64,19 +73,22 @@ async def _traces(store: Store) -> list[str]:
     rows = await ask.loaded(store)
     note("run", rows.run.reason == "full" or rows.run.status is RunStatus.RUNNING)
     note("plan", rows.plans or await store.read_plan(b.TENANT, b.RUN, 1))
-    note("tasks", rows.tasks or (await store.list_tasks(b.TENANT, b.RUN)).tasks)
+    note(
+        "tasks", rows.tasks or (await store.page(TaskQuery(tenant_id=b.TENANT, run_id=b.RUN))).items
+    )
     note(
         "executions",
-        rows.executions or (await store.list_executions(b.TENANT, b.RUN)).executions,
+        rows.executions
+        or (await store.page(ExecutionQuery(tenant_id=b.TENANT, run_id=b.RUN))).items,
     )
     note("inputs", rows.inputs)
     note("request", rows.requests)
-    note("outcome", await store.read_outcomes(b.TENANT, b.RUN, ["task:z#1"]))
+    note("outcome", await store.read_payloads(b.TENANT, b.RUN, ["task:z#1"], texts=True))
     note("payload", await store.read_payloads(b.TENANT, b.RUN, ["task:z#1"]))
     page = await store.read_events(b.TENANT, b.RUN, after=1, limit=100)
     note("events", page is None or page.events)
-    note("messages", (await store.read_messages(b.TENANT, b.RUN)).messages)
-    fed = (await store.feed()).entries if keeps("feed") else _fed(rows.run)
+    note("messages", (await store.page(MessageQuery(tenant_id=b.TENANT, run_id=b.RUN))).items)
+    fed = (await store.page(FeedQuery())).items if keeps("feed") else _fed(rows.run)
     note("feed", FeedEntry(tenant_id=b.TENANT, run_id=b.RUN, version=2) in fed)
     claimed = await ask.claimed(store, b.want(), hold_ms=0)
     note("ready", claimed.ready[0])
@@ -181,9 +193,7 @@ class TestCommits(Cases):
             assert (await ask.loaded(door)).run.version == version
 
     @promises("commit", "CONFLICT: the run's stored version is not `version - 1`")
-    @promises(
-        "Commit.version", "The one it makes: the stored one plus 1; 1 for a run that is born."
-    )
+    @promises("Commit.version", "The one it makes: the stored one plus 1; 1 for a new run.")
     async def test_S2_versions_follow_one_another_without_gap(self, store: Store) -> None:
         first = b.born()
         assert await ask.verdicts(store, b.step(first)) == [CONFLICT]
@@ -193,7 +203,7 @@ class TestCommits(Cases):
         await ask.must(store, b.step(first))
         assert await ask.version_of(store) == 2
 
-    @promises("commit", "(a run that isn't there has version 0")
+    @promises("commit", "(a missing run has version 0")
     async def test_S2_a_run_that_is_not_there_takes_only_version_1(self, store: Store) -> None:
         for version in (0, 2, 3):
             commit = replace(b.born(), version=version)
@@ -251,7 +261,7 @@ class TestCommits(Cases):
         assert await store.get_run(b.TENANT, "fenced") is None
         assert await ask.version_of(store, "before") == await ask.version_of(store, "after") == 1
 
-    @promises("commit", "Several commits of one run in one call are taken in the order given.")
+    @promises("commit", "Several commits of one run in one call are applied in the order given.")
     async def test_S2_a_chain_in_one_call_is_applied_in_its_order(self, store: Store) -> None:
         chain = [b.born()]
         for _ in range(9):
@@ -259,7 +269,7 @@ class TestCommits(Cases):
         await ask.must(store, *chain)
         assert (await ask.loaded(store)).run.reason == "9"
 
-    @promises("commit", "Several commits of one run in one call are taken in the order given.")
+    @promises("commit", "Several commits of one run in one call are applied in the order given.")
     async def test_S2_a_chain_in_the_wrong_order_is_refused_where_it_breaks(
         self, store: Store
     ) -> None:
@@ -269,7 +279,7 @@ class TestCommits(Cases):
         assert await ask.verdicts(store, first, third, second) == [COMMITTED, CONFLICT, COMMITTED]
         assert await ask.version_of(store) == 2
 
-    @promises("commit", "Several commits of one run in one call are taken in the order given.")
+    @promises("commit", "Several commits of one run in one call are applied in the order given.")
     async def test_S8_a_chain_in_one_call_sees_the_leases_of_its_own_start(
         self, store: Store
     ) -> None:
@@ -278,7 +288,7 @@ class TestCommits(Cases):
         third = b.step(second, fences=[b.fence()])
         assert await ask.verdicts(store, first, second, third) == [COMMITTED, COMMITTED, LEASE_LOST]
 
-    @promises("CommitResult.now_us", "The store's time when it said so.")
+    @promises("CommitResult.now_us", "The store's time of the verdict.")
     @promises("Time", "A store has one clock.")
     async def test_every_verdict_carries_the_stores_time(
         self, store: Store, open_store: StoreFactory
@@ -374,8 +384,10 @@ class TestRows(Cases):
         one = b.step(third, outcomes=[b.outcome(b"one", "other")])
         await ask.must(store, one, b.step(one, outcomes=[b.outcome(b"two", "other")]))
         for _ in range(2):
-            found = await store.read_outcomes(b.TENANT, b.RUN, [b.STEP, "other"])
-            assert list(found) == [b.outcome(b"first"), b.outcome(b"one", "other")]
+            assert await ask.outcomes(store, [b.STEP, "other"]) == [
+                b.outcome(b"first"),
+                b.outcome(b"one", "other"),
+            ]
             kept = await store.read_payloads(b.TENANT, b.RUN, [b.STEP, "other"])
-            assert [stored.payload.data for stored in kept] == [b"first", b"one"]
+            assert [ask.data_of(stored) for stored in kept] == [b"first", b"one"]
             store = await open_store.reopen(store)

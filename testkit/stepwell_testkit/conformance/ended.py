@@ -21,7 +21,7 @@ ANY = EndedQuery(statuses=ENDS)
 class TestEnded(Cases):
     """Runs that have ended, those that ended first before the others."""
 
-    @promises("list_ended", "Return ended runs, those that ended first before the others")
+    @promises("EndedQuery", "Those that ended first before the others.")
     @promises("EndedQuery.tenant_id", "Empty: of every tenant.")
     async def test_runs_come_in_the_order_of_their_ends(
         self, store: Store, open_store: StoreFactory
@@ -33,11 +33,12 @@ class TestEnded(Cases):
             for at, name in enumerate(sorted(names))
         ]
         for _ in range(2):
-            assert list(await store.list_ended(ANY)) == ends
+            assert list((await store.page(ANY)).items) == ends
             store = await open_store.reopen(store)
 
-    @promises("list_ended", "at most `limit`.")
-    @promises("list_ended", "Its cost doesn't grow with the runs that don't match.")
+    @promises("Query", "A page holds at most `limit` rows.")
+    @promises("EndedQuery", "Its page has no cursor.")
+    @promises("EndedQuery", "Its cost doesn't grow with the runs that don't match.")
     async def test_no_more_than_the_limit_are_found_among_many_that_do_not_match(
         self, store: Store, open_store: StoreFactory
     ) -> None:
@@ -47,7 +48,8 @@ class TestEnded(Cases):
             for at in range(12)
         ]
         for limit in (1, 5, 11, 12, 13):
-            assert list(await store.list_ended(replace(ANY, limit=limit))) == ends[:limit], limit
+            page = await store.page(replace(ANY, limit=limit))
+            assert (list(page.items), page.cursor) == (ends[:limit], ""), limit
 
     @promises("EndedQuery.statuses", "Ends; at least one.")
     @promises("EndedQuery.pipeline_id", "Of this pipeline.", "Empty: of any.")
@@ -68,7 +70,7 @@ class TestEnded(Cases):
             for pipeline_id in ("", "p", "q", "x"):
                 for statuses in (ENDS[:1], ENDS[1:], ENDS[::2], ENDS[::-1]):
                     query = EndedQuery(tenant_id=tenant, pipeline_id=pipeline_id, statuses=statuses)
-                    found = [one.run_id for one in await store.list_ended(query)]
+                    found = [one.run_id for one in (await store.page(query)).items]
                     assert found == [
                         run_id
                         for (of_tenant, of_pipeline, status), run_id in ends.items()
@@ -89,10 +91,10 @@ class TestEnded(Cases):
         await ask.now_us(store)
         await open_store.step_wall(-3_600_000)
         for older_ms, many in ((0, 2), (30_000, 2), (90_000, 1), (200_000, 0), (2**53, 0)):
-            found = await store.list_ended(replace(ANY, older_ms=older_ms))
+            found = (await store.page(replace(ANY, older_ms=older_ms))).items
             assert list(found) == ends[:many], older_ms
         await open_store.advance(60_000)
-        assert list(await store.list_ended(replace(ANY, older_ms=90_000))) == ends
+        assert list((await store.page(replace(ANY, older_ms=90_000))).items) == ends
 
     @promises("EndedQuery.older_ms", "and the run's `ended_us`.")
     @promises("EndedRun", "")
@@ -102,21 +104,21 @@ class TestEnded(Cases):
         first = await ask.must(store, b.born())
         other = await _end(store, open_store, await ask.must(store, b.born("other")))
         failed = await _end(store, open_store, first, RunStatus.FAILED)
-        assert list(await store.list_ended(ANY)) == [other, failed]
+        assert list((await store.page(ANY)).items) == [other, failed]
         # As after RUN_RESUMED: it goes on, and ends once more.
         second = replace(first, version=2, run=replace(first.run, last_event=2))
         third = await ask.must(store, b.step(second, status=RunStatus.RUNNING))
-        assert list(await store.list_ended(ANY)) == [other]
+        assert list((await store.page(ANY)).items) == [other]
         again = await _end(store, open_store, third)
         assert (again.version, again.status) == (4, RunStatus.SUCCEEDED)
-        assert list(await store.list_ended(ANY)) == [other, again]
+        assert list((await store.page(ANY)).items) == [other, again]
         # A commit that changes something else of an ended run.
         run = replace(third.run, last_event=4, ended_us=again.ended_us)
         fourth = replace(third, version=4, run=run)
         await ask.must(store, b.step(fourth, status=RunStatus.SUCCEEDED, reason="changed"))
-        assert list(await store.list_ended(ANY)) == [other, replace(again, version=5)]
+        assert list((await store.page(ANY)).items) == [other, replace(again, version=5)]
 
-    @promises("list_ended", "Return ended runs, those that ended first before the others")
+    @promises("EndedQuery", "Those that ended first before the others.")
     async def test_an_ended_run_that_was_deleted_is_not_found(
         self, store: Store, open_store: StoreFactory
     ) -> None:
@@ -126,7 +128,7 @@ class TestEnded(Cases):
         ]
         assert await store.delete_run(b.TENANT, "r2", version=ends[1].version)
         for _ in range(2):
-            assert list(await store.list_ended(ANY)) == [ends[0], ends[2]]
+            assert list((await store.page(ANY)).items) == [ends[0], ends[2]]
             store = await open_store.reopen(store)
 
     @promises("Names", "Any text is a legal tenant, run or queue name to a store.")
@@ -137,10 +139,10 @@ class TestEnded(Cases):
             await _end(store, open_store, await _born(store, name, name, name))
             for name in HOSTILE.values()
         ]
-        assert list(await store.list_ended(ANY)) == ends
+        assert list((await store.page(ANY)).items) == ends
         for name, end in zip(HOSTILE.values(), ends, strict=True):
             query = replace(ANY, tenant_id=name, pipeline_id=name)
-            assert list(await store.list_ended(query)) == [end]
+            assert list((await store.page(query)).items) == [end]
 
 
 async def _born(store: Store, run_id: str, tenant: str, pipeline_id: str) -> Commit:

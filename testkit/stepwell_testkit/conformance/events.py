@@ -7,7 +7,7 @@ import asyncio
 
 import pytest
 
-from stepwell.core.port import Commit, EventPage, FeedEntry, Store
+from stepwell.core.port import Commit, EventPage, FeedEntry, FeedQuery, Store
 from stepwell.core.records.errors import InvalidArgument
 from stepwell.core.records.states import RunStatus
 from stepwell.runtime import SystemRuntime
@@ -155,12 +155,12 @@ async def _drain(
 ) -> list[FeedEntry]:
     found: list[FeedEntry] = []
     while True:
-        page = await store.feed(tenant_id=tenant, cursor=cursor, limit=limit)
-        assert len(page.entries) <= limit
+        page = await store.page(FeedQuery(tenant_id=tenant, cursor=cursor, limit=limit))
+        assert len(page.items) <= limit
         assert page.cursor
-        if not page.entries:
+        if not page.items:
             return found
-        found += page.entries
+        found += page.items
         cursor = page.cursor
 
 
@@ -171,9 +171,8 @@ def _entry(run_id: str, version: int, tenant: str = b.TENANT) -> FeedEntry:
 class TestFeed(Cases):
     """The record of commits over all runs."""
 
-    @promises("feed", "Return commits since a cursor, each once, in the store's own order")
-    @promises("feed", '"" is the beginning.')
-    @promises("FeedPage", "Commits in the store's own order.")
+    @promises("FeedQuery", "Each once since the cursor, in the store's own order")
+    @promises("FeedQuery", '"" is the beginning')
     async def test_E1_the_feed_names_every_commit_once_in_order(self, store: Store) -> None:
         one = await ask.must(store, b.born("one"))
         two = await ask.must(store, b.born("two"))
@@ -184,7 +183,7 @@ class TestFeed(Cases):
         for limit in (1, 3, 4):
             assert await _drain(store, limit=limit) == expected
 
-    @promises("feed", "Commits of one run come in the order of their versions.")
+    @promises("FeedQuery", "Commits of one run come in the order of their versions.")
     async def test_E1_commits_of_one_run_come_in_the_order_of_their_versions(
         self, store: Store
     ) -> None:
@@ -198,34 +197,34 @@ class TestFeed(Cases):
             versions = [entry.version for entry in entries if entry.run_id == name]
             assert versions == list(range(1, 11))
 
-    @promises("feed", "Return commits since a cursor, each once")
-    @promises("FeedPage.cursor", "Go on from here; always set.")
+    @promises("FeedQuery", "Each once since the cursor")
+    @promises("FeedQuery", "A page's cursor is always set: go on from there.")
     async def test_E3_a_feed_goes_on_from_its_cursor(self, store: Store) -> None:
         commit = await ask.must(store, b.born())
-        cursor = (await store.feed()).cursor
+        cursor = (await store.page(FeedQuery())).cursor
         for version in range(2, 6):
-            assert (await store.feed(cursor=cursor)).entries == ()
+            assert (await store.page(FeedQuery(cursor=cursor))).items == ()
             commit = await ask.must(store, b.step(commit))
-            page = await store.feed(cursor=cursor)
-            assert list(page.entries) == [_entry(b.RUN, version)]
+            page = await store.page(FeedQuery(cursor=cursor))
+            assert list(page.items) == [_entry(b.RUN, version)]
             cursor = page.cursor
 
-    @promises("feed", "Return commits since a cursor, each once")
+    @promises("FeedQuery", "Each once since the cursor")
     async def test_an_empty_feed_has_a_cursor(self, store: Store) -> None:
-        page = await store.feed()
-        assert page.entries == ()
+        page = await store.page(FeedQuery())
+        assert page.items == ()
         await ask.must(store, b.born())
-        assert (await store.feed(cursor=page.cursor)).entries == (_entry(b.RUN, 1),)
+        assert (await store.page(FeedQuery(cursor=page.cursor))).items == (_entry(b.RUN, 1),)
 
-    @promises("feed", 'The cursor "now" stands for the end.')
+    @promises("FeedQuery", '"now" the end.')
     async def test_a_feed_from_now_starts_with_the_next_commit(self, store: Store) -> None:
         commit = await ask.must(store, b.born())
-        page = await store.feed(cursor="now")
-        assert page.entries == ()
+        page = await store.page(FeedQuery(cursor="now"))
+        assert page.items == ()
         await ask.must(store, b.step(commit))
-        assert (await store.feed(cursor=page.cursor)).entries == (_entry(b.RUN, 2),)
+        assert (await store.page(FeedQuery(cursor=page.cursor))).items == (_entry(b.RUN, 2),)
 
-    @promises("feed", '`tenant_id` "" is for all tenants.')
+    @promises("FeedQuery.tenant_id", "Empty: of every tenant.")
     async def test_a_feed_is_of_one_tenant_or_of_all(self, store: Store) -> None:
         expected = [_entry(f"r{at}", 1, f"tenant-{at % 2}") for at in range(10)]
         for entry in expected:
@@ -235,22 +234,22 @@ class TestFeed(Cases):
             assert await _drain(store, tenant="tenant-1", limit=limit) == expected[1::2]
         assert await _drain(store, tenant="tenant-9") == []
 
-    @promises("feed", '`tenant_id` "" is for all tenants.')
+    @promises("FeedQuery.tenant_id", "Empty: of every tenant.")
     async def test_E3_a_tenants_feed_goes_on_over_the_commits_of_others(self, store: Store) -> None:
-        cursor = (await store.feed(tenant_id="a")).cursor
+        cursor = (await store.page(FeedQuery(tenant_id="a"))).cursor
         for at in range(5):
             await ask.must(store, b.born(f"r{at}", tenant="b"))
-            cursor = (await store.feed(tenant_id="a", cursor=cursor)).cursor
+            cursor = (await store.page(FeedQuery(tenant_id="a", cursor=cursor))).cursor
             await ask.must(store, b.born(f"r{at}", tenant="a"))
-            page = await store.feed(tenant_id="a", cursor=cursor)
-            assert list(page.entries) == [_entry(f"r{at}", 1, "a")]
+            page = await store.page(FeedQuery(tenant_id="a", cursor=cursor))
+            assert list(page.items) == [_entry(f"r{at}", 1, "a")]
             cursor = page.cursor
 
-    @promises("feed", "Those of deleted runs may be left out.")
+    @promises("FeedQuery", "Those of deleted runs may be left out.")
     async def test_a_deleted_run_hides_no_other_from_the_feed(self, store: Store) -> None:
         for at in range(6):
             await ask.must(store, b.born(f"r{at}"))
-        page = await store.feed(limit=2)
+        page = await store.page(FeedQuery(limit=2))
         for at in (1, 2, 3):
             assert await store.delete_run(b.TENANT, f"r{at}", version=1)
         await ask.must(store, b.born("r6"))
@@ -260,20 +259,22 @@ class TestFeed(Cases):
             assert [entry.run_id for entry in found if entry.run_id in kept] == sorted(kept)
             assert len(found) == len(set(found))
 
-    @promises("feed", "InvalidArgument: the cursor is none of this store's.")
+    @promises("Errors", "A cursor that no store made raises `InvalidArgument`.")
     async def test_a_cursor_of_another_store_is_refused(
         self, store: Store, open_store: StoreFactory
     ) -> None:
         await ask.must(store, b.born())
         other = await open_store.open()
         await ask.must(other, b.born())
-        foreign = (await other.feed()).cursor
+        foreign = (await other.page(FeedQuery())).cursor
         for cursor in (foreign, "nonsense", "0", "-1", "now ", "1e9", "\x00", "x" * 10_000):
             with pytest.raises(InvalidArgument):
-                await store.feed(cursor=cursor)
+                await store.page(FeedQuery(cursor=cursor))
         await other.close()
 
-    @promises("feed", "Nothing is ever skipped: a commit that becomes visible comes after every")
+    @promises(
+        "FeedQuery", "Nothing is ever skipped: a commit that becomes visible comes after every"
+    )
     async def test_E1_E3_a_feed_beside_many_writers_skips_nothing(
         self, store: Store, open_store: StoreFactory
     ) -> None:
@@ -290,8 +291,8 @@ class TestFeed(Cases):
         writers = [SystemRuntime().spawn(write(at), name=f"writer {at}") for at in range(6)]
         cursor, found = "", list[FeedEntry]()
         for _ in range(40):
-            page = await doors[1].feed(cursor=cursor, limit=17)
-            found += page.entries
+            page = await doors[1].page(FeedQuery(cursor=cursor, limit=17))
+            found += page.items
             cursor = page.cursor
             await SystemRuntime().sleep(0)
         stop.set()
@@ -301,12 +302,12 @@ class TestFeed(Cases):
             seen = [entry.version for entry in found if entry.run_id == f"w{at}"]
             assert seen == list(range(1, version + 1))
 
-    @promises("feed", "Return commits since a cursor, each once")
+    @promises("FeedQuery", "Each once since the cursor")
     async def test_E3_S3_a_cursor_outlives_a_restart(
         self, store: Store, open_store: StoreFactory
     ) -> None:
         commit = await ask.must(store, b.born())
-        cursor = (await store.feed()).cursor
+        cursor = (await store.page(FeedQuery())).cursor
         await ask.must(store, b.step(commit))
         store = await open_store.reopen(store)
-        assert list((await store.feed(cursor=cursor)).entries) == [_entry(b.RUN, 2)]
+        assert list((await store.page(FeedQuery(cursor=cursor))).items) == [_entry(b.RUN, 2)]

@@ -7,7 +7,15 @@ import asyncio
 
 from msgspec.structs import replace
 
-from stepwell.core.port import INPUT_KEY, Commit, Store
+from stepwell.core.port import (
+    INPUT_KEY,
+    Commit,
+    ExecutionQuery,
+    LogQuery,
+    MessageQuery,
+    Store,
+    TaskQuery,
+)
 from stepwell.core.records.model import Outcome, Payload, RunSpec
 from stepwell.core.records.states import Verdict
 from stepwell_testkit.conformance import ask
@@ -23,7 +31,7 @@ ROUNDS = 8
 class TestForks(Cases):
     """A fork is born into a family that is there."""
 
-    @promises("commit", "A run that is born with a `spec.parent_run_id` answers CONFLICT")
+    @promises("commit", "A run that is created with a `spec.parent_run_id` answers CONFLICT")
     async def test_a_fork_of_a_run_that_is_there_is_born(
         self, store: Store, open_store: StoreFactory
     ) -> None:
@@ -66,7 +74,7 @@ class TestForks(Cases):
         for commit in born:
             await ask.must(store, commit)
 
-    @promises("commit", "A run that is born with a `spec.parent_run_id` answers CONFLICT")
+    @promises("commit", "A run that is created with a `spec.parent_run_id` answers CONFLICT")
     @promises("Names", "one tenant's id under another tenant is a missing run.")
     async def test_T2_a_parent_in_another_tenant_is_a_missing_one(self, store: Store) -> None:
         await ask.must(store, b.born(tenant="b"))
@@ -96,10 +104,13 @@ class TestFamilies(Cases):
             assert await store.read_events(b.TENANT, b.RUN, after=0, limit=10) is None
             assert list(await store.read_payloads(b.TENANT, b.RUN, [INPUT_KEY])) == []
             assert list(await store.read_inputs(b.TENANT, b.RUN, ["q"])) == []
-            assert (await store.list_tasks(b.TENANT, b.RUN)).tasks == ()
-            assert (await store.list_executions(b.TENANT, b.RUN)).executions == ()
-            assert (await store.read_messages(b.TENANT, b.RUN)).messages == ()
-            assert not keeps("logs") or (await store.read_logs(b.TENANT, b.RUN)).entries == ()
+            assert (await store.page(TaskQuery(tenant_id=b.TENANT, run_id=b.RUN))).items == ()
+            assert (await store.page(ExecutionQuery(tenant_id=b.TENANT, run_id=b.RUN))).items == ()
+            assert (await store.page(MessageQuery(tenant_id=b.TENANT, run_id=b.RUN))).items == ()
+            assert (
+                not keeps("logs")
+                or (await store.page(LogQuery(tenant_id=b.TENANT, run_id=b.RUN))).items == ()
+            )
             assert await ask.run_ids(store) == ["fork"]
             assert not await store.delete_run(b.TENANT, b.RUN, version=2)
             store = await open_store.reopen(store)
@@ -177,7 +188,7 @@ class TestFamilies(Cases):
             store = await open_store.reopen(store)
             await open_store.advance(HOUR_MS / 4)
 
-    @promises("commit", "A run that is born with a `spec.parent_run_id` answers CONFLICT")
+    @promises("commit", "A run that is created with a `spec.parent_run_id` answers CONFLICT")
     async def test_only_a_birth_asks_for_the_family(self, store: Store) -> None:
         await _parent(store)
         fork = await ask.must(store, b.fork("fork"))
@@ -275,7 +286,7 @@ async def _parent(store: Store, run_id: str = b.RUN, *, tenant: str = b.TENANT) 
 
 async def _left(store: Store, run_id: str = b.RUN, *, tenant: str = b.TENANT) -> list[Outcome]:
     """Return what can be read of a run's one outcome, by either way of reading it."""
-    found = list(await store.read_outcomes(tenant, run_id, ["unknown", b.STEP]))
+    found = await ask.outcomes(store, ["unknown", b.STEP], run_id, tenant=tenant)
     stored = await store.read_payloads(tenant, run_id, ["unknown", b.STEP])
     assert [one.payload for one in stored] == [left.result for left in found]
     return found

@@ -8,7 +8,17 @@ import math
 import pytest
 from msgspec.structs import replace
 
-from stepwell.core.port import INPUT_KEY, FoundInput, InputQuery, Store
+from stepwell.core.port import (
+    INPUT_KEY,
+    ExecutionQuery,
+    FeedQuery,
+    FoundInput,
+    InputQuery,
+    LogQuery,
+    MessageQuery,
+    Store,
+    TaskQuery,
+)
 from stepwell.core.records import limits
 from stepwell.core.records.model import Outcome, Payload
 from stepwell.core.records.states import Verdict
@@ -55,13 +65,15 @@ class TestFidelity(Cases):
             page = await store.read_events(b.TENANT, b.RUN, after=0, limit=10)
             assert page is not None
             assert page.events == commit.events
-            assert list(await store.read_outcomes(b.TENANT, b.RUN, [ODD])) == list(commit.outcomes)
-            assert (await store.read_messages(b.TENANT, b.RUN)).messages == commit.messages
-            executions = (await store.list_executions(b.TENANT, b.RUN)).executions
+            assert await ask.outcomes(store, [ODD]) == list(commit.outcomes)
+            assert (
+                await store.page(MessageQuery(tenant_id=b.TENANT, run_id=b.RUN))
+            ).items == commit.messages
+            executions = (await store.page(ExecutionQuery(tenant_id=b.TENANT, run_id=b.RUN))).items
             assert executions == commit.executions
             assert tuple(await store.read_inputs(b.TENANT, b.RUN, [ODD])) == commit.inputs
-            found = await store.list_inputs(InputQuery(tenant_id=b.TENANT))
-            assert found.inputs == (FoundInput(run_id=b.RUN, request=commit.inputs[0]),)
+            found = await store.page(InputQuery(tenant_id=b.TENANT))
+            assert found.items == (FoundInput(run_id=b.RUN, request=commit.inputs[0]),)
             store = await open_store.reopen(store)
 
     @promises("get_run", "Return the run's row as of the last commit")
@@ -81,7 +93,7 @@ class TestFidelity(Cases):
         assert page is not None
         assert [repr(event) for event in page.events] == [repr(event) for event in odd_events()]
 
-    @promises("read_payloads", "Bytes come back as they were given, empty ones too.")
+    @promises("read_payloads", "Bytes come back as they were written, empty ones too.")
     @pytest.mark.parametrize("data", ODD_BYTES.values(), ids=ODD_BYTES.keys())
     async def test_D2_bytes_come_back_as_they_were_given(
         self, store: Store, open_store: StoreFactory, data: bytes
@@ -98,14 +110,14 @@ class TestFidelity(Cases):
         for _ in range(2):
             found = await store.read_payloads(b.TENANT, b.RUN, [INPUT_KEY, b.STEP])
             assert [stored.payload for stored in found] == [payload, payload]
-            (outcome,) = await store.read_outcomes(b.TENANT, b.RUN, [b.STEP])
+            (outcome,) = await ask.outcomes(store, [b.STEP])
             assert outcome.result == payload
             rows = await ask.loaded(store)
             assert [question.answer for question in rows.inputs] == [payload]
             assert [row.progress for row in rows.executions] == [payload]
             store = await open_store.reopen(store)
 
-    @promises("read_messages", "Return a run's conversation in the order of its commits")
+    @promises("MessageQuery", "In the order of its commits.")
     @pytest.mark.parametrize(
         "size", [0, 1, limits.RESPONSE_BYTES_MAX, limits.RESPONSE_BYTES_MAX + 1]
     )
@@ -114,8 +126,8 @@ class TestFidelity(Cases):
         outcome = Outcome(execution_id=b.STEP, prompt=text, response=text)
         first = b.born()
         await ask.must(store, first, b.step(first, outcomes=[outcome], messages=[b.message(text)]))
-        assert list(await store.read_outcomes(b.TENANT, b.RUN, [b.STEP])) == [outcome]
-        (message,) = (await store.read_messages(b.TENANT, b.RUN)).messages
+        assert await ask.outcomes(store, [b.STEP]) == [outcome]
+        (message,) = (await store.page(MessageQuery(tenant_id=b.TENANT, run_id=b.RUN))).items
         assert message.content == text
 
     @promises("read_plan", "Return one plan revision")
@@ -127,8 +139,8 @@ class TestFidelity(Cases):
         tasks = [b.task(name) for name in names]
         await ask.must(store, b.born(plan=plan, tasks=tasks))
         assert await store.read_plan(b.TENANT, b.RUN, 1) == plan
-        page = await store.list_tasks(b.TENANT, b.RUN, limit=1_000)
-        assert [task.task_id for task in page.tasks] == names[:1_000]
+        page = await store.page(TaskQuery(tenant_id=b.TENANT, run_id=b.RUN, limit=1_000))
+        assert [task.task_id for task in page.items] == names[:1_000]
         assert len((await ask.loaded(store)).tasks) == limits.PLAN_TASKS_MAX
 
 
@@ -150,8 +162,8 @@ class TestDurability(Cases):
             store = await open_store.reopen(store)
             assert await ask.version_of(store) == version
             if keeps("feed"):
-                assert len((await store.feed()).entries) == version + 10 * (restart + 1)
-            messages = (await store.read_messages(b.TENANT, b.RUN)).messages
+                assert len((await store.page(FeedQuery())).items) == version + 10 * (restart + 1)
+            messages = (await store.page(MessageQuery(tenant_id=b.TENANT, run_id=b.RUN))).items
             assert [int(message.content) for message in messages] == list(range(1, version))
 
     @promises("append_logs", "Append to a run's log, apart from its commits.")
@@ -160,15 +172,15 @@ class TestDurability(Cases):
     ) -> None:
         await ask.must(store, b.born())
         await store.append_logs(b.TENANT, b.RUN, [b.line("before")])
-        cursor = (await store.read_logs(b.TENANT, b.RUN)).cursor
+        cursor = (await store.page(LogQuery(tenant_id=b.TENANT, run_id=b.RUN))).cursor
         store = await open_store.reopen(store)
         await store.append_logs(b.TENANT, b.RUN, [b.line("after")])
-        logs = await store.read_logs(b.TENANT, b.RUN)
-        assert [entry.text for entry in logs.entries] == ["before", "after"]
-        logs = await store.read_logs(b.TENANT, b.RUN, cursor=cursor)
-        assert [entry.text for entry in logs.entries] == ["after"]
+        logs = await store.page(LogQuery(tenant_id=b.TENANT, run_id=b.RUN))
+        assert [entry.text for entry in logs.items] == ["before", "after"]
+        logs = await store.page(LogQuery(tenant_id=b.TENANT, run_id=b.RUN, cursor=cursor))
+        assert [entry.text for entry in logs.items] == ["after"]
 
-    @promises("commit", "An expired lease that nobody took still fences in its holder's favour")
+    @promises("commit", "An expired lease still fences in its holder's favour")
     async def test_S3_S8_leases_are_there_after_a_restart(
         self, store: Store, open_store: StoreFactory
     ) -> None:

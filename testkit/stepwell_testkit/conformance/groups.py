@@ -35,7 +35,7 @@ GROUPS: Mapping[str, Group] = {
     "store": Group(("TestStore",)),
     "filters": Group(
         ("TestFilters",),
-        "`list_runs` raises StoreRefused for a query with more than a tenant; ListRuns shows all"
+        "`page` raises StoreRefused for a RunQuery with more than a tenant; ListRuns shows all"
         " runs or none.",
     ),
     "delete": Group(
@@ -44,12 +44,12 @@ GROUPS: Mapping[str, Group] = {
     ),
     "feed": Group(
         ("TestFeed",),
-        "`feed` raises StoreRefused; WatchRuns fails, and each run can still be watched.",
+        "`page` raises StoreRefused for a FeedQuery; WatchRuns fails, and each run can still be watched.",
     ),
     "logs": Group(
         ("TestLogs", "TestLogsRemoved"),
-        "`append_logs` and `read_logs` raise StoreRefused, `trim_logs` does nothing, `purge_logs`"
-        " returns 0; what workers write is not kept.",
+        "`append_logs`, and `page` for a LogQuery, raise StoreRefused, `remove_logs` returns 0; what"
+        " workers write is not kept.",
     ),
     "keyed": Group(
         ("TestKeyed",),
@@ -58,12 +58,12 @@ GROUPS: Mapping[str, Group] = {
     ),
     "retention": Group(
         ("TestEnded",),
-        "`list_ended` raises StoreRefused; PurgeRuns fails, and nothing is removed by age.",
+        "`page` raises StoreRefused for an EndedQuery; PurgeRuns fails, and nothing is removed by age.",
     ),
     "presence": Group(
         ("TestPresence",),
-        "`put_presence` does nothing, `list_presence` returns nobody; a run that waits for a busy"
-        " worker is shown as one without a worker.",
+        "`put_presence` does nothing, `page` has nobody for a PresenceQuery; a run that waits for a"
+        " busy worker is shown as one without a worker.",
     ),
     "hints": Group(
         ("TestHints",),

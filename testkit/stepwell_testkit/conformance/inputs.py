@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from stepwell.core.port import Commit, FoundInput, InputPage, InputQuery, Store
+from stepwell.core.port import Commit, FoundInput, InputQuery, Page, Store
 from stepwell.core.records.model import InputRequest, Payload
 from stepwell.core.records.states import InputStatus
 from stepwell_testkit.conformance import ask
@@ -21,10 +21,9 @@ OF_RUN = InputQuery(tenant_id=b.TENANT, run_id=b.RUN)
 class TestInputs(Cases):
     """What people are asked."""
 
-    @promises("list_inputs", "Return input requests, oldest first")
+    @promises("InputQuery", "Oldest first")
     @promises("InputQuery.run_id", "Of this run, in every status.")
-    @promises("InputPage", "")
-    @promises("InputPage.cursor", "For the next page; empty: this was the last.")
+    @promises("Page.cursor", "For the next page; empty: this was the last.")
     async def test_a_run_s_input_requests_come_oldest_first_in_every_status(
         self, store: Store, open_store: StoreFactory
     ) -> None:
@@ -40,7 +39,7 @@ class TestInputs(Cases):
             assert found == [FoundInput(run_id=b.RUN, request=asked[name]) for name in names]
 
     @promises("InputQuery.run_id", "Empty: of all the tenant's runs, those that are OPEN.")
-    @promises("list_inputs", "Return input requests, oldest first")
+    @promises("InputQuery", "Oldest first")
     async def test_the_open_ones_of_all_runs_come_oldest_first(
         self, store: Store, open_store: StoreFactory
     ) -> None:
@@ -80,7 +79,7 @@ class TestInputs(Cases):
             assert list(await store.read_inputs(b.TENANT, b.RUN, ["q2"])) == [answered]
             store = await open_store.reopen(store)
 
-    @promises("list_inputs", "over its pages each that was there all along once.")
+    @promises("InputQuery", "over its pages each that was there all along comes once.")
     async def test_input_requests_made_and_ended_between_pages_disturb_no_other(
         self, store: Store, open_store: StoreFactory
     ) -> None:
@@ -93,9 +92,9 @@ class TestInputs(Cases):
         found: list[str] = []
         victims = [asked[1], asked[3], asked[8]]
         while True:
-            page = await store.list_inputs(query)
-            assert len(page.inputs) <= 2
-            found += [one.request.input_id for one in page.inputs]
+            page = await store.page(query)
+            assert len(page.items) <= 2
+            found += [one.request.input_id for one in page.items]
             if not page.cursor:
                 break
             query = replace(query, cursor=page.cursor)
@@ -115,23 +114,23 @@ class TestInputs(Cases):
         assert list(found) == [asked[3], asked[0], asked[2]]
         assert list(await store.read_inputs(b.TENANT, b.RUN, [])) == []
         assert list(await store.read_inputs(b.TENANT, "missing", ["q0"])) == []
-        assert await store.list_inputs(replace(OF_RUN, run_id="missing")) == InputPage()
+        assert await store.page(replace(OF_RUN, run_id="missing")) == Page()
 
-    @promises("list_inputs", "Return input requests, oldest first")
+    @promises("InputQuery", "Oldest first")
     async def test_T1_input_requests_show_their_tenant_alone(self, store: Store) -> None:
         for tenant in ("a", "b"):
             request = replace(b.question("q"), prompt=tenant)
             await ask.must(store, b.born(tenant=tenant, inputs=[request]))
         for tenant in ("a", "b"):
             for run_id in ("", b.RUN):
-                found = await store.list_inputs(InputQuery(tenant_id=tenant, run_id=run_id))
-                assert [one.request.prompt for one in found.inputs] == [tenant]
+                found = await store.page(InputQuery(tenant_id=tenant, run_id=run_id))
+                assert [one.request.prompt for one in found.items] == [tenant]
             (request,) = await store.read_inputs(tenant, b.RUN, ["q"])
             assert request.prompt == tenant
-        assert await store.list_inputs(InputQuery(tenant_id="c")) == InputPage()
-        assert await store.list_inputs(InputQuery(tenant_id="c", run_id=b.RUN)) == InputPage()
+        assert await store.page(InputQuery(tenant_id="c")) == Page()
+        assert await store.page(InputQuery(tenant_id="c", run_id=b.RUN)) == Page()
 
-    @promises("list_inputs", "Return input requests, oldest first")
+    @promises("InputQuery", "Oldest first")
     async def test_input_requests_of_a_deleted_run_are_gone(self, store: Store) -> None:
         for name in ("r1", "r2"):
             await ask.must(store, b.born(name, inputs=[b.question("q")]))
@@ -177,9 +176,9 @@ async def _question(
 async def _all(store: Store, query: InputQuery) -> list[FoundInput]:
     found: list[FoundInput] = []
     while True:
-        page = await store.list_inputs(query)
-        assert len(page.inputs) <= query.limit
-        found += page.inputs
+        page = await store.page(query)
+        assert len(page.items) <= query.limit
+        found += page.items
         if not page.cursor:
             return found
         query = replace(query, cursor=page.cursor)

@@ -8,7 +8,23 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from stepwell.core.port import INPUT_KEY, ClaimRequest, EndedQuery, InputQuery, RunQuery, Store
+from stepwell.core.port import (
+    INPUT_KEY,
+    ClaimRequest,
+    EndedQuery,
+    ExecutionQuery,
+    FeedQuery,
+    InputQuery,
+    LeaseQuery,
+    LogQuery,
+    LogsOfExecution,
+    MessageQuery,
+    OldLogs,
+    PresenceQuery,
+    RunQuery,
+    Store,
+    TaskQuery,
+)
 from stepwell.core.records.errors import StoreUnavailable
 from stepwell.core.records.states import LogKind, RunStatus, Verdict
 from stepwell.runtime import SystemRuntime
@@ -77,7 +93,7 @@ class TestHints(Cases):
 class TestStore(Cases):
     """What a store says of itself, and how it ends."""
 
-    @promises("describe", "Say what this store is and what it promises.")
+    @promises("describe", "Return what this store is and what it promises.")
     @promises("StoreInfo.detail", "How it came to that class, in words", "No secret is in it.")
     async def test_S3_a_store_declares_its_durability(
         self, store: Store, open_store: StoreFactory
@@ -88,7 +104,9 @@ class TestStore(Cases):
         assert info.detail
         assert "password" not in info.detail.lower()
 
-    @promises("StoreInfo.store_id", "Made when the store was born; tells two stores apart.")
+    @promises(
+        "StoreInfo.store_id", "Drawn when the store was created; no two stores have the same."
+    )
     async def test_a_store_keeps_its_id_and_shares_it_with_none(
         self, store: Store, open_store: StoreFactory
     ) -> None:
@@ -106,7 +124,7 @@ class TestStore(Cases):
         await store.close()
         await store.close()
 
-    @promises("close", "Finish what was begun and let go of everything.")
+    @promises("close", "Finish what was begun and release everything.")
     async def test_S3_what_was_begun_is_finished_or_refused_by_a_close(
         self, store: Store, open_store: StoreFactory
     ) -> None:
@@ -138,23 +156,27 @@ class TestStore(Cases):
             lambda: store.get_run(b.TENANT, b.RUN),
             lambda: store.load(b.TENANT, b.RUN),
             lambda: store.read_payloads(b.TENANT, b.RUN, [INPUT_KEY]),
-            lambda: store.read_outcomes(b.TENANT, b.RUN, ["x"]),
+            lambda: store.read_payloads(b.TENANT, b.RUN, ["x"], texts=True),
             lambda: store.read_plan(b.TENANT, b.RUN, 1),
             lambda: store.read_events(b.TENANT, b.RUN, after=0, limit=1),
-            lambda: store.list_runs(RunQuery(tenant_id=b.TENANT)),
-            lambda: store.list_inputs(InputQuery(tenant_id=b.TENANT)),
+            lambda: store.page(RunQuery(tenant_id=b.TENANT)),
+            lambda: store.page(InputQuery(tenant_id=b.TENANT)),
             lambda: store.read_inputs(b.TENANT, b.RUN, ["q"]),
             lambda: store.find_keyed(b.TENANT, "", ["k"]),
-            lambda: store.list_ended(EndedQuery(statuses=(RunStatus.FAILED,))),
-            lambda: store.trim_logs(b.TENANT, b.RUN, execution_id="x", kind=LogKind.CHUNK),
-            lambda: store.purge_logs(older_ms=1, limit=1),
-            lambda: store.list_tasks(b.TENANT, b.RUN),
-            lambda: store.list_executions(b.TENANT, b.RUN),
-            lambda: store.read_messages(b.TENANT, b.RUN),
-            lambda: store.read_logs(b.TENANT, b.RUN),
-            lambda: store.list_presence(b.TENANT),
-            lambda: store.list_leases(b.TENANT, "worker-1"),
-            store.feed,
+            lambda: store.page(EndedQuery(statuses=(RunStatus.FAILED,))),
+            lambda: store.remove_logs(
+                LogsOfExecution(
+                    tenant_id=b.TENANT, run_id=b.RUN, execution_id="x", kind=LogKind.CHUNK
+                )
+            ),
+            lambda: store.remove_logs(OldLogs(older_ms=1, limit=1)),
+            lambda: store.page(TaskQuery(tenant_id=b.TENANT, run_id=b.RUN)),
+            lambda: store.page(ExecutionQuery(tenant_id=b.TENANT, run_id=b.RUN)),
+            lambda: store.page(MessageQuery(tenant_id=b.TENANT, run_id=b.RUN)),
+            lambda: store.page(LogQuery(tenant_id=b.TENANT, run_id=b.RUN)),
+            lambda: store.page(PresenceQuery(tenant_id=b.TENANT)),
+            lambda: store.page(LeaseQuery(tenant_id=b.TENANT, worker_id="worker-1")),
+            lambda: store.page(FeedQuery()),
         ]
         for call in calls:
             with pytest.raises(StoreUnavailable):

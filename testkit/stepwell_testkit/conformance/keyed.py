@@ -35,9 +35,7 @@ class TestKeyed(Cases):
             assert list(await store.find_keyed(b.TENANT, "", ["unknown", "k", ""])) == []
             store = await open_store.reopen(store)
 
-    @promises(
-        "Commit.keyed", "To be found by `find_keyed`; of the same key the last one committed."
-    )
+    @promises("Commit.keyed", "For `find_keyed`; of the same key the last one committed.")
     async def test_of_the_same_key_the_last_one_committed_is_found(
         self, store: Store, open_store: StoreFactory
     ) -> None:

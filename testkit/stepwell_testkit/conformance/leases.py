@@ -5,7 +5,16 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from stepwell.core.port import Renewal, Store
+from stepwell.core.port import (
+    ExecutionQuery,
+    FeedQuery,
+    LeaseQuery,
+    LogQuery,
+    MessageQuery,
+    Renewal,
+    Store,
+    TaskQuery,
+)
 from stepwell.core.records.model import Payload, Session
 from stepwell.core.records.states import DueKind, ExecutionStatus, Verdict
 from stepwell_testkit.conformance import ask
@@ -84,7 +93,7 @@ class TestFences(Cases):
         )
         assert await ask.verdicts(store, own) == [LEASE_LOST]
 
-    @promises("commit", "An expired lease that nobody took still fences in its holder's favour")
+    @promises("commit", "An expired lease still fences in its holder's favour")
     async def test_S8_C1_an_expired_lease_that_nobody_took_still_lets_its_holder_through(
         self, store: Store, open_store: StoreFactory
     ) -> None:
@@ -117,7 +126,7 @@ class TestFences(Cases):
         )
         assert await ask.verdicts(store, mine, late) == [COMMITTED, LEASE_LOST]
         found = await store.read_payloads(b.TENANT, b.RUN, [b.STEP])
-        assert [stored.payload.data for stored in found] == [b"first"]
+        assert [ask.data_of(stored) for stored in found] == [b"first"]
 
 
 class TestLeases(Cases):
@@ -135,17 +144,17 @@ class TestLeases(Cases):
         await ask.must(store, b.born_leased(token="secret"))
         reads: list[object] = [
             await store.get_run(b.TENANT, b.RUN),
-            await store.list_executions(b.TENANT, b.RUN),
-            await store.list_tasks(b.TENANT, b.RUN),
+            await store.page(ExecutionQuery(tenant_id=b.TENANT, run_id=b.RUN)),
+            await store.page(TaskQuery(tenant_id=b.TENANT, run_id=b.RUN)),
             await store.read_events(b.TENANT, b.RUN, after=0, limit=100),
-            await store.read_messages(b.TENANT, b.RUN),
+            await store.page(MessageQuery(tenant_id=b.TENANT, run_id=b.RUN)),
             await store.describe(),
         ]
         if keeps("logs"):
             await store.append_logs(b.TENANT, b.RUN, [b.line("hello")])
-            reads.append(await store.read_logs(b.TENANT, b.RUN))
+            reads.append(await store.page(LogQuery(tenant_id=b.TENANT, run_id=b.RUN)))
         if keeps("feed"):
-            reads.append(await store.feed())
+            reads.append(await store.page(FeedQuery()))
         assert "secret" not in repr(reads)
 
     @promises("Lease.lease_ms", "It expires this long after the commit, or after the last renewal.")
@@ -161,7 +170,7 @@ class TestLeases(Cases):
         assert (due.kind, due.name, due.token) == (DueKind.LEASE_EXPIRED, b.STEP, "t1")
         assert (due.tenant_id, due.run_id, due.version) == (b.TENANT, b.RUN, 1)
 
-    @promises("list_leases", "Return the leases that a worker holds, of all its instances")
+    @promises("LeaseQuery", "Of all its instances", "one page holds all.")
     async def test_a_workers_leases_are_listed_over_all_its_runs(
         self, store: Store, open_store: StoreFactory
     ) -> None:
@@ -179,10 +188,17 @@ class TestLeases(Cases):
         ]
         store = await open_store.reopen(store)
         assert len(await _held(store)) == 3
-        assert [held.token for held in await store.list_leases("other", "worker-1")] == ["v"]
-        assert list(await store.list_leases(b.TENANT, "nobody")) == []
+        assert [
+            held.token
+            for held in (
+                await store.page(LeaseQuery(tenant_id="other", worker_id="worker-1"))
+            ).items
+        ] == ["v"]
+        assert (
+            list((await store.page(LeaseQuery(tenant_id=b.TENANT, worker_id="nobody"))).items) == []
+        )
 
-    @promises("list_leases", "expired or not.")
+    @promises("LeaseQuery", "expired or not")
     async def test_S10_a_lease_is_listed_until_a_commit_ends_it(
         self, store: Store, open_store: StoreFactory
     ) -> None:
@@ -301,7 +317,7 @@ class TestLeases(Cases):
         page = await store.read_events(b.TENANT, b.RUN, after=0, limit=100)
         assert page is not None
         assert (await ask.version_of(store), page.latest) == (1, 1)
-        assert not keeps("feed") or len((await store.feed()).entries) == 1
+        assert not keeps("feed") or len((await store.page(FeedQuery())).items) == 1
 
     @promises("Renewal.progress", "Replaces the lease's last progress; absent: that stays.")
     @promises("OpenExecution.progress", "The last that a heartbeat brought.")
@@ -345,5 +361,5 @@ class TestLeases(Cases):
 
 
 async def _held(store: Store) -> list[tuple[str, str, str, str]]:
-    held = await store.list_leases(b.TENANT, "worker-1")
+    held = (await store.page(LeaseQuery(tenant_id=b.TENANT, worker_id="worker-1"))).items
     return sorted((it.run_id, it.execution_id, it.token, it.instance_id) for it in held)

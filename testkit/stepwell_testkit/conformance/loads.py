@@ -135,7 +135,7 @@ class TestLoadSince(Cases):
     )
     @promises(
         "Loaded.since_id",
-        "Who knows that version under another id has what the store has lost, and asks for everything.",
+        "A caller that knows that version under another id has what the store has lost, and loads everything.",
     )
     async def test_S2_a_load_names_the_commits_that_made_its_versions(self, store: Store) -> None:
         first = b.born(commit_id="first, of 2: a")

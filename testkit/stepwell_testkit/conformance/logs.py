@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from stepwell.core.port import Store
+from stepwell.core.port import LogQuery, LogsOfExecution, OldLogs, Store
 from stepwell.core.records.states import LogKind
 from stepwell_testkit.conformance import ask
 from stepwell_testkit.conformance import builders as b
@@ -16,7 +16,7 @@ from stepwell_testkit.conformance.harness import Cases, StoreFactory
 class TestLogsRemoved(Cases):
     """Entries are removed, and who reads on notices nothing of it."""
 
-    @promises("trim_logs", "Remove the entries of this kind that an execution wrote.")
+    @promises("remove_logs", "Remove log entries and return how many.")
     async def test_a_trim_removes_one_kind_of_one_execution(
         self, store: Store, open_store: StoreFactory
     ) -> None:
@@ -29,18 +29,26 @@ class TestLogsRemoved(Cases):
         ]
         for run_id in (b.RUN, "other"):
             await store.append_logs(b.TENANT, run_id, lines)
-        await store.trim_logs(b.TENANT, b.RUN, execution_id="e1", kind=LogKind.CHUNK)
+        chunks = LogsOfExecution(
+            tenant_id=b.TENANT, run_id=b.RUN, execution_id="e1", kind=LogKind.CHUNK
+        )
+        assert await store.remove_logs(chunks) == 3
         kept = [
             line for line in lines if line.execution_id != "e1" or line.kind is not LogKind.CHUNK
         ]
         for _ in range(2):
-            assert list((await store.read_logs(b.TENANT, b.RUN)).entries) == kept
-            page = await store.read_logs(b.TENANT, b.RUN, execution_id="e1")
-            assert list(page.entries) == [line for line in kept if line.execution_id == "e1"]
-            assert list((await store.read_logs(b.TENANT, "other")).entries) == lines
+            assert (
+                list((await store.page(LogQuery(tenant_id=b.TENANT, run_id=b.RUN))).items) == kept
+            )
+            page = await store.page(LogQuery(tenant_id=b.TENANT, run_id=b.RUN, execution_id="e1"))
+            assert list(page.items) == [line for line in kept if line.execution_id == "e1"]
+            assert (
+                list((await store.page(LogQuery(tenant_id=b.TENANT, run_id="other"))).items)
+                == lines
+            )
             store = await open_store.reopen(store)
 
-    @promises("trim_logs", "Remove the entries of this kind that an execution wrote.")
+    @promises("remove_logs", "Remove log entries and return how many.")
     async def test_T3_a_trim_where_nothing_is_removes_nothing(self, store: Store) -> None:
         await ask.must(store, b.born(), b.born(tenant="other"))
         await store.append_logs(b.TENANT, b.RUN, [b.line("x", "e", LogKind.CHUNK)])
@@ -50,14 +58,20 @@ class TestLogsRemoved(Cases):
             (b.TENANT, b.RUN, "", LogKind.CHUNK),
             (b.TENANT, b.RUN, "e", LogKind.LINE),
         ):
-            await store.trim_logs(tenant, run_id, execution_id=execution_id, kind=kind)
-        assert len((await store.read_logs(b.TENANT, b.RUN)).entries) == 1
-        for _ in range(2):
-            await store.trim_logs(b.TENANT, b.RUN, execution_id="e", kind=LogKind.CHUNK)
-        assert (await store.read_logs(b.TENANT, b.RUN)).entries == ()
+            which = LogsOfExecution(
+                tenant_id=tenant, run_id=run_id, execution_id=execution_id, kind=kind
+            )
+            assert await store.remove_logs(which) == 0
+        assert len((await store.page(LogQuery(tenant_id=b.TENANT, run_id=b.RUN))).items) == 1
+        for removed in (1, 0):
+            which = LogsOfExecution(
+                tenant_id=b.TENANT, run_id=b.RUN, execution_id="e", kind=LogKind.CHUNK
+            )
+            assert await store.remove_logs(which) == removed
+        assert (await store.page(LogQuery(tenant_id=b.TENANT, run_id=b.RUN))).items == ()
 
-    @promises("trim_logs", "Cursors stay good.")
-    @promises("read_logs", "reading on from it later returns what was appended since.")
+    @promises("remove_logs", "Cursors stay good.")
+    @promises("LogQuery", "reading on from it later returns what was appended since.")
     async def test_E3_a_cursor_stays_good_over_a_trim(
         self, store: Store, open_store: StoreFactory
     ) -> None:
@@ -66,9 +80,12 @@ class TestLogsRemoved(Cases):
         lines = [b.line(str(at), "e", kinds[at % 2]) for at in range(10)]
         await store.append_logs(b.TENANT, b.RUN, lines)
         cursors = [
-            (await store.read_logs(b.TENANT, b.RUN, limit=many)).cursor for many in range(1, 11)
+            (await store.page(LogQuery(tenant_id=b.TENANT, run_id=b.RUN, limit=many))).cursor
+            for many in range(1, 11)
         ]
-        await store.trim_logs(b.TENANT, b.RUN, execution_id="e", kind=LogKind.CHUNK)
+        await store.remove_logs(
+            LogsOfExecution(tenant_id=b.TENANT, run_id=b.RUN, execution_id="e", kind=LogKind.CHUNK)
+        )
         await store.append_logs(b.TENANT, b.RUN, [b.line("10", "e")])
         for _ in range(2):
             for read, cursor in enumerate(cursors, start=1):
@@ -77,29 +94,33 @@ class TestLogsRemoved(Cases):
                 assert await _texts(store, cursor, limit=1) == expected, read
             store = await open_store.reopen(store)
 
-    @promises("trim_logs", "Cursors stay good.")
+    @promises("remove_logs", "Cursors stay good.")
     async def test_E3_a_log_that_was_emptied_is_read_on(
         self, store: Store, open_store: StoreFactory
     ) -> None:
         await ask.must(store, b.born())
-        cursors = [(await store.read_logs(b.TENANT, b.RUN)).cursor]
+        cursors = [(await store.page(LogQuery(tenant_id=b.TENANT, run_id=b.RUN))).cursor]
         for at in range(4):
             await store.append_logs(b.TENANT, b.RUN, [b.line(f"chunk {at}", "e", LogKind.CHUNK)])
-            cursors.append((await store.read_logs(b.TENANT, b.RUN)).cursor)
+            cursors.append((await store.page(LogQuery(tenant_id=b.TENANT, run_id=b.RUN))).cursor)
             if at % 2:
-                await store.trim_logs(b.TENANT, b.RUN, execution_id="e", kind=LogKind.CHUNK)
+                await store.remove_logs(
+                    LogsOfExecution(
+                        tenant_id=b.TENANT, run_id=b.RUN, execution_id="e", kind=LogKind.CHUNK
+                    )
+                )
             else:
                 await open_store.advance(1_000)
-                assert await store.purge_logs(older_ms=0, limit=100) == 1
-            cursors.append((await store.read_logs(b.TENANT, b.RUN)).cursor)
+                assert await store.remove_logs(OldLogs(older_ms=0, limit=100)) == 1
+            cursors.append((await store.page(LogQuery(tenant_id=b.TENANT, run_id=b.RUN))).cursor)
             store = await open_store.reopen(store)
             assert await _texts(store) == []
         await store.append_logs(b.TENANT, b.RUN, [b.line("last", "e")])
         for cursor in cursors:
             assert await _texts(store, cursor) == ["last"]
 
-    @promises("purge_logs", "Remove log entries of any run that were appended longer ago")
-    @promises("purge_logs", "By the store's clock.")
+    @promises("remove_logs", "Remove log entries")
+    @promises("OldLogs.older_ms", "By the store's clock.")
     async def test_C3_a_purge_goes_by_the_moment_of_appending(
         self, store: Store, open_store: StoreFactory
     ) -> None:
@@ -113,18 +134,17 @@ class TestLogsRemoved(Cases):
             await store.append_logs(tenant, b.RUN, [entry])
             await open_store.advance(60_000)
         await open_store.step_wall(3_600_000)
-        assert await store.purge_logs(older_ms=300_000, limit=100) == 0
-        assert await store.purge_logs(older_ms=150_000, limit=100) == 2
+        assert await store.remove_logs(OldLogs(older_ms=300_000, limit=100)) == 0
+        assert await store.remove_logs(OldLogs(older_ms=150_000, limit=100)) == 2
         assert [await _texts(store, tenant=tenant) for tenant in ("a", "b")] == [["2"], ["3"]]
-        assert await store.purge_logs(older_ms=150_000, limit=100) == 0
+        assert await store.remove_logs(OldLogs(older_ms=150_000, limit=100)) == 0
         await open_store.advance(60_000)
-        assert await store.purge_logs(older_ms=150_000, limit=100) == 1
+        assert await store.remove_logs(OldLogs(older_ms=150_000, limit=100)) == 1
         assert [await _texts(store, tenant=tenant) for tenant in ("a", "b")] == [[], ["3"]]
 
-    @promises("purge_logs", "oldest first.")
-    @promises("purge_logs", "At most about `limit` of them; returns how many.")
-    @promises("purge_logs", "Fewer than `limit`: there are no more.")
-    @promises("purge_logs", "Cursors stay good.")
+    @promises("OldLogs.limit", "About how many to remove at the most.")
+    @promises("OldLogs", "Fewer removed than `limit`: there are no more.")
+    @promises("remove_logs", "Cursors stay good.")
     async def test_E3_a_purge_goes_on_from_the_oldest_until_there_are_no_more(
         self, store: Store, open_store: StoreFactory
     ) -> None:
@@ -137,12 +157,15 @@ class TestLogsRemoved(Cases):
             await store.append_logs(b.TENANT, name, [b.line(text) for text in pair])
             texts[name] += pair
             await open_store.advance(10)
-        cursors = {name: (await store.read_logs(b.TENANT, name, limit=7)).cursor for name in runs}
+        cursors = {
+            name: (await store.page(LogQuery(tenant_id=b.TENANT, run_id=name, limit=7))).cursor
+            for name in runs
+        }
         await open_store.advance(60_000)
         await store.append_logs(b.TENANT, "r0", [b.line("fresh")])
         removed = 0
         while True:
-            many = await store.purge_logs(older_ms=30_000, limit=7)
+            many = await store.remove_logs(OldLogs(older_ms=30_000, limit=7))
             removed += many
             there = 0
             for name in runs:
@@ -158,19 +181,21 @@ class TestLogsRemoved(Cases):
                 break
         assert removed == 60
 
-    @promises("purge_logs", "returns how many.")
+    @promises("remove_logs", "return how many.")
     async def test_what_was_trimmed_is_not_counted_by_a_purge(
         self, store: Store, open_store: StoreFactory
     ) -> None:
         await ask.must(store, b.born())
         entries = [b.line("x", "e", LogKind.CHUNK), b.line("y", "e"), b.line("z", "e")]
         await store.append_logs(b.TENANT, b.RUN, entries)
-        await store.trim_logs(b.TENANT, b.RUN, execution_id="e", kind=LogKind.CHUNK)
+        await store.remove_logs(
+            LogsOfExecution(tenant_id=b.TENANT, run_id=b.RUN, execution_id="e", kind=LogKind.CHUNK)
+        )
         await open_store.advance(1_000)
-        assert await store.purge_logs(older_ms=500, limit=100) == 2
-        assert await store.purge_logs(older_ms=0, limit=100) == 0
+        assert await store.remove_logs(OldLogs(older_ms=500, limit=100)) == 2
+        assert await store.remove_logs(OldLogs(older_ms=0, limit=100)) == 0
 
-    @promises("purge_logs", "returns how many.")
+    @promises("remove_logs", "return how many.")
     async def test_lines_of_a_deleted_run_are_not_counted_by_a_purge(
         self, store: Store, open_store: StoreFactory
     ) -> None:
@@ -179,7 +204,7 @@ class TestLogsRemoved(Cases):
             await store.append_logs(b.TENANT, name, [b.line("x"), b.line("y")])
         assert await store.delete_run(b.TENANT, b.RUN, version=1)
         await open_store.advance(1_000)
-        assert await store.purge_logs(older_ms=0, limit=100) == 2
+        assert await store.remove_logs(OldLogs(older_ms=0, limit=100)) == 2
 
 
 async def _texts(
@@ -193,8 +218,10 @@ async def _texts(
     """Read a log from a cursor to its end."""
     found: list[str] = []
     while True:
-        page = await store.read_logs(tenant, run_id, cursor=cursor, limit=limit)
-        if not page.entries:
+        page = await store.page(
+            LogQuery(tenant_id=tenant, run_id=run_id, cursor=cursor, limit=limit)
+        )
+        if not page.items:
             return found
-        found += [entry.text for entry in page.entries]
+        found += [entry.text for entry in page.items]
         cursor = page.cursor

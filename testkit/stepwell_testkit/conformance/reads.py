@@ -10,12 +10,14 @@ import pytest
 
 from stepwell.core.port import (
     INPUT_KEY,
-    ExecutionPage,
+    ExecutionQuery,
     InputQuery,
-    MessagePage,
+    LogQuery,
+    MessageQuery,
+    Page,
     RunQuery,
     Store,
-    TaskPage,
+    TaskQuery,
 )
 from stepwell.core.records.errors import InvalidArgument
 from stepwell.core.records.model import Outcome, Payload
@@ -30,21 +32,21 @@ from stepwell_testkit.conformance.harness import Cases, keeps
 class TestByKey(Cases):
     """Payloads, outcomes and plans."""
 
-    @promises("read_payloads", "Return the bytes kept under these keys")
+    @promises("read_payloads", "Return what is stored under these keys")
     async def test_payloads_come_in_the_order_of_their_keys(self, store: Store) -> None:
         first = await ask.must(store, b.born(input=Payload(data=b"in")))
         results = [b.outcome(name.encode(), name) for name in ("e1", "e2", "e3")]
         await ask.must(store, b.step(first, outcomes=results))
         keys = ["e3", INPUT_KEY, "e1"]
         found = await store.read_payloads(b.TENANT, b.RUN, keys)
-        assert [(stored.key, stored.payload.data) for stored in found] == [
+        assert [(stored.key, ask.data_of(stored)) for stored in found] == [
             ("e3", b"e3"),
             (INPUT_KEY, b"in"),
             ("e1", b"e1"),
         ]
         assert list(await store.read_payloads(b.TENANT, b.RUN, [])) == []
 
-    @promises("read_payloads", "A key without bytes is left out.")
+    @promises("read_payloads", "A key without bytes is left out")
     async def test_a_key_without_bytes_is_left_out(self, store: Store) -> None:
         first = await ask.must(store, b.born())
         await ask.must(
@@ -54,7 +56,7 @@ class TestByKey(Cases):
         assert [stored.key for stored in found] == ["e2"]
         assert list(await store.read_payloads(b.TENANT, "missing", ["e2"])) == []
 
-    @promises("read_payloads", "Bytes come back as they were given, empty ones too.")
+    @promises("read_payloads", "Bytes come back as they were written, empty ones too.")
     async def test_D2_empty_bytes_are_not_absent_ones(self, store: Store) -> None:
         empty = Payload(data=b"", media_type="text/plain")
         first = await ask.must(store, b.born(input=empty))
@@ -62,7 +64,13 @@ class TestByKey(Cases):
         found = await store.read_payloads(b.TENANT, b.RUN, [INPUT_KEY, "e1"])
         assert [stored.payload for stored in found] == [empty, empty]
 
-    @promises("read_outcomes", "Return what these executions left behind, in their order")
+    @promises(
+        "read_payloads",
+        "with `texts` an execution that left an outcome comes all the same, with its prompt and response.",
+    )
+    @promises("StoredPayload.payload", "Absent: an execution that left no bytes.")
+    @promises("StoredPayload.prompt", "The agent's question to its model; read with `texts` only.")
+    @promises("StoredPayload.response", "The model's answer; read with `texts` only.")
     async def test_outcomes_come_back_whole_and_in_order(self, store: Store) -> None:
         first = await ask.must(store, b.born())
         left = {
@@ -71,9 +79,14 @@ class TestByKey(Cases):
             "e3": Outcome(execution_id="e3", result=Payload(data=b"")),
         }
         await ask.must(store, b.step(first, outcomes=list(left.values())))
-        found = await store.read_outcomes(b.TENANT, b.RUN, ["e3", "unknown", "e1", "e2"])
-        assert list(found) == [left["e3"], left["e1"], left["e2"]]
-        assert list(await store.read_outcomes(b.TENANT, "missing", ["e1"])) == []
+        keys = ["e3", "unknown", "e1", "e2"]
+        assert await ask.outcomes(store, keys) == [left["e3"], left["e1"], left["e2"]]
+        assert await ask.outcomes(store, ["e1"], "missing") == []
+        bytes_alone = await store.read_payloads(b.TENANT, b.RUN, keys)
+        assert [(one.key, one.prompt, one.response) for one in bytes_alone] == [
+            ("e3", "", ""),
+            ("e1", "", ""),
+        ]
 
     @promises("read_plan", "Return one plan revision; None: there is none.")
     async def test_each_plan_revision_can_be_read(self, store: Store) -> None:
@@ -88,8 +101,10 @@ class TestByKey(Cases):
 class TestPages(Cases):
     """Tasks, executions and messages, page by page."""
 
-    @promises("list_tasks", "Return a run's tasks, in the order of revision, then of their plan.")
-    @promises("TaskPage.cursor", "For the next page; empty: this was the last.")
+    @promises("TaskQuery", "In the order of revision, then of their plan.")
+    @promises("page", "Return the rows that a query asks for, a page at a time.")
+    @promises("Query", "`cursor` is that of the page before; empty: the first page.")
+    @promises("Page.cursor", "For the next page; empty: this was the last.")
     async def test_tasks_come_in_the_order_of_revision_then_of_their_plan(
         self, store: Store
     ) -> None:
@@ -105,9 +120,9 @@ class TestPages(Cases):
         await ask.must(store, first, second, third)
         for limit in (1, 2, 5, 6, 100):
             assert await _task_ids(store, limit) == ["z", "a", "k", "y", "b", "m"], limit
-        page = await store.list_tasks(b.TENANT, b.RUN)
+        page = await store.page(TaskQuery(tenant_id=b.TENANT, run_id=b.RUN))
         assert page.cursor == ""
-        assert page.tasks[0] == third.tasks[0]
+        assert page.items[0] == third.tasks[0]
 
     @promises("Errors", "A cursor that no store made raises `InvalidArgument`.")
     @pytest.mark.parametrize("cursor", ["nonsense", "1.5", "\x00", "\u0663", "x" * 10_000])
@@ -117,31 +132,36 @@ class TestPages(Cases):
         await ask.must(store, b.born())
         query = RunQuery(tenant_id=b.TENANT, cursor=cursor)
         reads: list[Callable[[], Awaitable[object]]] = [
-            lambda: store.list_tasks(b.TENANT, b.RUN, cursor=cursor),
-            lambda: store.list_executions(b.TENANT, b.RUN, cursor=cursor),
-            lambda: store.read_messages(b.TENANT, b.RUN, cursor=cursor),
-            lambda: store.list_runs(query),
-            lambda: store.list_inputs(InputQuery(tenant_id=b.TENANT, cursor=cursor)),
-            lambda: store.list_inputs(InputQuery(tenant_id=b.TENANT, run_id=b.RUN, cursor=cursor)),
+            lambda: store.page(TaskQuery(tenant_id=b.TENANT, run_id=b.RUN, cursor=cursor)),
+            lambda: store.page(ExecutionQuery(tenant_id=b.TENANT, run_id=b.RUN, cursor=cursor)),
+            lambda: store.page(MessageQuery(tenant_id=b.TENANT, run_id=b.RUN, cursor=cursor)),
+            lambda: store.page(query),
+            lambda: store.page(InputQuery(tenant_id=b.TENANT, cursor=cursor)),
+            lambda: store.page(InputQuery(tenant_id=b.TENANT, run_id=b.RUN, cursor=cursor)),
         ]
         if keeps("logs"):
-            reads.append(lambda: store.read_logs(b.TENANT, b.RUN, cursor=cursor))
+            reads.append(
+                lambda: store.page(LogQuery(tenant_id=b.TENANT, run_id=b.RUN, cursor=cursor))
+            )
         for read in reads:
             with pytest.raises(InvalidArgument):
                 await read()
 
-    @promises("list_tasks", "Return a run's tasks")
+    @promises("page", "Without any that matches, the page is empty.")
     async def test_a_missing_run_has_no_pages(self, store: Store) -> None:
-        assert await store.list_tasks(b.TENANT, b.RUN) == TaskPage()
-        assert await store.list_executions(b.TENANT, b.RUN) == ExecutionPage()
-        assert await store.read_messages(b.TENANT, b.RUN) == MessagePage()
-        assert not keeps("logs") or (await store.read_logs(b.TENANT, b.RUN)).entries == ()
+        assert await store.page(TaskQuery(tenant_id=b.TENANT, run_id=b.RUN)) == Page()
+        assert await store.page(ExecutionQuery(tenant_id=b.TENANT, run_id=b.RUN)) == Page()
+        assert await store.page(MessageQuery(tenant_id=b.TENANT, run_id=b.RUN)) == Page()
+        assert (
+            not keeps("logs")
+            or (await store.page(LogQuery(tenant_id=b.TENANT, run_id=b.RUN))).items == ()
+        )
         await ask.must(store, b.born())
-        assert await store.list_tasks(b.TENANT, b.RUN) == TaskPage()
-        assert await store.list_executions(b.TENANT, b.RUN) == ExecutionPage()
-        assert await store.read_messages(b.TENANT, b.RUN) == MessagePage()
+        assert await store.page(TaskQuery(tenant_id=b.TENANT, run_id=b.RUN)) == Page()
+        assert await store.page(ExecutionQuery(tenant_id=b.TENANT, run_id=b.RUN)) == Page()
+        assert await store.page(MessageQuery(tenant_id=b.TENANT, run_id=b.RUN)) == Page()
 
-    @promises("list_executions", "Return a run's executions in the order of their birth")
+    @promises("ExecutionQuery", "In the order in which they were created.")
     async def test_executions_come_in_the_order_of_their_birth(self, store: Store) -> None:
         names = [f"e{(at * 7) % 10}" for at in range(10)]
         commit = b.born(executions=[b.ready(name) for name in names[:4]])
@@ -152,10 +172,10 @@ class TestPages(Cases):
         await ask.must(store, b.step(commit, executions=[done, b.leased(names[5])]))
         for limit in (1, 3, 10, 11):
             assert await _execution_ids(store, limit) == names, limit
-        page = await store.list_executions(b.TENANT, b.RUN)
-        assert (page.executions[2], page.cursor) == (done, "")
+        page = await store.page(ExecutionQuery(tenant_id=b.TENANT, run_id=b.RUN))
+        assert (page.items[2], page.cursor) == (done, "")
 
-    @promises("list_executions", "of one task where it is named.")
+    @promises("ExecutionQuery.task_id", "Of this task.", "Empty: of all.")
     async def test_executions_of_one_task(self, store: Store) -> None:
         executions = [
             b.ready(f"task:{task}#{attempt}", task_id=task)
@@ -168,7 +188,7 @@ class TestPages(Cases):
             assert found == [f"task:b#{attempt}" for attempt in range(1, 6)]
         assert await _execution_ids(store, 100, task_id="c") == []
 
-    @promises("read_messages", "Return a run's conversation in the order of its commits")
+    @promises("MessageQuery", "In the order of its commits.")
     async def test_messages_come_in_the_order_of_their_commits(self, store: Store) -> None:
         commit = await ask.must(store, b.born())
         for at in range(5):
@@ -178,7 +198,7 @@ class TestPages(Cases):
         for limit in (1, 2, 15, 16):
             assert await _texts(store, limit) == expected, limit
 
-    @promises("read_messages", "of one task where named.")
+    @promises("MessageQuery.task_id", "Of this task.", "Empty: of all.")
     async def test_messages_of_one_task(self, store: Store) -> None:
         texts = [b.message(f"{name}{at}", task_id=name) for at in range(4) for name in ("a", "b")]
         await ask.must(store, b.step(await ask.must(store, b.born()), messages=texts))
@@ -191,9 +211,11 @@ async def _task_ids(store: Store, limit: int) -> list[str]:
     found: list[str] = []
     cursor = ""
     while True:
-        page = await store.list_tasks(b.TENANT, b.RUN, cursor=cursor, limit=limit)
-        assert len(page.tasks) <= limit
-        found += [task.task_id for task in page.tasks]
+        page = await store.page(
+            TaskQuery(tenant_id=b.TENANT, run_id=b.RUN, cursor=cursor, limit=limit)
+        )
+        assert len(page.items) <= limit
+        found += [task.task_id for task in page.items]
         cursor = page.cursor
         if not cursor:
             return found
@@ -203,11 +225,13 @@ async def _execution_ids(store: Store, limit: int, task_id: str = "") -> list[st
     found: list[str] = []
     cursor = ""
     while True:
-        page = await store.list_executions(
-            b.TENANT, b.RUN, task_id=task_id, cursor=cursor, limit=limit
+        page = await store.page(
+            ExecutionQuery(
+                tenant_id=b.TENANT, run_id=b.RUN, task_id=task_id, cursor=cursor, limit=limit
+            )
         )
-        assert len(page.executions) <= limit
-        found += [execution.execution_id for execution in page.executions]
+        assert len(page.items) <= limit
+        found += [execution.execution_id for execution in page.items]
         cursor = page.cursor
         if not cursor:
             return found
@@ -217,11 +241,13 @@ async def _texts(store: Store, limit: int, task_id: str = "") -> list[str]:
     found: list[str] = []
     cursor = ""
     while True:
-        page = await store.read_messages(
-            b.TENANT, b.RUN, task_id=task_id, cursor=cursor, limit=limit
+        page = await store.page(
+            MessageQuery(
+                tenant_id=b.TENANT, run_id=b.RUN, task_id=task_id, cursor=cursor, limit=limit
+            )
         )
-        assert len(page.messages) <= limit
-        found += [message.content for message in page.messages]
+        assert len(page.items) <= limit
+        found += [message.content for message in page.items]
         cursor = page.cursor
         if not cursor:
             return found

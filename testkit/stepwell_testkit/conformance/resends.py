@@ -7,7 +7,7 @@ import asyncio
 
 from msgspec.structs import replace
 
-from stepwell.core.port import Commit, Store
+from stepwell.core.port import Commit, FeedQuery, MessageQuery, Store
 from stepwell.core.records.states import Verdict
 from stepwell.runtime import SystemRuntime
 from stepwell_testkit.conformance import ask
@@ -58,8 +58,8 @@ class TestSentAgain(Cases):
         rows = await ask.loaded(store)
         assert (rows.run.version, rows.run.reason) == (third.version, "new")
         assert rows.executions == ()
-        assert len((await store.read_messages(b.TENANT, b.RUN)).messages) == 1
-        assert not keeps("feed") or len((await store.feed()).entries) == 3
+        assert len((await store.page(MessageQuery(tenant_id=b.TENANT, run_id=b.RUN))).items) == 1
+        assert not keeps("feed") or len((await store.page(FeedQuery())).items) == 3
         page = await store.read_events(b.TENANT, b.RUN, after=0, limit=100)
         assert page is not None
         assert [event.number for event in page.events] == [1, 2, 3, 4]
@@ -70,7 +70,7 @@ class TestSentAgain(Cases):
         first = b.born()
         second = b.step(first, messages=[b.message("once")])
         await ask.must(store, first, first, second, first, second)
-        assert len((await store.read_messages(b.TENANT, b.RUN)).messages) == 1
+        assert len((await store.page(MessageQuery(tenant_id=b.TENANT, run_id=b.RUN))).items) == 1
 
     @promises("commit", "OutcomeUnknown: each of them may or may not have been")
     @promises("commit", "A commit whose `(run, version, commit_id)` was applied before")
@@ -111,7 +111,7 @@ class TestSentAgain(Cases):
             assert await ask.verdicts(store, replace(commit, commit_id=used)) == [CONFLICT]
         assert await ask.version_of(store) == 2
 
-    @promises("commit", "The version is looked at before the fences.")
+    @promises("commit", "The version is checked before the fences.")
     async def test_a_commit_that_is_late_and_fenced_out_is_told_of_the_version(
         self, store: Store
     ) -> None:
@@ -133,7 +133,7 @@ class TestSentAgain(Cases):
             asked.cancel()
             await asyncio.gather(asked, return_exceptions=True)
             commit = await ask.must(store, following)
-        messages = (await store.read_messages(b.TENANT, b.RUN)).messages
+        messages = (await store.page(MessageQuery(tenant_id=b.TENANT, run_id=b.RUN))).items
         assert [message.content for message in messages] == [str(at) for at in range(10)]
 
 
@@ -173,7 +173,9 @@ class TestAtomic(Cases):
             seen = max(event.version for event in page.events)
             assert await ask.version_of(store) >= seen
             if keeps("feed"):
-                fed = max(entry.version for entry in (await door.feed(limit=100_000)).entries)
+                fed = max(
+                    entry.version for entry in (await door.page(FeedQuery(limit=100_000))).items
+                )
                 assert await ask.version_of(store) >= fed
             await SystemRuntime().sleep(0)
         stop.set()

@@ -16,16 +16,16 @@ from stepwell_testkit.conformance.harness import Cases, StoreFactory, keeps
 class TestRuns(Cases):
     """The list of runs."""
 
-    @promises("list_runs", "Return runs, newest first.")
-    @promises("RunQuery", "Newest first.")
+    @promises("RunQuery", "Newest first, by time of creation.")
+    @promises("RunQuery", "Newest first, by time of creation.")
     async def test_runs_come_newest_first(self, store: Store, open_store: StoreFactory) -> None:
         commits = [await _born(store, open_store, name) for name in ("c", "a", "b")]
         assert await ask.run_ids(store) == ["b", "a", "c"]
         await ask.must(store, b.step(commits[0]))
         assert await ask.run_ids(store) == ["b", "a", "c"]
 
-    @promises("list_runs", "Over its pages each run that was there all along comes once.")
-    @promises("list_runs", "Return runs, newest first.")
+    @promises("RunQuery", "Over its pages each run that was there all along comes once.")
+    @promises("RunQuery", "Newest first, by time of creation.")
     async def test_each_run_comes_once_over_all_pages(
         self, store: Store, open_store: StoreFactory
     ) -> None:
@@ -36,7 +36,7 @@ class TestRuns(Cases):
             query = RunQuery(tenant_id=b.TENANT, limit=limit)
             assert await _all_runs(store, query) == names[::-1], limit
 
-    @promises("list_runs", "Over its pages each run that was there all along comes once.")
+    @promises("RunQuery", "Over its pages each run that was there all along comes once.")
     async def test_runs_born_and_deleted_between_pages_disturb_no_other(
         self, store: Store, open_store: StoreFactory
     ) -> None:
@@ -46,8 +46,8 @@ class TestRuns(Cases):
         found: list[str] = []
         victims = ["old-7", "old-5", "old-0"]
         while True:
-            page = await store.list_runs(query)
-            found += [run.spec.run_id for run in page.runs]
+            page = await store.page(query)
+            found += [run.spec.run_id for run in page.items]
             if not page.cursor:
                 break
             query = replace(query, cursor=page.cursor)
@@ -58,21 +58,21 @@ class TestRuns(Cases):
         assert [name for name in found if name in stayed] == stayed
         assert len(set(found)) == len(found)
 
-    @promises("list_runs", "Return runs, newest first.")
+    @promises("RunQuery", "Newest first, by time of creation.")
     async def test_the_list_shows_rows_as_they_are_now(
         self, store: Store, open_store: StoreFactory
     ) -> None:
         commit = await _born(store, open_store, b.RUN)
         commit = await ask.must(store, b.step(commit, reason="changed"))
-        page = await store.list_runs(RunQuery(tenant_id=b.TENANT))
+        page = await store.page(RunQuery(tenant_id=b.TENANT))
         expected: tuple[Run, ...] = (commit.run,)
-        assert page.runs == expected
+        assert page.items == expected
 
 
 class TestFilters(Cases):
     """The list of some runs."""
 
-    @promises("RunQuery", "Which runs to list; an empty filter matches all.")
+    @promises("RunQuery", "An empty filter matches all.")
     @promises("RunQuery.parent_run_id", "Forks of this run.")
     async def test_a_filter_shows_only_what_it_matches(
         self, store: Store, open_store: StoreFactory
@@ -99,7 +99,7 @@ class TestFilters(Cases):
         assert await ask.run_ids(store, replace(query, parent_run_id="queue")) == []
         assert await ask.run_ids(store, query) == list(reversed(specs))
 
-    @promises("RunQuery", "Which runs to list; an empty filter matches all.")
+    @promises("RunQuery", "An empty filter matches all.")
     async def test_runs_are_found_by_their_present_status(
         self, store: Store, open_store: StoreFactory
     ) -> None:
@@ -146,8 +146,8 @@ class TestFilters(Cases):
             assert await ask.run_ids(store, replace(query, labels={key: value})) == ["odd"]
         assert await ask.run_ids(store, replace(query, labels={"te": "x"})) == []
 
-    @promises("RunPage", "Runs by time of birth, newest first.")
-    @promises("list_runs", "Over its pages each run that was there all along comes once.")
+    @promises("RunQuery", "Newest first, by time of creation.")
+    @promises("RunQuery", "Over its pages each run that was there all along comes once.")
     async def test_a_filter_holds_over_pages(self, store: Store, open_store: StoreFactory) -> None:
         for at in range(20):
             spec = RunSpec(
@@ -170,9 +170,9 @@ async def _born(
 async def _all_runs(store: Store, query: RunQuery) -> list[str]:
     found: list[str] = []
     while True:
-        page = await store.list_runs(query)
-        assert len(page.runs) <= query.limit
-        found += [run.spec.run_id for run in page.runs]
+        page = await store.page(query)
+        assert len(page.items) <= query.limit
+        found += [run.spec.run_id for run in page.items]
         if not page.cursor:
             return found
         query = replace(query, cursor=page.cursor)

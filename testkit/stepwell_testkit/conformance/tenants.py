@@ -6,7 +6,22 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from stepwell.core.port import INPUT_KEY, ClaimRequest, EventPage, Loaded, RunPage, RunQuery, Store
+from stepwell.core.port import (
+    INPUT_KEY,
+    ClaimRequest,
+    EventPage,
+    ExecutionQuery,
+    FeedQuery,
+    LeaseQuery,
+    Loaded,
+    LogQuery,
+    MessageQuery,
+    Page,
+    PresenceQuery,
+    RunQuery,
+    Store,
+    TaskQuery,
+)
 from stepwell.core.records.model import Payload, RunSpec
 from stepwell.core.records.states import Verdict
 from stepwell_testkit.conformance import ask
@@ -74,11 +89,11 @@ class TestTenants(Cases):
             assert [plan.tasks[0].prompt for plan in rows.plans] == [tenant]
             assert [question.prompt for question in rows.inputs] == [tenant]
             payloads = await store.read_payloads(tenant, b.RUN, [INPUT_KEY, b.STEP])
-            assert {stored.payload.data for stored in payloads} == {tenant.encode()}
-            messages = (await store.read_messages(tenant, b.RUN)).messages
+            assert {ask.data_of(stored) for stored in payloads} == {tenant.encode()}
+            messages = (await store.page(MessageQuery(tenant_id=tenant, run_id=b.RUN))).items
             assert [message.content for message in messages] == [tenant]
             if keeps("logs"):
-                lines = (await store.read_logs(tenant, b.RUN)).entries
+                lines = (await store.page(LogQuery(tenant_id=tenant, run_id=b.RUN))).items
                 assert [line.text for line in lines] == [tenant]
 
     @promises("Names", "one tenant's id under another tenant is a missing run.")
@@ -138,20 +153,20 @@ class TestTenants(Cases):
     async def test_T3_a_log_under_another_tenant_is_dropped(self, store: Store) -> None:
         await ask.must(store, b.born(tenant="b"))
         await store.append_logs("a", b.RUN, [b.line("x")])
-        assert (await store.read_logs("b", b.RUN)).entries == ()
+        assert (await store.page(LogQuery(tenant_id="b", run_id=b.RUN))).items == ()
 
-    @promises("list_runs", "Return runs, newest first.")
-    @promises("list_presence", "Return the tenant's workers that are connected")
+    @promises("RunQuery", "Newest first, by time of creation.")
+    @promises("PresenceQuery", "On any replica")
     async def test_T1_lists_show_their_tenant_alone(self, store: Store) -> None:
         for tenant in ("a", "b"):
             await ask.must(store, b.born(f"of-{tenant}", tenant=tenant))
             await store.put_presence([b.presence(tenant=tenant)], ttl_ms=10_000)
         assert await ask.run_ids(store, RunQuery(tenant_id="a")) == ["of-a"]
-        here = [each.tenant_id for each in await store.list_presence("a")]
+        here = [each.tenant_id for each in (await store.page(PresenceQuery(tenant_id="a"))).items]
         assert here == (["a"] if keeps("presence") else [])
-        assert list(await store.list_leases("a", "worker-1")) == []
+        assert list((await store.page(LeaseQuery(tenant_id="a", worker_id="worker-1"))).items) == []
         assert await ask.run_ids(store, RunQuery(tenant_id="c")) == []
-        assert list(await store.list_presence("c")) == []
+        assert list((await store.page(PresenceQuery(tenant_id="c"))).items) == []
 
     @promises("Names", "A run is named by `(tenant_id, run_id)`, always both")
     async def test_T1_answers_are_the_same_with_and_without_another_tenant(
@@ -174,8 +189,8 @@ class TestTenants(Cases):
         theirs, mine = [await ask.run_ids(each) for each in (store, alone)]
         assert theirs == mine
         if keeps("feed"):
-            feeds = [await each.feed(tenant_id=b.TENANT) for each in (store, alone)]
-            assert feeds[0].entries == feeds[1].entries
+            feeds = [await each.page(FeedQuery(tenant_id=b.TENANT)) for each in (store, alone)]
+            assert feeds[0].items == feeds[1].items
         theirs, mine = [len(await ask.ready_ids(each)) for each in (store, alone)]
         assert theirs == mine == 6
         await alone.close()
@@ -190,12 +205,14 @@ async def _answers(store: Store, tenant: str, run_id: str) -> list[object]:
         replace(loaded, now_us=0) if loaded is not None else None,
         events,
         list(await store.read_payloads(tenant, run_id, [INPUT_KEY, b.STEP])),
-        list(await store.read_outcomes(tenant, run_id, [b.STEP])),
+        list(await store.read_payloads(tenant, run_id, [b.STEP], texts=True)),
         await store.read_plan(tenant, run_id, 1),
-        (await store.list_tasks(tenant, run_id)).tasks,
-        (await store.list_executions(tenant, run_id)).executions,
-        (await store.read_messages(tenant, run_id)).messages,
-        (await store.read_logs(tenant, run_id)).entries if keeps("logs") else None,
+        (await store.page(TaskQuery(tenant_id=tenant, run_id=run_id))).items,
+        (await store.page(ExecutionQuery(tenant_id=tenant, run_id=run_id))).items,
+        (await store.page(MessageQuery(tenant_id=tenant, run_id=run_id))).items,
+        (await store.page(LogQuery(tenant_id=tenant, run_id=run_id))).items
+        if keeps("logs")
+        else None,
     ]
 
 
@@ -230,7 +247,7 @@ class TestHostileNames(Cases):
         query = RunQuery(tenant_id=name)
         if keeps("filters"):
             query = replace(query, pipeline_id=name, queue=name, labels={name: name})
-        assert (await store.list_runs(query)) == RunPage(runs=(first.run,))
+        assert (await store.page(query)) == Page(items=(first.run,))
         (stored,) = await store.read_payloads(name, name, [INPUT_KEY])
         assert stored.payload == first.input
         assert await ask.ready_ids(store, b.want(tenant=name, queues=[name], roles=[name])) == [
@@ -240,10 +257,10 @@ class TestHostileNames(Cases):
         held = b.renewal(name, tenant=name, execution_id="held", token=name)
         assert list(await store.renew([held])) == [True]
         if keeps("logs"):
-            logs = await store.read_logs(name, name, execution_id=name)
-            assert [entry.text for entry in logs.entries] == [name]
+            logs = await store.page(LogQuery(tenant_id=name, run_id=name, execution_id=name))
+            assert [entry.text for entry in logs.items] == [name]
         if keeps("feed"):
-            assert len((await store.feed(tenant_id=name)).entries) == 1
+            assert len((await store.page(FeedQuery(tenant_id=name))).items) == 1
         if keeps("delete"):
             assert await store.delete_run(name, name, version=1)
         assert await ask.ready_ids(store) == ["bystander"]

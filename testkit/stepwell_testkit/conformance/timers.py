@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from stepwell.core.port import Due, FeedEntry, Store
+from stepwell.core.port import Due, FeedEntry, FeedQuery, Store
 from stepwell.core.records.states import DueKind
 from stepwell_testkit.conformance import ask
 from stepwell_testkit.conformance import builders as b
@@ -21,7 +21,7 @@ class TestDue(Cases):
     @promises(
         "claim", "Never early: nothing is returned before its delay is over by the store's clock."
     )
-    @promises("Timer.delay_ms", "After the commit; below 0: the timer is taken away.")
+    @promises("Timer.delay_ms", "After the commit; below 0: the timer is removed.")
     @promises("Due.name", "The execution's id, or the timer's name.")
     async def test_C2_a_timer_is_never_early(self, store: Store, open_store: StoreFactory) -> None:
         await ask.must(store, b.born(timers=[b.timer(10_000, "wake")]))
@@ -45,7 +45,7 @@ class TestDue(Cases):
         await open_store.advance(open_store.grain_ms)
         assert await ask.ready_ids(store) == [b.STEP]
 
-    @promises("Timer.delay_ms", "below 0: the timer is taken away.")
+    @promises("Timer.delay_ms", "below 0: the timer is removed.")
     async def test_a_timer_may_be_taken_away(self, store: Store, open_store: StoreFactory) -> None:
         first = await ask.must(store, b.born(timers=[b.timer(1_000, "x"), b.timer(1_000, "y")]))
         await ask.must(store, b.step(first, timers=[b.timer(-1, "x"), b.timer(-1, "unknown")]))
@@ -216,7 +216,7 @@ class TestClocks(Cases):
         await open_store.advance(10_000)
         assert await ask.due_names(store) == [b.STEP]
 
-    @promises("FeedPage.cursor", "Go on from here; always set.")
+    @promises("FeedQuery", "A page's cursor is always set: go on from there.")
     @promises("EventPage.latest", "The number of the run's last event.")
     async def test_C3_no_clock_orders_events_or_commits(
         self, store: Store, open_store: StoreFactory
@@ -235,7 +235,7 @@ class TestClocks(Cases):
         assert page.latest == 6
         expected = [("run-0" if at % 2 == 0 else "run-9", at // 2 + 1) for at in range(12)]
         if keeps("feed"):
-            assert list((await store.feed()).entries) == [
+            assert list((await store.page(FeedQuery())).items) == [
                 FeedEntry(tenant_id=b.TENANT, run_id=run_id, version=version)
                 for run_id, version in expected
             ]

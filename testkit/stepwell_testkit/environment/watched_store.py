@@ -17,7 +17,7 @@ class WatchedStore(StoreProxy):
         self._claimed = asyncio.Event()
 
     async def claim(self, request: ClaimRequest) -> Claimed:
-        claimed = await super().claim(request)
+        claimed = await self.inner.claim(request)
         self.last = claimed
         self._claimed.set()
         return claimed

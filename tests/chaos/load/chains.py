@@ -17,7 +17,7 @@ import pytest
 from msgspec.structs import replace
 from structlog.testing import capture_logs
 
-from stepwell.core.port import Commit, CommitResult, Store
+from stepwell.core.port import Commit, CommitResult, FeedQuery, Store
 from stepwell.core.records.errors import OutcomeUnknown, StoreError, StoreUnavailable
 from stepwell.core.records.events import Event
 from stepwell.core.records.states import Verdict
@@ -174,12 +174,12 @@ async def chains_are_whole(store: Store, chains: Sequence[Chain]) -> None:
     cursor = ""
     async with asyncio.timeout(PATIENCE_S):
         while sum(map(len, named.values())) < sum(chain.version for chain in chains):
-            page = await store.feed(cursor=cursor)
+            page = await store.page(FeedQuery(cursor=cursor))
             cursor = page.cursor
-            for entry in page.entries:
+            for entry in page.items:
                 # Behind a fail-over it may name one twice.
                 named[entry.run_id].setdefault(entry.version)
-            if not page.entries:
+            if not page.items:
                 await asyncio.sleep(PAUSE_S)
     for chain in chains:
         assert [*named[chain.first.run_id]] == list(range(1, chain.version + 1)), "E1"

@@ -16,7 +16,16 @@ from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
-from stepwell.core.port import ClaimRequest, Commit, CommitResult, Fence, Lease, Loaded, Store
+from stepwell.core.port import (
+    ClaimRequest,
+    Commit,
+    CommitResult,
+    FeedQuery,
+    Fence,
+    Lease,
+    Loaded,
+    Store,
+)
 from stepwell.core.records.errors import OutcomeUnknown, StoreUnavailable
 from stepwell.core.records.events import Event
 from stepwell.core.records.model import Outcome, Payload, Run, RunSpec
@@ -375,14 +384,13 @@ class FeedReader:
         history = self._field.history
         history.counts["op feed"] += 1
         try:
-            page = await (door or self._field.chance.choice(self._field.doors)).feed(
-                cursor=self._cursor, limit=200
-            )
+            chosen = door or self._field.chance.choice(self._field.doors)
+            page = await chosen.page(FeedQuery(cursor=self._cursor, limit=200))
         except StoreUnavailable:
             return 0
         self._cursor = page.cursor
-        self._received += [(one.run_id, one.version) for one in page.entries]
-        return len(page.entries)
+        self._received += [(one.run_id, one.version) for one in page.items]
+        return len(page.items)
 
     async def live(self) -> None:
         """Read until enough was done."""

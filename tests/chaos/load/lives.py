@@ -24,7 +24,7 @@ from sqlalchemy import Connection
 from stepwell.core.loop.advance import advance
 from stepwell.core.loop.signals import Completed, Context, Delivery, GrantLease, Signal, Start
 from stepwell.core.loop.state import RunState
-from stepwell.core.port import RunQuery, Store
+from stepwell.core.port import ExecutionQuery, RunQuery, Store, TaskQuery
 from stepwell.core.records.fold import fold
 from stepwell.core.records.model import Payload, Plan, Run, RunSpec, TaskSpec
 from stepwell.core.records.states import ExecutionStatus, Verdict
@@ -186,8 +186,8 @@ async def whole_runs(store: Store, known: Mapping[str, int]) -> list[Run]:
     found: list[Run] = []
     cursor = ""
     while True:
-        page = await store.list_runs(RunQuery(tenant_id=TENANT, cursor=cursor, limit=500))
-        found += page.runs
+        page = await store.page(RunQuery(tenant_id=TENANT, cursor=cursor, limit=500))
+        found += page.items
         cursor = page.cursor
         if not cursor:
             break
@@ -210,9 +210,11 @@ async def _hangs_together(store: Store, run: Run) -> None:
         plans[revision] = plan
     rows = fold(run.spec, plans, events)
     assert rows.run == run, f"S20: {name}"
-    tasks = (await store.list_tasks(TENANT, name, limit=1_000)).tasks
+    tasks = (await store.page(TaskQuery(tenant_id=TENANT, run_id=name, limit=1_000))).items
     assert rows.tasks == {one.task_id: one for one in tasks}, f"S20: tasks of {name}"
-    executions = (await store.list_executions(TENANT, name, limit=1_000)).executions
+    executions = (
+        await store.page(ExecutionQuery(tenant_id=TENANT, run_id=name, limit=1_000))
+    ).items
     assert rows.executions == {e.execution_id: e for e in executions}, f"S20: steps of {name}"
     kept = [e.execution_id for e in executions if e.has_result]
     payloads = await store.read_payloads(TENANT, name, kept)

@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from stepwell.core.port import Commit, CommitResult, RunQuery, Store
+from stepwell.core.port import Commit, CommitResult, FeedQuery, RunQuery, Store
 from stepwell.core.records.events import Event
 from stepwell.core.records.states import EventType, ExecutionStatus, RunStatus, Verdict
 from tests.chaos.world.observed import Entry
@@ -148,8 +148,8 @@ async def _runs(store: Store) -> list[str]:
     found: list[str] = []
     cursor = ""
     while True:
-        page = await store.list_runs(RunQuery(tenant_id=TENANT, cursor=cursor, limit=500))
-        found += [run.spec.run_id for run in page.runs]
+        page = await store.page(RunQuery(tenant_id=TENANT, cursor=cursor, limit=500))
+        found += [run.spec.run_id for run in page.items]
         cursor = page.cursor
         if not cursor:
             return found
@@ -284,11 +284,11 @@ async def _feed(store: Store, ledger: Ledger) -> None:
     found: dict[tuple[str, str], list[int]] = defaultdict(list)
     cursor = ""
     while True:
-        page = await store.feed(cursor=cursor, limit=1_000)
-        for entry in page.entries:
+        page = await store.page(FeedQuery(cursor=cursor, limit=1_000))
+        for entry in page.items:
             found[entry.tenant_id, entry.run_id].append(entry.version)
         cursor = page.cursor
-        if not page.entries:
+        if not page.items:
             break
     expected = {key: list(range(1, book.version + 1)) for key, book in ledger.models.items()}
     holds(found == expected, "S2", "the feed doesn't name every commit once")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from time import monotonic
 
-from stepwell.core.port import Store
+from stepwell.core.port import ExecutionQuery, Store
 from stepwell.core.records.events import Event
+from stepwell_testkit.conformance.ask import data_of
 from tests.chaos.load.clients import TENANT, following, view_of
 from tests.chaos.oracle.calls import History, Kept, Sending, Span
 from tests.simulation.simulator.violation import holds
@@ -63,13 +64,15 @@ async def _kept(store: Store, name: str) -> Kept:
     ids: list[str] = []
     cursor = ""
     while True:
-        rows = await store.list_executions(TENANT, name, cursor=cursor, limit=1_000)
-        ids += [one.execution_id for one in rows.executions]
+        rows = await store.page(
+            ExecutionQuery(tenant_id=TENANT, run_id=name, cursor=cursor, limit=1_000)
+        )
+        ids += [one.execution_id for one in rows.items]
         cursor = rows.cursor
         if not cursor:
             break
     results: dict[str, bytes] = {}
     for at in range(0, len(ids), 100):
         payloads = await store.read_payloads(TENANT, name, ids[at : at + 100])
-        results.update({one.key: one.payload.data for one in payloads})
+        results.update({one.key: data_of(one) for one in payloads})
     return Kept(loaded.run.version, tuple(events), view_of(loaded).open, results)

@@ -142,7 +142,7 @@ def _ended(tenant_id: str, call: c.EndedCall) -> Asked:
         query = replace(query, older_ms=OLDER_MS)
 
     async def ask(store: Store) -> object:
-        return list(await store.list_ended(query))
+        return list((await store.page(query)).items)
 
     return f"list_ended {brief(query)}", ask
 

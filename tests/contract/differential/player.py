@@ -95,7 +95,7 @@ class Player:
         player._listen(store)
         if "feed" in subject.left_out:
             return player
-        ends = [(await one.feed(cursor="now")).cursor for one in (player.reference, store)]
+        ends = [await reading.end_of_feed(one) for one in (player.reference, store)]
         player.feeds = (
             (reading.FeedReader("", ends[0], mine), reading.FeedReader("", ends[1], mine)),
             (reading.FeedReader(mine[1], "", mine), reading.FeedReader(mine[1], "", mine)),
@@ -315,7 +315,7 @@ class Player:
         self.log.append(f"trim_logs {key} {execution_id!r} {kind}")
         await self._both(
             call.connection,
-            lambda store: store.trim_logs(*key, execution_id=execution_id, kind=kind),
+            lambda store: reading.trimmed(store, key, execution_id, kind),
         )
 
     async def _purge(self, call: c.PurgeCall) -> None:

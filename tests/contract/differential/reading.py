@@ -5,9 +5,25 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
-from stepwell.core.port import INPUT_KEY, EndedQuery, FeedEntry, InputQuery, RunQuery, Store
+from stepwell.core.port import (
+    INPUT_KEY,
+    EndedQuery,
+    ExecutionQuery,
+    FeedEntry,
+    FeedQuery,
+    InputQuery,
+    LeaseQuery,
+    LogQuery,
+    LogsOfExecution,
+    MessageQuery,
+    OldLogs,
+    PresenceQuery,
+    RunQuery,
+    Store,
+    TaskQuery,
+)
 from stepwell.core.records.model import LogEntry
-from stepwell.core.records.states import BlockedKind, RunStatus
+from stepwell.core.records.states import BlockedKind, LogKind, RunStatus
 from tests.contract.differential.compare import Differs, walk
 from tests.contract.differential.known import Key
 from tests.contract.differential.making import ENDS, pick
@@ -33,8 +49,10 @@ async def tasks(store: Store, key: Key, limit: int) -> object:
     """List a run's tasks."""
 
     async def page_at(cursor: str) -> Page[object]:
-        page = await store.list_tasks(*key, cursor=cursor, limit=limit)
-        return page.tasks, page.cursor
+        page = await store.page(
+            TaskQuery(tenant_id=key[0], run_id=key[1], cursor=cursor, limit=limit)
+        )
+        return page.items, page.cursor
 
     return await walk(page_at, limit)
 
@@ -43,10 +61,16 @@ async def executions(store: Store, key: Key, limit: int, only: int = 0) -> objec
     """List a run's executions, or those of one task."""
 
     async def page_at(cursor: str) -> Page[object]:
-        page = await store.list_executions(
-            *key, task_id=pick(("", *TASKS), only), cursor=cursor, limit=limit
+        page = await store.page(
+            ExecutionQuery(
+                tenant_id=key[0],
+                run_id=key[1],
+                task_id=pick(("", *TASKS), only),
+                cursor=cursor,
+                limit=limit,
+            )
         )
-        return page.executions, page.cursor
+        return page.items, page.cursor
 
     return await walk(page_at, limit)
 
@@ -55,10 +79,16 @@ async def messages(store: Store, key: Key, limit: int, only: int = 0) -> object:
     """Read a run's conversation, or that of one task."""
 
     async def page_at(cursor: str) -> Page[object]:
-        page = await store.read_messages(
-            *key, task_id=pick(("", *TASKS), only), cursor=cursor, limit=limit
+        page = await store.page(
+            MessageQuery(
+                tenant_id=key[0],
+                run_id=key[1],
+                task_id=pick(("", *TASKS), only),
+                cursor=cursor,
+                limit=limit,
+            )
         )
-        return page.messages, page.cursor
+        return page.items, page.cursor
 
     return await walk(page_at, limit)
 
@@ -75,15 +105,21 @@ class LogReader:
         """Read to the end, which an empty page is."""
         rows: list[LogEntry] = []
         for _ in range(TURNS_MAX):
-            page = await store.read_logs(
-                *self._key, execution_id=self._execution_id, cursor=self._cursor, limit=limit
+            page = await store.page(
+                LogQuery(
+                    tenant_id=self._key[0],
+                    run_id=self._key[1],
+                    execution_id=self._execution_id,
+                    cursor=self._cursor,
+                    limit=limit,
+                )
             )
-            if len(page.entries) > limit:
-                raise Differs(f"{len(page.entries)} lines where at most {limit} were asked for")
+            if len(page.items) > limit:
+                raise Differs(f"{len(page.items)} lines where at most {limit} were asked for")
             self._cursor = page.cursor
-            if not page.entries:
+            if not page.items:
                 return rows
-            rows += page.entries
+            rows += page.items
         raise Differs("a log without an end")
 
 
@@ -130,8 +166,8 @@ async def runs(store: Store, query: RunQuery) -> object:
             **{name: getattr(query, name) for name in query.__struct_fields__ if name != "cursor"},
             cursor=cursor,
         )
-        page = await store.list_runs(asked)
-        return page.runs, page.cursor
+        page = await store.page(asked)
+        return page.items, page.cursor
 
     return await walk(page_at, query.limit)
 
@@ -151,17 +187,30 @@ async def inputs(store: Store, tenant_id: str, run_id: str, limit: int) -> objec
 
     async def page_at(cursor: str) -> Page[tuple[str, str, object]]:
         query = InputQuery(tenant_id=tenant_id, run_id=run_id, cursor=cursor, limit=limit)
-        page = await store.list_inputs(query)
-        return [(one.run_id, one.request.input_id, one.request) for one in page.inputs], page.cursor
+        page = await store.page(query)
+        return [(one.run_id, one.request.input_id, one.request) for one in page.items], page.cursor
 
     return sorted(await walk(page_at, limit), key=lambda one: one[:2])
+
+
+async def trimmed(store: Store, key: Key, execution_id: str, kind: LogKind) -> int:
+    """Remove an execution's lines of one kind; return how many there were."""
+    tenant_id, run_id = key
+    return await store.remove_logs(
+        LogsOfExecution(tenant_id=tenant_id, run_id=run_id, execution_id=execution_id, kind=kind)
+    )
+
+
+async def end_of_feed(store: Store) -> str:
+    """Return the cursor that stands at the end of the feed."""
+    return (await store.page(FeedQuery(cursor="now"))).cursor
 
 
 async def purged(store: Store, older_ms: int, limit: int) -> int:
     """Remove old lines until there are no more; return how many there were."""
     removed = 0
     for _ in range(TURNS_MAX):
-        many = await store.purge_logs(older_ms=older_ms, limit=limit)
+        many = await store.remove_logs(OldLogs(older_ms=older_ms, limit=limit))
         removed += many
         if many < limit:
             return removed
@@ -173,7 +222,7 @@ async def fetched(store: Store, key: Key, plans: int) -> object:
     names = [named.execution_id for named in EXECUTIONS]
     return (
         list(await store.read_payloads(*key, [*names, "nobody's", INPUT_KEY])),
-        list(await store.read_outcomes(*key, [*reversed(names), INPUT_KEY])),
+        list(await store.read_payloads(*key, [*reversed(names), INPUT_KEY], texts=True)),
         [await store.read_plan(*key, revision) for revision in range(plans + 2)],
         list(await store.read_inputs(*key, [*reversed(INPUTS), "nobody's"])),
     )
@@ -181,27 +230,29 @@ async def fetched(store: Store, key: Key, plans: int) -> object:
 
 async def presences(store: Store, tenant_id: str) -> object:
     """List the workers that are connected."""
-    rows = await store.list_presence(tenant_id)
+    rows = (await store.page(PresenceQuery(tenant_id=tenant_id))).items
     return sorted(rows, key=lambda one: (one.worker_id, one.instance_id))
 
 
 async def leases(store: Store, tenant_id: str, worker: int) -> object:
     """List the leases of a worker."""
-    rows = await store.list_leases(tenant_id, pick(WORKERS, worker))
+    rows = (
+        await store.page(LeaseQuery(tenant_id=tenant_id, worker_id=pick(WORKERS, worker)))
+    ).items
     return sorted(rows, key=lambda one: (one.run_id, one.execution_id))
 
 
 async def nonsense(store: Store, key: Key, what: int) -> object:
     """Ask with a cursor that no store made."""
     asked: tuple[Callable[[], Awaitable[object]], ...] = (
-        lambda: store.list_tasks(*key, cursor=NONSENSE),
-        lambda: store.list_executions(*key, cursor=NONSENSE),
-        lambda: store.read_messages(*key, cursor=NONSENSE),
-        lambda: store.read_logs(*key, cursor=NONSENSE),
-        lambda: store.list_runs(RunQuery(tenant_id=key[0], cursor=NONSENSE)),
-        lambda: store.feed(cursor=NONSENSE),
-        lambda: store.list_inputs(InputQuery(tenant_id=key[0], cursor=NONSENSE)),
-        lambda: store.list_inputs(InputQuery(tenant_id=key[0], run_id=key[1], cursor=NONSENSE)),
+        lambda: store.page(TaskQuery(tenant_id=key[0], run_id=key[1], cursor=NONSENSE)),
+        lambda: store.page(ExecutionQuery(tenant_id=key[0], run_id=key[1], cursor=NONSENSE)),
+        lambda: store.page(MessageQuery(tenant_id=key[0], run_id=key[1], cursor=NONSENSE)),
+        lambda: store.page(LogQuery(tenant_id=key[0], run_id=key[1], cursor=NONSENSE)),
+        lambda: store.page(RunQuery(tenant_id=key[0], cursor=NONSENSE)),
+        lambda: store.page(FeedQuery(cursor=NONSENSE)),
+        lambda: store.page(InputQuery(tenant_id=key[0], cursor=NONSENSE)),
+        lambda: store.page(InputQuery(tenant_id=key[0], run_id=key[1], cursor=NONSENSE)),
     )
     return await pick(asked, what)()
 
@@ -217,12 +268,14 @@ class FeedReader:
 
     async def read(self, store: Store, limit: int) -> bool:
         """Read a page; returns whether there was anything in it."""
-        page = await store.feed(tenant_id=self._tenant_id, cursor=self._cursor, limit=limit)
-        if len(page.entries) > limit:
-            raise Differs(f"{len(page.entries)} entries where at most {limit} were asked for")
+        page = await store.page(
+            FeedQuery(tenant_id=self._tenant_id, cursor=self._cursor, limit=limit)
+        )
+        if len(page.items) > limit:
+            raise Differs(f"{len(page.items)} entries where at most {limit} were asked for")
         self._cursor = page.cursor
-        self.entries += [entry for entry in page.entries if entry.tenant_id in self._mine]
-        return bool(page.entries)
+        self.entries += [entry for entry in page.items if entry.tenant_id in self._mine]
+        return bool(page.items)
 
     def of(self, keys: set[Key]) -> list[FeedEntry]:
         """Return what it was told of these runs, in an order that no store has to keep."""

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, text
 from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.pool import NullPool
 
-from stepwell.core.port import ClaimRequest, Store
+from stepwell.core.port import ClaimRequest, FeedQuery, Store
 from stepwell.core.records.errors import (
     InvalidArgument,
     OutcomeUnknown,
@@ -189,7 +189,7 @@ async def test_store_notifies_others_and_itself_once(place: Place) -> None:
 async def test_the_feed_skips_nothing_of_transactions_that_are_open_for_long(place: Place) -> None:
     store = await place.open()
     await ask.must(store, b.born("before"))
-    cursor = (await store.feed()).cursor
+    cursor = (await store.page(FeedQuery())).cursor
     beside = await place.beside()
     slow = beside.transaction()
     await slow.start()
@@ -197,10 +197,10 @@ async def test_the_feed_skips_nothing_of_transactions_that_are_open_for_long(pla
         "INSERT INTO commits (tenant_id, run_id, version, commit_id) VALUES ('t', 'slow', 1, 'c')"
     )
     await ask.must(store, b.born("after"))
-    page = await store.feed(cursor=cursor)
-    seen = [entry.run_id for entry in page.entries]
+    page = await store.page(FeedQuery(cursor=cursor))
+    seen = [entry.run_id for entry in page.items]
     await slow.commit()
-    seen += [entry.run_id for entry in (await store.feed(cursor=page.cursor)).entries]
+    seen += [entry.run_id for entry in (await store.page(FeedQuery(cursor=page.cursor))).items]
     assert sorted(seen) == ["after", "slow"]
     await beside.close()
 
@@ -224,7 +224,7 @@ async def test_all_of_it_goes_through_a_pooler_in_transaction_mode(server: Postg
         claimed = await asyncio.gather(*[door.claim(request) for door in doors])
         assert sum(len(one.ready[0]) for one in claimed) == 20
         await doors[0].append_logs(b.TENANT, "run-3", [b.line("x")])
-        assert len((await doors[1].feed()).entries) == 80
+        assert len((await doors[1].page(FeedQuery())).items) == 80
         assert await doors[0].delete_run(b.TENANT, "run-3", version=4)
         await place.close()
 

@@ -9,7 +9,15 @@ from typing import Any
 import asyncpg
 import pytest
 
-from stepwell.core.port import Claimed, ClaimRequest
+from stepwell.core.port import (
+    Claimed,
+    ClaimRequest,
+    ExecutionQuery,
+    LeaseQuery,
+    LogQuery,
+    MessageQuery,
+    TaskQuery,
+)
 from stepwell.core.records.states import RunStatus, TaskStatus
 from stepwell_drivers.sql import schema
 from stepwell_drivers.sql.postgres import links
@@ -232,15 +240,18 @@ async def _life(store: SqlStore, run_id: str) -> None:
     for since in (0, 1):
         assert await store.load(*of, since=since) is not None
     assert await store.get_run(*of) is not None
-    assert len(await store.read_outcomes(*of, [b.STEP])) == 1
+    assert len(await store.read_payloads(*of, [b.STEP], texts=True)) == 1
     assert await store.read_plan(*of, 1) is not None
     assert await store.read_events(*of, after=0, limit=100) is not None
     assert len(await store.read_inputs(*of, ["q"])) == 1
     assert len(await store.find_keyed(b.TENANT, "", [f"key of {run_id}"])) == 1
-    assert len((await store.list_tasks(*of)).tasks) == 1
-    assert len((await store.list_executions(*of, task_id="a")).executions) == 1
-    assert len((await store.read_messages(*of)).messages) == 1
-    assert len((await store.read_logs(*of)).entries) == 1
-    assert await store.list_leases(b.TENANT, "worker-1") == []
+    assert len((await store.page(TaskQuery(tenant_id=of[0], run_id=of[1]))).items) == 1
+    assert (
+        len((await store.page(ExecutionQuery(tenant_id=of[0], run_id=of[1], task_id="a"))).items)
+        == 1
+    )
+    assert len((await store.page(MessageQuery(tenant_id=of[0], run_id=of[1]))).items) == 1
+    assert len((await store.page(LogQuery(tenant_id=of[0], run_id=of[1]))).items) == 1
+    assert (await store.page(LeaseQuery(tenant_id=b.TENANT, worker_id="worker-1"))).items == []
     await ask.must(store, b.step(second, status=RunStatus.SUCCEEDED))
     assert await store.delete_run(*of, version=3)

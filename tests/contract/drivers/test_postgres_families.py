@@ -12,11 +12,11 @@ from msgspec.structs import replace
 from sqlalchemy import ClauseElement
 from sqlalchemy.dialects.postgresql.asyncpg import PGDialect_asyncpg
 
-from stepwell.core.port import Commit, KeyedResult
+from stepwell.core.port import Commit, KeyedResult, LogsOfExecution, OldLogs
 from stepwell.core.records.model import RunSpec
 from stepwell.core.records.states import LogKind, Verdict
 from stepwell.runtime import SystemRuntime
-from stepwell_drivers.sql import families, logs, lookups, pages
+from stepwell_drivers.sql import families, logs, pages, search
 from stepwell_drivers.sql.postgres import open_store
 from stepwell_drivers.sql.statements import compiled
 from stepwell_drivers.sql.store import SqlStore
@@ -99,7 +99,7 @@ async def test_fork_is_created_with_its_references_or_not_at_all(doors: Doors) -
         seen.add(result.verdict)
         born = result.verdict is Verdict.COMMITTED
         kept = list(await here.read_payloads(b.TENANT, name, [b.STEP]))
-        assert [one.payload.data for one in kept] == ([b"kept"] if born else [])
+        assert [ask.data_of(one) for one in kept] == ([b"kept"] if born else [])
         if born:
             assert await there.delete_run(b.TENANT, child, version=1)
         assert await doors.left() == {"outcomes": 0, "keeping": 0}
@@ -142,8 +142,7 @@ async def test_deletion_waits_for_a_fork_being_created(doors: Doors) -> None:
     await slow.commit()
     assert await deletion
     assert await doors.left() == {"outcomes": 1, "keeping": 1}
-    (kept,) = await store.read_outcomes(b.TENANT, b.RUN, [b.STEP])
-    assert kept == b.outcome(b"kept")
+    assert await ask.outcomes(store, [b.STEP]) == [b.outcome(b"kept")]
 
 
 async def test_an_id_whose_outcomes_are_kept_is_not_another_run_s(doors: Doors) -> None:
@@ -169,10 +168,15 @@ async def test_two_that_remove_log_entries_at_once_do_not_wait_for_ever(doors: D
         chunk = replace(b.line("x"), kind=LogKind.CHUNK)
         await here.append_logs(b.TENANT, name, [chunk] * 50)
     trims = [
-        there.trim_logs(b.TENANT, name, execution_id=b.STEP, kind=LogKind.CHUNK) for name in runs
+        there.remove_logs(
+            LogsOfExecution(
+                tenant_id=b.TENANT, run_id=name, execution_id=b.STEP, kind=LogKind.CHUNK
+            )
+        )
+        for name in runs
     ]
     deletions = [here.delete_run(b.TENANT, name, version=1) for name in runs[::2]]
-    purges = [door.purge_logs(older_ms=0, limit=1_000) for door in doors.doors]
+    purges = [door.remove_logs(OldLogs(older_ms=0, limit=1_000)) for door in doors.doors]
     removed, deleted, _ = await asyncio.gather(
         asyncio.gather(*purges), asyncio.gather(*deletions), asyncio.gather(*trims)
     )
@@ -217,12 +221,12 @@ async def test_new_reads_use_an_index(doors: Doors) -> None:
     await doors.beside.execute("ANALYZE logs")
     forks = pages._matching(DIALECT, pages._Shape(("parent_run_id",), 0, 0))
     asked: list[tuple[ClauseElement, str]] = [
-        (lookups._inputs_of_run._statement, "inputs_in_order"),
-        (lookups._open_inputs._statement, "inputs_waiting"),
-        (lookups._newest_keyed.build(DIALECT, 0), "keyed_by_key"),
-        (lookups._of_status()._statement, "runs_ended"),
-        (lookups._of_status("tenant_id")._statement, "runs_ended_of_tenant"),
-        (lookups._of_status("tenant_id", "pipeline_id")._statement, "runs_ended_of_pipeline"),
+        (search._inputs_of_run._statement, "inputs_in_order"),
+        (search._open_inputs._statement, "inputs_waiting"),
+        (search._newest_keyed.build(DIALECT, 0), "keyed_by_key"),
+        (search._of_status()._statement, "runs_ended"),
+        (search._of_status("tenant_id")._statement, "runs_ended_of_tenant"),
+        (search._of_status("tenant_id", "pipeline_id")._statement, "runs_ended_of_pipeline"),
         (forks._statement, "runs_by_parent"),
         (families._member._statement, "runs_by_family"),
         (families._left._statement, "tombstones_of_family"),

@@ -12,6 +12,7 @@ from urllib.parse import quote
 import pytest
 
 from stepwell.cli.exits import Exit
+from stepwell.core.port import FeedQuery
 from stepwell.core.records.errors import StoreRefused, StoreUnavailable
 from tests.chaos.load.chains import (
     SECRET,
@@ -161,7 +162,7 @@ async def test_user_without_rights_is_refused_until_they_are_granted(
         own.execute(grant, database=database)
     async with opened(own.url(database, user="guest", password="x", migrate="false")) as store:
         assert await store.get_run("t", "r") is None
-        assert (await store.feed()).entries == ()
+        assert (await store.page(FeedQuery())).items == ()
 
 
 async def test_pooler_that_was_not_named_is_refused(bouncer: PgBouncer, database: str) -> None:

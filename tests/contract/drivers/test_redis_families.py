@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from stepwell.core.port import Commit, Store
+from stepwell.core.port import Commit, LogQuery, LogsOfExecution, OldLogs, Store
 from stepwell.core.records.errors import StoreRefused
 from stepwell.core.records.model import Outcome, Payload
 from stepwell.core.records.states import LogKind, Verdict
@@ -142,7 +142,7 @@ def fork_of(place: Place, name: str) -> Commit:
 
 
 async def result_of(store: Store, run_id: str) -> list[Outcome]:
-    return list(await store.read_outcomes(b.TENANT, run_id, [b.STEP]))
+    return await ask.outcomes(store, [b.STEP], run_id)
 
 
 def nothing_is_left(server: Redis) -> None:
@@ -422,8 +422,12 @@ async def test_each_script_gets_keys_of_one_partition(server: Redis, url: str) -
                 await ask.must(store, b.fork(name, parent=place.parent))
             await store.append_logs(b.TENANT, place.fork, [b.line("x", "e", LogKind.CHUNK)])
             await store.append_logs(b.TENANT, place.other, [b.line("x", "e")])
-            await store.trim_logs(b.TENANT, place.fork, execution_id="e", kind=LogKind.CHUNK)
-            assert await store.purge_logs(older_ms=0, limit=10) == 1
+            await store.remove_logs(
+                LogsOfExecution(
+                    tenant_id=b.TENANT, run_id=place.fork, execution_id="e", kind=LogKind.CHUNK
+                )
+            )
+            assert await store.remove_logs(OldLogs(older_ms=0, limit=10)) == 1
             await store.find_keyed(b.TENANT, "", ["k"])
             for name, version in zip(place, (2, 1, 1), strict=True):
                 assert await store.delete_run(b.TENANT, name, version=version)
@@ -454,14 +458,14 @@ async def test_purge_costs_nothing_for_newer_logs(
                 await store.append_logs(b.TENANT, name, [b.line("x")] * newer)
             with server.admin() as client:
                 client.config_resetstat()
-                assert await store.purge_logs(older_ms=500, limit=1_000) == 20
+                assert await store.remove_logs(OldLogs(older_ms=500, limit=1_000)) == 20
                 stats: dict[str, dict[str, int]] = client.info("commandstats")
             mortal.made.clear()
             costs.append(sum(one["calls"] for one in stats.values()))
             for name in ("new", "both"):
-                page = await store.read_logs(b.TENANT, name, limit=5_000)
-                assert len(page.entries) == newer
-            assert await store.purge_logs(older_ms=0, limit=10_000) == 2 * newer
+                page = await store.page(LogQuery(tenant_id=b.TENANT, run_id=name, limit=5_000))
+                assert len(page.items) == newer
+            assert await store.remove_logs(OldLogs(older_ms=0, limit=10_000)) == 2 * newer
     assert costs[1] <= costs[0] + 10
 
 

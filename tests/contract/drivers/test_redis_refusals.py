@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import pytest
 
-from stepwell.core.port import RunQuery
+from stepwell.core.port import FeedQuery, RunQuery
 from stepwell.core.records.errors import StoreRefused, StoreUnavailable
 from stepwell.core.records.states import Durability
 from stepwell_drivers.redis.keys import Keys
@@ -185,5 +185,5 @@ async def test_stores_of_other_prefixes_are_apart(server: Redis) -> None:
         opened(server.url(prefix="one.1")) as other,
     ):
         await Chain("run").grow(one, 3)
-        assert (await other.list_runs(RunQuery(tenant_id=b.TENANT))).runs == ()
-        assert (await other.feed()).entries == ()
+        assert (await other.page(RunQuery(tenant_id=b.TENANT))).items == ()
+        assert (await other.page(FeedQuery())).items == ()

@@ -18,7 +18,16 @@ from sqlalchemy import JSON, Connection, text
 from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.pool import NullPool
 
-from stepwell.core.port import EndedQuery, InputQuery, KeyedResult, RunQuery
+from stepwell.core.port import (
+    EndedQuery,
+    InputQuery,
+    KeyedResult,
+    LogQuery,
+    MessageQuery,
+    OldLogs,
+    PresenceQuery,
+    RunQuery,
+)
 from stepwell.core.records.model import (
     AttemptCounts,
     Payload,
@@ -132,31 +141,33 @@ async def test_columns_added_by_a_migration_default_for_old_rows(url: str) -> No
     (open_one,) = rows.executions
     assert (open_one.token, open_one.execution.messages) == ("t1", 0)
     assert [(one.role, one.number) for one in (await messages(store))] == [("assistant", 0)] * 2
-    page = await store.read_logs(b.TENANT, b.RUN)
-    assert [(entry.text, entry.kind) for entry in page.entries] == [
+    page = await store.page(LogQuery(tenant_id=b.TENANT, run_id=b.RUN))
+    assert [(entry.text, entry.kind) for entry in page.items] == [
         ("first", LogKind.LINE),
         ("second", LogKind.LINE),
     ]
-    assert [one.credits for one in await store.list_presence(b.TENANT)] == [3]
+    assert [one.credits for one in (await store.page(PresenceQuery(tenant_id=b.TENANT))).items] == [
+        3
+    ]
     await store.close()
 
 
 async def messages(store: Any) -> Any:
-    return (await store.read_messages(b.TENANT, b.RUN)).messages
+    return (await store.page(MessageQuery(tenant_id=b.TENANT, run_id=b.RUN))).items
 
 
 async def test_new_reads_work_on_a_migrated_store(url: str) -> None:
     store = await open_store(url, runtime=SystemRuntime())
-    waiting = (await store.list_inputs(InputQuery(tenant_id=b.TENANT))).inputs
+    waiting = (await store.page(InputQuery(tenant_id=b.TENANT))).items
     assert [(one.run_id, one.request.input_id) for one in waiting] == [(b.RUN, "q1")]
-    asked = (await store.list_inputs(InputQuery(tenant_id=b.TENANT, run_id=b.RUN))).inputs
+    asked = (await store.page(InputQuery(tenant_id=b.TENANT, run_id=b.RUN))).items
     assert [one.request.input_id for one in asked] == ["q1", "q2"]
-    ended = await store.list_ended(EndedQuery(statuses=(RunStatus.SUCCEEDED,), older_ms=1))
+    ended = (await store.page(EndedQuery(statuses=(RunStatus.SUCCEEDED,), older_ms=1))).items
     assert [(one.tenant_id, one.run_id, one.version) for one in ended] == [(b.TENANT, "ended", 2)]
     assert await store.find_keyed(b.TENANT, "survey", ["k"]) == []
     assert await ask.run_ids(store, RunQuery(tenant_id=b.TENANT, parent_run_id=b.RUN)) == []
     # It was written years ago.
-    assert await store.purge_logs(older_ms=3_600_000 * 24 * 365, limit=100) == 2
+    assert await store.remove_logs(OldLogs(older_ms=3_600_000 * 24 * 365, limit=100)) == 2
     await store.close()
 
 
@@ -200,7 +211,7 @@ async def test_a_run_of_before_takes_a_commit_with_all_that_is_new(url: str) -> 
     )
     assert await ask.verdicts(store, step) == [Verdict.COMMITTED]
     line = replace(b.line("chunk"), kind=LogKind.CHUNK)
-    cursor = (await store.read_logs(b.TENANT, b.RUN)).cursor
+    cursor = (await store.page(LogQuery(tenant_id=b.TENANT, run_id=b.RUN))).cursor
     await store.append_logs(b.TENANT, b.RUN, [line])
     await store.close()
 
@@ -211,7 +222,9 @@ async def test_a_run_of_before_takes_a_commit_with_all_that_is_new(url: str) -> 
     assert task in rows.tasks
     assert [one.execution for one in rows.executions] == [execution]
     assert (await messages(store))[-1] == said
-    assert (await store.read_logs(b.TENANT, b.RUN, cursor=cursor)).entries == (line,)
+    assert (await store.page(LogQuery(tenant_id=b.TENANT, run_id=b.RUN, cursor=cursor))).items == (
+        line,
+    )
     (found,) = await store.find_keyed(b.TENANT, "survey", ["k"])
     assert (found.run_id, found.execution_id) == (b.RUN, "task:b#1")
     await store.close()

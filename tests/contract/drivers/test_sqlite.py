@@ -16,7 +16,7 @@ import pytest
 from msgspec.structs import replace
 from sqlalchemy import Connection, event
 
-from stepwell.core.port import Commit
+from stepwell.core.port import Commit, ExecutionQuery
 from stepwell.core.records.errors import InvalidArgument, OutcomeUnknown, StoreUnavailable
 from stepwell.core.records.model import Outcome, Payload, RunSpec, Session, TaskSpec
 from stepwell.core.records.states import Verdict
@@ -84,8 +84,8 @@ async def test_a_run_may_take_many_steps_in_one_transaction(store: SqlStore) -> 
     assert [(one.execution.execution_id, one.token) for one in rows.executions] == [
         ("task:a#39", "t39")
     ]
-    page = await store.list_executions(b.TENANT, b.RUN)
-    assert [one.execution_id for one in page.executions] == [f"task:a#{at}" for at in range(1, 40)]
+    page = await store.page(ExecutionQuery(tenant_id=b.TENANT, run_id=b.RUN))
+    assert [one.execution_id for one in page.items] == [f"task:a#{at}" for at in range(1, 40)]
     events = await store.read_events(b.TENANT, b.RUN, after=0, limit=1_000)
     assert events is not None
     assert [one.number for one in events.events] == list(range(1, 40))

@@ -7,11 +7,12 @@ import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import Connection
 
-from stepwell.core.port import Commit, Store
+from stepwell.core.port import Commit, ExecutionQuery, FeedQuery, MessageQuery, Store, TaskQuery
 from stepwell.runtime import SystemRuntime
 from stepwell_drivers.sql import (
     batch,
@@ -20,9 +21,9 @@ from stepwell_drivers.sql import (
     deletes,
     families,
     logs,
-    lookups,
     pages,
     reads,
+    search,
     step_rows,
     stored,
     writes,
@@ -47,12 +48,12 @@ def statements() -> Iterator[tuple[str, str, int]]:
     from sqlalchemy.dialects import sqlite
 
     modules = (
-        *(batch, claims, commits, deletes, families, logs, lookups),
+        *(batch, claims, commits, deletes, families, logs, search),
         *(pages, reads, stored, writes),
     )
     several = {
         "_of_status": [
-            lookups._of_status(*exact)
+            search._of_status(*exact)
             for exact in ((), ("tenant_id",), ("tenant_id", "pipeline_id"))
         ],
         "_forks": [
@@ -61,7 +62,7 @@ def statements() -> Iterator[tuple[str, str, int]]:
         ],
     }
     for module in modules:
-        for name, value in (vars(module) | (several if module is lookups else {})).items():
+        for name, value in (vars(module) | (several if module is search else {})).items():
             parts = value.values() if isinstance(value, dict) else value
             for part in parts if isinstance(value, dict | list | tuple) else [value]:
                 if isinstance(part, Update | Pick | Delete):
@@ -101,7 +102,7 @@ async def test_no_statement_reads_a_table_from_end_to_end(tmp_path: Path, store:
         "claims._ran_out": "timers_due",
         "reads._open_executions": "executions_open",
         "reads._open_inputs": "inputs_open",
-        "reads._leases_of": "leases_of_worker",
+        "pages._leases_of": "leases_of_worker",
         "pages._executions": "executions_in_order",
         "pages._messages_of": "messages_of_task",
         "pages._feed_of_tenant": "commits_of_tenant",
@@ -109,15 +110,15 @@ async def test_no_statement_reads_a_table_from_end_to_end(tmp_path: Path, store:
         "families._left": "tombstones_of_family",
         "logs._trim": "logs_of_execution (tenant_id=? AND run_id=? AND execution_id=?)",
         "logs._oldest": "INTEGER PRIMARY KEY (rowid>?)",
-        "lookups._inputs_of_run": "inputs_in_order (tenant_id=? AND run_id=? AND seq>?)",
-        "lookups._open_inputs": "inputs_waiting (tenant_id=? AND seq>?)",
-        "lookups._newest_keyed": "keyed_by_key (tenant_id=? AND pipeline_id=? AND key=?)",
-        "lookups._next_tenant": "runs_by_birth (tenant_id>?)",
-        "lookups._forks": "runs_by_parent (tenant_id=? AND parent_run_id=? AND seq<?)",
+        "search._inputs_of_run": "inputs_in_order (tenant_id=? AND run_id=? AND seq>?)",
+        "search._open_inputs": "inputs_waiting (tenant_id=? AND seq>?)",
+        "search._newest_keyed": "keyed_by_key (tenant_id=? AND pipeline_id=? AND key=?)",
+        "search._next_tenant": "runs_by_birth (tenant_id>?)",
+        "search._forks": "runs_by_parent (tenant_id=? AND parent_run_id=? AND seq<?)",
     }.items():
         assert index in plans[name], plans[name]
         assert "TEMP B-TREE" not in plans[name], plans[name]
-    ended = plans["lookups._of_status"]
+    ended = plans["search._of_status"]
     rest = "status=? AND (ended_us,run_id)>(?,?) AND ended_us<?)"
     assert [step.partition(" INDEX ")[2] for step in ended.split("; ")] == [
         "runs_ended (status=? AND (ended_us,tenant_id,run_id)>(?,?,?) AND ended_us<?)",
@@ -203,14 +204,16 @@ async def test_a_claim_costs_the_same_however_many_runs_are_parked(
 def _looks(commit: Commit) -> list[Callable[[Connection], object]]:
     """Return what is asked again and again of a run while it goes on."""
     version, last, run = commit.version, commit.run.last_event, (b.TENANT, b.RUN)
+    of_run: dict[str, Any] = {"tenant_id": b.TENANT, "run_id": b.RUN, "limit": 10}
+    about = pages.About("s", lambda _: 0)
     return [
         lambda it: reads.load(it, *run, version - 3, lambda _: 0),
         lambda it: reads.read_events(it, *run, last - 5, 5),
-        lambda it: pages.list_executions(it, run, "t0.5", "", 10),
-        lambda it: pages.list_executions(it, run, "", "", 10),
-        lambda it: pages.list_tasks(it, *run, "", 10),
-        lambda it: pages.read_messages(it, run, "", "", 10),
-        lambda it: pages.feed(it, "s", "", f"s.0.{version - 5}", 10),
+        lambda it: pages.executions(it, ExecutionQuery(**of_run, task_id="t0.5"), about),
+        lambda it: pages.executions(it, ExecutionQuery(**of_run), about),
+        lambda it: pages.tasks(it, TaskQuery(**of_run), about),
+        lambda it: pages.messages(it, MessageQuery(**of_run), about),
+        lambda it: pages.feed(it, FeedQuery(cursor=f"s.0.{version - 5}", limit=10), about),
     ]
 
 

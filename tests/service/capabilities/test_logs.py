@@ -7,6 +7,7 @@ import contextlib
 
 import pytest
 
+from stepwell.core.port import LogQuery
 from stepwell.core.records.model import LogEntry as StoredEntry
 from stepwell.core.records.states import LogKind as StoredKind
 from stepwell_client import (
@@ -107,7 +108,7 @@ async def test_chunks_of_a_completed_step_are_gone_and_lines_stay(served: Served
     assert texts(await read(served, run.id)) == ["a line"]
 
     async def collapsed() -> bool:
-        return len((await served.store.read_logs(TENANT, run.id)).entries) == 1
+        return len((await served.store.page(LogQuery(tenant_id=TENANT, run_id=run.id))).items) == 1
 
     await until(collapsed)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stepwell.config import RetentionSettings
-from stepwell.core.port import RunQuery
+from stepwell.core.port import LogQuery, RunQuery
 from stepwell.core.records.model import LogEntry
 from stepwell_client import Agent, InvalidRequest, RunNotFound, RunStatus, Task, TaskContext
 from tests.service.capabilities.conftest import Served
@@ -41,8 +41,8 @@ async def ended(served: Served, *, succeeded: int = 1, cancelled: int = 0) -> li
 
 
 async def stored(served: Served) -> set[str]:
-    page = await served.store.list_runs(RunQuery(tenant_id=TENANT))
-    return {run.spec.run_id for run in page.runs}
+    page = await served.store.page(RunQuery(tenant_id=TENANT))
+    return {run.spec.run_id for run in page.items}
 
 
 async def test_purge_removes_what_ended_and_nothing_else(served: Served) -> None:
@@ -103,7 +103,7 @@ async def test_logs_are_swept_before_their_runs(served: Served) -> None:
         await served.store.append_logs(TENANT, run_id, [entry])
 
     async def swept() -> bool:
-        return not (await served.store.read_logs(TENANT, run_id)).entries
+        return not (await served.store.page(LogQuery(tenant_id=TENANT, run_id=run_id))).items
 
     await until(swept)
     assert await stored(served) == {run_id}

@@ -164,10 +164,10 @@ async def _(bench: Bench) -> Asked:
 @row(_O + "AnswerInput")
 async def _(bench: Bench) -> Asked:
     run_id = await reported(bench, NeedsInput(prompt="sure?"))
-    page = await bench.store.list_inputs(InputQuery(tenant_id=TENANT, run_id=run_id))
+    page = await bench.store.page(InputQuery(tenant_id=TENANT, run_id=run_id))
     request = opb.AnswerInputRequest(
         run_id=run_id,
-        input_id=page.inputs[0].request.input_id,
+        input_id=page.items[0].request.input_id,
         answer=types_pb2.Payload(data=b'"yes"', media_type="application/json"),
         request_id=fresh(),
     )

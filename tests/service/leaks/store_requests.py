@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from stepwell.core.port import ClaimRequest, EndedQuery, InputQuery, RunQuery
-from stepwell.core.records.states import RunStatus
+from stepwell.core.port import ClaimRequest, LogsOfExecution, RunQuery
+from stepwell.core.records.states import LogKind
 from stepwell.wire import to_message
 from stepwell_client.v1 import store_pb2 as pb
-from stepwell_client.v1 import types_pb2
 from stepwell_testkit.conformance import builders as b
 from tests.service.leaks.bench import Asked, Bench, fresh
 from tests.service.leaks.requests import row
@@ -35,33 +34,15 @@ DAY_MS = 86_400_000
 _ask("GetRun", _of_the_ended(pb.StoreGetRunRequest))
 _ask("Load", _of_the_ended(pb.StoreLoadRequest))
 _ask("ReadPayloads", _of_the_ended(pb.StoreReadPayloadsRequest, keys=[STEP]))
-_ask("ReadOutcomes", _of_the_ended(pb.StoreReadOutcomesRequest, execution_ids=[STEP]))
 _ask("ReadPlan", _of_the_ended(pb.StoreReadPlanRequest, revision=1))
 _ask("ReadEvents", _of_the_ended(pb.StoreReadEventsRequest, limit=10))
-_ask("ListTasks", _of_the_ended(pb.StoreListTasksRequest, limit=10))
-_ask("ListExecutions", _of_the_ended(pb.StoreListExecutionsRequest, limit=10))
-_ask("ReadMessages", _of_the_ended(pb.StoreReadMessagesRequest, limit=10))
-_ask("ReadLogs", _of_the_ended(pb.StoreReadLogsRequest, limit=10))
 _ask("ReadInputs", _of_the_ended(pb.StoreReadInputsRequest, input_ids=["none"]))
-_ask("ListPresence", lambda _: pb.StoreListPresenceRequest(tenant_id=TENANT))
-_ask("ListLeases", lambda _: pb.StoreListLeasesRequest(tenant_id=TENANT, worker_id="w"))
-_ask("Feed", lambda _: pb.StoreFeedRequest(tenant_id=TENANT, limit=10))
 _ask("FindKeyed", lambda _: pb.StoreFindKeyedRequest(tenant_id=TENANT, keys=["none"]))
 _ask("Subscribe", lambda _: pb.StoreSubscribeRequest())
 _ask("Describe", lambda _: pb.StoreDescribeRequest())
 _ask(
-    "ListRuns",
-    lambda _: pb.StoreListRunsRequest(query=to_message(RunQuery(tenant_id=TENANT, limit=5))),
-)
-_ask(
-    "ListInputs",
-    lambda _: pb.StoreListInputsRequest(query=to_message(InputQuery(tenant_id=TENANT))),
-)
-_ask(
-    "ListEnded",
-    lambda _: pb.StoreListEndedRequest(
-        query=to_message(EndedQuery(tenant_id=TENANT, statuses=(RunStatus.SUCCEEDED,)))
-    ),
+    "Page",
+    lambda _: pb.StorePageRequest(runs=to_message(RunQuery(tenant_id=TENANT, limit=5))),
 )
 _ask(
     "Claim",
@@ -75,7 +56,6 @@ _ask(
         presences=[to_message(b.presence(worker_id=fresh()))], ttl={"seconds": 1}
     ),
 )
-_ask("PurgeLogs", lambda _: pb.StorePurgeLogsRequest(older={"seconds": 86_400}, limit=10))
 
 
 @row(_S + "Commit")
@@ -105,15 +85,12 @@ async def _(bench: Bench) -> Asked:
     return Asked([pb.StoreAppendLogsRequest(tenant_id=TENANT, run_id=run_id, entries=entries)])
 
 
-@row(_S + "TrimLogs")
+@row(_S + "RemoveLogs")
 async def _(bench: Bench) -> Asked:
-    request = pb.StoreTrimLogsRequest(
-        tenant_id=TENANT,
-        run_id=await _created(bench),
-        execution_id=b.STEP,
-        kind=types_pb2.LOG_KIND_CHUNK,
+    logs = LogsOfExecution(
+        tenant_id=TENANT, run_id=await _created(bench), execution_id=b.STEP, kind=LogKind.CHUNK
     )
-    return Asked([request])
+    return Asked([pb.StoreRemoveLogsRequest(of_execution=to_message(logs))])
 
 
 @row(_S + "DeleteRun")

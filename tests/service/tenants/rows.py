@@ -133,14 +133,29 @@ SERVED_ROWS: Mapping[str, Row] = {
 }
 """In an order in which the owner may call them all: what looks first, what ends last."""
 
+
+def _page_row(arm: str) -> Row:
+    """Return a request for a page of one kind, by the names that it takes."""
+
+    def make(n: Names) -> Message:
+        request = spb.StorePageRequest()
+        query = getattr(request, arm)
+        query.SetInParent()
+        for field in query.DESCRIPTOR.fields:
+            if field.name == "limit":
+                query.limit = 100
+            elif field.name in Names._fields:
+                setattr(query, field.name, getattr(n, field.name))
+        return request
+
+    return make
+
+
 STORE_ROWS: Mapping[str, Row] = {
     "Store/GetRun": lambda n: spb.StoreGetRunRequest(tenant_id=n.tenant_id, run_id=n.run_id),
     "Store/Load": lambda n: spb.StoreLoadRequest(tenant_id=n.tenant_id, run_id=n.run_id),
     "Store/ReadPayloads": lambda n: spb.StoreReadPayloadsRequest(
-        tenant_id=n.tenant_id, run_id=n.run_id, keys=["run", "task:done#1"]
-    ),
-    "Store/ReadOutcomes": lambda n: spb.StoreReadOutcomesRequest(
-        tenant_id=n.tenant_id, run_id=n.run_id, execution_ids=["task:done#1"]
+        tenant_id=n.tenant_id, run_id=n.run_id, keys=["run", "task:done#1"], texts=True
     ),
     "Store/ReadPlan": lambda n: spb.StoreReadPlanRequest(
         tenant_id=n.tenant_id, run_id=n.run_id, revision=1
@@ -151,23 +166,10 @@ STORE_ROWS: Mapping[str, Row] = {
     "Store/ReadInputs": lambda n: spb.StoreReadInputsRequest(
         tenant_id=n.tenant_id, run_id=n.run_id, input_ids=[n.input_id]
     ),
-    "Store/ListTasks": lambda n: spb.StoreListTasksRequest(
-        tenant_id=n.tenant_id, run_id=n.run_id, limit=100
-    ),
-    "Store/ListExecutions": lambda n: spb.StoreListExecutionsRequest(
-        tenant_id=n.tenant_id, run_id=n.run_id, limit=100
-    ),
-    "Store/ReadMessages": lambda n: spb.StoreReadMessagesRequest(
-        tenant_id=n.tenant_id, run_id=n.run_id, task_id=n.task_id, limit=100
-    ),
-    "Store/ReadLogs": lambda n: spb.StoreReadLogsRequest(
-        tenant_id=n.tenant_id, run_id=n.run_id, execution_id=n.execution_id, limit=100
-    ),
-    "Store/ListPresence": lambda n: spb.StoreListPresenceRequest(tenant_id=n.tenant_id),
-    "Store/ListLeases": lambda n: spb.StoreListLeasesRequest(
-        tenant_id=n.tenant_id, worker_id=n.worker_id
-    ),
-    "Store/Feed": lambda n: spb.StoreFeedRequest(tenant_id=n.tenant_id, limit=100),
+    **{
+        f"Store/Page {arm}": _page_row(arm)
+        for arm in ("tasks", "executions", "messages", "logs", "presences", "leases", "feed")
+    },
     "Store/FindKeyed": lambda n: spb.StoreFindKeyedRequest(
         tenant_id=n.tenant_id, keys=["key-of-a"]
     ),
@@ -180,12 +182,8 @@ STORE_WITHOUT_ROW: Mapping[str, str] = {
     "Store/PutPresence": "writes: the conformance suite's tenants",
     "Store/AppendLogs": "writes: the conformance suite's tenants",
     "Store/DeleteRun": "writes: the conformance suite's tenants",
-    "Store/TrimLogs": "writes: the conformance suite's tenants",
+    "Store/RemoveLogs": "writes: the conformance suite's tenants",
     "Store/Claim": "names its tenants in a scope: the conformance suite's tenants",
-    "Store/ListRuns": "a query: the conformance suite's tenants",
-    "Store/ListInputs": "a query: the conformance suite's tenants",
-    "Store/ListEnded": "a query over all tenants, for the sweep",
-    "Store/PurgeLogs": "over all tenants, for the sweep",
     "Store/Subscribe": "hints over all tenants; a server passes on its caller's own",
     "Store/Describe": "nothing in it is a tenant's",
 }

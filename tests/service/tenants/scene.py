@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from stepwell.core.port import Store
+from stepwell.core.port import ExecutionQuery, LeaseQuery, LogQuery, Store, TaskQuery
 from stepwell_client.v1 import types_pb2 as tpb
 from stepwell_client.v1 import worker_pb2 as wpb
 from tests.service.conftest import ME, NO_RUN, Client, outcome
@@ -97,9 +97,12 @@ async def all_rows(store: Store, run_id: str) -> list[object]:
     loaded = await store.load(OWNER, run_id)
     return [
         replace(loaded, now_us=0) if loaded is not None else None,
-        await store.list_tasks(OWNER, run_id, limit=100),
-        await store.list_executions(OWNER, run_id, limit=100),
+        await store.page(TaskQuery(tenant_id=OWNER, run_id=run_id, limit=100)),
+        await store.page(ExecutionQuery(tenant_id=OWNER, run_id=run_id, limit=100)),
         await store.read_events(OWNER, run_id, after=0, limit=1_000),
-        await store.read_logs(OWNER, run_id, limit=100),
-        [one.execution_id for one in await store.list_leases(OWNER, "w1")],
+        await store.page(LogQuery(tenant_id=OWNER, run_id=run_id, limit=100)),
+        [
+            one.execution_id
+            for one in (await store.page(LeaseQuery(tenant_id=OWNER, worker_id="w1"))).items
+        ],
     ]

@@ -7,7 +7,18 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from stepwell.core.port import INPUT_KEY, InputQuery, RunQuery, Store
+from stepwell.core.port import (
+    INPUT_KEY,
+    ExecutionQuery,
+    FeedQuery,
+    InputQuery,
+    LeaseQuery,
+    LogQuery,
+    MessageQuery,
+    RunQuery,
+    Store,
+    TaskQuery,
+)
 from stepwell.core.records.model import Execution, Run
 
 T = TypeVar("T")
@@ -24,35 +35,43 @@ async def rows_of(
     for run_id in [*runs, *gone]:
         found[run_id] = await _run(store, tenant_id, run_id)
     for worker in workers:
-        found[f"leases of {worker}"] = await store.list_leases(tenant_id, worker)
+        found[f"leases of {worker}"] = (
+            await store.page(LeaseQuery(tenant_id=tenant_id, worker_id=worker))
+        ).items
     found["feed"] = await _feed(store, tenant_id)
     return found
 
 
 async def _runs(store: Store, tenant_id: str, cursor: str) -> Page[Run]:
-    page = await store.list_runs(RunQuery(tenant_id=tenant_id, cursor=cursor, limit=LIMIT))
-    return page.runs, page.cursor
+    page = await store.page(RunQuery(tenant_id=tenant_id, cursor=cursor, limit=LIMIT))
+    return page.items, page.cursor
 
 
 async def _run(store: Store, tenant_id: str, run_id: str) -> dict[str, object]:
     key = (tenant_id, run_id)
 
     async def tasks(cursor: str) -> Page[object]:
-        page = await store.list_tasks(*key, cursor=cursor, limit=LIMIT)
-        return page.tasks, page.cursor
+        page = await store.page(
+            TaskQuery(tenant_id=key[0], run_id=key[1], cursor=cursor, limit=LIMIT)
+        )
+        return page.items, page.cursor
 
     async def executions(cursor: str) -> Page[Execution]:
-        page = await store.list_executions(*key, cursor=cursor, limit=LIMIT)
-        return page.executions, page.cursor
+        page = await store.page(
+            ExecutionQuery(tenant_id=key[0], run_id=key[1], cursor=cursor, limit=LIMIT)
+        )
+        return page.items, page.cursor
 
     async def messages(cursor: str) -> Page[object]:
-        page = await store.read_messages(*key, cursor=cursor, limit=LIMIT)
-        return page.messages, page.cursor
+        page = await store.page(
+            MessageQuery(tenant_id=key[0], run_id=key[1], cursor=cursor, limit=LIMIT)
+        )
+        return page.items, page.cursor
 
     async def inputs(cursor: str) -> Page[object]:
         query = InputQuery(tenant_id=tenant_id, run_id=run_id, cursor=cursor, limit=LIMIT)
-        page = await store.list_inputs(query)
-        return page.inputs, page.cursor
+        page = await store.page(query)
+        return page.items, page.cursor
 
     loaded = await store.load(*key)
     attempts = await _all(executions)
@@ -62,11 +81,11 @@ async def _run(store: Store, tenant_id: str, run_id: str) -> dict[str, object]:
         "loaded": loaded and replace(loaded, now_us=0),
         "tasks": await _all(tasks),
         "executions": attempts,
-        "outcomes": await store.read_outcomes(*key, names),
+        "outcomes": await store.read_payloads(*key, names, texts=True),
         "payloads": await store.read_payloads(*key, [INPUT_KEY, *names]),
         "inputs": await _all(inputs),
         "messages": await _all(messages),
-        "log": (await store.read_logs(*key, limit=LIMIT)).entries,
+        "log": (await store.page(LogQuery(tenant_id=key[0], run_id=key[1], limit=LIMIT))).items,
         "events": await _events(store, *key),
     }
 
@@ -94,10 +113,10 @@ async def _feed(store: Store, tenant_id: str) -> list[object]:
     found: list[object] = []
     cursor = ""
     while True:
-        page = await store.feed(tenant_id=tenant_id, cursor=cursor)
-        found += page.entries
+        page = await store.page(FeedQuery(tenant_id=tenant_id, cursor=cursor))
+        found += page.items
         cursor = page.cursor
-        if not page.entries:
+        if not page.items:
             return found
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from stepwell.core.port import Store
+from stepwell.core.port import ExecutionQuery, FeedQuery, Store, TaskQuery
 from stepwell.core.records.events import Event
 from stepwell.core.records.fold import empty_rows, fold_on
 from stepwell.core.records.model import Execution, Task
 from stepwell.core.records.states import EventType, ExecutionStatus, StepKind, TaskStatus
+from stepwell_testkit.conformance.ask import outcomes
 from tests.simulation.simulator.conversation import audit_conversations
 from tests.simulation.simulator.ledger import Ledger
 from tests.simulation.simulator.run_model import RunModel
@@ -36,16 +37,20 @@ async def _rows_are_kept(store: Store, model: RunModel) -> None:
     tasks: dict[str, Task] = {}
     cursor = ""
     while True:
-        page = await store.list_tasks(*model.key, cursor=cursor)
-        tasks.update((task.task_id, task) for task in page.tasks)
+        page = await store.page(
+            TaskQuery(tenant_id=model.key[0], run_id=model.key[1], cursor=cursor)
+        )
+        tasks.update((task.task_id, task) for task in page.items)
         cursor = page.cursor
         if not cursor:
             break
     holds(tasks == model.tasks, "S3", f"{model.key}: tasks")
     executions: dict[str, Execution] = {}
     while True:
-        page_of = await store.list_executions(*model.key, cursor=cursor)
-        executions.update((one.execution_id, one) for one in page_of.executions)
+        page_of = await store.page(
+            ExecutionQuery(tenant_id=model.key[0], run_id=model.key[1], cursor=cursor)
+        )
+        executions.update((one.execution_id, one) for one in page_of.items)
         cursor = page_of.cursor
         if not cursor:
             break
@@ -88,8 +93,9 @@ async def _folds(_store: Store, model: RunModel) -> None:
 async def _results_are_kept(store: Store, model: RunModel) -> None:
     """Each accepted result has the bytes that were accepted (S7)."""
     keys = sorted(model.outcomes)
-    outcomes = await store.read_outcomes(*model.key, keys)
-    holds(list(outcomes) == [model.outcomes[key] for key in keys], "S7", f"{model.key}: outcomes")
+    tenant_id, run_id = model.key
+    left = await outcomes(store, keys, run_id, tenant=tenant_id)
+    holds(left == [model.outcomes[key] for key in keys], "S7", f"{model.key}: outcomes")
     payloads = {one.key: one.payload for one in await store.read_payloads(*model.key, keys)}
     for key, outcome in model.outcomes.items():
         holds(payloads.get(key) == outcome.result, "S7", f"{model.key}: bytes of {key}")
@@ -165,10 +171,10 @@ async def _feed(store: Store, ledger: Ledger) -> None:
     entries: list[tuple[tuple[str, str], int]] = []
     cursor = ""
     while True:
-        page = await store.feed(cursor=cursor, limit=50)
-        entries.extend(((e.tenant_id, e.run_id), e.version) for e in page.entries)
+        page = await store.page(FeedQuery(cursor=cursor, limit=50))
+        entries.extend(((e.tenant_id, e.run_id), e.version) for e in page.items)
         cursor = page.cursor
-        if not page.entries:
+        if not page.items:
             break
     holds(entries == ledger.order, "S2", "the feed isn't the order in which commits were applied")
 

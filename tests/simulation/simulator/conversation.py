@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from stepwell.core.loop.signals import AppendMessages, Completed, Delivery
-from stepwell.core.port import Assignment, Store
+from stepwell.core.port import Assignment, LogQuery, MessageQuery, Store
 from stepwell.core.records.model import LogEntry, Message, Payload, Session
 from stepwell.engine.appender import AppendBatch
 from tests.simulation.simulator.rng import Rng
@@ -113,8 +113,10 @@ async def audit_conversations(store: Store, model: RunModel) -> None:
     contents_of: dict[str, list[str]] = {}
     cursor = ""
     while True:
-        page = await store.read_messages(*model.key, cursor=cursor)
-        for message in page.messages:
+        page = await store.page(
+            MessageQuery(tenant_id=model.key[0], run_id=model.key[1], cursor=cursor)
+        )
+        for message in page.items:
             before = place.get(message.task_id, 0)
             follows = message.number in (before + 1, 1)
             holds(follows, "ONCE", f"{model.key}: {message.number} after {before}")
@@ -132,8 +134,8 @@ async def audit_conversations(store: Store, model: RunModel) -> None:
         if task.messages:
             details = f"{model.key}: {task.task_id} has {place.get(task.task_id)} messages"
             holds(place.get(task.task_id) == task.messages, "ONCE", details)
-    log = await store.read_logs(*model.key, limit=10_000)
-    for entry in log.entries:
+    log = await store.page(LogQuery(tenant_id=model.key[0], run_id=model.key[1], limit=10_000))
+    for entry in log.items:
         execution = model.executions[entry.execution_id]
         own = f"{model.key[1]}/{execution.task_id}@{execution.attempt}"
         holds(entry.text == own, "OWN", f"{model.key}: {entry.execution_id} wrote {entry.text}")

@@ -279,12 +279,16 @@ class Loaded(_message.Message):
     def __init__(self, run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., plans: _Optional[_Iterable[_Union[_types_pb2.Plan, _Mapping]]] = ..., tasks: _Optional[_Iterable[_Union[_types_pb2.Task, _Mapping]]] = ..., executions: _Optional[_Iterable[_Union[OpenExecution, _Mapping]]] = ..., inputs: _Optional[_Iterable[_Union[_types_pb2.InputRequest, _Mapping]]] = ..., requests: _Optional[_Iterable[_Union[RequestRecord, _Mapping]]] = ..., complete: bool = ..., now_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., commit_id: _Optional[str] = ..., since_id: _Optional[str] = ...) -> None: ...
 
 class StoredPayload(_message.Message):
-    __slots__ = ("key", "payload")
+    __slots__ = ("key", "payload", "prompt", "response")
     KEY_FIELD_NUMBER: _ClassVar[int]
     PAYLOAD_FIELD_NUMBER: _ClassVar[int]
+    PROMPT_FIELD_NUMBER: _ClassVar[int]
+    RESPONSE_FIELD_NUMBER: _ClassVar[int]
     key: str
     payload: _types_pb2.Payload
-    def __init__(self, key: _Optional[str] = ..., payload: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ...) -> None: ...
+    prompt: str
+    response: str
+    def __init__(self, key: _Optional[str] = ..., payload: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., prompt: _Optional[str] = ..., response: _Optional[str] = ...) -> None: ...
 
 class EventPage(_message.Message):
     __slots__ = ("events", "oldest", "latest", "ended")
@@ -298,37 +302,25 @@ class EventPage(_message.Message):
     ended: bool
     def __init__(self, events: _Optional[_Iterable[_Union[_types_pb2.Event, _Mapping]]] = ..., oldest: _Optional[int] = ..., latest: _Optional[int] = ..., ended: bool = ...) -> None: ...
 
-class TaskPage(_message.Message):
-    __slots__ = ("tasks", "cursor")
-    TASKS_FIELD_NUMBER: _ClassVar[int]
-    CURSOR_FIELD_NUMBER: _ClassVar[int]
-    tasks: _containers.RepeatedCompositeFieldContainer[_types_pb2.Task]
-    cursor: str
-    def __init__(self, tasks: _Optional[_Iterable[_Union[_types_pb2.Task, _Mapping]]] = ..., cursor: _Optional[str] = ...) -> None: ...
+class LogsOfExecution(_message.Message):
+    __slots__ = ("tenant_id", "run_id", "execution_id", "kind")
+    TENANT_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    tenant_id: str
+    run_id: str
+    execution_id: str
+    kind: _types_pb2.LogKind
+    def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., kind: _Optional[_Union[_types_pb2.LogKind, str]] = ...) -> None: ...
 
-class ExecutionPage(_message.Message):
-    __slots__ = ("executions", "cursor")
-    EXECUTIONS_FIELD_NUMBER: _ClassVar[int]
-    CURSOR_FIELD_NUMBER: _ClassVar[int]
-    executions: _containers.RepeatedCompositeFieldContainer[_types_pb2.Execution]
-    cursor: str
-    def __init__(self, executions: _Optional[_Iterable[_Union[_types_pb2.Execution, _Mapping]]] = ..., cursor: _Optional[str] = ...) -> None: ...
-
-class MessagePage(_message.Message):
-    __slots__ = ("messages", "cursor")
-    MESSAGES_FIELD_NUMBER: _ClassVar[int]
-    CURSOR_FIELD_NUMBER: _ClassVar[int]
-    messages: _containers.RepeatedCompositeFieldContainer[_types_pb2.Message]
-    cursor: str
-    def __init__(self, messages: _Optional[_Iterable[_Union[_types_pb2.Message, _Mapping]]] = ..., cursor: _Optional[str] = ...) -> None: ...
-
-class LogPage(_message.Message):
-    __slots__ = ("entries", "cursor")
-    ENTRIES_FIELD_NUMBER: _ClassVar[int]
-    CURSOR_FIELD_NUMBER: _ClassVar[int]
-    entries: _containers.RepeatedCompositeFieldContainer[_types_pb2.LogEntry]
-    cursor: str
-    def __init__(self, entries: _Optional[_Iterable[_Union[_types_pb2.LogEntry, _Mapping]]] = ..., cursor: _Optional[str] = ...) -> None: ...
+class OldLogs(_message.Message):
+    __slots__ = ("older", "limit")
+    OLDER_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    older: _duration_pb2.Duration
+    limit: int
+    def __init__(self, older: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., limit: _Optional[int] = ...) -> None: ...
 
 class RunQuery(_message.Message):
     __slots__ = ("tenant_id", "statuses", "pipeline_id", "queue", "executor_id", "labels", "blocked_on", "cursor", "limit", "parent_run_id")
@@ -361,6 +353,60 @@ class RunQuery(_message.Message):
     parent_run_id: str
     def __init__(self, tenant_id: _Optional[str] = ..., statuses: _Optional[_Iterable[_Union[_types_pb2.RunStatus, str]]] = ..., pipeline_id: _Optional[str] = ..., queue: _Optional[str] = ..., executor_id: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., blocked_on: _Optional[_Iterable[_Union[_types_pb2.BlockedKind, str]]] = ..., cursor: _Optional[str] = ..., limit: _Optional[int] = ..., parent_run_id: _Optional[str] = ...) -> None: ...
 
+class TaskQuery(_message.Message):
+    __slots__ = ("tenant_id", "run_id", "cursor", "limit")
+    TENANT_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    tenant_id: str
+    run_id: str
+    cursor: str
+    limit: int
+    def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., cursor: _Optional[str] = ..., limit: _Optional[int] = ...) -> None: ...
+
+class ExecutionQuery(_message.Message):
+    __slots__ = ("tenant_id", "run_id", "task_id", "cursor", "limit")
+    TENANT_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    tenant_id: str
+    run_id: str
+    task_id: str
+    cursor: str
+    limit: int
+    def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., task_id: _Optional[str] = ..., cursor: _Optional[str] = ..., limit: _Optional[int] = ...) -> None: ...
+
+class MessageQuery(_message.Message):
+    __slots__ = ("tenant_id", "run_id", "task_id", "cursor", "limit")
+    TENANT_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    tenant_id: str
+    run_id: str
+    task_id: str
+    cursor: str
+    limit: int
+    def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., task_id: _Optional[str] = ..., cursor: _Optional[str] = ..., limit: _Optional[int] = ...) -> None: ...
+
+class LogQuery(_message.Message):
+    __slots__ = ("tenant_id", "run_id", "execution_id", "cursor", "limit")
+    TENANT_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
+    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    tenant_id: str
+    run_id: str
+    execution_id: str
+    cursor: str
+    limit: int
+    def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., cursor: _Optional[str] = ..., limit: _Optional[int] = ...) -> None: ...
+
 class InputQuery(_message.Message):
     __slots__ = ("tenant_id", "run_id", "cursor", "limit")
     TENANT_ID_FIELD_NUMBER: _ClassVar[int]
@@ -380,14 +426,6 @@ class FoundInput(_message.Message):
     run_id: str
     request: _types_pb2.InputRequest
     def __init__(self, run_id: _Optional[str] = ..., request: _Optional[_Union[_types_pb2.InputRequest, _Mapping]] = ...) -> None: ...
-
-class InputPage(_message.Message):
-    __slots__ = ("inputs", "cursor")
-    INPUTS_FIELD_NUMBER: _ClassVar[int]
-    CURSOR_FIELD_NUMBER: _ClassVar[int]
-    inputs: _containers.RepeatedCompositeFieldContainer[FoundInput]
-    cursor: str
-    def __init__(self, inputs: _Optional[_Iterable[_Union[FoundInput, _Mapping]]] = ..., cursor: _Optional[str] = ...) -> None: ...
 
 class FoundResult(_message.Message):
     __slots__ = ("key", "run_id", "execution_id")
@@ -427,14 +465,6 @@ class EndedRun(_message.Message):
     ended_time: _timestamp_pb2.Timestamp
     def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., version: _Optional[int] = ..., status: _Optional[_Union[_types_pb2.RunStatus, str]] = ..., ended_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
-class RunPage(_message.Message):
-    __slots__ = ("runs", "cursor")
-    RUNS_FIELD_NUMBER: _ClassVar[int]
-    CURSOR_FIELD_NUMBER: _ClassVar[int]
-    runs: _containers.RepeatedCompositeFieldContainer[_types_pb2.Run]
-    cursor: str
-    def __init__(self, runs: _Optional[_Iterable[_Union[_types_pb2.Run, _Mapping]]] = ..., cursor: _Optional[str] = ...) -> None: ...
-
 class FeedEntry(_message.Message):
     __slots__ = ("tenant_id", "run_id", "version")
     TENANT_ID_FIELD_NUMBER: _ClassVar[int]
@@ -445,13 +475,29 @@ class FeedEntry(_message.Message):
     version: int
     def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., version: _Optional[int] = ...) -> None: ...
 
-class FeedPage(_message.Message):
-    __slots__ = ("entries", "cursor")
-    ENTRIES_FIELD_NUMBER: _ClassVar[int]
+class FeedQuery(_message.Message):
+    __slots__ = ("tenant_id", "cursor", "limit")
+    TENANT_ID_FIELD_NUMBER: _ClassVar[int]
     CURSOR_FIELD_NUMBER: _ClassVar[int]
-    entries: _containers.RepeatedCompositeFieldContainer[FeedEntry]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    tenant_id: str
     cursor: str
-    def __init__(self, entries: _Optional[_Iterable[_Union[FeedEntry, _Mapping]]] = ..., cursor: _Optional[str] = ...) -> None: ...
+    limit: int
+    def __init__(self, tenant_id: _Optional[str] = ..., cursor: _Optional[str] = ..., limit: _Optional[int] = ...) -> None: ...
+
+class PresenceQuery(_message.Message):
+    __slots__ = ("tenant_id",)
+    TENANT_ID_FIELD_NUMBER: _ClassVar[int]
+    tenant_id: str
+    def __init__(self, tenant_id: _Optional[str] = ...) -> None: ...
+
+class LeaseQuery(_message.Message):
+    __slots__ = ("tenant_id", "worker_id")
+    TENANT_ID_FIELD_NUMBER: _ClassVar[int]
+    WORKER_ID_FIELD_NUMBER: _ClassVar[int]
+    tenant_id: str
+    worker_id: str
+    def __init__(self, tenant_id: _Optional[str] = ..., worker_id: _Optional[str] = ...) -> None: ...
 
 class Presence(_message.Message):
     __slots__ = ("tenant_id", "worker_id", "instance_id", "replica_id", "queues", "roles", "kinds", "credits")
@@ -604,36 +650,22 @@ class StoreLoadResponse(_message.Message):
     def __init__(self, loaded: _Optional[_Union[Loaded, _Mapping]] = ...) -> None: ...
 
 class StoreReadPayloadsRequest(_message.Message):
-    __slots__ = ("tenant_id", "run_id", "keys")
+    __slots__ = ("tenant_id", "run_id", "keys", "texts")
     TENANT_ID_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     KEYS_FIELD_NUMBER: _ClassVar[int]
+    TEXTS_FIELD_NUMBER: _ClassVar[int]
     tenant_id: str
     run_id: str
     keys: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., keys: _Optional[_Iterable[str]] = ...) -> None: ...
+    texts: bool
+    def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., keys: _Optional[_Iterable[str]] = ..., texts: bool = ...) -> None: ...
 
 class StoreReadPayloadsResponse(_message.Message):
     __slots__ = ("payloads",)
     PAYLOADS_FIELD_NUMBER: _ClassVar[int]
     payloads: _containers.RepeatedCompositeFieldContainer[StoredPayload]
     def __init__(self, payloads: _Optional[_Iterable[_Union[StoredPayload, _Mapping]]] = ...) -> None: ...
-
-class StoreReadOutcomesRequest(_message.Message):
-    __slots__ = ("tenant_id", "run_id", "execution_ids")
-    TENANT_ID_FIELD_NUMBER: _ClassVar[int]
-    RUN_ID_FIELD_NUMBER: _ClassVar[int]
-    EXECUTION_IDS_FIELD_NUMBER: _ClassVar[int]
-    tenant_id: str
-    run_id: str
-    execution_ids: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., execution_ids: _Optional[_Iterable[str]] = ...) -> None: ...
-
-class StoreReadOutcomesResponse(_message.Message):
-    __slots__ = ("outcomes",)
-    OUTCOMES_FIELD_NUMBER: _ClassVar[int]
-    outcomes: _containers.RepeatedCompositeFieldContainer[StoredOutcome]
-    def __init__(self, outcomes: _Optional[_Iterable[_Union[StoredOutcome, _Mapping]]] = ...) -> None: ...
 
 class StoreReadPlanRequest(_message.Message):
     __slots__ = ("tenant_id", "run_id", "revision")
@@ -669,137 +701,69 @@ class StoreReadEventsResponse(_message.Message):
     page: EventPage
     def __init__(self, page: _Optional[_Union[EventPage, _Mapping]] = ...) -> None: ...
 
-class StoreListRunsRequest(_message.Message):
-    __slots__ = ("query",)
-    QUERY_FIELD_NUMBER: _ClassVar[int]
-    query: RunQuery
-    def __init__(self, query: _Optional[_Union[RunQuery, _Mapping]] = ...) -> None: ...
+class StoreRemoveLogsRequest(_message.Message):
+    __slots__ = ("of_execution", "old")
+    OF_EXECUTION_FIELD_NUMBER: _ClassVar[int]
+    OLD_FIELD_NUMBER: _ClassVar[int]
+    of_execution: LogsOfExecution
+    old: OldLogs
+    def __init__(self, of_execution: _Optional[_Union[LogsOfExecution, _Mapping]] = ..., old: _Optional[_Union[OldLogs, _Mapping]] = ...) -> None: ...
 
-class StoreListRunsResponse(_message.Message):
-    __slots__ = ("page",)
-    PAGE_FIELD_NUMBER: _ClassVar[int]
-    page: RunPage
-    def __init__(self, page: _Optional[_Union[RunPage, _Mapping]] = ...) -> None: ...
+class StoreRemoveLogsResponse(_message.Message):
+    __slots__ = ("removed",)
+    REMOVED_FIELD_NUMBER: _ClassVar[int]
+    removed: int
+    def __init__(self, removed: _Optional[int] = ...) -> None: ...
 
-class StoreListTasksRequest(_message.Message):
-    __slots__ = ("tenant_id", "run_id", "cursor", "limit")
-    TENANT_ID_FIELD_NUMBER: _ClassVar[int]
-    RUN_ID_FIELD_NUMBER: _ClassVar[int]
-    CURSOR_FIELD_NUMBER: _ClassVar[int]
-    LIMIT_FIELD_NUMBER: _ClassVar[int]
-    tenant_id: str
-    run_id: str
-    cursor: str
-    limit: int
-    def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., cursor: _Optional[str] = ..., limit: _Optional[int] = ...) -> None: ...
-
-class StoreListTasksResponse(_message.Message):
-    __slots__ = ("page",)
-    PAGE_FIELD_NUMBER: _ClassVar[int]
-    page: TaskPage
-    def __init__(self, page: _Optional[_Union[TaskPage, _Mapping]] = ...) -> None: ...
-
-class StoreListExecutionsRequest(_message.Message):
-    __slots__ = ("tenant_id", "run_id", "task_id", "cursor", "limit")
-    TENANT_ID_FIELD_NUMBER: _ClassVar[int]
-    RUN_ID_FIELD_NUMBER: _ClassVar[int]
-    TASK_ID_FIELD_NUMBER: _ClassVar[int]
-    CURSOR_FIELD_NUMBER: _ClassVar[int]
-    LIMIT_FIELD_NUMBER: _ClassVar[int]
-    tenant_id: str
-    run_id: str
-    task_id: str
-    cursor: str
-    limit: int
-    def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., task_id: _Optional[str] = ..., cursor: _Optional[str] = ..., limit: _Optional[int] = ...) -> None: ...
-
-class StoreListExecutionsResponse(_message.Message):
-    __slots__ = ("page",)
-    PAGE_FIELD_NUMBER: _ClassVar[int]
-    page: ExecutionPage
-    def __init__(self, page: _Optional[_Union[ExecutionPage, _Mapping]] = ...) -> None: ...
-
-class StoreReadMessagesRequest(_message.Message):
-    __slots__ = ("tenant_id", "run_id", "task_id", "cursor", "limit")
-    TENANT_ID_FIELD_NUMBER: _ClassVar[int]
-    RUN_ID_FIELD_NUMBER: _ClassVar[int]
-    TASK_ID_FIELD_NUMBER: _ClassVar[int]
-    CURSOR_FIELD_NUMBER: _ClassVar[int]
-    LIMIT_FIELD_NUMBER: _ClassVar[int]
-    tenant_id: str
-    run_id: str
-    task_id: str
-    cursor: str
-    limit: int
-    def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., task_id: _Optional[str] = ..., cursor: _Optional[str] = ..., limit: _Optional[int] = ...) -> None: ...
-
-class StoreReadMessagesResponse(_message.Message):
-    __slots__ = ("page",)
-    PAGE_FIELD_NUMBER: _ClassVar[int]
-    page: MessagePage
-    def __init__(self, page: _Optional[_Union[MessagePage, _Mapping]] = ...) -> None: ...
-
-class StoreReadLogsRequest(_message.Message):
-    __slots__ = ("tenant_id", "run_id", "execution_id", "cursor", "limit")
-    TENANT_ID_FIELD_NUMBER: _ClassVar[int]
-    RUN_ID_FIELD_NUMBER: _ClassVar[int]
-    EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
-    CURSOR_FIELD_NUMBER: _ClassVar[int]
-    LIMIT_FIELD_NUMBER: _ClassVar[int]
-    tenant_id: str
-    run_id: str
-    execution_id: str
-    cursor: str
-    limit: int
-    def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., cursor: _Optional[str] = ..., limit: _Optional[int] = ...) -> None: ...
-
-class StoreReadLogsResponse(_message.Message):
-    __slots__ = ("page",)
-    PAGE_FIELD_NUMBER: _ClassVar[int]
-    page: LogPage
-    def __init__(self, page: _Optional[_Union[LogPage, _Mapping]] = ...) -> None: ...
-
-class StoreListPresenceRequest(_message.Message):
-    __slots__ = ("tenant_id",)
-    TENANT_ID_FIELD_NUMBER: _ClassVar[int]
-    tenant_id: str
-    def __init__(self, tenant_id: _Optional[str] = ...) -> None: ...
-
-class StoreListPresenceResponse(_message.Message):
-    __slots__ = ("presences",)
+class StorePageRequest(_message.Message):
+    __slots__ = ("runs", "tasks", "executions", "messages", "logs", "inputs", "ended", "presences", "leases", "feed")
+    RUNS_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    EXECUTIONS_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    LOGS_FIELD_NUMBER: _ClassVar[int]
+    INPUTS_FIELD_NUMBER: _ClassVar[int]
+    ENDED_FIELD_NUMBER: _ClassVar[int]
     PRESENCES_FIELD_NUMBER: _ClassVar[int]
-    presences: _containers.RepeatedCompositeFieldContainer[Presence]
-    def __init__(self, presences: _Optional[_Iterable[_Union[Presence, _Mapping]]] = ...) -> None: ...
-
-class StoreListLeasesRequest(_message.Message):
-    __slots__ = ("tenant_id", "worker_id")
-    TENANT_ID_FIELD_NUMBER: _ClassVar[int]
-    WORKER_ID_FIELD_NUMBER: _ClassVar[int]
-    tenant_id: str
-    worker_id: str
-    def __init__(self, tenant_id: _Optional[str] = ..., worker_id: _Optional[str] = ...) -> None: ...
-
-class StoreListLeasesResponse(_message.Message):
-    __slots__ = ("leases",)
     LEASES_FIELD_NUMBER: _ClassVar[int]
-    leases: _containers.RepeatedCompositeFieldContainer[WorkerLease]
-    def __init__(self, leases: _Optional[_Iterable[_Union[WorkerLease, _Mapping]]] = ...) -> None: ...
+    FEED_FIELD_NUMBER: _ClassVar[int]
+    runs: RunQuery
+    tasks: TaskQuery
+    executions: ExecutionQuery
+    messages: MessageQuery
+    logs: LogQuery
+    inputs: InputQuery
+    ended: EndedQuery
+    presences: PresenceQuery
+    leases: LeaseQuery
+    feed: FeedQuery
+    def __init__(self, runs: _Optional[_Union[RunQuery, _Mapping]] = ..., tasks: _Optional[_Union[TaskQuery, _Mapping]] = ..., executions: _Optional[_Union[ExecutionQuery, _Mapping]] = ..., messages: _Optional[_Union[MessageQuery, _Mapping]] = ..., logs: _Optional[_Union[LogQuery, _Mapping]] = ..., inputs: _Optional[_Union[InputQuery, _Mapping]] = ..., ended: _Optional[_Union[EndedQuery, _Mapping]] = ..., presences: _Optional[_Union[PresenceQuery, _Mapping]] = ..., leases: _Optional[_Union[LeaseQuery, _Mapping]] = ..., feed: _Optional[_Union[FeedQuery, _Mapping]] = ...) -> None: ...
 
-class StoreFeedRequest(_message.Message):
-    __slots__ = ("tenant_id", "cursor", "limit")
-    TENANT_ID_FIELD_NUMBER: _ClassVar[int]
+class StorePageResponse(_message.Message):
+    __slots__ = ("runs", "tasks", "executions", "messages", "logs", "inputs", "ended", "presences", "leases", "feed", "cursor")
+    RUNS_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    EXECUTIONS_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    LOGS_FIELD_NUMBER: _ClassVar[int]
+    INPUTS_FIELD_NUMBER: _ClassVar[int]
+    ENDED_FIELD_NUMBER: _ClassVar[int]
+    PRESENCES_FIELD_NUMBER: _ClassVar[int]
+    LEASES_FIELD_NUMBER: _ClassVar[int]
+    FEED_FIELD_NUMBER: _ClassVar[int]
     CURSOR_FIELD_NUMBER: _ClassVar[int]
-    LIMIT_FIELD_NUMBER: _ClassVar[int]
-    tenant_id: str
+    runs: _containers.RepeatedCompositeFieldContainer[_types_pb2.Run]
+    tasks: _containers.RepeatedCompositeFieldContainer[_types_pb2.Task]
+    executions: _containers.RepeatedCompositeFieldContainer[_types_pb2.Execution]
+    messages: _containers.RepeatedCompositeFieldContainer[_types_pb2.Message]
+    logs: _containers.RepeatedCompositeFieldContainer[_types_pb2.LogEntry]
+    inputs: _containers.RepeatedCompositeFieldContainer[FoundInput]
+    ended: _containers.RepeatedCompositeFieldContainer[EndedRun]
+    presences: _containers.RepeatedCompositeFieldContainer[Presence]
+    leases: _containers.RepeatedCompositeFieldContainer[WorkerLease]
+    feed: _containers.RepeatedCompositeFieldContainer[FeedEntry]
     cursor: str
-    limit: int
-    def __init__(self, tenant_id: _Optional[str] = ..., cursor: _Optional[str] = ..., limit: _Optional[int] = ...) -> None: ...
-
-class StoreFeedResponse(_message.Message):
-    __slots__ = ("page",)
-    PAGE_FIELD_NUMBER: _ClassVar[int]
-    page: FeedPage
-    def __init__(self, page: _Optional[_Union[FeedPage, _Mapping]] = ...) -> None: ...
+    def __init__(self, runs: _Optional[_Iterable[_Union[_types_pb2.Run, _Mapping]]] = ..., tasks: _Optional[_Iterable[_Union[_types_pb2.Task, _Mapping]]] = ..., executions: _Optional[_Iterable[_Union[_types_pb2.Execution, _Mapping]]] = ..., messages: _Optional[_Iterable[_Union[_types_pb2.Message, _Mapping]]] = ..., logs: _Optional[_Iterable[_Union[_types_pb2.LogEntry, _Mapping]]] = ..., inputs: _Optional[_Iterable[_Union[FoundInput, _Mapping]]] = ..., ended: _Optional[_Iterable[_Union[EndedRun, _Mapping]]] = ..., presences: _Optional[_Iterable[_Union[Presence, _Mapping]]] = ..., leases: _Optional[_Iterable[_Union[WorkerLease, _Mapping]]] = ..., feed: _Optional[_Iterable[_Union[FeedEntry, _Mapping]]] = ..., cursor: _Optional[str] = ...) -> None: ...
 
 class StoreSubscribeRequest(_message.Message):
     __slots__ = ()
@@ -820,18 +784,6 @@ class StoreDescribeResponse(_message.Message):
     INFO_FIELD_NUMBER: _ClassVar[int]
     info: _types_pb2.StoreInfo
     def __init__(self, info: _Optional[_Union[_types_pb2.StoreInfo, _Mapping]] = ...) -> None: ...
-
-class StoreListInputsRequest(_message.Message):
-    __slots__ = ("query",)
-    QUERY_FIELD_NUMBER: _ClassVar[int]
-    query: InputQuery
-    def __init__(self, query: _Optional[_Union[InputQuery, _Mapping]] = ...) -> None: ...
-
-class StoreListInputsResponse(_message.Message):
-    __slots__ = ("page",)
-    PAGE_FIELD_NUMBER: _ClassVar[int]
-    page: InputPage
-    def __init__(self, page: _Optional[_Union[InputPage, _Mapping]] = ...) -> None: ...
 
 class StoreReadInputsRequest(_message.Message):
     __slots__ = ("tenant_id", "run_id", "input_ids")
@@ -864,45 +816,3 @@ class StoreFindKeyedResponse(_message.Message):
     RESULTS_FIELD_NUMBER: _ClassVar[int]
     results: _containers.RepeatedCompositeFieldContainer[FoundResult]
     def __init__(self, results: _Optional[_Iterable[_Union[FoundResult, _Mapping]]] = ...) -> None: ...
-
-class StoreListEndedRequest(_message.Message):
-    __slots__ = ("query",)
-    QUERY_FIELD_NUMBER: _ClassVar[int]
-    query: EndedQuery
-    def __init__(self, query: _Optional[_Union[EndedQuery, _Mapping]] = ...) -> None: ...
-
-class StoreListEndedResponse(_message.Message):
-    __slots__ = ("runs",)
-    RUNS_FIELD_NUMBER: _ClassVar[int]
-    runs: _containers.RepeatedCompositeFieldContainer[EndedRun]
-    def __init__(self, runs: _Optional[_Iterable[_Union[EndedRun, _Mapping]]] = ...) -> None: ...
-
-class StoreTrimLogsRequest(_message.Message):
-    __slots__ = ("tenant_id", "run_id", "execution_id", "kind")
-    TENANT_ID_FIELD_NUMBER: _ClassVar[int]
-    RUN_ID_FIELD_NUMBER: _ClassVar[int]
-    EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
-    KIND_FIELD_NUMBER: _ClassVar[int]
-    tenant_id: str
-    run_id: str
-    execution_id: str
-    kind: _types_pb2.LogKind
-    def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., kind: _Optional[_Union[_types_pb2.LogKind, str]] = ...) -> None: ...
-
-class StoreTrimLogsResponse(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
-
-class StorePurgeLogsRequest(_message.Message):
-    __slots__ = ("older", "limit")
-    OLDER_FIELD_NUMBER: _ClassVar[int]
-    LIMIT_FIELD_NUMBER: _ClassVar[int]
-    older: _duration_pb2.Duration
-    limit: int
-    def __init__(self, older: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., limit: _Optional[int] = ...) -> None: ...
-
-class StorePurgeLogsResponse(_message.Message):
-    __slots__ = ("removed",)
-    REMOVED_FIELD_NUMBER: _ClassVar[int]
-    removed: int
-    def __init__(self, removed: _Optional[int] = ...) -> None: ...

@@ -63,6 +63,11 @@ class StoreStub(object):
                 request_serializer=stepwell_dot_v1_dot_store__pb2.StoreAppendLogsRequest.SerializeToString,
                 response_deserializer=stepwell_dot_v1_dot_store__pb2.StoreAppendLogsResponse.FromString,
                 _registered_method=True)
+        self.RemoveLogs = channel.unary_unary(
+                '/stepwell.v1.Store/RemoveLogs',
+                request_serializer=stepwell_dot_v1_dot_store__pb2.StoreRemoveLogsRequest.SerializeToString,
+                response_deserializer=stepwell_dot_v1_dot_store__pb2.StoreRemoveLogsResponse.FromString,
+                _registered_method=True)
         self.DeleteRun = channel.unary_unary(
                 '/stepwell.v1.Store/DeleteRun',
                 request_serializer=stepwell_dot_v1_dot_store__pb2.StoreDeleteRunRequest.SerializeToString,
@@ -88,11 +93,6 @@ class StoreStub(object):
                 request_serializer=stepwell_dot_v1_dot_store__pb2.StoreReadPayloadsRequest.SerializeToString,
                 response_deserializer=stepwell_dot_v1_dot_store__pb2.StoreReadPayloadsResponse.FromString,
                 _registered_method=True)
-        self.ReadOutcomes = channel.unary_unary(
-                '/stepwell.v1.Store/ReadOutcomes',
-                request_serializer=stepwell_dot_v1_dot_store__pb2.StoreReadOutcomesRequest.SerializeToString,
-                response_deserializer=stepwell_dot_v1_dot_store__pb2.StoreReadOutcomesResponse.FromString,
-                _registered_method=True)
         self.ReadPlan = channel.unary_unary(
                 '/stepwell.v1.Store/ReadPlan',
                 request_serializer=stepwell_dot_v1_dot_store__pb2.StoreReadPlanRequest.SerializeToString,
@@ -103,15 +103,10 @@ class StoreStub(object):
                 request_serializer=stepwell_dot_v1_dot_store__pb2.StoreReadEventsRequest.SerializeToString,
                 response_deserializer=stepwell_dot_v1_dot_store__pb2.StoreReadEventsResponse.FromString,
                 _registered_method=True)
-        self.ListRuns = channel.unary_unary(
-                '/stepwell.v1.Store/ListRuns',
-                request_serializer=stepwell_dot_v1_dot_store__pb2.StoreListRunsRequest.SerializeToString,
-                response_deserializer=stepwell_dot_v1_dot_store__pb2.StoreListRunsResponse.FromString,
-                _registered_method=True)
-        self.ListInputs = channel.unary_unary(
-                '/stepwell.v1.Store/ListInputs',
-                request_serializer=stepwell_dot_v1_dot_store__pb2.StoreListInputsRequest.SerializeToString,
-                response_deserializer=stepwell_dot_v1_dot_store__pb2.StoreListInputsResponse.FromString,
+        self.Page = channel.unary_unary(
+                '/stepwell.v1.Store/Page',
+                request_serializer=stepwell_dot_v1_dot_store__pb2.StorePageRequest.SerializeToString,
+                response_deserializer=stepwell_dot_v1_dot_store__pb2.StorePageResponse.FromString,
                 _registered_method=True)
         self.ReadInputs = channel.unary_unary(
                 '/stepwell.v1.Store/ReadInputs',
@@ -122,56 +117,6 @@ class StoreStub(object):
                 '/stepwell.v1.Store/FindKeyed',
                 request_serializer=stepwell_dot_v1_dot_store__pb2.StoreFindKeyedRequest.SerializeToString,
                 response_deserializer=stepwell_dot_v1_dot_store__pb2.StoreFindKeyedResponse.FromString,
-                _registered_method=True)
-        self.ListEnded = channel.unary_unary(
-                '/stepwell.v1.Store/ListEnded',
-                request_serializer=stepwell_dot_v1_dot_store__pb2.StoreListEndedRequest.SerializeToString,
-                response_deserializer=stepwell_dot_v1_dot_store__pb2.StoreListEndedResponse.FromString,
-                _registered_method=True)
-        self.TrimLogs = channel.unary_unary(
-                '/stepwell.v1.Store/TrimLogs',
-                request_serializer=stepwell_dot_v1_dot_store__pb2.StoreTrimLogsRequest.SerializeToString,
-                response_deserializer=stepwell_dot_v1_dot_store__pb2.StoreTrimLogsResponse.FromString,
-                _registered_method=True)
-        self.PurgeLogs = channel.unary_unary(
-                '/stepwell.v1.Store/PurgeLogs',
-                request_serializer=stepwell_dot_v1_dot_store__pb2.StorePurgeLogsRequest.SerializeToString,
-                response_deserializer=stepwell_dot_v1_dot_store__pb2.StorePurgeLogsResponse.FromString,
-                _registered_method=True)
-        self.ListTasks = channel.unary_unary(
-                '/stepwell.v1.Store/ListTasks',
-                request_serializer=stepwell_dot_v1_dot_store__pb2.StoreListTasksRequest.SerializeToString,
-                response_deserializer=stepwell_dot_v1_dot_store__pb2.StoreListTasksResponse.FromString,
-                _registered_method=True)
-        self.ListExecutions = channel.unary_unary(
-                '/stepwell.v1.Store/ListExecutions',
-                request_serializer=stepwell_dot_v1_dot_store__pb2.StoreListExecutionsRequest.SerializeToString,
-                response_deserializer=stepwell_dot_v1_dot_store__pb2.StoreListExecutionsResponse.FromString,
-                _registered_method=True)
-        self.ReadMessages = channel.unary_unary(
-                '/stepwell.v1.Store/ReadMessages',
-                request_serializer=stepwell_dot_v1_dot_store__pb2.StoreReadMessagesRequest.SerializeToString,
-                response_deserializer=stepwell_dot_v1_dot_store__pb2.StoreReadMessagesResponse.FromString,
-                _registered_method=True)
-        self.ReadLogs = channel.unary_unary(
-                '/stepwell.v1.Store/ReadLogs',
-                request_serializer=stepwell_dot_v1_dot_store__pb2.StoreReadLogsRequest.SerializeToString,
-                response_deserializer=stepwell_dot_v1_dot_store__pb2.StoreReadLogsResponse.FromString,
-                _registered_method=True)
-        self.ListPresence = channel.unary_unary(
-                '/stepwell.v1.Store/ListPresence',
-                request_serializer=stepwell_dot_v1_dot_store__pb2.StoreListPresenceRequest.SerializeToString,
-                response_deserializer=stepwell_dot_v1_dot_store__pb2.StoreListPresenceResponse.FromString,
-                _registered_method=True)
-        self.ListLeases = channel.unary_unary(
-                '/stepwell.v1.Store/ListLeases',
-                request_serializer=stepwell_dot_v1_dot_store__pb2.StoreListLeasesRequest.SerializeToString,
-                response_deserializer=stepwell_dot_v1_dot_store__pb2.StoreListLeasesResponse.FromString,
-                _registered_method=True)
-        self.Feed = channel.unary_unary(
-                '/stepwell.v1.Store/Feed',
-                request_serializer=stepwell_dot_v1_dot_store__pb2.StoreFeedRequest.SerializeToString,
-                response_deserializer=stepwell_dot_v1_dot_store__pb2.StoreFeedResponse.FromString,
                 _registered_method=True)
         self.Subscribe = channel.unary_stream(
                 '/stepwell.v1.Store/Subscribe',
@@ -228,6 +173,13 @@ class StoreServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def RemoveLogs(self, request, context):
+        """Removes log entries: those of one kind that an execution wrote, or old ones of any run.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def DeleteRun(self, request, context):
         """Removes a run with all that belongs to it, if it is at the version given.
         """
@@ -257,14 +209,7 @@ class StoreServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ReadPayloads(self, request, context):
-        """Returns the bytes kept under keys.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def ReadOutcomes(self, request, context):
-        """Returns what executions left behind.
+        """Returns what is stored under keys: a run's input, and what its executions left behind.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -284,15 +229,10 @@ class StoreServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def ListRuns(self, request, context):
-        """Returns runs, newest first.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
+    def Page(self, request, context):
+        """Returns the rows that a query asks for, a page at a time.
 
-    def ListInputs(self, request, context):
-        """Returns input requests, oldest first: those of a run, or the open ones of all a tenant's runs.
+        Errors: INVALID_ARGUMENT (the cursor is none of this store's).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -307,78 +247,6 @@ class StoreServicer(object):
 
     def FindKeyed(self, request, context):
         """Returns which executions completed tasks with these idempotency keys.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def ListEnded(self, request, context):
-        """Returns ended runs, those that ended first before the others.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def TrimLogs(self, request, context):
-        """Removes the log entries of one kind that an execution wrote.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def PurgeLogs(self, request, context):
-        """Removes log entries of any run that are older, oldest first.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def ListTasks(self, request, context):
-        """Returns a run's tasks in the order of revision, then of their plan.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def ListExecutions(self, request, context):
-        """Returns a run's executions in the order of their birth.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def ReadMessages(self, request, context):
-        """Returns a run's conversation in the order of its commits.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def ReadLogs(self, request, context):
-        """Returns a run's log.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def ListPresence(self, request, context):
-        """Returns a tenant's workers that are connected, on any replica.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def ListLeases(self, request, context):
-        """Returns the leases that a worker holds, of all its instances, expired or not.
-        """
-        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
-        context.set_details('Method not implemented!')
-        raise NotImplementedError('Method not implemented!')
-
-    def Feed(self, request, context):
-        """Returns commits since a cursor, each once, in the store's own order.
-
-        Errors: INVALID_ARGUMENT (the cursor is none of this store's).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -422,6 +290,11 @@ def add_StoreServicer_to_server(servicer, server):
                     request_deserializer=stepwell_dot_v1_dot_store__pb2.StoreAppendLogsRequest.FromString,
                     response_serializer=stepwell_dot_v1_dot_store__pb2.StoreAppendLogsResponse.SerializeToString,
             ),
+            'RemoveLogs': grpc.unary_unary_rpc_method_handler(
+                    servicer.RemoveLogs,
+                    request_deserializer=stepwell_dot_v1_dot_store__pb2.StoreRemoveLogsRequest.FromString,
+                    response_serializer=stepwell_dot_v1_dot_store__pb2.StoreRemoveLogsResponse.SerializeToString,
+            ),
             'DeleteRun': grpc.unary_unary_rpc_method_handler(
                     servicer.DeleteRun,
                     request_deserializer=stepwell_dot_v1_dot_store__pb2.StoreDeleteRunRequest.FromString,
@@ -447,11 +320,6 @@ def add_StoreServicer_to_server(servicer, server):
                     request_deserializer=stepwell_dot_v1_dot_store__pb2.StoreReadPayloadsRequest.FromString,
                     response_serializer=stepwell_dot_v1_dot_store__pb2.StoreReadPayloadsResponse.SerializeToString,
             ),
-            'ReadOutcomes': grpc.unary_unary_rpc_method_handler(
-                    servicer.ReadOutcomes,
-                    request_deserializer=stepwell_dot_v1_dot_store__pb2.StoreReadOutcomesRequest.FromString,
-                    response_serializer=stepwell_dot_v1_dot_store__pb2.StoreReadOutcomesResponse.SerializeToString,
-            ),
             'ReadPlan': grpc.unary_unary_rpc_method_handler(
                     servicer.ReadPlan,
                     request_deserializer=stepwell_dot_v1_dot_store__pb2.StoreReadPlanRequest.FromString,
@@ -462,15 +330,10 @@ def add_StoreServicer_to_server(servicer, server):
                     request_deserializer=stepwell_dot_v1_dot_store__pb2.StoreReadEventsRequest.FromString,
                     response_serializer=stepwell_dot_v1_dot_store__pb2.StoreReadEventsResponse.SerializeToString,
             ),
-            'ListRuns': grpc.unary_unary_rpc_method_handler(
-                    servicer.ListRuns,
-                    request_deserializer=stepwell_dot_v1_dot_store__pb2.StoreListRunsRequest.FromString,
-                    response_serializer=stepwell_dot_v1_dot_store__pb2.StoreListRunsResponse.SerializeToString,
-            ),
-            'ListInputs': grpc.unary_unary_rpc_method_handler(
-                    servicer.ListInputs,
-                    request_deserializer=stepwell_dot_v1_dot_store__pb2.StoreListInputsRequest.FromString,
-                    response_serializer=stepwell_dot_v1_dot_store__pb2.StoreListInputsResponse.SerializeToString,
+            'Page': grpc.unary_unary_rpc_method_handler(
+                    servicer.Page,
+                    request_deserializer=stepwell_dot_v1_dot_store__pb2.StorePageRequest.FromString,
+                    response_serializer=stepwell_dot_v1_dot_store__pb2.StorePageResponse.SerializeToString,
             ),
             'ReadInputs': grpc.unary_unary_rpc_method_handler(
                     servicer.ReadInputs,
@@ -481,56 +344,6 @@ def add_StoreServicer_to_server(servicer, server):
                     servicer.FindKeyed,
                     request_deserializer=stepwell_dot_v1_dot_store__pb2.StoreFindKeyedRequest.FromString,
                     response_serializer=stepwell_dot_v1_dot_store__pb2.StoreFindKeyedResponse.SerializeToString,
-            ),
-            'ListEnded': grpc.unary_unary_rpc_method_handler(
-                    servicer.ListEnded,
-                    request_deserializer=stepwell_dot_v1_dot_store__pb2.StoreListEndedRequest.FromString,
-                    response_serializer=stepwell_dot_v1_dot_store__pb2.StoreListEndedResponse.SerializeToString,
-            ),
-            'TrimLogs': grpc.unary_unary_rpc_method_handler(
-                    servicer.TrimLogs,
-                    request_deserializer=stepwell_dot_v1_dot_store__pb2.StoreTrimLogsRequest.FromString,
-                    response_serializer=stepwell_dot_v1_dot_store__pb2.StoreTrimLogsResponse.SerializeToString,
-            ),
-            'PurgeLogs': grpc.unary_unary_rpc_method_handler(
-                    servicer.PurgeLogs,
-                    request_deserializer=stepwell_dot_v1_dot_store__pb2.StorePurgeLogsRequest.FromString,
-                    response_serializer=stepwell_dot_v1_dot_store__pb2.StorePurgeLogsResponse.SerializeToString,
-            ),
-            'ListTasks': grpc.unary_unary_rpc_method_handler(
-                    servicer.ListTasks,
-                    request_deserializer=stepwell_dot_v1_dot_store__pb2.StoreListTasksRequest.FromString,
-                    response_serializer=stepwell_dot_v1_dot_store__pb2.StoreListTasksResponse.SerializeToString,
-            ),
-            'ListExecutions': grpc.unary_unary_rpc_method_handler(
-                    servicer.ListExecutions,
-                    request_deserializer=stepwell_dot_v1_dot_store__pb2.StoreListExecutionsRequest.FromString,
-                    response_serializer=stepwell_dot_v1_dot_store__pb2.StoreListExecutionsResponse.SerializeToString,
-            ),
-            'ReadMessages': grpc.unary_unary_rpc_method_handler(
-                    servicer.ReadMessages,
-                    request_deserializer=stepwell_dot_v1_dot_store__pb2.StoreReadMessagesRequest.FromString,
-                    response_serializer=stepwell_dot_v1_dot_store__pb2.StoreReadMessagesResponse.SerializeToString,
-            ),
-            'ReadLogs': grpc.unary_unary_rpc_method_handler(
-                    servicer.ReadLogs,
-                    request_deserializer=stepwell_dot_v1_dot_store__pb2.StoreReadLogsRequest.FromString,
-                    response_serializer=stepwell_dot_v1_dot_store__pb2.StoreReadLogsResponse.SerializeToString,
-            ),
-            'ListPresence': grpc.unary_unary_rpc_method_handler(
-                    servicer.ListPresence,
-                    request_deserializer=stepwell_dot_v1_dot_store__pb2.StoreListPresenceRequest.FromString,
-                    response_serializer=stepwell_dot_v1_dot_store__pb2.StoreListPresenceResponse.SerializeToString,
-            ),
-            'ListLeases': grpc.unary_unary_rpc_method_handler(
-                    servicer.ListLeases,
-                    request_deserializer=stepwell_dot_v1_dot_store__pb2.StoreListLeasesRequest.FromString,
-                    response_serializer=stepwell_dot_v1_dot_store__pb2.StoreListLeasesResponse.SerializeToString,
-            ),
-            'Feed': grpc.unary_unary_rpc_method_handler(
-                    servicer.Feed,
-                    request_deserializer=stepwell_dot_v1_dot_store__pb2.StoreFeedRequest.FromString,
-                    response_serializer=stepwell_dot_v1_dot_store__pb2.StoreFeedResponse.SerializeToString,
             ),
             'Subscribe': grpc.unary_stream_rpc_method_handler(
                     servicer.Subscribe,
@@ -660,6 +473,33 @@ class Store(object):
             '/stepwell.v1.Store/AppendLogs',
             stepwell_dot_v1_dot_store__pb2.StoreAppendLogsRequest.SerializeToString,
             stepwell_dot_v1_dot_store__pb2.StoreAppendLogsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RemoveLogs(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/stepwell.v1.Store/RemoveLogs',
+            stepwell_dot_v1_dot_store__pb2.StoreRemoveLogsRequest.SerializeToString,
+            stepwell_dot_v1_dot_store__pb2.StoreRemoveLogsResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -806,33 +646,6 @@ class Store(object):
             _registered_method=True)
 
     @staticmethod
-    def ReadOutcomes(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/stepwell.v1.Store/ReadOutcomes',
-            stepwell_dot_v1_dot_store__pb2.StoreReadOutcomesRequest.SerializeToString,
-            stepwell_dot_v1_dot_store__pb2.StoreReadOutcomesResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
     def ReadPlan(request,
             target,
             options=(),
@@ -887,7 +700,7 @@ class Store(object):
             _registered_method=True)
 
     @staticmethod
-    def ListRuns(request,
+    def Page(request,
             target,
             options=(),
             channel_credentials=None,
@@ -900,36 +713,9 @@ class Store(object):
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/stepwell.v1.Store/ListRuns',
-            stepwell_dot_v1_dot_store__pb2.StoreListRunsRequest.SerializeToString,
-            stepwell_dot_v1_dot_store__pb2.StoreListRunsResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def ListInputs(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/stepwell.v1.Store/ListInputs',
-            stepwell_dot_v1_dot_store__pb2.StoreListInputsRequest.SerializeToString,
-            stepwell_dot_v1_dot_store__pb2.StoreListInputsResponse.FromString,
+            '/stepwell.v1.Store/Page',
+            stepwell_dot_v1_dot_store__pb2.StorePageRequest.SerializeToString,
+            stepwell_dot_v1_dot_store__pb2.StorePageResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -984,276 +770,6 @@ class Store(object):
             '/stepwell.v1.Store/FindKeyed',
             stepwell_dot_v1_dot_store__pb2.StoreFindKeyedRequest.SerializeToString,
             stepwell_dot_v1_dot_store__pb2.StoreFindKeyedResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def ListEnded(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/stepwell.v1.Store/ListEnded',
-            stepwell_dot_v1_dot_store__pb2.StoreListEndedRequest.SerializeToString,
-            stepwell_dot_v1_dot_store__pb2.StoreListEndedResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def TrimLogs(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/stepwell.v1.Store/TrimLogs',
-            stepwell_dot_v1_dot_store__pb2.StoreTrimLogsRequest.SerializeToString,
-            stepwell_dot_v1_dot_store__pb2.StoreTrimLogsResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def PurgeLogs(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/stepwell.v1.Store/PurgeLogs',
-            stepwell_dot_v1_dot_store__pb2.StorePurgeLogsRequest.SerializeToString,
-            stepwell_dot_v1_dot_store__pb2.StorePurgeLogsResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def ListTasks(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/stepwell.v1.Store/ListTasks',
-            stepwell_dot_v1_dot_store__pb2.StoreListTasksRequest.SerializeToString,
-            stepwell_dot_v1_dot_store__pb2.StoreListTasksResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def ListExecutions(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/stepwell.v1.Store/ListExecutions',
-            stepwell_dot_v1_dot_store__pb2.StoreListExecutionsRequest.SerializeToString,
-            stepwell_dot_v1_dot_store__pb2.StoreListExecutionsResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def ReadMessages(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/stepwell.v1.Store/ReadMessages',
-            stepwell_dot_v1_dot_store__pb2.StoreReadMessagesRequest.SerializeToString,
-            stepwell_dot_v1_dot_store__pb2.StoreReadMessagesResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def ReadLogs(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/stepwell.v1.Store/ReadLogs',
-            stepwell_dot_v1_dot_store__pb2.StoreReadLogsRequest.SerializeToString,
-            stepwell_dot_v1_dot_store__pb2.StoreReadLogsResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def ListPresence(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/stepwell.v1.Store/ListPresence',
-            stepwell_dot_v1_dot_store__pb2.StoreListPresenceRequest.SerializeToString,
-            stepwell_dot_v1_dot_store__pb2.StoreListPresenceResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def ListLeases(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/stepwell.v1.Store/ListLeases',
-            stepwell_dot_v1_dot_store__pb2.StoreListLeasesRequest.SerializeToString,
-            stepwell_dot_v1_dot_store__pb2.StoreListLeasesResponse.FromString,
-            options,
-            channel_credentials,
-            insecure,
-            call_credentials,
-            compression,
-            wait_for_ready,
-            timeout,
-            metadata,
-            _registered_method=True)
-
-    @staticmethod
-    def Feed(request,
-            target,
-            options=(),
-            channel_credentials=None,
-            call_credentials=None,
-            insecure=False,
-            compression=None,
-            wait_for_ready=None,
-            timeout=None,
-            metadata=None):
-        return grpc.experimental.unary_unary(
-            request,
-            target,
-            '/stepwell.v1.Store/Feed',
-            stepwell_dot_v1_dot_store__pb2.StoreFeedRequest.SerializeToString,
-            stepwell_dot_v1_dot_store__pb2.StoreFeedResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -60,6 +60,8 @@ class StoreStub:
     """Says that workers are connected."""
     AppendLogs: _grpc.UnaryUnaryMultiCallable[_store_pb2.StoreAppendLogsRequest, _store_pb2.StoreAppendLogsResponse]
     """Appends to a run's log, apart from its commits. For a run that isn't there: nothing."""
+    RemoveLogs: _grpc.UnaryUnaryMultiCallable[_store_pb2.StoreRemoveLogsRequest, _store_pb2.StoreRemoveLogsResponse]
+    """Removes log entries: those of one kind that an execution wrote, or old ones of any run."""
     DeleteRun: _grpc.UnaryUnaryMultiCallable[_store_pb2.StoreDeleteRunRequest, _store_pb2.StoreDeleteRunResponse]
     """Removes a run with all that belongs to it, if it is at the version given."""
     Claim: _grpc.UnaryUnaryMultiCallable[_store_pb2.StoreClaimRequest, _store_pb2.StoreClaimResponse]
@@ -69,44 +71,20 @@ class StoreStub:
     Load: _grpc.UnaryUnaryMultiCallable[_store_pb2.StoreLoadRequest, _store_pb2.StoreLoadResponse]
     """Returns the rows that the loop needs, all of one version."""
     ReadPayloads: _grpc.UnaryUnaryMultiCallable[_store_pb2.StoreReadPayloadsRequest, _store_pb2.StoreReadPayloadsResponse]
-    """Returns the bytes kept under keys."""
-    ReadOutcomes: _grpc.UnaryUnaryMultiCallable[_store_pb2.StoreReadOutcomesRequest, _store_pb2.StoreReadOutcomesResponse]
-    """Returns what executions left behind."""
+    """Returns what is stored under keys: a run's input, and what its executions left behind."""
     ReadPlan: _grpc.UnaryUnaryMultiCallable[_store_pb2.StoreReadPlanRequest, _store_pb2.StoreReadPlanResponse]
     """Returns one plan revision."""
     ReadEvents: _grpc.UnaryUnaryMultiCallable[_store_pb2.StoreReadEventsRequest, _store_pb2.StoreReadEventsResponse]
     """Returns events, whole commits at a time."""
-    ListRuns: _grpc.UnaryUnaryMultiCallable[_store_pb2.StoreListRunsRequest, _store_pb2.StoreListRunsResponse]
-    """Returns runs, newest first."""
-    ListInputs: _grpc.UnaryUnaryMultiCallable[_store_pb2.StoreListInputsRequest, _store_pb2.StoreListInputsResponse]
-    """Returns input requests, oldest first: those of a run, or the open ones of all a tenant's runs."""
+    Page: _grpc.UnaryUnaryMultiCallable[_store_pb2.StorePageRequest, _store_pb2.StorePageResponse]
+    """Returns the rows that a query asks for, a page at a time.
+
+    Errors: INVALID_ARGUMENT (the cursor is none of this store's).
+    """
     ReadInputs: _grpc.UnaryUnaryMultiCallable[_store_pb2.StoreReadInputsRequest, _store_pb2.StoreReadInputsResponse]
     """Returns input requests by their ids, whatever their status."""
     FindKeyed: _grpc.UnaryUnaryMultiCallable[_store_pb2.StoreFindKeyedRequest, _store_pb2.StoreFindKeyedResponse]
     """Returns which executions completed tasks with these idempotency keys."""
-    ListEnded: _grpc.UnaryUnaryMultiCallable[_store_pb2.StoreListEndedRequest, _store_pb2.StoreListEndedResponse]
-    """Returns ended runs, those that ended first before the others."""
-    TrimLogs: _grpc.UnaryUnaryMultiCallable[_store_pb2.StoreTrimLogsRequest, _store_pb2.StoreTrimLogsResponse]
-    """Removes the log entries of one kind that an execution wrote."""
-    PurgeLogs: _grpc.UnaryUnaryMultiCallable[_store_pb2.StorePurgeLogsRequest, _store_pb2.StorePurgeLogsResponse]
-    """Removes log entries of any run that are older, oldest first."""
-    ListTasks: _grpc.UnaryUnaryMultiCallable[_store_pb2.StoreListTasksRequest, _store_pb2.StoreListTasksResponse]
-    """Returns a run's tasks in the order of revision, then of their plan."""
-    ListExecutions: _grpc.UnaryUnaryMultiCallable[_store_pb2.StoreListExecutionsRequest, _store_pb2.StoreListExecutionsResponse]
-    """Returns a run's executions in the order of their birth."""
-    ReadMessages: _grpc.UnaryUnaryMultiCallable[_store_pb2.StoreReadMessagesRequest, _store_pb2.StoreReadMessagesResponse]
-    """Returns a run's conversation in the order of its commits."""
-    ReadLogs: _grpc.UnaryUnaryMultiCallable[_store_pb2.StoreReadLogsRequest, _store_pb2.StoreReadLogsResponse]
-    """Returns a run's log."""
-    ListPresence: _grpc.UnaryUnaryMultiCallable[_store_pb2.StoreListPresenceRequest, _store_pb2.StoreListPresenceResponse]
-    """Returns a tenant's workers that are connected, on any replica."""
-    ListLeases: _grpc.UnaryUnaryMultiCallable[_store_pb2.StoreListLeasesRequest, _store_pb2.StoreListLeasesResponse]
-    """Returns the leases that a worker holds, of all its instances, expired or not."""
-    Feed: _grpc.UnaryUnaryMultiCallable[_store_pb2.StoreFeedRequest, _store_pb2.StoreFeedResponse]
-    """Returns commits since a cursor, each once, in the store's own order.
-
-    Errors: INVALID_ARGUMENT (the cursor is none of this store's).
-    """
     Subscribe: _grpc.UnaryStreamMultiCallable[_store_pb2.StoreSubscribeRequest, _store_pb2.StoreSubscribeResponse]
     """Streams hints that runs may have changed. They may be lost, repeated or late. The first message is
     empty and says that hints are sent from now on.
@@ -140,6 +118,8 @@ class StoreAsyncStub(StoreStub):
     """Says that workers are connected."""
     AppendLogs: _aio.UnaryUnaryMultiCallable[_store_pb2.StoreAppendLogsRequest, _store_pb2.StoreAppendLogsResponse]  # type: ignore[assignment]
     """Appends to a run's log, apart from its commits. For a run that isn't there: nothing."""
+    RemoveLogs: _aio.UnaryUnaryMultiCallable[_store_pb2.StoreRemoveLogsRequest, _store_pb2.StoreRemoveLogsResponse]  # type: ignore[assignment]
+    """Removes log entries: those of one kind that an execution wrote, or old ones of any run."""
     DeleteRun: _aio.UnaryUnaryMultiCallable[_store_pb2.StoreDeleteRunRequest, _store_pb2.StoreDeleteRunResponse]  # type: ignore[assignment]
     """Removes a run with all that belongs to it, if it is at the version given."""
     Claim: _aio.UnaryUnaryMultiCallable[_store_pb2.StoreClaimRequest, _store_pb2.StoreClaimResponse]  # type: ignore[assignment]
@@ -149,44 +129,20 @@ class StoreAsyncStub(StoreStub):
     Load: _aio.UnaryUnaryMultiCallable[_store_pb2.StoreLoadRequest, _store_pb2.StoreLoadResponse]  # type: ignore[assignment]
     """Returns the rows that the loop needs, all of one version."""
     ReadPayloads: _aio.UnaryUnaryMultiCallable[_store_pb2.StoreReadPayloadsRequest, _store_pb2.StoreReadPayloadsResponse]  # type: ignore[assignment]
-    """Returns the bytes kept under keys."""
-    ReadOutcomes: _aio.UnaryUnaryMultiCallable[_store_pb2.StoreReadOutcomesRequest, _store_pb2.StoreReadOutcomesResponse]  # type: ignore[assignment]
-    """Returns what executions left behind."""
+    """Returns what is stored under keys: a run's input, and what its executions left behind."""
     ReadPlan: _aio.UnaryUnaryMultiCallable[_store_pb2.StoreReadPlanRequest, _store_pb2.StoreReadPlanResponse]  # type: ignore[assignment]
     """Returns one plan revision."""
     ReadEvents: _aio.UnaryUnaryMultiCallable[_store_pb2.StoreReadEventsRequest, _store_pb2.StoreReadEventsResponse]  # type: ignore[assignment]
     """Returns events, whole commits at a time."""
-    ListRuns: _aio.UnaryUnaryMultiCallable[_store_pb2.StoreListRunsRequest, _store_pb2.StoreListRunsResponse]  # type: ignore[assignment]
-    """Returns runs, newest first."""
-    ListInputs: _aio.UnaryUnaryMultiCallable[_store_pb2.StoreListInputsRequest, _store_pb2.StoreListInputsResponse]  # type: ignore[assignment]
-    """Returns input requests, oldest first: those of a run, or the open ones of all a tenant's runs."""
+    Page: _aio.UnaryUnaryMultiCallable[_store_pb2.StorePageRequest, _store_pb2.StorePageResponse]  # type: ignore[assignment]
+    """Returns the rows that a query asks for, a page at a time.
+
+    Errors: INVALID_ARGUMENT (the cursor is none of this store's).
+    """
     ReadInputs: _aio.UnaryUnaryMultiCallable[_store_pb2.StoreReadInputsRequest, _store_pb2.StoreReadInputsResponse]  # type: ignore[assignment]
     """Returns input requests by their ids, whatever their status."""
     FindKeyed: _aio.UnaryUnaryMultiCallable[_store_pb2.StoreFindKeyedRequest, _store_pb2.StoreFindKeyedResponse]  # type: ignore[assignment]
     """Returns which executions completed tasks with these idempotency keys."""
-    ListEnded: _aio.UnaryUnaryMultiCallable[_store_pb2.StoreListEndedRequest, _store_pb2.StoreListEndedResponse]  # type: ignore[assignment]
-    """Returns ended runs, those that ended first before the others."""
-    TrimLogs: _aio.UnaryUnaryMultiCallable[_store_pb2.StoreTrimLogsRequest, _store_pb2.StoreTrimLogsResponse]  # type: ignore[assignment]
-    """Removes the log entries of one kind that an execution wrote."""
-    PurgeLogs: _aio.UnaryUnaryMultiCallable[_store_pb2.StorePurgeLogsRequest, _store_pb2.StorePurgeLogsResponse]  # type: ignore[assignment]
-    """Removes log entries of any run that are older, oldest first."""
-    ListTasks: _aio.UnaryUnaryMultiCallable[_store_pb2.StoreListTasksRequest, _store_pb2.StoreListTasksResponse]  # type: ignore[assignment]
-    """Returns a run's tasks in the order of revision, then of their plan."""
-    ListExecutions: _aio.UnaryUnaryMultiCallable[_store_pb2.StoreListExecutionsRequest, _store_pb2.StoreListExecutionsResponse]  # type: ignore[assignment]
-    """Returns a run's executions in the order of their birth."""
-    ReadMessages: _aio.UnaryUnaryMultiCallable[_store_pb2.StoreReadMessagesRequest, _store_pb2.StoreReadMessagesResponse]  # type: ignore[assignment]
-    """Returns a run's conversation in the order of its commits."""
-    ReadLogs: _aio.UnaryUnaryMultiCallable[_store_pb2.StoreReadLogsRequest, _store_pb2.StoreReadLogsResponse]  # type: ignore[assignment]
-    """Returns a run's log."""
-    ListPresence: _aio.UnaryUnaryMultiCallable[_store_pb2.StoreListPresenceRequest, _store_pb2.StoreListPresenceResponse]  # type: ignore[assignment]
-    """Returns a tenant's workers that are connected, on any replica."""
-    ListLeases: _aio.UnaryUnaryMultiCallable[_store_pb2.StoreListLeasesRequest, _store_pb2.StoreListLeasesResponse]  # type: ignore[assignment]
-    """Returns the leases that a worker holds, of all its instances, expired or not."""
-    Feed: _aio.UnaryUnaryMultiCallable[_store_pb2.StoreFeedRequest, _store_pb2.StoreFeedResponse]  # type: ignore[assignment]
-    """Returns commits since a cursor, each once, in the store's own order.
-
-    Errors: INVALID_ARGUMENT (the cursor is none of this store's).
-    """
     Subscribe: _aio.UnaryStreamMultiCallable[_store_pb2.StoreSubscribeRequest, _store_pb2.StoreSubscribeResponse]  # type: ignore[assignment]
     """Streams hints that runs may have changed. They may be lost, repeated or late. The first message is
     empty and says that hints are sent from now on.
@@ -243,6 +199,14 @@ class StoreServicer(metaclass=_abc_1.ABCMeta):
         """Appends to a run's log, apart from its commits. For a run that isn't there: nothing."""
 
     @_abc_1.abstractmethod
+    def RemoveLogs(
+        self,
+        request: _store_pb2.StoreRemoveLogsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_store_pb2.StoreRemoveLogsResponse, _abc.Awaitable[_store_pb2.StoreRemoveLogsResponse]]:
+        """Removes log entries: those of one kind that an execution wrote, or old ones of any run."""
+
+    @_abc_1.abstractmethod
     def DeleteRun(
         self,
         request: _store_pb2.StoreDeleteRunRequest,
@@ -280,15 +244,7 @@ class StoreServicer(metaclass=_abc_1.ABCMeta):
         request: _store_pb2.StoreReadPayloadsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_store_pb2.StoreReadPayloadsResponse, _abc.Awaitable[_store_pb2.StoreReadPayloadsResponse]]:
-        """Returns the bytes kept under keys."""
-
-    @_abc_1.abstractmethod
-    def ReadOutcomes(
-        self,
-        request: _store_pb2.StoreReadOutcomesRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_store_pb2.StoreReadOutcomesResponse, _abc.Awaitable[_store_pb2.StoreReadOutcomesResponse]]:
-        """Returns what executions left behind."""
+        """Returns what is stored under keys: a run's input, and what its executions left behind."""
 
     @_abc_1.abstractmethod
     def ReadPlan(
@@ -307,20 +263,15 @@ class StoreServicer(metaclass=_abc_1.ABCMeta):
         """Returns events, whole commits at a time."""
 
     @_abc_1.abstractmethod
-    def ListRuns(
+    def Page(
         self,
-        request: _store_pb2.StoreListRunsRequest,
+        request: _store_pb2.StorePageRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_store_pb2.StoreListRunsResponse, _abc.Awaitable[_store_pb2.StoreListRunsResponse]]:
-        """Returns runs, newest first."""
+    ) -> _typing.Union[_store_pb2.StorePageResponse, _abc.Awaitable[_store_pb2.StorePageResponse]]:
+        """Returns the rows that a query asks for, a page at a time.
 
-    @_abc_1.abstractmethod
-    def ListInputs(
-        self,
-        request: _store_pb2.StoreListInputsRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_store_pb2.StoreListInputsResponse, _abc.Awaitable[_store_pb2.StoreListInputsResponse]]:
-        """Returns input requests, oldest first: those of a run, or the open ones of all a tenant's runs."""
+        Errors: INVALID_ARGUMENT (the cursor is none of this store's).
+        """
 
     @_abc_1.abstractmethod
     def ReadInputs(
@@ -337,89 +288,6 @@ class StoreServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_store_pb2.StoreFindKeyedResponse, _abc.Awaitable[_store_pb2.StoreFindKeyedResponse]]:
         """Returns which executions completed tasks with these idempotency keys."""
-
-    @_abc_1.abstractmethod
-    def ListEnded(
-        self,
-        request: _store_pb2.StoreListEndedRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_store_pb2.StoreListEndedResponse, _abc.Awaitable[_store_pb2.StoreListEndedResponse]]:
-        """Returns ended runs, those that ended first before the others."""
-
-    @_abc_1.abstractmethod
-    def TrimLogs(
-        self,
-        request: _store_pb2.StoreTrimLogsRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_store_pb2.StoreTrimLogsResponse, _abc.Awaitable[_store_pb2.StoreTrimLogsResponse]]:
-        """Removes the log entries of one kind that an execution wrote."""
-
-    @_abc_1.abstractmethod
-    def PurgeLogs(
-        self,
-        request: _store_pb2.StorePurgeLogsRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_store_pb2.StorePurgeLogsResponse, _abc.Awaitable[_store_pb2.StorePurgeLogsResponse]]:
-        """Removes log entries of any run that are older, oldest first."""
-
-    @_abc_1.abstractmethod
-    def ListTasks(
-        self,
-        request: _store_pb2.StoreListTasksRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_store_pb2.StoreListTasksResponse, _abc.Awaitable[_store_pb2.StoreListTasksResponse]]:
-        """Returns a run's tasks in the order of revision, then of their plan."""
-
-    @_abc_1.abstractmethod
-    def ListExecutions(
-        self,
-        request: _store_pb2.StoreListExecutionsRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_store_pb2.StoreListExecutionsResponse, _abc.Awaitable[_store_pb2.StoreListExecutionsResponse]]:
-        """Returns a run's executions in the order of their birth."""
-
-    @_abc_1.abstractmethod
-    def ReadMessages(
-        self,
-        request: _store_pb2.StoreReadMessagesRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_store_pb2.StoreReadMessagesResponse, _abc.Awaitable[_store_pb2.StoreReadMessagesResponse]]:
-        """Returns a run's conversation in the order of its commits."""
-
-    @_abc_1.abstractmethod
-    def ReadLogs(
-        self,
-        request: _store_pb2.StoreReadLogsRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_store_pb2.StoreReadLogsResponse, _abc.Awaitable[_store_pb2.StoreReadLogsResponse]]:
-        """Returns a run's log."""
-
-    @_abc_1.abstractmethod
-    def ListPresence(
-        self,
-        request: _store_pb2.StoreListPresenceRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_store_pb2.StoreListPresenceResponse, _abc.Awaitable[_store_pb2.StoreListPresenceResponse]]:
-        """Returns a tenant's workers that are connected, on any replica."""
-
-    @_abc_1.abstractmethod
-    def ListLeases(
-        self,
-        request: _store_pb2.StoreListLeasesRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_store_pb2.StoreListLeasesResponse, _abc.Awaitable[_store_pb2.StoreListLeasesResponse]]:
-        """Returns the leases that a worker holds, of all its instances, expired or not."""
-
-    @_abc_1.abstractmethod
-    def Feed(
-        self,
-        request: _store_pb2.StoreFeedRequest,
-        context: _ServicerContext,
-    ) -> _typing.Union[_store_pb2.StoreFeedResponse, _abc.Awaitable[_store_pb2.StoreFeedResponse]]:
-        """Returns commits since a cursor, each once, in the store's own order.
-
-        Errors: INVALID_ARGUMENT (the cursor is none of this store's).
-        """
 
     @_abc_1.abstractmethod
     def Subscribe(

@@ -1,12 +1,12 @@
 --!lua flags=allow-oom
--- Remove the entries of one kind that one execution wrote, as far as so many entries reach: 1 if there may
--- be more, else 0. Looks only where its entries are: at what others wrote meanwhile, too.
+-- Remove the entries of one kind that one execution wrote, among so many: how many, and 1 if there may be
+-- more, else 0. Reads only from its first entry to its last, with what others wrote between them.
 
 local logs, log_marks, logged = unpack(KEYS)
 local run, name, at_once = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local mark = redis.call('HGET', log_marks, name)
 if not mark then
-  return 0
+  return { 0, 0 }
 end
 local first, last = string.match(mark, '^(%S+) (%S+)$')
 local found = redis.call('XRANGE', logs, first, last, 'COUNT', at_once)
@@ -21,11 +21,11 @@ if #ids > 0 then
 end
 if #found == at_once then
   redis.call('HSET', log_marks, name, '(' .. found[#found][1] .. ' ' .. last)
-  return 1
+  return { #ids, 1 }
 end
 redis.call('HDEL', log_marks, name)
 if redis.call('XLEN', logs) == 0 then
   redis.call('UNLINK', logs, log_marks)
   redis.call('ZREM', logged, run)
 end
-return 0
+return { #ids, 0 }

@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 
 from sqlalchemy.util.concurrency import greenlet_spawn
 
-from stepwell.core.port import Runtime
+from stepwell.core.port import LogsOfExecution, OldLogs, Runtime
 from stepwell.core.records.errors import StepwellError, StoreUnavailable
 from stepwell_drivers.sql.deletes import DeleteWork
-from stepwell_drivers.sql.logs import LogWork, PurgeLogsWork, TrimLogsWork
+from stepwell_drivers.sql.logs import LogWork
 from stepwell_drivers.sql.postgres.errors import BUSY, trouble_of
 from stepwell_drivers.sql.postgres.links import WRITE, Links
 from stepwell_drivers.sql.postgres.readers import roll_back
@@ -219,7 +219,7 @@ def _trouble_of(error: Exception, *, committing: bool) -> Trouble:
 def _runs_of(work: Work) -> frozenset[RunKey]:
     if isinstance(work, CommitWork):
         return frozenset((commit.tenant_id, commit.run_id) for commit in work.commits)
-    if isinstance(work, LogWork | TrimLogsWork | DeleteWork):
+    if isinstance(work, LogWork | LogsOfExecution | DeleteWork):
         return frozenset({(work.tenant_id, work.run_id)})
     return frozenset()
 
@@ -229,9 +229,9 @@ def _may_join(jobs: list[Job], job: Job) -> bool:
     if not jobs:
         return True
     first = jobs[0].work
-    if isinstance(first, DeleteWork | PurgeLogsWork):
+    if isinstance(first, DeleteWork | OldLogs):
         return False
-    if isinstance(first, CommitWork | LogWork | TrimLogsWork):
+    if isinstance(first, CommitWork | LogWork | LogsOfExecution):
         return isinstance(job.work, type(first))
     return isinstance(job.work, RenewWork | PresenceWork)
 

@@ -26,8 +26,8 @@ async def list_inputs(parts: Parts, request: pb.ListInputsRequest) -> pb.ListInp
 
     async def read(limit: int) -> tuple[Sequence[FoundInput], str]:
         query = InputQuery(tenant_id=tenant_id, run_id=request.run_id, cursor=cursor, limit=limit)
-        page = await parts.store.list_inputs(query)
-        return page.inputs, page.cursor
+        page = await parts.store.page(query)
+        return page.items, page.cursor
 
     async def show(one: FoundInput) -> pb.RunInput:
         message = pb.RunInput(run_id=one.run_id)

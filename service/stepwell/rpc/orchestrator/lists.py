@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from stepwell.app.history import History, check_version
 from stepwell.app.runs import read_run
-from stepwell.core.port import RunQuery
+from stepwell.core.port import ExecutionQuery, RunQuery, TaskQuery
 from stepwell.core.records.model import Execution, Run, Task, TaskSpec
 from stepwell.core.records.states import BlockedKind, RunStatus
 from stepwell.rpc.caller import tenant
@@ -56,8 +56,8 @@ async def list_runs(
             cursor=cursor,
             limit=limit,
         )
-        page = await parts.store.list_runs(query)
-        return page.runs, page.cursor
+        page = await parts.store.page(query)
+        return page.items, page.cursor
 
     async def show(run: Run) -> types_pb2.Run | None:
         refined = await presenter.refine(run, workers)
@@ -85,8 +85,10 @@ async def list_tasks(
             start = int(cursor or "0")
             end = start + limit
             return tasks[start:end], str(end) if end < len(tasks) else ""
-        page = await parts.store.list_tasks(tenant_id, run_id, cursor=cursor, limit=limit)
-        return page.tasks, page.cursor
+        page = await parts.store.page(
+            TaskQuery(tenant_id=tenant_id, run_id=run_id, cursor=cursor, limit=limit)
+        )
+        return page.items, page.cursor
 
     async def show(task: Task) -> pb.TaskEntry:
         entry = pb.TaskEntry()
@@ -130,10 +132,16 @@ async def list_executions(
     cursor = cursor_of(tenant_id, request)
 
     async def read(limit: int) -> tuple[Sequence[Execution], str]:
-        page = await parts.store.list_executions(
-            tenant_id, run_id, task_id=request.task_id, cursor=cursor, limit=limit
+        page = await parts.store.page(
+            ExecutionQuery(
+                tenant_id=tenant_id,
+                run_id=run_id,
+                task_id=request.task_id,
+                cursor=cursor,
+                limit=limit,
+            )
         )
-        return page.executions, page.cursor
+        return page.items, page.cursor
 
     async def show(execution: Execution) -> types_pb2.Execution:
         return to_message(execution)

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 
 from stepwell.app.runs import read_run
+from stepwell.core.port import MessageQuery
 from stepwell.core.records.errors import InvalidArgument, RunNotFound, Violation
 from stepwell.core.records.model import Message
 from stepwell.core.records.states import LogKind
@@ -127,10 +128,16 @@ async def get_messages(parts: Parts, request: pb.GetMessagesRequest) -> pb.GetMe
     cursor = cursor_of(tenant_id, request)
 
     async def read(limit: int) -> tuple[Sequence[Message], str]:
-        page = await parts.store.read_messages(
-            tenant_id, run_id, task_id=request.task_id, cursor=cursor, limit=limit
+        page = await parts.store.page(
+            MessageQuery(
+                tenant_id=tenant_id,
+                run_id=run_id,
+                task_id=request.task_id,
+                cursor=cursor,
+                limit=limit,
+            )
         )
-        return page.messages, page.cursor
+        return page.items, page.cursor
 
     async def show(message: Message) -> types_pb2.Message:
         return to_message(message)

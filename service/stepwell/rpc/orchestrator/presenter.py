@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
-from stepwell.core.port import ANY_ROLE, OpenExecution, Presence
+from stepwell.core.port import ANY_ROLE, OpenExecution, Presence, PresenceQuery
 from stepwell.core.records.model import Run
 from stepwell.core.records.states import BlockedKind, ExecutionStatus, Phase, StepKind
 from stepwell.engine.executor import Executor
@@ -57,7 +57,7 @@ class RunPresenter:
 
     async def workers(self, tenant_id: str) -> Sequence[Presence]:
         """Return the tenant's workers that are connected."""
-        return await self._store.list_presence(tenant_id)
+        return (await self._store.page(PresenceQuery(tenant_id=tenant_id))).items
 
     async def _is_served(self, run: Run, serving: Sequence[Presence]) -> bool:
         kind = _KINDS.get(run.phase)

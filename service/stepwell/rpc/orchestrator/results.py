@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from stepwell.app.runs import read_run
+from stepwell.core.port import TaskQuery
 from stepwell.core.records import limits
 from stepwell.core.records.errors import InvalidArgument, Violation
 from stepwell.core.records.model import Failure, Payload, Task
@@ -56,8 +57,8 @@ async def get_results(parts: Parts, request: pb.GetResultsRequest) -> pb.GetResu
     if not cursor and run.result_id:
         response.run_result.execution_id = run.result_id
         payloads = await parts.store.read_payloads(tenant_id, request.run_id, [run.result_id])
-        for one in payloads:
-            fill(one.payload, response.run_result.payload)
+        if payloads and payloads[0].payload is not None:
+            fill(payloads[0].payload, response.run_result.payload)
     return response
 
 
@@ -70,8 +71,10 @@ class _Results:
 
     async def settled(self, cursor: str, limit: int) -> tuple[Sequence[pb.Result | None], str]:
         """Return those of settled tasks among the next `limit` tasks."""
-        page = await self._store.list_tasks(*self._run, cursor=cursor, limit=limit)
-        results = [_result_of(task) if task.status in SETTLED else None for task in page.tasks]
+        page = await self._store.page(
+            TaskQuery(tenant_id=self._run[0], run_id=self._run[1], cursor=cursor, limit=limit)
+        )
+        results = [_result_of(task) if task.status in SETTLED else None for task in page.items]
         return results, page.cursor
 
     async def named(
@@ -96,10 +99,15 @@ class _Results:
         tasks: dict[str, Task] = {}
         cursor = ""
         while missing:
-            page = await self._store.list_tasks(
-                *self._run, cursor=cursor, limit=limits.PAGE_SIZE_MAX
+            page = await self._store.page(
+                TaskQuery(
+                    tenant_id=self._run[0],
+                    run_id=self._run[1],
+                    cursor=cursor,
+                    limit=limits.PAGE_SIZE_MAX,
+                )
             )
-            for task in page.tasks:
+            for task in page.items:
                 name = task.task_id if by_task else task.result_id
                 if name in missing and (not by_task or task.status in SETTLED):
                     # A later plan may define a task anew; the later row is the one in force.
@@ -147,8 +155,10 @@ class _Inline:
         tenant_id, own_id = self._run
         payloads: dict[tuple[str, str], Payload] = {}
         for run_id, keys in wanted.items():
-            for stored in await self._store.read_payloads(tenant_id, run_id or own_id, keys):
-                payloads[run_id, stored.key] = stored.payload
+            stored = await self._store.read_payloads(tenant_id, run_id or own_id, keys)
+            payloads |= {
+                (run_id, one.key): one.payload for one in stored if one.payload is not None
+            }
         return payloads
 
 

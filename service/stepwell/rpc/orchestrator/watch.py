@@ -11,7 +11,7 @@ from contextlib import aclosing
 from typing import Any, NamedTuple
 
 from stepwell.app.runs import read_run
-from stepwell.core.port import FeedEntry, Runtime
+from stepwell.core.port import FeedEntry, FeedQuery, Runtime
 from stepwell.core.records.errors import InvalidArgument, RunNotFound, Violation
 from stepwell.core.records.events import Event
 from stepwell.core.records.model import Run
@@ -215,7 +215,7 @@ async def watch_all(
 async def _first_cursor(parts: Parts, tenant_id: str, cursor: str) -> str:
     """Return the cursor to start at; asks the store, so that a wrong one is refused before all else."""
     try:
-        page = await parts.store.feed(tenant_id=tenant_id, cursor=cursor, limit=1)
+        page = await parts.store.page(FeedQuery(tenant_id=tenant_id, cursor=cursor, limit=1))
     except InvalidArgument:
         what = "is none that this store gave out; start with an empty one"
         raise InvalidArgument(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import NoReturn, TypeVar
+from typing import TypeVar
 
 from stepwell.core.port import (
     INPUT_KEY,
@@ -12,41 +12,29 @@ from stepwell.core.port import (
     ClaimRequest,
     Commit,
     CommitResult,
-    EndedQuery,
-    EndedRun,
     EventPage,
-    ExecutionPage,
-    FeedPage,
-    FoundInput,
     FoundResult,
     Hint,
-    InputPage,
-    InputQuery,
     Loaded,
-    LogPage,
-    MessagePage,
+    LogsOfExecution,
+    OldLogs,
     OpenExecution,
+    Page,
     Presence,
+    Query,
     Renewal,
-    RunPage,
-    RunQuery,
     Runtime,
     StoredPayload,
     StoreInfo,
-    TaskPage,
-    WorkerLease,
 )
-from stepwell.core.records.errors import (
-    InvalidArgument,
-    OutcomeUnknown,
-    StoreRefused,
-    StoreUnavailable,
-)
-from stepwell.core.records.model import Execution, InputRequest, LogEntry, Outcome, Plan, Run
-from stepwell.core.records.states import OPEN, Durability, InputStatus, LogKind, Verdict
+from stepwell.core.records.errors import OutcomeUnknown, StoreRefused, StoreUnavailable
+from stepwell.core.records.model import Execution, InputRequest, LogEntry, Plan, Run
+from stepwell.core.records.states import OPEN, Durability, InputStatus, Verdict
 from stepwell_journal.journal import Journal
+from stepwell_journal.pages import page_of
 from stepwell_journal.state import Committed, Deleted, Entry, Item, Renewed, Rows, State, encoded
 
+R = TypeVar("R")
 T = TypeVar("T")
 
 
@@ -145,20 +133,12 @@ class JournalStore:
         self._require_open()
 
     async def append_logs(self, tenant_id: str, run_id: str, entries: Sequence[LogEntry]) -> None:
-        self._refuse_logs()
-
-    async def trim_logs(
-        self, tenant_id: str, run_id: str, *, execution_id: str, kind: LogKind
-    ) -> None:
-        self._require_open()
-
-    async def purge_logs(self, *, older_ms: int, limit: int) -> int:
-        self._require_open()
-        return 0
-
-    def _refuse_logs(self) -> NoReturn:
         self._require_open()
         raise StoreRefused("a journal keeps no logs; let your workers log where they run")
+
+    async def remove_logs(self, which: LogsOfExecution | OldLogs) -> int:
+        self._require_open()
+        return 0
 
     # --- claiming ---
 
@@ -197,21 +177,22 @@ class JournalStore:
         )
 
     async def read_payloads(
-        self, tenant_id: str, run_id: str, keys: Sequence[str]
+        self, tenant_id: str, run_id: str, keys: Sequence[str], *, texts: bool = False
     ) -> Sequence[StoredPayload]:
         rows = self._rows(tenant_id, run_id)
-        outcomes = self._state.outcomes((tenant_id, run_id))
-        payloads = {name: outcome.result for name, outcome in outcomes.items()}
-        payloads[INPUT_KEY] = rows.input if rows is not None else None
-        found = [(key, payloads.get(key)) for key in keys]
-        return [StoredPayload(key=key, payload=it) for key, it in found if it is not None]
-
-    async def read_outcomes(
-        self, tenant_id: str, run_id: str, execution_ids: Sequence[str]
-    ) -> Sequence[Outcome]:
-        self._require_open()
-        outcomes = self._state.outcomes((tenant_id, run_id))
-        return [outcomes[name] for name in execution_ids if name in outcomes]
+        stored = {
+            name: StoredPayload(
+                key=name,
+                payload=outcome.result,
+                prompt=outcome.prompt if texts else "",
+                response=outcome.response if texts else "",
+            )
+            for name, outcome in self._state.outcomes((tenant_id, run_id)).items()
+            if texts or outcome.result is not None
+        }
+        if rows is not None and rows.input is not None:
+            stored[INPUT_KEY] = StoredPayload(key=INPUT_KEY, payload=rows.input)
+        return [stored[key] for key in keys if key in stored]
 
     async def read_plan(self, tenant_id: str, run_id: str, revision: int) -> Plan | None:
         rows = self._rows(tenant_id, run_id)
@@ -239,38 +220,9 @@ class JournalStore:
             ended=rows.run.ended and end == latest,
         )
 
-    async def list_runs(self, query: RunQuery) -> RunPage:
+    async def page(self, query: Query[R]) -> Page[R]:
         self._require_open()
-        below = _place(query.cursor) if query.cursor else None
-        found = [
-            rows
-            for (tenant_id, _), rows in self._state.runs.items()
-            if tenant_id == query.tenant_id
-            and (below is None or rows.birth < below)
-            and _matches(rows.run, query)
-        ]
-        found.sort(key=lambda rows: -rows.birth)
-        page = found[: max(query.limit, 1)]
-        # Births, not places: runs come and go between two pages.
-        cursor = str(page[-1].birth) if len(page) < len(found) else ""
-        return RunPage(runs=tuple(rows.run for rows in page), cursor=cursor)
-
-    async def list_inputs(self, query: InputQuery) -> InputPage:
-        self._require_open()
-        after = _place(query.cursor) if query.cursor else 0
-        found = [
-            (rows.asked[input_id], run_id, request)
-            for (tenant_id, run_id), rows in self._state.runs.items()
-            if tenant_id == query.tenant_id and query.run_id in {"", run_id}
-            for input_id, request in rows.inputs.items()
-            if rows.asked[input_id] > after and (query.run_id or request.status is InputStatus.OPEN)
-        ]
-        found.sort(key=lambda it: it[0])
-        page = found[: max(query.limit, 1)]
-        return InputPage(
-            inputs=tuple(FoundInput(run_id=run_id, request=it) for _, run_id, it in page),
-            cursor=str(page[-1][0]) if len(page) < len(found) else "",
-        )
+        return page_of(self._state, query, self._now_us(), self._journal.store_id)
 
     async def read_inputs(
         self, tenant_id: str, run_id: str, input_ids: Sequence[str]
@@ -290,97 +242,6 @@ class JournalStore:
             for key, places in found
             if places
         ]
-
-    async def list_ended(self, query: EndedQuery) -> Sequence[EndedRun]:
-        self._require_open()
-        until_us = self._now_us() - query.older_ms * 1_000
-        found = [
-            EndedRun(
-                tenant_id=tenant_id,
-                run_id=run_id,
-                version=len(rows.commit_ids),
-                status=rows.run.status,
-                ended_us=rows.run.ended_us,
-            )
-            for (tenant_id, run_id), rows in self._state.runs.items()
-            if query.tenant_id in {"", tenant_id}
-            and query.pipeline_id in {"", rows.run.spec.pipeline_id}
-            and rows.run.ended
-            and rows.run.status in query.statuses
-            and rows.run.ended_us <= until_us
-        ]
-        found.sort(key=lambda it: it.ended_us)
-        return found[: max(query.limit, 1)]
-
-    async def list_tasks(
-        self, tenant_id: str, run_id: str, *, cursor: str = "", limit: int = 100
-    ) -> TaskPage:
-        rows = self._rows(tenant_id, run_id)
-        tasks, after = _page(rows.ordered_tasks() if rows is not None else [], cursor, limit)
-        return TaskPage(tasks=tasks, cursor=after)
-
-    async def list_executions(
-        self, tenant_id: str, run_id: str, *, task_id: str = "", cursor: str = "", limit: int = 100
-    ) -> ExecutionPage:
-        rows = self._rows(tenant_id, run_id)
-        kept = rows.executions.values() if rows is not None else ()
-        wanted = [it for it in kept if task_id in {"", it.task_id}]
-        executions, after = _page(wanted, cursor, limit)
-        return ExecutionPage(executions=executions, cursor=after)
-
-    async def read_messages(
-        self, tenant_id: str, run_id: str, *, task_id: str = "", cursor: str = "", limit: int = 100
-    ) -> MessagePage:
-        rows = self._rows(tenant_id, run_id)
-        kept = rows.messages if rows is not None else ()
-        wanted = [it for it in kept if task_id in {"", it.task_id}]
-        messages, after = _page(wanted, cursor, limit)
-        return MessagePage(messages=messages, cursor=after)
-
-    async def read_logs(
-        self,
-        tenant_id: str,
-        run_id: str,
-        *,
-        execution_id: str = "",
-        cursor: str = "",
-        limit: int = 100,
-    ) -> LogPage:
-        self._refuse_logs()
-
-    async def list_presence(self, tenant_id: str) -> Sequence[Presence]:
-        self._require_open()
-        return []
-
-    async def list_leases(self, tenant_id: str, worker_id: str) -> Sequence[WorkerLease]:
-        self._require_open()
-        return [
-            WorkerLease(
-                run_id=run_id,
-                execution_id=execution_id,
-                token=item.lease.token,
-                instance_id=item.lease.instance_id,
-            )
-            for (tenant, run_id, execution_id), item in self._state.leases.items()
-            if item.lease is not None and (tenant, item.lease.worker_id) == (tenant_id, worker_id)
-        ]
-
-    async def feed(self, *, tenant_id: str = "", cursor: str = "", limit: int = 1_000) -> FeedPage:
-        self._require_open()
-        all_of_it, store_id = self._state.feed, self._journal.store_id
-        at = len(all_of_it) if cursor == "now" else 0
-        if cursor not in {"", "now"}:
-            whose, _, place = cursor.rpartition(".")
-            at = _place(place)
-            if whose != store_id or at > len(all_of_it):
-                raise InvalidArgument("the feed cursor is none of this store's")
-        entries = []
-        while at < len(all_of_it) and len(entries) < max(limit, 1):
-            entry = all_of_it[at]
-            if entry is not None and tenant_id in {"", entry.tenant_id}:
-                entries.append(entry)
-            at += 1
-        return FeedPage(entries=tuple(entries), cursor=f"{store_id}.{at}")
 
     # --- the store itself ---
 
@@ -444,30 +305,4 @@ def _opened(execution: Execution, item: Item | None) -> OpenExecution:
         instance_id=item.lease.instance_id,
         progress=item.progress,
         session=item.session,
-    )
-
-
-def _page(items: Sequence[T], cursor: str, limit: int) -> tuple[tuple[T, ...], str]:
-    """Return a page, and the cursor of the next: a place, for lists that only grow at their end."""
-    start = _place(cursor) if cursor else 0
-    end = start + max(limit, 1)
-    return tuple(items[start:end]), str(end) if end < len(items) else ""
-
-
-def _place(cursor: str) -> int:
-    if not (cursor.isascii() and cursor.isdecimal() and len(cursor) < 20):
-        raise InvalidArgument("the cursor is none of this store's")
-    return int(cursor)
-
-
-def _matches(run: Run, query: RunQuery) -> bool:
-    spec = run.spec
-    return (
-        (not query.statuses or run.status in query.statuses)
-        and query.pipeline_id in {"", spec.pipeline_id}
-        and query.queue in {"", spec.queue}
-        and query.executor_id in {"", spec.executor_id}
-        and query.parent_run_id in {"", spec.parent_run_id}
-        and (not query.blocked_on or run.blocked_on in query.blocked_on)
-        and all(spec.labels.get(key) == value for key, value in query.labels.items())
     )

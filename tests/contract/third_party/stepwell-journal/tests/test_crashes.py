@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from stepwell.core.port import Store
+from stepwell.core.port import MessageQuery, Store
 from stepwell.core.records.errors import OutcomeUnknown, StoreFull, StoreRefused, StoreUnavailable
 from stepwell.core.records.states import Verdict
 from stepwell.store.opener import open_store
@@ -116,7 +116,7 @@ async def test_after_a_failed_fsync_nothing_is_said_until_the_file_is_read_again
     await store.close()
     store = await opened(tmp_path / "x.journal")
     assert (await store.commit([SECOND]))[0].verdict is Verdict.COMMITTED
-    messages = (await store.read_messages(b.TENANT, b.RUN)).messages
+    messages = (await store.page(MessageQuery(tenant_id=b.TENANT, run_id=b.RUN))).items
     assert [message.content for message in messages] == ["second"]
     await store.close()
 

@@ -1,4 +1,4 @@
-"""What is found across runs: open input requests, results by their keys, runs that have ended.
+"""Searches across runs: open input requests, results by their keys, runs that have ended.
 
 Each partition has an index of its own in the order in which it is read; all are asked at once and merged
 here. A page costs what it returns, from each partition.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stepwell.core.port import EndedQuery, EndedRun, FoundInput, FoundResult, InputPage, InputQuery
+from stepwell.core.port import EndedQuery, EndedRun, FoundInput, FoundResult, InputQuery, Page
 from stepwell.core.records.errors import InvalidArgument
 from stepwell.core.records.states import InputStatus, RunStatus
 from stepwell_drivers.redis import rows
@@ -26,15 +26,15 @@ _Asked = tuple[_Place, str, str]
 """With the run and the input request."""
 
 
-class Found:
-    """The door for those who look for something in all runs."""
+class Search:
+    """Searches in all partitions."""
 
     def __init__(self, base: Base) -> None:
         self._base = base
 
     # --- input requests ---
 
-    async def open_inputs(self, query: InputQuery) -> InputPage:
+    async def open_inputs(self, query: InputQuery) -> Page[FoundInput]:
         """Return a tenant's open input requests, the oldest first."""
         limit = max(query.limit, 1)
         last = place_of(query.cursor, "a", tuple[str, int], ("", -1))
@@ -46,11 +46,11 @@ class Found:
             for one, request in zip(asked, requests, strict=True):
                 if request is not None:
                     if len(found) == limit:
-                        return InputPage(inputs=tuple(found), cursor=cursor_of("a", last))
+                        return Page(items=tuple(found), cursor=cursor_of("a", last))
                     found.append(request)
                 last = one[0]
             if len(asked) < wanted:
-                return InputPage(inputs=tuple(found))
+                return Page(items=tuple(found))
 
     async def _asked(self, tenant_id: str, last: _Place, many: int) -> list[_Asked]:
         """Return the first so many after a place."""
@@ -114,7 +114,7 @@ class Found:
 
     # --- ended runs ---
 
-    async def ended(self, query: EndedQuery) -> list[EndedRun]:
+    async def ended(self, query: EndedQuery) -> Page[EndedRun]:
         """Return ended runs, those that ended first before the others."""
         limit = min(max(query.limit, 1), _LIMIT_MAX)
         try:
@@ -136,7 +136,8 @@ class Found:
             for reply in await self._base.network.ask_all(asks)
             for name, line in zip(reply[::2], reply[1::2], strict=True)
         ]
-        return sorted(found, key=lambda one: (one.ended_us, one.tenant_id, one.run_id))[:limit]
+        found.sort(key=lambda one: (one.ended_us, one.tenant_id, one.run_id))
+        return Page(items=tuple(found[:limit]))
 
 
 def _ended_of(name: bytes, line: bytes) -> EndedRun:

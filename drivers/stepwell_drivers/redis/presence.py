@@ -1,10 +1,10 @@
-"""What stands beside the commits: workers' presence, their leases."""
+"""Workers: which are connected, and the leases that each holds."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stepwell.core.port import Presence, WorkerLease
+from stepwell.core.port import LeaseQuery, Page, Presence, PresenceQuery, WorkerLease
 from stepwell_drivers.redis.base import Base, number
 from stepwell_drivers.redis.keys import SEPARATOR, escape
 from stepwell_drivers.redis.network import Ask
@@ -12,14 +12,14 @@ from stepwell_drivers.redis.packing import holder_of, micros
 from stepwell_drivers.redis.rows import packed, presence_of
 
 
-class Beside:
-    """The door for what belongs to no commit."""
+class PresenceRows:
+    """Rows of workers; no commit writes them."""
 
     def __init__(self, base: Base) -> None:
         self._base = base
 
     async def put_presence(self, presences: Sequence[Presence], ttl_ms: int) -> None:
-        """Remember workers for a while."""
+        """Keep workers for a while."""
         tenants: dict[str, list[Presence]] = {}
         for presence in presences:
             tenants.setdefault(presence.tenant_id, []).append(presence)
@@ -37,23 +37,26 @@ class Beside:
             ttl = number(micros(max(ttl_ms, 0)))
             await self._base.call(partition, self._base.scripts.present, keys, ttl, *arguments)
 
-    async def list_presence(self, tenant_id: str) -> list[Presence]:
+    async def workers(self, query: PresenceQuery) -> Page[Presence]:
         """Return the workers that are connected."""
-        partition, untils, workers = self._base.keys.presence(tenant_id)
+        partition, untils, workers = self._base.keys.presence(query.tenant_id)
         keys = (partition.book, untils, workers)
         found = await self._base.call(partition, self._base.scripts.presence, keys)
-        return [presence_of(row) for row in found if row is not None]
+        return Page(items=tuple(presence_of(row) for row in found if row is not None))
 
-    async def list_leases(self, tenant_id: str, worker_id: str) -> list[WorkerLease]:
+    async def leases(self, query: LeaseQuery) -> Page[WorkerLease]:
         """Return the leases that a worker holds, in all partitions."""
-        start = f"[{escape(tenant_id)}{SEPARATOR}{escape(worker_id)}{SEPARATOR}".encode()
+        names = (escape(query.tenant_id), escape(query.worker_id), "")
+        start = f"[{SEPARATOR.join(names)}".encode()
         asks = [
             Ask(one.slot, ("ZRANGEBYLEX", one.holders, start, start + b"\xff"))
             for one in self._base.keys.partitions
         ]
         replies = await self._base.network.ask_all(asks)
         holders = sorted(holder_of(one.decode()) for found in replies for one in found)
-        return [
-            WorkerLease(run_id=run_id, execution_id=name, token=token, instance_id=instance_id)
-            for _, _, run_id, name, instance_id, token in holders
-        ]
+        return Page(
+            items=tuple(
+                WorkerLease(run_id=run_id, execution_id=name, token=token, instance_id=instance_id)
+                for _, _, run_id, name, instance_id, token in holders
+            )
+        )

@@ -1,44 +1,131 @@
-"""Lists over all partitions: runs by birth, commits as they came.
+"""Pages: the rows of one run in their orders, runs by time of creation, commits as they came.
 
-Each partition has its own list, in order; they are merged here as they are read, and a page's cursor is
-a place in each (the feed) or one in the order of all (runs). A place in each is why nothing is skipped:
-a commit that becomes visible in one partition comes after that partition's place, whatever the others'
-clocks say. Between partitions the order is that of the stamps: for commits that one caller made one
+Over all runs each partition has its own list, in order; they are merged here as they are read, and a
+page's cursor is a place in each (the feed) or one in the order of all (runs). A place in each is why
+nothing is skipped: a commit that becomes visible in one partition comes after that partition's place,
+whatever the others' clocks say. Between partitions the order is that of the stamps: for commits that one caller made one
 after another it is theirs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
-from stepwell.core.port import FeedEntry, FeedPage, RunPage, RunQuery
-from stepwell.core.records.model import Run
+from stepwell.core.port import (
+    EndedQuery,
+    ExecutionQuery,
+    FeedEntry,
+    FeedQuery,
+    FoundInput,
+    InputQuery,
+    LeaseQuery,
+    LogQuery,
+    MessageQuery,
+    Page,
+    PresenceQuery,
+    Query,
+    RunQuery,
+    TaskQuery,
+)
+from stepwell.core.records.model import Execution, Message, Run, Task
 from stepwell_drivers.redis import rows
 from stepwell_drivers.redis.base import Base, number
 from stepwell_drivers.redis.cursors import cursor_of, feed_cursor, feed_places, place_of
 from stepwell_drivers.redis.keys import SEPARATOR, escape, unescape
+from stepwell_drivers.redis.logs import Logs
 from stepwell_drivers.redis.network import Ask
 from stepwell_drivers.redis.packing import births_of
+from stepwell_drivers.redis.presence import PresenceRows
 from stepwell_drivers.redis.rows import packed
 from stepwell_drivers.redis.scripts import Call
+from stepwell_drivers.redis.search import Search
+
+R = TypeVar("R")
 
 RUNS_LOOKED_AT = 2_000
 """So many births a partition looks at in one go."""
 SPARE = 4
 _STAMP_CHARS = 16
+_LAST = b"\xff"
 
 _Birth = tuple[int, int, str]
 """Stamp, partition, run."""
 
 
-class Lists:
-    """The door for those who look over all runs."""
+class Pages:
+    """Pages of each kind of row."""
 
-    def __init__(self, base: Base) -> None:
+    def __init__(self, base: Base, search: Search, presence: PresenceRows, logs: Logs) -> None:
         self._base = base
+        self._readers: Mapping[type[Query[Any]], Callable[[Any], Awaitable[Page[Any]]]] = {
+            RunQuery: self._runs,
+            TaskQuery: self._tasks,
+            ExecutionQuery: self._executions,
+            MessageQuery: self._messages,
+            LogQuery: logs.page,
+            InputQuery: lambda query: (
+                self._inputs(query) if query.run_id else search.open_inputs(query)
+            ),
+            EndedQuery: search.ended,
+            PresenceQuery: presence.workers,
+            LeaseQuery: presence.leases,
+            FeedQuery: self._feed,
+        }
 
-    async def list_runs(self, query: RunQuery) -> RunPage:
-        """Return a tenant's runs, newest first."""
+    async def page(self, query: Query[R]) -> Page[R]:
+        """Return the rows that a query asks for."""
+        return await self._readers[type(query)](query)
+
+    # --- rows of one run ---
+
+    async def _tasks(self, query: TaskQuery) -> Page[Task]:
+        found, cursor = await self._page(query, b"t", 1 + rows.PLACE_CHARS, b"t:")
+        return Page(items=tuple(map(rows.task_of, found)), cursor=cursor)
+
+    async def _executions(self, query: ExecutionQuery) -> Page[Execution]:
+        order = _order_of(b"k", query.task_id) if query.task_id else b"x"
+        found, cursor = await self._page(query, order, len(order) + rows.SEQ_CHARS, b"e:")
+        return Page(items=tuple(map(rows.execution_of, found)), cursor=cursor)
+
+    async def _inputs(self, query: InputQuery) -> Page[FoundInput]:
+        found, cursor = await self._page(query, b"i", 1 + rows.SEQ_CHARS, b"i:")
+        inputs = (FoundInput(run_id=query.run_id, request=rows.input_of(row)) for row in found)
+        return Page(items=tuple(inputs), cursor=cursor)
+
+    async def _messages(self, query: MessageQuery) -> Page[Message]:
+        order = _order_of(b"j", query.task_id) if query.task_id else b"y"
+        found, cursor = await self._page(query, order, len(order), b"m:")
+        return Page(items=tuple(map(rows.message_of, found)), cursor=cursor)
+
+    async def _page(
+        self,
+        query: TaskQuery | ExecutionQuery | InputQuery | MessageQuery,
+        order: bytes,
+        skip: int,
+        prefix: bytes,
+    ) -> tuple[list[bytes], str]:
+        """Return rows in one of the run's orders, and the cursor of the next page."""
+        run = self._base.run(query.tenant_id, query.run_id)
+        kind, limit = order[:1].decode(), max(query.limit, 1)
+        place = place_of(query.cursor, kind, bytes, b"")
+        reply = await self._base.call(
+            run.partition,
+            self._base.scripts.page,
+            (run.rows, run.orders),
+            b"(" + order + place if place else b"[" + order,
+            b"[" + order + _LAST,
+            number(limit + 1),
+            number(skip),
+            prefix,
+        )
+        members, found = reply
+        more = cursor_of(kind, members[limit - 1][len(order) :]) if len(members) > limit else ""
+        return [row for row in found[:limit] if row is not None], more
+
+    # --- over all runs ---
+
+    async def _runs(self, query: RunQuery) -> Page[Run]:
         limit = max(query.limit, 1)
         last = place_of(query.cursor, "r", tuple[int, int], (2**63 - 1, 0))
         walk = _Births(self._base, query, last)
@@ -51,11 +138,11 @@ class Lists:
                     last = birth[:2]
                     continue
                 if len(found) == limit:
-                    return RunPage(runs=tuple(found), cursor=cursor_of("r", last))
+                    return Page(items=tuple(found), cursor=cursor_of("r", last))
                 found.append(run)
                 last = birth[:2]
             if walk.ended:
-                return RunPage(runs=tuple(found))
+                return Page(items=tuple(found))
 
     async def _rows(self, tenant_id: str, births: Sequence[_Birth]) -> list[Run | None]:
         runs = [self._base.run(tenant_id, run_id) for _, _, run_id in births]
@@ -63,13 +150,12 @@ class Lists:
         replies = await self._base.network.ask_all(asks)
         return [None if row is None else rows.run_of(row, spec) for row, spec in replies]
 
-    async def feed(self, tenant_id: str, cursor: str, limit: int) -> FeedPage:
-        """Return commits after a cursor, of one tenant or of all."""
-        base, limit = self._base, max(limit, 1)
+    async def _feed(self, query: FeedQuery) -> Page[FeedEntry]:
+        base, limit, cursor = self._base, max(query.limit, 1), query.cursor
         partitions = base.keys.partitions
         if cursor == "now":
             places = await base.stamps()
-            return FeedPage(cursor=feed_cursor(base.store_id, places))
+            return Page(cursor=feed_cursor(base.store_id, places))
         places = [0] * len(partitions)
         if cursor:
             places = feed_places(cursor, base.store_id, len(partitions))
@@ -81,7 +167,7 @@ class Lists:
             # Read on where nothing is left to compare with.
             dry = [at for at in more if not buffers[at]]
             if dry:
-                more -= await self._read_on(tenant_id, places, buffers, dry, share)
+                more -= await self._read_on(query.tenant_id, places, buffers, dry, share)
             heads = [(buffer[0][0], at) for at, buffer in enumerate(buffers) if buffer]
             if not heads:
                 break
@@ -90,7 +176,7 @@ class Lists:
             entries.append(entry)
         # What is committed from here comes after what was seen here.
         base.raise_floor(max(places))
-        return FeedPage(entries=tuple(entries), cursor=feed_cursor(base.store_id, places))
+        return Page(items=tuple(entries), cursor=feed_cursor(base.store_id, places))
 
     async def _read_on(
         self,
@@ -182,6 +268,10 @@ class _Births:
         stamp = member[start : start + _STAMP_CHARS]
         run_id = member[start + _STAMP_CHARS :].partition(SEPARATOR)[0]
         return int(stamp), partition, unescape(run_id)
+
+
+def _order_of(letter: bytes, task_id: str) -> bytes:
+    return letter + (escape(task_id) + SEPARATOR).encode()
 
 
 def _matches(run: Run, query: RunQuery) -> bool:

@@ -1,4 +1,4 @@
-"""What is found across runs: input requests, results by their keys, runs that ended long ago.
+"""Searches across runs: input requests, results by their keys, runs that ended long ago.
 
 Each is read by an index of its own, and costs what it returns.
 """
@@ -13,15 +13,14 @@ from typing import Any
 
 from sqlalchemy import BindParameter, bindparam, func, literal_column, select, text, tuple_
 
-from stepwell.core.port import EndedQuery, EndedRun, FoundInput, FoundResult, InputPage, InputQuery
+from stepwell.core.port import EndedQuery, EndedRun, FoundInput, FoundResult, InputQuery, Page
 from stepwell.core.records.model import InputRequest
 from stepwell.core.records.states import RunStatus
 from stepwell_drivers.sql import schema, step_rows
 from stepwell_drivers.sql.columns import Values
 from stepwell_drivers.sql.dialect import Link
-from stepwell_drivers.sql.pages import cursor_of, cut, place_of
+from stepwell_drivers.sql.pages import About, cursor_of, cut, place_of
 from stepwell_drivers.sql.statements import Newest, Pick, Query
-from stepwell_drivers.sql.stored import Clock
 
 ENDED_AT_ONCE = 200
 """Rows that are read at a time of each status."""
@@ -45,8 +44,8 @@ _open_inputs = Query(_of_tenant.where(_inputs.status == literal_column("'OPEN'")
 _pick_inputs = Pick(schema.inputs, ("tenant_id", "run_id", "input_id"), step_rows.INPUT_READ)
 
 
-def list_inputs(connection: Link, query: InputQuery) -> InputPage:
-    """Return input requests in the order of their birth."""
+def inputs(connection: Link, query: InputQuery, _about: About) -> Page[FoundInput]:
+    """Return input requests in the order in which they were created."""
     place: dict[str, Any] = {
         "tenant_id": query.tenant_id,
         "after": place_of(query.cursor, int, 0),
@@ -58,7 +57,7 @@ def list_inputs(connection: Link, query: InputQuery) -> InputPage:
         rows = _open_inputs.run(connection, **place)
     page, more = cut(rows, query.limit)
     found = [FoundInput(run_id=row[1], request=step_rows.input_of(row[2:])) for row in page]
-    return InputPage(inputs=tuple(found), cursor=cursor_of(page[-1][0]) if more else "")
+    return Page(items=tuple(found), cursor=cursor_of(page[-1][0]) if more else "")
 
 
 def read_inputs(
@@ -121,25 +120,27 @@ def _of_status(*exact: str) -> Query:
     )
 
 
-def list_ended(connection: Link, query: EndedQuery, clock: Clock) -> list[EndedRun]:
+def ended(connection: Link, query: EndedQuery, about: About) -> Page[EndedRun]:
     """Return ended runs, those that ended first before the others."""
-    until_us = clock(connection) - max(query.older_ms, 0) * 1_000
+    until_us = about.clock(connection) - max(query.older_ms, 0) * 1_000
     limit = max(query.limit, 1)
     lists = [
         _ended_runs(connection, status, exact, until_us, limit)
         for exact in _exact(connection, query)
         for status in dict.fromkeys(query.statuses)
     ]
-    return [
-        EndedRun(
-            tenant_id=tenant_id,
-            run_id=run_id,
-            version=version,
-            status=RunStatus(status),
-            ended_us=ended_us,
+    return Page(
+        items=tuple(
+            EndedRun(
+                tenant_id=tenant_id,
+                run_id=run_id,
+                version=version,
+                status=RunStatus(status),
+                ended_us=ended_us,
+            )
+            for ended_us, tenant_id, run_id, version, status in islice(merge(*lists), limit)
         )
-        for ended_us, tenant_id, run_id, version, status in islice(merge(*lists), limit)
-    ]
+    )
 
 
 def _exact(connection: Link, query: EndedQuery) -> Iterator[dict[str, str]]:
