@@ -22,12 +22,12 @@ T = TypeVar("T")
 
 
 class Mode(StrEnum):
-    """What may befall a call."""
+    """A kind of fault."""
 
     REFUSE = "refuse"
     """StoreUnavailable; nothing was done."""
     TIME_OUT = "time_out"
-    """Done, or for a commit done in part or not at all, and nobody is told: OutcomeUnknown.
+    """Done, or for a commit done in part or not at all, and nobody is notified: OutcomeUnknown.
 
     From the other methods, which may be repeated without harm, StoreUnavailable.
     """
@@ -45,7 +45,7 @@ class Mode(StrEnum):
 
 
 class Faults(NamedTuple):
-    """How often each mode befalls a call, each from 0 to 1; together at most 1."""
+    """The probability of each kind of fault, from 0 to 1; together at most 1."""
 
     refuse: float = 0.0
     time_out: float = 0.0
@@ -56,7 +56,7 @@ class Faults(NamedTuple):
     silence_ms: int = 0
     """After so long a caller gives up whose connection was cut without a word: half of them; 0: none."""
     lost_hints: float = 0.0
-    """Of the hints that this many are never told."""
+    """Of the hints that this many are never notified."""
     methods: frozenset[str] = frozenset()
     """Only these methods; empty: all but `describe`."""
 
@@ -76,13 +76,13 @@ class FaultyStore(StoreProxy):
         self._awake = asyncio.Event()
         self._awake.set()
         self._stops: list[Callable[[], None]] = []
-        self._told: list[Hint] = []
+        self._notified: list[Hint] = []
         self._cuts = 0
         """Connections that are broken just now."""
 
     @property
     def faults(self) -> Faults:
-        """How often what befalls a call."""
+        """The probabilities in force."""
         return self._faults
 
     @faults.setter
@@ -109,7 +109,7 @@ class FaultyStore(StoreProxy):
         self._awake.set()
 
     def subscribe(self, hint: Hint) -> Callable[[], None]:
-        def told(tenant_id: str, run_id: str, version: int) -> None:
+        def notified(tenant_id: str, run_id: str, version: int) -> None:
             lost = self._faults.lost_hints
             if lost and self._runtime.random() < lost:
                 self.seen["hint:lost"] += 1
@@ -118,13 +118,13 @@ class FaultyStore(StoreProxy):
             elif not self.dead:
                 hint(tenant_id, run_id, version)
 
-        stop_inner = self.inner.subscribe(told)
-        self._told.append(told)
+        stop_inner = self.inner.subscribe(notified)
+        self._notified.append(notified)
 
         def stop() -> None:
             stop_inner()
-            if told in self._told:
-                self._told.remove(told)
+            if notified in self._notified:
+                self._notified.remove(notified)
 
         self._stops.append(stop)
         return stop
@@ -190,7 +190,7 @@ class FaultyStore(StoreProxy):
             self.seen[f"{method}:cut_after"] += 1
 
     async def _go_on(self, call: Callable[[], Awaitable[object]]) -> None:
-        # Nobody is there any more to be told of an error.
+        # Nobody is there any more to be notified of an error.
         with suppress(StoreError):
             await call()
             if self._runtime.random() < 0.5:
@@ -202,8 +202,8 @@ class FaultyStore(StoreProxy):
         await self._wait()
         self._cuts -= 1
         if self._cuts == 0:
-            for told in tuple(self._told):
-                told("", "", 0)
+            for notified in tuple(self._notified):
+                notified("", "", 0)
 
     async def _do(self, mode: Mode | None, call: Callable[[], Awaitable[T]]) -> T:
         if mode is Mode.TWICE:

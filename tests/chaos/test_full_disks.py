@@ -113,7 +113,9 @@ PLACES = {
 
 def large(number: int) -> Commit:
     data = number.to_bytes(4) + os.urandom(COMMIT_BYTES)
-    return b.born(f"run-{number}", input=Payload(data=data, media_type="application/octet-stream"))
+    return b.created(
+        f"run-{number}", input=Payload(data=data, media_type="application/octet-stream")
+    )
 
 
 async def fill(store: Store, kept: list[Commit]) -> tuple[Commit, Exception]:
@@ -133,7 +135,7 @@ async def test_D3_D4_full_disk_loses_nothing_and_work_goes_on_with_room(name: st
     kept: list[Commit] = []
     with PLACES[name]() as place:
         async with opened(place.url) as store:
-            await ask.must(store, b.born("first"))
+            await ask.must(store, b.created("first"))
             await once(lambda: place.ballast.write_bytes(bytes(max(0, place.ballast_bytes()))))
             with capture_logs() as lines:
                 last, error = await fill(store, kept)

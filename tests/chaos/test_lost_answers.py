@@ -47,7 +47,7 @@ async def between() -> AsyncIterator[Between]:
     async with Proxy(server.port) as proxy:
         url = server.url(name, port=proxy.port, sslmode="disable")
         store = await open_store(url, runtime=SystemRuntime())
-        await store.commit([b.born_leased()])
+        await store.commit([b.created_leased()])
         yield Between(store, proxy)
         proxy.heal()
         await store.close()

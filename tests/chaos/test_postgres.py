@@ -17,8 +17,8 @@ from stepwell_drivers.sql.postgres.errors import sqlstate_of, trouble_of
 from stepwell_drivers.sql.trouble import Trouble
 from stepwell_testkit.conformance.builders import (
     TENANT,
-    born,
-    born_leased,
+    created,
+    created_leased,
     ready,
     renewal,
     step,
@@ -118,7 +118,7 @@ async def test_stranger_idle_in_a_transaction_stops_only_its_own_run(
         session(server, database) as stranger,
     ):
         await asyncio.gather(*(chain.grow(store) for chain in (held, *free)))
-        await store.commit([born_leased("leased"), born("waits", executions=[ready()])])
+        await store.commit([created_leased("leased"), created("waits", executions=[ready()])])
         held_row = "SELECT 1 FROM stepwell.runs WHERE run_id = 'held' FOR UPDATE"
         async with asyncio.timeout(PATIENCE_S), stranger.transaction():
             await stranger.execute(held_row)
@@ -234,7 +234,7 @@ async def test_stricter_isolation_costs_retries_and_no_errors(
     async with opened(server.url(database)) as one, opened(server.url(database)) as two:
 
         async def race(store: Store, run_id: str, name: int) -> None:
-            commit = born(run_id, commit_id=f"{run_id}@1 by {name}")
+            commit = created(run_id, commit_id=f"{run_id}@1 by {name}")
             for _ in range(10):
                 (result,) = await store.commit([commit])
                 if result.verdict is Verdict.COMMITTED:
@@ -288,7 +288,7 @@ async def test_store_works_behind_a_pooler_in_transaction_mode(
                 await asyncio.gather(
                     *(chain.grow(stores[n % 2], 5) for n, chain in enumerate(chains))
                 )
-            await stores[0].commit([born_leased("led"), born("waits", executions=[ready()])])
+            await stores[0].commit([created_leased("led"), created("waits", executions=[ready()])])
             assert await stores[1].renew([renewal("led")]) == [True]
             asked = ClaimRequest(wants=(want(),), hold_ms=600_000)
             claimed = await stores[1].claim(asked)
@@ -350,7 +350,7 @@ async def test_timeouts_hold_behind_a_pooler(
 
 async def test_T4_hostile_names_are_names(server: Server, database: str) -> None:
     commits = [
-        born(
+        created(
             name,
             tenant=name,
             spec=RunSpec(
@@ -390,7 +390,7 @@ async def test_cut_before_COMMIT_was_sent_leaves_nothing_done(own: Postgres, dat
         Proxy(own.port) as proxy,
         opened(own.url(database, port=proxy.port)) as store,
     ):
-        commit = born()
+        commit = created()
         chain = Chain("warm")
         await chain.grow(store)
         # The id is in what is sent first.

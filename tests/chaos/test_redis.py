@@ -52,11 +52,11 @@ async def test_commit_is_sent_again_only_if_it_never_left(
             proxy.cut()
             # What may be asked twice is: then the loss is known.
             assert await store.get_run(b.TENANT, "after") is None
-            (result,) = await store.commit([b.born("after")])
+            (result,) = await store.commit([b.created("after")])
             assert result.verdict is Verdict.COMMITTED
             proxy.cut_before(b"before@1")
             with pytest.raises(OutcomeUnknown):
-                await store.commit([b.born("before")])
+                await store.commit([b.created("before")])
             assert await store.get_run(b.TENANT, "before") is None
 
 
@@ -64,7 +64,7 @@ async def test_S4_group_applied_in_part_is_unknown(server: Redis) -> None:
     async with Proxy(server.port) as proxy:
         url = server.url(port=proxy.port, prefix="parts", connections="1")
         async with opened(url) as store:
-            group = [b.born(f"part-{at}") for at in range(8)]
+            group = [b.created(f"part-{at}") for at in range(8)]
             proxy.lose_reply_to(b"part-7@1")
             with pytest.raises(OutcomeUnknown):
                 await store.commit(group)
@@ -95,7 +95,7 @@ async def test_D4_full_memory_refuses_commits_until_there_is_room(
             with pytest.raises(StoreFull, match="maxmemory"):
                 await store.commit([chain.next()])
             with pytest.raises(StoreFull):
-                await store.commit([b.born("large", input=Payload(data=b"x" * 1_000_000))])
+                await store.commit([b.created("large", input=Payload(data=b"x" * 1_000_000))])
             # Reads and heartbeats are answered, and room can be made.
             assert await store.get_run(b.TENANT, "kept") is not None
             assert list(await store.renew([b.renewal("kept")])) == [False]

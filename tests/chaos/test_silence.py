@@ -120,8 +120,8 @@ async def test_S4_commit_to_a_silent_database_is_unknown_and_resolves_once(
         store = await insisting(lambda: open_store(place.url, runtime=SystemRuntime()))
         direct = await open_store(place.direct, runtime=SystemRuntime())
         try:
-            assert await until_answered(store, b.born("warm")) is Verdict.COMMITTED
-            commit = b.born("silent", commit_id="marked-commit")
+            assert await until_answered(store, b.created("warm")) is Verdict.COMMITTED
+            commit = b.created("silent", commit_id="marked-commit")
             place.proxy.fall_silent_at(place.word, sent_on=done)
             async with asyncio.timeout(PATIENCE_S):
                 with pytest.raises(OutcomeUnknown):

@@ -79,7 +79,7 @@ async def stepped(kind: str, folder: Path) -> AsyncIterator[Stepped]:
 
 async def give(store: Store, run_id: str) -> int:
     """Commit a run with a delayed step, a timer and a lease; returns when they are due, by the store."""
-    commit = b.born(
+    commit = b.created(
         run_id,
         executions=[b.ready("task:d#1", delay_ms=DELAY_MS, task_id="d"), b.leased()],
         leases=[b.lease(token=f"of {run_id}", lease_ms=DELAY_MS)],

@@ -241,11 +241,11 @@ async def _failed_sync(ports: Ports) -> None:
     with disk() as failing:
         url = f"sqlite:///{failing.folder / 'store.db'}"
         store = ports.driver(await open_store(url, runtime=runtime), runtime)
-        await store.commit([b.born("before")])
+        await store.commit([b.created("before")])
         failing.fail(1, errno.EIO, ops=("FSYNC",))
         for run_id in ("with it", "after it"):
             with suppress(StoreError):
-                await store.commit([b.born(run_id)])
+                await store.commit([b.created(run_id)])
                 holds(not failing.counted().refused, "D3", run_id, "was acknowledged")
         assert failing.counted().refused == ["FSYNC"]
         failing.heal()

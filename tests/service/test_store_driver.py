@@ -84,7 +84,7 @@ async def test_a_store_is_reached_over_a_socket_with_an_odd_name(
     socket = folder / "store.sock"
     server = await StoreServer(behind, tmp_path).start(f"unix:{socket}")
     store = await open_store(f"grpc://{str(socket).replace('%', '%25')}", runtime=SystemRuntime())
-    assert await verdicts(store, b.born()) == [COMMITTED]
+    assert await verdicts(store, b.created()) == [COMMITTED]
     assert str(socket) in (await store.describe()).detail
     await store.close()
     await server.close()
@@ -134,12 +134,12 @@ async def test_a_token_that_was_changed_is_read_again(world: World) -> None:
     world.server.token_file.write_text("stw_of-yesterday\n", encoding="ascii")
     place = parse(world.server.url)
     link = Link(place, Access(place.token_file), SystemRuntime())
-    for method in (link.ask, link.tell):
+    for method in (link.ask, link.ask_once):
         refused = await method(link.stub.Describe, store_pb2.StoreDescribeRequest())
         assert isinstance(refused, Fault)
         assert (refused.refused, refused.certain) == (True, True)
     world.server.token_file.write_text(TOKEN, encoding="ascii")
-    answer = await link.tell(link.stub.Describe, store_pb2.StoreDescribeRequest())
+    answer = await link.ask_once(link.stub.Describe, store_pb2.StoreDescribeRequest())
     assert isinstance(answer, store_pb2.StoreDescribeResponse)
     await link.close()
 
@@ -152,7 +152,7 @@ async def test_hints_go_on_after_a_restart_and_say_that_some_may_be_missing(worl
     received: list[tuple[str, str, int]] = []
     store.subscribe(lambda *hint: received.append(hint))
     assert await soon(lambda: received == [("", "", 0)])
-    first = b.born()
+    first = b.created()
     await world.behind.commit([first])
     assert await soon(lambda: received[1:] == [(b.TENANT, b.RUN, 1)])
     received.clear()

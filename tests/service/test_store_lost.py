@@ -49,10 +49,10 @@ async def test_S4_lost_reply_is_unknown_and_a_resend_resolves_it(
 
     world.store.after = cut
     with pytest.raises(OutcomeUnknown):
-        await store.commit([b.born()])
+        await store.commit([b.created()])
     assert await world.behind.get_run(b.TENANT, b.RUN) is not None
     proxy.cuts = False
-    again = await until_there(store, b.born())
+    again = await until_there(store, b.created())
     assert again == [COMMITTED]
     assert len((await world.behind.page(FeedQuery())).items) == 1
     await proxy.close()
@@ -62,9 +62,9 @@ async def test_S4_a_server_that_dies_after_the_commit_leaves_it_unknown(world: W
     store = await world.open()
     world.store.after = world.server.kill
     with pytest.raises(OutcomeUnknown):
-        await store.commit([b.born()])
+        await store.commit([b.created()])
     await world.restart()
-    assert await until_there(store, b.born()) == [COMMITTED]
+    assert await until_there(store, b.created()) == [COMMITTED]
     assert len((await world.behind.page(FeedQuery())).items) == 1
 
 
@@ -81,13 +81,13 @@ async def test_S4_a_commit_that_takes_too_long_is_unknown_and_goes_on(world: Wor
     world.store.before = wait
     while not begun.is_set():
         with pytest.raises(OutcomeUnknown, match=world.server.address):
-            await store.commit([b.born()])
+            await store.commit([b.created()])
     assert await world.behind.get_run(b.TENANT, b.RUN) is None
     slow.set()
     await world.server.service.close()
     assert await world.behind.get_run(b.TENANT, b.RUN) is not None
     world.store.before = None
-    assert await until_there(store, b.born()) == [COMMITTED]
+    assert await until_there(store, b.created()) == [COMMITTED]
 
 
 async def test_a_commit_whose_caller_has_gone_is_finished(world: World) -> None:
@@ -99,7 +99,7 @@ async def test_a_commit_whose_caller_has_gone_is_finished(world: World) -> None:
         await go_on.wait()
 
     world.store.before = wait
-    asked = SystemRuntime().spawn(store.commit([b.born()]), name="asked")
+    asked = SystemRuntime().spawn(store.commit([b.created()]), name="asked")
     await begun.wait()
     asked.cancel()
     await asyncio.gather(asked, return_exceptions=True)
@@ -124,7 +124,7 @@ async def test_commit_verdict_is_the_stores(
     store = await world.open()
     world.store.before = raises(raised)
     with pytest.raises(expected) as caught:
-        await store.commit([b.born()])
+        await store.commit([b.created()])
     if isinstance(raised, StepwellError):
         assert (caught.value.reason, caught.value.message) == (raised.reason, raised.message)
 
@@ -135,16 +135,16 @@ async def test_a_server_that_is_down_is_unavailable_and_named(world: World) -> N
     with pytest.raises(StoreUnavailable, match=world.server.address):
         await store.get_run(b.TENANT, b.RUN)
     with pytest.raises(StoreUnavailable, match=world.server.address):
-        await store.commit([b.born()])
+        await store.commit([b.created()])
     with pytest.raises(StoreUnavailable, match=world.server.address):
         await world.open()
     await world.restart()
-    assert await until_there(store, b.born()) == [COMMITTED]
+    assert await until_there(store, b.created()) == [COMMITTED]
 
 
 async def test_reads_come_through_a_restart_of_the_service(world: World) -> None:
     store = await world.open()
-    await store.commit([b.born()])
+    await store.commit([b.created()])
     for _ in range(3):
         await world.server.kill()
         reading = SystemRuntime().spawn(store.get_run(b.TENANT, b.RUN), name="reading")
@@ -154,7 +154,7 @@ async def test_reads_come_through_a_restart_of_the_service(world: World) -> None
 
 async def test_a_delete_whose_answer_was_lost_is_looked_up(world: World) -> None:
     store = await world.open()
-    await store.commit([b.born()])
+    await store.commit([b.created()])
     delete = world.behind.delete_run
 
     async def dying(tenant_id: str, run_id: str, *, version: int) -> bool:
@@ -177,10 +177,10 @@ async def test_a_group_too_large_for_a_message_goes_in_several(
 ) -> None:
     monkeypatch.setattr(packing, "BYTES_MAX", 4_096)
     store = await world.open()
-    many = [b.born(f"r{at}", input=Payload(data=bytes(1_000))) for at in range(50)]
+    many = [b.created(f"r{at}", input=Payload(data=bytes(1_000))) for at in range(50)]
     assert await verdicts(store, *many) == [COMMITTED] * 50
     with pytest.raises(InvalidArgument, match="more than a message") as large:
-        await store.commit([b.born("big", input=Payload(data=bytes(5_000)))])
+        await store.commit([b.created("big", input=Payload(data=bytes(5_000)))])
     assert large.value.reason == "TOO_LARGE"
 
 
@@ -195,8 +195,8 @@ async def test_S4_a_group_that_fails_half_way_is_unknown(
 
     world.store.after = full_from_now_on
     with pytest.raises(OutcomeUnknown, match="full"):
-        await store.commit([b.born("one"), b.born("two")])
-    assert await verdicts(store, b.born("one"), b.born("two")) == [COMMITTED] * 2
+        await store.commit([b.created("one"), b.created("two")])
+    assert await verdicts(store, b.created("one"), b.created("two")) == [COMMITTED] * 2
 
 
 async def test_answers_too_large_for_a_message_come_in_several(
@@ -205,7 +205,7 @@ async def test_answers_too_large_for_a_message_come_in_several(
     monkeypatch.setattr(store_rpc, "ANSWER_BYTES_MAX", 4_096)
     store = await world.open()
     steps = [f"task:{at}#1" for at in range(20)]
-    first = b.born(executions=[b.ended(step) for step in steps])
+    first = b.created(executions=[b.ended(step) for step in steps])
     created = await store.commit([first])
     assert created[0].verdict is COMMITTED
     outcomes = [b.outcome(bytes(1_000), step) for step in steps]
@@ -229,7 +229,7 @@ async def test_answer_that_no_message_holds_is_refused(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = await world.open()
-    first = b.born(executions=[b.ended()])
+    first = b.created(executions=[b.ended()])
     await store.commit([first])
     await store.commit([b.step(first, outcomes=[b.outcome(bytes(5_000))])])
     monkeypatch.setattr(store_rpc, "ANSWER_BYTES_MAX", 4_096)

@@ -145,7 +145,7 @@ async def test_store_server_takes_large_commits_and_refuses_while_draining(
         received: list[tuple[str, str]] = []
         store.subscribe(lambda tenant, run, _version: received.append((tenant, run)))
         outcomes = [b.outcome(bytes(1_000_000), f"task:{at}#1") for at in range(20)]
-        first = b.born(executions=[b.ended(it.execution_id) for it in outcomes])
+        first = b.created(executions=[b.ended(it.execution_id) for it in outcomes])
         assert await verdicts(store, first) == [COMMITTED]
         assert await verdicts(store, b.step(first, outcomes=outcomes)) == [COMMITTED]
         keys = [outcome.execution_id for outcome in outcomes]
@@ -153,7 +153,7 @@ async def test_store_server_takes_large_commits_and_refuses_while_draining(
         assert await soon(lambda: (b.TENANT, b.RUN) in received)
         await apart.drain()
         with pytest.raises(StoreUnavailable) as caught:
-            await store.commit([b.born("late")])
+            await store.commit([b.created("late")])
         assert caught.value.reason == "DRAINING"
         assert await apart.store.get_run(b.TENANT, "late") is None
         await store.close()

@@ -26,7 +26,7 @@ METHODS = {name: each for name, each in vars(Store).items() if not name.startswi
 NO_CALLS = {"subscribe": "its hints are lost instead", "close": "always works"}
 WITH = (b.TENANT, b.RUN)
 ASKS: dict[str, Callable[[Store], Awaitable[object]]] = {
-    "commit": lambda store: store.commit([b.born()]),
+    "commit": lambda store: store.commit([b.created()]),
     "renew": lambda store: store.renew([b.renewal()]),
     "put_presence": lambda store: store.put_presence([b.presence()], ttl_ms=1_000),
     "append_logs": lambda store: store.append_logs(*WITH, [b.line("x")]),
@@ -152,14 +152,14 @@ async def test_a_cut_connection_is_deaf_and_says_so_when_it_is_there_again(
     stop = store.subscribe(lambda *hint: received.append(hint))
     with pytest.raises(StoreUnavailable):
         await store.get_run(*WITH)
-    await counting.commit([b.born()])
+    await counting.commit([b.created()])
     await turns()
     assert received == []
     assert store.seen["hint:cut"] == 1
 
     runtime.advance(50)
     assert await soon(lambda: received == [("", "", 0)])
-    await counting.commit([b.born("run-2")])
+    await counting.commit([b.created("run-2")])
     assert await soon(lambda: received[1:] == [(b.TENANT, "run-2", 1)])
 
     stop()

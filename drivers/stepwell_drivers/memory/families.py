@@ -27,7 +27,7 @@ class Families:
         return family in self._members
 
     def join(self, family: _Key, run_id: str) -> None:
-        """Take in a run that was born."""
+        """Add a run that was created."""
         self._members.setdefault(family, set()).add(run_id)
 
     def leave(self, family: _Key, run_id: str, outcomes: Mapping[str, Outcome]) -> None:

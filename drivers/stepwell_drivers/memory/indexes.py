@@ -1,4 +1,4 @@
-"""What is found across a tenant's runs: open input requests, results by their keys, runs that ended.
+"""Searches across a tenant's runs: open input requests, results by their keys, runs that ended.
 
 Each is kept in the order in which it is read, so that a page costs what it returns.
 """
@@ -42,7 +42,7 @@ class OpenInputs:
             del self._births[bisect_left(self._births, birth)]
 
     def page(self, cursor: int, limit: int) -> Page[FoundInput]:
-        """Return those born from `cursor` on."""
+        """Return entries created from `cursor` on."""
         start = bisect_left(self._births, cursor)
         end = start + max(limit, 1)
         found = tuple(self._found[birth] for birth in self._births[start:end])

@@ -16,7 +16,7 @@ from stepwell.core.records.states import LogKind
 
 
 class RunLog:
-    """What was written to one run's log, and is kept."""
+    """The kept log entries of one run."""
 
     __slots__ = ("_entries", "_numbers", "next_number")
 

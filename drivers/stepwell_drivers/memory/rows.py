@@ -63,7 +63,7 @@ class InputRow:
 
 
 class Lease:
-    """Who has an execution, and what its heartbeats brought."""
+    """The holder of an execution, with the last progress and session of its heartbeats."""
 
     __slots__ = ("deadline", "instance_id", "progress", "session", "token", "worker_id")
 
@@ -153,7 +153,7 @@ class RunRows:
         self.tasks[task.task_id] = TaskRow(task, self.version)
 
     def put_input(self, request: InputRequest, birth: int) -> InputRow:
-        """Keep an input request, born now if it is new; the one changed last stands last."""
+        """Keep an input request, created now if it is new; the one changed last stands last."""
         old = self.inputs.pop(request.input_id, None)
         if old is None:
             self.asked.append(request.input_id)
@@ -197,11 +197,11 @@ class RunRows:
             inputs = _changed(self.inputs, since)
         return Loaded(
             run=self.run,
-            plans=tuple(plan for born, plan in self.plans.values() if born > since),
+            plans=tuple(plan for created, plan in self.plans.values() if created > since),
             tasks=tuple(row.task for row in tasks),
             executions=tuple(row.as_open() for row in executions),
             inputs=tuple(row.request for row in inputs),
-            requests=tuple(request for born, request in self.requests if born > since),
+            requests=tuple(request for created, request in self.requests if created > since),
             complete=complete,
             commit_id=self.commit_ids[-1],
             since_id="" if complete else self.commit_ids[since - 1],
@@ -246,5 +246,5 @@ def page_of(rows: list[T], cursor: int, limit: int) -> tuple[list[T], str]:
 
 
 def newest_before(births: list[RunRows], birth: int) -> int:
-    """Return how many runs were born before that birth."""
+    """Return how many runs were created before that birth."""
     return bisect_left(births, birth, key=lambda rows: rows.birth)

@@ -42,7 +42,7 @@ _LEASABLE = frozenset({ExecutionStatus.LEASED, ExecutionStatus.UNKNOWN_OUTCOME})
 
 
 class Tenant:
-    """What is listed by tenant."""
+    """The lists of one tenant."""
 
     __slots__ = (
         "births",
@@ -85,7 +85,7 @@ class State:
         self._ended = EndedRuns()
         self._log_book = LogBook()
         self._tombstones: dict[tuple[str, str], int] = {}
-        self._graves: deque[tuple[int, tuple[str, str]]] = deque()
+        self._expiring_tombstones: deque[tuple[int, tuple[str, str]]] = deque()
         self._feed: list[FeedEntry | None] = []
 
     # --- commits ---
@@ -98,7 +98,7 @@ class State:
         if rows is not None and self._was_applied(rows, commit):
             return CommitResult(verdict=Verdict.COMMITTED, now_us=now_us)
         stored = rows.version if rows is not None else 0
-        if stored != commit.version - 1 or self._is_buried(key, now_us):
+        if stored != commit.version - 1 or self._has_tombstone(key, now_us):
             return CommitResult(verdict=Verdict.CONFLICT, now_us=now_us)
         if rows is not None and commit.follows not in ("", rows.commit_ids[-1]):
             return CommitResult(verdict=Verdict.CONFLICT, now_us=now_us)
@@ -107,7 +107,7 @@ class State:
         for fence in commit.fences:
             if self._lease_of(rows, fence.execution_id, fence.token) is None:
                 return CommitResult(verdict=Verdict.LEASE_LOST, now_us=now_us)
-        self._apply(commit, rows if rows is not None else self._born(commit), now_us)
+        self._apply(commit, rows if rows is not None else self._new_rows(commit), now_us)
         return CommitResult(verdict=Verdict.COMMITTED, now_us=now_us)
 
     @staticmethod
@@ -117,9 +117,9 @@ class State:
             and rows.commit_ids[commit.version - 1] == commit.commit_id
         )
 
-    def _is_buried(self, key: tuple[str, str], now_us: int) -> bool:
-        while self._graves and self._graves[0][0] <= now_us:
-            until_us, old = self._graves.popleft()
+    def _has_tombstone(self, key: tuple[str, str], now_us: int) -> bool:
+        while self._expiring_tombstones and self._expiring_tombstones[0][0] <= now_us:
+            until_us, old = self._expiring_tombstones.popleft()
             if self._tombstones.get(old) == until_us:
                 del self._tombstones[old]
         # As long as what a run left behind is kept, its id is not another's.
@@ -133,7 +133,7 @@ class State:
         there = (commit.tenant_id, spec.parent_run_id) in self.runs
         return not there and not self._families.has((commit.tenant_id, spec.family_id))
 
-    def _born(self, commit: Commit) -> RunRows:
+    def _new_rows(self, commit: Commit) -> RunRows:
         tenant = self.tenants.setdefault(commit.tenant_id, Tenant())
         rows = RunRows(commit.tenant_id, commit.run_id, tenant.next_birth, commit.run)
         rows.input = commit.input
@@ -356,7 +356,7 @@ class State:
         del self.runs[key]
         until_us = self.clock.now_us() + _TOMBSTONE_US
         self._tombstones[key] = until_us
-        self._graves.append((until_us, key))
+        self._expiring_tombstones.append((until_us, key))
         return True
 
     # --- what is found across runs ---

@@ -127,8 +127,8 @@ class MemoryStore:
 
     async def read_plan(self, tenant_id: str, run_id: str, revision: int) -> Plan | None:
         rows = self._state.runs.get((tenant_id, run_id))
-        born_plan = rows.plans.get(revision) if rows is not None else None
-        return born_plan[1] if born_plan is not None else None
+        first_plan = rows.plans.get(revision) if rows is not None else None
+        return first_plan[1] if first_plan is not None else None
 
     async def read_events(
         self, tenant_id: str, run_id: str, *, after: int, limit: int

@@ -138,7 +138,7 @@ class Commits:
         one = run.partition
         keys = (
             *(one.book, one.wake, one.ready, one.due, one.holders, one.lists),
-            *(one.logged, one.graves, one.trash),
+            *(one.logged, one.tombstones, one.trash),
             *(run.rows, run.orders, run.events, run.logs, run.log_marks),
             *(run.rubbish, run.kept, run.family),
         )
@@ -178,7 +178,7 @@ def _is_fork(commit: Commit) -> bool:
 def _commit_keys(run: RunKeys) -> tuple[bytes, ...]:
     one = run.partition
     return (
-        *(one.book, one.wake, one.ready, one.due, one.holders, one.lists, one.graves),
+        *(one.book, one.wake, one.ready, one.due, one.holders, one.lists, one.tombstones),
         *(one.feed, run.tenant_feed, run.rows, run.orders, run.events),
     )
 

@@ -1,16 +1,16 @@
-"""Families of forks over partitions: a fork's birth, a deletion, and what stays of a deleted run meanwhile.
+"""Families of forks over partitions: creating a fork, deleting a run, and keeping its results meanwhile.
 
-A fork refers to results of the run that it was forked from, so these stay as long as anybody of the
-family is there. Each family has a book, where its first run lies (`RunKeys.family`): all forks that were
-ever to join it. The book alone never says that one of them is there. That, each run's own partition knows.
+A fork refers to results of the run that it was forked from, so these stay as long as a run of the family
+exists. Each family has an index in the partition of its first run (`RunKeys.family`): all forks that were ever
+to join it. The index never shows that one of them exists: only each run's own partition knows.
 
-A birth is two steps: join the book if somebody of the family is there (`join`), then commit. A deletion is
-two as well: out of sight, with the results kept (`delete`), then ask everybody in the book (`settle`). If
-nobody is there, nobody will be: who joined and isn't born yet gets a tombstone first. Only then what they
-left is taken away. Between any two steps anybody may die: a fork that joined and never came is an entry
-that nobody finds alive, and a deletion that was not finished stands in its partition's trash until
-somebody finishes it; each step may be taken twice. Forks that lie where their parents do need no further
-partition to be asked; others are right, too, and cost a round trip more.
+Creating a fork takes two steps: join the index if a run of the family exists (`join`), then commit. Deleting a
+run takes two as well: hide it and keep its results (`delete`), then check every member in the index
+(`settle`). If none exists, none may appear later: each joined but uncommitted fork gets a tombstone first. Only
+then are the results removed. A process may die between any two steps: a fork that joined and was never
+committed is an entry that no check finds alive, and an unfinished deletion stays in its partition's trash
+until a replica finishes it; each step may be repeated. Forks in their parents' partition need no further
+partition to be checked; others cost a round trip more.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ _KEPT = (b"b:", b"u:", b"family")
 
 
 class Families:
-    """Who is of one family, and what is left of runs that were deleted."""
+    """Family operations: joins, deletions, and the remains of deleted runs."""
 
     def __init__(self, base: Base) -> None:
         self._base = base
 
-    # --- births ---
+    # --- creating ---
 
     async def join(self, tenant_id: str, run: RunKeys, spec: RunSpec) -> bool:
-        """Make a fork's birth known to its family; False: nobody of it is there.
+        """Add a fork to its family's index before it is created; False: no run of the family exists.
 
         Raises:
-            StoreUnavailable: nothing is known; what was noted does no harm.
+            StoreUnavailable: the answer is unknown; an entry that was added does no harm.
         """
         parent = self._base.run(tenant_id, spec.parent_run_id) if spec.parent_run_id else None
         if not spec.family_id:
@@ -55,7 +55,7 @@ class Families:
         if alive == 1 or await self._any_of(family, self._named(others)):
             return True
         if parent is not None and await self._any_there([parent]):
-            # It is of another family itself, but it is there.
+            # The parent is of another family itself, but it exists.
             await self._note(family, run, is_known=True)
             return True
         if others:
@@ -80,7 +80,7 @@ class Families:
     # --- deletions ---
 
     async def finish(self, run: RunKeys) -> None:
-        """Take away what is left of a deleted run, but for what its family keeps."""
+        """Remove the remains of a deleted run, except what its family keeps."""
         base, one = self._base, run.partition
         keys = (one.trash, one.feed, run.tenant_feed, run.rubbish, run.kept)
         arguments = (run.name.encode(), number(SWEEP_COMMITS))
@@ -97,7 +97,7 @@ class Families:
         await base.read(run, ("ZREM", one.trash, run.name))
 
     async def _thin(self, run: RunKeys) -> None:
-        """Leave nothing but results, and what tells whose they are: another may finish this, too."""
+        """Remove all but the results and their owner: another replica may finish this, too."""
         names: list[bytes] = await self._base.read(run, ("HKEYS", run.kept))
         gone = [name for name in names if not name.startswith(_KEPT)]
         for at in range(0, len(gone), FIELDS_AT_ONCE):
@@ -105,12 +105,12 @@ class Families:
             await self._base.read(run, ("HDEL", run.kept, *few))
 
     async def settle(self, family: RunKeys, deleted: RunKeys | None = None) -> bool:
-        """Take away what a family kept if it has died out; False: somebody of it is there.
+        """Remove a family's kept results if no run of it exists; False: one exists.
 
-        What the run that is being deleted left goes last: by it, all of this can be begun again.
+        The remains of the run that is being deleted go last: from them, all of this can be started again.
         """
         base, one = self._base, family.partition
-        keys = (one.book, one.graves, family.family)
+        keys = (one.book, one.tombstones, family.family)
         gone: list[bytes] = []
         while True:
             arguments = (family.name.encode(), number(one.number), number(TOMBSTONE_US), *gone)
@@ -120,7 +120,7 @@ class Families:
             if found == 1:
                 break
             others = self._named(names)
-            # Looked for first: as long as one is there, the others may still be born.
+            # Checked first: as long as one exists, the others may still be created.
             if await self._any_of(family, others) or await self._fence(family, others):
                 return False
             gone += names
@@ -133,7 +133,7 @@ class Families:
         return True
 
     async def _fence(self, family: RunKeys, runs: Iterable[RunKeys]) -> bool:
-        """Let none of them be born any more; True: one is there."""
+        """Add a tombstone for each, so that none can be created any more; True: one exists."""
         groups: dict[Partition, list[bytes]] = {}
         for run in runs:
             groups.setdefault(run.partition, []).append(run.name.encode())
@@ -142,7 +142,7 @@ class Families:
                 one.slot,
                 Call(
                     self._base.scripts.fence,
-                    (one.book, one.graves),
+                    (one.book, one.tombstones),
                     (number(TOMBSTONE_US), _id_of(family), *group),
                 ),
             )
@@ -154,7 +154,7 @@ class Families:
         asks: list[Ask] = []
         for run in runs:
             one = run.partition
-            keys = (one.book, one.graves, one.trash, run.kept)
+            keys = (one.book, one.tombstones, one.trash, run.kept)
             arguments = (run.name.encode(), number(TOMBSTONE_US), own)
             asks.append(Ask(one.slot, Call(self._base.scripts.forget, keys, arguments)))
         await self._base.network.ask_all(asks)
@@ -168,7 +168,7 @@ class Families:
         for name in [name for names in lists for name in names]:
             await self.finish(base.keys.of_name(name))
 
-    # --- who is there ---
+    # --- checks ---
 
     async def _any_there(self, runs: Iterable[RunKeys]) -> bool:
         asks = [
@@ -177,7 +177,7 @@ class Families:
         return any(await self._base.network.ask_all(asks))
 
     async def _any_of(self, family: RunKeys, runs: Iterable[RunKeys]) -> bool:
-        """Whether one of them is there, and of this family: an id may have become another's."""
+        """Return whether one of them is there and of this family: an id may have become another's."""
         asks = [
             Ask(run.partition.slot, ("HGET", run.partition.book, f"f{run.name}")) for run in runs
         ]

@@ -72,8 +72,8 @@ class Partition(NamedTuple):
     """
     logged: bytes
     """Sorted set: runs with a log, by a moment that is not after its oldest entry's."""
-    graves: bytes
-    """Sorted set: runs that may not be born, by when their tombstone ends."""
+    tombstones: bytes
+    """Sorted set: runs that may not be created, by the end of their tombstone."""
     feed: bytes
     """Stream: every commit."""
     trash: bytes
@@ -159,7 +159,7 @@ class Keys:
 
 
 def meta_key(prefix: str) -> bytes:
-    """Return the key of what is fixed when a store is born."""
+    """Return the key of the facts that are fixed when a store is created."""
     return f"{{{prefix}}}meta".encode()
 
 
@@ -171,7 +171,7 @@ def channel(prefix: str) -> bytes:
 def _tags(prefix: str, partitions: int) -> list[str]:
     """Return hash tags whose slots lie evenly over all: each in its own share of them.
 
-    Part of the format: a store that was born with them finds its rows by them.
+    Part of the format: a store that was created with them finds its rows by them.
     """
     share = SLOTS / partitions
     tags: list[str] = []

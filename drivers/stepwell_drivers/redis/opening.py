@@ -138,12 +138,12 @@ async def _meta(
     network: Network, place: Place, scripts: Scripts, runtime: Runtime
 ) -> dict[str, str]:
     usual = PARTITIONS_IN_CLUSTER if place.is_cluster else PARTITIONS
-    born = {
+    created = {
         "store_id": runtime.new_id(),
         "schema": str(SCHEMA),
         "partitions": str(place.partitions or usual),
     }
-    arguments = [part.encode() for pair in born.items() for part in pair]
+    arguments = [part.encode() for pair in created.items() for part in pair]
     key = meta_key(place.prefix)
     slot = slot_of(place.prefix)
     try:
@@ -167,7 +167,7 @@ async def _meta(
         )
     if place.partitions and int(meta["partitions"]) != place.partitions:
         raise StoreRefused(
-            f"the store was born with {meta['partitions']} partitions, and their count is fixed;"
+            f"the store was created with {meta['partitions']} partitions, and their count is fixed;"
             " leave ?partitions= away"
         )
     return meta

@@ -125,8 +125,8 @@ class Search:
         except UnicodeEncodeError:
             raise InvalidArgument("a name holds half a surrogate pair") from None
         # By the time that was told: this partition's clock may have been set back meanwhile.
-        older, heard = micros(max(query.older_ms, 0)), self._base.now_us
-        arguments = (number(older), number(heard), number(limit), *lists)
+        older, seen_us = micros(max(query.older_ms, 0)), self._base.now_us
+        arguments = (number(older), number(seen_us), number(limit), *lists)
         asks = [
             Ask(one.slot, Call(self._base.scripts.ended, (one.book, one.lists), arguments))
             for one in self._base.keys.partitions

@@ -92,7 +92,7 @@ class Link:
             await self._runtime.sleep(self.backoff(failures))
         return await self._once(method, request)
 
-    async def tell(self, method: UnaryUnaryMultiCallable[Q, A], request: Q) -> A | Fault:
+    async def ask_once(self, method: UnaryUnaryMultiCallable[Q, A], request: Q) -> A | Fault:
         """Call once. Nothing is sent unless there is a connection: then a fault is certain."""
         return await self._connect() or await self._once(method, request)
 

@@ -47,7 +47,7 @@ class RemoteStore(RoutedStore):
 
     async def _results(self, method: Method, one: Packed) -> list[Any]:
         """Return a request's result, or those of smaller requests that come to the same."""
-        send = self._link.tell if method.name in SENT_ONCE else self._link.ask
+        send = self._link.ask_once if method.name in SENT_ONCE else self._link.ask
         answer = await send(self._rpc(method), one.message)
         if not isinstance(answer, Fault):
             return [method.result_of(one.request, to_record(answer))]
@@ -70,7 +70,7 @@ class RemoteStore(RoutedStore):
         method, results = METHODS["commit"], list[CommitResult]()
         with self._link.call():
             for one in tuple(packed(method, method.request_of((commits,), {}))):
-                answer = await self._link.tell(self._rpc(method), one.message)
+                answer = await self._link.ask_once(self._rpc(method), one.message)
                 if isinstance(answer, Fault):
                     # What went before in this call may be applied: "nothing was" is not so then.
                     raise OutcomeUnknown(answer.error.message) if results else answer.for_commit()
@@ -84,7 +84,7 @@ class RemoteStore(RoutedStore):
         asked = bounded(method.request_of((tenant_id, run_id), {"version": version}))
         with self._link.call():
             (one,) = packed(method, asked)
-            answer = await self._link.tell(self._rpc(method), one.message)
+            answer = await self._link.ask_once(self._rpc(method), one.message)
             if not isinstance(answer, Fault):
                 return method.result_of(one.request, to_record(answer))
             if not answer.certain and await self.get_run(tenant_id, run_id) is None:

@@ -40,14 +40,14 @@ PARAMETERS_MAX = 32_000
 
 
 class Pooled(Protocol):
-    """What holds the driver's own connection."""
+    """A holder of the driver's own connection."""
 
     @property
     def driver_connection(self) -> Any: ...
 
 
 class Link(Protocol):
-    """What every SQL function is given: a connection within a transaction (or one snapshot)."""
+    """The argument of every SQL function: a connection within a transaction (or one snapshot)."""
 
     @property
     def dialect(self) -> Dialect: ...
@@ -57,7 +57,7 @@ class Link(Protocol):
 
 
 def is_postgres(dialect: Dialect) -> bool:
-    """Whether it is Postgres: else it is SQLite."""
+    """Return whether the connection is Postgres'; otherwise it is SQLite's."""
     return dialect.name == "postgresql"
 
 

@@ -68,5 +68,5 @@ def identify(connection: Link, *, store_id: str, now_us: int) -> dict[str, str]:
 
 
 def facts_of(connection: Link) -> dict[str, str]:
-    """Return what the store says about itself; empty: it wasn't born yet."""
+    """Return the store's facts; empty: it was not created yet."""
     return {row[0]: row[1] for row in _meta.run(connection)}

@@ -98,11 +98,11 @@ def _after_seq(
 _EXECUTION = ("seq", *step_rows.EXECUTION_READ)
 _executions = _after_seq(schema.executions, _EXECUTION, schema.listed(schema.executions))
 # A sum is no column: else SQLite walks the run's executions in order and looks for the task's among them.
-_born = schema.executions.c.seq + literal_column("0", BigInteger())
+_created = schema.executions.c.seq + literal_column("0", BigInteger())
 _executions_of = Query(
     columns_of(schema.executions, _EXECUTION)
-    .where(schema.executions.c.task_id == bindparam("only"), _born > bindparam("after"))
-    .order_by(_born)
+    .where(schema.executions.c.task_id == bindparam("only"), _created > bindparam("after"))
+    .order_by(_created)
     .limit(bindparam("many"))
 )
 _messages = _after_seq(schema.messages, step_rows.MESSAGE_READ)
@@ -112,7 +112,7 @@ _logs_of = _after_seq(schema.logs, step_rows.LOG_READ, execution_id="only")
 
 
 class About(NamedTuple):
-    """What a page may need to know of its store."""
+    """Facts about the store that a page may need."""
 
     store_id: str
     clock: Clock

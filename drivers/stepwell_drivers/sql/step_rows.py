@@ -127,7 +127,7 @@ def stored_of(row: Sequence[Any]) -> StoredPayload:
 
 
 class _Changes(Struct, frozen=True, omit_defaults=True):
-    """What an event says of the rows that it changed."""
+    """An event's changes of rows."""
 
     run: RunChange | UnsetType = UNSET
     tasks: tuple[TaskChange, ...] = ()

@@ -187,17 +187,17 @@ class SqlStore:
 
     async def renew(self, renewals: Sequence[Renewal]) -> Sequence[bool]:
         self._check()
-        answers: Sequence[bool] = await _told(self._beats, RenewWork(tuple(renewals)))
+        answers: Sequence[bool] = await _written(self._beats, RenewWork(tuple(renewals)))
         return answers
 
     async def put_presence(self, presences: Sequence[Presence], *, ttl_ms: int) -> None:
         self._check()
-        await _told(self._beats, PresenceWork(tuple(presences), ttl_ms))
+        await _written(self._beats, PresenceWork(tuple(presences), ttl_ms))
 
     async def append_logs(self, tenant_id: str, run_id: str, entries: Sequence[LogEntry]) -> None:
         """Append to a run's log. After StoreUnavailable it may have been done all the same."""
         self._check()
-        await _told(self._writer, LogWork(tenant_id, run_id, tuple(entries)))
+        await _written(self._writer, LogWork(tenant_id, run_id, tuple(entries)))
 
     async def delete_run(self, tenant_id: str, run_id: str, *, version: int) -> bool:
         self._check()
@@ -210,7 +210,7 @@ class SqlStore:
 
     async def remove_logs(self, which: LogsOfExecution | OldLogs) -> int:
         self._check()
-        return int(await _told(self._writer, which))
+        return int(await _written(self._writer, which))
 
     async def claim(self, request: ClaimRequest) -> Claimed:
         self._check()
@@ -274,8 +274,8 @@ class SqlStore:
         await self._shut()
 
 
-async def _told(writer: Writing, work: Work) -> Any:
-    """Do what isn't a commit: it may be done again without harm, so nobody has to know of a doubt.
+async def _written(writer: Writing, work: Work) -> Any:
+    """Do a write that is no commit: it may be repeated without harm, so an unknown outcome is an error like any.
 
     Raises:
         StoreUnavailable: no answer came.

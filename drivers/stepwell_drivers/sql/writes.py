@@ -142,7 +142,7 @@ def renew(connection: Link, renewals: Sequence[Renewal], now_us: int) -> list[bo
 
 
 class _Beat(NamedTuple):
-    """What the heartbeats of one lease in one group come to."""
+    """The merged heartbeats of one lease in one group."""
 
     deadline_us: int
     progress: Payload | None

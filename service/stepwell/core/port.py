@@ -146,7 +146,7 @@ class Commit(Record, frozen=True, kw_only=True):
 
 
 class CommitResult(Record, frozen=True, kw_only=True):
-    """What became of one commit."""
+    """The verdict on one commit."""
 
     verdict: Verdict
     now_us: int = 0
@@ -240,7 +240,7 @@ class Due(Record, frozen=True, kw_only=True):
 
 
 class Claimed(Record, frozen=True, kw_only=True):
-    """What may be done now."""
+    """Ready steps and due items, held for the caller."""
 
     ready: tuple[tuple[ReadyStep, ...], ...] = ()
     """For each want, in the order of the request."""
@@ -291,7 +291,7 @@ class Loaded(Record, frozen=True, kw_only=True):
 
 
 class StoredPayload(Record, frozen=True, kw_only=True):
-    """What is stored under one key of a run: its input, or what an execution left behind."""
+    """A payload stored under one key of a run: its input, or what an execution left behind."""
 
     key: str
     payload: Payload | None = None
@@ -516,7 +516,7 @@ class FoundResult(Record, frozen=True, kw_only=True):
 
 
 class StoreInfo(Record, frozen=True, kw_only=True):
-    """What a store is and promises."""
+    """A store's identity and durability."""
 
     driver: str
     durability: Durability
@@ -691,7 +691,7 @@ class WorkerPort(Protocol):
 
     @property
     def presence(self) -> Presence:
-        """Who it is and what it takes."""
+        """The worker's identity, and what it accepts."""
         ...
 
     @property
@@ -713,7 +713,7 @@ class WorkerPort(Protocol):
 
 
 class DependencyResult(Record, frozen=True, kw_only=True):
-    """What a task that was depended on (or reflected on) came to."""
+    """The end of a task that was depended on (or reflected on)."""
 
     task_id: str
     execution_id: str = ""
@@ -759,7 +759,7 @@ class Assignment(Record, frozen=True, kw_only=True):
 
 
 class Principal(NamedTuple):
-    """Who calls."""
+    """An authenticated caller."""
 
     subject: str
     tenant_id: str

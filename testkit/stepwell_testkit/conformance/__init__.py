@@ -24,7 +24,6 @@ pytest.register_assert_rewrite(
         f"{__name__}.{module}"
         for module in (
             "ask",
-            "beside",
             "claims",
             "commits",
             "ended",
@@ -37,6 +36,7 @@ pytest.register_assert_rewrite(
             "leases",
             "loads",
             "logs",
+            "operations",
             "reads",
             "resends",
             "runs",
@@ -46,7 +46,6 @@ pytest.register_assert_rewrite(
     )
 )
 
-from stepwell_testkit.conformance.beside import TestDelete, TestLogs, TestPresence  # noqa: E402 - after the rewriting
 from stepwell_testkit.conformance.claims import TestHolds, TestReady  # noqa: E402 - after the rewriting
 from stepwell_testkit.conformance.commits import TestCommits, TestRows  # noqa: E402 - after the rewriting
 from stepwell_testkit.conformance.ended import TestEnded  # noqa: E402 - after the rewriting
@@ -60,7 +59,8 @@ from stepwell_testkit.conformance.keyed import TestKeyed  # noqa: E402 - after t
 from stepwell_testkit.conformance.leases import TestFences, TestLeases  # noqa: E402 - after the rewriting
 from stepwell_testkit.conformance.loads import TestLoad, TestLoadSince  # noqa: E402 - after the rewriting
 from stepwell_testkit.conformance.logs import TestLogsRemoved  # noqa: E402 - after the rewriting
-from stepwell_testkit.conformance.reads import TestBeside, TestByKey, TestPages  # noqa: E402 - after the rewriting
+from stepwell_testkit.conformance.operations import TestDelete, TestLogs, TestPresence  # noqa: E402 - after the rewriting
+from stepwell_testkit.conformance.reads import TestByKey, TestDuringWrites, TestPages  # noqa: E402 - after the rewriting
 from stepwell_testkit.conformance.resends import TestAtomic, TestSentAgain  # noqa: E402 - after the rewriting
 from stepwell_testkit.conformance.runs import TestFilters, TestRuns  # noqa: E402 - after the rewriting
 from stepwell_testkit.conformance.tenants import TestHostileNames, TestTenants  # noqa: E402 - after the rewriting
@@ -69,13 +69,13 @@ from stepwell_testkit.conformance.timers import TestClocks, TestDue  # noqa: E40
 __all__ = [
     "StoreFactory",
     "TestAtomic",
-    "TestBeside",
     "TestByKey",
     "TestClocks",
     "TestCommits",
     "TestDelete",
     "TestDue",
     "TestDurability",
+    "TestDuringWrites",
     "TestEnded",
     "TestEvents",
     "TestFamilies",

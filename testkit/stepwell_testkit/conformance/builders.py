@@ -1,6 +1,6 @@
 """Builders for what a store is given, so that a test reads as a sentence.
 
-`born()` makes a run's first commit and `step(before, …)` the one that follows another: versions, event
+`created()` makes a run's first commit and `step(before, …)` the one that follows another: versions, event
 numbers and commit ids come by themselves and can each be overridden.
 """
 # ruff: noqa: S107 - these tokens open nothing
@@ -47,7 +47,7 @@ ALL_KINDS = tuple(StepKind)
 EPOCH_US = 1_700_000_000_000_000
 
 
-def born(
+def created(
     run_id: str = RUN,
     *,
     tenant: str = TENANT,
@@ -66,7 +66,7 @@ def born(
     status: RunStatus = RunStatus.QUEUED,
     created_us: int = EPOCH_US,
 ) -> Commit:
-    """Return the commit by which a run is born."""
+    """Return the commit by which a run is created."""
     spec = spec or RunSpec(tenant_id=tenant, run_id=run_id)
     run = Run(spec=spec, version=1, last_event=events, status=status, created_us=created_us)
     return Commit(
@@ -157,7 +157,7 @@ def fork(
         parent_version=1,
         family_id=family or parent,
     )
-    return born(run_id, tenant=tenant, spec=spec, commit_id=commit_id, outcomes=outcomes)
+    return created(run_id, tenant=tenant, spec=spec, commit_id=commit_id, outcomes=outcomes)
 
 
 def events_of(version: int, *, first: int, many: int) -> tuple[Event, ...]:
@@ -234,7 +234,7 @@ def lease(
     )
 
 
-def born_leased(
+def created_leased(
     run_id: str = RUN,
     *,
     tenant: str = TENANT,
@@ -243,7 +243,7 @@ def born_leased(
     limit_ms: int = 0,
 ) -> Commit:
     """Return the birth of a run whose one step is leased at once."""
-    return born(
+    return created(
         run_id,
         tenant=tenant,
         executions=[leased()],

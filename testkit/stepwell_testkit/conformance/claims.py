@@ -19,7 +19,7 @@ class TestReady(Cases):
     async def test_a_ready_execution_is_returned_with_its_run(
         self, store: Store, open_store: StoreFactory
     ) -> None:
-        first = await ask.must(store, b.born(executions=[b.ready()]))
+        first = await ask.must(store, b.created(executions=[b.ready()]))
         await ask.must(store, b.step(first))
         await open_store.advance(3_000)
         (found,) = await ask.ready_steps(store)
@@ -30,8 +30,8 @@ class TestReady(Cases):
     async def test_a_ready_execution_tells_how_long_it_has_waited(
         self, store: Store, open_store: StoreFactory
     ) -> None:
-        await ask.must(store, b.born("now", executions=[b.ready()]))
-        await ask.must(store, b.born("later", executions=[b.ready(delay_ms=2_000)]))
+        await ask.must(store, b.created("now", executions=[b.ready()]))
+        await ask.must(store, b.created("later", executions=[b.ready(delay_ms=2_000)]))
         await open_store.advance(5_000)
         waited = {found.run_id: found.waited_ms for found in await ask.ready_steps(store)}
         assert 5_000 <= waited["now"] < 6_000
@@ -40,7 +40,7 @@ class TestReady(Cases):
     @promises("claim", "READY executions of its tenant, queues, kinds and roles")
     async def test_only_the_wanted_queues_are_served(self, store: Store) -> None:
         for queue in ("one", "two", "three"):
-            await ask.must(store, b.born(queue, executions=[b.ready(queue, queue=queue)]))
+            await ask.must(store, b.created(queue, executions=[b.ready(queue, queue=queue)]))
         assert sorted(await ask.ready_ids(store, b.want(queues=["one", "three"]))) == [
             "one",
             "three",
@@ -51,7 +51,7 @@ class TestReady(Cases):
     @promises("claim", "READY executions of its tenant, queues, kinds and roles")
     async def test_only_the_wanted_kinds_are_served(self, store: Store) -> None:
         executions = [b.ready(kind, kind=kind) for kind in StepKind]
-        await ask.must(store, b.born(executions=executions))
+        await ask.must(store, b.created(executions=executions))
         wanted = b.want(kinds=[StepKind.PLAN, StepKind.REFLECT])
         assert sorted(await ask.ready_ids(store, wanted)) == ["PLAN", "REFLECT"]
         rest = sorted(kind for kind in StepKind if kind not in wanted.kinds)
@@ -59,13 +59,15 @@ class TestReady(Cases):
 
     @promises("Want.roles", "Steps without a role always match; `*` matches every role.")
     async def test_a_step_without_a_role_is_for_everybody(self, store: Store) -> None:
-        await ask.must(store, b.born(executions=[b.ready("plain"), b.ready("coder", role="coder")]))
+        await ask.must(
+            store, b.created(executions=[b.ready("plain"), b.ready("coder", role="coder")])
+        )
         assert await ask.ready_ids(store, b.want(roles=[])) == ["plain"]
 
     @promises("Want.roles", "Steps without a role always match; `*` matches every role.")
     async def test_a_role_is_served_by_those_who_name_it(self, store: Store) -> None:
         executions = [b.ready(role, role=role) for role in ("coder", "tester", "writer")]
-        await ask.must(store, b.born(executions=executions))
+        await ask.must(store, b.created(executions=executions))
         assert await ask.ready_ids(store, b.want(roles=["other"])) == []
         wanted = b.want(roles=["coder", "writer"])
         assert sorted(await ask.ready_ids(store, wanted)) == ["coder", "writer"]
@@ -73,7 +75,7 @@ class TestReady(Cases):
     @promises("Want.roles", "Steps without a role always match; `*` matches every role.")
     async def test_a_star_takes_every_role(self, store: Store) -> None:
         executions = [b.ready(f"e-{role}", role=role) for role in ("", "coder", "tester")]
-        await ask.must(store, b.born(executions=executions))
+        await ask.must(store, b.created(executions=executions))
         found = await ask.ready_ids(store, b.want(roles=[ANY_ROLE]))
         assert sorted(found) == ["e-", "e-coder", "e-tester"]
 
@@ -81,7 +83,7 @@ class TestReady(Cases):
     async def test_higher_priority_goes_first(self, store: Store, open_store: StoreFactory) -> None:
         for at, priority in enumerate((0, 5, -3, 100, 5)):
             name = f"{priority}/{at}"
-            await ask.must(store, b.born(name, executions=[b.ready(name, priority=priority)]))
+            await ask.must(store, b.created(name, executions=[b.ready(name, priority=priority)]))
             await open_store.advance(10)
         assert await ask.ready_ids(store) == ["100/3", "5/1", "5/4", "0/0", "-3/2"]
 
@@ -90,7 +92,7 @@ class TestReady(Cases):
         self, store: Store, open_store: StoreFactory
     ) -> None:
         for name, delay_ms in (("a", 3_000), ("b", 0), ("c", 1_000)):
-            await ask.must(store, b.born(name, executions=[b.ready(name, delay_ms=delay_ms)]))
+            await ask.must(store, b.created(name, executions=[b.ready(name, delay_ms=delay_ms)]))
             await open_store.advance(10)
         await open_store.advance(5_000)
         assert await ask.ready_ids(store) == ["b", "c", "a"]
@@ -106,7 +108,7 @@ class TestReady(Cases):
             b.ready("2", queue="x", priority=5),
         ]
         for at, execution in enumerate(parts):
-            await ask.must(store, b.born(f"run-{at}", executions=[execution]))
+            await ask.must(store, b.created(f"run-{at}", executions=[execution]))
             await open_store.advance(10)
         assert await ask.ready_ids(store, b.want(queues=["x", "y"], roles=["r"])) == list("1234")
 
@@ -115,7 +117,7 @@ class TestReady(Cases):
         self, store: Store, open_store: StoreFactory
     ) -> None:
         for at in range(5):
-            await ask.must(store, b.born(str(at), executions=[b.ready(str(at))]))
+            await ask.must(store, b.created(str(at), executions=[b.ready(str(at))]))
             await open_store.advance(10)
         assert await ask.ready_ids(store, b.want(limit=2)) == ["0", "1"]
         assert await ask.ready_ids(store, b.want(limit=0)) == []
@@ -128,7 +130,7 @@ class TestReady(Cases):
         self, store: Store, open_store: StoreFactory
     ) -> None:
         for at in range(4):
-            await ask.must(store, b.born(str(at), executions=[b.ready(str(at))]))
+            await ask.must(store, b.created(str(at), executions=[b.ready(str(at))]))
             await open_store.advance(10)
         answer = await ask.claimed(
             store,
@@ -144,7 +146,7 @@ class TestReady(Cases):
     @promises("claim", "For each want: READY executions")
     async def test_only_ready_executions_are_returned(self, store: Store) -> None:
         for status in ExecutionStatus:
-            first = await ask.must(store, b.born(status, executions=[b.ready(status)]))
+            first = await ask.must(store, b.created(status, executions=[b.ready(status)]))
             after = (
                 b.ended(status, status) if status is not ExecutionStatus.READY else b.ready(status)
             )
@@ -153,7 +155,7 @@ class TestReady(Cases):
 
     @promises("claim", "Changes no run.")
     async def test_a_claim_changes_no_run(self, store: Store) -> None:
-        first = await ask.must(store, b.born(executions=[b.ready()], timers=[b.timer(0)]))
+        first = await ask.must(store, b.created(executions=[b.ready()], timers=[b.timer(0)]))
         before = await ask.loaded(store)
         answer = await ask.claimed(store, b.want())
         assert (len(answer.ready[0]), len(answer.due)) == (1, 1)
@@ -164,7 +166,7 @@ class TestReady(Cases):
 
     @promises("Claimed.ready", "For each want, in the order of the request.")
     async def test_a_claim_without_wants_looks_only_at_what_is_due(self, store: Store) -> None:
-        await ask.must(store, b.born(executions=[b.ready()], timers=[b.timer(0)]))
+        await ask.must(store, b.created(executions=[b.ready()], timers=[b.timer(0)]))
         answer = await ask.claimed(store)
         assert (answer.ready, len(answer.due)) == ((), 1)
         assert await ask.ready_ids(store) == [b.STEP]
@@ -175,7 +177,7 @@ class TestReady(Cases):
     ) -> None:
         for group in range(4):
             parked = [
-                b.born(
+                b.created(
                     f"parked-{group}-{at}",
                     executions=[b.ready("later", delay_ms=3_600_000)]
                     if at % 2
@@ -186,14 +188,14 @@ class TestReady(Cases):
                 for at in range(100)
             ]
             await ask.must(store, *parked)
-        await ask.must(store, b.born("wanted", executions=[b.ready()]))
+        await ask.must(store, b.created("wanted", executions=[b.ready()]))
         await open_store.advance(10)
         assert [found.run_id for found in await ask.ready_steps(store)] == ["wanted"]
         assert await ask.due_now(store) == []
 
 
 class TestHolds(Cases):
-    """What was returned is not returned to anyone for a moment."""
+    """Holds: a returned item is not returned to any caller for a while."""
 
     @promises("claim", "Return what may be done now, and hold it back from everyone for `hold_ms`.")
     @promises(
@@ -203,7 +205,7 @@ class TestHolds(Cases):
         self, store: Store, open_store: StoreFactory
     ) -> None:
         door = await open_store.join(store)
-        await ask.must(store, b.born_leased("l", lease_ms=1), b.born(executions=[b.ready()]))
+        await ask.must(store, b.created_leased("l", lease_ms=1), b.created(executions=[b.ready()]))
         await open_store.advance(1_000)
         answer = await ask.claimed(store, b.want(), hold_ms=5_000)
         assert (len(answer.ready[0]), len(answer.due)) == (1, 1)
@@ -218,8 +220,8 @@ class TestHolds(Cases):
     ) -> None:
         await ask.must(
             store,
-            b.born_leased("l", lease_ms=1),
-            b.born(executions=[b.ready()], timers=[b.timer(1)]),
+            b.created_leased("l", lease_ms=1),
+            b.created(executions=[b.ready()], timers=[b.timer(1)]),
         )
         await open_store.advance(1_000)
         for _ in range(3):
@@ -231,7 +233,7 @@ class TestHolds(Cases):
     async def test_L3_what_a_commit_settled_does_not_come_back(
         self, store: Store, open_store: StoreFactory
     ) -> None:
-        first = await ask.must(store, b.born(executions=[b.ready()], timers=[b.timer(0)]))
+        first = await ask.must(store, b.created(executions=[b.ready()], timers=[b.timer(0)]))
         answer = await ask.claimed(store, b.want())
         assert (len(answer.ready[0]), len(answer.due)) == (1, 1)
         await ask.must(
@@ -244,7 +246,7 @@ class TestHolds(Cases):
 
     @promises("claim", "a commit that makes something ready or due again is not held up")
     async def test_L3_an_execution_made_ready_again_is_not_held_up(self, store: Store) -> None:
-        first = await ask.must(store, b.born(executions=[b.ready()]))
+        first = await ask.must(store, b.created(executions=[b.ready()]))
         assert await ask.ready_ids(store) == [b.STEP]
         taken = b.step(first, executions=[b.leased()], leases=[b.lease()])
         again = b.step(taken, executions=[b.ready()])
@@ -253,7 +255,7 @@ class TestHolds(Cases):
 
     @promises("claim", "a commit that makes something ready or due again is not held up")
     async def test_L3_a_timer_set_again_is_not_held_up(self, store: Store) -> None:
-        first = await ask.must(store, b.born(timers=[b.timer(0)]))
+        first = await ask.must(store, b.created(timers=[b.timer(0)]))
         assert await ask.due_names(store) == ["timer"]
         await ask.must(store, b.step(first, timers=[b.timer(0)]))
         assert await ask.due_names(store) == ["timer"]
@@ -262,7 +264,7 @@ class TestHolds(Cases):
     async def test_L3_a_lease_taken_again_is_not_held_up(
         self, store: Store, open_store: StoreFactory
     ) -> None:
-        first = await ask.must(store, b.born_leased(lease_ms=1_000))
+        first = await ask.must(store, b.created_leased(lease_ms=1_000))
         await open_store.advance(1_000)
         assert len(await ask.due_now(store, hold_ms=60_000)) == 1
         again = b.lease(token="t2", lease_ms=1_000)
@@ -272,7 +274,7 @@ class TestHolds(Cases):
 
     @promises("claim", "What is held comes back when the hold is over")
     async def test_L3_a_hold_is_of_one_item_and_not_of_its_run(self, store: Store) -> None:
-        first = await ask.must(store, b.born(executions=[b.ready("e1")]))
+        first = await ask.must(store, b.created(executions=[b.ready("e1")]))
         assert await ask.ready_ids(store) == ["e1"]
         await ask.must(store, b.step(first, executions=[b.ready("e2")]))
         assert await ask.ready_ids(store) == ["e2"]
@@ -281,7 +283,7 @@ class TestHolds(Cases):
     async def test_L3_a_hold_of_nothing_holds_nothing(
         self, store: Store, open_store: StoreFactory
     ) -> None:
-        await ask.must(store, b.born(executions=[b.ready()], timers=[b.timer(0)]))
+        await ask.must(store, b.created(executions=[b.ready()], timers=[b.timer(0)]))
         for _ in range(2):
             answer = await ask.claimed(store, b.want(), hold_ms=0)
             assert (len(answer.ready[0]), len(answer.due)) == (1, 1)
@@ -291,7 +293,7 @@ class TestHolds(Cases):
     async def test_L2_a_claim_whose_answer_was_lost_loses_nothing_over_a_restart(
         self, store: Store, open_store: StoreFactory
     ) -> None:
-        await ask.must(store, b.born(executions=[b.ready()], timers=[b.timer(0)]))
+        await ask.must(store, b.created(executions=[b.ready()], timers=[b.timer(0)]))
         await ask.claimed(store, b.want(), hold_ms=2_000)
         store = await open_store.reopen(store)
         await open_store.advance(2_000)

@@ -104,7 +104,7 @@ _KINDS = (
 
 
 class TestCommits(Cases):
-    """What `commit` says and does."""
+    """Verdicts and effects of `commit`."""
 
     @promises("commit", "or it was made by another commit than the one that this one `follows`.")
     @promises("Commit.follows", "empty: it isn't known.")
@@ -115,7 +115,7 @@ class TestCommits(Cases):
     async def test_S2_a_commit_that_follows_another_than_the_stored_one_conflicts(
         self, store: Store
     ) -> None:
-        first = await ask.must(store, b.born(commit_id="made"))
+        first = await ask.must(store, b.created(commit_id="made"))
         strange = replace(b.step(first, commit_id="x"), follows="lost")
         assert await ask.verdicts(store, strange) == [CONFLICT]
         second = replace(b.step(first, commit_id="second"), follows="made")
@@ -128,7 +128,7 @@ class TestCommits(Cases):
 
     @promises("commit", "Apply each commit wholly or not at all")
     async def test_S1_a_commit_brings_rows_of_every_kind_together(self, store: Store) -> None:
-        first = await ask.must(store, b.born())
+        first = await ask.must(store, b.created())
         await ask.must(store, _everything(first))
         assert await _traces(store) == list(_KINDS)
 
@@ -136,7 +136,7 @@ class TestCommits(Cases):
     async def test_S1_S5_a_conflicting_commit_leaves_nothing_behind(
         self, store: Store, open_store: StoreFactory
     ) -> None:
-        first = await ask.must(store, b.born())
+        first = await ask.must(store, b.created())
         refused = replace(_everything(first), version=3)
         assert await ask.verdicts(store, refused) == [CONFLICT]
         assert await _traces(store) == []
@@ -147,7 +147,7 @@ class TestCommits(Cases):
     async def test_S1_S5_a_fenced_out_commit_leaves_nothing_behind(
         self, store: Store, open_store: StoreFactory
     ) -> None:
-        first = await ask.must(store, b.born())
+        first = await ask.must(store, b.created())
         refused = replace(_everything(first), fences=(b.fence(token="none"),))
         assert await ask.verdicts(store, refused) == [LEASE_LOST]
         assert await _traces(store) == []
@@ -158,7 +158,7 @@ class TestCommits(Cases):
     async def test_S4_S5_a_refused_commit_is_looked_at_afresh_when_it_is_sent_again(
         self, store: Store
     ) -> None:
-        first = await ask.must(store, b.born())
+        first = await ask.must(store, b.created())
         second = b.step(first)
         ahead = b.step(second, reason="ahead")
         assert await ask.verdicts(store, ahead) == [CONFLICT]
@@ -167,15 +167,15 @@ class TestCommits(Cases):
         assert (await ask.loaded(store)).run.reason == "ahead"
 
     @promises("commit", "A commit that was refused left nothing behind and never will.")
-    async def test_S5_a_refused_commit_does_not_come_by_itself_once_there_is_a_place_for_it(
+    async def test_S5_refused_commit_never_appears_later(
         self, store: Store, open_store: StoreFactory
     ) -> None:
-        first = await ask.must(store, b.born())
+        first = await ask.must(store, b.created())
         second = b.step(first)
         ahead = b.step(second, reason="refused")
         assert await ask.verdicts(store, ahead) == [CONFLICT]
         await ask.must(store, second)
-        await ask.must(store, b.born("another"))
+        await ask.must(store, b.created("another"))
         await open_store.advance(60_000)
         assert await ask.version_of(store) == 2
         store = await open_store.reopen(store)
@@ -186,7 +186,7 @@ class TestCommits(Cases):
         self, store: Store, open_store: StoreFactory
     ) -> None:
         door = await open_store.join(store)
-        commit = await ask.must(store, b.born())
+        commit = await ask.must(store, b.created())
         for version in range(2, 12):
             commit = await ask.must(store, b.step(commit))
             assert await ask.version_of(door) == version
@@ -195,7 +195,7 @@ class TestCommits(Cases):
     @promises("commit", "CONFLICT: the run's stored version is not `version - 1`")
     @promises("Commit.version", "The one it makes: the stored one plus 1; 1 for a new run.")
     async def test_S2_versions_follow_one_another_without_gap(self, store: Store) -> None:
-        first = b.born()
+        first = b.created()
         assert await ask.verdicts(store, b.step(first)) == [CONFLICT]
         await ask.must(store, first)
         assert await ask.verdicts(store, replace(first, commit_id="again")) == [CONFLICT]
@@ -206,13 +206,13 @@ class TestCommits(Cases):
     @promises("commit", "(a missing run has version 0")
     async def test_S2_a_run_that_is_not_there_takes_only_version_1(self, store: Store) -> None:
         for version in (0, 2, 3):
-            commit = replace(b.born(), version=version)
+            commit = replace(b.created(), version=version)
             assert await ask.verdicts(store, commit) == [CONFLICT]
         assert await store.get_run(b.TENANT, b.RUN) is None
 
     @promises("commit", "CONFLICT: the run's stored version is not `version - 1`")
     async def test_S2_of_two_commits_on_one_version_one_wins(self, store: Store) -> None:
-        first = await ask.must(store, b.born())
+        first = await ask.must(store, b.created())
         one = b.step(first, commit_id="one", reason="one")
         two = b.step(first, commit_id="two", reason="two")
         assert await ask.verdicts(store, one, two) == [COMMITTED, CONFLICT]
@@ -223,7 +223,7 @@ class TestCommits(Cases):
         self, store: Store, open_store: StoreFactory
     ) -> None:
         doors = [store, await open_store.join(store)]
-        commit = await ask.must(store, b.born())
+        commit = await ask.must(store, b.created())
         for round_ in range(5):
             rivals = [
                 b.step(commit, commit_id=f"{round_}/{at}", reason=str(at)) for at in range(10)
@@ -238,13 +238,13 @@ class TestCommits(Cases):
 
     @promises("commit", "One result per commit, in order.")
     async def test_a_group_answers_one_verdict_a_commit_in_order(self, store: Store) -> None:
-        await ask.must(store, b.born("there"))
+        await ask.must(store, b.created("there"))
         group = [
-            b.born("new-1"),
-            b.step(b.born("missing")),
-            b.step(b.born("there")),
-            replace(b.born("there"), commit_id="rival"),
-            b.born("new-2"),
+            b.created("new-1"),
+            b.step(b.created("missing")),
+            b.step(b.created("there")),
+            replace(b.created("there"), commit_id="rival"),
+            b.created("new-2"),
         ]
         expected = [COMMITTED, CONFLICT, COMMITTED, CONFLICT, COMMITTED]
         assert await ask.verdicts(store, *group) == expected
@@ -255,15 +255,15 @@ class TestCommits(Cases):
 
     @promises("commit", "Apply each commit wholly or not at all")
     async def test_a_refused_commit_keeps_none_of_its_group_back(self, store: Store) -> None:
-        fenced = replace(b.born("fenced"), fences=(b.fence(),))
-        answers = await ask.verdicts(store, b.born("before"), fenced, b.born("after"))
+        fenced = replace(b.created("fenced"), fences=(b.fence(),))
+        answers = await ask.verdicts(store, b.created("before"), fenced, b.created("after"))
         assert answers == [COMMITTED, LEASE_LOST, COMMITTED]
         assert await store.get_run(b.TENANT, "fenced") is None
         assert await ask.version_of(store, "before") == await ask.version_of(store, "after") == 1
 
     @promises("commit", "Several commits of one run in one call are applied in the order given.")
     async def test_S2_a_chain_in_one_call_is_applied_in_its_order(self, store: Store) -> None:
-        chain = [b.born()]
+        chain = [b.created()]
         for _ in range(9):
             chain.append(b.step(chain[-1], reason=str(len(chain))))
         await ask.must(store, *chain)
@@ -273,7 +273,7 @@ class TestCommits(Cases):
     async def test_S2_a_chain_in_the_wrong_order_is_refused_where_it_breaks(
         self, store: Store
     ) -> None:
-        first = b.born()
+        first = b.created()
         second = b.step(first)
         third = b.step(second)
         assert await ask.verdicts(store, first, third, second) == [COMMITTED, CONFLICT, COMMITTED]
@@ -283,7 +283,7 @@ class TestCommits(Cases):
     async def test_S8_a_chain_in_one_call_sees_the_leases_of_its_own_start(
         self, store: Store
     ) -> None:
-        first = b.born_leased()
+        first = b.created_leased()
         second = b.step(first, executions=[b.ended()], fences=[b.fence()])
         third = b.step(second, fences=[b.fence()])
         assert await ask.verdicts(store, first, second, third) == [COMMITTED, COMMITTED, LEASE_LOST]
@@ -293,7 +293,7 @@ class TestCommits(Cases):
     async def test_every_verdict_carries_the_stores_time(
         self, store: Store, open_store: StoreFactory
     ) -> None:
-        first = b.born()
+        first = b.created()
         before = (await store.commit([first]))[0].now_us
         assert before > 0
         await open_store.advance(1_500)
@@ -304,7 +304,7 @@ class TestCommits(Cases):
 
     @promises("commit", "Apply each commit wholly or not at all")
     async def test_a_large_group_is_applied_whole(self, store: Store) -> None:
-        group = [b.born(f"run-{at}", executions=[b.ready()]) for at in range(256)]
+        group = [b.created(f"run-{at}", executions=[b.ready()]) for at in range(256)]
         assert await ask.verdicts(store, *group) == [COMMITTED] * 256
         assert len(await ask.ready_steps(store, b.want(limit=1_000))) == 256
 
@@ -316,7 +316,7 @@ class TestRows(Cases):
     async def test_a_row_replaces_the_one_of_its_key(self, store: Store) -> None:
         first = await ask.must(
             store,
-            b.born(plan=b.plan("a"), tasks=[b.task("a")], executions=[b.ready(priority=3)]),
+            b.created(plan=b.plan("a"), tasks=[b.task("a")], executions=[b.ready(priority=3)]),
         )
         second = b.step(
             first,
@@ -334,7 +334,7 @@ class TestRows(Cases):
 
     @promises("Commit", "the tasks that a new plan brings stand among `tasks` too")
     async def test_a_plan_alone_makes_no_task_rows(self, store: Store) -> None:
-        await ask.must(store, b.born(plan=b.plan("a", "b"), tasks=[b.task("a")]))
+        await ask.must(store, b.created(plan=b.plan("a", "b"), tasks=[b.task("a")]))
         assert [task.task_id for task in (await ask.loaded(store)).tasks] == ["a"]
 
     @promises("Commit", "An execution that isn't LEASED or UNKNOWN_OUTCOME has no lease any more")
@@ -346,7 +346,7 @@ class TestRows(Cases):
         ]
         for status in statuses:
             run_id = f"run-{status}"
-            first = await ask.must(store, b.born_leased(run_id))
+            first = await ask.must(store, b.created_leased(run_id))
             after = await ask.must(store, b.step(first, executions=[b.ended(status=status)]))
             assert list(await store.renew([b.renewal(run_id)])) == [False], status
             fenced = b.step(after, fences=[b.fence()])
@@ -356,7 +356,7 @@ class TestRows(Cases):
     async def test_an_unknown_outcome_keeps_its_lease_and_expires_no_more(
         self, store: Store, open_store: StoreFactory
     ) -> None:
-        first = await ask.must(store, b.born_leased(lease_ms=1_000))
+        first = await ask.must(store, b.created_leased(lease_ms=1_000))
         unknown = b.ended(status=ExecutionStatus.UNKNOWN_OUTCOME)
         second = await ask.must(store, b.step(first, executions=[unknown]))
         await open_store.advance(60_000)
@@ -367,7 +367,7 @@ class TestRows(Cases):
 
     @promises("Commit.input", "The run's input; with version 1 only.")
     async def test_the_input_that_came_with_the_birth_stays(self, store: Store) -> None:
-        first = await ask.must(store, b.born(input=Payload(data=b"in")))
+        first = await ask.must(store, b.created(input=Payload(data=b"in")))
         await ask.must(store, b.step(first))
         found = await store.read_payloads(b.TENANT, b.RUN, [INPUT_KEY])
         assert [stored.payload for stored in found] == [Payload(data=b"in")]
@@ -376,7 +376,7 @@ class TestRows(Cases):
     async def test_S7_of_two_outcomes_of_one_execution_the_first_stays(
         self, store: Store, open_store: StoreFactory
     ) -> None:
-        first = await ask.must(store, b.born())
+        first = await ask.must(store, b.created())
         second = await ask.must(store, b.step(first, outcomes=[b.outcome(b"first")]))
         third = b.step(second, outcomes=[b.outcome(b"second")])
         await ask.must(store, third)

@@ -27,7 +27,9 @@ class TestEnded(Cases):
         self, store: Store, open_store: StoreFactory
     ) -> None:
         names = ["r3", "r1", "r4", "r2", "r0"]
-        heads = {name: await ask.must(store, b.born(name, tenant=f"of {name}")) for name in names}
+        heads = {
+            name: await ask.must(store, b.created(name, tenant=f"of {name}")) for name in names
+        }
         ends = [
             await _end(store, open_store, heads[name], ENDS[at % 3])
             for at, name in enumerate(sorted(names))
@@ -42,9 +44,9 @@ class TestEnded(Cases):
     async def test_no_more_than_the_limit_are_found_among_many_that_do_not_match(
         self, store: Store, open_store: StoreFactory
     ) -> None:
-        await ask.must(store, *(b.born(f"live-{at}") for at in range(300)))
+        await ask.must(store, *(b.created(f"live-{at}") for at in range(300)))
         ends = [
-            await _end(store, open_store, await ask.must(store, b.born(f"r{at}")))
+            await _end(store, open_store, await ask.must(store, b.created(f"r{at}")))
             for at in range(12)
         ]
         for limit in (1, 5, 11, 12, 13):
@@ -62,10 +64,10 @@ class TestEnded(Cases):
             for pipeline_id in ("", "p", "q"):
                 for status in ENDS:
                     run_id = f"{tenant}-{pipeline_id}-{status}"
-                    head = await _born(store, run_id, tenant, pipeline_id)
+                    head = await _create(store, run_id, tenant, pipeline_id)
                     await _end(store, open_store, head, status)
                     ends[tenant, pipeline_id, status] = run_id
-                await _born(store, f"{tenant}-{pipeline_id}-live", tenant, pipeline_id)
+                await _create(store, f"{tenant}-{pipeline_id}-live", tenant, pipeline_id)
         for tenant in ("", "a", "b", "c"):
             for pipeline_id in ("", "p", "q", "x"):
                 for statuses in (ENDS[:1], ENDS[1:], ENDS[::2], ENDS[::-1]):
@@ -80,12 +82,12 @@ class TestEnded(Cases):
                     ], query
 
     @promises("EndedQuery.older_ms", "They ended at least so long ago, by the store's clock")
-    async def test_C3_the_age_is_told_by_the_store_s_clock(
+    async def test_C3_age_is_measured_by_the_store_clock(
         self, store: Store, open_store: StoreFactory
     ) -> None:
         ends: list[EndedRun] = []
         for name in ("first", "second"):
-            ends.append(await _end(store, open_store, await ask.must(store, b.born(name))))
+            ends.append(await _end(store, open_store, await ask.must(store, b.created(name))))
             await open_store.advance(60_000)
         # Nobody can know of time that passed unseen before a clock was set back.
         await ask.now_us(store)
@@ -101,8 +103,8 @@ class TestEnded(Cases):
     async def test_a_run_is_found_as_it_is_now(
         self, store: Store, open_store: StoreFactory
     ) -> None:
-        first = await ask.must(store, b.born())
-        other = await _end(store, open_store, await ask.must(store, b.born("other")))
+        first = await ask.must(store, b.created())
+        other = await _end(store, open_store, await ask.must(store, b.created("other")))
         failed = await _end(store, open_store, first, RunStatus.FAILED)
         assert list((await store.page(ANY)).items) == [other, failed]
         # As after RUN_RESUMED: it goes on, and ends once more.
@@ -123,7 +125,7 @@ class TestEnded(Cases):
         self, store: Store, open_store: StoreFactory
     ) -> None:
         ends = [
-            await _end(store, open_store, await ask.must(store, b.born(name)))
+            await _end(store, open_store, await ask.must(store, b.created(name)))
             for name in ("r1", "r2", "r3")
         ]
         assert await store.delete_run(b.TENANT, "r2", version=ends[1].version)
@@ -136,7 +138,7 @@ class TestEnded(Cases):
         self, store: Store, open_store: StoreFactory
     ) -> None:
         ends = [
-            await _end(store, open_store, await _born(store, name, name, name))
+            await _end(store, open_store, await _create(store, name, name, name))
             for name in HOSTILE.values()
         ]
         assert list((await store.page(ANY)).items) == ends
@@ -145,9 +147,9 @@ class TestEnded(Cases):
             assert list((await store.page(query)).items) == [end]
 
 
-async def _born(store: Store, run_id: str, tenant: str, pipeline_id: str) -> Commit:
+async def _create(store: Store, run_id: str, tenant: str, pipeline_id: str) -> Commit:
     spec = RunSpec(tenant_id=tenant, run_id=run_id, pipeline_id=pipeline_id)
-    return await ask.must(store, b.born(run_id, tenant=tenant, spec=spec))
+    return await ask.must(store, b.created(run_id, tenant=tenant, spec=spec))
 
 
 async def _end(

@@ -29,7 +29,7 @@ async def _numbers(store: Store, after: int, limit: int = 100) -> list[int]:
 
 async def _sizes(store: Store, *sizes: int) -> Commit:
     """Commit a run whose commits have this many events each."""
-    commit = await ask.must(store, b.born(events=sizes[0]))
+    commit = await ask.must(store, b.created(events=sizes[0]))
     for size in sizes[1:]:
         commit = await ask.must(store, b.step(commit, events=size))
     return commit
@@ -133,11 +133,11 @@ class TestEvents(Cases):
         assert not (await _page(store, 0)).ended
 
     @promises("read_events", "Return the events numbered above `after`")
-    async def test_E1_E3_a_reader_beside_a_writer_misses_and_repeats_nothing(
+    async def test_E1_E3_reader_during_writes_misses_and_repeats_nothing(
         self, store: Store, open_store: StoreFactory
     ) -> None:
         door = await open_store.join(store)
-        commit = await ask.must(store, b.born())
+        commit = await ask.must(store, b.created())
         numbers: list[int] = []
         for at in range(30):
             commit = b.step(commit, events=at % 4)
@@ -174,8 +174,8 @@ class TestFeed(Cases):
     @promises("FeedQuery", "Each once since the cursor, in the store's own order")
     @promises("FeedQuery", '"" is the beginning')
     async def test_E1_the_feed_names_every_commit_once_in_order(self, store: Store) -> None:
-        one = await ask.must(store, b.born("one"))
-        two = await ask.must(store, b.born("two"))
+        one = await ask.must(store, b.created("one"))
+        two = await ask.must(store, b.created("two"))
         await ask.must(store, b.step(one))
         await ask.must(store, b.step(two))
         expected = [_entry("one", 1), _entry("two", 1), _entry("one", 2), _entry("two", 2)]
@@ -187,7 +187,7 @@ class TestFeed(Cases):
     async def test_E1_commits_of_one_run_come_in_the_order_of_their_versions(
         self, store: Store
     ) -> None:
-        chains = {name: [b.born(name)] for name in ("a", "b", "c")}
+        chains = {name: [b.created(name)] for name in ("a", "b", "c")}
         for chain in chains.values():
             for _ in range(9):
                 chain.append(b.step(chain[-1]))
@@ -200,7 +200,7 @@ class TestFeed(Cases):
     @promises("FeedQuery", "Each once since the cursor")
     @promises("FeedQuery", "A page's cursor is always set: go on from there.")
     async def test_E3_a_feed_goes_on_from_its_cursor(self, store: Store) -> None:
-        commit = await ask.must(store, b.born())
+        commit = await ask.must(store, b.created())
         cursor = (await store.page(FeedQuery())).cursor
         for version in range(2, 6):
             assert (await store.page(FeedQuery(cursor=cursor))).items == ()
@@ -213,12 +213,12 @@ class TestFeed(Cases):
     async def test_an_empty_feed_has_a_cursor(self, store: Store) -> None:
         page = await store.page(FeedQuery())
         assert page.items == ()
-        await ask.must(store, b.born())
+        await ask.must(store, b.created())
         assert (await store.page(FeedQuery(cursor=page.cursor))).items == (_entry(b.RUN, 1),)
 
     @promises("FeedQuery", '"now" the end.')
     async def test_a_feed_from_now_starts_with_the_next_commit(self, store: Store) -> None:
-        commit = await ask.must(store, b.born())
+        commit = await ask.must(store, b.created())
         page = await store.page(FeedQuery(cursor="now"))
         assert page.items == ()
         await ask.must(store, b.step(commit))
@@ -228,7 +228,7 @@ class TestFeed(Cases):
     async def test_a_feed_is_of_one_tenant_or_of_all(self, store: Store) -> None:
         expected = [_entry(f"r{at}", 1, f"tenant-{at % 2}") for at in range(10)]
         for entry in expected:
-            await ask.must(store, b.born(entry.run_id, tenant=entry.tenant_id))
+            await ask.must(store, b.created(entry.run_id, tenant=entry.tenant_id))
         assert await _drain(store) == expected
         for limit in (1, 2, 100):
             assert await _drain(store, tenant="tenant-1", limit=limit) == expected[1::2]
@@ -238,9 +238,9 @@ class TestFeed(Cases):
     async def test_E3_a_tenants_feed_goes_on_over_the_commits_of_others(self, store: Store) -> None:
         cursor = (await store.page(FeedQuery(tenant_id="a"))).cursor
         for at in range(5):
-            await ask.must(store, b.born(f"r{at}", tenant="b"))
+            await ask.must(store, b.created(f"r{at}", tenant="b"))
             cursor = (await store.page(FeedQuery(tenant_id="a", cursor=cursor))).cursor
-            await ask.must(store, b.born(f"r{at}", tenant="a"))
+            await ask.must(store, b.created(f"r{at}", tenant="a"))
             page = await store.page(FeedQuery(tenant_id="a", cursor=cursor))
             assert list(page.items) == [_entry(f"r{at}", 1, "a")]
             cursor = page.cursor
@@ -248,11 +248,11 @@ class TestFeed(Cases):
     @promises("FeedQuery", "Those of deleted runs may be left out.")
     async def test_a_deleted_run_hides_no_other_from_the_feed(self, store: Store) -> None:
         for at in range(6):
-            await ask.must(store, b.born(f"r{at}"))
+            await ask.must(store, b.created(f"r{at}"))
         page = await store.page(FeedQuery(limit=2))
         for at in (1, 2, 3):
             assert await store.delete_run(b.TENANT, f"r{at}", version=1)
-        await ask.must(store, b.born("r6"))
+        await ask.must(store, b.created("r6"))
         kept = {"r4", "r5", "r6"}
         for limit in (1, 2, 10):
             found = await _drain(store, page.cursor, limit=limit)
@@ -263,9 +263,9 @@ class TestFeed(Cases):
     async def test_a_cursor_of_another_store_is_refused(
         self, store: Store, open_store: StoreFactory
     ) -> None:
-        await ask.must(store, b.born())
+        await ask.must(store, b.created())
         other = await open_store.open()
-        await ask.must(other, b.born())
+        await ask.must(other, b.created())
         foreign = (await other.page(FeedQuery())).cursor
         for cursor in (foreign, "nonsense", "0", "-1", "now ", "1e9", "\x00", "x" * 10_000):
             with pytest.raises(InvalidArgument):
@@ -275,14 +275,14 @@ class TestFeed(Cases):
     @promises(
         "FeedQuery", "Nothing is ever skipped: a commit that becomes visible comes after every"
     )
-    async def test_E1_E3_a_feed_beside_many_writers_skips_nothing(
+    async def test_E1_E3_feed_during_writes_skips_nothing(
         self, store: Store, open_store: StoreFactory
     ) -> None:
         doors = [store, await open_store.join(store)]
         stop = asyncio.Event()
 
         async def write(at: int) -> int:
-            commit = await ask.must(doors[at % 2], b.born(f"w{at}"))
+            commit = await ask.must(doors[at % 2], b.created(f"w{at}"))
             while not stop.is_set():
                 commit = await ask.must(doors[at % 2], b.step(commit))
                 await SystemRuntime().sleep(0)
@@ -306,7 +306,7 @@ class TestFeed(Cases):
     async def test_E3_S3_a_cursor_outlives_a_restart(
         self, store: Store, open_store: StoreFactory
     ) -> None:
-        commit = await ask.must(store, b.born())
+        commit = await ask.must(store, b.created())
         cursor = (await store.page(FeedQuery())).cursor
         await ask.must(store, b.step(commit))
         store = await open_store.reopen(store)

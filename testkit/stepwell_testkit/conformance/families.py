@@ -1,4 +1,4 @@
-"""Forks: who may be born, and what a deleted run leaves to its family."""
+"""Forks: who may be created, and what a deleted run leaves to its family."""
 # ruff: noqa: N802 - invariants keep their names
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ ROUNDS = 8
 
 
 class TestForks(Cases):
-    """A fork is born into a family that is there."""
+    """A fork is created into a family that is there."""
 
     @promises("commit", "A run that is created with a `spec.parent_run_id` answers CONFLICT")
-    async def test_a_fork_of_a_run_that_is_there_is_born(
+    async def test_fork_of_an_existing_run_is_created(
         self, store: Store, open_store: StoreFactory
     ) -> None:
-        await ask.must(store, b.born())
+        await ask.must(store, b.created())
         fork = await ask.must(store, b.fork("fork"))
         of_fork = await ask.must(store, b.fork("fork of the fork", parent="fork", family=b.RUN))
         store = await open_store.reopen(store)
@@ -58,33 +58,33 @@ class TestForks(Cases):
             assert await ask.run_ids(store) == []
             store = await open_store.reopen(store)
         # It was never there: its id is free, and its parent may come yet.
-        await ask.must(store, b.born("f2"))
-        await ask.must(store, b.born())
+        await ask.must(store, b.created("f2"))
+        await ask.must(store, b.created())
         await ask.must(store, orphans[0])
 
     @promises("commit", "(the parent itself, or one whose `family_id`, or whose own id, is its")
     async def test_any_run_of_the_family_will_do(self, store: Store) -> None:
-        await ask.must(store, b.born("first"))
+        await ask.must(store, b.created("first"))
         await ask.must(store, b.fork("second", parent="first"))
-        born = [
+        created = [
             b.fork("by the first", parent="gone", family="first"),
             b.fork("by its parent", parent="second", family="of another name"),
             b.fork("by a brother", parent="gone", family="of another name"),
         ]
-        for commit in born:
+        for commit in created:
             await ask.must(store, commit)
 
     @promises("commit", "A run that is created with a `spec.parent_run_id` answers CONFLICT")
     @promises("Names", "one tenant's id under another tenant is a missing run.")
     async def test_T2_a_parent_in_another_tenant_is_a_missing_one(self, store: Store) -> None:
-        await ask.must(store, b.born(tenant="b"))
+        await ask.must(store, b.created(tenant="b"))
         assert await ask.verdicts(store, b.fork("fork", tenant="a")) == [Verdict.CONFLICT]
         await ask.must(store, b.fork("fork", tenant="b"))
         assert await ask.verdicts(store, b.fork("fork", tenant="a")) == [Verdict.CONFLICT]
 
 
 class TestFamilies(Cases):
-    """What the executions of a deleted run left behind belongs to its family."""
+    """Families: the results of a deleted run's executions stay with its family."""
 
     @promises("delete_run", "As long as another run of its family is there")
     async def test_what_a_deleted_parent_left_is_read_as_long_as_a_fork_is_there(
@@ -136,7 +136,7 @@ class TestFamilies(Cases):
             store = await open_store.reopen(store)
 
     @promises("delete_run", "As long as another run of its family is there")
-    async def test_a_deleted_fork_leaves_to_its_parent_alike(self, store: Store) -> None:
+    async def test_deleted_fork_keeps_results_that_its_parent_needs(self, store: Store) -> None:
         await _parent(store)
         await ask.must(store, b.fork("fork", outcomes=[b.outcome(b"fork")]))
         assert await store.delete_run(b.TENANT, "fork", version=1)
@@ -148,10 +148,10 @@ class TestFamilies(Cases):
     @promises("delete_run", "a run without one is its own.")
     async def test_a_run_of_another_family_keeps_nothing(self, store: Store) -> None:
         await _parent(store)
-        await ask.must(store, b.born("stranger"), b.born("other"))
+        await ask.must(store, b.created("stranger"), b.created("other"))
         await ask.must(store, b.fork("fork of the other", parent="other"))
         labelled = RunSpec(tenant_id=b.TENANT, run_id="alike", pipeline_id=b.RUN, goal=b.RUN)
-        await ask.must(store, b.born("alike", spec=labelled))
+        await ask.must(store, b.created("alike", spec=labelled))
         assert await store.delete_run(b.TENANT, b.RUN, version=2)
         assert await _left(store) == []
 
@@ -205,7 +205,7 @@ class TestFamilies(Cases):
         await ask.must(store, b.fork("fork"))
         assert await store.delete_run(b.TENANT, b.RUN, version=2)
         await open_store.advance(3 * HOUR_MS)
-        other = b.born(commit_id="another", outcomes=[b.outcome(b"another's")])
+        other = b.created(commit_id="another", outcomes=[b.outcome(b"another's")])
         for _ in range(2):
             assert await ask.verdicts(store, other) == [Verdict.CONFLICT]
             assert await _left(store) == [outcome]
@@ -227,7 +227,7 @@ class TestFamilies(Cases):
             assert await _left(store, f"p{at}") == []
 
     @promises("commit", "where no run of its family is there any more")
-    async def test_S5_a_fork_beside_the_end_of_its_family_finds_all_or_is_refused(
+    async def test_S5_fork_during_its_family_end_finds_all_or_is_refused(
         self, store: Store, open_store: StoreFactory
     ) -> None:
         door = await open_store.join(store)
@@ -238,10 +238,10 @@ class TestFamilies(Cases):
                 door.commit([fork]), store.delete_run(b.TENANT, f"p{at}", version=2)
             )
             assert deleted
-            born = result.verdict is Verdict.COMMITTED
-            assert born or result.verdict is Verdict.CONFLICT
-            assert (await store.get_run(b.TENANT, f"f{at}") is not None) is born
-            assert await _left(store, f"p{at}") == ([outcome] if born else [])
+            created = result.verdict is Verdict.COMMITTED
+            assert created or result.verdict is Verdict.CONFLICT
+            assert (await store.get_run(b.TENANT, f"f{at}") is not None) is created
+            assert await _left(store, f"p{at}") == ([outcome] if created else [])
 
     @promises("Names", "Any text is a legal tenant, run or queue name to a store.")
     async def test_T4_families_of_hostile_names_are_kept_apart(self, store: Store) -> None:
@@ -259,11 +259,11 @@ class TestFamilies(Cases):
 
 
 async def _parent(store: Store, run_id: str = b.RUN, *, tenant: str = b.TENANT) -> Outcome:
-    """Let a run be born that has a row of each kind, and return what its execution left behind."""
+    """Let a run be created that has a row of each kind, and return what its execution left behind."""
     outcome = Outcome(
         execution_id=b.STEP, result=Payload(data=tenant.encode()), prompt="p", response="r"
     )
-    first: Commit = b.born(
+    first: Commit = b.created(
         run_id,
         tenant=tenant,
         input=Payload(data=b"in"),

@@ -99,7 +99,7 @@ class TestFidelity(Cases):
         self, store: Store, open_store: StoreFactory, data: bytes
     ) -> None:
         payload = Payload(data=data, media_type="application/octet-stream")
-        first = b.born(input=payload, executions=[b.leased()], leases=[b.lease()])
+        first = b.created(input=payload, executions=[b.leased()], leases=[b.lease()])
         second = b.step(
             first,
             outcomes=[Outcome(execution_id=b.STEP, result=payload)],
@@ -124,7 +124,7 @@ class TestFidelity(Cases):
     async def test_D2_long_texts_come_back_whole(self, store: Store, size: int) -> None:
         text = ("é\x00" * (size // 3 + 1)).encode()[:size].decode(errors="ignore")
         outcome = Outcome(execution_id=b.STEP, prompt=text, response=text)
-        first = b.born()
+        first = b.created()
         await ask.must(store, first, b.step(first, outcomes=[outcome], messages=[b.message(text)]))
         assert await ask.outcomes(store, [b.STEP]) == [outcome]
         (message,) = (await store.page(MessageQuery(tenant_id=b.TENANT, run_id=b.RUN))).items
@@ -137,7 +137,7 @@ class TestFidelity(Cases):
         last = replace(plan.tasks[-1], depends_on=tuple(names[:-1]))
         plan = replace(plan, tasks=(*plan.tasks[:-1], last))
         tasks = [b.task(name) for name in names]
-        await ask.must(store, b.born(plan=plan, tasks=tasks))
+        await ask.must(store, b.created(plan=plan, tasks=tasks))
         assert await store.read_plan(b.TENANT, b.RUN, 1) == plan
         page = await store.page(TaskQuery(tenant_id=b.TENANT, run_id=b.RUN, limit=1_000))
         assert [task.task_id for task in page.items] == names[:1_000]
@@ -145,7 +145,7 @@ class TestFidelity(Cases):
 
 
 class TestDurability(Cases):
-    """What was acknowledged is there when the store is opened again."""
+    """Durability: acknowledged commits are there when the store is opened again."""
 
     @promises("commit", "make all that were applied durable together.")
     @promises("commit", "as long as the store's durability class holds")
@@ -153,12 +153,12 @@ class TestDurability(Cases):
         self, store: Store, open_store: StoreFactory
     ) -> None:
         version = 1
-        commit = await ask.must(store, b.born())
+        commit = await ask.must(store, b.created())
         for restart in range(4):
             for _ in range(5):
                 commit = await ask.must(store, b.step(commit, messages=[b.message(str(version))]))
                 version += 1
-            await ask.must(store, *(b.born(f"r{restart}-{at}") for at in range(10)))
+            await ask.must(store, *(b.created(f"r{restart}-{at}") for at in range(10)))
             store = await open_store.reopen(store)
             assert await ask.version_of(store) == version
             if keeps("feed"):
@@ -170,7 +170,7 @@ class TestDurability(Cases):
     async def test_S3_logs_are_there_after_a_restart(
         self, store: Store, open_store: StoreFactory
     ) -> None:
-        await ask.must(store, b.born())
+        await ask.must(store, b.created())
         await store.append_logs(b.TENANT, b.RUN, [b.line("before")])
         cursor = (await store.page(LogQuery(tenant_id=b.TENANT, run_id=b.RUN))).cursor
         store = await open_store.reopen(store)
@@ -184,7 +184,7 @@ class TestDurability(Cases):
     async def test_S3_S8_leases_are_there_after_a_restart(
         self, store: Store, open_store: StoreFactory
     ) -> None:
-        first = await ask.must(store, b.born_leased(lease_ms=10_000))
+        first = await ask.must(store, b.created_leased(lease_ms=10_000))
         store = await open_store.reopen(store)
         assert list(await store.renew([b.renewal(lease_ms=10_000)])) == [True]
         (row,) = (await ask.loaded(store)).executions

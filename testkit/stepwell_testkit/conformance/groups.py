@@ -1,4 +1,4 @@
-"""What every driver must keep, and what one may leave out by name.
+"""The groups of cases: mandatory ones, and those that a driver may excuse by name.
 
 A group is a part of the contract with the cases that hold it. The executor can't do without the
 mandatory ones. An optional one is excused by its name, with a reason, in `StoreFactory.excuses`; its
@@ -26,7 +26,7 @@ GROUPS: Mapping[str, Group] = {
     "leases": Group(("TestFences", "TestLeases")),
     "time": Group(("TestDue", "TestClocks")),
     "loads": Group(("TestLoad", "TestLoadSince")),
-    "reads": Group(("TestByKey", "TestPages", "TestBeside")),
+    "reads": Group(("TestByKey", "TestPages", "TestDuringWrites")),
     "inputs": Group(("TestInputs",)),
     "events": Group(("TestEvents",)),
     "runs": Group(("TestRuns",)),

@@ -1,4 +1,4 @@
-"""What a driver's author supplies, and what every case is given.
+"""The factory that a driver's author supplies, and the fixtures of every case.
 
 A test module of yours needs two things: `from stepwell_testkit.conformance import *`, and a fixture
 `open_store` that yields a `StoreFactory` for your driver (parametrise it for several).
@@ -39,7 +39,7 @@ class StoreFactory(Protocol):
 
     @property
     def excuses(self) -> Mapping[str, str]:
-        """What the driver can't do, and the reason that is printed.
+        """The features that the driver lacks, each with the reason that is printed.
 
         By the name of a test or of an optional group: see `groups.py`.
         """
@@ -69,7 +69,7 @@ class StoreFactory(Protocol):
 
     @property
     def grain_ms(self) -> int:
-        """How exactly `advance` moves the clock: 1 where time stands still otherwise."""
+        """The precision of `advance`, in milliseconds: 1 where time stands still otherwise."""
         ...
 
     async def step_wall(self, ms: float) -> None:

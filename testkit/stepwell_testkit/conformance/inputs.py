@@ -19,7 +19,7 @@ OF_RUN = InputQuery(tenant_id=b.TENANT, run_id=b.RUN)
 
 
 class TestInputs(Cases):
-    """What people are asked."""
+    """Input requests."""
 
     @promises("InputQuery", "Oldest first")
     @promises("InputQuery.run_id", "Of this run, in every status.")
@@ -27,7 +27,7 @@ class TestInputs(Cases):
     async def test_a_run_s_input_requests_come_oldest_first_in_every_status(
         self, store: Store, open_store: StoreFactory
     ) -> None:
-        commit = await ask.must(store, b.born())
+        commit = await ask.must(store, b.created())
         names = [f"q{(at * 7) % 10}" for at in range(10)]
         asked: dict[str, InputRequest] = {}
         for at, name in enumerate(names):
@@ -43,7 +43,7 @@ class TestInputs(Cases):
     async def test_the_open_ones_of_all_runs_come_oldest_first(
         self, store: Store, open_store: StoreFactory
     ) -> None:
-        heads = {name: await ask.must(store, b.born(name)) for name in ("r2", "r1", "r3")}
+        heads = {name: await ask.must(store, b.created(name)) for name in ("r2", "r1", "r3")}
         expected: list[tuple[str, str]] = []
         for at in range(12):
             run_id = list(heads)[at % 3]
@@ -61,7 +61,7 @@ class TestInputs(Cases):
     async def test_an_answered_one_is_asked_of_nobody_and_can_be_read(
         self, store: Store, open_store: StoreFactory
     ) -> None:
-        first = await ask.must(store, b.born())
+        first = await ask.must(store, b.created())
         asked = [await _question(store, open_store, name) for name in ("q1", "q2", "q3")]
         second = await ask.must(store, b.step(first, inputs=asked))
         answered = replace(
@@ -83,7 +83,7 @@ class TestInputs(Cases):
     async def test_input_requests_made_and_ended_between_pages_disturb_no_other(
         self, store: Store, open_store: StoreFactory
     ) -> None:
-        commit = await ask.must(store, b.born())
+        commit = await ask.must(store, b.created())
         asked: list[InputRequest] = []
         for at in range(9):
             asked.append(await _question(store, open_store, f"old-{at}"))
@@ -107,7 +107,7 @@ class TestInputs(Cases):
 
     @promises("read_inputs", "in their order; others are left out.")
     async def test_input_requests_are_read_in_the_order_of_their_ids(self, store: Store) -> None:
-        first = await ask.must(store, b.born())
+        first = await ask.must(store, b.created())
         asked = [b.question(f"q{at}", status) for at, status in enumerate(InputStatus)]
         await ask.must(store, b.step(first, inputs=asked))
         found = await store.read_inputs(b.TENANT, b.RUN, ["q3", "unknown", "q0", "q2"])
@@ -120,7 +120,7 @@ class TestInputs(Cases):
     async def test_T1_input_requests_show_their_tenant_alone(self, store: Store) -> None:
         for tenant in ("a", "b"):
             request = replace(b.question("q"), prompt=tenant)
-            await ask.must(store, b.born(tenant=tenant, inputs=[request]))
+            await ask.must(store, b.created(tenant=tenant, inputs=[request]))
         for tenant in ("a", "b"):
             for run_id in ("", b.RUN):
                 found = await store.page(InputQuery(tenant_id=tenant, run_id=run_id))
@@ -133,7 +133,7 @@ class TestInputs(Cases):
     @promises("InputQuery", "Oldest first")
     async def test_input_requests_of_a_deleted_run_are_gone(self, store: Store) -> None:
         for name in ("r1", "r2"):
-            await ask.must(store, b.born(name, inputs=[b.question("q")]))
+            await ask.must(store, b.created(name, inputs=[b.question("q")]))
         assert await store.delete_run(b.TENANT, "r1", version=1)
         assert [one.run_id for one in await _all(store, ALL)] == ["r2"]
         assert await _all(store, replace(OF_RUN, run_id="r1")) == []
@@ -147,7 +147,7 @@ class TestInputs(Cases):
         commits: list[Commit] = []
         for name in names:
             request = await _question(store, open_store, name)
-            commits.append(b.born(name, tenant="{a}:", inputs=[request]))
+            commits.append(b.created(name, tenant="{a}:", inputs=[request]))
             await ask.must(store, commits[-1])
         query = InputQuery(tenant_id="{a}:", limit=4)
         found = await _all(store, query)

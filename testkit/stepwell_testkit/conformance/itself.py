@@ -43,16 +43,18 @@ class TestHints(Cases):
     async def test_a_commit_is_hinted_at_on_every_door(
         self, store: Store, open_store: StoreFactory
     ) -> None:
-        heard: dict[str, list[tuple[str, str, int]]] = {"own": [], "other": []}
-        store.subscribe(lambda tenant, run, version: heard["own"].append((tenant, run, version)))
+        received: dict[str, list[tuple[str, str, int]]] = {"own": [], "other": []}
+        store.subscribe(lambda tenant, run, version: received["own"].append((tenant, run, version)))
         door = await open_store.join(store)
-        door.subscribe(lambda tenant, run, version: heard["other"].append((tenant, run, version)))
-        first = await ask.must(store, b.born())
-        for hints in heard.values():
+        door.subscribe(
+            lambda tenant, run, version: received["other"].append((tenant, run, version))
+        )
+        first = await ask.must(store, b.created())
+        for hints in received.values():
             assert await soon(lambda hints=hints: bool(hints))
             hints.clear()
         await ask.must(store, b.step(first))
-        for hints in heard.values():
+        for hints in received.values():
             assert await soon(lambda hints=hints: bool(hints))
             # A late one of the first commit may still come.
             assert set(hints) <= {(b.TENANT, b.RUN, at) for at in (0, 1, 2)} | {("", "", 0)}
@@ -61,37 +63,37 @@ class TestHints(Cases):
     async def test_a_hint_is_called_on_the_event_loop_after_the_commit(self, store: Store) -> None:
         loops: list[asyncio.AbstractEventLoop] = []
         store.subscribe(lambda _tenant, _run, _version: loops.append(asyncio.get_running_loop()))
-        await ask.must(store, b.born())
+        await ask.must(store, b.created())
         assert await soon(lambda: bool(loops))
         assert set(loops) == {asyncio.get_running_loop()}
 
     @promises("subscribe", "returns how to stop.")
     async def test_R1_unsubscribed_hint_is_not_called(self, store: Store) -> None:
-        heard: list[str] = []
-        stop = store.subscribe(lambda _tenant, _run, _version: heard.append("stopped"))
-        store.subscribe(lambda _tenant, _run, _version: heard.append("other"))
-        commit = await ask.must(store, b.born())
-        assert await soon(lambda: len(heard) >= 2)
+        received: list[str] = []
+        stop = store.subscribe(lambda _tenant, _run, _version: received.append("stopped"))
+        store.subscribe(lambda _tenant, _run, _version: received.append("other"))
+        commit = await ask.must(store, b.created())
+        assert await soon(lambda: len(received) >= 2)
         await turns()
         stop()
         stop()
-        heard.clear()
+        received.clear()
         await ask.must(store, b.step(commit))
-        assert await soon(lambda: "other" in heard)
-        assert "stopped" not in heard
+        assert await soon(lambda: "other" in received)
+        assert "stopped" not in received
 
     @promises("subscribe", "Hints may be lost, repeated or late, are never the only source")
     async def test_S2_a_refused_commit_hides_no_later_hint(self, store: Store) -> None:
-        heard: list[tuple[str, str]] = []
-        store.subscribe(lambda tenant, run, _version: heard.append((tenant, run)))
-        first = await ask.must(store, b.born("one"))
+        received: list[tuple[str, str]] = []
+        store.subscribe(lambda tenant, run, _version: received.append((tenant, run)))
+        first = await ask.must(store, b.created("one"))
         assert await ask.verdicts(store, b.step(first, version=9)) == [Verdict.CONFLICT]
-        await ask.must(store, b.born("two"))
-        assert await soon(lambda: (b.TENANT, "two") in heard or ("", "") in heard)
+        await ask.must(store, b.created("two"))
+        assert await soon(lambda: (b.TENANT, "two") in received or ("", "") in received)
 
 
 class TestStore(Cases):
-    """What a store says of itself, and how it ends."""
+    """The store's description, and its close."""
 
     @promises("describe", "Return what this store is and what it promises.")
     @promises("StoreInfo.detail", "How it came to that class, in words", "No secret is in it.")
@@ -111,16 +113,16 @@ class TestStore(Cases):
         self, store: Store, open_store: StoreFactory
     ) -> None:
         other = await open_store.open()
-        born_as = (await store.describe()).store_id
-        assert born_as
-        assert (await other.describe()).store_id != born_as
+        created_as = (await store.describe()).store_id
+        assert created_as
+        assert (await other.describe()).store_id != created_as
         await other.close()
         store = await open_store.reopen(store)
-        assert (await store.describe()).store_id == born_as
+        assert (await store.describe()).store_id == created_as
 
     @promises("close", "Safe to call twice.")
     async def test_a_store_may_be_closed_twice(self, store: Store) -> None:
-        await ask.must(store, b.born())
+        await ask.must(store, b.created())
         await store.close()
         await store.close()
 
@@ -129,7 +131,7 @@ class TestStore(Cases):
         self, store: Store, open_store: StoreFactory
     ) -> None:
         begun = [
-            SystemRuntime().spawn(store.commit([b.born(f"r{at}")]), name="begun")
+            SystemRuntime().spawn(store.commit([b.created(f"r{at}")]), name="begun")
             for at in range(20)
         ]
         await turns(1)
@@ -147,7 +149,7 @@ class TestStore(Cases):
     async def test_a_closed_store_is_unavailable(self, store: Store) -> None:
         await store.close()
         calls: list[Callable[[], Awaitable[object]]] = [
-            lambda: store.commit([b.born()]),
+            lambda: store.commit([b.created()]),
             lambda: store.renew([b.renewal()]),
             lambda: store.put_presence([b.presence()], ttl_ms=1),
             lambda: store.append_logs(b.TENANT, b.RUN, [b.line("x")]),

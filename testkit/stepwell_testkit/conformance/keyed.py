@@ -18,15 +18,15 @@ from stepwell_testkit.conformance.tenants import HOSTILE
 
 
 class TestKeyed(Cases):
-    """What was completed before, by whichever run."""
+    """Results by idempotency key, over all runs."""
 
     @promises("find_keyed", "Return what was committed under these keys by runs that are there")
     @promises("find_keyed", "A key without any is left out.")
     async def test_results_come_in_the_order_of_their_keys(
         self, store: Store, open_store: StoreFactory
     ) -> None:
-        await ask.must(store, b.born("r1", keyed=[b.keyed("k1", "e1"), b.keyed("k2", "e2")]))
-        await ask.must(store, b.born("r2", keyed=[b.keyed("k3", "e1")]))
+        await ask.must(store, b.created("r1", keyed=[b.keyed("k1", "e1"), b.keyed("k2", "e2")]))
+        await ask.must(store, b.created("r2", keyed=[b.keyed("k3", "e1")]))
         for _ in range(2):
             keys = ["k3", "unknown", "k1", "k2"]
             expected = [("k3", "r2", "e1"), ("k1", "r1", "e1"), ("k2", "r1", "e2")]
@@ -39,10 +39,10 @@ class TestKeyed(Cases):
     async def test_of_the_same_key_the_last_one_committed_is_found(
         self, store: Store, open_store: StoreFactory
     ) -> None:
-        first = await ask.must(store, b.born("r1", keyed=[b.keyed("k", "e1")]))
+        first = await ask.must(store, b.created("r1", keyed=[b.keyed("k", "e1")]))
         assert await _found(store, ["k"], [("k", "r1", "e1")]) == [("k", "r1", "e1")]
         await open_store.advance(10)
-        other = await ask.must(store, b.born("r2", keyed=[b.keyed("k", "e0")]))
+        other = await ask.must(store, b.created("r2", keyed=[b.keyed("k", "e0")]))
         assert await _found(store, ["k"], [("k", "r2", "e0")]) == [("k", "r2", "e0")]
         await open_store.advance(10)
         await ask.must(store, b.step(first, keyed=[b.keyed("k", "e2")]))
@@ -59,7 +59,7 @@ class TestKeyed(Cases):
             for pipeline_id in ("", "p", "q"):
                 run_id = f"{tenant}{pipeline_id}"
                 one = b.keyed("k", pipeline_id=pipeline_id)
-                await ask.must(store, b.born(run_id, tenant=tenant, keyed=[one]))
+                await ask.must(store, b.created(run_id, tenant=tenant, keyed=[one]))
         for tenant in ("a", "b"):
             for pipeline_id in ("", "p", "q"):
                 expected = [("k", f"{tenant}{pipeline_id}", b.STEP)]
@@ -71,9 +71,9 @@ class TestKeyed(Cases):
     async def test_a_result_of_a_deleted_run_is_not_found(
         self, store: Store, open_store: StoreFactory
     ) -> None:
-        await ask.must(store, b.born("r1", keyed=[b.keyed("k", "e1"), b.keyed("l", "e2")]))
+        await ask.must(store, b.created("r1", keyed=[b.keyed("k", "e1"), b.keyed("l", "e2")]))
         await open_store.advance(10)
-        second = b.born("r2", keyed=[b.keyed("k", "e3"), b.keyed("m", "e4")])
+        second = b.created("r2", keyed=[b.keyed("k", "e3"), b.keyed("m", "e4")])
         await ask.must(store, second)
         expected = [("k", "r2", "e3"), ("l", "r1", "e2"), ("m", "r2", "e4")]
         assert await _found(store, ["k", "l", "m"], expected) == expected
@@ -87,7 +87,7 @@ class TestKeyed(Cases):
 
     @promises("commit", "A commit that was refused left nothing behind and never will.")
     async def test_S5_a_refused_commit_left_no_key(self, store: Store) -> None:
-        first = await ask.must(store, b.born_leased())
+        first = await ask.must(store, b.created_leased())
         wrong = b.step(first, fences=[b.fence(token="t2")], keyed=[b.keyed("k")])  # noqa: S106 - opens nothing
         assert await ask.verdicts(store, wrong) == [Verdict.LEASE_LOST]
         late = b.step(first, version=3, keyed=[b.keyed("k")])
@@ -98,7 +98,7 @@ class TestKeyed(Cases):
     async def test_T4_hostile_keys_are_kept_apart(self, store: Store) -> None:
         names = [*HOSTILE.values(), "", "acme", "e\u0301 "]
         commits = [
-            b.born(f"{at}:{name}", keyed=[b.keyed(name, f"e{at}", pipeline_id=name)])
+            b.created(f"{at}:{name}", keyed=[b.keyed(name, f"e{at}", pipeline_id=name)])
             for at, name in enumerate(names)
         ]
         await ask.must(store, *commits)
@@ -109,7 +109,7 @@ class TestKeyed(Cases):
         # Pairs that read alike when they are joined.
         pairs = [("a:b", "c"), ("a", "b:c"), ("a\x1fb", "c"), ("a", "b\x1fc")]
         keyed = [b.keyed(key, f"{at}", pipeline_id=name) for at, (name, key) in enumerate(pairs)]
-        await ask.must(store, b.born("joined", tenant="joined", keyed=keyed))
+        await ask.must(store, b.created("joined", tenant="joined", keyed=keyed))
         for at, (name, key) in enumerate(pairs):
             expected = [(key, "joined", f"{at}")]
             assert await _found(store, [key], expected, "joined", name) == expected
@@ -117,7 +117,7 @@ class TestKeyed(Cases):
     @promises("find_keyed", "Return what was committed under these keys by runs that are there")
     async def test_many_keys_are_found_at_once(self, store: Store) -> None:
         names = [f"key {at}" for at in range(300)]
-        first = b.born(keyed=[b.keyed(name, f"e {name}") for name in names])
+        first = b.created(keyed=[b.keyed(name, f"e {name}") for name in names])
         await ask.must(store, first, b.step(first, keyed=[replace(first.keyed[0], key="one more")]))
         keys = [*reversed(names), "one more"]
         expected = [(name, b.RUN, f"e {name}") for name in reversed(names)]
@@ -133,11 +133,11 @@ async def _found(
     pipeline_id: str = "",
 ) -> list[tuple[str, str, str]]:
     """Return what is found as (key, run, execution), after a while if it is not what is expected."""
-    told: list[tuple[str, str, str]] = []
+    answered: list[tuple[str, str, str]] = []
     for _ in range(200):
         found: Sequence[FoundResult] = await store.find_keyed(tenant, pipeline_id, keys)
-        told = [(one.key, one.run_id, one.execution_id) for one in found]
-        if told == list(expected):
+        answered = [(one.key, one.run_id, one.execution_id) for one in found]
+        if answered == list(expected):
             break
         await SystemRuntime().sleep(0.01)
-    return told
+    return answered

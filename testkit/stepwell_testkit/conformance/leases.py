@@ -30,19 +30,19 @@ class TestFences(Cases):
 
     @promises("commit", "LEASE_LOST: a fence's token is not that of the execution's lease.")
     async def test_S8_the_holder_is_let_through(self, store: Store) -> None:
-        first = await ask.must(store, b.born_leased())
+        first = await ask.must(store, b.created_leased())
         await ask.must(store, b.step(first, executions=[b.ended()], fences=[b.fence()]))
 
     @promises("commit", "LEASE_LOST: a fence's token is not that of the execution's lease.")
     async def test_S8_a_wrong_token_is_lease_lost(self, store: Store) -> None:
-        first = await ask.must(store, b.born_leased(token="t1"))
+        first = await ask.must(store, b.created_leased(token="t1"))
         for token in ("t2", "", "T1", "t1 ", "t"):
             commit = b.step(first, commit_id=token, fences=[b.fence(token=token)])
             assert await ask.verdicts(store, commit) == [LEASE_LOST], token
 
     @promises("commit", "LEASE_LOST: a fence's token is not that of the execution's lease.")
     async def test_S8_an_execution_without_lease_lets_nobody_through(self, store: Store) -> None:
-        first = await ask.must(store, b.born(executions=[b.ready()]))
+        first = await ask.must(store, b.created(executions=[b.ready()]))
         for execution_id in (b.STEP, "task:unknown#1"):
             for token in ("t1", ""):
                 fence = b.fence(execution_id, token=token)
@@ -52,7 +52,7 @@ class TestFences(Cases):
     async def test_S8_one_wrong_fence_of_several_refuses_all(self, store: Store) -> None:
         first = await ask.must(
             store,
-            b.born(
+            b.created(
                 executions=[b.leased("e1"), b.leased("e2")],
                 leases=[b.lease("e1", token="x"), b.lease("e2", token="y")],
             ),
@@ -64,15 +64,15 @@ class TestFences(Cases):
 
     @promises("commit", "LEASE_LOST: a fence's token is not that of the execution's lease.")
     async def test_S8_a_lease_of_another_run_lets_nobody_through(self, store: Store) -> None:
-        await ask.must(store, b.born_leased("run-1", token="t1"))
-        second = await ask.must(store, b.born_leased("run-2", token="t2"))
+        await ask.must(store, b.created_leased("run-1", token="t1"))
+        second = await ask.must(store, b.created_leased("run-2", token="t2"))
         commit = b.step(second, fences=[b.fence(token="t1")])
         assert await ask.verdicts(store, commit) == [LEASE_LOST]
 
     @promises("commit", "LEASE_LOST: a fence's token is not that of the execution's lease.")
     @promises("Lease.token", "128 random bits; never repeats.")
     async def test_S8_S9_S10_a_later_lease_supersedes_an_earlier_one(self, store: Store) -> None:
-        first = await ask.must(store, b.born_leased(token="old"))
+        first = await ask.must(store, b.created_leased(token="old"))
         taken = b.step(first, executions=[b.leased()], leases=[b.lease(token="new")])
         await ask.must(store, taken)
         old = b.step(taken, commit_id="old", fences=[b.fence(token="old")])
@@ -84,7 +84,7 @@ class TestFences(Cases):
 
     @promises("commit", "LEASE_LOST: a fence's token is not that of the execution's lease.")
     async def test_S8_a_fence_looks_at_the_lease_before_the_commit(self, store: Store) -> None:
-        first = await ask.must(store, b.born(executions=[b.ready()]))
+        first = await ask.must(store, b.created(executions=[b.ready()]))
         own = b.step(
             first,
             executions=[b.leased()],
@@ -97,7 +97,7 @@ class TestFences(Cases):
     async def test_S8_C1_an_expired_lease_that_nobody_took_still_lets_its_holder_through(
         self, store: Store, open_store: StoreFactory
     ) -> None:
-        first = await ask.must(store, b.born_leased(lease_ms=1_000))
+        first = await ask.must(store, b.created_leased(lease_ms=1_000))
         await open_store.advance(60_000)
         assert [due.kind for due in await ask.due_now(store)] == [DueKind.LEASE_EXPIRED]
         await ask.must(store, b.step(first, executions=[b.ended()], fences=[b.fence()]))
@@ -106,7 +106,7 @@ class TestFences(Cases):
     async def test_a_leased_row_written_again_keeps_its_lease(
         self, store: Store, open_store: StoreFactory
     ) -> None:
-        first = await ask.must(store, b.born_leased(lease_ms=1_000))
+        first = await ask.must(store, b.created_leased(lease_ms=1_000))
         begun = replace(b.leased(), begun=True)
         second = await ask.must(store, b.step(first, executions=[begun], fences=[b.fence()]))
         rows = await ask.loaded(store)
@@ -117,7 +117,7 @@ class TestFences(Cases):
 
     @promises("commit", "LEASE_LOST: a fence's token is not that of the execution's lease.")
     async def test_S7_of_two_results_under_one_lease_the_first_is_kept(self, store: Store) -> None:
-        first = await ask.must(store, b.born_leased())
+        first = await ask.must(store, b.created_leased())
         mine = b.step(
             first, executions=[b.ended()], outcomes=[b.outcome(b"first")], fences=[b.fence()]
         )
@@ -134,14 +134,14 @@ class TestLeases(Cases):
 
     @promises("OpenExecution.progress", "The last that a heartbeat brought.")
     async def test_load_tells_whose_lease_it_is(self, store: Store) -> None:
-        await ask.must(store, b.born_leased(token="secret"))
+        await ask.must(store, b.created_leased(token="secret"))
         (row,) = (await ask.loaded(store)).executions
         assert (row.token, row.worker_id, row.instance_id) == ("secret", "worker-1", "instance-1")
         assert (row.progress, row.session) == (None, Session())
 
     @promises("Lease.token", "In no event, read or log.")
     async def test_the_token_is_in_no_public_read(self, store: Store) -> None:
-        await ask.must(store, b.born_leased(token="secret"))
+        await ask.must(store, b.created_leased(token="secret"))
         reads: list[object] = [
             await store.get_run(b.TENANT, b.RUN),
             await store.page(ExecutionQuery(tenant_id=b.TENANT, run_id=b.RUN)),
@@ -162,7 +162,7 @@ class TestLeases(Cases):
     async def test_C2_a_lease_expires_after_its_time_and_not_before(
         self, store: Store, open_store: StoreFactory
     ) -> None:
-        await ask.must(store, b.born_leased(lease_ms=10_000))
+        await ask.must(store, b.created_leased(lease_ms=10_000))
         await open_store.advance(10_000 - open_store.grain_ms)
         assert await ask.due_now(store) == []
         await open_store.advance(open_store.grain_ms)
@@ -174,13 +174,15 @@ class TestLeases(Cases):
     async def test_a_workers_leases_are_listed_over_all_its_runs(
         self, store: Store, open_store: StoreFactory
     ) -> None:
-        await ask.must(store, b.born_leased("one", token="x"), b.born_leased("two", token="y"))
+        await ask.must(
+            store, b.created_leased("one", token="x"), b.created_leased("two", token="y")
+        )
         other = replace(b.lease("e2", token="z"), instance_id="instance-2")
         foreign = replace(b.lease("e3", token="w"), worker_id="worker-2")
-        three = b.born(
+        three = b.created(
             "three", executions=[b.leased("e2"), b.leased("e3")], leases=[other, foreign]
         )
-        await ask.must(store, three, b.born_leased("four", tenant="other", token="v"))
+        await ask.must(store, three, b.created_leased("four", tenant="other", token="v"))
         assert await _held(store) == [
             ("one", b.STEP, "x", "instance-1"),
             ("three", "e2", "z", "instance-2"),
@@ -202,9 +204,9 @@ class TestLeases(Cases):
     async def test_S10_a_lease_is_listed_until_a_commit_ends_it(
         self, store: Store, open_store: StoreFactory
     ) -> None:
-        first = await ask.must(store, b.born_leased(lease_ms=1_000))
+        first = await ask.must(store, b.created_leased(lease_ms=1_000))
         if keeps("delete"):
-            await ask.must(store, b.born_leased("deleted"))
+            await ask.must(store, b.created_leased("deleted"))
             assert await store.delete_run(b.TENANT, "deleted", version=1)
         await open_store.advance(60_000)
         assert [held[2] for held in await _held(store)] == ["t1"]
@@ -223,7 +225,7 @@ class TestLeases(Cases):
     async def test_C2_a_renewal_moves_the_deadline(
         self, store: Store, open_store: StoreFactory
     ) -> None:
-        await ask.must(store, b.born_leased(lease_ms=10_000))
+        await ask.must(store, b.created_leased(lease_ms=10_000))
         for _ in range(5):
             await open_store.advance(9_000)
             assert list(await store.renew([b.renewal(lease_ms=10_000)])) == [True]
@@ -236,7 +238,7 @@ class TestLeases(Cases):
     async def test_a_renewal_may_bring_the_deadline_nearer(
         self, store: Store, open_store: StoreFactory
     ) -> None:
-        await ask.must(store, b.born_leased(lease_ms=60_000))
+        await ask.must(store, b.created_leased(lease_ms=60_000))
         await store.renew([b.renewal(lease_ms=1_000)])
         await open_store.advance(1_000)
         assert await ask.due_names(store) == [b.STEP]
@@ -246,7 +248,7 @@ class TestLeases(Cases):
     async def test_C2_no_renewal_moves_a_lease_beyond_its_limit(
         self, store: Store, open_store: StoreFactory
     ) -> None:
-        await ask.must(store, b.born_leased(lease_ms=10_000, limit_ms=15_000))
+        await ask.must(store, b.created_leased(lease_ms=10_000, limit_ms=15_000))
         await open_store.advance(9_000)
         assert list(await store.renew([b.renewal(lease_ms=10_000)])) == [True]
         await open_store.advance(6_000 - open_store.grain_ms)
@@ -259,7 +261,7 @@ class TestLeases(Cases):
     async def test_a_lease_longer_than_its_limit_ends_at_its_limit(
         self, store: Store, open_store: StoreFactory
     ) -> None:
-        await ask.must(store, b.born_leased(lease_ms=60_000, limit_ms=5_000))
+        await ask.must(store, b.created_leased(lease_ms=60_000, limit_ms=5_000))
         await open_store.advance(5_000)
         assert [due.kind for due in await ask.due_now(store)] == [DueKind.ATTEMPT_TIMED_OUT]
 
@@ -267,8 +269,8 @@ class TestLeases(Cases):
     async def test_a_lease_that_ends_before_its_limit_expired_for_want_of_heartbeats(
         self, store: Store, open_store: StoreFactory
     ) -> None:
-        await ask.must(store, b.born_leased("limited", lease_ms=5_000, limit_ms=60_000))
-        await ask.must(store, b.born_leased("endless", lease_ms=5_000))
+        await ask.must(store, b.created_leased("limited", lease_ms=5_000, limit_ms=60_000))
+        await ask.must(store, b.created_leased("endless", lease_ms=5_000))
         await open_store.advance(5_000)
         assert {due.kind for due in await ask.due_now(store)} == {DueKind.LEASE_EXPIRED}
 
@@ -276,7 +278,7 @@ class TestLeases(Cases):
     async def test_a_heartbeat_brings_an_expired_lease_back(
         self, store: Store, open_store: StoreFactory
     ) -> None:
-        await ask.must(store, b.born_leased(lease_ms=1_000))
+        await ask.must(store, b.created_leased(lease_ms=1_000))
         await open_store.advance(30_000)
         assert list(await store.renew([b.renewal(lease_ms=10_000)])) == [True]
         await open_store.advance(9_000)
@@ -288,7 +290,7 @@ class TestLeases(Cases):
     async def test_S8_a_heartbeat_with_another_token_changes_nothing(
         self, store: Store, open_store: StoreFactory
     ) -> None:
-        await ask.must(store, b.born_leased(lease_ms=5_000))
+        await ask.must(store, b.created_leased(lease_ms=5_000))
         wrong = [
             b.renewal(token="t2", progress=Payload(data=b"x"), session=Session(session_id="s")),
             b.renewal(token="", progress=Payload(data=b"x")),
@@ -303,7 +305,7 @@ class TestLeases(Cases):
 
     @promises("renew", "True: the token is that of the execution's lease, expired or not.")
     async def test_many_heartbeats_are_answered_in_their_order(self, store: Store) -> None:
-        await ask.must(store, *(b.born_leased(f"run-{at}", token=f"t{at}") for at in range(10)))
+        await ask.must(store, *(b.created_leased(f"run-{at}", token=f"t{at}") for at in range(10)))
         asked: list[Renewal] = [
             b.renewal(f"run-{at}", token=f"t{at if at % 3 else 'x'}") for at in range(10)
         ]
@@ -312,7 +314,7 @@ class TestLeases(Cases):
 
     @promises("renew", "Changes no version and makes no event.")
     async def test_a_heartbeat_changes_no_version_and_makes_no_event(self, store: Store) -> None:
-        await ask.must(store, b.born_leased())
+        await ask.must(store, b.created_leased())
         await store.renew([b.renewal(progress=Payload(data=b"half"))])
         page = await store.read_events(b.TENANT, b.RUN, after=0, limit=100)
         assert page is not None
@@ -322,7 +324,7 @@ class TestLeases(Cases):
     @promises("Renewal.progress", "Replaces the lease's last progress; absent: that stays.")
     @promises("OpenExecution.progress", "The last that a heartbeat brought.")
     async def test_D2_the_last_progress_stays_until_another_comes(self, store: Store) -> None:
-        await ask.must(store, b.born_leased())
+        await ask.must(store, b.created_leased())
         for progress, kept in (
             (Payload(data=b"1"), b"1"),
             (None, b"1"),
@@ -339,7 +341,7 @@ class TestLeases(Cases):
     async def test_a_session_is_kept_with_the_lease(
         self, store: Store, open_store: StoreFactory
     ) -> None:
-        await ask.must(store, b.born_leased())
+        await ask.must(store, b.created_leased())
         session = Session(backend="some-api", session_id="s-1")
         await store.renew([b.renewal(session=session)])
         await store.renew([b.renewal()])
@@ -353,7 +355,7 @@ class TestLeases(Cases):
     async def test_S9_a_new_lease_starts_without_the_progress_of_the_old_one(
         self, store: Store
     ) -> None:
-        first = await ask.must(store, b.born_leased())
+        first = await ask.must(store, b.created_leased())
         await store.renew([b.renewal(progress=Payload(data=b"old"))])
         await ask.must(store, b.step(first, executions=[b.leased()], leases=[b.lease(token="t2")]))
         (row,) = (await ask.loaded(store)).executions

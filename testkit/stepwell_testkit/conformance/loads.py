@@ -23,7 +23,7 @@ class TestLoad(Cases):
     @promises("get_run", "Return the run's row as of the last commit; None: there is no such run.")
     async def test_get_run_returns_the_row_of_the_last_commit(self, store: Store) -> None:
         assert await store.get_run(b.TENANT, b.RUN) is None
-        commit = await ask.must(store, b.born())
+        commit = await ask.must(store, b.created())
         assert await store.get_run(b.TENANT, b.RUN) == commit.run
         commit = await ask.must(store, b.step(commit, reason="because"))
         assert await store.get_run(b.TENANT, b.RUN) == commit.run
@@ -36,7 +36,7 @@ class TestLoad(Cases):
     @promises("load", "Return the rows that the loop needs, all of one version.")
     @promises("Loaded.plans", "By revision.")
     async def test_a_load_brings_all_rows_that_the_loop_needs(self, store: Store) -> None:
-        first = b.born(plan=b.plan("a", "b"), tasks=[b.task("a"), b.task("b")])
+        first = b.created(plan=b.plan("a", "b"), tasks=[b.task("a"), b.task("b")])
         second = b.step(
             first,
             plan=b.plan("c", revision=2),
@@ -63,7 +63,7 @@ class TestLoad(Cases):
     async def test_a_load_brings_only_what_is_open(self, store: Store) -> None:
         first = await ask.must(
             store,
-            b.born(executions=[b.ready(status) for status in ExecutionStatus]),
+            b.created(executions=[b.ready(status) for status in ExecutionStatus]),
         )
         after = [
             b.ended(status, status)
@@ -87,7 +87,7 @@ class TestLoad(Cases):
 
     @promises("Loaded.requests", "The newest `REQUESTS_KEPT_MAX`, oldest first")
     async def test_a_load_brings_the_newest_requests_oldest_first(self, store: Store) -> None:
-        chain = [b.born()]
+        chain = [b.created()]
         for at in range(REQUESTS_KEPT_MAX + 10):
             chain.append(b.step(chain[-1], request=b.request(f"r{at}", at + 2)))
         await ask.must(store, *chain)
@@ -121,7 +121,7 @@ class TestLoadSince(Cases):
 
     @promises("load", "`since` > 0: only the rows that changed after that version")
     async def test_a_load_since_the_stored_version_agrees_with_the_copy(self, store: Store) -> None:
-        commit = await ask.must(store, b.born(tasks=[b.task("a")], executions=[b.ready()]))
+        commit = await ask.must(store, b.created(tasks=[b.task("a")], executions=[b.ready()]))
         rows = await ask.loaded(store, since=1)
         assert rows.run == commit.run
         if not rows.complete:
@@ -138,7 +138,7 @@ class TestLoadSince(Cases):
         "A caller that knows that version under another id has what the store has lost, and loads everything.",
     )
     async def test_S2_a_load_names_the_commits_that_made_its_versions(self, store: Store) -> None:
-        first = b.born(commit_id="first, of 2: a")
+        first = b.created(commit_id="first, of 2: a")
         second = b.step(first, commit_id="second")
         await ask.must(store, first, second, b.step(second, commit_id="third"))
         assert (await ask.loaded(store)).commit_id == "third"
@@ -150,14 +150,14 @@ class TestLoadSince(Cases):
 
     @promises("load", "A `since` beyond the stored version answers with all of them.")
     async def test_a_load_since_the_future_brings_all(self, store: Store) -> None:
-        await ask.must(store, b.born(tasks=[b.task("a")], executions=[b.ready()]))
+        await ask.must(store, b.created(tasks=[b.task("a")], executions=[b.ready()]))
         assert await _complete(store, since=2) == await _complete(store)
         assert await _complete(store, since=1_000_000) == await _complete(store)
 
     @promises("load", "only the rows that changed after that version (`complete` is False)")
     async def test_a_delta_is_not_the_whole_of_a_large_run(self, store: Store) -> None:
         names = [f"t{at}" for at in range(500)]
-        first = b.born(plan=b.plan(*names), tasks=[b.task(name) for name in names])
+        first = b.created(plan=b.plan(*names), tasks=[b.task(name) for name in names])
         second = b.step(first, tasks=[b.task("t250", TaskStatus.COMPLETED)])
         await ask.must(store, first, second)
         rows = await ask.loaded(store, since=1)
@@ -167,7 +167,7 @@ class TestLoadSince(Cases):
 
     @promises("load", "only the rows that changed after that version")
     async def test_S10_a_lease_that_ended_is_in_no_delta(self, store: Store) -> None:
-        first = await ask.must(store, b.born_leased())
+        first = await ask.must(store, b.created_leased())
         await ask.must(store, b.step(first, executions=[b.ended()], fences=[b.fence()]))
         rows = await ask.loaded(store, since=1)
         assert [row.token for row in rows.executions if row.token] == []
@@ -223,7 +223,7 @@ def _open(row: OpenExecution) -> bool:
 
 def _history() -> list[Commit]:
     """Return a run's commits that touch every kind of row more than once."""
-    chain = [b.born(input=Payload(data=b"in"), executions=[b.ready("plan:1#1")])]
+    chain = [b.created(input=Payload(data=b"in"), executions=[b.ready("plan:1#1")])]
 
     def add(commit: Commit) -> None:
         chain.append(commit)

@@ -1,4 +1,4 @@
-"""What is removed from logs: pieces that have become a result, and what is old."""
+"""Removal of logs: pieces that have become a result, and old entries."""
 # ruff: noqa: N802 - invariants keep their names
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class TestLogsRemoved(Cases):
     async def test_a_trim_removes_one_kind_of_one_execution(
         self, store: Store, open_store: StoreFactory
     ) -> None:
-        await ask.must(store, b.born(), b.born("other"))
+        await ask.must(store, b.created(), b.created("other"))
         lines = [
             b.line(f"{name} {kind} {at}", name, kind)
             for at in range(3)
@@ -50,7 +50,7 @@ class TestLogsRemoved(Cases):
 
     @promises("remove_logs", "Remove log entries and return how many.")
     async def test_T3_a_trim_where_nothing_is_removes_nothing(self, store: Store) -> None:
-        await ask.must(store, b.born(), b.born(tenant="other"))
+        await ask.must(store, b.created(), b.created(tenant="other"))
         await store.append_logs(b.TENANT, b.RUN, [b.line("x", "e", LogKind.CHUNK)])
         for tenant, run_id, execution_id, kind in (
             ("other", b.RUN, "e", LogKind.CHUNK),
@@ -75,7 +75,7 @@ class TestLogsRemoved(Cases):
     async def test_E3_a_cursor_stays_good_over_a_trim(
         self, store: Store, open_store: StoreFactory
     ) -> None:
-        await ask.must(store, b.born())
+        await ask.must(store, b.created())
         kinds = (LogKind.LINE, LogKind.CHUNK)
         lines = [b.line(str(at), "e", kinds[at % 2]) for at in range(10)]
         await store.append_logs(b.TENANT, b.RUN, lines)
@@ -98,7 +98,7 @@ class TestLogsRemoved(Cases):
     async def test_E3_a_log_that_was_emptied_is_read_on(
         self, store: Store, open_store: StoreFactory
     ) -> None:
-        await ask.must(store, b.born())
+        await ask.must(store, b.created())
         cursors = [(await store.page(LogQuery(tenant_id=b.TENANT, run_id=b.RUN))).cursor]
         for at in range(4):
             await store.append_logs(b.TENANT, b.RUN, [b.line(f"chunk {at}", "e", LogKind.CHUNK)])
@@ -125,7 +125,7 @@ class TestLogsRemoved(Cases):
         self, store: Store, open_store: StoreFactory
     ) -> None:
         for tenant in ("a", "b"):
-            await ask.must(store, b.born(tenant=tenant))
+            await ask.must(store, b.created(tenant=tenant))
         now_us = await ask.now_us(store)
         for at, tenant in enumerate(("a", "b", "a", "b")):
             # What their writers thought of the time is nothing to the store.
@@ -149,7 +149,7 @@ class TestLogsRemoved(Cases):
         self, store: Store, open_store: StoreFactory
     ) -> None:
         runs = ("r0", "r1", "r2")
-        await ask.must(store, *(b.born(name) for name in runs))
+        await ask.must(store, *(b.created(name) for name in runs))
         texts: dict[str, list[str]] = {name: [] for name in runs}
         for at in range(30):
             name = runs[at % 3]
@@ -185,7 +185,7 @@ class TestLogsRemoved(Cases):
     async def test_what_was_trimmed_is_not_counted_by_a_purge(
         self, store: Store, open_store: StoreFactory
     ) -> None:
-        await ask.must(store, b.born())
+        await ask.must(store, b.created())
         entries = [b.line("x", "e", LogKind.CHUNK), b.line("y", "e"), b.line("z", "e")]
         await store.append_logs(b.TENANT, b.RUN, entries)
         await store.remove_logs(
@@ -199,7 +199,7 @@ class TestLogsRemoved(Cases):
     async def test_lines_of_a_deleted_run_are_not_counted_by_a_purge(
         self, store: Store, open_store: StoreFactory
     ) -> None:
-        await ask.must(store, b.born(), b.born("other"))
+        await ask.must(store, b.created(), b.created("other"))
         for name in (b.RUN, "other"):
             await store.append_logs(b.TENANT, name, [b.line("x"), b.line("y")])
         assert await store.delete_run(b.TENANT, b.RUN, version=1)

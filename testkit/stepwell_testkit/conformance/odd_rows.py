@@ -57,7 +57,7 @@ PARENT = "the parent's \x00 \U0001f600"
 
 def parent_commit() -> Commit:
     """Return the birth of the run that `full_commit` is forked from."""
-    return b.born(PARENT)
+    return b.created(PARENT)
 
 
 def _run() -> Run:
@@ -222,7 +222,7 @@ def full_commit() -> Commit:
         ended_us=2,
     )
     return replace(
-        b.born(input=Payload(data=b"\x00\xff", media_type=ODD)),
+        b.created(input=Payload(data=b"\x00\xff", media_type=ODD)),
         commit_id=ODD,
         run=_run(),
         plan=plan,

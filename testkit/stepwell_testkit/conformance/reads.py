@@ -34,7 +34,7 @@ class TestByKey(Cases):
 
     @promises("read_payloads", "Return what is stored under these keys")
     async def test_payloads_come_in_the_order_of_their_keys(self, store: Store) -> None:
-        first = await ask.must(store, b.born(input=Payload(data=b"in")))
+        first = await ask.must(store, b.created(input=Payload(data=b"in")))
         results = [b.outcome(name.encode(), name) for name in ("e1", "e2", "e3")]
         await ask.must(store, b.step(first, outcomes=results))
         keys = ["e3", INPUT_KEY, "e1"]
@@ -48,7 +48,7 @@ class TestByKey(Cases):
 
     @promises("read_payloads", "A key without bytes is left out")
     async def test_a_key_without_bytes_is_left_out(self, store: Store) -> None:
-        first = await ask.must(store, b.born())
+        first = await ask.must(store, b.created())
         await ask.must(
             store, b.step(first, outcomes=[Outcome(execution_id="e1"), b.outcome(b"", "e2")])
         )
@@ -59,7 +59,7 @@ class TestByKey(Cases):
     @promises("read_payloads", "Bytes come back as they were written, empty ones too.")
     async def test_D2_empty_bytes_are_not_absent_ones(self, store: Store) -> None:
         empty = Payload(data=b"", media_type="text/plain")
-        first = await ask.must(store, b.born(input=empty))
+        first = await ask.must(store, b.created(input=empty))
         await ask.must(store, b.step(first, outcomes=[Outcome(execution_id="e1", result=empty)]))
         found = await store.read_payloads(b.TENANT, b.RUN, [INPUT_KEY, "e1"])
         assert [stored.payload for stored in found] == [empty, empty]
@@ -72,7 +72,7 @@ class TestByKey(Cases):
     @promises("StoredPayload.prompt", "The agent's question to its model; read with `texts` only.")
     @promises("StoredPayload.response", "The model's answer; read with `texts` only.")
     async def test_outcomes_come_back_whole_and_in_order(self, store: Store) -> None:
-        first = await ask.must(store, b.born())
+        first = await ask.must(store, b.created())
         left = {
             "e1": Outcome(execution_id="e1", result=Payload(data=b"r"), prompt="p", response="a"),
             "e2": Outcome(execution_id="e2", prompt="only asked"),
@@ -90,7 +90,7 @@ class TestByKey(Cases):
 
     @promises("read_plan", "Return one plan revision; None: there is none.")
     async def test_each_plan_revision_can_be_read(self, store: Store) -> None:
-        first = await ask.must(store, b.born(plan=b.plan("a")))
+        first = await ask.must(store, b.created(plan=b.plan("a")))
         second = await ask.must(store, b.step(first, plan=b.plan("b", "c", revision=2)))
         assert await store.read_plan(b.TENANT, b.RUN, 1) == first.plan
         assert await store.read_plan(b.TENANT, b.RUN, 2) == second.plan
@@ -108,7 +108,7 @@ class TestPages(Cases):
     async def test_tasks_come_in_the_order_of_revision_then_of_their_plan(
         self, store: Store
     ) -> None:
-        first = b.born(
+        first = b.created(
             plan=b.plan("z", "m", "a", "k"), tasks=[b.task(name) for name in ("a", "k", "m", "z")]
         )
         second = b.step(
@@ -129,7 +129,7 @@ class TestPages(Cases):
     async def test_a_page_cursor_that_no_store_made_is_an_invalid_argument(
         self, store: Store, cursor: str
     ) -> None:
-        await ask.must(store, b.born())
+        await ask.must(store, b.created())
         query = RunQuery(tenant_id=b.TENANT, cursor=cursor)
         reads: list[Callable[[], Awaitable[object]]] = [
             lambda: store.page(TaskQuery(tenant_id=b.TENANT, run_id=b.RUN, cursor=cursor)),
@@ -156,7 +156,7 @@ class TestPages(Cases):
             not keeps("logs")
             or (await store.page(LogQuery(tenant_id=b.TENANT, run_id=b.RUN))).items == ()
         )
-        await ask.must(store, b.born())
+        await ask.must(store, b.created())
         assert await store.page(TaskQuery(tenant_id=b.TENANT, run_id=b.RUN)) == Page()
         assert await store.page(ExecutionQuery(tenant_id=b.TENANT, run_id=b.RUN)) == Page()
         assert await store.page(MessageQuery(tenant_id=b.TENANT, run_id=b.RUN)) == Page()
@@ -164,7 +164,7 @@ class TestPages(Cases):
     @promises("ExecutionQuery", "In the order in which they were created.")
     async def test_executions_come_in_the_order_of_their_birth(self, store: Store) -> None:
         names = [f"e{(at * 7) % 10}" for at in range(10)]
-        commit = b.born(executions=[b.ready(name) for name in names[:4]])
+        commit = b.created(executions=[b.ready(name) for name in names[:4]])
         await ask.must(store, commit)
         for name in names[4:]:
             commit = await ask.must(store, b.step(commit, executions=[b.ready(name)]))
@@ -182,7 +182,7 @@ class TestPages(Cases):
             for attempt in range(1, 6)
             for task in ("a", "b")
         ]
-        await ask.must(store, b.born(executions=executions))
+        await ask.must(store, b.created(executions=executions))
         for limit in (1, 2, 100):
             found = await _execution_ids(store, limit, task_id="b")
             assert found == [f"task:b#{attempt}" for attempt in range(1, 6)]
@@ -190,7 +190,7 @@ class TestPages(Cases):
 
     @promises("MessageQuery", "In the order of its commits.")
     async def test_messages_come_in_the_order_of_their_commits(self, store: Store) -> None:
-        commit = await ask.must(store, b.born())
+        commit = await ask.must(store, b.created())
         for at in range(5):
             texts = [b.message(f"{at}.{part}") for part in range(3)]
             commit = await ask.must(store, b.step(commit, messages=texts))
@@ -201,7 +201,7 @@ class TestPages(Cases):
     @promises("MessageQuery.task_id", "Of this task.", "Empty: of all.")
     async def test_messages_of_one_task(self, store: Store) -> None:
         texts = [b.message(f"{name}{at}", task_id=name) for at in range(4) for name in ("a", "b")]
-        await ask.must(store, b.step(await ask.must(store, b.born()), messages=texts))
+        await ask.must(store, b.step(await ask.must(store, b.created()), messages=texts))
         for limit in (1, 3, 100):
             assert await _texts(store, limit, task_id="b") == ["b0", "b1", "b2", "b3"]
         assert await _texts(store, 100, task_id="c") == []
@@ -253,16 +253,16 @@ async def _texts(store: Store, limit: int, task_id: str = "") -> list[str]:
             return found
 
 
-class TestBeside(Cases):
+class TestDuringWrites(Cases):
     """Reads don't wait for writers."""
 
     @promises("load", "Return the rows that the loop needs")
-    async def test_L5_reads_advance_beside_a_stream_of_large_commits(self, store: Store) -> None:
-        await ask.must(store, b.born("read", executions=[b.ready()]))
+    async def test_L5_reads_advance_during_large_commits(self, store: Store) -> None:
+        await ask.must(store, b.created("read", executions=[b.ready()]))
         large = Payload(data=bytes(256 * 1024))
         writers = [
             SystemRuntime().spawn(
-                store.commit([b.born(f"w{at}-{part}", input=large) for part in range(8)]),
+                store.commit([b.created(f"w{at}-{part}", input=large) for part in range(8)]),
                 name=f"writer {at}",
             )
             for at in range(8)

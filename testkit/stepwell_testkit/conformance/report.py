@@ -20,7 +20,7 @@ _PRINTED = pytest.StashKey[bool]()
 
 
 class Outcome(NamedTuple):
-    """How one case went on one driver."""
+    """The outcome of one case on one driver."""
 
     case: str
     driver: str
@@ -90,9 +90,9 @@ def _outcomes(reporter: pytest.TerminalReporter) -> Iterable[Outcome]:
             noted = {name: str(value) for name, value in report.user_properties}
             if DRIVER not in noted:
                 continue
-            # A skip is told as (path, line, reason).
-            told = cast("tuple[object, ...]", report.longrepr) if word == "skipped" else ()
-            reason = str(told[2]) if len(told) == 3 else ""
+            # A skip is reported as (path, line, reason).
+            reported = cast("tuple[object, ...]", report.longrepr) if word == "skipped" else ()
+            reason = str(reported[2]) if len(reported) == 3 else ""
             yield Outcome(
                 case=noted[CASE],
                 driver=noted[DRIVER],

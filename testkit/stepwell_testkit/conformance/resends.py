@@ -25,7 +25,7 @@ class TestSentAgain(Cases):
     @promises("commit", "OutcomeUnknown: each of them may or may not have been")
     @promises("Errors", "`commit` may also raise `OutcomeUnknown`.")
     async def test_S4_a_commit_sent_again_answers_committed(self, store: Store) -> None:
-        first = await ask.must(store, b.born())
+        first = await ask.must(store, b.created())
         assert await ask.verdicts(store, first) == [COMMITTED]
         assert await ask.version_of(store) == 1
 
@@ -34,7 +34,7 @@ class TestSentAgain(Cases):
     async def test_S4_a_commit_sent_again_at_any_later_version_answers_committed(
         self, store: Store
     ) -> None:
-        chain = [await ask.must(store, b.born())]
+        chain = [await ask.must(store, b.created())]
         for _ in range(20):
             chain.append(await ask.must(store, b.step(chain[-1])))
         for commit in chain:
@@ -43,7 +43,7 @@ class TestSentAgain(Cases):
 
     @promises("commit", "was applied before is not applied again")
     async def test_S4_a_commit_sent_again_changes_nothing(self, store: Store) -> None:
-        first = await ask.must(store, b.born())
+        first = await ask.must(store, b.created())
         second = b.step(
             first,
             reason="old",
@@ -67,7 +67,7 @@ class TestSentAgain(Cases):
 
     @promises("commit", "A commit whose `(run, version, commit_id)` was applied before")
     async def test_S4_a_commit_twice_in_one_call_is_applied_once(self, store: Store) -> None:
-        first = b.born()
+        first = b.created()
         second = b.step(first, messages=[b.message("once")])
         await ask.must(store, first, first, second, first, second)
         assert len((await store.page(MessageQuery(tenant_id=b.TENANT, run_id=b.RUN))).items) == 1
@@ -77,7 +77,7 @@ class TestSentAgain(Cases):
     async def test_S4_a_commit_is_recognised_after_a_restart(
         self, store: Store, open_store: StoreFactory
     ) -> None:
-        first = await ask.must(store, b.born())
+        first = await ask.must(store, b.created())
         second = await ask.must(store, b.step(first))
         store = await open_store.reopen(store)
         assert await ask.verdicts(store, first, second) == [COMMITTED, COMMITTED]
@@ -87,7 +87,7 @@ class TestSentAgain(Cases):
     async def test_S4_a_fenced_commit_sent_again_still_answers_committed(
         self, store: Store
     ) -> None:
-        first = await ask.must(store, b.born_leased())
+        first = await ask.must(store, b.created_leased())
         done = b.step(first, executions=[b.ended()], fences=[b.fence()])
         await ask.must(store, done)
         assert await ask.verdicts(store, done) == [COMMITTED]
@@ -96,8 +96,8 @@ class TestSentAgain(Cases):
     async def test_S4_the_same_commit_id_of_another_run_or_version_means_nothing(
         self, store: Store
     ) -> None:
-        first = await ask.must(store, b.born(commit_id="same"))
-        await ask.must(store, b.born("run-2", commit_id="same"))
+        first = await ask.must(store, b.created(commit_id="same"))
+        await ask.must(store, b.created("run-2", commit_id="same"))
         await ask.must(store, b.step(first, commit_id="same"))
         assert await ask.version_of(store) == 2
 
@@ -105,17 +105,15 @@ class TestSentAgain(Cases):
     async def test_S4_a_commit_id_of_another_version_is_no_excuse_for_a_conflict(
         self, store: Store
     ) -> None:
-        first = await ask.must(store, b.born(commit_id="one"))
+        first = await ask.must(store, b.created(commit_id="one"))
         second = await ask.must(store, b.step(first, commit_id="two"))
         for commit, used in ((first, "two"), (second, "one")):
             assert await ask.verdicts(store, replace(commit, commit_id=used)) == [CONFLICT]
         assert await ask.version_of(store) == 2
 
     @promises("commit", "The version is checked before the fences.")
-    async def test_a_commit_that_is_late_and_fenced_out_is_told_of_the_version(
-        self, store: Store
-    ) -> None:
-        first = await ask.must(store, b.born_leased())
+    async def test_late_and_fenced_commit_answers_conflict(self, store: Store) -> None:
+        first = await ask.must(store, b.created_leased())
         await ask.must(store, b.step(first))
         late = b.step(first, commit_id="late", fences=[b.fence(token="wrong")])
         assert await ask.verdicts(store, late) == [CONFLICT]
@@ -125,7 +123,7 @@ class TestSentAgain(Cases):
     async def test_S4_a_commit_abandoned_by_its_caller_is_applied_once_or_not_at_all(
         self, store: Store
     ) -> None:
-        commit = await ask.must(store, b.born())
+        commit = await ask.must(store, b.created())
         for at in range(10):
             following = b.step(commit, commit_id=f"c{at}", messages=[b.message(str(at))])
             asked = SystemRuntime().spawn(store.commit([following]), name="abandoned")
@@ -142,11 +140,11 @@ class TestAtomic(Cases):
 
     @promises("load", "Return the rows that the loop needs, all of one version.")
     @promises("commit", "Apply each commit wholly or not at all")
-    async def test_S1_a_reader_beside_a_writer_sees_rows_of_one_version(
+    async def test_S1_reader_during_writes_sees_rows_of_one_version(
         self, store: Store, open_store: StoreFactory
     ) -> None:
         door = await open_store.join(store)
-        await ask.must(store, _marked(b.born(), "1"))
+        await ask.must(store, _marked(b.created(), "1"))
         stop = asyncio.Event()
         writer = SystemRuntime().spawn(_write_marks(store, stop), name="writer")
         for _ in range(60):
@@ -164,7 +162,7 @@ class TestAtomic(Cases):
         self, store: Store, open_store: StoreFactory
     ) -> None:
         door = await open_store.join(store)
-        await ask.must(store, _marked(b.born(), "1"))
+        await ask.must(store, _marked(b.created(), "1"))
         stop = asyncio.Event()
         writer = SystemRuntime().spawn(_write_marks(store, stop), name="writer")
         for _ in range(40):
@@ -192,7 +190,7 @@ def _marked(commit: Commit, mark: str) -> Commit:
 
 
 async def _write_marks(store: Store, stop: asyncio.Event) -> None:
-    commit = b.born()
+    commit = b.created()
     while not stop.is_set():
         commit = b.step(commit)
         await ask.must(store, _marked(commit, str(commit.version)))

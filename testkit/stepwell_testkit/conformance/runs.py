@@ -19,7 +19,7 @@ class TestRuns(Cases):
     @promises("RunQuery", "Newest first, by time of creation.")
     @promises("RunQuery", "Newest first, by time of creation.")
     async def test_runs_come_newest_first(self, store: Store, open_store: StoreFactory) -> None:
-        commits = [await _born(store, open_store, name) for name in ("c", "a", "b")]
+        commits = [await _create(store, open_store, name) for name in ("c", "a", "b")]
         assert await ask.run_ids(store) == ["b", "a", "c"]
         await ask.must(store, b.step(commits[0]))
         assert await ask.run_ids(store) == ["b", "a", "c"]
@@ -31,17 +31,17 @@ class TestRuns(Cases):
     ) -> None:
         names = [f"run-{(at * 7) % 25}" for at in range(25)]
         for name in names:
-            await _born(store, open_store, name)
+            await _create(store, open_store, name)
         for limit in (1, 4, 25, 26):
             query = RunQuery(tenant_id=b.TENANT, limit=limit)
             assert await _all_runs(store, query) == names[::-1], limit
 
     @promises("RunQuery", "Over its pages each run that was there all along comes once.")
-    async def test_runs_born_and_deleted_between_pages_disturb_no_other(
+    async def test_runs_created_and_deleted_between_pages_disturb_no_other(
         self, store: Store, open_store: StoreFactory
     ) -> None:
         for at in range(9):
-            await _born(store, open_store, f"old-{at}")
+            await _create(store, open_store, f"old-{at}")
         query = RunQuery(tenant_id=b.TENANT, limit=2)
         found: list[str] = []
         victims = ["old-7", "old-5", "old-0"]
@@ -51,7 +51,7 @@ class TestRuns(Cases):
             if not page.cursor:
                 break
             query = replace(query, cursor=page.cursor)
-            await _born(store, open_store, f"new-{len(found)}")
+            await _create(store, open_store, f"new-{len(found)}")
             if victims and keeps("delete"):
                 await store.delete_run(b.TENANT, victims.pop(0), version=1)
         stayed = ["old-8", "old-6", "old-4", "old-3", "old-2", "old-1"]
@@ -62,7 +62,7 @@ class TestRuns(Cases):
     async def test_the_list_shows_rows_as_they_are_now(
         self, store: Store, open_store: StoreFactory
     ) -> None:
-        commit = await _born(store, open_store, b.RUN)
+        commit = await _create(store, open_store, b.RUN)
         commit = await ask.must(store, b.step(commit, reason="changed"))
         page = await store.page(RunQuery(tenant_id=b.TENANT))
         expected: tuple[Run, ...] = (commit.run,)
@@ -87,7 +87,7 @@ class TestFilters(Cases):
             "fork of the fork": replace(spec, parent_run_id="fork", family_id="plain"),
         }
         for name, each in specs.items():
-            await _born(store, open_store, name, spec=replace(each, run_id=name))
+            await _create(store, open_store, name, spec=replace(each, run_id=name))
         query = RunQuery(tenant_id=b.TENANT)
         assert await ask.run_ids(store, replace(query, pipeline_id="p")) == ["pipeline"]
         assert await ask.run_ids(store, replace(query, queue="q")) == ["queue"]
@@ -104,7 +104,7 @@ class TestFilters(Cases):
         self, store: Store, open_store: StoreFactory
     ) -> None:
         for status in RunStatus:
-            commit = await _born(store, open_store, status)
+            commit = await _create(store, open_store, status)
             await ask.must(store, b.step(commit, status=status))
         query = RunQuery(tenant_id=b.TENANT, statuses=(RunStatus.FAILED,))
         assert await ask.run_ids(store, query) == ["FAILED"]
@@ -116,7 +116,7 @@ class TestFilters(Cases):
         self, store: Store, open_store: StoreFactory
     ) -> None:
         for kind in (BlockedKind.NONE, BlockedKind.WORKER, BlockedKind.INPUT):
-            commit = await _born(store, open_store, kind)
+            commit = await _create(store, open_store, kind)
             blocked = replace(commit.run, blocked_on=kind)
             await ask.must(store, b.step(commit, run=blocked))
         query = RunQuery(tenant_id=b.TENANT)
@@ -136,7 +136,7 @@ class TestFilters(Cases):
         }
         for name, each in labels.items():
             spec = RunSpec(tenant_id=b.TENANT, run_id=name, labels=each)
-            await _born(store, open_store, name, spec=spec)
+            await _create(store, open_store, name, spec=spec)
         query = RunQuery(tenant_id=b.TENANT)
         assert await ask.run_ids(store, replace(query, labels={"team": "x"})) == ["both", "one"]
         both = {"env": "prod", "team": "x"}
@@ -153,18 +153,18 @@ class TestFilters(Cases):
             spec = RunSpec(
                 tenant_id=b.TENANT, run_id=f"r{at}", pipeline_id="even" if at % 2 == 0 else "odd"
             )
-            await _born(store, open_store, f"r{at}", spec=spec)
+            await _create(store, open_store, f"r{at}", spec=spec)
         query = RunQuery(tenant_id=b.TENANT, pipeline_id="even", limit=3)
         assert await _all_runs(store, query) == [f"r{at}" for at in range(18, -1, -2)]
 
 
-async def _born(
+async def _create(
     store: Store, factory: StoreFactory, run_id: str, *, spec: RunSpec | None = None
 ) -> Commit:
-    """Let a run be born a moment after the one before it, as its row says too."""
+    """Create a run a moment after the one before it, as its row says too."""
     await factory.advance(10)
     now_us = (await ask.claimed(store, due_limit=0)).now_us
-    return await ask.must(store, b.born(run_id, spec=spec, created_us=now_us))
+    return await ask.must(store, b.created(run_id, spec=spec, created_us=now_us))
 
 
 async def _all_runs(store: Store, query: RunQuery) -> list[str]:

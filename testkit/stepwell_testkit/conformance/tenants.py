@@ -66,7 +66,7 @@ class TestTenants(Cases):
     @promises("Names", "A run is named by `(tenant_id, run_id)`, always both")
     async def test_T1_two_tenants_with_equal_ids_have_two_runs(self, store: Store) -> None:
         for tenant in ("a", "b"):
-            first = b.born(
+            first = b.created(
                 tenant=tenant,
                 commit_id="same",
                 input=Payload(data=tenant.encode()),
@@ -98,14 +98,14 @@ class TestTenants(Cases):
 
     @promises("Names", "one tenant's id under another tenant is a missing run.")
     async def test_T2_a_foreign_run_answers_as_a_missing_one(self, store: Store) -> None:
-        await ask.must(store, b.born_leased(tenant="b"))
+        await ask.must(store, b.created_leased(tenant="b"))
         assert await _answers(store, "a", b.RUN) == await _answers(store, "a", "missing")
         assert await _answers(store, "a", b.RUN) == await _answers(store, "nobody", b.RUN)
         assert await ask.version_of(store, tenant="b") == 1
 
     @promises("commit", "CONFLICT: the run's stored version is not `version - 1`")
     async def test_T3_a_commit_under_another_tenant_touches_nothing(self, store: Store) -> None:
-        theirs = await ask.must(store, b.born_leased(tenant="b"))
+        theirs = await ask.must(store, b.created_leased(tenant="b"))
         mine = replace(b.step(theirs, fences=[b.fence()], reason="mine"), tenant_id="a")
         assert await ask.verdicts(store, mine) == [Verdict.CONFLICT]
         assert (await ask.loaded(store, tenant="b")).run == theirs.run
@@ -113,8 +113,8 @@ class TestTenants(Cases):
     @promises("renew", "False: it isn't, and nothing changed.")
     @promises("commit", "LEASE_LOST: a fence's token is not that of the execution's lease.")
     async def test_T3_a_token_of_another_tenant_opens_nothing(self, store: Store) -> None:
-        await ask.must(store, b.born_leased(tenant="b", token="theirs"))
-        mine = await ask.must(store, b.born(tenant="a", executions=[b.ready()]))
+        await ask.must(store, b.created_leased(tenant="b", token="theirs"))
+        mine = await ask.must(store, b.created(tenant="a", executions=[b.ready()]))
         heartbeat = b.renewal(tenant="a", token="theirs", progress=Payload(data=b"x"))
         assert list(await store.renew([heartbeat])) == [False]
         fenced = b.step(mine, fences=[b.fence(token="theirs")])
@@ -127,7 +127,7 @@ class TestTenants(Cases):
         self, store: Store, open_store: StoreFactory
     ) -> None:
         for tenant in ("a", "b"):
-            await ask.must(store, b.born(f"of-{tenant}", tenant=tenant, executions=[b.ready()]))
+            await ask.must(store, b.created(f"of-{tenant}", tenant=tenant, executions=[b.ready()]))
         await open_store.advance(10)
         for _ in range(2):
             found = await ask.ready_steps(store, b.want(tenant="a", limit=9))
@@ -140,18 +140,18 @@ class TestTenants(Cases):
     @promises("claim", "at most `due_limit`, of every tenant.")
     async def test_due_things_of_every_tenant_are_returned(self, store: Store) -> None:
         for tenant in ("a", "b"):
-            await ask.must(store, b.born(tenant=tenant, timers=[b.timer(0)]))
+            await ask.must(store, b.created(tenant=tenant, timers=[b.timer(0)]))
         assert sorted(due.tenant_id for due in await ask.due_now(store)) == ["a", "b"]
 
     @promises("delete_run", "Otherwise False.")
     async def test_T3_deleting_under_another_tenant_deletes_nothing(self, store: Store) -> None:
-        await ask.must(store, b.born(tenant="b"))
+        await ask.must(store, b.created(tenant="b"))
         assert not await store.delete_run("a", b.RUN, version=1)
         assert await ask.version_of(store, tenant="b") == 1
 
     @promises("append_logs", "For a run that isn't there: nothing.")
     async def test_T3_a_log_under_another_tenant_is_dropped(self, store: Store) -> None:
-        await ask.must(store, b.born(tenant="b"))
+        await ask.must(store, b.created(tenant="b"))
         await store.append_logs("a", b.RUN, [b.line("x")])
         assert (await store.page(LogQuery(tenant_id="b", run_id=b.RUN))).items == ()
 
@@ -159,7 +159,7 @@ class TestTenants(Cases):
     @promises("PresenceQuery", "On any replica")
     async def test_T1_lists_show_their_tenant_alone(self, store: Store) -> None:
         for tenant in ("a", "b"):
-            await ask.must(store, b.born(f"of-{tenant}", tenant=tenant))
+            await ask.must(store, b.created(f"of-{tenant}", tenant=tenant))
             await store.put_presence([b.presence(tenant=tenant)], ttl_ms=10_000)
         assert await ask.run_ids(store, RunQuery(tenant_id="a")) == ["of-a"]
         here = [each.tenant_id for each in (await store.page(PresenceQuery(tenant_id="a"))).items]
@@ -175,11 +175,11 @@ class TestTenants(Cases):
         alone = await open_store.open()
         for at in range(6):
             for each in (store, alone):
-                first = b.born(f"r{at}", executions=[b.ready()], tasks=[b.task("a")])
+                first = b.created(f"r{at}", executions=[b.ready()], tasks=[b.task("a")])
                 await ask.must(each, first, b.step(first, messages=[b.message("x")]))
             for noise in range(5):
                 name = f"r{at}" if noise == 0 else f"n{at}-{noise}"
-                await ask.must(store, b.born(name, tenant="b", executions=[b.ready()]))
+                await ask.must(store, b.created(name, tenant="b", executions=[b.ready()]))
         await store.claim(ClaimRequest(wants=(b.want(tenant="b"),)))
         for at in range(6):
             for each in (store, alone):
@@ -224,8 +224,8 @@ class TestHostileNames(Cases):
     async def test_T4_a_hostile_name_names_its_own_run_and_no_other(
         self, store: Store, open_store: StoreFactory, name: str
     ) -> None:
-        await ask.must(store, b.born("bystander", executions=[b.ready("bystander")]))
-        first = b.born(
+        await ask.must(store, b.created("bystander", executions=[b.ready("bystander")]))
+        first = b.created(
             name,
             tenant=name,
             commit_id=name,
@@ -266,12 +266,14 @@ class TestHostileNames(Cases):
         assert await ask.ready_ids(store) == ["bystander"]
 
     @promises("Names", "Any text is a legal tenant, run or queue name to a store.")
-    async def test_T4_names_that_join_alike_are_kept_apart(self, store: Store) -> None:
+    async def test_T4_names_that_join_to_one_text_are_kept_apart(self, store: Store) -> None:
         pairs = [("a", "b:c"), ("a:b", "c"), ("a:", "b:c"), ("a/b", "c"), ("a", "b/c"), ("", "abc")]
         pairs += [("abc", ""), ("A", "b:c"), ("a", "B:c"), ("a ", "b:c"), ("a\x00b", "c")]
         pairs += [("a", "b\x00c"), ("\u00e9", "x"), ("e\u0301", "x"), ("a", "1"), ("a", "01")]
         for at, (tenant, run_id) in enumerate(pairs):
-            await ask.must(store, b.born(run_id, tenant=tenant, commit_id=str(at), events=at + 1))
+            await ask.must(
+                store, b.created(run_id, tenant=tenant, commit_id=str(at), events=at + 1)
+            )
         for at, (tenant, run_id) in enumerate(pairs):
             run = await store.get_run(tenant, run_id)
             assert run is not None, (tenant, run_id)
@@ -281,7 +283,9 @@ class TestHostileNames(Cases):
     async def test_T4_wanting_a_hostile_queue_or_role_takes_nothing_else(
         self, store: Store
     ) -> None:
-        await ask.must(store, b.born(executions=[b.ready("plain"), b.ready("coder", role="coder")]))
+        await ask.must(
+            store, b.created(executions=[b.ready("plain"), b.ready("coder", role="coder")])
+        )
         for name in HOSTILE.values():
             wanted = b.want(queues=[name], roles=[name])
             assert await ask.ready_ids(store, wanted) == [], name

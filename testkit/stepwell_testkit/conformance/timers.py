@@ -24,7 +24,7 @@ class TestDue(Cases):
     @promises("Timer.delay_ms", "After the commit; below 0: the timer is removed.")
     @promises("Due.name", "The execution's id, or the timer's name.")
     async def test_C2_a_timer_is_never_early(self, store: Store, open_store: StoreFactory) -> None:
-        await ask.must(store, b.born(timers=[b.timer(10_000, "wake")]))
+        await ask.must(store, b.created(timers=[b.timer(10_000, "wake")]))
         await open_store.advance(10_000 - open_store.grain_ms)
         assert await ask.due_now(store) == []
         await open_store.advance(open_store.grain_ms)
@@ -39,7 +39,7 @@ class TestDue(Cases):
     async def test_C2_a_delayed_execution_is_never_early(
         self, store: Store, open_store: StoreFactory
     ) -> None:
-        await ask.must(store, b.born(executions=[b.ready(delay_ms=10_000)]))
+        await ask.must(store, b.created(executions=[b.ready(delay_ms=10_000)]))
         await open_store.advance(10_000 - open_store.grain_ms)
         assert await ask.ready_ids(store) == []
         await open_store.advance(open_store.grain_ms)
@@ -47,7 +47,7 @@ class TestDue(Cases):
 
     @promises("Timer.delay_ms", "below 0: the timer is removed.")
     async def test_a_timer_may_be_taken_away(self, store: Store, open_store: StoreFactory) -> None:
-        first = await ask.must(store, b.born(timers=[b.timer(1_000, "x"), b.timer(1_000, "y")]))
+        first = await ask.must(store, b.created(timers=[b.timer(1_000, "x"), b.timer(1_000, "y")]))
         await ask.must(store, b.step(first, timers=[b.timer(-1, "x"), b.timer(-1, "unknown")]))
         await open_store.advance(1_000)
         assert await ask.due_names(store) == ["y"]
@@ -58,7 +58,7 @@ class TestDue(Cases):
     async def test_a_second_timer_of_a_name_replaces_the_first(
         self, store: Store, open_store: StoreFactory
     ) -> None:
-        first = await ask.must(store, b.born(timers=[b.timer(1_000)]))
+        first = await ask.must(store, b.created(timers=[b.timer(1_000)]))
         await ask.must(store, b.step(first, timers=[b.timer(5_000)]))
         await open_store.advance(4_000)
         assert await ask.due_now(store) == []
@@ -70,7 +70,7 @@ class TestDue(Cases):
         self, store: Store, open_store: StoreFactory
     ) -> None:
         await ask.must(
-            store, b.born("one", timers=[b.timer(0)]), b.born("two", timers=[b.timer(0)])
+            store, b.created("one", timers=[b.timer(0)]), b.created("two", timers=[b.timer(0)])
         )
         await open_store.advance(1)
         assert sorted(due.run_id for due in await ask.due_now(store)) == ["one", "two"]
@@ -79,7 +79,7 @@ class TestDue(Cases):
     async def test_what_is_due_tells_the_version_of_its_run(
         self, store: Store, open_store: StoreFactory
     ) -> None:
-        first = await ask.must(store, b.born(timers=[b.timer(1_000)]))
+        first = await ask.must(store, b.created(timers=[b.timer(1_000)]))
         await ask.must(store, b.step(first))
         await open_store.advance(1_000)
         assert [due.version for due in await ask.due_now(store)] == [2]
@@ -92,9 +92,9 @@ class TestDue(Cases):
     ) -> None:
         await ask.must(
             store,
-            b.born("a", timers=[b.timer(3_000, "third")]),
-            b.born("b", timers=[b.timer(1_000, "first"), b.timer(4_000, "fourth")]),
-            b.born_leased("c", lease_ms=2_000),
+            b.created("a", timers=[b.timer(3_000, "third")]),
+            b.created("b", timers=[b.timer(1_000, "first"), b.timer(4_000, "fourth")]),
+            b.created_leased("c", lease_ms=2_000),
         )
         await open_store.advance(10_000)
         assert await ask.due_names(store) == ["first", b.STEP, "third", "fourth"]
@@ -104,7 +104,7 @@ class TestDue(Cases):
     async def test_no_more_than_the_limit_is_due_at_once(
         self, store: Store, open_store: StoreFactory
     ) -> None:
-        await ask.must(store, b.born(timers=[b.timer(at, str(at)) for at in range(1, 6)]))
+        await ask.must(store, b.created(timers=[b.timer(at, str(at)) for at in range(1, 6)]))
         await open_store.advance(1_000)
         assert await ask.due_now(store, limit=0) == []
         assert [due.name for due in await ask.due_now(store, limit=2)] == ["1", "2"]
@@ -120,9 +120,9 @@ class TestDue(Cases):
         self, store: Store, open_store: StoreFactory
     ) -> None:
         cases = [
-            b.born("timer", timers=[b.timer(40_000)]),
-            b.born_leased("lease", lease_ms=20_000),
-            b.born("delay", executions=[b.ready(delay_ms=10_000)]),
+            b.created("timer", timers=[b.timer(40_000)]),
+            b.created_leased("lease", lease_ms=20_000),
+            b.created("delay", executions=[b.ready(delay_ms=10_000)]),
         ]
         for commit, until_ms in zip(cases, (40_000, 20_000, 10_000), strict=True):
             await ask.must(store, commit)
@@ -135,7 +135,7 @@ class TestDue(Cases):
     async def test_L2_a_lease_closed_in_time_is_never_due(
         self, store: Store, open_store: StoreFactory
     ) -> None:
-        first = await ask.must(store, b.born_leased(lease_ms=1_000))
+        first = await ask.must(store, b.created_leased(lease_ms=1_000))
         await ask.must(store, b.step(first, executions=[b.ended()], fences=[b.fence()]))
         await open_store.advance(60_000)
         assert await ask.due_now(store) == []
@@ -146,8 +146,8 @@ class TestDue(Cases):
     ) -> None:
         await ask.must(
             store,
-            b.born_leased("l", lease_ms=1_000),
-            b.born("t", timers=[b.timer(1_000)], executions=[b.ready(delay_ms=1_000)]),
+            b.created_leased("l", lease_ms=1_000),
+            b.created("t", timers=[b.timer(1_000)], executions=[b.ready(delay_ms=1_000)]),
         )
         store = await open_store.reopen(store)
         await open_store.advance(1_000)
@@ -166,7 +166,7 @@ class TestClocks(Cases):
         far = b.EPOCH_US * 2
         for name, us in (("past", 1), ("future", far)):
             execution = replace(b.ready(name, delay_ms=5_000), offered_us=us, leased_us=us)
-            commit = b.born(name, executions=[execution], timers=[b.timer(5_000)])
+            commit = b.created(name, executions=[execution], timers=[b.timer(5_000)])
             await ask.must(store, replace(commit, run=replace(commit.run, created_us=us)))
         assert await ask.ready_ids(store) == []
         assert await ask.due_now(store) == []
@@ -181,8 +181,8 @@ class TestClocks(Cases):
     ) -> None:
         await ask.must(
             store,
-            b.born_leased("l", lease_ms=10_000),
-            b.born("t", timers=[b.timer(10_000)], executions=[b.ready(delay_ms=10_000)]),
+            b.created_leased("l", lease_ms=10_000),
+            b.created("t", timers=[b.timer(10_000)], executions=[b.ready(delay_ms=10_000)]),
         )
         for leap_ms in (DAY_MS, -2 * DAY_MS):
             await open_store.step_wall(leap_ms)
@@ -197,7 +197,7 @@ class TestClocks(Cases):
         self, store: Store, open_store: StoreFactory
     ) -> None:
         before = (await ask.claimed(store)).now_us
-        await ask.must(store, b.born())
+        await ask.must(store, b.created())
         for leap_ms in (-DAY_MS, 100, -DAY_MS):
             await open_store.step_wall(leap_ms)
             now = (await ask.claimed(store)).now_us
@@ -208,7 +208,7 @@ class TestClocks(Cases):
     async def test_C1_C2_a_wall_clock_set_back_over_a_restart_stops_no_timer(
         self, store: Store, open_store: StoreFactory
     ) -> None:
-        commit = await ask.must(store, b.born_leased(lease_ms=10_000))
+        commit = await ask.must(store, b.created_leased(lease_ms=10_000))
         before = (await store.commit([b.step(commit)]))[0].now_us
         await open_store.step_wall(-DAY_MS)
         store = await open_store.reopen(store)
@@ -221,8 +221,8 @@ class TestClocks(Cases):
     async def test_C3_no_clock_orders_events_or_commits(
         self, store: Store, open_store: StoreFactory
     ) -> None:
-        commit = await ask.must(store, b.born("run-0"))
-        other = await ask.must(store, b.born("run-9"))
+        commit = await ask.must(store, b.created("run-0"))
+        other = await ask.must(store, b.created("run-9"))
         for at in range(5):
             await open_store.step_wall(-3_600_000)
             commit = b.step(commit)

@@ -23,7 +23,7 @@ from stepwell.core.records.events import Event
 from stepwell.core.records.states import Verdict
 from stepwell.runtime import SystemRuntime
 from stepwell.store.opener import open_store
-from stepwell_testkit.conformance.builders import TENANT, born, step
+from stepwell_testkit.conformance.builders import TENANT, created, step
 from stepwell_testkit.proxy import StoreProxy
 from tests.simulation.simulator.violation import holds
 from tests.support.backends.postgres import Postgres
@@ -89,7 +89,7 @@ class Chain:
     """
 
     def __init__(self, run_id: str, tenant: str = TENANT, *, may_lose: bool = False) -> None:
-        self.first = born(run_id, tenant=tenant)
+        self.first = created(run_id, tenant=tenant)
         self.acknowledged: Commit | None = None
         self.receipts: list[tuple[int, str]] = []
         """Version and commit id of every commit that was acknowledged."""

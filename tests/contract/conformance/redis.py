@@ -34,7 +34,7 @@ end
 _numbers = itertools.count(1)
 
 
-async def open_with_clock_by_hand(url: str) -> Store:
+async def open_with_manual_clock(url: str) -> Store:
     """A store whose scripts ask the number beside the clock."""
     scripts.WALL_CLOCK.append(WALL_CLOCK)
     try:
@@ -64,7 +64,7 @@ class RedisFactory(UrlFactory):
         return f"{url}{'/' if url.count('/') == 2 else ''}?prefix=test.{next(_numbers)}"
 
     async def at(self, url: str) -> Store:
-        store = await open_with_clock_by_hand(url)
+        store = await open_with_manual_clock(url)
         self.opened[id(store)] = (store, url)
         self.walls_us.setdefault(url, BIRTH_US)
         return store

@@ -90,7 +90,7 @@ def test_every_excuse_names_a_case_or_an_optional_group_and_gives_a_reason(
         assert factory.durability is Durability.VOLATILE
 
 
-def test_an_excuse_that_excuses_nothing_is_told() -> None:
+def test_excuse_without_a_case_is_reported() -> None:
     said = groups.misnamed(
         {"test_x": "why", "commits": "no", "presance": "a typo", "logs": " "}, ["test_x"]
     )
@@ -115,7 +115,7 @@ def test_a_case_is_excused_by_its_name_and_by_each_optional_group_that_it_needs(
     assert groups.excuse_of("TestReady", "test_x", {"claims": "no"}) is None
 
 
-def test_sentences_are_told_apart() -> None:
+def test_sentences_are_distinguished() -> None:
     text = """Do it: wholly, or not. `x` > 0: more; or less.
 
         Even over lines.

@@ -32,7 +32,7 @@ class Place:
         self.doors.append(store)
         return store
 
-    async def beside(self) -> asyncpg.Connection[Any]:
+    async def client(self) -> asyncpg.Connection[Any]:
         return await asyncpg.connect(
             self.server.url("postgres", sslmode="disable"),
             server_settings={"search_path": self.schema},

@@ -1,4 +1,4 @@
-"""What the memory driver alone promises: shared names, refused URLs, a flat cost of claims."""
+"""The memory driver's own promises: shared names, refused URLs, a flat cost of claims."""
 
 import pytest
 
@@ -17,13 +17,13 @@ async def _open(url: str = "memory://") -> Store:
 
 async def test_each_open_without_a_name_is_a_new_empty_store() -> None:
     one, two = await _open(), await _open()
-    await ask.must(one, b.born())
+    await ask.must(one, b.created())
     assert await ask.version_of(two) == 0
 
 
 async def test_a_name_is_one_store_until_the_last_closes_it() -> None:
     one, two = await _open("memory://shared"), await _open("memory://shared")
-    await ask.must(one, b.born())
+    await ask.must(one, b.created())
     await one.close()
     await one.close()
     assert await ask.version_of(two) == 1
@@ -50,8 +50,8 @@ async def test_claim_cost_is_independent_of_parked_runs(
     store = await _open()
     for at in range(4_000):
         parked = [b.ready("x", delay_ms=10**7), b.ready("y", role="other")]
-        await ask.must(store, b.born(f"p{at}", executions=parked, timers=[b.timer(10**7)]))
-    await ask.must(store, b.born("wanted", executions=[b.ready()]))
+        await ask.must(store, b.created(f"p{at}", executions=parked, timers=[b.timer(10**7)]))
+    await ask.must(store, b.created("wanted", executions=[b.ready()]))
     looked_at = 0
     real = agenda_module.LazyHeap.first
 
@@ -68,7 +68,7 @@ async def test_claim_cost_is_independent_of_parked_runs(
 async def test_dead_entries_do_not_pile_up() -> None:
     runtime = ManualRuntime()
     store = await open_store("memory://", runtime=runtime)
-    commit = await ask.must(store, b.born_leased(lease_ms=3_600_000))
+    commit = await ask.must(store, b.created_leased(lease_ms=3_600_000))
     for at in range(5_000):
         lease = b.lease(token=str(at), lease_ms=3_600_000)
         commit = await ask.must(store, b.step(commit, executions=[b.leased()], leases=[lease]))

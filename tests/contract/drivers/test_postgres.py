@@ -1,4 +1,4 @@
-"""What is Postgres' own: group commit over links, holds and races between doors, what an operator reads."""
+"""Postgres' own promises: group commit over links, holds and races between doors, what an operator reads."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ async def place(server: Postgres) -> AsyncIterator[Place]:
 async def test_commits_queued_during_transactions_share_the_next(place: Place) -> None:
     store = await place.open()
     writer: Any = store._writer
-    await asyncio.gather(*[store.commit([b.born(f"run-{at}")]) for at in range(100)])
+    await asyncio.gather(*[store.commit([b.created(f"run-{at}")]) for at in range(100)])
     assert writer.groups <= 3
 
 
 async def test_a_run_takes_its_steps_in_the_order_asked_for_over_many_groups(place: Place) -> None:
     store = await place.open()
-    chain = [b.born()]
+    chain = [b.created()]
     for _ in range(60):
         chain.append(b.step(chain[-1]))
     calls: list[asyncio.Future[Any]] = []
@@ -73,9 +73,9 @@ async def test_a_run_takes_its_steps_in_the_order_asked_for_over_many_groups(pla
 
 async def test_one_that_fails_harms_nobody_in_its_group(place: Place) -> None:
     store = await place.open()
-    bad = b.born("bad", spec=RunSpec(tenant_id=b.TENANT, run_id="bad", goal="\ud800"))
-    large = b.born("large", spec=RunSpec(tenant_id=b.TENANT, run_id="large", priority=2**63))
-    births = [b.born(f"run-{at}") for at in range(10)]
+    bad = b.created("bad", spec=RunSpec(tenant_id=b.TENANT, run_id="bad", goal="\ud800"))
+    large = b.created("large", spec=RunSpec(tenant_id=b.TENANT, run_id="large", priority=2**63))
+    births = [b.created(f"run-{at}") for at in range(10)]
     births[5:5] = [bad, large]
     answers = await asyncio.gather(
         *[store.commit([birth]) for birth in births], return_exceptions=True
@@ -91,18 +91,18 @@ async def test_one_that_fails_harms_nobody_in_its_group(place: Place) -> None:
 
 async def test_a_cancelled_caller_cancels_no_commit(place: Place) -> None:
     store = await place.open()
-    call = asyncio.ensure_future(store.commit([b.born()]))
+    call = asyncio.ensure_future(store.commit([b.created()]))
     await asyncio.sleep(0)
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
         await call
-    assert await ask.verdicts(store, b.born()) == [Verdict.COMMITTED]
+    assert await ask.verdicts(store, b.created()) == [Verdict.COMMITTED]
     assert await ask.version_of(store) == 1
 
 
 async def test_a_cancelled_read_leaves_its_link_whole(place: Place) -> None:
     store = await place.open(pool_size="2")
-    await ask.must(store, b.born())
+    await ask.must(store, b.created())
     for _ in range(20):
         call = asyncio.ensure_future(store.get_run(b.TENANT, b.RUN))
         await asyncio.sleep(0)
@@ -116,7 +116,7 @@ async def test_a_cancelled_read_leaves_its_link_whole(place: Place) -> None:
 async def test_concurrent_creations_of_a_run_commit_once(place: Place) -> None:
     doors = [await place.open() for _ in range(3)]
     for at in range(10):
-        births = [replace(b.born(f"run-{at}"), commit_id=f"{at}-{door}") for door in range(3)]
+        births = [replace(b.created(f"run-{at}"), commit_id=f"{at}-{door}") for door in range(3)]
         answers = await asyncio.gather(
             *[door.commit([birth]) for door, birth in zip(doors, births, strict=True)]
         )
@@ -129,7 +129,7 @@ async def test_doors_that_write_the_same_runs_wait_for_each_other_and_never_for_
 ) -> None:
     doors = [await place.open() for _ in range(2)]
     names = [f"run-{at}" for at in range(12)]
-    await ask.must(doors[0], *[b.born_leased(name) for name in names])
+    await ask.must(doors[0], *[b.created_leased(name) for name in names])
     won = 0
 
     async def write(door: Store, mine: str, order: list[str]) -> None:
@@ -138,7 +138,7 @@ async def test_doors_that_write_the_same_runs_wait_for_each_other_and_never_for_
             loaded = [await ask.loaded(door, run_id=name) for name in order]
             steps = [
                 replace(
-                    b.step(b.born_leased(name)),
+                    b.step(b.created_leased(name)),
                     version=one.run.version + 1,
                     run=replace(one.run, version=one.run.version + 1),
                     commit_id=f"{mine}-{name}-{one.run.version}",
@@ -158,7 +158,7 @@ async def test_doors_that_write_the_same_runs_wait_for_each_other_and_never_for_
 
 async def test_claimed_work_is_held_from_other_stores(place: Place) -> None:
     doors = [await place.open() for _ in range(3)]
-    births = [b.born(f"run-{at}", executions=[b.ready()]) for at in range(30)]
+    births = [b.created(f"run-{at}", executions=[b.ready()]) for at in range(30)]
     await ask.must(doors[0], *births)
     request = ClaimRequest(wants=(b.want(limit=7),), hold_ms=60_000)
     found: list[str] = []
@@ -170,39 +170,39 @@ async def test_claimed_work_is_held_from_other_stores(place: Place) -> None:
 
 async def test_store_notifies_others_and_itself_once(place: Place) -> None:
     here, there = await place.open(), await place.open()
-    heard_here: list[tuple[str, int]] = []
-    heard_there: list[tuple[str, int]] = []
-    here.subscribe(lambda _, run_id, version: heard_here.append((run_id, version)))
-    there.subscribe(lambda _, run_id, version: heard_there.append((run_id, version)))
+    received_here: list[tuple[str, int]] = []
+    received_there: list[tuple[str, int]] = []
+    here.subscribe(lambda _, run_id, version: received_here.append((run_id, version)))
+    there.subscribe(lambda _, run_id, version: received_there.append((run_id, version)))
 
-    async def told() -> bool:
-        await ask.must(here, b.born(f"run-{next(_names)}"))
-        return await soon(lambda: bool(heard_there), within_s=0.5)
+    async def shown() -> bool:
+        await ask.must(here, b.created(f"run-{next(_names)}"))
+        return await soon(lambda: bool(received_there), within_s=0.5)
 
-    while not await told():
+    while not await shown():
         pass
-    assert await soon(lambda: {one for one in heard_there if one[0]} <= set(heard_here))
-    named = [one for one in heard_here if one[0]]
+    assert await soon(lambda: {one for one in received_there if one[0]} <= set(received_here))
+    named = [one for one in received_here if one[0]]
     assert len(named) == len(set(named))
 
 
 async def test_the_feed_skips_nothing_of_transactions_that_are_open_for_long(place: Place) -> None:
     store = await place.open()
-    await ask.must(store, b.born("before"))
+    await ask.must(store, b.created("before"))
     cursor = (await store.page(FeedQuery())).cursor
-    beside = await place.beside()
-    slow = beside.transaction()
+    client = await place.client()
+    slow = client.transaction()
     await slow.start()
-    await beside.execute(
+    await client.execute(
         "INSERT INTO commits (tenant_id, run_id, version, commit_id) VALUES ('t', 'slow', 1, 'c')"
     )
-    await ask.must(store, b.born("after"))
+    await ask.must(store, b.created("after"))
     page = await store.page(FeedQuery(cursor=cursor))
     seen = [entry.run_id for entry in page.items]
     await slow.commit()
     seen += [entry.run_id for entry in (await store.page(FeedQuery(cursor=page.cursor))).items]
     assert sorted(seen) == ["after", "slow"]
-    await beside.close()
+    await client.close()
 
 
 async def test_all_of_it_goes_through_a_pooler_in_transaction_mode(server: Postgres) -> None:
@@ -210,7 +210,7 @@ async def test_all_of_it_goes_through_a_pooler_in_transaction_mode(server: Postg
         place = Place(pooler)
         doors = [await place.open(pooler="transaction") for _ in range(2)]
         commits = [
-            b.born(f"run-{at}", executions=[b.leased(), b.ready("task:b#1")], leases=[b.lease()])
+            b.created(f"run-{at}", executions=[b.leased(), b.ready("task:b#1")], leases=[b.lease()])
             for at in range(20)
         ]
         for _ in range(4):
@@ -234,18 +234,18 @@ async def test_all_of_it_goes_through_a_pooler_in_transaction_mode(server: Postg
 
 async def test_a_holder_idle_in_a_transaction_holds_up_one_run_and_no_other(place: Place) -> None:
     store = await place.open(lock_timeout_ms="100")
-    first, other = b.born("held"), b.born("free")
+    first, other = b.created("held"), b.created("free")
     await ask.must(store, first, other)
-    beside = await place.beside()
-    async with beside.transaction():
-        await beside.execute("SELECT 1 FROM runs WHERE run_id = 'held' FOR UPDATE")
+    client = await place.client()
+    async with client.transaction():
+        await client.execute("SELECT 1 FROM runs WHERE run_id = 'held' FOR UPDATE")
         answers = await asyncio.gather(
             store.commit([b.step(first)]), store.commit([b.step(other)]), return_exceptions=True
         )
         assert isinstance(answers[0], StoreUnavailable)
         assert not isinstance(answers[1], BaseException)
         assert await ask.version_of(store, "held") == 1
-    await beside.close()
+    await client.close()
     assert await ask.verdicts(store, b.step(first)) == [Verdict.COMMITTED]
 
 
@@ -254,7 +254,7 @@ async def test_a_silent_server_is_cut_off_and_the_store_goes_on(server: Postgres
         place = Place(frozen)
         limits = {"lock_timeout_ms": "100", "statement_timeout_ms": "300"}
         store = await insisting(lambda: place.open(**limits, connect_timeout_ms="500"))
-        first = await insisting(lambda: ask.must(store, b.born()))
+        first = await insisting(lambda: ask.must(store, b.created()))
         await asyncio.to_thread(frozen.freeze)
         with pytest.raises((StoreUnavailable, OutcomeUnknown)):
             await store.commit([b.step(first)])
@@ -268,7 +268,7 @@ async def test_restarted_server_is_reconnected(server: Postgres) -> None:
     with Postgres(18, fsync=False) as restarted:
         place = Place(restarted)
         store = await place.open()
-        first = await ask.must(store, b.born())
+        first = await ask.must(store, b.created())
         await asyncio.to_thread(restarted.restart)
         assert await ask.version_of(store) == 1
         assert await ask.verdicts(store, b.step(first)) == [Verdict.COMMITTED]
@@ -293,9 +293,9 @@ async def test_a_start_that_only_verifies_makes_nothing(place: Place) -> None:
 
 async def test_a_newer_schema_is_refused(place: Place) -> None:
     await place.open()
-    beside = await place.beside()
-    await beside.execute("UPDATE alembic_version SET version_num = '9999'")
-    await beside.close()
+    client = await place.client()
+    await client.execute("UPDATE alembic_version SET version_num = '9999'")
+    await client.close()
     with pytest.raises(StoreRefused, match="9999"):
         await place.open()
 
@@ -325,10 +325,10 @@ async def test_the_migrations_make_the_schema_that_the_code_has(place: Place) ->
         await connection.execute(text(f"SET LOCAL search_path = {other}"))
         await connection.run_sync(_create_all)
     await engine.dispose()
-    beside = await place.beside()
+    client = await place.client()
     shapes: list[list[tuple[Any, ...]]] = []
     for name in (place.schema, other):
-        rows = await beside.fetch(SHAPE.replace("$1", f"'{name}'"))
+        rows = await client.fetch(SHAPE.replace("$1", f"'{name}'"))
         shapes.append(
             [
                 tuple(
@@ -338,7 +338,7 @@ async def test_the_migrations_make_the_schema_that_the_code_has(place: Place) ->
                 for row in rows
             ]
         )
-    await beside.close()
+    await client.close()
     assert shapes[0] == shapes[1]
     assert len(shapes[0]) > 200
 
@@ -361,7 +361,7 @@ async def test_an_operator_reads_it_with_psql(place: Place) -> None:
         executor_id="me",
     )
     plan = replace(b.plan(), tasks=(TaskSpec(task_id="a", title="Count", role="coder"),))
-    first = b.born(
+    first = b.created(
         spec=spec,
         input=Payload(data=b'{"dir": "/src"}'),
         plan=plan,
@@ -372,10 +372,10 @@ async def test_an_operator_reads_it_with_psql(place: Place) -> None:
     done = replace(b.ended(), session=Session(backend="agent", session_id="s-1"), has_result=True)
     outcome = Outcome(execution_id=b.STEP, prompt="how many?", response="42")
     await ask.must(store, first, b.step(first, executions=[done], outcomes=[outcome]))
-    beside = await place.beside()
+    client = await place.client()
 
     async def row(sql: str) -> tuple[Any, ...]:
-        return tuple(await beside.fetchrow(sql) or ())
+        return tuple(await client.fetchrow(sql) or ())
 
     assert await row(
         "SELECT tenant_id, pipeline_id, status, executor_id, labels ->> 'team',"
@@ -389,4 +389,4 @@ async def test_an_operator_reads_it_with_psql(place: Place) -> None:
         *(b.TENANT, "EXECUTION_LEASED"),
         "object",
     )
-    await beside.close()
+    await client.close()

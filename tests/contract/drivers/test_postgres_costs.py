@@ -1,4 +1,4 @@
-"""What Postgres is asked costs the same however much there is, whenever its plans were made."""
+"""Postgres' queries cost the same however many rows there are, whenever their plans were made."""
 
 from __future__ import annotations
 
@@ -87,14 +87,14 @@ async def _flush(store: SqlStore) -> None:
 
 
 async def _cost(
-    store: SqlStore, beside: asyncpg.Connection[Any], action: Callable[[], Awaitable[None]]
+    store: SqlStore, client: asyncpg.Connection[Any], action: Callable[[], Awaitable[None]]
 ) -> int:
-    """How many blocks five of it touch."""
+    """Return how many blocks five calls touch."""
 
     async def blocks() -> int:
         await _flush(store)
-        await beside.execute(FLUSH)
-        return int(await beside.fetchval(BLOCKS))
+        await client.execute(FLUSH)
+        return int(await client.fetchval(BLOCKS))
 
     # Once for the plans and for what the server remembers of its tables.
     await action()
@@ -107,23 +107,23 @@ async def _cost(
 async def _few_and_many(
     place: Place, rows: str, request: ClaimRequest, check: Callable[[Claimed], None]
 ) -> tuple[int, int]:
-    """What a claim costs beside 100 and beside 100,000 such rows."""
+    """Return a claim's cost with 100 and with 100,000 such rows."""
     store = await place.open(pool_size="2")
     await ask.must(
-        store, *[b.born(f"run-{at}", executions=[b.ready(role="coder")]) for at in range(4)]
+        store, *[b.created(f"run-{at}", executions=[b.ready(role="coder")]) for at in range(4)]
     )
-    beside = await place.beside()
+    client = await place.client()
 
     async def claim() -> None:
         check(await store.claim(request))
 
     try:
-        await beside.execute(rows.format(first=1, last=100))
-        few = await _cost(store, beside, claim)
-        await beside.execute(rows.format(first=101, last=100_000))
-        return few, await _cost(store, beside, claim)
+        await client.execute(rows.format(first=1, last=100))
+        few = await _cost(store, client, claim)
+        await client.execute(rows.format(first=101, last=100_000))
+        return few, await _cost(store, client, claim)
     finally:
-        await beside.close()
+        await client.close()
 
 
 async def test_a_claim_costs_the_same_however_many_runs_are_parked(
@@ -154,18 +154,18 @@ async def test_a_claim_costs_the_same_however_much_is_overdue(place: Place, plan
 
 async def test_run_lookup_uses_the_index_without_statistics(place: Place) -> None:
     store = await place.open(pool_size="2")
-    beside = await place.beside()
+    client = await place.client()
     names = [f"run-{at}" for at in range(60)]
     for start in range(0, len(names), 20):
-        await ask.must(store, *[b.born(name) for name in names[start : start + 20]])
+        await ask.must(store, *[b.created(name) for name in names[start : start + 20]])
     for name in names:
         assert await store.get_run(b.TENANT, name) is not None
     await _flush(store)
-    assert await beside.fetchval(LISTED) == 0
-    await beside.close()
+    assert await client.fetchval(LISTED) == 0
+    await client.close()
 
 
-# What a table's rows need beside a tenant and a run, for others' runs to have one each.
+# What a table's rows need besides a tenant and a run, for others' runs to have one each.
 OTHERS = {
     "runs": {"step_retry": "'{}'", "status": "'RUNNING'"},
     "plans": {"specs": "''"},
@@ -183,7 +183,7 @@ async def test_a_run_s_life_costs_the_same_however_many_others_there_are(
     place: Place, plans: None
 ) -> None:
     store = await place.open(pool_size="2")
-    beside = await place.beside()
+    client = await place.client()
     names = itertools.count(1)
 
     async def life() -> None:
@@ -192,25 +192,25 @@ async def test_a_run_s_life_costs_the_same_however_many_others_there_are(
     async def others(first: int, last: int) -> None:
         for table in (*schema.OF_A_RUN, schema.outcomes):
             given = OTHERS.get(table.name, {})
-            await beside.execute(
+            await client.execute(
                 f"INSERT INTO {table.name} ({', '.join(['tenant_id', 'run_id', *given])})"
                 f" SELECT '{b.TENANT}', 'other-' || at{''.join(', ' + one for one in given.values())}"
                 f" FROM generate_series({first}, {last}) AS at"
             )
 
     await others(1, 100)
-    few = await _cost(store, beside, life)
+    few = await _cost(store, client, life)
     await others(101, 30_000)
-    many = await _cost(store, beside, life)
-    await beside.close()
+    many = await _cost(store, client, life)
+    await client.close()
     assert many <= 2 * few + 50, (few, many)
 
 
 async def _life(store: SqlStore, run_id: str) -> None:
-    """All that is asked for a run that is born, works, asks a person, is looked at, and goes."""
+    """All calls for a run that is created, works, asks a person, is read, and is deleted."""
     first = await ask.must(
         store,
-        b.born(
+        b.created(
             run_id,
             plan=b.plan("a"),
             tasks=[b.task("a")],

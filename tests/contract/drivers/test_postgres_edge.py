@@ -84,7 +84,7 @@ async def until(holds: Callable[[], bool]) -> None:
         await asyncio.sleep(0.01)
 
 
-def say(server: Any, words: str) -> None:
+def notify(server: Any, words: str) -> None:
     server.execute("SELECT pg_notify($1, $2)", CHANNEL, words)
 
 
@@ -110,7 +110,7 @@ def end_listeners(server: Any) -> int:
 async def test_notifications_arrive_in_order(server: Any) -> None:
     async with listening(server.url()) as ear:
         for word in ("one", "two", ""):
-            await asyncio.to_thread(say, server, word)
+            await asyncio.to_thread(notify, server, word)
         assert [await ear.words.get() for _ in range(3)] == ["one", "two", ""]
         assert ear.gaps.empty()
 
@@ -122,7 +122,7 @@ async def test_a_cut_connection_comes_back_and_says_that_it_was_away(server: Any
             await until(lambda: listeners(server) == 1)
             assert await asyncio.to_thread(end_listeners, server) == 1
             await ear.gaps.get()
-            await asyncio.to_thread(say, server, "after")
+            await asyncio.to_thread(notify, server, "after")
             assert await ear.words.get() == "after"
     assert [(line["log_level"], line["event"]) for line in logs] == [
         ("warning", "not listening to the database"),
@@ -145,7 +145,7 @@ async def test_a_silent_server_is_noticed_and_one_line_says_so(
                 monkeypatch.setattr(answer_s, WAIT_S)
                 server.thaw()
                 await ear.gaps.get()
-                await asyncio.to_thread(say, server, "thawed")
+                await asyncio.to_thread(notify, server, "thawed")
                 assert await ear.words.get() == "thawed"
     assert [line["event"] for line in logs].count("not listening to the database") == 1
 
@@ -169,23 +169,23 @@ async def test_a_server_that_is_not_there_yet_is_waited_for() -> None:
 
 
 async def test_an_ear_that_fails_goes_on_listening(server: Any) -> None:
-    heard: asyncio.Queue[str] = asyncio.Queue()
+    received: asyncio.Queue[str] = asyncio.Queue()
 
-    def hear(word: str) -> None:
-        heard.put_nowait(word)
+    def receive(word: str) -> None:
+        received.put_nowait(word)
         raise RuntimeError("deaf")
 
     connect = parse(server.url()).listen_connect
     assert connect is not None
-    listener = Listener(connect, CHANNEL, SystemRuntime(), hear, lambda: None)
+    listener = Listener(connect, CHANNEL, SystemRuntime(), receive, lambda: None)
     listener.start()
     try:
         with capture_logs() as logs:
             async with asyncio.timeout(WAIT_S):
                 await listener.listening.wait()
-                await asyncio.to_thread(say, server, "one")
-                await asyncio.to_thread(say, server, "two")
-                assert [await heard.get(), await heard.get()] == ["one", "two"]
+                await asyncio.to_thread(notify, server, "one")
+                await asyncio.to_thread(notify, server, "two")
+                assert [await received.get(), await received.get()] == ["one", "two"]
         assert [line["log_level"] for line in logs] == ["error", "error"]
     finally:
         await listener.close()

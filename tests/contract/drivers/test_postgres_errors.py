@@ -1,4 +1,4 @@
-"""What each of Postgres' errors means to the store and to who opens it, however it is wrapped."""
+"""Postgres' errors are mapped to the store's, however they are wrapped."""
 
 from __future__ import annotations
 

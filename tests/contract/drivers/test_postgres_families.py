@@ -30,15 +30,15 @@ FORK, TWIN = "fork", "twin"
 class Doors:
     """One database, two replicas' doors to it, and a connection past them."""
 
-    def __init__(self, doors: list[SqlStore], beside: asyncpg.Connection[Any]) -> None:
+    def __init__(self, doors: list[SqlStore], client: asyncpg.Connection[Any]) -> None:
         self.doors = doors
-        self.beside = beside
+        self.client = client
 
     async def left(self) -> dict[str, int]:
         """Return how much there is of what a family leaves behind."""
         return {
-            "outcomes": await self.beside.fetchval("SELECT count(*) FROM outcomes"),
-            "keeping": await self.beside.fetchval(
+            "outcomes": await self.client.fetchval("SELECT count(*) FROM outcomes"),
+            "keeping": await self.client.fetchval(
                 "SELECT count(*) FROM tombstones WHERE family_id <> ''"
             ),
         }
@@ -66,13 +66,13 @@ async def doors(backends: None) -> AsyncIterator[Doors]:
 
 def parent(run_id: str = b.RUN) -> tuple[Commit, Commit]:
     """Return a run's birth, and the step that leaves a result behind."""
-    first = b.born_leased(run_id)
+    first = b.created_leased(run_id)
     return first, b.step(first, executions=[b.ended()], outcomes=[b.outcome(b"kept")])
 
 
 def fork(run_id: str = FORK, *, of: str = b.RUN) -> Commit:
     spec = RunSpec(tenant_id=b.TENANT, run_id=run_id, parent_run_id=of, family_id=b.RUN)
-    first = b.born(spec=spec, run_id=run_id)
+    first = b.created(spec=spec, run_id=run_id)
     ended = replace(b.ended(f"task:{run_id}#1"), has_result=True)
     return replace(first, executions=(ended,), outcomes=(b.outcome(b"own", ended.execution_id),))
 
@@ -88,7 +88,7 @@ async def test_fork_is_created_with_its_references_or_not_at_all(doors: Doors) -
         await ask.must(here, *parent(name))
         spec = RunSpec(tenant_id=b.TENANT, run_id=child, parent_run_id=name, family_id=name)
         birth, deletion = (
-            here.commit([b.born(spec=spec, run_id=child)]),
+            here.commit([b.created(spec=spec, run_id=child)]),
             there.delete_run(b.TENANT, name, version=2),
         )
         if at % 2:
@@ -97,10 +97,10 @@ async def test_fork_is_created_with_its_references_or_not_at_all(doors: Doors) -
             deleted, (result,) = await asyncio.gather(deletion, birth)
         assert deleted
         seen.add(result.verdict)
-        born = result.verdict is Verdict.COMMITTED
+        created = result.verdict is Verdict.COMMITTED
         kept = list(await here.read_payloads(b.TENANT, name, [b.STEP]))
-        assert [ask.data_of(one) for one in kept] == ([b"kept"] if born else [])
-        if born:
+        assert [ask.data_of(one) for one in kept] == ([b"kept"] if created else [])
+        if created:
             assert await there.delete_run(b.TENANT, child, version=1)
         assert await doors.left() == {"outcomes": 0, "keeping": 0}
     assert seen <= {Verdict.COMMITTED, Verdict.CONFLICT}
@@ -112,7 +112,7 @@ async def test_second_of_two_concurrent_deletions_removes_the_family(doors: Door
         root, twin = f"root-{at}", f"twin-{at}"
         await ask.must(here, *parent(root))
         spec = RunSpec(tenant_id=b.TENANT, run_id=twin, parent_run_id=root, family_id=root)
-        child = b.born(spec=spec, run_id=twin)
+        child = b.created(spec=spec, run_id=twin)
         await ask.must(here, child, b.step(child, outcomes=[b.outcome(b"own")]))
         gone = await asyncio.gather(
             here.delete_run(b.TENANT, root, version=2),
@@ -125,19 +125,19 @@ async def test_second_of_two_concurrent_deletions_removes_the_family(doors: Door
 async def test_deletion_waits_for_a_fork_being_created(doors: Doors) -> None:
     store = doors.doors[0]
     await ask.must(store, *parent())
-    slow = doors.beside.transaction()
+    slow = doors.client.transaction()
     await slow.start()
     # As a replica does that is slow: the lock, then the birth, then nothing for a while.
     names = [f"{len(b.TENANT)}:{b.TENANT}{b.RUN}"]
-    await doors.beside.fetchval(text_of(families._share._statement), names)
-    await doors.beside.execute(
+    await doors.client.fetchval(text_of(families._share._statement), names)
+    await doors.client.execute(
         "INSERT INTO runs (tenant_id, run_id, version, status, phase, parent_run_id, family_id,"
         " step_retry) VALUES ($1, 'slow', 1, 'QUEUED', 'PLANNING', $2, $2, '{}')",
         *(b.TENANT, b.RUN),
     )
     deletion = asyncio.ensure_future(store.delete_run(b.TENANT, b.RUN, version=2))
     waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
-    while not await doors.beside.fetchval(waiting):
+    while not await doors.client.fetchval(waiting):
         assert not deletion.done()
     await slow.commit()
     assert await deletion
@@ -150,20 +150,20 @@ async def test_an_id_whose_outcomes_are_kept_is_not_another_run_s(doors: Doors) 
     await ask.must(store, *parent())
     await ask.must(store, fork())
     assert await store.delete_run(b.TENANT, b.RUN, version=2)
-    await doors.beside.execute("UPDATE tombstones SET expires_us = 1")
-    assert await ask.verdicts(store, b.born()) == [Verdict.CONFLICT]
+    await doors.client.execute("UPDATE tombstones SET expires_us = 1")
+    assert await ask.verdicts(store, b.created()) == [Verdict.CONFLICT]
     await ask.must(store, fork(TWIN, of=FORK))
     assert await store.delete_run(b.TENANT, FORK, version=1)
     assert await doors.left() == {"outcomes": 3, "keeping": 2}
     assert await store.delete_run(b.TENANT, TWIN, version=1)
     assert await doors.left() == {"outcomes": 0, "keeping": 0}
-    assert await ask.verdicts(store, b.born()) == [Verdict.COMMITTED]
+    assert await ask.verdicts(store, b.created()) == [Verdict.COMMITTED]
 
 
 async def test_two_that_remove_log_entries_at_once_do_not_wait_for_ever(doors: Doors) -> None:
     here, there = doors.doors
     runs = [f"run-{at}" for at in range(8)]
-    await ask.must(here, *[b.born(name) for name in runs])
+    await ask.must(here, *[b.created(name) for name in runs])
     for name in runs:
         chunk = replace(b.line("x"), kind=LogKind.CHUNK)
         await here.append_logs(b.TENANT, name, [chunk] * 50)
@@ -182,7 +182,7 @@ async def test_two_that_remove_log_entries_at_once_do_not_wait_for_ever(doors: D
     )
     assert sum(removed) <= 400
     assert deleted == [True] * 4
-    assert await doors.beside.fetchval("SELECT count(*) FROM logs") == 0
+    assert await doors.client.fetchval("SELECT count(*) FROM logs") == 0
 
 
 # --- costs ---------------------------------------------------------------------------------------
@@ -213,12 +213,12 @@ async def plan_of(store: SqlStore, sql: str, *values: str) -> str:
 
 async def test_new_reads_use_an_index(doors: Doors) -> None:
     store = doors.doors[0]
-    first = b.born()
+    first = b.created()
     keyed = KeyedResult(pipeline_id="p", key="k", execution_id="x")
     await ask.must(store, first, replace(b.step(first, inputs=[b.question("q")]), keyed=(keyed,)))
     # Where there are few, or nothing is known of them yet, any index will do.
-    await doors.beside.execute(LOGS)
-    await doors.beside.execute("ANALYZE logs")
+    await doors.client.execute(LOGS)
+    await doors.client.execute("ANALYZE logs")
     forks = pages._matching(DIALECT, pages._Shape(("parent_run_id",), 0, 0))
     asked: list[tuple[ClauseElement, str]] = [
         (search._inputs_of_run._statement, "inputs_in_order"),

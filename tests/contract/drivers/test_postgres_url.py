@@ -1,4 +1,4 @@
-"""What a `postgresql://` URL means, what is refused of it, and that no password shows anywhere."""
+"""`postgresql://` URLs: meaning, refusals, and passwords that never show."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """One connection shared by many: whose reply is whose, what had left when it ended, and who is refused.
 
-The peer here is a bare socket that says what it is told to, byte by byte: no server can be brought to.
+The peer here is a bare socket that says what it is sent to, byte by byte: no server can be brought to.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ REFUSALS = [
 
 
 class Peer:
-    """Who was connected to: takes the greeting, then says what it is told to."""
+    """A server under test: accepts the greeting, then sends what a test asks for."""
 
     def __init__(self, greeting: bytes) -> None:
         self.greeting = greeting
-        self.heard = b""
+        self.received = b""
         self.writer: asyncio.StreamWriter | None = None
         self.news = asyncio.Event()
         self.met = asyncio.Event()
@@ -69,24 +69,24 @@ class Peer:
             if not data:
                 break
             greeted += data
-            # Who we are is told ahead of the greeting's last command.
-            told = greeted.count(b"SETINFO")
-            writer.write(b"+OK\r\n" * (told - named))
-            named = told
+            # Who we are is sent ahead of the greeting's last command.
+            sent = greeted.count(b"SETINFO")
+            writer.write(b"+OK\r\n" * (sent - named))
+            named = sent
         writer.write(self.greeting)
         while data := await reader.read(65_536):
-            self.heard += data
+            self.received += data
             self.news.set()
         self.left.set()
         writer.close()
 
-    def say(self, words: bytes) -> None:
+    def send(self, words: bytes) -> None:
         assert self.writer is not None
         self.writer.write(words)
 
     async def hears(self, words: bytes) -> None:
         async with asyncio.timeout(10):
-            while words not in self.heard:
+            while words not in self.received:
                 self.news.clear()
                 await self.news.wait()
 
@@ -107,11 +107,11 @@ async def connected(place: Place, on_message: Callable[[Reply], None] | None) ->
 
 @asynccontextmanager
 async def met(
-    greeting: bytes = PONG, *, timeout_ms: int = 10_000, heard: list[Reply] | None = None
+    greeting: bytes = PONG, *, timeout_ms: int = 10_000, received: list[Reply] | None = None
 ) -> AsyncIterator[tuple[Peer, Connection]]:
     peer = Peer(greeting)
     async with peer.listening(timeout_ms) as place:
-        on_message = None if heard is None else heard.append
+        on_message = None if received is None else received.append
         connection = await connected(place, on_message)
         try:
             yield peer, connection
@@ -129,7 +129,7 @@ async def test_replies_are_whole_however_the_bytes_come(size: int) -> None:
     async with met() as (peer, connection):
         asked = [connection.ask(("GET", at)) for at in range(len(wanted))]
         for at in range(0, len(wire), size):
-            peer.say(wire[at : at + size])
+            peer.send(wire[at : at + size])
             await asyncio.sleep(0)
         assert await asyncio.gather(*asked) == wanted
 
@@ -138,7 +138,7 @@ async def test_a_refusal_is_a_reply_and_the_next_one_is_the_next_ones() -> None:
     async with met() as (peer, connection):
         asked = [connection.ask(("GET", at)) for at in range(2 * len(REFUSALS))]
         for at, text in enumerate(REFUSALS):
-            peer.say(f"-{text}\r\n:{at}\r\n".encode())
+            peer.send(f"-{text}\r\n:{at}\r\n".encode())
         replies = await asyncio.gather(*asked)
         assert replies[1::2] == list(range(len(REFUSALS)))
         for text, refusal in zip(REFUSALS, replies[::2], strict=True):
@@ -150,7 +150,7 @@ async def test_commands_of_one_turn_travel_with_their_lengths_and_in_order() -> 
     async with met() as (peer, connection):
         asked = [connection.ask(("GET", b"\x00\r\n", 12)), connection.ask(("PING",))]
         await peer.hears(b"*3\r\n$3\r\nGET\r\n$3\r\n\x00\r\n\r\n$2\r\n12\r\n*1\r\n$4\r\nPING\r\n")
-        peer.say(b":1\r\n:2\r\n")
+        peer.send(b":1\r\n:2\r\n")
         assert await asyncio.gather(*asked) == [1, 2]
 
 
@@ -158,7 +158,7 @@ async def test_cancelled_caller_takes_no_other_reply() -> None:
     async with met() as (peer, connection):
         first, second, third = [connection.ask(("GET", at)) for at in range(3)]
         second.cancel()
-        peer.say(b":1\r\n:2\r\n:3\r\n")
+        peer.send(b":1\r\n:2\r\n:3\r\n")
         assert [await first, await third] == [1, 3]
 
 
@@ -192,7 +192,7 @@ async def test_peer_without_redis_protocol_is_dropped(said: bytes) -> None:
     async with met() as (peer, connection):
         asked = connection.ask(("GET", "x"))
         await peer.hears(b"GET")
-        peer.say(said)
+        peer.send(said)
         with pytest.raises(Lost, match="is no Redis") as caught:
             await asked
         assert caught.value.sent is True
@@ -200,7 +200,7 @@ async def test_peer_without_redis_protocol_is_dropped(said: bytes) -> None:
 
 async def test_a_server_that_says_what_nobody_asked_is_left() -> None:
     async with met() as (peer, connection):
-        peer.say(b":1\r\n")
+        peer.send(b":1\r\n")
         async with asyncio.timeout(10):
             await connection.lost
         with pytest.raises(Lost, match="nobody asked"):
@@ -214,15 +214,15 @@ async def test_silence_ends_a_connection() -> None:
 
 
 async def test_unasked_reply_is_a_message_for_subscribers() -> None:
-    heard: list[Reply] = []
-    async with met(heard=heard) as (peer, connection):
+    received: list[Reply] = []
+    async with met(received=received) as (peer, connection):
         connection.send(("SUBSCRIBE", "x"))
         await peer.hears(b"SUBSCRIBE")
-        peer.say(b"*1\r\n$1\r\na\r\n:7\r\n")
+        peer.send(b"*1\r\n$1\r\na\r\n:7\r\n")
         peer.hang_up()
         async with asyncio.timeout(10):
             await connection.lost
-        assert heard == [[b"a"], 7]
+        assert received == [[b"a"], 7]
 
 
 @pytest.mark.parametrize("code", ["LOADING", "MASTERDOWN", "BUSY"])
@@ -230,7 +230,7 @@ async def test_a_server_that_can_do_nothing_now_is_connected_to(code: str) -> No
     async with met(f"-{code} not now\r\n".encode()) as (peer, connection):
         asked = connection.ask(("GET", "x"))
         await peer.hears(b"GET")
-        peer.say(b":1\r\n")
+        peer.send(b":1\r\n")
         assert await asked == 1
 
 
@@ -246,7 +246,7 @@ async def test_a_server_that_does_not_take_us_says_why(text: str) -> None:
 
 
 class Impatient(SystemRuntime):
-    """Whoever waits for a connection goes just when it is there."""
+    """A caller that is cancelled just when its connection is there."""
 
     waiter: asyncio.Task[Reply]
 

@@ -127,10 +127,10 @@ async def dying_after(url: str, steps: int, act: Callable[[Store], Awaitable[obj
 
 
 async def parent_in(url: str, place: Place, *forks: str) -> Outcome:
-    """Let a parent be born that has a result, and forks of it."""
+    """Create a parent that has a result, and forks of it."""
     outcome = b.outcome(b"kept")
     async with door(url) as (store, _):
-        await ask.must(store, b.born(place.parent, outcomes=[outcome]))
+        await ask.must(store, b.created(place.parent, outcomes=[outcome]))
         await store.append_logs(b.TENANT, place.parent, [b.line("x")])
         for name in forks:
             await ask.must(store, fork_of(place, name))
@@ -267,7 +267,7 @@ async def test_older_run_with_a_forks_id_is_none_of_the_family(
 ) -> None:
     await parent_in(url, place)
     async with door(url) as (store, _):
-        await ask.must(store, b.born(place.fork, commit_id="another"))
+        await ask.must(store, b.created(place.fork, commit_id="another"))
         assert await ask.verdicts(store, fork_of(place, place.fork)) == [Verdict.CONFLICT]
         assert await store.delete_run(b.TENANT, place.parent, version=1)
         assert await result_of(store, place.parent) == []
@@ -388,7 +388,7 @@ async def test_deleted_parent_keeps_its_results_and_nothing_else(
     server: Redis, url: str, place: Place
 ) -> None:
     async with door(url) as (store, _):
-        first = b.born(
+        first = b.created(
             place.parent,
             plan=b.plan("a", "b", prompt="p" * 10_000),
             tasks=[b.task("a"), b.task("b")],
@@ -409,7 +409,7 @@ async def test_deleted_parent_keeps_its_results_and_nothing_else(
 async def test_each_script_gets_keys_of_one_partition(server: Redis, url: str) -> None:
     async with door(url) as (store, mortal):
         for place in (TOGETHER, APART):
-            first = b.born_leased(place.parent)
+            first = b.created_leased(place.parent)
             done = b.step(
                 first,
                 executions=[b.ended()],
@@ -448,7 +448,7 @@ async def test_purge_costs_nothing_for_newer_logs(
     books = [one.book for one in Keys(parse(url).prefix, PARTITIONS).partitions]
     costs: list[int] = []
     async with door(url) as (store, mortal):
-        await ask.must(store, b.born("old"), b.born("new"), b.born("both"))
+        await ask.must(store, b.created("old"), b.created("new"), b.created("both"))
         for later_s, newer in enumerate((1, 2_000), start=1):
             for name in ("old", "both"):
                 await store.append_logs(b.TENANT, name, [b.line("x")] * 10)

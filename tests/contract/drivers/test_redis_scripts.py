@@ -1,4 +1,4 @@
-"""What scripts touch, they were given by name: a cluster finds them by it."""
+"""Scripts touch only keys that they were given: a cluster routes by them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a Redis URL may say, and that no refusal repeats a secret of it."""
+"""Redis URLs: meaning, and refusals that repeat no secret."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What refusals mean, what servers say of themselves, and cursors."""
+"""Refusals, servers' settings, and cursors."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def test_refusal_is_one_line_of_bounded_length() -> None:
 
 def facts(*, info: str = "", **settings: str) -> Facts:
     text = f"redis_version:8.2.3\r\nrole:master\r\ncluster_enabled:0\r\n{info}"
-    told = {name.replace("_", "-"): value for name, value in settings.items()}
-    return Facts("h:1", info_of(text.encode()), told or None)
+    message = {name.replace("_", "-"): value for name, value in settings.items()}
+    return Facts("h:1", info_of(text.encode()), message or None)
 
 
 ALWAYS = {"appendonly": "yes", "appendfsync": "always"}
@@ -83,8 +83,8 @@ def test_the_class_follows_from_the_settings(
 
 @pytest.mark.parametrize(("value", "warns"), [("yes", True), ("no", False)])
 def test_a_log_that_is_cut_anywhere_is_warned_of(value: str, *, warns: bool) -> None:
-    told = promise([facts(**ALWAYS, aof_load_truncated=value)], wait=0, word=None)
-    assert ("set it to no" in told.detail) is warns
+    message = promise([facts(**ALWAYS, aof_load_truncated=value)], wait=0, word=None)
+    assert ("set it to no" in message.detail) is warns
 
 
 def test_a_cluster_promises_what_its_weakest_node_does() -> None:
@@ -178,12 +178,12 @@ def test_feed_cursor_covers_every_partition_and_fits_a_request() -> None:
 @pytest.mark.parametrize(
     "commit",
     [
-        builders.born("\ud800"),
-        builders.born(commit_id="\ud800"),
-        builders.born(executions=[builders.ready("\ud800")]),
-        builders.step(builders.born(), reason="\ud800"),
-        builders.born(timers=[builders.timer(0, "\ud800")]),
-        builders.born(created_us=2**64),
+        builders.created("\ud800"),
+        builders.created(commit_id="\ud800"),
+        builders.created(executions=[builders.ready("\ud800")]),
+        builders.step(builders.created(), reason="\ud800"),
+        builders.created(timers=[builders.timer(0, "\ud800")]),
+        builders.created(created_us=2**64),
     ],
 )
 def test_unstorable_value_is_an_invalid_argument(commit: Commit) -> None:

@@ -174,7 +174,7 @@ async def test_new_reads_work_on_a_migrated_store(url: str) -> None:
 async def test_a_run_of_before_takes_a_commit_with_all_that_is_new(url: str) -> None:
     store = await open_store(url, runtime=SystemRuntime())
     rows = await ask.loaded(store)
-    before = replace(b.born(spec=rows.run.spec), version=2, run=rows.run)
+    before = replace(b.created(spec=rows.run.spec), version=2, run=rows.run)
     previous = Previous(
         execution_id="task:a#1",
         session=Session(backend="agent", session_id="s"),

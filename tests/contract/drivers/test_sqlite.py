@@ -1,4 +1,4 @@
-"""What is SQLite's own: group commit, errors and full disks, what a person reads."""
+"""SQLite's own promises: group commit, errors and full disks, what a person reads."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ async def store(tmp_path: Path) -> AsyncIterator[SqlStore]:
 
 def wide(run_id: str, data: bytes) -> Commit:
     """Return a birth with that much input."""
-    return b.born(run_id, input=Payload(data=data, media_type="application/octet-stream"))
+    return b.created(run_id, input=Payload(data=data, media_type="application/octet-stream"))
 
 
 # --- groups --------------------------------------------------------------------------------------
@@ -57,7 +57,7 @@ def wide(run_id: str, data: bytes) -> Commit:
 
 async def test_commits_queued_during_a_transaction_share_the_next(store: SqlStore) -> None:
     before = writer_of(store).groups
-    births = [b.born_leased(f"run-{at}") for at in range(100)]
+    births = [b.created_leased(f"run-{at}") for at in range(100)]
     calls = [store.commit([birth]) for birth in births]
     logs = [store.append_logs(b.TENANT, f"run-{at}", [b.line("x")]) for at in range(50)]
     beats = [store.renew([b.renewal(f"run-{at}")]) for at in range(50)]
@@ -67,7 +67,7 @@ async def test_commits_queued_during_a_transaction_share_the_next(store: SqlStor
 
 
 async def test_a_run_may_take_many_steps_in_one_transaction(store: SqlStore) -> None:
-    chain = [b.born_leased()]
+    chain = [b.created_leased()]
     for at in range(2, 40):
         chain.append(
             b.step(
@@ -92,9 +92,9 @@ async def test_a_run_may_take_many_steps_in_one_transaction(store: SqlStore) -> 
 
 
 async def test_one_that_fails_harms_nobody_in_its_group(store: SqlStore) -> None:
-    bad = b.born("bad", spec=RunSpec(tenant_id=b.TENANT, run_id="bad", goal="\ud800"))
-    large = b.born("large", spec=RunSpec(tenant_id=b.TENANT, run_id="large", priority=2**63))
-    births = [b.born(f"run-{at}") for at in range(30)]
+    bad = b.created("bad", spec=RunSpec(tenant_id=b.TENANT, run_id="bad", goal="\ud800"))
+    large = b.created("large", spec=RunSpec(tenant_id=b.TENANT, run_id="large", priority=2**63))
+    births = [b.created(f"run-{at}") for at in range(30)]
     births[10:10] = [bad]
     births[20:20] = [large]
     answers = await asyncio.gather(
@@ -111,12 +111,12 @@ async def test_one_that_fails_harms_nobody_in_its_group(store: SqlStore) -> None
 
 
 async def test_a_cancelled_caller_cancels_no_commit(store: SqlStore) -> None:
-    call = asyncio.create_task(store.commit([b.born()]))
+    call = asyncio.create_task(store.commit([b.created()]))
     await asyncio.sleep(0)
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
         await call
-    assert await ask.verdicts(store, b.born()) == [Verdict.COMMITTED]
+    assert await ask.verdicts(store, b.created()) == [Verdict.COMMITTED]
     assert await ask.version_of(store) == 1
 
 
@@ -124,7 +124,7 @@ async def test_too_many_writes_are_refused(
     store: SqlStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writer, "QUEUED_MAX", 3)
-    calls = [store.commit([b.born(f"run-{at}")]) for at in range(10)]
+    calls = [store.commit([b.created(f"run-{at}")]) for at in range(10)]
     answers = await asyncio.gather(*calls, return_exceptions=True)
     refused = [one for one in answers if isinstance(one, StoreUnavailable)]
     assert refused
@@ -143,7 +143,7 @@ def sqlite_error(words: str, code: int) -> sqlite3.OperationalError:
 async def test_D3_after_a_failed_fsync_nothing_is_acknowledged(
     tmp_path: Path, store: SqlStore
 ) -> None:
-    first = await ask.must(store, b.born())
+    first = await ask.must(store, b.created())
     engine = writer_of(store)._connection.engine
 
     def fail(connection: Connection) -> None:
@@ -174,7 +174,7 @@ async def test_D3_a_failed_checkpoint_stops_the_store_too(
 
     monkeypatch.setattr(writer, "LOG_CHANGES_MAX", 1)
     monkeypatch.setattr(writer, "checkpoint", fail)
-    first = await ask.must(store, b.born())
+    first = await ask.must(store, b.created())
     with pytest.raises(StoreUnavailable, match="stopped"):
         await store.commit([b.step(first)])
 
@@ -186,10 +186,10 @@ async def test_a_busy_file_is_tried_again(tmp_path: Path, monkeypatch: pytest.Mo
     with closing(sqlite3.connect(tmp_path / "a.db", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(StoreUnavailable) as caught:
-            await store.commit([b.born()])
+            await store.commit([b.created()])
         assert caught.value.reason == "STORE_BUSY"
         met, free = _held_when_busy(monkeypatch)
-        call = asyncio.create_task(store.commit([b.born()]))
+        call = asyncio.create_task(store.commit([b.created()]))
         assert await asyncio.to_thread(met.wait, 30)
         other.execute("ROLLBACK")
         free.set()
@@ -247,8 +247,8 @@ async def test_D4_a_full_disk_refuses_and_goes_on(small_disk: Path) -> None:
 
 
 async def _fill(store: SqlStore, make_room: Callable[[], object]) -> None:
-    """Write until it is full; then what was refused is not there, and what was told is."""
-    told: list[str] = []
+    """Write until it is full; then what was refused is not there, and what was reported is."""
+    reported: list[str] = []
     for at in range(200):
         name = f"run-{at}"
         try:
@@ -260,15 +260,15 @@ async def _fill(store: SqlStore, make_room: Callable[[], object]) -> None:
         except StoreUnavailable as error:
             reason, words = error.reason, error.message
             break
-        told.append(name)
+        reported.append(name)
     else:
         pytest.fail("it never was full")
     assert reason == "STORE_FULL", words
-    assert told
+    assert reported
     assert await ask.version_of(store, name) == 0
-    assert await ask.version_of(store, told[-1]) == 1
+    assert await ask.version_of(store, reported[-1]) == 1
     make_room()
-    assert await ask.verdicts(store, wide(name, b"small"), b.born("after")) == [
+    assert await ask.verdicts(store, wide(name, b"small"), b.created("after")) == [
         Verdict.COMMITTED,
         Verdict.COMMITTED,
     ]
@@ -278,7 +278,7 @@ async def test_the_log_stays_small(
     tmp_path: Path, store: SqlStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writer, "LOG_CHANGES_MAX", 100)
-    commit = await ask.must(store, b.born())
+    commit = await ask.must(store, b.created())
     sizes: list[int] = []
     for _ in range(300):
         commit = await ask.must(store, b.step(commit, events=3))
@@ -302,7 +302,7 @@ async def test_a_person_reads_it_with_sqlite3(tmp_path: Path, store: SqlStore) -
         b.plan(), tasks=(TaskSpec(task_id="a", title="Count", role="coder", prompt="count all"),)
     )
     session = Session(backend="cli-agent", session_id="s-1")
-    first = b.born(
+    first = b.created(
         spec=spec,
         input=Payload(data=b'{"dir": "/src"}'),
         plan=plan,

@@ -38,7 +38,7 @@ async def test_a_commit_that_met_a_busy_file_is_tried_again(
     monkeypatch.setattr(writer, "trouble_of", listen)
     with closing(sqlite3.connect(path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
-        call = asyncio.create_task(store.commit([b.born()]))
+        call = asyncio.create_task(store.commit([b.created()]))
         assert await asyncio.to_thread(met.wait, 30)
         other.execute("ROLLBACK")
         free.set()

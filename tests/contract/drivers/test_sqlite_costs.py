@@ -1,4 +1,4 @@
-"""What SQLite is asked costs the same however much is stored: plans, and the steps of its machine."""
+"""SQLite's queries cost the same however much is stored: plans, and the steps of its machine."""
 
 from __future__ import annotations
 
@@ -183,20 +183,20 @@ def park(path: Path, many: int, *, now_us: int) -> None:
 async def test_a_claim_costs_the_same_however_many_runs_are_parked(
     tmp_path: Path, store: Store
 ) -> None:
-    (result,) = await store.commit([b.born(executions=[b.ready(role="coder")])])
+    (result,) = await store.commit([b.created(executions=[b.ready(role="coder")])])
     now_us = result.now_us
     effort = Effort(tmp_path / "a.db")
     asked = claims.ClaimRequest(wants=(b.want(kinds=[b.ready().kind], roles=["coder"]),))
 
-    def look(connection: Connection) -> None:
+    def read_once(connection: Connection) -> None:
         found = claims.claim(connection, asked, claims.Holds(), now_us)
         assert [[step.run_id for step in steps] for steps in found.ready] == [[b.RUN]]
         assert found.due == ()
 
     park(tmp_path / "a.db", 100, now_us=now_us)
-    few = effort.of(look)
+    few = effort.of(read_once)
     park(tmp_path / "a.db", 20_000, now_us=now_us)
-    many = effort.of(look)
+    many = effort.of(read_once)
     effort.connection.close()
     assert many <= 1.2 * few, (few, many)
 
@@ -220,7 +220,7 @@ def _looks(commit: Commit) -> list[Callable[[Connection], object]]:
 async def test_a_delta_and_a_page_cost_the_same_however_long_the_history_is(
     tmp_path: Path, store: Store
 ) -> None:
-    commit = await ask.must(store, b.born())
+    commit = await ask.must(store, b.created())
     effort = Effort(tmp_path / "a.db")
     costs: list[list[int]] = []
     for _ in range(2):

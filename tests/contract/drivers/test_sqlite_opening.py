@@ -100,7 +100,7 @@ async def test_a_network_file_system_is_refused(
 
 async def test_the_file_is_made_for_its_owner_alone(tmp_path: Path) -> None:
     store = await opened(tmp_path / "a b.db", "?busy_timeout_ms=100")
-    await ask.must(store, b.born())
+    await ask.must(store, b.created())
     modes = {entry.name: entry.stat().st_mode & 0o777 for entry in os.scandir(tmp_path)}
     assert set(modes) == {"a b.db", "a b.db-wal", "a b.db-shm", "a b.db.lock"}
     assert set(modes.values()) == {0o600}
@@ -254,13 +254,13 @@ async def test_the_store_keeps_its_identity_and_its_time_over_a_restart(tmp_path
     store = await open_store(f"sqlite:///{path}", runtime=runtime)
     first = await store.describe()
     runtime.advance(60_000)
-    (born,) = await store.commit([b.born()])
+    (created,) = await store.commit([b.created()])
     await store.close()
     runtime.step_wall(-3_600_000)
     store = await open_store(f"sqlite:///{path}", runtime=runtime)
     assert (await store.describe()).store_id == first.store_id
-    (step,) = await store.commit([b.step(b.born())])
-    assert step.now_us > born.now_us
+    (step,) = await store.commit([b.step(b.created())])
+    assert step.now_us > created.now_us
     await store.close()
 
 
@@ -283,7 +283,7 @@ async def test_a_schema_of_before_is_brought_up_step_by_step(
 ) -> None:
     path = tmp_path / "a.db"
     store = await opened(path)
-    await ask.must(store, b.born())
+    await ask.must(store, b.created())
     await store.close()
 
     folder = tmp_path / "migrations"
@@ -347,5 +347,5 @@ async def test_a_closed_store_refuses_and_closing_twice_is_safe(tmp_path: Path) 
     with pytest.raises(StoreUnavailable, match="closed"):
         await store.get_run("a", "b")
     with pytest.raises(StoreUnavailable, match="closed"):
-        await store.commit([b.born()])
+        await store.commit([b.created()])
     assert not (tmp_path / "a.db-wal").exists()

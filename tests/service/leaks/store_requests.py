@@ -61,13 +61,13 @@ _ask(
 @row(_S + "Commit")
 async def _(bench: Bench) -> Asked:
     run_id = fresh()
-    commits = [to_message(b.born_leased(run_id, tenant=TENANT, lease_ms=DAY_MS))]
+    commits = [to_message(b.created_leased(run_id, tenant=TENANT, lease_ms=DAY_MS))]
     return Asked([pb.StoreCommitRequest(commits=commits)], run_id)
 
 
 async def _created(bench: Bench) -> str:
     run_id = fresh()
-    await bench.store.commit([b.born_leased(run_id, tenant=TENANT, lease_ms=DAY_MS)])
+    await bench.store.commit([b.created_leased(run_id, tenant=TENANT, lease_ms=DAY_MS)])
     return run_id
 
 

@@ -46,17 +46,6 @@ VAGUE = {
 
 TEST_NAME_LENGTH_MAX = 75
 
-# Folders that still wait to be reworded.
-PENDING: tuple[str, ...] = (
-    "drivers/",
-    "service/stepwell/core/port.py",
-    "service/stepwell/rpc/store.py",
-    "testkit/",
-    "tests/contract/",
-    "tests/mutants/",
-    "tests/simulation/",
-)
-
 _CAPITAL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
@@ -106,19 +95,18 @@ def poor_names(tree: ast.Module) -> Iterator[tuple[int, str]]:
             yield line, f"{name}: {len(name)} characters; say the condition and the result"
 
 
-def findings(top: Path, pending: tuple[str, ...]) -> list[str]:
-    """Return every poor word outside the pending folders, one line each."""
+def findings(top: Path) -> list[str]:
+    """Return every poor word, one line each."""
     return [
         f"{path}:{line}: {wrong}"
         for path, text in sources(top)
-        if not path.startswith(pending)
         for check in (riddles, poor_names)
         for line, wrong in check(ast.parse(text))
     ]
 
 
 def test_words_are_plain() -> None:
-    assert findings(TOP, PENDING) == []
+    assert findings(TOP) == []
 
 
 @pytest.mark.parametrize(
@@ -139,8 +127,7 @@ def test_words_are_plain() -> None:
 def test_poor_word_is_caught(tmp_path: Path, source: str) -> None:
     write_tree(tmp_path, {"service/a.py": source})
 
-    assert len(findings(tmp_path, ())) == 1
-    assert findings(tmp_path, ("service/",)) == []
+    assert len(findings(tmp_path)) == 1
 
 
 @pytest.mark.parametrize(
@@ -156,4 +143,4 @@ def test_poor_word_is_caught(tmp_path: Path, source: str) -> None:
 def test_plain_word_passes(tmp_path: Path, source: str) -> None:
     write_tree(tmp_path, {"service/a.py": source})
 
-    assert findings(tmp_path, ()) == []
+    assert findings(tmp_path) == []

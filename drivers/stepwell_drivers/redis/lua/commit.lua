@@ -9,7 +9,7 @@
 -- Each command that writes is written to the log as well, and costs twice: so what a commit changes is
 -- noted first and written at its end, one command for each key.
 
-local book, wake, ready, due, holders, lists, graves, feed, tenant_feed, rows, index, events =
+local book, wake, ready, due, holders, lists, tombstones, feed, tenant_feed, rows, index, events =
   unpack(KEYS)
 local run, floor = ARGV[1], tonumber(ARGV[2])
 -- A fork that nobody of its family is there for may not be born.
@@ -100,7 +100,7 @@ end
 
 local function refusal(commit)
   if version ~= commit[1] - 1
-    or (version == 0 and (is_orphan or redis.call('ZSCORE', graves, run))) then
+    or (version == 0 and (is_orphan or redis.call('ZSCORE', tombstones, run))) then
     if commit[1] >= 1 and commit[1] <= version then
       local record = redis.call('HGET', rows, 'c:' .. text(commit[1]))
       if record and string.sub(record, 17, 16 + #commit[2]) == commit[2] then

@@ -3,12 +3,12 @@
 -- stay until `sweep` has taken its commits out of the feeds, some at a time, because there may be many;
 -- those of a run that has a family stay as `kept`, and nobody may have its id as long as they do.
 
-local book, wake, ready, due, holders, lists, logged, graves, trash, rows, index, events, logs,
+local book, wake, ready, due, holders, lists, logged, tombstones, trash, rows, index, events, logs,
   log_marks, rubbish, kept, family = unpack(KEYS)
 local run, version, tombstone_us = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local line = redis.call('HGET', book, 'v' .. run)
 if not line then
-  return redis.call('ZSCORE', graves, run) and 2 or 0
+  return redis.call('ZSCORE', tombstones, run) and 2 or 0
 elseif string.match(line, '^%d+') ~= version then
   return 0
 end
@@ -58,9 +58,9 @@ many('ZREM', lists, ended_places(run, line, pipeline))
 redis.call('ZREM', lists, head[1], head[2] or '')
 redis.call('ZREM', logged, run)
 redis.call('HDEL', book, 'v' .. run, 'f' .. run)
-redis.call('ZREMRANGEBYSCORE', graves, '-inf', '(' .. text(time.now))
+redis.call('ZREMRANGEBYSCORE', tombstones, '-inf', '(' .. text(time.now))
 local has_family = head[3] or redis.call('EXISTS', family) == 1
-redis.call('ZADD', graves, has_family and LATEST or time.now + tombstone_us, run)
+redis.call('ZADD', tombstones, has_family and LATEST or time.now + tombstone_us, run)
 redis.call('RENAME', rows, has_family and kept or rubbish)
 redis.call('ZADD', trash, tonumber(version), run)
 redis.call('UNLINK', index, events, logs, log_marks)

@@ -4,7 +4,7 @@
 -- were to join. From then on none of them can be born: who is not there has a tombstone.
 -- (A run under such an id that is of another family was there before the fork that was to have it.)
 
-local book, graves, family = unpack(KEYS)
+local book, tombstones, family = unpack(KEYS)
 local root, here, tombstone_us = ARGV[1], ARGV[2], tonumber(ARGV[3])
 if redis.call('HEXISTS', book, 'v' .. root) == 1 then
   return { 0, {} }
@@ -32,7 +32,7 @@ if #others > 0 then
 end
 local time = look(book)
 for _, run in ipairs(absent) do
-  redis.call('ZADD', graves, 'GT', time.now + tombstone_us, run)
+  redis.call('ZADD', tombstones, 'GT', time.now + tombstone_us, run)
 end
 keep(time)
 return { 1, members }

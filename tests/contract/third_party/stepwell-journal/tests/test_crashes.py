@@ -16,7 +16,7 @@ from stepwell.store.opener import open_store
 from stepwell_testkit.conformance import builders as b
 from stepwell_testkit.runtime import ManualRuntime
 
-FIRST = b.born(executions=[b.ready()])
+FIRST = b.created(executions=[b.ready()])
 SECOND = b.step(FIRST, messages=[b.message("second")])
 THIRD = b.step(SECOND, messages=[b.message("third")])
 

@@ -1,4 +1,4 @@
-"""What stands beside the commits: worker presence, logs, hints, deletion, the store itself."""
+"""Operations besides commits: worker presence, logs, deletion."""
 # ruff: noqa: N802 - invariants keep their names, and these tokens open nothing
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ HOUR_MS = 3_600 * 1_000
 
 
 class TestPresence(Cases):
-    """Who is connected, until it was not said for a while."""
+    """Presence: a worker is listed until its entry expires."""
 
     @promises("put_presence", "Record that these workers are connected")
     @promises("PresenceQuery", "On any replica; one page holds all of them.")
     @promises("Presence.credits", "Free places when it was last reported.")
-    async def test_connected_workers_are_listed_as_they_were_told(
+    async def test_connected_workers_are_listed_as_last_put(
         self, store: Store, open_store: StoreFactory
     ) -> None:
         door = await open_store.join(store)
-        told = [b.presence("w1"), replace(b.presence("w2"), replica_id="r2", credits=0)]
-        await store.put_presence(told, ttl_ms=10_000)
+        put = [b.presence("w1"), replace(b.presence("w2"), replica_id="r2", credits=0)]
+        await store.put_presence(put, ttl_ms=10_000)
         page = await door.page(PresenceQuery(tenant_id=b.TENANT))
-        assert (sorted(page.items, key=_worker), page.cursor) == (told, "")
+        assert (sorted(page.items, key=_worker), page.cursor) == (put, "")
 
     @promises("put_presence", "each is forgotten `ttl_ms` after the last time.")
     async def test_a_worker_is_forgotten_after_a_while(
@@ -68,7 +68,7 @@ class TestPresence(Cases):
             assert list((await store.page(PresenceQuery(tenant_id=b.TENANT))).items) == [again]
 
     @promises("put_presence", "`ttl_ms` 0 forgets it now.")
-    async def test_a_worker_is_forgotten_at_once_when_told(self, store: Store) -> None:
+    async def test_worker_put_with_ttl_0_is_forgotten_at_once(self, store: Store) -> None:
         await store.put_presence([b.presence("w1"), b.presence("w2")], ttl_ms=10_000)
         await store.put_presence([b.presence("w1"), b.presence("unknown")], ttl_ms=0)
         assert [
@@ -90,12 +90,12 @@ def _worker(presence: Presence) -> str:
 
 
 class TestLogs(Cases):
-    """What workers write while they work."""
+    """Logs: entries that workers append while they work."""
 
     @promises("append_logs", "Append to a run's log, apart from its commits.")
     @promises("LogQuery", "In the order in which they were appended.")
     async def test_a_log_grows_apart_from_the_commits(self, store: Store) -> None:
-        await ask.must(store, b.born())
+        await ask.must(store, b.created())
         lines = [replace(b.line(str(at)), level="WARNING", written_us=at) for at in range(5)]
         await store.append_logs(b.TENANT, b.RUN, lines[:2])
         await store.append_logs(b.TENANT, b.RUN, [])
@@ -107,12 +107,12 @@ class TestLogs(Cases):
     @promises("append_logs", "For a run that isn't there: nothing.")
     async def test_a_log_for_a_missing_run_is_dropped(self, store: Store) -> None:
         await store.append_logs(b.TENANT, b.RUN, [b.line("early")])
-        await ask.must(store, b.born())
+        await ask.must(store, b.created())
         assert (await store.page(LogQuery(tenant_id=b.TENANT, run_id=b.RUN))).items == ()
 
     @promises("LogQuery.execution_id", "Of this execution.", "Empty: of all.")
     async def test_a_log_of_one_execution(self, store: Store) -> None:
-        await ask.must(store, b.born())
+        await ask.must(store, b.created())
         lines = [b.line(str(at), f"e{at % 2}") for at in range(10)]
         await store.append_logs(b.TENANT, b.RUN, lines)
         for limit in (1, 2, 5, 100):
@@ -122,7 +122,7 @@ class TestLogs(Cases):
 
     @promises("LogQuery", "A page's cursor is always set, also at the end")
     async def test_E3_a_log_is_read_on_from_its_end(self, store: Store) -> None:
-        await ask.must(store, b.born())
+        await ask.must(store, b.created())
         cursors = [
             (await store.page(LogQuery(tenant_id=b.TENANT, run_id=b.RUN, execution_id=name))).cursor
             for name in ("", "e1")
@@ -175,7 +175,7 @@ class TestDelete(Cases):
 
     @promises("delete_run", "Otherwise False.")
     async def test_a_run_at_another_version_is_not_deleted(self, store: Store) -> None:
-        commit = await ask.must(store, b.born())
+        commit = await ask.must(store, b.created())
         for version in (0, 2, -1):
             assert not await store.delete_run(b.TENANT, b.RUN, version=version)
         assert not await store.delete_run(b.TENANT, "missing", version=1)
@@ -193,7 +193,7 @@ class TestDelete(Cases):
     async def test_S5_a_late_commit_does_not_raise_a_deleted_run(
         self, store: Store, open_store: StoreFactory
     ) -> None:
-        first = await ask.must(store, b.born())
+        first = await ask.must(store, b.created())
         second = await ask.must(store, b.step(first))
         assert await store.delete_run(b.TENANT, b.RUN, version=2)
         again = replace(first, commit_id="again")
@@ -203,17 +203,19 @@ class TestDelete(Cases):
             assert await store.get_run(b.TENANT, b.RUN) is None
             store = await open_store.reopen(store)
             await open_store.advance(HOUR_MS - 60_000)
-        await ask.must(store, b.born("other"))
+        await ask.must(store, b.created("other"))
 
     @promises("delete_run", "A tombstone refuses commits to this id for at least an hour.")
     async def test_T2_a_tombstone_is_of_its_tenant_alone(self, store: Store) -> None:
-        await ask.must(store, b.born())
+        await ask.must(store, b.created())
         assert await store.delete_run(b.TENANT, b.RUN, version=1)
-        await ask.must(store, b.born(tenant="other"))
+        await ask.must(store, b.created(tenant="other"))
 
     @promises("delete_run", "Remove a run with all that belongs to it")
     async def test_deleting_a_run_leaves_its_neighbours_whole(self, store: Store) -> None:
-        await ask.must(store, b.born("run-2", input=Payload(data=b"2"), executions=[b.ready("x")]))
+        await ask.must(
+            store, b.created("run-2", input=Payload(data=b"2"), executions=[b.ready("x")])
+        )
         await ask.must(store, *_full_run())
         await store.delete_run(b.TENANT, b.RUN, version=2)
         assert await ask.run_ids(store) == ["run-2"]
@@ -223,7 +225,7 @@ class TestDelete(Cases):
 
 
 def _full_run() -> tuple[Commit, Commit]:
-    first = b.born(
+    first = b.created(
         input=Payload(data=b"in"),
         plan=b.plan("a"),
         tasks=[b.task("a")],
