@@ -92,7 +92,7 @@ LEFT_OUT = {
 LINES = spared("append_logs", why="a line of a log may be there twice, and is never missing")
 LINES = LINES._replace(modes=DONE_AGAIN)
 PURGED = spared(
-    "list_ended", "delete_run", why="called again, a purge names what it removed that time"
+    "page", "delete_run", why="called again, a purge names what it removed that time"
 )
 LATER = spared("claim", why="what a claim held whose answer was lost comes later")
 SPARED = {
@@ -108,7 +108,7 @@ SPARED = {
         "find_keyed", "read_payloads", why="across runs a key is best effort"
     ),
     "test_chunks_of_a_completed_step_are_gone_and_lines_stay": spared(
-        "append_logs", "trim_logs", why="chunks that can't be removed stay, and nobody reads them"
+        "append_logs", "remove_logs", why="chunks that can't be removed stay, and nobody reads them"
     ),
 }
 """Tests in which some calls meet no faults; all the others do."""

@@ -252,6 +252,6 @@ async def _life(store: SqlStore, run_id: str) -> None:
     )
     assert len((await store.page(MessageQuery(tenant_id=of[0], run_id=of[1]))).items) == 1
     assert len((await store.page(LogQuery(tenant_id=of[0], run_id=of[1]))).items) == 1
-    assert (await store.page(LeaseQuery(tenant_id=b.TENANT, worker_id="worker-1"))).items == []
+    assert (await store.page(LeaseQuery(tenant_id=b.TENANT, worker_id="worker-1"))).items == ()
     await ask.must(store, b.step(second, status=RunStatus.SUCCEEDED))
     assert await store.delete_run(*of, version=3)
