@@ -91,9 +91,7 @@ LEFT_OUT = {
 
 LINES = spared("append_logs", why="a line of a log may be there twice, and is never missing")
 LINES = LINES._replace(modes=DONE_AGAIN)
-PURGED = spared(
-    "page", "delete_run", why="called again, a purge names what it removed that time"
-)
+PURGED = spared("page", "delete_run", why="called again, a purge names what it removed that time")
 LATER = spared("claim", why="what a claim held whose answer was lost comes later")
 SPARED = {
     "test_a_killed_workers_conversation_goes_on": LINES,

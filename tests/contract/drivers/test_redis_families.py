@@ -151,7 +151,7 @@ def nothing_is_left(server: Redis) -> None:
         names: Any = client.keys("*")
         for name in names:
             kind = name.rpartition("}")[2]
-            assert kind in {"meta", "book", "graves", "feed"}, name
+            assert kind in {"meta", "book", "tombstones", "feed"}, name
             if kind == "feed":
                 assert client.xlen(name) == 0
             if kind == "book":

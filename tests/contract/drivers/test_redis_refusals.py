@@ -169,7 +169,7 @@ async def test_count_of_partitions_is_fixed_at_creation(server: Redis) -> None:
     async with opened(server.url(prefix="counted")) as store:
         assert "3 partitions" in (await store.describe()).detail
     words = await refused(server.url(prefix="counted", partitions="4"), StoreRefused)
-    assert "born with 3 partitions" in words
+    assert "created with 3 partitions" in words
 
 
 async def test_store_of_a_newer_version_is_refused(server: Redis) -> None:
