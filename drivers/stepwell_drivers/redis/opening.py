@@ -24,8 +24,9 @@ from stepwell_drivers.redis.scripts import Call, Scripts
 from stepwell_drivers.redis.url import Address, Place
 from stepwell_drivers.redis.wire import Command, Lost, Refused, Reply
 
-SCHEMA = 2
-"""Of the keys and rows: where a run lies, and what is listed. A store with another one is refused."""
+SCHEMA = 3
+"""The version of the keys and rows: where a run lies, what is listed, how keys are named. A store with another
+one is refused."""
 PARTITIONS = 8
 """On one server. A claim reads each, which takes some 20 µs in client and server; many partitions only
 help a store that is moved to a cluster one day."""
