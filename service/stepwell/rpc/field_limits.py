@@ -20,12 +20,11 @@ from stepwell.rpc.constraints import (
     mapping,
     message,
     name,
+    number,
     one_of,
-    real,
     span,
     text,
     uuid,
-    whole,
 )
 from stepwell_client.v1 import types_pb2
 
@@ -39,19 +38,19 @@ _LABELS = mapping(limits.LABELS_MAX, _NAME_REQUIRED, chars(limits.LABEL_VALUE_CH
 _REQUEST_ID = chars(limits.REQUEST_ID_CHARS_MAX)
 _REASON = text(limits.REASON_BYTES_MAX)
 _PROMPT = text(limits.PROMPT_BYTES_MAX)
-_PAGE_SIZE = whole(0, limits.PAGE_SIZE_MAX)
+_PAGE_SIZE = number(0, limits.PAGE_SIZE_MAX)
 _CURSOR = chars(limits.CURSOR_CHARS_MAX)
 _FILTER = many(limits.FILTER_VALUES_MAX)
 _SPAN = span(0, limits.DURATION_MS_MAX)
 _PROGRESS_INTERVAL = span(limits.PROGRESS_INTERVAL_MS_MIN, limits.PROGRESS_INTERVAL_MS_MAX)
 _TOKEN = chars(limits.TOKEN_CHARS_MAX, required=True)
 _ITEMS = many(limits.ITEMS_PER_MESSAGE_MAX)
-_AMOUNT = whole(0, limits.AMOUNT_MAX)
-_VERSION = whole(0)
+_AMOUNT = number(0, limits.AMOUNT_MAX)
+_VERSION = number(0)
 _GOAL = text(limits.GOAL_BYTES_MAX)
-_MAX_ITERATIONS = whole(1, limits.ITERATIONS_MAX)
-_MAX_PARALLEL = whole(1, limits.PARALLEL_MAX)
-_PRIORITY = whole(-limits.PRIORITY_MAX, limits.PRIORITY_MAX)
+_MAX_ITERATIONS = number(1, limits.ITERATIONS_MAX)
+_MAX_PARALLEL = number(1, limits.PARALLEL_MAX)
+_PRIORITY = number(-limits.PRIORITY_MAX, limits.PRIORITY_MAX)
 _PLAN = message(limits.PLAN_BYTES_MAX)
 _STAGES = many(
     2,
@@ -59,7 +58,7 @@ _STAGES = many(
 )
 _STORE_TEXT = text(limits.STORE_TEXT_BYTES_MAX)
 _STORE_ITEMS = many(limits.STORE_ITEMS_MAX)
-_STORE_LIMIT = whole(1, limits.STORE_LIMIT_MAX)
+_STORE_LIMIT = number(1, limits.STORE_LIMIT_MAX)
 _AGE = span(0, limits.AGE_MS_MAX)
 _STORE_RUN = {"tenant_id": _STORE_TEXT, "run_id": _STORE_TEXT}
 _STORE_PAGE = {**_STORE_RUN, "cursor": _STORE_TEXT, "limit": _STORE_LIMIT}
@@ -90,11 +89,11 @@ _RECORDS: dict[str, dict[str, Limit]] = {
         "iterations": _AMOUNT,
     },
     "RetryPolicy": {
-        "max_attempts": whole(1, limits.ATTEMPTS_MAX),
+        "max_attempts": number(1, limits.ATTEMPTS_MAX),
         "initial_backoff": _SPAN,
-        "backoff_multiplier": real(1, limits.BACKOFF_MULTIPLIER_MAX),
+        "backoff_multiplier": number(1, limits.BACKOFF_MULTIPLIER_MAX),
         "max_backoff": _SPAN,
-        "jitter": real(0, 1),
+        "jitter": number(0, 1),
         "non_retryable_kinds": many(
             limits.RETRY_KINDS_MAX, chars(limits.NAME_CHARS_MAX, required=True)
         ),
@@ -121,7 +120,7 @@ _RECORDS: dict[str, dict[str, Limit]] = {
         "content": text(limits.RESPONSE_BYTES_MAX),
         "task_id": chars(limits.TASK_ID_CHARS_MAX),
         "execution_id": chars(limits.EXECUTION_ID_CHARS_MAX),
-        "number": whole(0),
+        "number": number(0),
     },
 }
 
@@ -135,7 +134,7 @@ _ORCHESTRATOR: dict[str, dict[str, Limit]] = {
         "max_iterations": _MAX_ITERATIONS,
         "max_parallel": _MAX_PARALLEL,
         "priority": _PRIORITY,
-        "no_progress_limit": whole(0, limits.ITERATIONS_MAX),
+        "no_progress_limit": number(0, limits.ITERATIONS_MAX),
         "step_timeout": _SPAN,
         "start_delay": _SPAN,
         "plan": _PLAN,
@@ -166,7 +165,7 @@ _ORCHESTRATOR: dict[str, dict[str, Limit]] = {
     "WaitRunRequest": {"run_id": _RUN_ID, "timeout": span(0, limits.WAIT_MS_MAX)},
     "WatchRunRequest": {
         "run_id": _RUN_ID,
-        "after": whole(0),
+        "after": number(0),
         "types": _FILTER,
         "task_ids": many(limits.PAYLOAD_KEYS_MAX, _TASK_ID),
         "progress_interval": _PROGRESS_INTERVAL,
@@ -225,7 +224,7 @@ _ORCHESTRATOR: dict[str, dict[str, Limit]] = {
 }
 
 _WORKER: dict[str, dict[str, Limit]] = {
-    "WorkRequest": {"credits": whole(0, limits.CREDITS_MAX), "outcomes": _ITEMS, "begins": _ITEMS},
+    "WorkRequest": {"credits": number(0, limits.CREDITS_MAX), "outcomes": _ITEMS, "begins": _ITEMS},
     "Hello": {
         "worker_id": _NAME_REQUIRED,
         "instance_id": _NAME_REQUIRED,
@@ -244,7 +243,7 @@ _WORKER: dict[str, dict[str, Limit]] = {
         "prompt": _PROMPT,
         "response": text(limits.RESPONSE_BYTES_MAX),
         "messages": many(limits.MESSAGES_PER_OUTCOME_MAX),
-        "messages_after": whole(0),
+        "messages_after": number(0),
         "result": given(),
         "progress": data(limits.PROGRESS_BYTES_MAX),
     },
@@ -268,7 +267,7 @@ _WORKER: dict[str, dict[str, Limit]] = {
         **_LEASE,
         "logs": _ITEMS,
         "messages": many(limits.MESSAGES_PER_OUTCOME_MAX),
-        "after": whole(0),
+        "after": number(0),
     },
     "LogLine": {"text": text(limits.RESPONSE_BYTES_MAX), "level": _NAME, "age": _SPAN},
 }
@@ -278,12 +277,12 @@ _STORE: dict[str, dict[str, Limit]] = {
     "StoreRenewRequest": {"renewals": _STORE_ITEMS},
     "StorePutPresenceRequest": {"presences": _STORE_ITEMS, "ttl": _SPAN},
     "StoreAppendLogsRequest": {**_STORE_RUN, "entries": _STORE_ITEMS},
-    "StoreDeleteRunRequest": {**_STORE_RUN, "version": whole(0)},
+    "StoreDeleteRunRequest": {**_STORE_RUN, "version": number(0)},
     "StoreGetRunRequest": _STORE_RUN,
-    "StoreLoadRequest": {**_STORE_RUN, "since": whole(0)},
+    "StoreLoadRequest": {**_STORE_RUN, "since": number(0)},
     "StoreReadPayloadsRequest": {**_STORE_RUN, "keys": many(limits.STORE_ITEMS_MAX, _STORE_TEXT)},
-    "StoreReadPlanRequest": {**_STORE_RUN, "revision": whole(0)},
-    "StoreReadEventsRequest": {**_STORE_RUN, "after": whole(0), "limit": _STORE_LIMIT},
+    "StoreReadPlanRequest": {**_STORE_RUN, "revision": number(0)},
+    "StoreReadEventsRequest": {**_STORE_RUN, "after": number(0), "limit": _STORE_LIMIT},
     "StoreReadInputsRequest": {
         **_STORE_RUN,
         "input_ids": many(limits.STORE_ITEMS_MAX, _STORE_TEXT),

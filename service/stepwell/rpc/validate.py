@@ -4,6 +4,9 @@ For every message that a request can hold a function is generated and compiled o
 each field and compares it with the field's limit. A field of a request that the table doesn't know is an
 error then, so no field can be without a limit. Only sizes and shapes are checked here: whether a plan is
 a sound graph is checked by `core.records.graph`.
+
+The readers of `wire` check no limits: they also read what a store or a server returns, most requests
+have no record that could be read, and a fault must not hide those behind it.
 """
 
 from __future__ import annotations
@@ -30,20 +33,17 @@ SOURCE_NAME = "<stepwell.rpc.validate, generated>"
 _DURATION = "google.protobuf.Duration"
 
 
-class Faults:
+class Faults(list[Violation]):
     """The faults found so far; those beyond `VIOLATIONS_MAX` are only counted."""
 
-    __slots__ = ("count", "violations")
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.violations: list[Violation] = []
+    more = 0
 
     def add(self, field: str, description: str) -> None:
         """Add a fault."""
-        self.count += 1
-        if self.count <= VIOLATIONS_MAX:
-            self.violations.append(Violation(field, description))
+        if len(self) < VIOLATIONS_MAX:
+            self.append(Violation(field, description))
+        else:
+            self.more += 1
 
 
 def check(request: Message) -> None:
@@ -52,19 +52,15 @@ def check(request: Message) -> None:
     Raises:
         InvalidArgument: with the fields at fault, `VIOLATIONS_MAX` of them at the most.
     """
-    faults = _faults(request)
-    if faults.count:
-        first = faults.violations[0]
-        more = f" (and {faults.count - 1:,} more)" if faults.count > 1 else ""
-        raise InvalidArgument(f"{first.field}: {first.description}{more}", tuple(faults.violations))
+    faults = violations(request)
+    if faults:
+        first, others = faults[0], len(faults) - 1 + faults.more
+        more = f" (and {others:,} more)" if others else ""
+        raise InvalidArgument(f"{first.field}: {first.description}{more}", tuple(faults))
 
 
-def violations(message: Message) -> tuple[Violation, ...]:
+def violations(message: Message) -> Faults:
     """Return the faults of a message: a request, or an item such as an Outcome."""
-    return tuple(_faults(message).violations)
-
-
-def _faults(message: Message) -> Faults:
     faults = Faults()
     _CHECKS[message.DESCRIPTOR.full_name](message, "", faults)
     return faults
@@ -111,14 +107,20 @@ class _Compiler:
         return _function_name(name)
 
     def _oneof(self, oneof: OneofDescriptor) -> list[str]:
-        lines = [f"o = m.WhichOneof({oneof.name!r})"]
+        lines, then = [f"o = m.WhichOneof({oneof.name!r})"], "if"
         if oneof.full_name in FIELD_LIMITS:
             absent = f"f.add(p + {oneof.name!r}, 'absent; limit: it must be given')"
             lines += ["if o is None:", f"    {absent}"]
+            then = "elif"
         for field in oneof.fields:
             body = self._value(field, FIELD_LIMITS.get(field.full_name))
             if body:
-                lines += [f"if o == {field.name!r}:", f"    v = m.{field.name}", *_indented(body)]
+                lines += [
+                    f"{then} o == {field.name!r}:",
+                    f"    v = m.{field.name}",
+                    *_indented(body),
+                ]
+                then = "elif"
         return lines
 
     def _field(self, field: FieldDescriptor) -> list[str]:
@@ -149,7 +151,7 @@ class _Compiler:
             if field.full_name in NOT_ENTERED:
                 return []
             enter = [f"{self.function(kind)}(v, p + {name + '.'!r}, f)"]
-            return enter if limit is None or limit.demanded else self._test(limit, at, enter)
+            return self._test(limit, at, enter) if limit else enter
         if field.enum_type is not None:
             return self._enum(field, at)
         if field.cpp_type == FieldDescriptor.CPPTYPE_BOOL:
@@ -225,11 +227,8 @@ def _required(field: FieldDescriptor, limit: Limit | None) -> Limit:
 
 def _absent(field: FieldDescriptor, limit: Limit | None) -> str:
     """Return the fault of a field that is absent or zero; empty: it may be."""
-    if limit is None or field.is_repeated:
-        return ""
-    if limit.demanded or not (field.has_presence or limit.allows(field.default_value)):
-        return f"absent; limit: {limit.wording}"
-    return ""
+    optional = field.has_presence and field.message_type is None
+    return f"absent; limit: {limit.wording}" if limit and limit.required and not optional else ""
 
 
 def compile_checks() -> dict[str, Callable[[Any, str, Faults], None]]:
