@@ -99,6 +99,7 @@ def test_no_limit_is_of_a_field_that_is_not_there() -> None:
     [
         ({"goal": "x" * 65_536}, {"goal": "x" * 65_537}, "goal"),
         ({"goal": "é" * 32_768}, {"goal": "é" * 32_768 + "x"}, "goal"),
+        ({"goal": "\x01\r\n"}, {"goal": "a\x00b"}, "goal"),
         ({"queue": "q" * 128}, {"queue": "q" * 129}, "queue"),
         ({"priority": -100}, {"priority": -101}, "priority"),
         ({"max_iterations": 10_000}, {"max_iterations": 10_001}, "max_iterations"),
@@ -212,6 +213,12 @@ def test_a_goal_of_ten_megabytes_is_refused_in_a_short_sentence() -> None:
     assert [violation.field for violation in caught.value.violations] == ["goal"]
 
 
+def test_nul_in_a_person_s_text_is_refused_with_its_place() -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        validate.check(start(goal="ab\x00c"))
+    assert str(caught.value) == "goal: NUL as character 3, where any other may stand; limit: 64 KiB"
+
+
 def test_a_sound_request_raises_nothing() -> None:
     validate.check(start(goal="survey", plan={"tasks": [GOOD_TASK]}))
 
@@ -281,6 +288,27 @@ def test_a_fault_in_an_outcome_is_named(fields: dict[str, object], path: str) ->
     assert paths(outcome(**fields)) == [path]
 
 
+def test_what_a_worker_writes_is_cleaned_and_not_refused() -> None:
+    odd, one_line = "a\x00\n\x01", "a\x00\n"
+    failure = {"kind": one_line, "message": odd, "details": odd}
+    session = {"backend": one_line, "session_id": one_line}
+    message = outcome(
+        prompt=odd,
+        response=odd,
+        session=session,
+        messages=[{"role": one_line, "content": odd}],
+        failed={"failure": {**failure, "violations": [{"field": odd, "description": odd}]}},
+    )
+    assert paths(message) == []
+    kept, kept_line = "a\\x00\n\x01", "a\\x00\\x0a"
+    assert (message.prompt, message.response) == (kept, kept)
+    assert (message.session.backend, message.session.session_id) == (kept_line, kept_line)
+    assert (message.messages[0].role, message.messages[0].content) == (kept_line, kept)
+    said = message.failed.failure
+    assert (said.kind, said.message, said.details) == (kept_line, kept, kept)
+    assert (said.violations[0].field, said.violations[0].description) == (kept, kept)
+
+
 def test_progress_is_smaller_than_other_payloads() -> None:
     beat = worker_pb2.LeaseHeartbeat(**LEASE, progress=types_pb2.Payload(data=b"x" * 16_384))
     assert paths(worker_pb2.HeartbeatRequest(heartbeats=[beat])) == []
@@ -303,7 +331,7 @@ def test_hello_says_who_it_is_and_may_take_every_role() -> None:
 
 
 def test_the_store_takes_any_name_and_looks_at_the_frame_only() -> None:
-    hostile = "}{:%\x00../\u202e" + "x" * 1_024
+    hostile = "}{:%../\u202e" + "x" * 1_024
     load = store_pb2.StoreLoadRequest(tenant_id=hostile, run_id=hostile)
     assert paths(load) == []
     assert paths(store_pb2.StoreCommitRequest(commits=[store_pb2.Commit()])) == []

@@ -19,6 +19,7 @@ from stepwell_client._limits import (
 )
 from stepwell_client._payloads import decode, encode
 from stepwell_client._step_output import AttemptRecord, OutputContext, StepOutput
+from stepwell_client._texts import storable, storable_bytes
 from stepwell_client.v1 import types_pb2, worker_pb2
 
 T = TypeVar("T")
@@ -217,7 +218,9 @@ class StepContext(OutputContext):
 
     def session(self, backend: str, session_id: str) -> None:
         """Report the agent's own conversation: the next attempt receives it if this one is interrupted."""
-        self._record.session = types_pb2.Session(backend=backend, session_id=session_id)
+        self._record.session = types_pb2.Session(
+            backend=storable(backend), session_id=storable(session_id)
+        )
         self._send_heartbeat(None, self._record.session)
 
     def record(self, *, prompt: str = "", response: str = "") -> None:
@@ -300,6 +303,6 @@ def _limit(what: str, size: int, most: int) -> None:
 
 
 def _fitting(what: str, text: str, most: int) -> str:
-    data = text.encode("utf-8", "backslashreplace")
+    data = storable_bytes(text)
     _limit(what, len(data), most)
     return data.decode()

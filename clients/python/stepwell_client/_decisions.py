@@ -15,6 +15,7 @@ from typing import Any
 from stepwell_client._enums import ExpiryAction, InputKind, to_wire
 from stepwell_client._payloads import encode
 from stepwell_client._plans import PlanLike, Span, duration, plan_draft
+from stepwell_client._texts import storable
 from stepwell_client.v1 import types_pb2, worker_pb2
 
 
@@ -47,12 +48,14 @@ def reflected(decision: Decision) -> worker_pb2.Outcome.Reflected:
     """Return a reflection's decision as a message. Raises TypeError for anything else."""
     made = worker_pb2.Outcome.Reflected
     if isinstance(decision, Finish):
-        return made(decision=types_pb2.DECISION_FINISH, reason=decision.reason)
+        return made(decision=types_pb2.DECISION_FINISH, reason=storable(decision.reason))
     if isinstance(decision, Replan):
-        return made(decision=types_pb2.DECISION_REPLAN, reason=decision.reason)
+        return made(decision=types_pb2.DECISION_REPLAN, reason=storable(decision.reason))
     if isinstance(decision, Continue):  # pyright: ignore[reportUnnecessaryIsInstance] - an agent's author may have no type checker
         draft = plan_draft(decision.plan)
-        return made(decision=types_pb2.DECISION_CONTINUE, plan=draft, reason=decision.reason)
+        return made(
+            decision=types_pb2.DECISION_CONTINUE, plan=draft, reason=storable(decision.reason)
+        )
     raise TypeError(
         f"a reflection returns Finish, Continue or Replan, and this one returned a "
         f"{type(decision).__qualname__}"
@@ -89,11 +92,11 @@ def reconciled(decision: ReconcileDecision) -> worker_pb2.Outcome.Reconciled:
     made = worker_pb2.Outcome.Reconciled
     if isinstance(decision, Done):
         result = encode(decision.value)
-        return made(finding=types_pb2.FINDING_DONE, result=result, reason=decision.reason)
+        return made(finding=types_pb2.FINDING_DONE, result=result, reason=storable(decision.reason))
     if isinstance(decision, NotDone):
-        return made(finding=types_pb2.FINDING_NOT_DONE, reason=decision.reason)
+        return made(finding=types_pb2.FINDING_NOT_DONE, reason=storable(decision.reason))
     if isinstance(decision, Undecided):  # pyright: ignore[reportUnnecessaryIsInstance] - an agent's author may have no type checker
-        return made(finding=types_pb2.FINDING_UNDECIDED, reason=decision.reason)
+        return made(finding=types_pb2.FINDING_UNDECIDED, reason=storable(decision.reason))
     raise TypeError(
         f"a reconcile function returns Done, NotDone or Undecided, and this one returned a "
         f"{type(decision).__qualname__}"
@@ -145,8 +148,8 @@ class NeedsInput(Exception):
     def outcome(self) -> worker_pb2.Outcome.NeedsInput:
         return worker_pb2.Outcome.NeedsInput(
             kind=to_wire(self.kind),
-            prompt=self.prompt,
-            schema=self.schema,
+            prompt=storable(self.prompt),
+            schema=storable(self.schema),
             choices=self.choices,
             expires=duration(self.expires),
             on_expiry=to_wire(self.on_expiry),

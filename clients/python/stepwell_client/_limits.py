@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from stepwell_client._texts import storable_bytes
+
 PAYLOAD_BYTES_MAX = 1024 * 1024
 PLAN_BYTES_MAX = 3 * 1024 * 1024
 PROGRESS_BYTES_MAX = 16 * 1024
@@ -32,12 +34,11 @@ CONCURRENCY_MAX = 500
 
 
 def clip(text: str, bytes_max: int, *, keep_end: bool = False) -> str:
-    """Return text as the protocol accepts it: valid UTF-8 of at most so many bytes.
+    """Return text as the protocol keeps it: storable, and of at most so many bytes.
 
-    Half surrogate pairs, as in names of files, are written as escapes. Longer text loses its
-    beginning (`keep_end`: a traceback is most telling at its end) or its end.
+    Longer text loses its beginning (`keep_end`: a traceback is most telling at its end) or its end.
     """
-    data = text.encode("utf-8", "backslashreplace")
+    data = storable_bytes(text)
     if len(data) > bytes_max:
         mark = "…".encode()
         room = bytes_max - len(mark)

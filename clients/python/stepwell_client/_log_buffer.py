@@ -19,6 +19,7 @@ from stepwell_client._limits import (
     LOG_ENTRY_BYTES,
     LOG_TEXT_BYTES_MAX,
 )
+from stepwell_client._texts import storable_bytes
 from stepwell_client.v1 import types_pb2, worker_pb2
 
 BUFFER_BYTES_MAX = 16 * 1024 * 1024
@@ -232,7 +233,7 @@ def _add_entry(
 
 def _truncated(text: str) -> tuple[str, int]:
     """Return a line, cut with a note where it is too long, and its size."""
-    data = text.encode("utf-8", "backslashreplace")
+    data = storable_bytes(text)
     if len(data) > LOG_TEXT_BYTES_MAX:
         kept = data[: LOG_TEXT_BYTES_MAX - 64].decode("utf-8", "ignore").encode()
         data = kept + f" … [cut: {len(data) - len(kept):,} bytes left out]".encode()
@@ -241,7 +242,7 @@ def _truncated(text: str) -> tuple[str, int]:
 
 def _chunks(text: str) -> list[tuple[str, int]]:
     """Return a chunk in pieces that each fit into an entry, with their sizes."""
-    data = text.encode("utf-8", "backslashreplace")
+    data = storable_bytes(text)
     if len(data) <= LOG_TEXT_BYTES_MAX:
         return [(data.decode(), len(data))] if data else []
     pieces: list[tuple[str, int]] = []

@@ -10,6 +10,7 @@ from google.protobuf import duration_pb2
 
 from stepwell_client._enums import Effect, OnFailure, to_wire
 from stepwell_client._payloads import encode
+from stepwell_client._texts import storable
 from stepwell_client.v1 import types_pb2
 
 Span = float | datetime.timedelta
@@ -121,8 +122,8 @@ class Task:
         return types_pb2.TaskSpec(
             task_id=self.id,
             type=self.type,
-            title=self.title,
-            prompt=self.prompt,
+            title=storable(self.title),
+            prompt=storable(self.prompt),
             role=self.role,
             depends_on=self.depends_on,
             input=encode(self.input),

@@ -17,6 +17,7 @@ from stepwell_client._limits import (
     MESSAGES_PER_OUTCOME_MAX,
     ROLE_CHARS_MAX,
 )
+from stepwell_client._texts import storable, storable_bytes
 from stepwell_client.v1 import types_pb2, worker_pb2
 
 
@@ -158,12 +159,14 @@ class OutputContext:
             raise ValueError(
                 f"at most {MESSAGES_PER_OUTCOME_MAX} messages wait to be saved: call save_messages()"
             )
-        data = content.encode("utf-8", "backslashreplace")
+        data = storable_bytes(content)
         if len(data) > MESSAGE_BYTES_MAX:
             raise ValueError(
                 f"the message has {len(data):,} bytes; {MESSAGE_BYTES_MAX:,} is the most"
             )
-        message = types_pb2.Message(role=role, content=data.decode(), session=self._record.session)
+        message = types_pb2.Message(
+            role=storable(role), content=data.decode(), session=self._record.session
+        )
         self._record.messages.append(message)
 
     async def save_messages(self) -> None:

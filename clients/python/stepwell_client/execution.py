@@ -51,6 +51,7 @@ from stepwell_client._limits import (
 from stepwell_client._payloads import encode
 from stepwell_client._plans import Plan, plan_draft
 from stepwell_client._step_output import AttemptRecord, OutputSink, StepOutput
+from stepwell_client._texts import storable
 from stepwell_client._threads import Threads
 from stepwell_client.v1 import types_pb2, worker_pb2
 
@@ -276,7 +277,7 @@ def _set_value(outcome: worker_pb2.Outcome, kind: int, value: Any) -> None:
     if kind == StepKind.PLAN:
         if value is None or isinstance(value, str | bytes | dict):
             raise TypeError("a plan is a Plan, or an iterable of Task")
-        reason = value.reason if isinstance(value, Plan) else ""
+        reason = storable(value.reason) if isinstance(value, Plan) else ""
         planned = worker_pb2.Outcome.Planned(plan=plan_draft(value), reason=reason)
         outcome.planned.CopyFrom(planned)
     elif kind == StepKind.REFLECT:

@@ -4,6 +4,9 @@ A `Limit` is made by one of the functions below from the constants of `core.limi
 the field's comment in the protocol, behind "Limit:", and in the violation that a caller reads: a test
 compares them, so that the three can't differ. Its test is source code, which `validate` compiles into
 the function that checks the whole message: called as functions, the same tests take half as long again.
+
+No store can hold NUL. A person's text with one is beyond its limit. What a machine wrote (failures, logs,
+conversations, a worker's reasons) is `written`: the same function puts escapes in place of what can't be kept.
 """
 
 from __future__ import annotations
@@ -13,15 +16,19 @@ from collections.abc import Callable, Sized
 from typing import Any, NamedTuple
 
 from stepwell.core.records.limits import NAME_PATTERN
+from stepwell.core.records.texts import one_line, storable
 
 _SHOWN_CHARS_MAX = 40
 _NAME_HINT = " (letters, digits and . _ : / @ + -, first a letter or digit)"
+_HAS_NUL = r"'\0' in v"
 _SPANS_MS = {"day": 86_400_000, "minute": 60_000, "second": 1_000}
 
 HELPERS: dict[str, Any] = {
     "is_name": re.compile(NAME_PATTERN).fullmatch,
     "is_uuid": re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}").fullmatch,
     "has_control": re.compile(r"[\x00-\x1f\x7f]").search,
+    "one_line": one_line,
+    "storable": storable,
 }
 """The functions that the tests of limits call, by name."""
 
@@ -43,6 +50,10 @@ class Limit(NamedTuple):
     """The limit of each item of a list, or of each value of a map."""
     key: Limit | None = None
     """The limit of each key of a map."""
+    unclean: str = ""
+    """An expression that is true if the value can't be kept as it is, though within the limit."""
+    cleaned: str = ""
+    """An expression for what is kept in its place."""
 
     def fault(self, value: Any) -> str:
         """Return what is wrong with a value, and what would be right."""
@@ -69,21 +80,33 @@ def uuid(*, required: bool = True) -> Limit:
     return Limit(beyond, wording, _quoted, required=required)
 
 
-def chars(chars_max: int, *, required: bool = False) -> Limit:
-    """Return the limit of a short text: one line of it, without control characters."""
+def chars(chars_max: int, *, required: bool = False, written: bool = False) -> Limit:
+    """Return the limit of a short text: one line of it, without control characters.
+
+    `written`: by a machine, so that control characters are escaped and not refused.
+    """
     # `isprintable` is quick, but refuses some characters that are allowed, such as a hard space.
-    beyond = f"len(v) > {chars_max} or not v.isprintable() and has_control(v)"
-    wording = f"{chars_max:,} characters"
+    control = "not v.isprintable() and has_control(v)"
+    beyond, wording = f"len(v) > {chars_max}", f"{chars_max:,} characters"
     if required:
         beyond, wording = f"not v or {beyond}", f"1 to {wording}"
-    return Limit(beyond, wording, _length, hint=", no control characters", required=required)
+    limit = Limit(beyond, wording, _length, required=required)
+    if written:
+        return limit._replace(unclean=control, cleaned="one_line(v)")
+    return limit._replace(beyond=f"{beyond} or {control}", hint=", no control characters")
 
 
-def text(bytes_max: int) -> Limit:
-    """Return the limit of a text of any characters, counted in UTF-8."""
+def text(bytes_max: int, *, written: bool = False) -> Limit:
+    """Return the limit of a text of any characters but NUL, counted in UTF-8.
+
+    `written`: by a machine, so that NUL is escaped and not refused.
+    """
     # Most texts are so short that nobody needs to count their bytes.
     beyond = f"len(v) > {bytes_max // 4} and len(v.encode()) > {bytes_max}"
-    return Limit(beyond, _size(bytes_max), _utf8_bytes)
+    limit = Limit(beyond, _size(bytes_max), _utf8_bytes)
+    if written:
+        return limit._replace(unclean=_HAS_NUL, cleaned="storable(v)")
+    return limit._replace(beyond=f"{beyond} or {_HAS_NUL}")
 
 
 def blob(bytes_max: int) -> Limit:
@@ -157,6 +180,8 @@ def _bytes(value: bytes) -> str:
 
 
 def _utf8_bytes(value: str) -> str:
+    if "\0" in value:
+        return f"NUL as character {value.index(chr(0)) + 1:,}, where any other may stand"
     return f"{len(value.encode()):,} bytes"
 
 

@@ -37,7 +37,9 @@ _EXECUTION_ID = chars(limits.EXECUTION_ID_CHARS_MAX, required=True)
 _LABELS = mapping(limits.LABELS_MAX, _NAME_REQUIRED, chars(limits.LABEL_VALUE_CHARS_MAX))
 _REQUEST_ID = chars(limits.REQUEST_ID_CHARS_MAX)
 _REASON = text(limits.REASON_BYTES_MAX)
-_PROMPT = text(limits.PROMPT_BYTES_MAX)
+_PROMPT = text(limits.PROMPT_BYTES_MAX, written=True)
+_WHY = text(limits.REASON_BYTES_MAX, written=True)
+"""A worker's reason; `_REASON` is a person's."""
 _PAGE_SIZE = number(0, limits.PAGE_SIZE_MAX)
 _CURSOR = chars(limits.CURSOR_CHARS_MAX)
 _FILTER = many(limits.FILTER_VALUES_MAX)
@@ -72,11 +74,11 @@ _RECORDS: dict[str, dict[str, Limit]] = {
         "data": blob(limits.PAYLOAD_BYTES_MAX),
         "media_type": chars(limits.MEDIA_TYPE_CHARS_MAX),
     },
-    "Violation": {"field": _REASON, "description": _REASON},
+    "Violation": {"field": _WHY, "description": _WHY},
     "Failure": {
-        "kind": chars(limits.NAME_CHARS_MAX),
-        "message": text(limits.FAILURE_BYTES_MAX),
-        "details": text(limits.FAILURE_BYTES_MAX),
+        "kind": chars(limits.NAME_CHARS_MAX, written=True),
+        "message": text(limits.FAILURE_BYTES_MAX, written=True),
+        "details": text(limits.FAILURE_BYTES_MAX, written=True),
         "violations": many(limits.VIOLATIONS_MAX),
     },
     "Usage": {"input_tokens": _AMOUNT, "output_tokens": _AMOUNT, "cost_micros": _AMOUNT},
@@ -99,13 +101,13 @@ _RECORDS: dict[str, dict[str, Limit]] = {
         ),
     },
     "Session": {
-        "backend": chars(limits.NAME_CHARS_MAX),
-        "session_id": chars(limits.SESSION_ID_CHARS_MAX),
+        "backend": chars(limits.NAME_CHARS_MAX, written=True),
+        "session_id": chars(limits.SESSION_ID_CHARS_MAX, written=True),
     },
     "TaskSpec": {
         "task_id": _TASK_ID,
         "type": _NAME,
-        "title": text(limits.TITLE_BYTES_MAX),
+        "title": text(limits.TITLE_BYTES_MAX, written=True),
         "prompt": _PROMPT,
         "role": _NAME,
         "depends_on": many(limits.DEPENDENCIES_PER_TASK_MAX, _TASK_ID),
@@ -116,8 +118,8 @@ _RECORDS: dict[str, dict[str, Limit]] = {
     },
     "PlanDraft": {"tasks": many(limits.PLAN_TASKS_MAX)},
     "Message": {
-        "role": chars(limits.NAME_CHARS_MAX, required=True),
-        "content": text(limits.RESPONSE_BYTES_MAX),
+        "role": chars(limits.NAME_CHARS_MAX, required=True, written=True),
+        "content": text(limits.RESPONSE_BYTES_MAX, written=True),
         "task_id": chars(limits.TASK_ID_CHARS_MAX),
         "execution_id": chars(limits.EXECUTION_ID_CHARS_MAX),
         "number": number(0),
@@ -241,23 +243,23 @@ _WORKER: dict[str, dict[str, Limit]] = {
         **_LEASE,
         "delivery_id": _TOKEN,
         "prompt": _PROMPT,
-        "response": text(limits.RESPONSE_BYTES_MAX),
+        "response": text(limits.RESPONSE_BYTES_MAX, written=True),
         "messages": many(limits.MESSAGES_PER_OUTCOME_MAX),
         "messages_after": number(0),
         "result": given(),
         "progress": data(limits.PROGRESS_BYTES_MAX),
     },
-    "Outcome.Planned": {"plan": _PLAN, "reason": _REASON},
-    "Outcome.Reflected": {"decision": given(), "plan": _PLAN, "reason": _REASON},
+    "Outcome.Planned": {"plan": _PLAN, "reason": _WHY},
+    "Outcome.Reflected": {"decision": given(), "plan": _PLAN, "reason": _WHY},
     "Outcome.Failed": {"failure": given()},
     "Outcome.NeedsInput": {
         "prompt": _PROMPT,
-        "schema": text(limits.SCHEMA_BYTES_MAX),
+        "schema": text(limits.SCHEMA_BYTES_MAX, written=True),
         "choices": many(limits.CHOICES_MAX, chars(limits.LABEL_VALUE_CHARS_MAX, required=True)),
         "expires": _SPAN,
     },
-    "Outcome.Released": {"reason": _REASON},
-    "Outcome.Reconciled": {"finding": given(), "reason": _REASON},
+    "Outcome.Released": {"reason": _WHY},
+    "Outcome.Reconciled": {"finding": given(), "reason": _WHY},
     "Begin": {**_LEASE, "delivery_id": _TOKEN},
     "CompleteRequest": {"outcomes": _ITEMS},
     "HeartbeatRequest": {"heartbeats": _ITEMS},
@@ -269,7 +271,11 @@ _WORKER: dict[str, dict[str, Limit]] = {
         "messages": many(limits.MESSAGES_PER_OUTCOME_MAX),
         "after": number(0),
     },
-    "LogLine": {"text": text(limits.RESPONSE_BYTES_MAX), "level": _NAME, "age": _SPAN},
+    "LogLine": {
+        "text": text(limits.RESPONSE_BYTES_MAX, written=True),
+        "level": _NAME,
+        "age": _SPAN,
+    },
 }
 
 _STORE: dict[str, dict[str, Limit]] = {

@@ -47,7 +47,7 @@ class Faults(list[Violation]):
 
 
 def check(request: Message) -> None:
-    """Raise if any field of the request is beyond its limit.
+    """Raise if any field of the request is beyond its limit; put in order what machines wrote.
 
     Raises:
         InvalidArgument: with the fields at fault, `VIOLATIONS_MAX` of them at the most.
@@ -60,7 +60,7 @@ def check(request: Message) -> None:
 
 
 def violations(message: Message) -> Faults:
-    """Return the faults of a message: a request, or an item such as an Outcome."""
+    """Return the faults of a message, a request or an item such as an Outcome; else do as `check`."""
     faults = Faults()
     _CHECKS[message.DESCRIPTOR.full_name](message, "", faults)
     return faults
@@ -156,7 +156,7 @@ class _Compiler:
             return self._enum(field, at)
         if field.cpp_type == FieldDescriptor.CPPTYPE_BOOL:
             return []
-        return self._test(_required(field, limit), at)
+        return self._test(_required(field, limit), at) + _cleaning(limit, f"m.{name}")
 
     def _test(self, limit: Limit, at: str, otherwise: Iterable[str] = ()) -> list[str]:
         """Return the statements that add a fault at the path `at`, or else do `otherwise`."""
@@ -217,6 +217,13 @@ def _is_choice(oneof: OneofDescriptor) -> bool:
 
 def _indented(lines: Iterable[str]) -> list[str]:
     return ["    " + line for line in lines]
+
+
+def _cleaning(limit: Limit | None, target: str) -> list[str]:
+    """Return the branch that puts a value in order which is within its limit, and can't be kept as it is."""
+    if limit is None or not limit.unclean:
+        return []
+    return [f"elif {limit.unclean}: {target} = {limit.cleaned}"]
 
 
 def _required(field: FieldDescriptor, limit: Limit | None) -> Limit:
