@@ -42,7 +42,6 @@ from tests.service.capabilities import (
     test_people,
     test_queues,
     test_retention,
-    test_served,
     test_sessions,
 )
 from tests.service.capabilities.conftest import STORES, Served
@@ -59,7 +58,6 @@ MODULES = (
     test_people,
     test_queues,
     test_retention,
-    test_served,
     test_sessions,
 )
 CALLED_AGAIN = frozenset({Mode.REFUSE, Mode.TIME_OUT, Mode.CUT})
@@ -77,10 +75,7 @@ LEFT_OUT = {
     "test_a_killed_workers_conversation_goes_on": WRITTEN,
     "test_a_reader_goes_on_from_its_cursor_over_a_restart": WRITTEN,
     "test_lines_of_threads_and_coroutines_are_kept_in_their_order": WRITTEN,
-    "test_log_of_a_dead_worker_is_kept": WRITTEN,
     "test_next_attempt_gets_session_progress_and_messages": NUMBERED,
-    "test_the_next_attempts_are_given_the_question_and_its_answer": NUMBERED,
-    "test_skipped_tasks_worker_is_notified_and_its_outcome_refused": MANUAL,
     "test_usage_that_is_sent_to_two_replicas_counts_once": MANUAL,
     "test_invalid_resolution_is_refused": MANUAL,
     "test_replicas_share_a_queue_s_limit": LeftOut(
@@ -96,17 +91,10 @@ LATER = spared("claim", why="what a claim held whose answer was lost comes later
 SPARED = {
     "test_a_killed_workers_conversation_goes_on": LINES,
     "test_purge_removes_what_ended_and_nothing_else": PURGED,
-    "test_purge_leaves_what_ended_a_short_while_ago_and_other_pipelines": PURGED,
     "test_purge_takes_the_oldest_ends_first_and_says_that_there_are_more": PURGED,
     "test_a_large_run_leaves_turns_to_small_ones": LATER,
-    "test_a_result_that_comes_after_its_task_was_dropped_is_counted": spared(
-        "load", why="it is delivered by hand, past the server, and not again"
-    ),
     "test_another_run_of_the_pipeline_takes_the_result": spared(
         "find_keyed", "read_payloads", why="across runs a key is best effort"
-    ),
-    "test_chunks_of_a_completed_step_are_gone_and_lines_stay": spared(
-        "append_logs", "remove_logs", why="chunks that can't be removed stay, and nobody reads them"
     ),
 }
 """Tests in which some calls meet no faults; all the others do."""
@@ -213,4 +201,4 @@ async def served(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
     note(doors.seen, cell.mode, began)
 
 
-served_everywhere = served_memory = served
+served_everywhere = served

@@ -33,7 +33,7 @@ LOST_HINTS = 0.2
 NEVER_FAIL = ("describe", "subscribe", "close")
 """A server doesn't start before it knows its store."""
 
-FIXTURES = ("served_everywhere", "served", "served_memory")
+FIXTURES = ("served_everywhere", "served")
 
 Test = Callable[..., Any]
 
@@ -129,7 +129,7 @@ def borrowed(*modules: ModuleType) -> Iterator[tuple[str, Test, str]]:
 
 def stores_for(fixture: str) -> tuple[str, ...]:
     """Return the kinds of store that a fixture stands for."""
-    return ("memory",) if fixture == "served_memory" else tuple(STORES)
+    return tuple(STORES)
 
 
 def faults_of(cell: Cell, spared: Spared) -> Faults:

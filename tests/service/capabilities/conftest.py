@@ -1,6 +1,6 @@
 """A real server over a store, with real clients and workers, for what agents need of it.
 
-`served` runs a test on memory and SQLite, `served_everywhere` on every kind of store: one test of each
+`served` runs a test on memory, `served_everywhere` on every kind of store: one path of each
 capability, since the conformance suite says that stores are equal. What a test starts ends with it; a second
 replica over the same store and a restart are one call away.
 """
@@ -143,9 +143,10 @@ class Served:
             await worker.drain(0.0)
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-async def served(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Served]:
-    async with served_on(request.param, tmp_path) as made:
+@pytest.fixture
+async def served(tmp_path: Path) -> AsyncIterator[Served]:
+    """A server over memory."""
+    async with served_on("memory", tmp_path) as made:
         yield made
 
 
@@ -155,13 +156,6 @@ async def served_everywhere(
 ) -> AsyncIterator[Served]:
     """A server over each kind of store, for the one path of a capability that is played on all."""
     async with served_on(request.param, tmp_path) as made:
-        yield made
-
-
-@pytest.fixture
-async def served_memory(tmp_path: Path) -> AsyncIterator[Served]:
-    """A server over memory alone, for what has nothing to do with stores."""
-    async with served_on("memory", tmp_path) as made:
         yield made
 
 

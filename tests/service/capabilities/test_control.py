@@ -13,20 +13,15 @@ from stepwell_client import (
     PlanContext,
     ReflectContext,
     Replan,
-    RequestIdReused,
     Retry,
     RunStatus,
     Task,
     TaskContext,
 )
 from stepwell_client.v1 import types_pb2
-from stepwell_client.v1 import worker_pb2 as wpb
 from tests.service.capabilities.conftest import Served
-from tests.service.capabilities.test_budgets import raw_worker
 from tests.support.patience import PATIENCE_S
 
-LOST = wpb.ACK_STATUS_LEASE_LOST
-SLOW = Retry(max_attempts=3, initial_backoff=3600.0, jitter=0.0)
 ONCE = Retry(max_attempts=1)
 
 
@@ -75,28 +70,6 @@ async def test_a_failed_task_runs_again_with_what_was_skipped_because_of_it(
         assert done.value.reason == "TASK_STATUS"
         await run.skip_task("wait")
         assert await run.result() == {"a": "a", "b": "b"}
-
-
-async def test_skipped_tasks_worker_is_notified_and_its_outcome_refused(
-    served: Served,
-) -> None:
-    run = await served.client.start(plan=[Task("a"), Task("b", depends_on=["a"])], queue="q")
-    async with raw_worker(served) as (_, worker):
-        got = await worker.assignment()
-        answer = await served.client.skip_task(run.id, "a", reason="not needed", request_id="r")
-        assert answer.changed or not served.calm
-        cancelled = await worker.cancellation()
-        assert (cancelled.run_id, cancelled.execution_id) == (run.id, got.execution.execution_id)
-        assert cancelled.reason == "the task was skipped"
-        then = await worker.assignment()
-        assert [one.skipped for one in then.results] == [True]
-        assert (await worker.complete(got, b"late")).status == LOST
-        again = await served.client.skip_task(run.id, "a", reason="not needed", request_id="r")
-        assert not again.changed
-        with pytest.raises(RequestIdReused):
-            await served.client.skip_task(run.id, "b", request_id="r")
-        await worker.complete(then)
-    assert (await run.wait()).counts.skipped == 1
 
 
 def tireless() -> Agent:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 import grpc
 import pytest
@@ -16,7 +17,6 @@ from stepwell_client import (
     Effect,
     ExecutionStatus,
     FailedPrecondition,
-    Failure,
     NotDone,
     ReconcileContext,
     RunHandle,
@@ -24,15 +24,14 @@ from stepwell_client import (
     StepKind,
     Task,
     TaskContext,
-    Worker,
 )
 from stepwell_client.v1 import orchestrator_pb2, types_pb2
 from tests.service.capabilities.conftest import Served
 from tests.service.capabilities.silence import go_silent
-from tests.support import patience
 from tests.support.patience import PATIENCE_S
 
 ONCE = "task:charge#1"
+RESULT, FAILURE = types_pb2.Payload(data=b"1"), types_pb2.Failure(kind="X")
 
 
 class Bank:
@@ -68,15 +67,13 @@ def task(**fields: object) -> Task:
 
 
 @asynccontextmanager
-async def cut_off(
-    served: Served, bank: Bank, **fields: object
-) -> AsyncIterator[tuple[RunHandle, Worker]]:
-    """Yield a run whose worker began and then was heard of no more, and that worker."""
+async def cut_off(served: Served, bank: Bank, **fields: object) -> AsyncIterator[RunHandle]:
+    """Yield a run whose worker began and then was heard of no more."""
     run = await served.client.start("pay", plan=[task(**fields)])
     async with served.worker(bank.agent(), worker_id="dying", concurrency=1) as worker:
         await bank.reached.wait()
         await go_silent(served, worker, run.id)
-        yield run, worker
+        yield run
         bank.go_on.set()
 
 
@@ -98,38 +95,6 @@ async def executions(served: Served, run: RunHandle) -> dict[str, types_pb2.Exec
     return {one.execution_id: one async for one in served.client.executions(run.id)}
 
 
-def stream_of(worker: Worker) -> object:
-    return worker._call
-
-
-async def test_a_late_outcome_settles_it(served: Served) -> None:
-    bank = Bank()
-    async with cut_off(served, bank) as (run, _):
-        found = await until(run, is_unknown)
-        assert found.status == RunStatus.WAITING
-        row = (await executions(served, run))[ONCE]
-        assert row.status == ExecutionStatus.UNKNOWN_OUTCOME
-        assert row.unknown_time.seconds
-        bank.go_on.set()
-        assert await run.result() == {"charge": "paid by attempt 1"}
-    assert bank.charges == 1
-
-
-async def test_its_worker_still_holds_it_when_it_connects_again(served: Served) -> None:
-    bank = Bank()
-    async with cut_off(served, bank) as (run, worker):
-        await until(run, is_unknown)
-        call = stream_of(worker)
-        for service in served.server._services:
-            if service.end_streams is not None:
-                await service.end_streams()
-        await patience.until(lambda: stream_of(worker) not in (None, call))
-        assert (await executions(served, run))[ONCE].status == ExecutionStatus.UNKNOWN_OUTCOME
-        bank.go_on.set()
-        assert await run.result() == {"charge": "paid by attempt 1"}
-    assert bank.charges == 1
-
-
 async def test_a_reconcile_function_finds_that_it_was_done(served_everywhere: Served) -> None:
     served = served_everywhere
     bank = Bank()
@@ -142,7 +107,7 @@ async def test_a_reconcile_function_finds_that_it_was_done(served_everywhere: Se
         return Done("found in the books")
 
     async with (
-        cut_off(served, bank, reconcile=True) as (run, _),
+        cut_off(served, bank, reconcile=True) as run,
         served.worker(bank.agent(answer=answer), worker_id="second"),
     ):
         assert await run.result() == {"charge": "found in the books"}
@@ -154,7 +119,7 @@ async def test_a_reconcile_function_finds_that_it_was_done(served_everywhere: Se
     assert (look.kind, look.status) == (StepKind.RECONCILE, ExecutionStatus.COMPLETED)
 
 
-async def test_an_agent_without_the_function_leaves_it_to_a_person(served_memory: Served) -> None:
+async def test_an_agent_without_the_function_leaves_it_to_a_person(served: Served) -> None:
     bank = Bank()
     agent = bank.agent()
 
@@ -163,92 +128,59 @@ async def test_an_agent_without_the_function_leaves_it_to_a_person(served_memory
         return NotDone()
 
     async with (
-        cut_off(served_memory, bank, reconcile=True) as (run, _),
-        served_memory.worker(agent, worker_id="second"),
+        cut_off(served, bank, reconcile=True) as run,
+        served.worker(agent, worker_id="second"),
     ):
         await until(run, lambda one: one.attempts.failed == 1)
         await until(run, is_unknown)
-    rows = await executions(served_memory, run)
+    rows = await executions(served, run)
     failure = rows["reconcile:charge#1"].failure
     assert "@agent.reconcile('charge')" in failure.message
     assert not failure.retryable
 
 
-@pytest.mark.parametrize("found", [Done("seen"), NotDone(), Failure("declined", kind="Declined")])
-async def test_a_person_settles_it(served: Served, found: Done | NotDone | Failure) -> None:
+async def test_a_person_settles_it_once(served: Served) -> None:
     bank = Bank()
-    async with cut_off(served, bank) as (run, _):
-        await until(run, is_unknown)
-        request_id = "once"
-        answer = await served.client.resolve(run.id, ONCE, found, request_id=request_id)
+    async with cut_off(served, bank) as run:
+        found = await until(run, is_unknown)
+        assert found.status == RunStatus.WAITING
+        row = (await executions(served, run))[ONCE]
+        assert row.status == ExecutionStatus.UNKNOWN_OUTCOME
+        assert row.unknown_time.seconds
+        answer = await served.client.resolve(run.id, ONCE, NotDone(), request_id="once")
         assert answer.changed or not served.calm
-        again = await served.client.resolve(run.id, ONCE, found, request_id=request_id)
+        again = await served.client.resolve(run.id, ONCE, NotDone(), request_id="once")
         assert not again.changed
         with pytest.raises(FailedPrecondition) as refused:
-            await served.client.resolve(run.id, ONCE, found)
-        assert refused.value.reason in ("OUTCOME_NOT_UNKNOWN", "RUN_ENDED")
-        if isinstance(found, NotDone):
-            second = Bank()
-            second.go_on.set()
-            async with served.worker(second.agent(), worker_id="second"):
-                assert await run.result() == {"charge": "paid by attempt 2"}
-        elif isinstance(found, Done):
-            assert await run.result() == {"charge": "seen"}
-        else:
-            ended = await run.wait()
-            assert ended.status == RunStatus.FAILED
-            assert ended.failure.kind == "Declined"
+            await served.client.resolve(run.id, ONCE, NotDone())
+        assert refused.value.reason == "OUTCOME_NOT_UNKNOWN"
+        second = Bank()
+        second.go_on.set()
+        async with served.worker(second.agent(), worker_id="second"):
+            assert await run.result() == {"charge": "paid by attempt 2"}
 
 
-async def test_invalid_resolution_is_refused(served_memory: Served) -> None:
-    served = served_memory
+@pytest.mark.parametrize(
+    ("finding", "fields", "named"),
+    [
+        (types_pb2.FINDING_UNSPECIFIED, {}, "finding"),
+        (types_pb2.FINDING_UNDECIDED, {}, "finding"),
+        (types_pb2.FINDING_NOT_DONE, {"result": RESULT}, "result"),
+        (types_pb2.FINDING_NOT_DONE, {"failure": FAILURE}, "failure"),
+        (types_pb2.FINDING_DONE, {"failure": FAILURE, "result": RESULT}, "failure"),
+    ],
+    ids=["none", "undecided", "result", "failure", "both"],
+)
+async def test_invalid_resolution_is_refused(
+    served: Served, finding: types_pb2.Finding, fields: dict[str, Any], named: str
+) -> None:
     run = await served.client.start("pay", plan=[task()])
-    with pytest.raises(FailedPrecondition) as refused:
-        await run.resolve(ONCE, Done())
-    assert refused.value.reason == "OUTCOME_NOT_UNKNOWN"
-    method = served.client.method("ResolveExecution")
+    request = orchestrator_pb2.ResolveExecutionRequest(
+        run_id=run.id, execution_id=ONCE, finding=finding, **fields
+    )
     metadata = served.client.connection.access.metadata
-    base = {"run_id": run.id, "execution_id": ONCE}
-    payload = types_pb2.Payload(data=b"1")
-    bad = {
-        "finding": [{}, {"finding": types_pb2.FINDING_UNDECIDED}],
-        "result": [{"finding": types_pb2.FINDING_NOT_DONE, "result": payload}],
-        "failure": [
-            {"finding": types_pb2.FINDING_NOT_DONE, "failure": types_pb2.Failure(kind="X")},
-            {
-                "finding": types_pb2.FINDING_DONE,
-                "failure": types_pb2.Failure(kind="X"),
-                "result": payload,
-            },
-        ],
-    }
-    for field, requests in bad.items():
-        for fields in requests:
-            request = orchestrator_pb2.ResolveExecutionRequest(**base, **fields)
-            with pytest.raises(grpc.RpcError, match=field):
-                await method(request, metadata=metadata)
-
-
-async def test_tasks_of_one_key_share_one_result(served: Served) -> None:
-    calls: list[str] = []
-    agent = Agent("once")
-
-    @agent.task("fetch")
-    async def fetch(ctx: TaskContext) -> str:
-        calls.append(ctx.task_id)
-        await asyncio.sleep(0)
-        return f"by {ctx.task_id}"
-
-    plan = [Task(f"t{n}", "fetch", idempotency_key="page 7") for n in range(4)]
-    plan.append(Task("free", "fetch"))
-    run = await served.client.start("fetch", plan=plan, max_parallel=4)
-    async with served.worker(agent):
-        results = await run.result()
-    assert results == {**{f"t{n}": "by t0" for n in range(4)}, "free": "by free"}
-    assert sorted(calls) == ["free", "t0"]
-    tasks = {one.task.task_id: one.task async for one in served.client.tasks(run.id)}
-    assert not tasks["t0"].deduplicated_from
-    assert {tasks[f"t{n}"].deduplicated_from for n in (1, 2, 3)} == {f"{run.id}/task:t0#1"}
+    with pytest.raises(grpc.RpcError, match=named):
+        await served.client.method("ResolveExecution")(request, metadata=metadata)
 
 
 async def test_another_run_of_the_pipeline_takes_the_result(served_everywhere: Served) -> None:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 
 import pytest
 
-from stepwell.core.port import LogQuery
 from stepwell.core.records.model import LogEntry as StoredEntry
 from stepwell.core.records.states import LogKind as StoredKind
 from stepwell_client import (
@@ -23,11 +21,10 @@ from stepwell_client import (
 )
 from stepwell_client.v1 import types_pb2
 from tests.service.capabilities.conftest import TENANT, Served
-from tests.service.capabilities.silence import go_silent
-from tests.support.patience import PATIENCE_S, until
+from tests.service.conftest import NO_RUN
+from tests.support.patience import PATIENCE_S
 
 AT_ONCE = Retry(initial_backoff=0.0)
-MISSING = "00000000-0000-4000-8000-00000000dead"
 
 
 async def read(served: Served, run_id: str, **options: object) -> list[types_pb2.LogEntry]:
@@ -92,27 +89,6 @@ async def test_a_log_is_followed_live_until_the_run_ends(served_everywhere: Serv
         assert log.cursor.over
 
 
-async def test_chunks_of_a_completed_step_are_gone_and_lines_stay(served: Served) -> None:
-    agent = Agent("writer")
-
-    @agent.task("talk")
-    async def talk(ctx: TaskContext) -> str:
-        ctx.log("a line")
-        for piece in ("some ", "tokens"):
-            ctx.stream(piece)
-        return "some tokens"
-
-    run = await served.client.start("write", plan=[Task("a", "talk")])
-    async with served.worker(agent):
-        assert await run.result() == {"a": "some tokens"}
-    assert texts(await read(served, run.id)) == ["a line"]
-
-    async def collapsed() -> bool:
-        return len((await served.store.page(LogQuery(tenant_id=TENANT, run_id=run.id))).items) == 1
-
-    await until(collapsed)
-
-
 async def test_readers_leave_collapsed_chunks_out_though_nobody_removed_them(
     served: Served,
 ) -> None:
@@ -136,32 +112,6 @@ async def test_readers_leave_collapsed_chunks_out_though_nobody_removed_them(
     assert texts(await read(served, run.id)) == ["task:a#1", "synthesize:1#1"]
 
 
-async def test_log_of_a_dead_worker_is_kept(served: Served) -> None:
-    agent = Agent("writer")
-    hangs = asyncio.Event()
-
-    @agent.task("talk")
-    async def talk(ctx: TaskContext) -> None:
-        ctx.log(f"attempt {ctx.attempt}")
-        ctx.stream("half an ans")
-        if ctx.attempt == 1:
-            hangs.set()
-            await asyncio.Event().wait()
-
-    run = await served.client.start("write", plan=[Task("a", "talk", retry=AT_ONCE)])
-    async with served.worker(agent, worker_id="first", concurrency=1) as first:
-        await hangs.wait()
-
-        async def both() -> bool:
-            return len(await read(served, run.id)) == 2
-
-        await until(both)
-        await go_silent(served, first, run.id)
-        async with served.worker(agent, worker_id="second"):
-            assert (await run.wait(PATIENCE_S)).status == RunStatus.SUCCEEDED
-    assert texts(await read(served, run.id)) == ["attempt 1", "half an ans", "attempt 2"]
-
-
 async def test_a_reader_goes_on_from_its_cursor_over_a_restart(served: Served) -> None:
     agent = Agent("writer")
 
@@ -183,39 +133,18 @@ async def test_a_reader_goes_on_from_its_cursor_over_a_restart(served: Served) -
     assert texts(await read(served, run.id, cursor=cursor)) == ["late"]
 
 
-async def test_log_of_a_missing_run_is_not_found(served_memory: Served) -> None:
-    with pytest.raises(RunNotFound):
-        await read(served_memory, MISSING)
-    with pytest.raises(RunNotFound):
-        [one async for one in served_memory.client.messages(MISSING)]
-
-
-@pytest.mark.parametrize("cursor", ["nonsense", "!!!", "AAAAAAAAAAAAAAAAAAAA"])
-async def test_a_cursor_that_was_never_given_out_is_refused(
-    served_memory: Served, cursor: str
-) -> None:
-    run = await served_memory.client.start("mine", plan=[Task("a", "x")])
-    with pytest.raises(InvalidRequest) as caught:
-        await read(served_memory, run.id, cursor=cursor)
-    assert caught.value.reason == "CURSOR_INVALID"
-
-
-async def test_a_cursor_of_another_run_is_refused(served_memory: Served) -> None:
-    one = await served_memory.client.start("one", plan=[Task("a", "x")])
-    two = await served_memory.client.start("two", plan=[Task("a", "x")])
+async def test_foreign_cursor_or_run_is_refused(served: Served) -> None:
+    one = await served.client.start("one", plan=[Task("a", "x")])
+    two = await served.client.start("two", plan=[Task("a", "x")])
     entry = [StoredEntry(execution_id="task:a#1", text="x")]
-    await served_memory.store.append_logs(TENANT, one.id, entry)
-    async with served_memory.client.logs(one.id) as log:
+    await served.store.append_logs(TENANT, one.id, entry)
+    async with served.client.logs(one.id) as log:
         assert [entry.text async for entry in log] == ["x"]
-    with pytest.raises(InvalidRequest):
-        await read(served_memory, two.id, cursor=log.cursor.cursor)
-
-
-async def test_deleting_a_run_ends_its_log_stream(served_memory: Served) -> None:
-    run = await served_memory.client.start("mine", plan=[Task("a", "x")])
-    log = served_memory.client.logs(run.id, follow=True, progress_interval=1.0)
-    reading = asyncio.ensure_future(anext(aiter(log), None))
-    await asyncio.sleep(0)
-    await run.cancel()
-    with contextlib.suppress(StopAsyncIteration):
-        assert await asyncio.wait_for(reading, PATIENCE_S) is None
+    for cursor in (log.cursor.cursor, "nonsense", "!!!", "AAAAAAAAAAAAAAAAAAAA"):
+        with pytest.raises(InvalidRequest) as caught:
+            await read(served, two.id, cursor=cursor)
+        assert caught.value.reason == "CURSOR_INVALID"
+    with pytest.raises(RunNotFound):
+        await read(served, NO_RUN)
+    with pytest.raises(RunNotFound):
+        [one async for one in served.client.messages(NO_RUN)]

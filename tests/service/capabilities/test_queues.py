@@ -42,16 +42,6 @@ def tasks(count: int) -> list[Task]:
     return [Task(f"t{n}") for n in range(count)]
 
 
-async def test_a_queue_s_limit_holds_over_all_its_runs(served: Served) -> None:
-    await served.restart(queues=LIMITED)
-    gauge = Gauge()
-    runs = [await served.client.start("x", plan=tasks(8), queue="narrow") for _ in range(3)]
-    async with served.worker(gauge.agent, queues=["narrow"], concurrency=16):
-        for run in runs:
-            assert (await run.wait()).status == RunStatus.SUCCEEDED
-    assert gauge.most == 2
-
-
 async def test_replicas_share_a_queue_s_limit(served_everywhere: Served) -> None:
     served = served_everywhere
     if served.store_kind == "sqlite":

@@ -14,7 +14,7 @@ from stepwell_client import (
 )
 from tests.service.capabilities.conftest import Served
 from tests.service.capabilities.silence import go_silent
-from tests.support.patience import PATIENCE_S, until
+from tests.support.patience import PATIENCE_S
 
 AT_ONCE = Retry(initial_backoff=0.0)
 
@@ -84,48 +84,6 @@ async def test_next_attempt_gets_session_progress_and_messages(served: Served) -
     assert [(one.messages_after, one.messages) for one in executions] == [(0, 1), (1, 1)]
 
 
-async def test_a_lost_attempts_heartbeats_reach_the_next_one(served: Served) -> None:
-    agent, seen = Agent("silent"), Seen()
-    hangs = asyncio.Event()
-
-    @agent.task("talk")
-    async def talk(ctx: TaskContext) -> str:
-        seen.note(ctx)
-        if ctx.attempt > 1:
-            return "done"
-        ctx.session("cli", "s-1")
-        ctx.heartbeat("half way")
-        hangs.set()
-        await asyncio.Event().wait()
-        return "never"
-
-    run = await served.client.start("talk", plan=[Task("a", "talk", retry=AT_ONCE)])
-    async with served.worker(agent, worker_id="first", concurrency=1) as first:
-        await hangs.wait()
-        await until_progress(served, run.id)
-        await go_silent(served, first, run.id)
-        async with served.worker(agent, worker_id="second"):
-            assert (await run.wait(PATIENCE_S)).status == RunStatus.SUCCEEDED
-    assert seen.attempts[1] == {
-        "task": "a",
-        "session": "s-1",
-        "progress": "half way",
-        "failure": "LOST",
-        "messages": [],
-    }
-
-
-async def until_progress(served: Served, run_id: str) -> None:
-    """Wait until a heartbeat has brought progress and session to the store."""
-
-    async def is_there() -> bool:
-        loaded = await served.store.load("tenant-a", run_id)
-        assert loaded is not None
-        return any(row.progress is not None for row in loaded.executions)
-
-    await until(is_there)
-
-
 async def test_saved_messages_survive_their_worker_and_are_kept_once(
     served_everywhere: Served,
 ) -> None:
@@ -178,23 +136,3 @@ async def test_a_synchronous_function_saves_and_reads_its_conversation_too(serve
     run = await served.client.start("talk", plan=[Task("a", "talk", retry=AT_ONCE)])
     async with served.worker(agent):
         assert await run.result() == {"a": ["one", "two"]}
-
-
-async def test_a_conversation_too_long_for_an_assignment_is_read_whole(served: Served) -> None:
-    agent = Agent("wordy")
-    large = "x" * 300_000
-
-    @agent.task("talk")
-    async def talk(ctx: TaskContext) -> list[int]:
-        if ctx.attempt == 1:
-            for number in range(1, 7):
-                ctx.append("user", f"{number} {large}")
-                await ctx.save_messages()
-            raise Failure("again")
-        inline = [one.number for one in ctx.previous_messages]
-        assert inline == [4, 5, 6]
-        return [int(one.content.split()[0]) async for one in ctx.conversation()]
-
-    run = await served.client.start("talk", plan=[Task("a", "talk", retry=AT_ONCE)])
-    async with served.worker(agent):
-        assert await run.result() == {"a": [1, 2, 3, 4, 5, 6]}
