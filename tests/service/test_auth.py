@@ -1,4 +1,4 @@
-"""Access: every RPC of every service by token and scope, and the files that tokens lie in."""
+"""Access: who is let in, and the files that tokens lie in. Every RPC by every caller: `tenants/test_matrix.py`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import Any, cast
 import grpc
 import grpc.aio
 import pytest
-from google.protobuf.descriptor import FileDescriptor, MethodDescriptor
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from pydantic import SecretStr
@@ -22,61 +21,14 @@ from stepwell.rpc import scopes
 from stepwell.rpc.auth import mint, open_authenticator, read_token
 from stepwell.rpc.server import Server
 from stepwell.runtime import SystemRuntime
-from stepwell_client.v1 import orchestrator_pb2, store_pb2, worker_pb2
 from stepwell_client.v1 import orchestrator_pb2 as opb
 from stepwell_testkit.runtime import ManualRuntime
-from tests.service.conftest import (
-    ME,
-    NO_RUN,
-    TOKENS,
-    Client,
-    Refusal,
-    World,
-    bearer,
-    refusal,
-    settings_for,
-)
-
-
-def _methods(*modules: Any) -> list[MethodDescriptor]:
-    found: list[MethodDescriptor] = []
-    for module in modules:
-        file: FileDescriptor = module.DESCRIPTOR
-        for service in file.services_by_name.values():
-            found += service.methods
-    return found
-
-
-SERVED = _methods(orchestrator_pb2, worker_pb2)
-REFUSED_S = 10.0
-"""Long, because a machine may be busy with other things: a refusal ends the wait."""
-LET_IN_S = 1.0
-"""What is let in and has nothing to say is waited for to its end."""
-
-
-def _path(method: MethodDescriptor) -> str:
-    service, _, name = method.full_name.rpartition(".")
-    return f"/{service}/{name}"
-
-
-async def _call(
-    client: Client, path: str, metadata: Any, *, timeout_s: float = REFUSED_S
-) -> Refusal | None:
-    """Make a call of any method with an empty message; None: it was let in."""
-    call = client.channel.unary_stream(path)(b"", metadata=metadata, timeout=timeout_s)
-    try:
-        await call.read()
-    except grpc.aio.AioRpcError as error:
-        # A watch that is let in has nothing to say for longer than that.
-        return Refusal(error) if error.code() is not grpc.StatusCode.DEADLINE_EXCEEDED else None
-    call.cancel()
-    return None
+from tests.service.conftest import ME, Client, World, bearer, refusal, settings_for
+from tests.support.methods import SERVED, STORE
 
 
 def test_every_method_of_the_protocol_has_a_scope() -> None:
-    declared = {_path(method) for method in _methods(orchestrator_pb2, worker_pb2, store_pb2)}
-
-    assert declared <= scopes.SCOPES.keys()
+    assert {f"/stepwell.v1.{name}" for name in (*SERVED, *STORE)} <= scopes.SCOPES.keys()
     assert {name for name, scope in scopes.SCOPES.items() if scope == scopes.NONE} == {
         "/grpc.health.v1.Health/Check",
         "/grpc.health.v1.Health/Watch",
@@ -95,63 +47,6 @@ async def test_a_method_without_a_scope_stops_the_server(world: World, monkeypat
 @pytest.fixture
 async def stranger(world: World) -> Client:
     return await world.client(await world.server())
-
-
-@pytest.mark.parametrize("method", SERVED, ids=lambda method: method.name)
-async def test_no_token_wrong_token_and_wrong_scope(
-    stranger: Client, method: MethodDescriptor
-) -> None:
-    path = _path(method)
-    needed = scopes.SCOPES[path]
-
-    for metadata in (
-        (),
-        (("authorization", "Bearer not-a-token-of-ours"),),
-        (("authorization", "Basic dXNlcjpwYXNz"),),
-        (("authorization", "Bearer "),),
-        (("x-tenant-id", "tenant-a"),),
-    ):
-        error = await _call(stranger, path, metadata)
-        assert error is not None
-        assert error.code is grpc.StatusCode.UNAUTHENTICATED, metadata
-    for name, (_, given) in TOKENS.items():
-        forbidden = needed != scopes.ANY and needed not in given
-        timeout_s = REFUSED_S if forbidden else LET_IN_S
-        error = await _call(stranger, path, bearer(name), timeout_s=timeout_s)
-        denied = error is not None and error.code is grpc.StatusCode.PERMISSION_DENIED
-        assert denied == forbidden, name
-
-
-async def test_foreign_tenant_is_answered_like_a_missing_run(client: Client) -> None:
-    theirs = await client.start(goal="g", request_id="r")
-    foreign = bearer("foreign")
-
-    for run_id in (theirs.spec.run_id, NO_RUN):
-        calls = {
-            "GetRun": opb.GetRunRequest(run_id=run_id),
-            "ListTasks": opb.ListTasksRequest(run_id=run_id),
-            "ListExecutions": opb.ListExecutionsRequest(run_id=run_id),
-            "GetResults": opb.GetResultsRequest(run_id=run_id),
-            "WaitRun": opb.WaitRunRequest(run_id=run_id),
-            "WatchRun": opb.WatchRunRequest(run_id=run_id),
-            "ResumeRun": opb.ResumeRunRequest(run_id=run_id),
-            "PauseRun": opb.PauseRunRequest(run_id=run_id),
-            "CancelRun": opb.CancelRunRequest(run_id=run_id),
-            "DeleteRun": opb.DeleteRunRequest(run_id=run_id),
-        }
-        for name, request in calls.items():
-            error = await refusal(getattr(client.runs, name)(request, metadata=foreign))
-            assert (error.code, error.reason) == (grpc.StatusCode.NOT_FOUND, "RUN_NOT_FOUND"), name
-            assert error.message == f"there is no run {run_id!r}"
-    listed = await client.runs.ListRuns(opb.ListRunsRequest(), metadata=foreign)
-    assert not listed.runs
-    # The same request id is another request of another tenant.
-    other = await client.runs.StartRun(
-        opb.StartRunRequest(goal="other", request_id="r"), metadata=foreign
-    )
-    assert other.created
-    assert other.run.spec.run_id != theirs.spec.run_id
-    assert (await client.get(theirs.spec.run_id)).status == theirs.status
 
 
 async def test_reflection_needs_a_token_and_then_names_the_services(stranger: Client) -> None:
@@ -178,14 +73,11 @@ async def test_health_needs_none(stranger: Client) -> None:
 
 
 async def test_unknown_method_reveals_nothing_without_a_token(stranger: Client) -> None:
-    path = "/stepwell.v1.Orchestrator/StartRunX"
-    health_like = "/x.grpc.health.v1.Health/Check"
-
-    assert (await _call(stranger, path, ())).code is grpc.StatusCode.UNAUTHENTICATED  # type: ignore[union-attr] - a None fails the test
-    assert (await _call(stranger, health_like, ())).code is grpc.StatusCode.UNAUTHENTICATED  # type: ignore[union-attr] - a None fails the test
-    error = await _call(stranger, path, ME)
-    assert error is not None
-    assert (error.code, error.reason) == (grpc.StatusCode.UNIMPLEMENTED, "METHOD_UNKNOWN")
+    for path in ("/stepwell.v1.Orchestrator/StartRunX", "/x.grpc.health.v1.Health/Check"):
+        call = stranger.channel.unary_unary(path)
+        assert (await refusal(call(b""))).code is grpc.StatusCode.UNAUTHENTICATED
+        error = await refusal(call(b"", metadata=ME))
+        assert (error.code, error.reason) == (grpc.StatusCode.UNIMPLEMENTED, "METHOD_UNKNOWN")
 
 
 async def test_metadata_that_is_too_large_is_refused(stranger: Client) -> None:

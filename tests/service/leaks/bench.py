@@ -14,29 +14,17 @@ from google.protobuf.message import Message
 
 from stepwell.config import ExecutorSettings
 from stepwell.core.port import Principal
-from stepwell.rpc import orchestrator, scopes, store, worker
+from stepwell.rpc import scopes, store
 from stepwell.rpc.gate import Gate, Patience
 from stepwell.rpc.metrics import RpcMetrics
 from stepwell.rpc.server import SERVICES, Server
 from stepwell.runtime import SystemRuntime
-from stepwell_client.v1 import orchestrator_pb2, store_pb2, worker_pb2
 from tests.service.conftest import settings_for
+from tests.support.methods import SERVED, STORE
 from tests.unit.executor_world import TENANT, FakeWorker
 
 EXECUTOR = ExecutorSettings(lease_ms=60_000, poll_ms=100, hold_ms=50, presence_ms=60_000)
-SERVICES_BY_NAME = {
-    module.NAME if hasattr(module, "NAME") else module.SERVICE_NAME: descriptor
-    for module, descriptor in (
-        (orchestrator, orchestrator_pb2.DESCRIPTOR.services_by_name["Orchestrator"]),
-        (worker, worker_pb2.DESCRIPTOR.services_by_name["Worker"]),
-        (store, store_pb2.DESCRIPTOR.services_by_name["Store"]),
-    )
-}
-METHODS: dict[str, Any] = {
-    f"/{name}/{method.name}": method
-    for name, service in SERVICES_BY_NAME.items()
-    for method in service.methods
-}
+METHODS = {**SERVED, **STORE}
 """Every RPC there is, from the descriptors."""
 
 
@@ -125,10 +113,12 @@ class Bench:
     async def serve(self, method: str, requests: Sequence[Message], context: Context) -> Any:
         """Do what gRPC does for a call, in the task of whoever awaits this."""
 
-        async def found(_details: Any) -> Any:
-            return self._handlers[method]
+        path = f"/stepwell.v1.{method}"
 
-        details: Any = _Details(method)
+        async def found(_details: Any) -> Any:
+            return self._handlers[path]
+
+        details: Any = _Details(path)
         handler: Any = await self._gate.intercept_service(found, details)
         if handler.unary_unary is not None:
             return await handler.unary_unary(requests[0].SerializeToString(), context)

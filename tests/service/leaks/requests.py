@@ -1,4 +1,4 @@
-"""For every RPC of the Orchestrator and of the Worker service a call that does what it is there for."""
+"""For every RPC a call that does what it is there for: its request is that of `tenants/rows.py`, over a run of its own."""
 
 from __future__ import annotations
 
@@ -6,20 +6,27 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import grpc
+from google.protobuf.message import Message
 
 from stepwell.core.loop.signals import Begin, Failed, NeedsInput, Result
-from stepwell.core.port import Assignment, InputQuery
+from stepwell.core.port import Assignment, ClaimRequest, InputQuery, LogsOfExecution
 from stepwell.core.records.model import Failure
+from stepwell.core.records.states import LogKind
+from stepwell.wire import to_message
 from stepwell_client.v1 import orchestrator_pb2 as opb
+from stepwell_client.v1 import store_pb2 as pb
 from stepwell_client.v1 import types_pb2
 from stepwell_client.v1 import worker_pb2 as wpb
-from tests.service.leaks.bench import Asked, Bench, fresh
+from stepwell_testkit.conformance import builders as b
+from tests.service.leaks.bench import METHODS, Asked, Bench, fresh
+from tests.service.tenants.rows import SERVED_ROWS, STORE_ROWS, Names
 from tests.unit.executor_world import TENANT
 
 Make = Callable[[Bench], Awaitable[Asked]]
 ROWS: dict[str, Make] = {}
 GONE = frozenset({grpc.StatusCode.OK, grpc.StatusCode.NOT_FOUND})
-_O, _W = "/stepwell.v1.Orchestrator/", "/stepwell.v1.Worker/"
+HOUR = types_pb2.RetryPolicy(initial_backoff={"seconds": 3_600}, jitter=0.0)
+DAY_MS = 86_400_000
 
 
 def row(method: str) -> Callable[[Make], Make]:
@@ -33,13 +40,35 @@ def row(method: str) -> Callable[[Make], Make]:
     return add
 
 
-async def start(bench: Bench, *, queue: str = "", **task: Any) -> str:
+def names_of(run_id: str, **fields: str) -> Names:
+    """Return the names of a run of one task, `a`; each call has a request id of its own."""
+    nothing = Names(TENANT, run_id, "none", "task:a#1", "0" * 32, fresh(), fresh(), "a")
+    return nothing._replace(**fields)
+
+
+def lease_of(got: Assignment) -> Names:
+    return names_of(
+        got.run.spec.run_id, execution_id=got.execution.execution_id, lease_token=got.token
+    )
+
+
+def request_of(method: str, names: Names) -> Message:
+    """Return the request of the tenants' table, which can be sent again where that is possible."""
+    request = SERVED_ROWS[method](names)
+    if "request_id" in request.DESCRIPTOR.fields_by_name:
+        setattr(request, "request_id", names.request_id)  # noqa: B010 - a field of some messages
+    return request
+
+
+# --- runs that calls are about -------------------------------------------------------------------------
+
+
+async def start(bench: Bench, *, queue: str = "", budget: Any = None, **task: Any) -> str:
     """Start a run of one task, in a queue of its own where none is named."""
-    specs = [types_pb2.TaskSpec(task_id="a", **task)]
-    plan = types_pb2.PlanDraft(tasks=specs)
+    plan = types_pb2.PlanDraft(tasks=[types_pb2.TaskSpec(task_id="a", **task)])
     queue = queue or fresh()
-    request = opb.StartRunRequest(queue=queue, pipeline_id=queue, plan=plan)
-    return (await bench.call(_O + "StartRun", request)).run.spec.run_id
+    request = opb.StartRunRequest(queue=queue, pipeline_id=queue, plan=plan, budget=budget)
+    return (await bench.call("Orchestrator/StartRun", request)).run.spec.run_id
 
 
 async def leased(bench: Bench, **task: Any) -> Assignment:
@@ -62,131 +91,84 @@ async def reported(bench: Bench, result: Result, **task: Any) -> str:
     return run_id
 
 
-async def cancelled(bench: Bench, queue: str = "") -> str:
-    run_id = await start(bench, queue=queue)
-    await bench.call(_O + "CancelRun", opb.CancelRunRequest(run_id=run_id))
-    return run_id
-
-
-def proof_of(got: Assignment) -> dict[str, Any]:
-    """Return the fields that name a lease."""
-    return {
-        "run_id": got.run.spec.run_id,
-        "execution_id": got.execution.execution_id,
-        "lease_token": got.token,
-    }
-
-
-def outcome_of(got: Assignment) -> wpb.Outcome:
-    outcome = wpb.Outcome(delivery_id="d", **proof_of(got))
-    outcome.completed.result.data = b'"done"'
-    return outcome
-
-
 async def furnish(bench: Bench) -> None:
     """Make the runs that reads are about."""
-    got = await leased(bench)
-    line = wpb.LogLine(text="a line")
-    said = types_pb2.Message(role="user", content="a word")
-    written = wpb.Appended(logs=[line], messages=[said], **proof_of(got))
-    await bench.call(_W + "Append", wpb.AppendRequest(appended=[written]))
-    await bench.call(_W + "Complete", wpb.CompleteRequest(outcomes=[outcome_of(got)]))
-    bench.ended = got.run.spec.run_id
+    assert ROWS.keys() == METHODS.keys(), "every RPC has a row"
+    lease = lease_of(await leased(bench))
+    for method in ("Worker/Append", "Worker/Complete"):
+        await bench.call(method, SERVED_ROWS[method](lease))
+    bench.ended = lease.run_id
     bench.live = await start(bench)
 
 
 # --- reads ---------------------------------------------------------------------------------------------
 
 
-def _read(method: str, make: Callable[[Bench], Any]) -> None:
-    async def ask(bench: Bench) -> Asked:
-        return Asked([make(bench)])
+def _reads() -> None:
+    """Add what only looks: at the run that is over, and waits for the one that is not."""
+    commands = ("Start", "Fork", "Resume", "Pause", "Stop", "Cancel", "Delete", "Purge")
+    commands += ("Answer", "Resolve", "Raise", "Retry", "Skip")
+    for method in SERVED_ROWS:
+        service, _, name = method.partition("/")
+        if service == "Worker" or name.startswith(commands):
+            continue
 
-    row(_O + method)(ask)
+        async def ask(bench: Bench, method: str = method) -> Asked:
+            about = bench.live if method == "Orchestrator/WaitRun" else bench.ended
+            return Asked([SERVED_ROWS[method](names_of(about))])
+
+        row(method)(ask)
+    for name in STORE_ROWS:
+        method, _, kind = name.partition(" ")
+        if kind not in ("", "tasks"):
+            continue
+
+        async def look(bench: Bench, name: str = name) -> Asked:
+            return Asked([STORE_ROWS[name](names_of(bench.ended))])
+
+        row(method)(look)
 
 
-_SHORT = {"nanos": 20_000_000}
-_read("GetRun", lambda bench: opb.GetRunRequest(run_id=bench.ended, version=2))
-_read("ListRuns", lambda _: opb.ListRunsRequest(page_size=5))
-_read("ListTasks", lambda bench: opb.ListTasksRequest(run_id=bench.ended, full_specs=True))
-_read("ListExecutions", lambda bench: opb.ListExecutionsRequest(run_id=bench.ended))
-_read("GetResults", lambda bench: opb.GetResultsRequest(run_id=bench.ended))
-_read("WaitRun", lambda bench: opb.WaitRunRequest(run_id=bench.live, timeout=_SHORT))
-_read("WatchRun", lambda bench: opb.WatchRunRequest(run_id=bench.ended))
-_read("WatchRuns", lambda _: opb.WatchRunsRequest())
-_read("ListPlans", lambda bench: opb.ListPlansRequest(run_id=bench.ended, with_tasks=True))
-_read("ListCheckpoints", lambda bench: opb.ListCheckpointsRequest(run_id=bench.ended))
-_read("ListInputs", lambda _: opb.ListInputsRequest())
-_read("ReadLogs", lambda bench: opb.ReadLogsRequest(run_id=bench.ended, follow=True))
-_read("GetMessages", lambda bench: opb.GetMessagesRequest(run_id=bench.ended))
-_read("GetServerInfo", lambda _: opb.GetServerInfoRequest())
+_reads()
 
 
 # --- commands ------------------------------------------------------------------------------------------
 
 
-@row(_O + "StartRun")
-async def _(bench: Bench) -> Asked:
-    plan = types_pb2.PlanDraft(tasks=[types_pb2.TaskSpec(task_id=name) for name in "ab"])
-    return Asked([opb.StartRunRequest(queue=fresh(), plan=plan, request_id=fresh())])
+def _command(
+    method: str,
+    prepare: Callable[[Bench], Awaitable[str | Names]],
+    again: frozenset[grpc.StatusCode] = Asked([]).again,
+) -> None:
+    """Add a method that changes what `prepare` makes: a run, of which there may be more to be named."""
+
+    async def ask(bench: Bench) -> Asked:
+        made = await prepare(bench)
+        names = names_of(made) if isinstance(made, str) else made
+        return Asked([request_of(method, names)], names.run_id, again)
+
+    row(method)(ask)
 
 
-@row(_O + "ResumeRun")
-async def _(bench: Bench) -> Asked:
+async def _paused(bench: Bench) -> str:
     run_id = await start(bench)
-    await bench.call(_O + "PauseRun", opb.PauseRunRequest(run_id=run_id))
-    return Asked([opb.ResumeRunRequest(run_id=run_id, request_id=fresh())], run_id)
+    await bench.call("Orchestrator/PauseRun", opb.PauseRunRequest(run_id=run_id))
+    return run_id
 
 
-@row(_O + "PauseRun")
-async def _(bench: Bench) -> Asked:
-    run_id = await start(bench)
-    return Asked([opb.PauseRunRequest(run_id=run_id, request_id=fresh())], run_id)
+async def _cancelled(bench: Bench, queue: str = "") -> str:
+    run_id = await start(bench, queue=queue)
+    await bench.call("Orchestrator/CancelRun", opb.CancelRunRequest(run_id=run_id))
+    return run_id
 
 
-@row(_O + "CancelRun")
-async def _(bench: Bench) -> Asked:
-    run_id = (await leased(bench)).run.spec.run_id
-    return Asked([opb.CancelRunRequest(run_id=run_id, request_id=fresh())], run_id)
-
-
-@row(_O + "DeleteRun")
-async def _(bench: Bench) -> Asked:
-    run_id = await cancelled(bench)
-    return Asked([opb.DeleteRunRequest(run_id=run_id)], run_id, GONE)
-
-
-@row(_O + "ForkRun")
-async def _(bench: Bench) -> Asked:
-    return Asked([opb.ForkRunRequest(run_id=bench.ended, version=1, request_id=fresh())])
-
-
-@row(_O + "AnswerInput")
-async def _(bench: Bench) -> Asked:
+async def _asking(bench: Bench) -> Names:
     run_id = await reported(bench, NeedsInput(prompt="sure?"))
     page = await bench.store.page(InputQuery(tenant_id=TENANT, run_id=run_id))
-    request = opb.AnswerInputRequest(
-        run_id=run_id,
-        input_id=page.items[0].request.input_id,
-        answer=types_pb2.Payload(data=b'"yes"', media_type="application/json"),
-        request_id=fresh(),
-    )
-    return Asked([request], run_id)
+    return names_of(run_id, input_id=page.items[0].request.input_id)
 
 
-@row(_O + "RaiseBudget")
-async def _(bench: Bench) -> Asked:
-    plan = types_pb2.PlanDraft(tasks=[types_pb2.TaskSpec(task_id="a")])
-    budget = types_pb2.Budget(tasks=5)
-    request = opb.StartRunRequest(queue=fresh(), plan=plan, budget=budget)
-    run_id = (await bench.call(_O + "StartRun", request)).run.spec.run_id
-    more = types_pb2.Budget(tasks=10)
-    raised = opb.RaiseBudgetRequest(run_id=run_id, budget=more, request_id=fresh())
-    return Asked([raised], run_id)
-
-
-@row(_O + "ResolveExecution")
-async def _(bench: Bench) -> Asked:
+async def _unknown(bench: Bench) -> Names:
     queue = fresh()
     run_id = await start(bench, queue=queue, effect=types_pb2.EFFECT_AT_MOST_ONCE)
     worker = await bench.worker(queue)
@@ -197,72 +179,121 @@ async def _(bench: Bench) -> Asked:
     await bench.leave(await bench.worker(queue, instance_id="two"))
     await bench.leave(worker)
     await bench.executor.quiet()
-    request = opb.ResolveExecutionRequest(
-        run_id=run_id, execution_id=name, finding=types_pb2.FINDING_DONE, request_id=fresh()
-    )
-    return Asked([request], run_id)
+    return names_of(run_id, execution_id=name)
 
 
-@row(_O + "RetryTask")
+async def _of_leased(bench: Bench) -> Names:
+    return lease_of(await leased(bench))
+
+
+_BROKEN = Failed(failure=Failure(kind="ValueError", message="broken"))
+_command("Orchestrator/PauseRun", start)
+_command("Orchestrator/SkipTask", start)
+_command("Orchestrator/StopRun", start)
+_command("Orchestrator/ResumeRun", _paused)
+_command("Orchestrator/CancelRun", _of_leased)
+_command("Orchestrator/DeleteRun", _cancelled, GONE)
+_command("Orchestrator/AnswerInput", _asking)
+_command("Orchestrator/RaiseBudget", lambda bench: start(bench, budget=types_pb2.Budget(tasks=5)))
+_command("Orchestrator/ResolveExecution", _unknown)
+_command("Orchestrator/RetryTask", lambda bench: reported(bench, _BROKEN, retry=HOUR))
+_command("Worker/Complete", _of_leased)
+_command("Worker/Heartbeat", _of_leased)
+_command("Worker/Append", _of_leased)
+
+
+@row("Orchestrator/StartRun")
 async def _(bench: Bench) -> Asked:
-    hour = types_pb2.RetryPolicy(initial_backoff={"seconds": 3_600}, jitter=0.0)
-    broken = Failed(failure=Failure(kind="ValueError", message="broken"))
-    run_id = await reported(bench, broken, retry=hour)
-    return Asked([opb.RetryTaskRequest(run_id=run_id, task_id="a", request_id=fresh())], run_id)
+    return Asked([request_of("Orchestrator/StartRun", names_of(""))])
 
 
-@row(_O + "SkipTask")
+@row("Orchestrator/ForkRun")
 async def _(bench: Bench) -> Asked:
-    run_id = await start(bench)
-    return Asked([opb.SkipTaskRequest(run_id=run_id, task_id="a", request_id=fresh())], run_id)
+    return Asked([request_of("Orchestrator/ForkRun", names_of(bench.ended))])
 
 
-@row(_O + "StopRun")
-async def _(bench: Bench) -> Asked:
-    run_id = await start(bench)
-    return Asked([opb.StopRunRequest(run_id=run_id, request_id=fresh())], run_id)
-
-
-@row(_O + "PurgeRuns")
+@row("Orchestrator/PurgeRuns")
 async def _(bench: Bench) -> Asked:
     queue = fresh()
-    await cancelled(bench, queue)
+    await _cancelled(bench, queue)
     return Asked([opb.PurgeRunsRequest(pipeline_id=queue, max_runs=10)])
 
 
-# --- workers -------------------------------------------------------------------------------------------
-
-
-@row(_W + "Work")
+@row("Worker/Work")
 async def _(bench: Bench) -> Asked:
     got = await leased(bench)
-    queue = got.run.spec.queue
-    held = wpb.HeldLease(**proof_of(got))
-    hello = wpb.Hello(worker_id=f"of-{queue}", instance_id="one", queues=[queue], held=[held])
+    names, queue = lease_of(got), got.run.spec.queue
+    lease = {key: getattr(names, key) for key in ("run_id", "execution_id", "lease_token")}
+    held = [wpb.HeldLease(**lease)]
+    hello = wpb.Hello(worker_id=f"of-{queue}", instance_id="one", queues=[queue], held=held)
+    done: Any = SERVED_ROWS["Worker/Complete"](names)
     requests = [
         wpb.WorkRequest(hello=hello, credits=3),
-        wpb.WorkRequest(outcomes=[outcome_of(got)], credits=1),
+        wpb.WorkRequest(outcomes=done.outcomes, credits=1),
     ]
-    return Asked(requests, got.run.spec.run_id)
+    return Asked(requests, names.run_id)
 
 
-@row(_W + "Complete")
-async def _(bench: Bench) -> Asked:
-    got = await leased(bench)
-    return Asked([wpb.CompleteRequest(outcomes=[outcome_of(got)])], got.run.spec.run_id)
+# --- what the Store service writes. These runs are no sound ones to the loop, which must never load them. ------
 
 
-@row(_W + "Heartbeat")
-async def _(bench: Bench) -> Asked:
-    got = await leased(bench)
-    beat = wpb.LeaseHeartbeat(progress=types_pb2.Payload(data=b"half"), **proof_of(got))
-    return Asked([wpb.HeartbeatRequest(heartbeats=[beat])], got.run.spec.run_id)
+def _store(method: str, make: Callable[[str], Any], *, of: bool = True) -> None:
+    """Add a method of the store, about a run that is there, unless it is `of` none."""
+
+    async def ask(bench: Bench) -> Asked:
+        run_id = fresh()
+        if of:
+            created = b.created_leased(run_id, tenant=TENANT, lease_ms=DAY_MS)
+            await bench.store.commit([created])
+        return Asked([make(run_id)], run_id if of or method == "Store/Commit" else "")
+
+    row(method)(ask)
 
 
-@row(_W + "Append")
-async def _(bench: Bench) -> Asked:
-    got = await leased(bench)
-    said = types_pb2.Message(role="user", content="a word")
-    line = wpb.LogLine(text="a line")
-    written = wpb.Appended(logs=[line], messages=[said], **proof_of(got))
-    return Asked([wpb.AppendRequest(appended=[written])], got.run.spec.run_id)
+def _logs_of(run_id: str) -> LogsOfExecution:
+    return LogsOfExecution(tenant_id=TENANT, run_id=run_id, execution_id=b.STEP, kind=LogKind.CHUNK)
+
+
+_store("Store/Subscribe", lambda _: pb.StoreSubscribeRequest(), of=False)
+_store("Store/Describe", lambda _: pb.StoreDescribeRequest(), of=False)
+_store(
+    "Store/Claim",
+    lambda _: pb.StoreClaimRequest(
+        request=to_message(ClaimRequest(wants=(b.want(tenant=b.TENANT, queues=["none"]),)))
+    ),
+    of=False,
+)
+_store(
+    "Store/PutPresence",
+    lambda name: pb.StorePutPresenceRequest(
+        presences=[to_message(b.presence(worker_id=name))], ttl={"seconds": 1}
+    ),
+    of=False,
+)
+_store(
+    "Store/Commit",
+    lambda run_id: pb.StoreCommitRequest(
+        commits=[to_message(b.created_leased(run_id, tenant=TENANT, lease_ms=DAY_MS))]
+    ),
+    of=False,
+)
+_store(
+    "Store/Renew",
+    lambda run_id: pb.StoreRenewRequest(
+        renewals=[to_message(b.renewal(run_id, tenant=TENANT, lease_ms=DAY_MS))]
+    ),
+)
+_store(
+    "Store/AppendLogs",
+    lambda run_id: pb.StoreAppendLogsRequest(
+        tenant_id=TENANT, run_id=run_id, entries=[to_message(b.line("a line"))]
+    ),
+)
+_store(
+    "Store/RemoveLogs",
+    lambda run_id: pb.StoreRemoveLogsRequest(of_execution=to_message(_logs_of(run_id))),
+)
+_store(
+    "Store/DeleteRun",
+    lambda run_id: pb.StoreDeleteRunRequest(tenant_id=TENANT, run_id=run_id, version=1),
+)

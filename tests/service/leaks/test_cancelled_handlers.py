@@ -21,7 +21,6 @@ import grpc
 import grpc.aio
 import pytest
 
-from tests.service.leaks import store_requests
 from tests.service.leaks.bench import METHODS, Asked, Bench, Context, serving
 from tests.service.leaks.cutting import Cut, Moment
 from tests.service.leaks.requests import ROWS, furnish
@@ -31,7 +30,6 @@ from tests.support.proofs import record
 from tests.support.proofs.sizes import Scale, scale
 from tests.unit.executor_world import TENANT
 
-assert store_requests, "its rows are in the table once it is imported"
 IDLE_S = 0.25
 """A stream that does nothing for so long waits for something that doesn't come."""
 SUSPENSIONS_MAX = 500

@@ -22,8 +22,6 @@ SILENCE_S = 0.25
 TICK_S = 0.01
 FIRST_S = 4 * SILENCE_S
 """For the first that it says: there may be nothing."""
-WAITING_S = 4.0
-"""For WaitRun, which says nothing while the run goes on; a refusal comes sooner on the slowest machine."""
 STANDS = frozenset({"Orchestrator/WatchRun", "Orchestrator/WatchRuns", "Orchestrator/ReadLogs"})
 """These tell that they are let in before they say anything: until then they may be refused yet."""
 Metadata = tuple[tuple[str, str], ...]
@@ -56,10 +54,7 @@ async def ask(channel: grpc.aio.Channel, name: str, request: Message, metadata: 
         if name in STANDS:
             async with asyncio.timeout(PATIENCE_S):
                 await call.initial_metadata()
-        if name == "Orchestrator/WaitRun":
-            with suppress(TimeoutError):
-                await _read_on(call, answers, WAITING_S, SILENCE_S)
-        elif method.server_streaming and name != "Worker/Work":
+        if method.server_streaming and name != "Worker/Work":
             with suppress(TimeoutError):
                 await _read_on(call, answers, FIRST_S, SILENCE_S)
         else:

@@ -79,7 +79,10 @@ def _work(n: Names) -> Message:
 
 def _heartbeat(n: Names) -> Message:
     beat = wpb.LeaseHeartbeat(
-        run_id=n.run_id, execution_id=n.execution_id, lease_token=n.lease_token
+        run_id=n.run_id,
+        execution_id=n.execution_id,
+        lease_token=n.lease_token,
+        progress=_payload(),
     )
     return wpb.HeartbeatRequest(heartbeats=[beat])
 
@@ -90,25 +93,28 @@ def _append(n: Names) -> Message:
         execution_id=n.execution_id,
         lease_token=n.lease_token,
         logs=[wpb.LogLine(text="what a stranger wrote")],
+        messages=[tpb.Message(role="user", content="what a stranger wrote")],
     )
     return wpb.AppendRequest(appended=[item])
 
 
 SERVED_ROWS: Mapping[str, Row] = {
     "Orchestrator/StartRun": _start,
-    "Orchestrator/GetRun": lambda n: opb.GetRunRequest(run_id=n.run_id),
+    "Orchestrator/GetRun": lambda n: opb.GetRunRequest(run_id=n.run_id, version=1),
     "Orchestrator/ListRuns": lambda n: opb.ListRunsRequest(parent_run_id=n.run_id),
-    "Orchestrator/ListTasks": lambda n: opb.ListTasksRequest(run_id=n.run_id),
+    "Orchestrator/ListTasks": lambda n: opb.ListTasksRequest(run_id=n.run_id, full_specs=True),
     "Orchestrator/ListExecutions": lambda n: opb.ListExecutionsRequest(run_id=n.run_id),
     "Orchestrator/GetResults": lambda n: opb.GetResultsRequest(run_id=n.run_id),
-    "Orchestrator/WaitRun": lambda n: opb.WaitRunRequest(run_id=n.run_id),
+    "Orchestrator/WaitRun": lambda n: opb.WaitRunRequest(
+        run_id=n.run_id, timeout={"nanos": 20_000_000}
+    ),
     "Orchestrator/WatchRun": lambda n: opb.WatchRunRequest(run_id=n.run_id),
     "Orchestrator/WatchRuns": lambda n: opb.WatchRunsRequest(),
     "Orchestrator/ListPlans": lambda n: opb.ListPlansRequest(run_id=n.run_id, with_tasks=True),
     "Orchestrator/ListCheckpoints": lambda n: opb.ListCheckpointsRequest(run_id=n.run_id),
     "Orchestrator/ListInputs": lambda n: opb.ListInputsRequest(run_id=n.run_id),
     "Orchestrator/ReadLogs": lambda n: opb.ReadLogsRequest(
-        run_id=n.run_id, execution_id=n.execution_id
+        run_id=n.run_id, execution_id=n.execution_id, follow=True
     ),
     "Orchestrator/GetMessages": lambda n: opb.GetMessagesRequest(
         run_id=n.run_id, task_id=n.task_id
@@ -123,7 +129,7 @@ SERVED_ROWS: Mapping[str, Row] = {
     "Orchestrator/RaiseBudget": _raise_budget,
     "Orchestrator/RetryTask": lambda n: opb.RetryTaskRequest(run_id=n.run_id, task_id=n.task_id),
     "Orchestrator/SkipTask": lambda n: opb.SkipTaskRequest(run_id=n.run_id, task_id=n.task_id),
-    "Orchestrator/ForkRun": lambda n: opb.ForkRunRequest(run_id=n.run_id, queue="own"),
+    "Orchestrator/ForkRun": lambda n: opb.ForkRunRequest(run_id=n.run_id, version=1, queue="own"),
     "Orchestrator/PauseRun": lambda n: opb.PauseRunRequest(run_id=n.run_id),
     "Orchestrator/ResumeRun": lambda n: opb.ResumeRunRequest(run_id=n.run_id),
     "Orchestrator/StopRun": lambda n: opb.StopRunRequest(run_id=n.run_id),

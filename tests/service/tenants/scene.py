@@ -6,9 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
-from msgspec.structs import replace
-
-from stepwell.core.port import ExecutionQuery, LeaseQuery, LogQuery, Store, TaskQuery
+from stepwell.core.port import Store
 from stepwell_client.v1 import types_pb2 as tpb
 from stepwell_client.v1 import worker_pb2 as wpb
 from tests.service.conftest import ME, NO_RUN, Client, outcome
@@ -90,19 +88,3 @@ async def scene(client: Client, store: Store) -> AsyncIterator[Scene]:
             run_id=NO_RUN, input_id="none", lease_token="f" * 32, worker_id="w9"
         )
         yield Scene(names, nobodys)
-
-
-async def all_rows(store: Store, run_id: str) -> list[object]:
-    """Return everything that the store has of the owner's run, and of its worker."""
-    loaded = await store.load(OWNER, run_id)
-    return [
-        replace(loaded, now_us=0) if loaded is not None else None,
-        await store.page(TaskQuery(tenant_id=OWNER, run_id=run_id, limit=100)),
-        await store.page(ExecutionQuery(tenant_id=OWNER, run_id=run_id, limit=100)),
-        await store.read_events(OWNER, run_id, after=0, limit=1_000),
-        await store.page(LogQuery(tenant_id=OWNER, run_id=run_id, limit=100)),
-        [
-            one.execution_id
-            for one in (await store.page(LeaseQuery(tenant_id=OWNER, worker_id="w1"))).items
-        ],
-    ]

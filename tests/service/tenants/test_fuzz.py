@@ -21,7 +21,7 @@ from google.protobuf import message_factory
 from google.protobuf.message import DecodeError, Message
 
 from stepwell.config import ExecutorSettings
-from tests.service.capabilities.conftest import STORES, Served
+from tests.service.capabilities.conftest import STORES, Served, served_on
 from tests.service.conftest import ME, Client, bearer
 from tests.service.store_server import TOKEN, StoreServer
 from tests.service.tenants.calls import ask
@@ -87,12 +87,26 @@ class Door:
         return f"{name}, call {number} ({ONE}={number}): {request!s:.1500}"
 
 
-async def test_no_call_breaks_a_server(served: Served, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+async def test_no_call_breaks_a_server(kind: str, tmp_path: Path) -> None:
     began = time.monotonic()
-    await served.restart(executor=ExecutorSettings(lease_ms=120_000, poll_ms=100))
+    async with served_on(kind, tmp_path) as served:
+        await served.restart(executor=ExecutorSettings(lease_ms=120_000, poll_ms=100))
+        door, many = await bombarded(served, tmp_path)
+    print(dict(door.codes))
+    refused = sum(count for code, count in door.codes.items() if code != "OK")
+    figures = {"calls": many, "refused": refused, "INTERNAL": 0}
+    command = "make proof ARGS='tests/unit/fuzz'"
+    record.keep(
+        record.Record(f"fuzz, {served.store_kind}", command, figures, {}, time.monotonic() - began)
+    )
+
+
+async def bombarded(served: Served, folder: Path) -> tuple[Door, int]:
+    """Make this store's share of the calls; returns what they met, and how many they were."""
     client = Client(served.target)
     async with scene(client, served.store) as made_up:
-        service = StoreServer(served.store, tmp_path)
+        service = StoreServer(served.store, folder)
         await service.start()
         store = Client(service.address)
         door = Door(client, store, made_up.names)
@@ -114,10 +128,4 @@ async def test_no_call_breaks_a_server(served: Served, tmp_path: Path) -> None:
         await store.channel.close()
         await service.kill()
     await client.channel.close()
-    print(dict(door.codes))
-    refused = sum(count for code, count in door.codes.items() if code != "OK")
-    figures = {"calls": len(numbers), "refused": refused, "INTERNAL": 0}
-    command = "make proof ARGS='tests/unit/fuzz'"
-    record.keep(
-        record.Record(f"fuzz, {served.store_kind}", command, figures, {}, time.monotonic() - began)
-    )
+    return door, len(numbers)

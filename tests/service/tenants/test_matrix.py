@@ -16,13 +16,13 @@ import pytest
 
 from stepwell.config import ExecutorSettings
 from stepwell.rpc import scopes
-from stepwell_client.v1 import worker_pb2 as wpb
 from tests.service.capabilities.conftest import Served
 from tests.service.conftest import TOKENS, Client, bearer
 from tests.service.store_server import FOREIGN_TOKEN, TOKEN, StoreServer
 from tests.service.tenants.calls import Answer, ask
 from tests.service.tenants.rows import SERVED_ROWS, STORE_ROWS, STORE_WITHOUT_ROW, Names
-from tests.service.tenants.scene import OWNER, SECRET, STRANGER, Scene, all_rows, scene
+from tests.service.tenants.scene import OWNER, SECRET, STRANGER, Scene, scene
+from tests.service.zombies.rows import differences, rows_of
 from tests.support.methods import SERVED, STORE
 from tests.support.proofs import record
 
@@ -77,7 +77,7 @@ def test_every_method_has_a_row_or_a_reason() -> None:
 async def test_T2_a_foreign_name_is_answered_as_a_missing_one(served: Served) -> None:
     async with world(served) as here:
         names, missing = here.scene
-        before = await all_rows(here.served.store, names.run_id)
+        before = await rows_of(here.served.store, OWNER, workers=[names.worker_id])
         for name in SERVED_ROWS:
             if name == "Orchestrator/StartRun":
                 continue
@@ -89,7 +89,8 @@ async def test_T2_a_foreign_name_is_answered_as_a_missing_one(served: Served) ->
         assert "created: true" in started.text
         assert SECRET not in started.text
         # Nothing of all that has touched the owner's run (T3).
-        assert await all_rows(here.served.store, names.run_id) == before
+        after = await rows_of(here.served.store, OWNER, workers=[names.worker_id])
+        assert not differences(before, after)
 
         # By the same names the owner reaches it: each request asks for something that is there.
         for name in SERVED_ROWS:
@@ -142,8 +143,8 @@ async def test_T3_a_stranger_with_the_exact_names_can_touch_no_step(served: Serv
         assert "ACCEPTED" in (await here.asks("Worker/Complete", names, "all")).text
 
 
-async def test_a_tenant_in_the_metadata_is_no_credential(served_memory: Served) -> None:
-    async with world(served_memory) as here:
+async def test_a_tenant_in_the_metadata_is_no_credential(served: Served) -> None:
+    async with world(served) as here:
         names = here.scene.names
         forged = [("x-tenant-id", OWNER), ("tenant", OWNER), ("tenant-id", OWNER)]
         for name in SERVED_ROWS:
@@ -154,16 +155,23 @@ async def test_a_tenant_in_the_metadata_is_no_credential(served_memory: Served) 
             assert SECRET not in answer.text, name
 
 
-@pytest.mark.parametrize("credential", ["none", "invented", *(n for n in TOKENS if n != "all")])
-async def test_a_method_opens_to_its_scope_alone(served_memory: Served, credential: str) -> None:
-    async with world(served_memory) as here:
-        names = here.scene.missing
-        given = TOKENS.get(credential, ("", set()))[1]
-        for name in SERVED_ROWS:
-            if credential == "none":
-                answer = await ask(here.client.channel, name, SERVED_ROWS[name](names), ())
-            else:
-                answer = await here.asks(name, names, credential)
+CREDENTIALS: dict[str, tuple[tuple[str, str], ...]] = {
+    "none": (),
+    "invented": bearer("nobody"),
+    "empty": (("authorization", "Bearer "),),
+    "of another kind": (("authorization", "Basic dXNlcjpwYXNz"),),
+    "a tenant's name": (("x-tenant-id", OWNER),),
+    **{name: bearer(name) for name in TOKENS if name != "all"},
+}
+
+
+@pytest.mark.parametrize("credential", CREDENTIALS)
+async def test_a_method_opens_to_its_scope_alone(served: Served, credential: str) -> None:
+    metadata = CREDENTIALS[credential]
+    given = TOKENS.get(credential, ("", set()))[1]
+    async with world(served) as here:
+        for name, row in SERVED_ROWS.items():
+            answer = await ask(here.client.channel, name, row(here.scene.missing), metadata)
             needed = scopes.SCOPES[f"/stepwell.v1.{name}"]
             if not given:
                 assert answer.code is grpc.StatusCode.UNAUTHENTICATED, name
@@ -204,11 +212,3 @@ async def test_the_store_service_keeps_tenants_apart_and_workers_out(
         finally:
             await client.channel.close()
             await service.kill()
-
-
-def test_the_requests_of_workers_carry_the_lease() -> None:
-    """Else the rows of the worker's methods would be refused for another reason."""
-    names = Names(OWNER, "r", "i", "task:leased#1", "token", "q", "w")
-    request = SERVED_ROWS["Worker/Complete"](names)
-    assert isinstance(request, wpb.CompleteRequest)
-    assert request.outcomes[0].lease_token == "token"

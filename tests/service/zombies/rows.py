@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import TypeVar
+from collections.abc import Iterable
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -19,11 +19,15 @@ from stepwell.core.port import (
     Store,
     TaskQuery,
 )
-from stepwell.core.records.model import Execution, Run
 
-T = TypeVar("T")
-Page = tuple[Sequence[T], str]
 LIMIT = 500
+OF_A_RUN: dict[str, Any] = {
+    "tasks": TaskQuery,
+    "executions": ExecutionQuery,
+    "inputs": InputQuery,
+    "messages": MessageQuery,
+    "log": LogQuery,
+}
 
 
 async def rows_of(
@@ -31,73 +35,45 @@ async def rows_of(
 ) -> dict[str, object]:
     """Return all rows by what they are; `gone` names runs that are deleted, and must stay so."""
     found: dict[str, object] = {}
-    runs = [run.spec.run_id for run in await _all(lambda at: _runs(store, tenant_id, at))]
+    runs = [
+        run.spec.run_id for run in await _all(store, RunQuery(tenant_id=tenant_id, limit=LIMIT))
+    ]
     for run_id in [*runs, *gone]:
         found[run_id] = await _run(store, tenant_id, run_id)
     for worker in workers:
-        found[f"leases of {worker}"] = (
-            await store.page(LeaseQuery(tenant_id=tenant_id, worker_id=worker))
-        ).items
-    found["feed"] = await _feed(store, tenant_id)
+        query = LeaseQuery(tenant_id=tenant_id, worker_id=worker)
+        found[f"leases of {worker}"] = await _all(store, query)
+    found["feed"] = await _all(store, FeedQuery(tenant_id=tenant_id))
     return found
-
-
-async def _runs(store: Store, tenant_id: str, cursor: str) -> Page[Run]:
-    page = await store.page(RunQuery(tenant_id=tenant_id, cursor=cursor, limit=LIMIT))
-    return page.items, page.cursor
 
 
 async def _run(store: Store, tenant_id: str, run_id: str) -> dict[str, object]:
     key = (tenant_id, run_id)
-
-    async def tasks(cursor: str) -> Page[object]:
-        page = await store.page(
-            TaskQuery(tenant_id=key[0], run_id=key[1], cursor=cursor, limit=LIMIT)
-        )
-        return page.items, page.cursor
-
-    async def executions(cursor: str) -> Page[Execution]:
-        page = await store.page(
-            ExecutionQuery(tenant_id=key[0], run_id=key[1], cursor=cursor, limit=LIMIT)
-        )
-        return page.items, page.cursor
-
-    async def messages(cursor: str) -> Page[object]:
-        page = await store.page(
-            MessageQuery(tenant_id=key[0], run_id=key[1], cursor=cursor, limit=LIMIT)
-        )
-        return page.items, page.cursor
-
-    async def inputs(cursor: str) -> Page[object]:
-        query = InputQuery(tenant_id=tenant_id, run_id=run_id, cursor=cursor, limit=LIMIT)
-        page = await store.page(query)
-        return page.items, page.cursor
-
     loaded = await store.load(*key)
-    attempts = await _all(executions)
-    names = [one.execution_id for one in attempts]
+    found = {
+        name: await _all(store, query(tenant_id=tenant_id, run_id=run_id, limit=LIMIT))
+        for name, query in OF_A_RUN.items()
+    }
+    names = [one.execution_id for one in found["executions"]]
     return {
+        **found,
         "run": await store.get_run(*key),
         "loaded": loaded and replace(loaded, now_us=0),
-        "tasks": await _all(tasks),
-        "executions": attempts,
         "outcomes": await store.read_payloads(*key, names, texts=True),
         "payloads": await store.read_payloads(*key, [INPUT_KEY, *names]),
-        "inputs": await _all(inputs),
-        "messages": await _all(messages),
-        "log": (await store.page(LogQuery(tenant_id=key[0], run_id=key[1], limit=LIMIT))).items,
         "events": await _events(store, *key),
     }
 
 
-async def _all(page_at: Callable[[str], Awaitable[Page[T]]]) -> list[T]:
-    found: list[T] = []
-    cursor = ""
+async def _all(store: Store, query: Any) -> list[Any]:
+    """Return what is on all pages."""
+    found: list[Any] = []
     while True:
-        page, cursor = await page_at(cursor)
-        found += page
-        if not cursor:
+        page = await store.page(query)
+        found += page.items
+        if not page.items or not page.cursor:
             return found
+        query = replace(query, cursor=page.cursor)
 
 
 async def _events(store: Store, tenant_id: str, run_id: str) -> list[object]:
@@ -106,17 +82,6 @@ async def _events(store: Store, tenant_id: str, run_id: str) -> list[object]:
         page = await store.read_events(tenant_id, run_id, after=len(found), limit=LIMIT)
         found += page.events if page is not None else ()
         if page is None or len(found) >= page.latest:
-            return found
-
-
-async def _feed(store: Store, tenant_id: str) -> list[object]:
-    found: list[object] = []
-    cursor = ""
-    while True:
-        page = await store.page(FeedQuery(tenant_id=tenant_id, cursor=cursor))
-        found += page.items
-        cursor = page.cursor
-        if not page.items:
             return found
 
 
