@@ -123,10 +123,10 @@ def _reads() -> None:
         if kind not in ("", "tasks"):
             continue
 
-        async def look(bench: Bench, name: str = name) -> Asked:
+        async def read(bench: Bench, name: str = name) -> Asked:
             return Asked([STORE_ROWS[name](names_of(bench.ended))])
 
-        row(method)(look)
+        row(method)(read)
 
 
 _reads()
