@@ -7,6 +7,7 @@ loop can break are asserted, the fold of all events (S20) among them.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from msgspec.structs import astuple, replace
 
@@ -14,6 +15,8 @@ from stepwell.core.loop.advance import advance
 from stepwell.core.loop.budgets import used_up
 from stepwell.core.loop.idempotency import MORE_TIMER
 from stepwell.core.loop.signals import (
+    Answer,
+    Begin,
     Completed,
     Context,
     Delivery,
@@ -22,6 +25,9 @@ from stepwell.core.loop.signals import (
     GrantLease,
     Grants,
     KnownResult,
+    LeaseExpired,
+    NeedsInput,
+    Planned,
     Reply,
     Result,
     Signal,
@@ -36,7 +42,9 @@ from stepwell.core.records.model import (
     AttemptCounts,
     Execution,
     Failure,
+    Payload,
     Plan,
+    RetryPolicy,
     Run,
     RunSpec,
     Task,
@@ -54,6 +62,9 @@ from stepwell.core.records.states import (
 )
 
 BOTH = (StepKind.REFLECT, StepKind.SYNTHESIZE)
+ONCE = RetryPolicy(max_attempts=1)
+AT_ONCE = RetryPolicy(initial_backoff_ms=0)
+YES = Payload(data=b"true")
 
 
 class World:
@@ -116,10 +127,10 @@ class World:
         *,
         plan: Sequence[TaskSpec] | None = None,
         stages: tuple[StepKind, ...] = (),
-        **spec: object,
+        **spec: Any,
     ) -> Reply:
         """Start the run."""
-        whole = RunSpec(tenant_id="tenant", run_id="run", **spec)  # pyright: ignore[reportArgumentType] - a test's shorthand
+        whole = RunSpec(tenant_id="tenant", run_id="run", **spec)
         tasks = None if plan is None else tuple(plan)
         return self.do(Start(spec=whole, plan=tasks, stages=stages))[0]
 
@@ -157,6 +168,40 @@ class World:
         result = Failed(failure=replace(Failure(kind=kind), **failure))
         assert self.deliver(f"task:{task_id}#{attempt}", result).status == "ACCEPTED"
 
+    def begin(self, execution_id: str) -> str:
+        """Lease an execution and begin it; returns its token."""
+        token = self.lease(execution_id)
+        assert self.do(Begin(execution_id=execution_id, token=token))[0].status == "ACCEPTED"
+        return token
+
+    def expire(self, execution_id: str, **fields: Any) -> Reply:
+        """End the lease of an execution, leasing it first if it is only ready."""
+        if self.held(execution_id).execution.status is ExecutionStatus.READY:
+            self.lease(execution_id)
+        token = self.held(execution_id).token
+        return self.do(LeaseExpired(execution_id=execution_id, token=token, **fields))[0]
+
+    def late(self, execution_id: str, token: str, result: Result | None = None) -> str:
+        """Deliver with an earlier token; returns the reply's status. A refused result changes nothing."""
+        before = self.run
+        delivery = Delivery(execution_id=execution_id, token=token, result=result or Completed())
+        status = self.do(delivery)[0].status
+        assert status != "LEASE_LOST" or self.run == before, (
+            "a refused result left something behind"
+        )
+        return status
+
+    def ask(self, task_id: str, **fields: Any) -> str:
+        """Have a task's attempt ask; returns the request's id."""
+        execution_id = f"task:{task_id}#{self.task(task_id).attempts}"
+        result = NeedsInput(prompt=f"{task_id}?", **fields)
+        assert self.deliver(execution_id, result).status == "ACCEPTED"
+        return f"input:{execution_id}"
+
+    def answer(self, input_id: str, **fields: Any) -> Reply:
+        """Answer a request with yes, unless a field says otherwise."""
+        return self.do(Answer(**{"input_id": input_id, "payload": YES, **fields}))[0]
+
     # --- looking ------------------------------------------------------------------------------------
 
     @property
@@ -165,6 +210,12 @@ class World:
 
     def task(self, task_id: str) -> Task:
         return self.state.tasks[task_id]
+
+    def statuses(self) -> dict[str, str]:
+        return {task_id: str(task.status) for task_id, task in self.state.tasks.items()}
+
+    def status_of(self, execution_id: str) -> str:
+        return str(self.executions[execution_id].status)
 
     def ready(self) -> list[str]:
         return self._open(ExecutionStatus.READY)
@@ -240,7 +291,7 @@ class World:
             assert set(left) <= {ExecutionStatus.UNKNOWN_OUTCOME}, "S14"
             assert len(left) == len(open_rows), "S14"
             assert not self.timers, "an ended run has timers"
-            assert commit.events[-1].type in _LAST[state.run.status], "S15"
+            assert commit.events[-1].type == f"RUN_{state.run.status}", "S15"
         else:
             waits = state.run.blocked_on != "NONE"
             goes_on = MORE_TIMER in self.timers
@@ -251,7 +302,8 @@ class World:
         self._check_budget()
         self._check_indexes()
         ended = [e.status for e in self.executions.values() if e.status not in OPEN]
-        for status, count in zip(AttemptCounts.__struct_fields__, _counts(state.run), strict=True):
+        counts = astuple(state.run.attempts)
+        for status, count in zip(AttemptCounts.__struct_fields__, counts, strict=True):
             assert count == ended.count(ExecutionStatus(status.upper())), f"attempts {status}"
         rows = fold(state.run.spec, self.plans, self.events)
         assert rows.run == state.run, "S20"
@@ -278,24 +330,10 @@ class World:
         unsettled = {k for k, t in state.tasks.items() if t.status not in SETTLED}
         assert {k: state.waiting[k] for k in unsettled} == {k: anew.waiting[k] for k in unsettled}
         assert set(state.runnable) == set(anew.runnable)
-        counts = state.run.counts
-        tally = [t.status for t in state.tasks.values()]
-        assert counts.total == len(tally)
-        assert counts.completed == tally.count(TaskStatus.COMPLETED)
-        assert counts.failed == tally.count(TaskStatus.FAILED)
-        assert counts.skipped == tally.count(TaskStatus.SKIPPED)
-        assert counts.cancelled == tally.count(TaskStatus.CANCELLED)
-
-
-_LAST = {
-    RunStatus.SUCCEEDED: {EventType.RUN_SUCCEEDED},
-    RunStatus.FAILED: {EventType.RUN_FAILED},
-    RunStatus.CANCELLED: {EventType.RUN_CANCELLED},
-}
-
-
-def _counts(run: Run) -> tuple[int, ...]:
-    return astuple(run.attempts)
+        tally = [str(t.status) for t in state.tasks.values()]
+        assert state.run.counts.total == len(tally)
+        for status in ("completed", "failed", "skipped", "cancelled"):
+            assert getattr(state.run.counts, status) == tally.count(status.upper()), status
 
 
 def _picture(state: RunState) -> tuple[object, ...]:
@@ -316,10 +354,32 @@ def committed(transition: Transition) -> Commit:
     return transition.commit
 
 
-def chain(*ids: str, **fields: object) -> list[TaskSpec]:
+def task(task_id: str, *depends_on: str, **fields: Any) -> TaskSpec:
+    """Return a task and what it depends on."""
+    return TaskSpec(task_id=task_id, depends_on=depends_on, **fields)
+
+
+def tasks(*ids: str, **fields: Any) -> tuple[TaskSpec, ...]:
+    """Return tasks that depend on nothing."""
+    return tuple(task(task_id, **fields) for task_id in ids)
+
+
+def chain(*ids: str, **fields: Any) -> list[TaskSpec]:
     """Return tasks that depend on one another in this order."""
-    tasks: list[TaskSpec] = []
-    for task_id in ids:
-        depends_on = (tasks[-1].task_id,) if tasks else ()
-        tasks.append(replace(TaskSpec(task_id=task_id, depends_on=depends_on), **fields))
-    return tasks
+    return [task(each, *ids[max(0, n - 1) : n], **fields) for n, each in enumerate(ids)]
+
+
+def started(*plan: TaskSpec | str, **spec: Any) -> World:
+    """Return a run that was started with this plan; an id alone is a task that depends on nothing."""
+    world = World()
+    whole = [task(each) if isinstance(each, str) else each for each in plan]
+    assert world.start(plan=whole, **spec).status == "ACCEPTED"
+    return world
+
+
+def planned(*plan: TaskSpec, **spec: Any) -> World:
+    """Return a run whose planner made this plan; it reflects and synthesizes."""
+    world = World()
+    world.start(**spec)
+    assert world.deliver("plan:1#1", Planned(tasks=plan)).status == "ACCEPTED"
+    return world

@@ -15,167 +15,173 @@ from stepwell.core.loop.signals import (
     LeaseExpired,
     Pause,
     Reconciled,
-    Reply,
     Resolve,
     Result,
     Resume,
     TimerDue,
 )
-from stepwell.core.records.model import Failure, Payload, RetryPolicy, Session, TaskSpec
-from stepwell.core.records.states import Effect, ExecutionStatus, Finding, OnFailure
-from tests.unit.loop_world import World
+from stepwell.core.records.model import Failure, Payload, RetryPolicy, Session
+from stepwell.core.records.states import Effect, Finding, OnFailure
+from tests.unit.loop_world import World, started, task
 
-ONCE = "task:charge#1"
+STEP = "task:charge#1"
 LOOK = "reconcile:charge#1"
-PAID = Payload(data=b'"paid"')
-FOUND = Reconciled(finding=Finding.DONE, result=PAID, reason="the bank has it")
+PAID = Completed(result=Payload(data=b'"paid"'))
+FOUND = Reconciled(finding=Finding.DONE, result=PAID.result, reason="the bank has it")
 NOT_FOUND = Reconciled(finding=Finding.NOT_DONE)
 CANT_TELL = Reconciled(finding=Finding.UNDECIDED, reason="the bank is closed")
+DECLINED = Failed(failure=Failure(kind="Declined", message="no money"))
 NO_WAIT = RetryPolicy(max_attempts=2, initial_backoff_ms=0)
 
 
-def charge(*, reconcile: bool = False, **fields: object) -> TaskSpec:
-    fields |= {"effect": Effect.AT_MOST_ONCE, "reconcile": reconcile}
-    return TaskSpec(task_id="charge", retry=NO_WAIT, **fields)  # pyright: ignore[reportArgumentType] - a test's shorthand
+def ready(*others: str, reconcile: bool = False, max_parallel: int = 8, **fields: Any) -> World:
+    charge = task(
+        "charge", retry=NO_WAIT, effect=Effect.AT_MOST_ONCE, reconcile=reconcile, **fields
+    )
+    return started(charge, *others, step_retry=NO_WAIT, max_parallel=max_parallel)
 
 
-def begun(*, reconcile: bool = False, others: int = 0, **spec: Any) -> tuple[World, str]:
-    """Return a run whose AT_MOST_ONCE task has begun, and its lease's token."""
-    world = World()
-    more = [TaskSpec(task_id=f"other{n}") for n in range(others)]
-    world.start(plan=[charge(reconcile=reconcile), *more], step_retry=NO_WAIT, **spec)
-    token = world.lease(ONCE)
-    world.do(Begin(execution_id=ONCE, token=token))
-    return world, token
-
-
-def unknown(*, reconcile: bool = False, **spec: Any) -> tuple[World, str]:
-    """Return a run of which nobody knows what became of its task."""
-    world, token = begun(reconcile=reconcile, **spec)
+def unknown(*others: str, **fields: Any) -> tuple[World, str]:
+    """Return a run of which nobody knows what became of its task, and the lost lease's token."""
+    world = ready(*others, **fields)
+    token = world.begin(STEP)
     session = Session(backend="bank", session_id="s1")
-    progress = Payload(data=b"1")
-    world.do(LeaseExpired(execution_id=ONCE, token=token, progress=progress, session=session))
-    assert status_of(world, ONCE) is ExecutionStatus.UNKNOWN_OUTCOME
+    world.expire(STEP, progress=Payload(data=b"1"), session=session)
+    assert world.status_of(STEP) == "UNKNOWN_OUTCOME"
     return world, token
 
 
-def status_of(world: World, execution_id: str) -> ExecutionStatus:
-    return world.executions[execution_id].status
+def resolution(finding: Finding = Finding.DONE, **fields: Any) -> Resolve:
+    return Resolve(execution_id=STEP, finding=finding, **fields)
 
 
-def late(world: World, token: str, result: Result | None = None) -> Reply:
-    result = result or Completed(result=PAID)
-    return world.do(Delivery(execution_id=ONCE, token=token, result=result))[0]
+def resolve(world: World, finding: Finding = Finding.DONE) -> str:
+    """Say what became of it; returns the reason of a refusal."""
+    return world.do(resolution(finding))[0].reason
 
 
-def resolve(world: World, finding: Finding = Finding.DONE, **fields: object) -> Reply:
-    command = Resolve(execution_id=ONCE, finding=finding, **fields)  # pyright: ignore[reportArgumentType] - a test's shorthand
-    return world.do(command)[0]
-
-
-# --- unknown -----------------------------------------------------------------------------------------
+# --- unknown, or not --------------------------------------------------------------------------------
 
 
 def test_a_lost_worker_that_had_begun_leaves_the_outcome_unknown() -> None:
     world, _ = unknown()
-    assert world.run.status == "WAITING"
-    assert world.run.blocked_on == "UNKNOWN_OUTCOME"
-    assert world.executions[ONCE].unknown_us == world.now_us
+    assert (world.run.status, world.run.blocked_on) == ("WAITING", "UNKNOWN_OUTCOME")
+    assert world.ready() == []
+    assert world.executions[STEP].unknown_us == world.now_us
     assert world.task("charge").previous.progress == Payload(data=b"1")
 
 
-def test_a_lost_worker_that_had_not_begun_does_not() -> None:
-    world = World()
-    world.start(plan=[charge()])
-    token = world.lease(ONCE)
-    world.do(LeaseExpired(execution_id=ONCE, token=token))
+def test_lost_worker_that_had_not_begun_may_not_begin_any_more() -> None:
+    world = ready()
+    token = world.lease(STEP)
+    world.expire(STEP)
     assert world.ready() == ["task:charge#2"]
-
-
-def test_begin_after_the_lease_was_lost_is_refused() -> None:
-    world = World()
-    world.start(plan=[charge()])
-    token = world.lease(ONCE)
-    world.do(LeaseExpired(execution_id=ONCE, token=token))
-    reply = world.do(Begin(execution_id=ONCE, token=token))[0]
-    assert reply.status == "LEASE_LOST"
-    assert not world.executions[ONCE].begun
+    assert world.do(Begin(execution_id=STEP, token=token))[0].status == "LEASE_LOST"
+    assert not world.executions[STEP].begun
 
 
 def test_a_worker_that_has_begun_is_not_stopped_when_its_lease_is_lost() -> None:
-    world, token = begun()
-    transition = world.advance(LeaseExpired(execution_id=ONCE, token=token))
-    assert not transition.revoked
-    transition = world.advance(LeaseExpired(execution_id=ONCE, token=token, timed_out=True))
-    assert transition.revoked
+    world = ready()
+    token = world.begin(STEP)
+    assert not world.revoked_by(LeaseExpired(execution_id=STEP, token=token))
+    assert world.revoked_by(LeaseExpired(execution_id=STEP, token=token, timed_out=True))
 
 
 def test_a_lease_that_never_came_is_released_unless_its_worker_began() -> None:
-    world = World()
-    world.start(plan=[charge()])
-    token = world.lease(ONCE)
-    world.do(LeaseExpired(execution_id=ONCE, token=token, reason="lost", undelivered=True))
-    assert status_of(world, ONCE) is ExecutionStatus.RELEASED
+    world = ready()
+    world.expire(STEP, reason="lost", undelivered=True)
+    assert world.status_of(STEP) == "RELEASED"
     assert world.task("charge").spent == 0
-    world, token = begun()
-    world.do(LeaseExpired(execution_id=ONCE, token=token, reason="lost", undelivered=True))
-    assert status_of(world, ONCE) is ExecutionStatus.UNKNOWN_OUTCOME
+    world = ready()
+    world.begin(STEP)
+    world.expire(STEP, reason="lost", undelivered=True)
+    assert world.status_of(STEP) == "UNKNOWN_OUTCOME"
 
 
-def test_a_late_outcome_settles_it() -> None:
-    world, token = unknown()
-    assert late(world, token).status == "ACCEPTED"
+# --- who settles it: a late result, a person, a RECONCILE step ---------------------------------------
+
+
+def settle(world: World, token: str, by: Result | Resolve) -> str:
+    """Settle the unknown outcome: by a command, the step that looks, or else the lost worker."""
+    if isinstance(by, Resolve):
+        return world.do(by)[0].status
+    if isinstance(by, Reconciled):
+        return world.deliver(LOOK, by).status
+    return world.late(STEP, token, by)
+
+
+@pytest.mark.parametrize(
+    ("by", "status", "task_status", "run_status"),
+    [
+        (PAID, "COMPLETED", "COMPLETED", "SUCCEEDED"),
+        (DECLINED, "FAILED", "READY", "RUNNING"),
+        (resolution(result=PAID.result, reason="seen"), "COMPLETED", "COMPLETED", "SUCCEEDED"),
+        (resolution(Finding.NOT_DONE), "RELEASED", "READY", "RUNNING"),
+        (resolution(failure=DECLINED.failure), "FAILED", "FAILED", "FAILED"),
+        (FOUND, "COMPLETED", "COMPLETED", "SUCCEEDED"),
+        (NOT_FOUND, "RELEASED", "READY", "RUNNING"),
+    ],
+    ids=["late", "late failure", "done", "not done", "failed", "found", "not found"],
+)
+def test_unknown_outcome_is_settled_once_by_whoever_says_first(
+    by: Result | Resolve, status: str, task_status: str, run_status: str
+) -> None:
+    world, token = unknown(reconcile=True)
+    assert settle(world, token, by) == "ACCEPTED"
+
+    assert world.status_of(STEP) == status
+    assert world.executions[STEP].has_result is (status == "COMPLETED")
+    assert world.status_of(LOOK) == ("COMPLETED" if isinstance(by, Reconciled) else "CANCELLED")
+    assert not world.executions[LOOK].has_result
+    charge = world.task("charge")
+    assert (charge.status, world.run.status) == (task_status, run_status)
+    assert charge.result_id == (STEP if status == "COMPLETED" else "")
+    assert charge.failure.kind == ("Declined" if task_status == "FAILED" else "")
+    assert status != "RELEASED" or charge.spent == 0
+    if task_status == "READY":
+        assert world.ready() == ["task:charge#2"]
+        assert charge.previous.session.session_id == "s1"
+    late = by in (PAID, DECLINED)
+    assert ("OUTCOME_RESOLVED" in world.kinds()) is not late
+    assert world.late(STEP, token, PAID) == "LEASE_LOST"
+    assert resolve(world) == "OUTCOME_NOT_UNKNOWN"
+
+
+def test_outcome_of_a_running_step_cannot_be_resolved() -> None:
+    world = ready()
+    world.begin(STEP)
+    assert resolve(world) == "OUTCOME_NOT_UNKNOWN"
+
+
+@pytest.mark.parametrize("first", ["late", "look"])
+def test_first_outcome_of_one_batch_settles_it(first: str) -> None:
+    world, token = unknown(reconcile=True)
+    by_late = Delivery(execution_id=STEP, token=token, result=PAID)
+    by_look = Delivery(execution_id=LOOK, token=world.lease(LOOK), result=FOUND)
+    replies = world.do(*((by_late, by_look) if first == "late" else (by_look, by_late)))
+    assert [one.status for one in replies] == ["ACCEPTED", "LEASE_LOST"]
+    done = [one for one in world.executions.values() if one.status == "COMPLETED"]
+    assert [str(one.kind) for one in done].count("TASK") == 1
+
+
+@pytest.mark.parametrize("leased", [False, True])
+@pytest.mark.parametrize("by_person", [False, True])
+def test_settled_outcome_closes_the_reconcile_step(*, leased: bool, by_person: bool) -> None:
+    world, token = unknown(reconcile=True)
+    look_token = world.lease(LOOK) if leased else ""
+    late = Delivery(execution_id=STEP, token=token, result=PAID)
+    settled = resolution() if by_person else late
+    assert (LOOK in world.revoked_by(settled)) is leased
+    world.do(settled)
+    assert world.status_of(LOOK) == "CANCELLED"
     assert world.run.status == "SUCCEEDED"
-    assert world.task("charge").result_id == ONCE
-
-
-def test_a_late_failure_is_a_failed_attempt() -> None:
-    world, token = unknown()
-    late(world, token, Failed(failure=Failure(kind="Declined")))
-    assert world.ready() == ["task:charge#2"]
-
-
-# --- a person ------------------------------------------------------------------------------------------
-
-
-def test_a_person_says_that_it_was_done() -> None:
-    world, token = unknown()
-    assert resolve(world, result=PAID, reason="I saw it").status == "ACCEPTED"
-    assert world.run.status == "SUCCEEDED"
-    assert world.executions[ONCE].has_result
-    assert "OUTCOME_RESOLVED" in world.kinds()
-    assert late(world, token).status == "LEASE_LOST"
-
-
-def test_a_person_says_that_it_was_not_done() -> None:
-    world, token = unknown()
-    resolve(world, Finding.NOT_DONE)
-    assert status_of(world, ONCE) is ExecutionStatus.RELEASED
-    assert world.ready() == ["task:charge#2"]
-    assert world.task("charge").spent == 0
-    assert late(world, token).status == "LEASE_LOST"
-    assert resolve(world).reason == "OUTCOME_NOT_UNKNOWN"
-
-
-def test_a_person_says_that_it_failed_for_good() -> None:
-    world, _ = unknown()
-    resolve(world, failure=Failure(kind="Declined", message="no money"))
-    assert world.task("charge").status == "FAILED"
-    assert world.executions[ONCE].failure.kind == "Declined"
-    assert world.run.status == "FAILED"
-
-
-def test_known_outcome_cannot_be_resolved() -> None:
-    world, token = begun()
-    assert resolve(world).reason == "OUTCOME_NOT_UNKNOWN"
-    late(world, token)
-    assert resolve(world).reason == "OUTCOME_NOT_UNKNOWN"
+    assert world.late(LOOK, look_token, FOUND) == "LEASE_LOST"
 
 
 def test_a_paused_run_is_settled_and_dispatches_nothing() -> None:
     world, _ = unknown(reconcile=True)
     world.do(Pause())
-    assert status_of(world, LOOK) is ExecutionStatus.RELEASED
+    assert world.status_of(LOOK) == "RELEASED"
     assert world.task("charge").status == "BLOCKED"
     resolve(world, Finding.NOT_DONE)
     assert not world.ready()
@@ -183,10 +189,10 @@ def test_a_paused_run_is_settled_and_dispatches_nothing() -> None:
     assert world.ready() == ["task:charge#2"]
 
 
-# --- RECONCILE -------------------------------------------------------------------------------------------
+# --- the RECONCILE step ------------------------------------------------------------------------------
 
 
-def test_reconcile_step_is_offered_for_an_unknown_outcome() -> None:
+def test_reconcile_step_is_offered_for_each_unknown_outcome() -> None:
     world, _ = unknown(reconcile=True)
     assert world.ready() == [LOOK]
     step = world.executions[LOOK]
@@ -195,158 +201,85 @@ def test_reconcile_step_is_offered_for_an_unknown_outcome() -> None:
     world.lease(LOOK)
     assert world.run.blocked_on == "NONE"
     assert world.task("charge").status == "BLOCKED"
-
-
-def test_it_finds_that_it_was_done() -> None:
-    world, token = unknown(reconcile=True)
-    assert world.deliver(LOOK, FOUND).status == "ACCEPTED"
-    assert world.task("charge").result_id == ONCE
-    assert status_of(world, ONCE) is ExecutionStatus.COMPLETED
-    assert status_of(world, LOOK) is ExecutionStatus.COMPLETED
-    assert world.executions[ONCE].has_result
-    assert not world.executions[LOOK].has_result
-    assert world.run.status == "SUCCEEDED"
-    assert late(world, token).status == "LEASE_LOST"
-
-
-def test_it_finds_that_it_was_not_done() -> None:
-    world, _ = unknown(reconcile=True)
     world.deliver(LOOK, NOT_FOUND)
-    assert world.ready() == ["task:charge#2"]
-    assert world.task("charge").spent == 0
-    assert world.task("charge").previous.session.session_id == "s1"
     # The next time it is looked into under another number.
-    token = world.lease("task:charge#2")
-    world.do(Begin(execution_id="task:charge#2", token=token))
-    world.do(LeaseExpired(execution_id="task:charge#2", token=token))
+    world.begin("task:charge#2")
+    world.expire("task:charge#2")
     assert world.ready() == ["reconcile:charge#2"]
 
 
 def test_undecided_reconcile_leaves_it_to_a_person() -> None:
     world, _ = unknown(reconcile=True)
     world.deliver(LOOK, CANT_TELL)
-    assert status_of(world, LOOK) is ExecutionStatus.COMPLETED
+    assert world.status_of(LOOK) == "COMPLETED"
     assert not world.ready()
     assert world.run.blocked_on == "UNKNOWN_OUTCOME"
     resolve(world)
     assert world.run.status == "SUCCEEDED"
 
 
-def test_it_is_tried_again_and_then_left_to_a_person() -> None:
+def test_reconcile_is_tried_again_and_then_left_to_a_person() -> None:
     world, _ = unknown(reconcile=True)
-    world.deliver(LOOK, Failed(failure=Failure(kind="Down")))
+    world.deliver(LOOK, DECLINED)
     assert world.ready() == ["reconcile:charge#2"]
-    token = world.lease("reconcile:charge#2")
-    world.do(LeaseExpired(execution_id="reconcile:charge#2", token=token))
+    world.expire("reconcile:charge#2")
     assert not world.ready()
-    assert world.run.status == "WAITING"
-    assert world.run.blocked_on == "UNKNOWN_OUTCOME"
+    assert (world.run.status, world.run.blocked_on) == ("WAITING", "UNKNOWN_OUTCOME")
     assert world.task("charge").spent == 0
     world.do(Pause())
     world.do(Resume())
     assert not world.ready()
 
 
-def test_a_released_step_is_offered_again() -> None:
+def test_released_or_misunderstood_reconcile_is_offered_again() -> None:
     world, _ = unknown(reconcile=True)
-    token = world.lease(LOOK)
-    world.do(LeaseExpired(execution_id=LOOK, token=token, reason="x", undelivered=True))
+    world.expire(LOOK, reason="x", undelivered=True)
     assert world.ready() == ["reconcile:charge#2"]
     assert world.task("charge").reconciles_spent == 0
-
-
-def test_a_wrong_outcome_of_it_is_a_failed_attempt() -> None:
     world, _ = unknown(reconcile=True)
-    assert world.deliver(LOOK, Completed(result=PAID)).reason == "INVALID_OUTCOME"
+    assert world.deliver(LOOK, PAID).reason == "INVALID_OUTCOME"
     assert world.ready() == ["reconcile:charge#2"]
-    assert status_of(world, ONCE) is ExecutionStatus.UNKNOWN_OUTCOME
+    assert world.status_of(STEP) == "UNKNOWN_OUTCOME"
 
 
-@pytest.mark.parametrize("leased", [False, True])
-def test_a_late_outcome_that_comes_first_closes_it(leased: bool) -> None:
-    world, token = unknown(reconcile=True)
-    look_token = world.lease(LOOK) if leased else ""
-    settled = Delivery(execution_id=ONCE, token=token, result=Completed(result=PAID))
-    revoked = [one.execution_id for one in world.advance(settled).revoked]
-    assert (LOOK in revoked) is leased
-    late(world, token)
-    assert status_of(world, LOOK) is ExecutionStatus.CANCELLED
-    assert world.run.status == "SUCCEEDED"
-    reply = world.do(Delivery(execution_id=LOOK, token=look_token, result=FOUND))[0]
-    assert reply.status == "LEASE_LOST"
-
-
-def test_a_person_who_comes_first_closes_it() -> None:
-    world, _ = unknown(reconcile=True)
-    look_token = world.lease(LOOK)
-    resolve(world, Finding.NOT_DONE)
-    assert status_of(world, LOOK) is ExecutionStatus.CANCELLED
-    reply = world.do(Delivery(execution_id=LOOK, token=look_token, result=FOUND))[0]
-    assert reply.status == "LEASE_LOST"
-    assert world.ready() == ["task:charge#2"]
-
-
-def test_first_outcome_of_one_batch_settles_it() -> None:
-    for first_is_late in (True, False):
-        world, token = unknown(reconcile=True)
-        look_token = world.lease(LOOK)
-        by_late = Delivery(execution_id=ONCE, token=token, result=Completed(result=PAID))
-        by_look = Delivery(execution_id=LOOK, token=look_token, result=FOUND)
-        batch = (by_late, by_look) if first_is_late else (by_look, by_late)
-        replies = world.do(*batch)
-        assert [one.status for one in replies] == ["ACCEPTED", "LEASE_LOST"]
-        completed = [one for one in world.executions.values() if one.task_id == "charge"]
-        assert sum(one.status == "COMPLETED" and one.kind == "TASK" for one in completed) == 1
-
-
-def test_it_takes_a_place_among_max_parallel() -> None:
-    world, _ = unknown(reconcile=True, others=2, max_parallel=1)
+def test_reconcile_takes_a_place_among_max_parallel() -> None:
+    world, _ = unknown("other0", "other1", reconcile=True, max_parallel=1)
     # Its own place is free again, and finding out goes before what comes next.
     assert world.ready() == [LOOK]
     world.deliver(LOOK, CANT_TELL)
     assert world.ready() == ["task:other0#1"]
 
 
-def test_cancel_closes_both() -> None:
+def test_cancel_and_total_time_out_close_both() -> None:
     world, token = unknown(reconcile=True)
     world.lease(LOOK)
     world.do(Cancel())
-    assert status_of(world, ONCE) is ExecutionStatus.CANCELLED
-    assert status_of(world, LOOK) is ExecutionStatus.CANCELLED
+    assert (world.status_of(STEP), world.status_of(LOOK)) == ("CANCELLED", "CANCELLED")
     assert world.run.attempts.cancelled == 2
-    assert late(world, token).status == "LEASE_LOST"
+    assert world.late(STEP, token) == "LEASE_LOST"
 
-
-def test_its_total_time_out_closes_both() -> None:
-    world = World()
-    world.start(
-        plan=[charge(reconcile=True, total_timeout_ms=9_000, on_failure=OnFailure.CONTINUE)]
-    )
-    token = world.lease(ONCE)
-    world.do(Begin(execution_id=ONCE, token=token))
-    world.do(LeaseExpired(execution_id=ONCE, token=token))
+    fields: dict[str, Any] = {"total_timeout_ms": 9_000, "on_failure": OnFailure.CONTINUE}
+    world, _ = unknown(reconcile=True, **fields)
     world.do(TimerDue(name="total:charge"))
-    assert status_of(world, LOOK) is ExecutionStatus.CANCELLED
+    assert world.status_of(LOOK) == "CANCELLED"
     assert world.task("charge").failure.kind == "TOTAL_TIMEOUT"
 
 
-# --- a run that fails meanwhile ------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("lost_before", [False, True])
-def test_a_run_that_fails_does_not_run_it_again(lost_before: bool) -> None:
-    world, token = begun(reconcile=True, others=1)
+def test_a_run_that_fails_meanwhile_does_not_run_it_again(*, lost_before: bool) -> None:
+    world = ready("other", reconcile=True)
+    token = world.begin(STEP)
     if lost_before:
-        world.do(LeaseExpired(execution_id=ONCE, token=token))
-    world.deliver("task:other0#1", Failed(failure=Failure(kind="Bad", retryable=False)))
+        world.expire(STEP)
+    world.fail("other", retryable=False)
     assert world.run.status == "FAILED"
-    assert status_of(world, ONCE) is ExecutionStatus.UNKNOWN_OUTCOME
-    assert late(world, token).status == "LEASE_LOST"
-    assert resolve(world).reason == "RUN_ENDED"
+    assert world.status_of(STEP) == "UNKNOWN_OUTCOME"
+    assert world.late(STEP, token) == "LEASE_LOST"
+    assert resolve(world) == "RUN_ENDED"
     world.do(Resume())
     assert world.task("charge").status == "BLOCKED"
     assert "task:charge#2" not in world.ready()
     look = next(one for one in world.ready() if one.startswith("reconcile"))
     world.deliver(look, FOUND)
-    world.complete("other0")
+    world.complete("other")
     assert world.run.status == "SUCCEEDED"

@@ -5,9 +5,8 @@ from __future__ import annotations
 from stepwell.core.loop.advance import advance
 from stepwell.core.loop.signals import Completed, Context, Delivery, FreeWorker, Grants, Transition
 from stepwell.core.port import ANY_ROLE
-from stepwell.core.records.model import TaskSpec
 from stepwell.core.records.states import StepKind
-from tests.unit.loop_world import World, committed
+from tests.unit.loop_world import World, committed, started, task
 
 TASK = (StepKind.TASK,)
 
@@ -17,11 +16,9 @@ def worker(name: str, *, roles: tuple[str, ...] = (), steps: int = 1) -> FreeWor
     return FreeWorker(worker_id=name, kinds=TASK, roles=roles, credits=steps)
 
 
-def world_of(*tasks: TaskSpec) -> World:
-    """A run whose first task, `first`, is leased; the others depend on it."""
-    world = World()
-    after = tuple(TaskSpec(task_id=t.task_id, role=t.role, depends_on=("first",)) for t in tasks)
-    world.start(plan=(TaskSpec(task_id="first"), *after))
+def world_of(**roles: str) -> World:
+    """A run whose task `first` is leased; the others, each with its role, depend on it."""
+    world = started("first", *(task(name, "first", role=role) for name, role in roles.items()))
     world.lease("task:first#1")
     return world
 
@@ -43,7 +40,7 @@ TOKENS = ("t1", "t2", "t3", "t4")
 
 
 def test_free_workers_are_granted_leases_in_turns() -> None:
-    world = world_of(*(TaskSpec(task_id=name) for name in "abc"))
+    world = world_of(a="", b="", c="")
     workers = (worker("one", steps=5), worker("two", steps=5))
     transition = finish_first(world, Grants(workers=workers, tokens=TOKENS))
     assert leases_of(transition) == [
@@ -55,21 +52,21 @@ def test_free_workers_are_granted_leases_in_turns() -> None:
 
 
 def test_a_worker_is_granted_no_more_than_its_credits() -> None:
-    world = world_of(*(TaskSpec(task_id=name) for name in "abc"))
+    world = world_of(a="", b="", c="")
     transition = finish_first(world, Grants(workers=(worker("one", steps=2),), tokens=TOKENS))
     assert [lease[0] for lease in leases_of(transition)] == ["task:a#1", "task:b#1"]
     assert transition.offered == ("task:c#1",)
 
 
 def test_a_step_of_a_role_goes_to_a_worker_of_that_role() -> None:
-    world = world_of(TaskSpec(task_id="a", role="x"), TaskSpec(task_id="b", role="y"))
+    world = world_of(a="x", b="y")
     workers = (worker("none"), worker("x", roles=("x",)), worker("any", roles=(ANY_ROLE,)))
     transition = finish_first(world, Grants(workers=workers, tokens=TOKENS))
     assert leases_of(transition) == [("task:a#1", "x", "t1"), ("task:b#1", "any", "t2")]
 
 
 def test_a_limited_queue_counts_the_executions_that_end() -> None:
-    world = world_of(*(TaskSpec(task_id=name) for name in "abc"))
+    world = world_of(a="", b="", c="")
     workers = (worker("one", steps=5),)
     full = Grants(workers=workers, tokens=TOKENS, room=0)
     assert leases_of(finish_first(world, full)) == []
@@ -80,7 +77,7 @@ def test_a_limited_queue_counts_the_executions_that_end() -> None:
 
 
 def test_without_tokens_nothing_is_granted() -> None:
-    world = world_of(TaskSpec(task_id="a"))
+    world = world_of(a="")
     transition = finish_first(world, Grants(workers=(worker("one"),)))
     assert leases_of(transition) == []
     assert transition.offered == ("task:a#1",)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from stepwell.core.loop.advance import advance
 from stepwell.core.loop.idempotency import MORE_TIMER
 from stepwell.core.loop.signals import (
@@ -15,27 +17,23 @@ from stepwell.core.loop.signals import (
 from stepwell.core.loop.state import RunState
 from stepwell.core.port import KeyedResult
 from stepwell.core.records import limits
-from stepwell.core.records.model import Payload, RetryPolicy, RunSpec, TaskSpec
+from stepwell.core.records.model import Payload, RunSpec, TaskSpec
 from stepwell.core.records.states import OnFailure
-from tests.unit.loop_world import World
-
-ONCE = RetryPolicy(max_attempts=1)
+from tests.unit.loop_world import ONCE, World, started, task
 
 
-def keyed(task_id: str, key: str = "k", **fields: object) -> TaskSpec:
-    return TaskSpec(task_id=task_id, idempotency_key=key, **fields)  # pyright: ignore[reportArgumentType] - a test's shorthand
+def keyed(task_id: str, key: str = "k", *depends_on: str, **fields: Any) -> TaskSpec:
+    return task(task_id, *depends_on, idempotency_key=key, **fields)
 
 
 def test_one_of_a_key_is_in_flight_and_the_others_take_its_result() -> None:
-    world = World()
-    world.start(plan=[keyed("a"), keyed("b"), keyed("c"), TaskSpec(task_id="d")], max_parallel=4)
+    world = started(keyed("a"), keyed("b"), keyed("c"), task("d"), max_parallel=4)
     assert world.ready() == ["task:a#1", "task:d#1"]
     world.deliver("task:a#1", Completed(result=Payload(data=b"1")))
     for task_id in ("b", "c"):
-        task = world.task(task_id)
-        assert task.status == "COMPLETED"
-        assert task.result_id == "task:a#1"
-        assert task.deduplicated_from == "run/task:a#1"
+        copy = world.task(task_id)
+        assert (copy.status, copy.result_id) == ("COMPLETED", "task:a#1")
+        assert copy.deduplicated_from == "run/task:a#1"
         created = world.executions[f"task:{task_id}#1"]
         assert (created.status, created.has_result, created.worker_id) == ("COMPLETED", False, "")
     assert world.kinds().count("TASK_DEDUPLICATED") == 2
@@ -45,9 +43,8 @@ def test_one_of_a_key_is_in_flight_and_the_others_take_its_result() -> None:
 
 
 def test_if_it_fails_the_next_one_is_tried() -> None:
-    world = World()
     plan = [keyed(name, retry=ONCE, on_failure=OnFailure.CONTINUE) for name in "abc"]
-    world.start(plan=plan, max_parallel=4)
+    world = started(*plan, max_parallel=4)
     world.fail("a")
     assert world.ready() == ["task:b#1"]
     world.complete("b")
@@ -56,8 +53,7 @@ def test_if_it_fails_the_next_one_is_tried() -> None:
 
 
 def test_one_that_waits_for_others_takes_the_result_when_its_turn_comes() -> None:
-    world = World()
-    world.start(plan=[keyed("a"), TaskSpec(task_id="x"), keyed("b", depends_on=("x",))])
+    world = started(keyed("a"), task("x"), keyed("b", "k", "x"))
     world.complete("a")
     assert world.task("b").status == "PENDING"
     world.complete("x")
@@ -66,8 +62,7 @@ def test_one_that_waits_for_others_takes_the_result_when_its_turn_comes() -> Non
 
 
 def test_tasks_of_other_keys_and_of_none_are_left_alone() -> None:
-    world = World()
-    world.start(plan=[keyed("a", "1"), keyed("b", "2"), TaskSpec(task_id="c")])
+    world = started(keyed("a", "1"), keyed("b", "2"), task("c"))
     assert len(world.ready()) == 3
 
 
@@ -78,7 +73,7 @@ def start(*tasks: TaskSpec, known: dict[str, KnownResult | None]) -> Transition:
 
 
 def test_keys_that_nobody_has_looked_for_are_named() -> None:
-    unasked = start(keyed("a"), keyed("b", "l"), TaskSpec(task_id="c"), known={})
+    unasked = start(keyed("a"), keyed("b", "l"), task("c"), known={})
     assert unasked.unknown_keys == ("k", "l")
     assert len(unasked.offered) == 3
     asked = start(keyed("a"), keyed("b", "l"), known={"k": None, "l": None})
@@ -91,7 +86,7 @@ def test_keyed_result_of_another_run_is_copied() -> None:
     other = KnownResult(run_id="other", execution_id="task:z#1", result=result)
     world = World()
     world.known = {"k": other}
-    world.start(plan=[keyed("a"), keyed("b"), TaskSpec(task_id="c", depends_on=("a",))])
+    world.start(plan=[keyed("a"), keyed("b", "k", "a"), task("c", "a")])
     assert world.task("a").deduplicated_from == "other/task:z#1"
     assert world.task("b").deduplicated_from == "other/task:z#1"
     assert world.task("b").result_id == "task:a#1"
@@ -100,17 +95,8 @@ def test_keyed_result_of_another_run_is_copied() -> None:
     assert world.ready() == ["task:c#1"]
 
 
-def test_a_run_of_which_all_is_known_ends_at_once() -> None:
-    other = KnownResult(run_id="other", execution_id="task:z#1")
-    world = World()
-    world.known = {"k": other}
-    world.start(plan=[keyed("a"), keyed("b", depends_on=("a",))])
-    assert world.run.status == "SUCCEEDED"
-
-
 def test_a_completed_task_with_a_key_is_kept_for_other_runs() -> None:
-    world = World()
-    world.start(plan=[keyed("a"), TaskSpec(task_id="b")], pipeline_id="p")
+    world = started(keyed("a"), task("b"), pipeline_id="p")
     world.complete("a", "b")
     assert world.keyed == [KeyedResult(pipeline_id="p", key="k", execution_id="task:a#1")]
 
