@@ -32,6 +32,12 @@ class MutantStore(StoreProxy):
         self.runtime = runtime
 
 
+def _named(port: type[MutantStore], change: Callable[..., object]) -> StorePort:
+    """Return the store, described as the change is."""
+    port.__doc__ = change.__doc__
+    return port
+
+
 def commits(change: Callable[[Commit], Commit]) -> StorePort:
     """Return a store that writes each commit with this change."""
 
@@ -39,7 +45,7 @@ def commits(change: Callable[[Commit], Commit]) -> StorePort:
         async def commit(self, commits: Sequence[Commit]) -> Sequence[CommitResult]:
             return await self.inner.commit([change(one) for one in commits])
 
-    return Changed
+    return _named(Changed, change)
 
 
 def loads(change: Callable[[Loaded], Loaded]) -> StorePort:
@@ -50,7 +56,7 @@ def loads(change: Callable[[Loaded], Loaded]) -> StorePort:
             rows = await self.inner.load(tenant_id, run_id, since=since)
             return rows if rows is None else change(rows)
 
-    return Changed
+    return _named(Changed, change)
 
 
 def events(change: Callable[[EventPage, int, Runtime], EventPage]) -> StorePort:
@@ -63,7 +69,7 @@ def events(change: Callable[[EventPage, int, Runtime], EventPage]) -> StorePort:
             page = await self.inner.read_events(tenant_id, run_id, after=after, limit=limit)
             return page if page is None else change(page, after, self.runtime)
 
-    return Changed
+    return _named(Changed, change)
 
 
 def claims(change: Callable[[Claimed], Claimed]) -> StorePort:
@@ -73,16 +79,16 @@ def claims(change: Callable[[Claimed], Claimed]) -> StorePort:
         async def claim(self, request: ClaimRequest) -> Claimed:
             return change(await self.inner.claim(request))
 
-    return Changed
+    return _named(Changed, change)
 
 
 def without_fences(one: Commit) -> Commit:
-    """Leave out the leases that a commit rests on."""
+    """Apply a commit whatever leases it rests on."""
     return replace(one, fences=())
 
 
 def without_request(one: Commit) -> Commit:
-    """Leave out which request a commit carried out."""
+    """Know requests in the replica that carried them out, and not keep them with the run."""
     return replace(one, request=None)
 
 
@@ -93,8 +99,8 @@ def without_an_offer(one: Commit) -> Commit:
     return replace(one, executions=kept)
 
 
-def without_a_field_of_the_event(one: Commit) -> Commit:
-    """Leave out of the last event how many attempts the run has made."""
+def without_a_field(one: Commit) -> Commit:
+    """Write a field of the run to its row, and leave it out of the event."""
     *rest, last = one.events
     change = last.run if last.run is UNSET else replace(last.run, attempts=UNSET)
     return replace(one, events=(*rest, replace(last, run=change)))
@@ -114,7 +120,7 @@ def with_looser_plans(rows: Loaded) -> Loaded:
     )
 
 
-def with_attempts_unspent(rows: Loaded) -> Loaded:
+def with_none_spent(rows: Loaded) -> Loaded:
     """Load tasks and stages as though no attempt had been spent."""
     return replace(
         rows,
@@ -128,19 +134,19 @@ def without_stages(rows: Loaded) -> Loaded:
     return replace(rows, run=replace(rows.run, stages=()))
 
 
-def without_inputs_of_a_delta(rows: Loaded) -> Loaded:
-    """Leave out of a delta which questions changed."""
+def without_inputs(rows: Loaded) -> Loaded:
+    """Leave out of a load since a version which questions were answered."""
     return rows if rows.complete else replace(rows, inputs=())
 
 
 def stamped_when_read(page: EventPage, _after: int, runtime: Runtime) -> EventPage:
-    """Give each event the reader's time."""
+    """Give an event the time at which a replica reads it, so that two watchers see two events."""
     now_us = runtime.now_us()
     return replace(page, events=tuple(replace(event, time_us=now_us) for event in page.events))
 
 
-def reaching_any_cursor(page: EventPage, after: int, _runtime: Runtime) -> EventPage:
-    """Say that the run has as many events as the reader has asked for."""
+def at_any_cursor(page: EventPage, after: int, _runtime: Runtime) -> EventPage:
+    """Accept a cursor that no event has reached: its owner misses what comes until then."""
     return replace(page, latest=max(page.latest, after))
 
 
@@ -149,11 +155,11 @@ def one_event_a_page(page: EventPage, _after: int, _runtime: Runtime) -> EventPa
     return replace(page, events=page.events[:1], ended=page.ended and len(page.events) <= 1)
 
 
-def hiding_what_was_removed(page: EventPage, _after: int, _runtime: Runtime) -> EventPage:
-    """Say that all events are kept."""
+def as_if_kept(page: EventPage, _after: int, _runtime: Runtime) -> EventPage:
+    """Say that all events are kept: a watcher skips unknowing those that were removed."""
     return replace(page, oldest=1)
 
 
-def without_expired_leases(claimed: Claimed) -> Claimed:
-    """Leave out the leases that have run out."""
+def without_expired(claimed: Claimed) -> Claimed:
+    """Claim timers and forget the leases that have run out."""
     return replace(claimed, due=tuple(one for one in claimed.due if one.kind is DueKind.TIMER))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import re
 import tempfile
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -22,13 +22,21 @@ from tests.chaos.disk.disk import disk
 from tests.chaos.disk.powered import sqlite
 from tests.chaos.disk.series import Part, Series, Setting
 from tests.contract.conformance.conftest import MemoryFactory
-from tests.contract.differential import Explorer, Program, ProgramFailed, Subject, replay
+from tests.contract.differential import Explorer, Subject
+from tests.mutants import scenarios
 from tests.mutants.changes import StorePort
 from tests.simulation.crash_points import on_memory
 from tests.simulation.crash_workloads import PLAIN
 from tests.simulation.crashing import Crash, Fate, Side
 from tests.simulation.simulator import Failure, InvariantViolation, Ports, simulate
-from tests.simulation.simulator.ports import HONEST
+from tests.simulation.simulator.violation import holds
+
+Play = Callable[[Ports], None]
+"""Plays one thing with what stands at the ports; raises if an invariant doesn't hold."""
+
+
+class Survived(Exception):
+    """Nothing failed by the name of the invariant."""
 
 
 class Caught(NamedTuple):
@@ -38,26 +46,19 @@ class Caught(NamedTuple):
     """The seed, case, program or crash that failed."""
     played: int
     """The number that was played until then, this one counted."""
-    again: Callable[[Ports], None]
-    """Plays that one again, with other ports; raises if it fails."""
+    again: Play
+    """Plays that one again."""
 
 
-class Survived(Exception):
-    """Nothing failed by the name of the invariant."""
-
-
-class Check(Protocol):
+class Check(NamedTuple):
     """One of the project's proofs."""
 
-    @property
-    def name(self) -> str:
-        """Its name in the table of docs/reliability.md."""
-        ...
-
-    @property
-    def unit(self) -> str:
-        """The name of the things that it plays one after another, in the plural."""
-        ...
+    name: str
+    """Its name in the table of docs/reliability.md."""
+    unit: str
+    """The name of the things that it plays one after another, in the plural."""
+    cases: Callable[[str], Iterable[tuple[str, Play]]]
+    """Returns what it plays for an invariant, each with its name."""
 
     def play(self, ports: Ports, invariant: str) -> Caught:
         """Play until something fails by this invariant's name.
@@ -65,31 +66,42 @@ class Check(Protocol):
         Raises:
             Survived: nothing did.
         """
-        ...
-
-
-class Simulated(NamedTuple):
-    """The simulator, seed after seed."""
-
-    seeds: int = 300
-    name: str = "simulator"
-    unit: str = "seeds"
-
-    def play(self, ports: Ports, invariant: str) -> Caught:
-        """Play seeds from 0 on."""
         others: set[str] = set()
-        for seed in range(self.seeds):
+        played = 0
+        for where, play in self.cases(invariant):
+            played += 1
             try:
-                simulate(seed, ports=ports)
-            except Failure as failure:
-                if failure.name == invariant:
-                    return Caught(f"seed {seed}", seed + 1, partial(_play_seed, seed))
-                others.add(failure.name)
-        raise Survived(f"no seed of {self.seeds} failed by {invariant}; others: {sorted(others)}")
+                play(ports)
+            except (Failure, InvariantViolation) as error:
+                if error.name == invariant:
+                    return Caught(where, played, play)
+                others.add(error.name)
+        raise Survived(
+            f"{played} {self.unit}, none failed by {invariant}; others: {sorted(others)}"
+        )
 
 
-def _play_seed(seed: int, ports: Ports) -> None:
+@contextmanager
+def _named(invariant: str) -> Generator[None]:
+    """Let any failure of a block count as that of the invariant which it is named for."""
+    try:
+        yield
+    except Exception as error:
+        raise InvariantViolation(invariant, repr(error)) from error
+
+
+# --- the simulator -------------------------------------------------------------------------------
+
+
+def _seeds(_invariant: str) -> Iterator[tuple[str, Play]]:
+    return ((f"seed {seed}", partial(_seed, seed)) for seed in range(300))
+
+
+def _seed(seed: int, ports: Ports) -> None:
     simulate(seed, ports=ports)
+
+
+# --- the conformance suite on the memory driver --------------------------------------------------
 
 
 class MutantFactory(MemoryFactory):
@@ -107,62 +119,31 @@ class MutantFactory(MemoryFactory):
 
 CASE_S_MAX = 20.0
 """A case that takes longer hangs, which is a failure."""
-_DRAWN = re.compile(r"_D1_")
-"""Drawn programs are a check of their own."""
 
 
-class Case(NamedTuple):
-    """A case of the conformance suite with its parameters."""
-
-    owner: type[Cases]
-    name: str
-    parameters: Mapping[str, Any]
-
-
-class Conforming(NamedTuple):
-    """The conformance suite on the memory driver: the cases named for the invariant."""
-
-    name: str = "conformance suite"
-    unit: str = "cases"
-
-    def play(self, ports: Ports, invariant: str) -> Caught:
-        """Play the cases in their order."""
-        played = 0
-        for case in cases_of(invariant):
-            played += 1
-            again = partial(_play_case, case)
-            try:
-                again(ports)
-            except Exception:
-                return Caught(case.name, played, again)
-        raise Survived(f"no case of {played} failed")
-
-
-def cases_of(invariant: str) -> Iterator[Case]:
-    """Return the suite's cases that are named for an invariant, but for drawn programs."""
+def _cases(invariant: str) -> Iterator[tuple[str, Play]]:
+    """Yield the cases that are named for an invariant; drawn programs are a check of their own."""
     for owner in Cases.__subclasses__():
         for name, function in vars(owner).items():
-            if invariant in invariants_of(name) and not _DRAWN.search(name):
-                for parameters in _parameters(function):
-                    yield Case(owner, name, parameters)
+            if invariant in invariants_of(name) and "_D1_" not in name:
+                marks = getattr(function, "pytestmark", ())
+                sets = [mark.args for mark in marks if mark.name == "parametrize"]
+                for values in product(*(list(given) for _, given in sets)):
+                    given = dict(zip([one for one, _ in sets], values, strict=True))
+                    yield name, partial(_case, invariant, owner, name, given)
 
 
-def _parameters(function: Any) -> Iterator[dict[str, Any]]:
-    marks = [mark for mark in getattr(function, "pytestmark", ()) if mark.name == "parametrize"]
-    names = [mark.args[0] for mark in marks]
-    for values in product(*(list(mark.args[1]) for mark in marks)):
-        yield dict(zip(names, values, strict=True))
+def _case(
+    invariant: str, owner: type[Cases], name: str, given: Mapping[str, Any], ports: Ports
+) -> None:
+    with tempfile.TemporaryDirectory() as folder, _named(invariant):
+        factory = MutantFactory(Path(folder), ports.driver)
+        asyncio.run(_call(getattr(owner(), name), given, factory))
 
 
-def _play_case(case: Case, ports: Ports) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        asyncio.run(_call(case, MutantFactory(Path(folder), ports.driver)))
-
-
-async def _call(case: Case, factory: MutantFactory) -> None:
-    function = getattr(case.owner(), case.name)
+async def _call(function: Any, given: Mapping[str, Any], factory: MutantFactory) -> None:
     wanted = inspect.signature(function).parameters
-    arguments = dict(case.parameters)
+    arguments = dict(given)
     try:
         async with asyncio.timeout(CASE_S_MAX):
             if "store" in wanted:
@@ -181,118 +162,90 @@ async def _call(case: Case, factory: MutantFactory) -> None:
         await factory.close()
 
 
-class Differential(NamedTuple):
-    """Drawn programs on the mutant and on the reference side by side."""
-
-    programs: int = 60
-    name: str = "differential programs"
-    unit: str = "programs"
-
-    def play(self, ports: Ports, invariant: str) -> Caught:
-        """Play programs until one is answered differently; the proof is named for D1."""
-        assert invariant == "D1"
-        explorers: list[Explorer] = []
-
-        async def explore(subject: Subject) -> None:
-            explorers.append(Explorer(subject, shrink_s=0.3))
-            await explorers[0].explore(1, programs=self.programs, steps=50)
-
-        try:
-            _on_a_mutant(ports, explore)
-        except ProgramFailed as failed:
-            where = f"a program of {len(failed.program.calls)} calls"
-            return Caught(where, explorers[0].played, partial(_replay, failed.program))
-        raise Survived(f"no program of {self.programs} failed")
+# --- drawn programs on the mutant and on the reference side by side ------------------------------
 
 
-def _replay(program: Program, ports: Ports) -> None:
-    _on_a_mutant(ports, lambda subject: replay(subject, program))
+def _programs(invariant: str) -> Iterator[tuple[str, Play]]:
+    return ((f"programs from {seed}", partial(_explore, invariant, seed)) for seed in range(1, 7))
 
 
-def _on_a_mutant(ports: Ports, play: Callable[[Subject], Coroutine[Any, Any, None]]) -> None:
-    async def on_a_subject(folder: Path) -> None:
+def _explore(invariant: str, seed: int, ports: Ports) -> None:
+    async def explore(folder: Path) -> None:
         subject = Subject(MutantFactory(folder, ports.driver))
         try:
-            await play(subject)
+            await Explorer(subject, shrink_s=0.3).explore(seed, programs=10, steps=50)
         finally:
             await subject.drop()
             await subject.factory.close()
 
-    with tempfile.TemporaryDirectory() as folder:
-        asyncio.run(on_a_subject(Path(folder)))
+    with tempfile.TemporaryDirectory() as folder, _named(invariant):
+        asyncio.run(explore(Path(folder)))
 
 
-class CrashPoints(NamedTuple):
-    """Workloads on memory, crashed at each commit in turn."""
-
-    workloads: tuple[str, ...] = ("diamond", "re-plan")
-    name: str = "crash points"
-    unit: str = "crashes"
-
-    def play(self, ports: Ports, invariant: str) -> Caught:
-        """Crash until a run does not come to the end of one without a crash: S18."""
-        assert invariant == "S18"
-        played = 0
-        for name in self.workloads:
-            whole = on_memory(PLAIN[name])
-            for at, side in product(range(1, sum(whole.world.commits) + 1), Side):
-                played += 1
-                again = partial(_crash, name, Crash(at, side, Fate.RESTARTS))
-                try:
-                    again(ports)
-                except Exception:
-                    return Caught(f"{name}, commit {at}, {side.name.lower()}", played, again)
-        raise Survived(f"no crash of {played} changed an end")
+# --- workloads on memory, crashed at each commit in turn -----------------------------------------
 
 
-def _crash(name: str, crash: Crash, ports: Ports) -> None:
-    end = on_memory(PLAIN[name], crash, driver=ports.driver).end
-    assert end == on_memory(PLAIN[name]).end, f"S18: {name}, {crash}"
+def _crashes(invariant: str) -> Iterator[tuple[str, Play]]:
+    for name in ("diamond", "re-plan"):
+        commits = sum(on_memory(PLAIN[name]).world.commits)
+        for at, side in product(range(1, commits + 1), Side):
+            crash = Crash(at, side, Fate.RESTARTS)
+            yield (
+                f"{name}, commit {at}, {side.name.lower()}",
+                partial(_crash, invariant, name, crash),
+            )
 
 
-class PowerCuts(NamedTuple):
-    """SQLite on a disk that forgets what was not synced, at this setting of `synchronous`."""
-
-    synchronous: str
-    cuts: int = 6
-    name: str = "power cuts"
-    unit: str = "cuts"
-
-    def play(self, ports: Ports, invariant: str) -> Caught:
-        """Cut power until something acknowledged is lost: S3."""
-        assert (ports, invariant) == (HONEST, "S3")
-        series = self._cut(self.synchronous)
-        if not series.lost:
-            raise Survived(f"nothing was lost in {self.cuts} cuts")
-        where = f"{series.lost} of {series.acknowledged} acknowledged commits were lost"
-        return Caught(where, series.cuts, lambda _honest: self._keeps_all())
-
-    def _keeps_all(self) -> None:
-        assert not self._cut("").lost, "S3"
-
-    def _cut(self, synchronous: str) -> Series:
-        setting = Setting(self.name, sqlite, Durability.POWER, plant=synchronous)
-        with disk() as fresh, tempfile.TemporaryDirectory() as folder, sqlite(fresh) as powered:
-            series = Series(Part(setting, range(self.cuts)), fresh, powered, Path(folder))
-            while series.cuts < self.cuts and not series.lost:
-                series.cut()
-            series.end()
-        return series
+def _crash(invariant: str, name: str, crash: Crash, ports: Ports) -> None:
+    with _named(invariant):
+        assert on_memory(PLAIN[name], crash, driver=ports.driver).end == on_memory(PLAIN[name]).end
 
 
-class Scenario(NamedTuple):
-    """A small world of tests/mutants/scenarios.py."""
+# --- SQLite on a disk that forgets what was not synced -------------------------------------------
 
-    name: str
-    world: Callable[[Ports], None]
-    unit: str = "worlds"
+CUTS = 6
+_synchronous = [""]
+"""The setting of `synchronous`; empty: the driver's own."""
 
-    def play(self, ports: Ports, invariant: str) -> Caught:
-        """Play it once."""
-        try:
-            self.world(ports)
-        except InvariantViolation as violation:
-            if violation.name == invariant:
-                return Caught(violation.message, 1, self.world)
-            raise Survived(f"it failed by {violation}") from violation
-        raise Survived("it held")
+
+@contextmanager
+def with_synchronous_normal() -> Generator[None]:
+    """Open SQLite with `synchronous=NORMAL`, as most guides to WAL say."""
+    _synchronous.append("NORMAL")
+    try:
+        yield
+    finally:
+        _synchronous.pop()
+
+
+def _cuts(_invariant: str) -> Iterator[tuple[str, Play]]:
+    yield f"{CUTS} power cuts", _cut
+
+
+def _cut(_ports: Ports) -> None:
+    setting = Setting("power cuts", sqlite, Durability.POWER, plant=_synchronous[-1])
+    with disk() as fresh, tempfile.TemporaryDirectory() as folder, sqlite(fresh) as powered:
+        series = Series(Part(setting, range(CUTS)), fresh, powered, Path(folder))
+        while series.cuts < CUTS and not series.lost:
+            series.cut()
+        series.end()
+    holds(not series.lost, "S3", series.lost, "of", series.acknowledged, "commits were lost")
+
+
+SIMULATED = Check("simulator", "seeds", _seeds)
+SUITE = Check("conformance suite", "cases", _cases)
+PROGRAMS = Check("differential programs", "tens of programs", _programs)
+CRASHES = Check("crash points", "crashes", _crashes)
+POWER_CUTS = Check("power cuts", "series", _cuts)
+
+
+def _small_world(name: str, world: Play) -> Check:
+    return Check(name, "worlds", lambda _invariant: [(name, world)])
+
+
+SMALL_WORLDS = (
+    STARVING := _small_world("one busy worker", scenarios.no_run_starves),
+    TRIMMED := _small_world("a trimmed run", scenarios.old_cursor_is_refused),
+    STALLED := _small_world("a stalled watcher", scenarios.stalled_watcher_holds_one_page),
+    FAILED_SYNC := _small_world("failing fsync", scenarios.failed_sync_stops_the_store),
+)

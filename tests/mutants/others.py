@@ -7,7 +7,7 @@ import sys
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -23,7 +23,7 @@ from stepwell.core.loop.signals import (
     Stop,
 )
 from stepwell.core.loop.state import RunState
-from stepwell.core.port import Assignment, Runtime, Store, WorkerPort
+from stepwell.core.port import Assignment, Store
 from stepwell.core.records.model import Run
 from stepwell.core.records.states import ExecutionStatus, PauseReason, RunStatus, TaskStatus
 from stepwell.watch.runs import Batch
@@ -73,7 +73,7 @@ def believing_any_report(state: RunState, one: Any) -> tuple[RunState, Any]:
 
 
 def releasing_lost_leases(state: RunState, one: Any) -> tuple[RunState, Any]:
-    """Take an expired lease for one that never reached its worker."""
+    """Take an expired lease for one that never reached its worker: poison goes on for ever."""
     if isinstance(one, LeaseExpired) and not one.timed_out:
         row = state.open.get(one.execution_id)
         if row is not None and not row.execution.begun:
@@ -81,7 +81,7 @@ def releasing_lost_leases(state: RunState, one: Any) -> tuple[RunState, Any]:
     return state, one
 
 
-def commanding_what_has_ended(state: RunState, one: Any) -> tuple[RunState, Any]:
+def commanding_the_ended(state: RunState, one: Any) -> tuple[RunState, Any]:
     """Decide a command as though the run had not ended."""
     if isinstance(one, Stop | Pause | Cancel | RaiseBudget) and state.run.ended:
         return _with_run(state, replace(state.run, status=RunStatus.RUNNING)), one
@@ -114,20 +114,22 @@ def _with_run(state: RunState, run: Run) -> RunState:
     return altered
 
 
-# --- a replica's clock and tokens ----------------------------------------------------------------------
+# --- a replica's clock and tokens, and the stream to a worker -------------------------------------------
 
 
-class _MutantRuntime:
-    """The base of the runtimes with a bug: it is right."""
+class _Wrapper:
+    """The base of the parts with a bug: it is right."""
 
-    def __init__(self, inner: Runtime) -> None:
+    def __init__(self, inner: Any) -> None:
         self._inner = inner
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
 
-class _CountedTokens(_MutantRuntime):
+class CountedTokens(_Wrapper):
+    """Makes lease tokens of a counter that starts over with the process."""
+
     count = 0
 
     def new_token(self) -> str:
@@ -135,30 +137,15 @@ class _CountedTokens(_MutantRuntime):
         return f"{self.count:032x}"
 
 
-class _StoppedClock(_MutantRuntime):
+class StoppedClock(_Wrapper):
+    """Never notices that time has passed, so a busy run keeps its worker for ever."""
+
     def monotonic(self) -> float:
         return 0.0
 
 
-def counted_tokens(inner: Runtime) -> Runtime:
-    """Make tokens of a counter that starts over with the process."""
-    return cast("Runtime", _CountedTokens(inner))
-
-
-def stopped_clock(inner: Runtime) -> Runtime:
-    """Have a monotonic clock that stands still."""
-    return cast("Runtime", _StoppedClock(inner))
-
-
-# --- the streams to workers and watchers ---------------------------------------------------------------
-
-
-class _ResultsMisplaced:
-    def __init__(self, inner: WorkerPort) -> None:
-        self._inner = inner
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
+class ResultsMisplaced(_Wrapper):
+    """Sends each result in the place of the next one."""
 
     def assign(self, assignment: Assignment) -> None:
         results = assignment.results
@@ -169,9 +156,7 @@ class _ResultsMisplaced:
         self._inner.assign(replace(assignment, results=moved))
 
 
-def results_misplaced(inner: WorkerPort) -> WorkerPort:
-    """Send each result in the place of the next one."""
-    return cast("WorkerPort", _ResultsMisplaced(inner))
+# --- the stream to a watcher ---------------------------------------------------------------------------
 
 
 async def overtaking_progress(

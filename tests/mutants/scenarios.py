@@ -7,22 +7,21 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import aclosing, suppress
 from typing import Any
 
 from msgspec.structs import replace
 
-from stepwell.core.loop.signals import Completed, Delivery, Pause, Resume, Start
-from stepwell.core.port import ANY_ROLE, Assignment, EventPage, Presence, Store
+from stepwell.core.loop.signals import Pause, Resume, Start
+from stepwell.core.port import EventPage, Store
 from stepwell.core.records.errors import CursorOutOfRange, StoreError
 from stepwell.core.records.model import RunSpec
-from stepwell.core.records.states import StepKind
 from stepwell.engine.executor import Executor, ExecutorConfig
 from stepwell.runtime import SystemRuntime
 from stepwell.store.opener import open_store
 from stepwell.watch.notifier import Notifier
-from stepwell.watch.runs import PAGE_EVENTS_MAX, watch_run
+from stepwell.watch.runs import PAGE_EVENTS_MAX, Batch, watch_run
 from stepwell_testkit.conformance import builders as b
 from stepwell_testkit.faults import Faults, FaultyStore
 from stepwell_testkit.proxy import StoreProxy
@@ -31,8 +30,8 @@ from tests.simulation.simulator import Ports, Rng, VirtualLoop
 from tests.simulation.simulator.runtime import SimRuntime
 from tests.simulation.simulator.violation import holds
 from tests.simulation.simulator.workloads import chain
+from tests.unit.executor_world import TENANT, FakeWorker
 
-TENANT = "tenant"
 CONFIG = ExecutorConfig(lease_ms=3_000, poll_ms=1_000, stickiness_ms=100)
 STEP_S = 0.02
 OTHERS = 5
@@ -40,79 +39,53 @@ WITHIN_S = 6.0
 """Two holds and a poll: a step that was claimed while the worker had no room comes back after its hold."""
 
 
-def in_virtual_time(play: Callable[[SimRuntime], Coroutine[Any, Any, None]]) -> None:
-    """Play a world on a loop and a runtime of its own, without any waiting."""
-    loop = VirtualLoop()
-    try:
-        loop.run_until_complete(play(SimRuntime(loop, Rng("scenario"))))
-    finally:
-        loop.close()
+def in_virtual_time(
+    play: Callable[[Ports, SimRuntime], Coroutine[Any, Any, None]],
+) -> Callable[[Ports], None]:
+    """Have a world played on a loop and a runtime of its own, without any waiting."""
+
+    def played(ports: Ports) -> None:
+        loop = VirtualLoop()
+        try:
+            loop.run_until_complete(play(ports, SimRuntime(loop, Rng("scenario"))))
+        finally:
+            loop.close()
+
+    return played
 
 
 # --- L4 ------------------------------------------------------------------------------------------------
 
 
-def no_run_starves(ports: Ports) -> None:
+@in_virtual_time
+async def no_run_starves(ports: Ports, runtime: SimRuntime) -> None:
     """Have one worker with one place, a run with many steps in a row, and others that want their turn.
 
     Each of the others must have its step within the time that eager leases may overtake, and a poll.
     """
-    in_virtual_time(lambda runtime: _starving(ports, runtime))
-
-
-class _Worker:
-    """The one worker: a step at a time, each of some length."""
-
-    stages = ()
-
-    def __init__(self) -> None:
-        self.todo: asyncio.Queue[Assignment] = asyncio.Queue()
-        self.done: set[str] = set()
-        self.presence = Presence(
-            tenant_id=TENANT,
-            worker_id="w",
-            instance_id="w-1",
-            queues=("default",),
-            roles=(ANY_ROLE,),
-            kinds=(StepKind.TASK,),
-        )
-
-    def assign(self, assignment: Assignment) -> None:
-        self.todo.put_nowait(assignment)
-
-    def cancel(self, execution_id: str, run_id: str, reason: str) -> None:
-        """Nothing of these runs is cancelled."""
-
-    def replaced(self) -> None:
-        """No other instance comes."""
-
-    async def work(self, executor: Executor, runtime: SimRuntime) -> None:
-        session, _ = await executor.attach(self, [])
-        executor.credit(session, 1)
-        while True:
-            one = await self.todo.get()
-            await runtime.sleep(STEP_S)
-            run_id = one.run.spec.run_id
-            name = one.execution.execution_id
-            # As a worker of one place does: it has room again before its outcome is committed.
-            executor.credit(session, 1)
-            delivery = Delivery(execution_id=name, token=one.token, result=Completed())
-            await executor.deliver(TENANT, run_id, delivery)
-            self.done.add(run_id)
-
-
-async def _starving(ports: Ports, runtime: SimRuntime) -> None:
     store = await open_store("memory://", runtime=runtime)
     # A claim takes longer than a commit, as it does on a busy database.
     slow = Faults(delay=1.0, delay_ms_max=20, methods=frozenset({"claim"}))
     own_runtime = ports.runtime(runtime)
     executor = Executor(FaultyStore(store, runtime, slow), own_runtime, CONFIG)
-    worker = _Worker()
+    worker, done = FakeWorker(executor), set[str]()
+    await worker.attach()
+
+    async def work() -> None:
+        while True:
+            one = await worker.pile.get()
+            await runtime.sleep(STEP_S)
+            # As a worker of one place does: it has room again before its outcome is committed.
+            assert worker.session is not None
+            executor.credit(worker.session, 1)
+            await worker.deliver(one)
+            done.add(one.run.spec.run_id)
+
     executor.start()
-    runtime.spawn(worker.work(executor, runtime), name="worker")
+    runtime.spawn(work(), name="worker")
     try:
         await _start(executor, "busy", 600)
-        while "busy" not in worker.done:
+        while "busy" not in done:
             await runtime.sleep(STEP_S)
         names = [f"other-{n}" for n in range(OTHERS)]
         for name in names:
@@ -121,7 +94,7 @@ async def _starving(ports: Ports, runtime: SimRuntime) -> None:
         run = await store.get_run(TENANT, "busy")
         assert run is not None
         assert not run.ended, "the busy run is too short for this"
-        waiting = [name for name in names if name not in worker.done]
+        waiting = [name for name in names if name not in done]
         holds(not waiting, "L4", f"{waiting} had no turn within {WITHIN_S:g} s")
     finally:
         await executor.close()
@@ -138,82 +111,64 @@ async def _start(executor: Executor, run_id: str, steps: int) -> None:
 
 
 class _Trimmed(StoreProxy):
-    """A store whose retention has removed the first events of each run."""
+    """A store whose retention has removed the first events of each run; it counts those that it returns."""
 
-    oldest = 5
+    def __init__(self, inner: Store, oldest: int = 1) -> None:
+        super().__init__(inner)
+        self.oldest = oldest
+        self.events = 0
 
     async def read_events(
         self, tenant_id: str, run_id: str, *, after: int, limit: int
     ) -> EventPage | None:
         after = max(after, self.oldest - 1)
         page = await self.inner.read_events(tenant_id, run_id, after=after, limit=limit)
+        self.events += len(page.events) if page is not None else 0
         return page if page is None else replace(page, oldest=self.oldest)
 
 
-def old_cursor_is_refused(ports: Ports) -> None:
+@in_virtual_time
+async def old_cursor_is_refused(ports: Ports, runtime: SimRuntime) -> None:
     """Watch a run from before its oldest event: the watcher learns where it may go on."""
-    in_virtual_time(lambda runtime: _old_cursor(ports, runtime))
-
-
-async def _old_cursor(ports: Ports, runtime: SimRuntime) -> None:
     store = await _long_run(runtime, commits=8)
-    trimmed = ports.driver(_Trimmed(store), runtime)
-    watch = watch_run(
-        trimmed,
-        Notifier(trimmed),
-        runtime,
-        tenant_id=TENANT,
-        run_id="run",
-        after=2,
-        progress_ms=1_000,
-    )
+    trimmed = ports.driver(_Trimmed(store, oldest=5), runtime)
     oldest = 0
-    async with aclosing(ports.watch(watch, trimmed, TENANT, "run")) as batches:
+    async with aclosing(_watch(ports, trimmed, runtime, after=2)) as batches:
         try:
             batch = await anext(batches)
             holds(False, "E6", "after 2 came", batch.events[0].number)
         except CursorOutOfRange as refused:
             oldest = refused.oldest
-    holds(oldest == _Trimmed.oldest, "E6", "the oldest event is said to be", oldest)
+    holds(oldest == 5, "E6", "the oldest event is said to be", oldest)
     await store.close()
 
 
-class _Counting(StoreProxy):
-    """A store that counts the events that it has returned."""
-
-    events = 0
-
-    async def read_events(
-        self, tenant_id: str, run_id: str, *, after: int, limit: int
-    ) -> EventPage | None:
-        page = await self.inner.read_events(tenant_id, run_id, after=after, limit=limit)
-        self.events += len(page.events) if page is not None else 0
-        return page
-
-
-def stalled_watcher_holds_one_page(ports: Ports) -> None:
+@in_virtual_time
+async def stalled_watcher_holds_one_page(ports: Ports, runtime: SimRuntime) -> None:
     """Watch a long run and stop after one batch: no more than that is read from the store."""
-    in_virtual_time(lambda runtime: _stalled(ports, runtime))
-
-
-async def _stalled(ports: Ports, runtime: SimRuntime) -> None:
     store = await _long_run(runtime, commits=PAGE_EVENTS_MAX)
-    counting = _Counting(store)
-    watch = watch_run(
-        counting,
-        Notifier(counting),
-        runtime,
-        tenant_id=TENANT,
-        run_id="run",
-        after=0,
-        progress_ms=1_000,
-    )
-    async with aclosing(ports.watch(watch, counting, TENANT, "run")) as batches:
+    counting = _Trimmed(store)
+    async with aclosing(_watch(ports, counting, runtime, after=0)) as batches:
         batch = await anext(batches)
         await runtime.sleep(60)
         held = counting.events
         holds(held <= len(batch.events), "E9", held, "events are held, of which one page was read")
     await store.close()
+
+
+def _watch(
+    ports: Ports, store: Store, runtime: SimRuntime, *, after: int
+) -> AsyncGenerator[Batch, None]:
+    watch = watch_run(
+        store,
+        Notifier(store),
+        runtime,
+        tenant_id=TENANT,
+        run_id="run",
+        after=after,
+        progress_ms=1_000,
+    )
+    return ports.watch(watch, store, TENANT, "run")
 
 
 async def _long_run(runtime: SimRuntime, *, commits: int) -> Store:

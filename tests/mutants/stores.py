@@ -194,7 +194,7 @@ class RepeatsAnEvent(MutantStore):
         return await self.inner.read_events(tenant_id, run_id, after=max(0, after - 1), limit=limit)
 
 
-class ReadsOnlyWhenNotified(MutantStore):
+class ReadsWhenNotified(MutantStore):
     """Reads events again only if a notification has come since."""
 
     def __init__(self, inner: Store, runtime: Runtime) -> None:
@@ -219,7 +219,7 @@ class ReadsOnlyWhenNotified(MutantStore):
         return self.pages[key]
 
 
-class ClaimsOnlyWhenNotified(MutantStore):
+class ClaimsWhenNotified(MutantStore):
     """Claims nothing unless a notification has come since the last claim."""
 
     def __init__(self, inner: Store, runtime: Runtime) -> None:
@@ -308,7 +308,7 @@ class WallClock(MutantStore):
 
 
 class TenantForgotten(MutantStore):
-    """Has lost the tenant in three queries: by id, in lists and in claims."""
+    """Forgets the tenant in a read by id, in a list and in a claim."""
 
     def __init__(self, inner: Store, runtime: Runtime) -> None:
         super().__init__(inner, runtime)
@@ -345,7 +345,7 @@ class TenantForgotten(MutantStore):
 
 
 class NamesJoined(MutantStore):
-    """Keys a run by its tenant and its id with a colon between them."""
+    """Keys a run by its tenant and its id with a colon between, and either may hold a colon."""
 
     def __init__(self, inner: Store, runtime: Runtime) -> None:
         super().__init__(inner, runtime)
@@ -361,7 +361,7 @@ class NamesJoined(MutantStore):
 
 
 class EmptyIsNone(MutantStore):
-    """Returns no payload where its bytes are empty."""
+    """Returns no payload of no bytes: `if data` stands where `if data is not None` belongs."""
 
     async def read_payloads(self, *names: Any, **more: Any) -> Sequence[StoredPayload]:
         payloads = await self.inner.read_payloads(*names, **more)
