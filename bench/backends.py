@@ -37,9 +37,9 @@ class Backend:
         self._place = place
         self._numbers = itertools.count(1)
         self.limits: list[str] = []
-        """What the machine and the database can do at most, in words."""
+        """The most that the machine and the database can do, in words."""
         self.keeps = name.removeprefix("grpc:") != "memory"
-        """Whether runs outlive the server that runs them."""
+        """Runs outlive the server that runs them."""
 
     @contextmanager
     def fresh(self) -> Iterator[tuple[Place, Path]]:

@@ -20,7 +20,7 @@ from tests.chaos.world.programs import Program, wait_for
 from tests.chaos.world.stores import STORES
 
 SHARED = {"postgres": "postgres", "cluster": "redis_cluster", "grpc:sqlite": "grpc"}
-"""What the tests call the stores that several servers can share."""
+"""The tests' names of the stores that several servers can share."""
 WORKERS = 3
 CONCURRENCY = 16
 TASKS = 500
@@ -37,12 +37,12 @@ class Speed(NamedTuple):
     replicas: int
     steps_per_second: float
     counts: Counter[str]
-    """Of all rounds and all replicas: commits_committed, commits_conflict, leases …"""
+    """Sums over all rounds and replicas: commits_committed, commits_conflict, leases …"""
     server_us: float
     """CPU of all replicas per step, in microseconds."""
     worker_us: float
     store_us: float
-    """Of the store's process, where it is one of ours."""
+    """CPU time of the store's process, where it is one of ours."""
 
     def line(self) -> str:
         """Return it as a line."""

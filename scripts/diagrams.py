@@ -189,7 +189,7 @@ def amount(name: str, value: int) -> str:
         for unit, ms in _MS.items():
             if value % ms == 0:
                 count = value // ms
-                return f"{count} {unit}{'s' if count > 1 else ''}"
+                return f"{count:,} {unit}{'s' if count > 1 else ''}"
     return f"{value:,}"
 
 

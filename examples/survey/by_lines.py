@@ -17,7 +17,7 @@ LANGUAGES = {
     ".rst": "reStructuredText", ".txt": "text", ".json": "JSON", ".toml": "TOML", ".yaml": "YAML",
     ".yml": "YAML", ".xml": "XML", ".ini": "INI", ".cfg": "INI",
 }  # fmt: skip
-"""By suffix; everything else is `other`."""
+"""The language of each suffix; everything else is `other`."""
 
 LINE_CHARS_MAX = 300
 """Longer lines are not written by hand, and patterns take long on them."""

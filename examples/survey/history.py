@@ -40,7 +40,7 @@ class History:
     """The attempts and completions of a run so far."""
 
     attempts: dict[str, Attempt] = field(default_factory=dict[str, Attempt])
-    """By execution id, in the order in which they were offered."""
+    """Attempts by execution id, in the order in which they were offered."""
     completed: dict[str, list[int]] = field(default_factory=dict[str, list[int]])
     """Numbers of the events that completed each task."""
     last: int = 0

@@ -22,7 +22,7 @@ FILE_BYTES_MAX = 1024 * 1024
 LONGEST_KEPT = 10
 UNPARSABLE_KEPT = 50
 NAMES_BYTES_MAX = 200 * 1024
-"""Of modules and of imports, each: what a task returns must stay below 1 MiB."""
+"""The limit of modules' and of imports' names: what a task returns must stay below 1 MiB."""
 
 SURVEYED = "<surveyed>"
 # What Python says about the strings of the files that it reads here is their authors' business.

@@ -140,7 +140,7 @@ class QueueSettings(Group):
     """Limits of a queue, for each tenant separately."""
 
     max_parallel: Annotated[int, Field(ge=1)]
-    """How many of its steps may be leased at once, over all runs; replicas divide it among themselves."""
+    """Steps of it that may be leased at once, over all runs; replicas divide them among themselves."""
 
 
 class BudgetSettings(Group):
@@ -172,14 +172,14 @@ class RetentionSettings(Group):
     logs_ms: Annotated[int, Field(ge=0)] = 7 * 24 * 3600 * 1000
     """Log entries of steps, from the moment of writing."""
     sweep_ms: _Ms = 60_000
-    """How often a replica looks for expired runs and logs."""
+    """The interval at which a replica looks for expired runs and logs."""
 
 
 class WatchSettings(Group):
     """Progress messages, stalls and message sizes of watch streams."""
 
     progress_ms: _Ms = 15_000
-    """How often an idle watch sends progress, where the request doesn't say."""
+    """The interval at which an idle watch sends progress, where the request doesn't say."""
     stall_ms: _Ms = 60_000
     """A write that is blocked for longer ends its stream."""
     message_bytes_max: Annotated[int, Field(ge=1024)] = 1024 * 1024
@@ -208,16 +208,16 @@ class Settings(Group):
     auth: AuthSettings = Field(default_factory=AuthSettings)
     executor: ExecutorSettings = ExecutorSettings()
     queues: dict[str, QueueSettings] = {}
-    """By name."""
+    """The queues that have limits, by name."""
     retention: RetentionSettings = RetentionSettings()
     watch: WatchSettings = WatchSettings()
     budgets: BudgetsSettings = BudgetsSettings()
     metrics: MetricsSettings = MetricsSettings()
     log: LogSettings = LogSettings()
     drain_ms: _Ms = 10_000
-    """How long a shutdown may take until what is left is cut off."""
+    """The time that a shutdown may take until what is left is cut off."""
     health_ms: _Ms = 5_000
-    """How often it is looked whether the store takes commits."""
+    """The interval at which the server checks that the store accepts commits."""
 
 
 class _Environment(Settings, BaseSettings):
@@ -292,7 +292,7 @@ def read_file() -> dict[str, Any]:
 
 
 _OTHERS = (ENV_FILE, "STEPWELL_TARGET", "STEPWELL_TOKEN", "STEPWELL_STORE_TOKEN", "STEPWELL_TEST_")
-"""How variables begin that may stand in the same environment: those of clients and of tests."""
+"""Prefixes of variables that may stand in the same environment: those of clients and of tests."""
 
 
 def _explain(error: ValidationError) -> str:

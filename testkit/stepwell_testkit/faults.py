@@ -56,7 +56,7 @@ class Faults(NamedTuple):
     silence_ms: int = 0
     """After so long a caller gives up whose connection was cut without a word: half of them; 0: none."""
     lost_hints: float = 0.0
-    """Of the hints that this many are never notified."""
+    """The share of hints that are never notified."""
     methods: frozenset[str] = frozenset()
     """Only these methods; empty: all but `describe`."""
 
@@ -72,7 +72,7 @@ class FaultyStore(StoreProxy):
         self._stuck = False
         """Dead or held: no call goes on."""
         self.seen: Counter[str] = Counter()
-        """How often each mode befell each method: `commit:time_out`."""
+        """Counts of each mode by method: `commit:time_out`."""
         self._awake = asyncio.Event()
         self._awake.set()
         self._stops: list[Callable[[], None]] = []

@@ -19,7 +19,7 @@ from stepwell_client._runtime import Runtime
 
 CALL_SECONDS = 30.0
 RECONNECT_SECONDS = 60.0
-"""How long a watch or a wait that has worked tries to reach a lost server before it gives up."""
+"""The time that a watch or a wait, once it has worked, tries to reach a lost server."""
 
 T = TypeVar("T")
 

@@ -231,7 +231,7 @@ class RunHandle:
         self.id = run_id
         self.message = message
         self.created = created
-        """Whether this call started it; False: the request came before, or was only validated."""
+        """True: this call started it; False: the request came before, or was only validated."""
 
     def __repr__(self) -> str:
         return f"RunHandle({self.id!r})"

@@ -33,7 +33,7 @@ Item = TypeVar("Item")
 CursorT = TypeVar("CursorT", bound="Cursor[Any, Any, Any]")
 
 CLOSE_SECONDS = 2.0
-"""How long closing a connection may take."""
+"""The time that closing a connection may take."""
 
 
 class BlockingCalls(ReadCalls, CommandCalls):

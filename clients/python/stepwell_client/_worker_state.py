@@ -37,7 +37,7 @@ class StepLease:
         self.token = token
         self.task: asyncio.Task[None] | None = None
         self.begin: asyncio.Future[bool] | None = None
-        """Whether the begin was accepted; None: the step is not AT_MOST_ONCE, or hasn't begun."""
+        """Resolves to whether the begin was accepted; None: not AT_MOST_ONCE, or not begun."""
         self.abandoned = False
         """Nobody waits for an outcome."""
         self.reported = False

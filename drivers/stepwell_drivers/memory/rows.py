@@ -114,9 +114,9 @@ class RunRows:
         self.run = run
         self.version = 0
         self.commit_ids: list[str] = []
-        """By version, from 1."""
+        """The commit that made each version, from 1."""
         self.feed_places: list[int] = []
-        """Where in the feed each version stands."""
+        """The place of each version in the feed."""
         self.input: Payload | None = None
         self.plans: dict[int, tuple[int, Plan]] = {}
         self.tasks: dict[str, TaskRow] = {}

@@ -62,9 +62,9 @@ class Tenant:
         self.feed: list[int] = []
         """Places in the feed."""
         self.presence: dict[tuple[str, str], tuple[Presence, int]] = {}
-        """By (worker, instance), with the moment when it is forgotten."""
+        """Presence by (worker, instance), with the moment when it is forgotten."""
         self.leased: dict[str, dict[tuple[str, str], LeaseRow]] = {}
-        """By worker, then by (run, execution)."""
+        """Leases by worker, then by (run, execution)."""
         self.next_input = 1
         self.open_inputs = OpenInputs()
         self.keyed = Keyed()

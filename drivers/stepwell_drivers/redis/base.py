@@ -22,7 +22,7 @@ class ClockFloor:
 
 
 _floors: WeakValueDictionary[str, ClockFloor] = WeakValueDictionary()
-"""By store id."""
+"""The clock's floor of each store, by store id."""
 
 
 class Base:

@@ -41,7 +41,7 @@ class Commits:
         self._base = base
         self._families = Families(base)
         self._unfinished = False
-        """Whether a deletion has left something to be taken away."""
+        """A deletion has left rows to be removed."""
 
     async def commit(self, commits: Sequence[Commit]) -> list[CommitResult]:
         """Send each run's commits to its partition; one result each, in order.

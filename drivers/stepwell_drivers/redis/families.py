@@ -30,7 +30,7 @@ SWEEP_COMMITS = 2_000
 """So many commits of a deleted run are taken out of the feeds in one go."""
 FIELDS_AT_ONCE = 1_000
 _KEPT = (b"b:", b"u:", b"family")
-"""What the names of rows begin with that stay for a family."""
+"""Prefixes of the rows that stay for a family."""
 
 
 class Families:

@@ -97,7 +97,7 @@ class RunKeys(NamedTuple):
     log_marks: bytes
     """Hash: kind and execution → the first and the last of its entries."""
     rubbish: bytes
-    """What is left of the rows of a deleted run, until nothing refers to them any more."""
+    """The key of a deleted run's remaining rows, until nothing refers to them any more."""
     kept: bytes
     """The same of a run that has a family: results stay as long as one of it is there."""
     family: bytes

@@ -27,9 +27,9 @@ LOG_ENTRIES_MAX = 100_000
 READ_AT_ONCE = 1_000
 """Page size when reading one execution's entries."""
 REMOVED_AT_ONCE = 500
-"""By one script."""
+"""Entries that one script removes."""
 RUNS_AT_ONCE = 32
-"""Of each partition in a round of a purge."""
+"""Runs of each partition in a round of a purge."""
 STRICT_ROUNDS = 16
 """Rounds of a purge that take runs' entries in turn exactly; each later one takes twice as much time
 together as the one before it."""

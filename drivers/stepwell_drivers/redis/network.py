@@ -25,13 +25,13 @@ from stepwell_drivers.redis.url import Address, Place
 from stepwell_drivers.redis.wire import Command, Connection, Lost, Refused, Reply, connect
 
 RETRY_SECONDS = 5.0
-"""How long a call is retried."""
+"""The time for which a call is retried."""
 BACKOFF_SECONDS = 0.02
 BACKOFF_SECONDS_MAX = 0.5
 CLOSE_SECONDS = 5.0
-"""How long calls under way may take to end when the store is closed; then they are cut off."""
+"""The time that calls under way have to end when the store is closed; then they are cut off."""
 HOPS_MAX = 8
-"""How often a call follows a moved slot at once, before it backs off."""
+"""Moved slots that a call follows at once, before it backs off."""
 
 _ASKING = ("ASKING",)
 

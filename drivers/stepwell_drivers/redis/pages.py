@@ -221,7 +221,7 @@ class _Births:
         self._before = [
             self._bound(last[0], inclusive=one.number < last[1]) for one in base.keys.partitions
         ]
-        """Where each partition is read on; empty: it has no more."""
+        """The bound from which each partition is read on; empty: it has no more."""
         self.ended = False
 
     def _bound(self, stamp: int, *, inclusive: bool) -> bytes:

@@ -29,11 +29,11 @@ from stepwell.core.records.model import (
 )
 
 PLACE_CHARS = 23
-"""Of a task's row: its revision and its place in that plan."""
+"""Characters of a task's place: the plan's revision, and its position there."""
 SEQ_CHARS = 16
-"""Of an execution's and an input request's row: the order of births within the run."""
+"""Characters of the number of an execution or input request: the order of creation within the run."""
 ASKED_CHARS = 2 * SEQ_CHARS
-"""Of an input request's row: that, and the stamp of the commit that brought it."""
+"""Characters of an input request's place: that number, and the stamp of the commit that made it."""
 
 _LEASE_AT = SEQ_CHARS + 7
 """Behind the letter of the state and six digits."""
@@ -63,7 +63,7 @@ _task = msgspec.msgpack.Decoder(Task).decode
 
 
 NOT_KEPT = (UnicodeEncodeError, OverflowError, TypeError)
-"""What `encoded` raises of a value that can't be kept."""
+"""The errors that `encoded` raises for a value that can't be stored."""
 
 
 def not_kept(error: Exception) -> InvalidArgument:

@@ -99,7 +99,7 @@ class Place(NamedTuple):
     """A Redis, and how to talk to it."""
 
     seeds: tuple[Address, ...]
-    """Of a cluster any of its nodes; otherwise the one server."""
+    """Any nodes of a cluster; otherwise the one server."""
     is_cluster: bool
     tls: ssl.SSLContext | None
     credentials: Credentials
@@ -113,7 +113,7 @@ class Place(NamedTuple):
     timeout_ms: int
     """Silence of a server for longer than this ends a connection."""
     wait: int
-    """How many replicas must have a commit before it is acknowledged."""
+    """Replicas that must have a commit before it is acknowledged."""
     wait_ms: int
     durability: Durability | None
     """The class that the operator declares, for servers whose settings can't be read."""

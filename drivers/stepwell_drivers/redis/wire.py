@@ -32,7 +32,7 @@ from stepwell_drivers.redis.url import Address, Place
 
 CONNECT_SECONDS_MAX = 5.0
 CHECKS = 4
-"""How often within the time-out a connection checks whether its server has fallen silent."""
+"""Checks within the time-out, by each connection, that its server has not fallen silent."""
 
 Command = tuple[bytes | str | int, ...]
 Reply = Any
@@ -49,7 +49,7 @@ class Lost(Exception):
         super().__init__(words)
         self.words = words
         self.sent = sent
-        """Whether the command may have reached the server."""
+        """The command may have reached the server."""
 
 
 class Refused(Exception):

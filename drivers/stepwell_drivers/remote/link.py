@@ -22,7 +22,7 @@ KEEPALIVE_MS = 20_000
 KEEPALIVE_TIMEOUT_MS = 10_000
 CONNECT_SECONDS = 5.0
 CLOSE_SECONDS = 5.0
-"""How long calls under way may take to end when the store is closed; then they are cut off."""
+"""The time that calls under way have to end when the store is closed; then they are cut off."""
 TRIES = 5
 BACKOFF_SECONDS = 0.1
 BACKOFF_SECONDS_MAX = 1.0

@@ -18,9 +18,9 @@ from stepwell.wire.store import Method
 ITEMS_MAX = 1_000
 """In one message."""
 BYTES_MAX = STORE_MESSAGE_BYTES_MAX - 64 * 1024
-"""Of one message, with room for what surrounds it."""
+"""The size of one message, with room for what surrounds it."""
 LIMIT_MAX = 1_000_000
-"""What a page may be asked to hold."""
+"""The most items that a page may be asked to hold."""
 
 
 class Packed(NamedTuple):

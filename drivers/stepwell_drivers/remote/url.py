@@ -15,7 +15,7 @@ TIMEOUT_MS_MAX = 600_000
 PARAMETERS = ("insecure_allow_remote", "timeout_ms", "token_file")
 """All that may stand behind the `?`."""
 SOCKET_PATH_BYTES_MAX = 107
-"""What Linux takes; a longer path would be cut or refused far below us."""
+"""The longest path that Linux accepts; a longer one would be cut or refused far below us."""
 
 _FORMS = "write grpc://HOST:PORT, or grpc:///PATH for a Unix socket"
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\]")
@@ -29,7 +29,7 @@ class Place(NamedTuple):
     name: str
     """For people: `HOST:PORT`, or the socket's path."""
     timeout_ms: int
-    """How long one call may take."""
+    """The time that one call may take."""
     token_file: Path | None
     """None: it was not named."""
 

@@ -35,7 +35,7 @@ class _Group:
         self._connection = connection
         self._versions = dict(stored.versions)
         self._ids = dict(stored.ids)
-        """Of the commits that made them."""
+        """The ids of the commits that made them."""
         self._tombstoned = stored.tombstoned
         self._tokens = stored.tokens
         self._families = known

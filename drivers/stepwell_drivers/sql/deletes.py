@@ -11,7 +11,7 @@ from stepwell_drivers.sql.dialect import Link
 from stepwell_drivers.sql.statements import Insert, Query
 
 TOMBSTONE_US = 2 * 3_600 * 1_000_000
-"""How long a deleted run's id is refused: the port asks for an hour at least."""
+"""The time for which a deleted run's id is refused: the port asks for an hour at least."""
 
 
 class DeleteWork(NamedTuple):

@@ -33,7 +33,7 @@ REVISIONS = ("0001", "0002")
 """The schema's versions, oldest first: the migrations of these names lead here."""
 
 ENDED = "status IN ('SUCCEEDED', 'FAILED', 'CANCELLED')"
-"""What the indexes of ended runs are for, in the words that a query has to use, too."""
+"""The condition of the indexes of ended runs, in the words that a query has to use, too."""
 
 UNPLACED = 2**31 - 1
 """The position of a task that stands in no plan."""

@@ -184,7 +184,7 @@ class OldLogs(Record, frozen=True, kw_only=True):
     """
 
     older_ms: int
-    """By the store's clock."""
+    """The least age of an entry, by the store's clock."""
     limit: int
     """About how many to remove at the most."""
 
@@ -208,7 +208,7 @@ class ClaimRequest(Record, frozen=True, kw_only=True):
 
     wants: tuple[Want, ...] = ()
     due_limit: int = 256
-    """How many expired leases and timers to return at the most."""
+    """The most expired leases and timers to return."""
     hold_ms: int = 2_000
     """For how long what is returned is not returned to anyone again."""
 
@@ -234,7 +234,7 @@ class Due(Record, frozen=True, kw_only=True):
     name: str
     """The execution's id, or the timer's name."""
     token: str = ""
-    """Of the lease that expired."""
+    """The token of the lease that expired."""
     version: int = 0
     """The run's version when this was read."""
 
@@ -270,7 +270,7 @@ class Loaded(Record, frozen=True, kw_only=True):
 
     run: Run
     plans: tuple[Plan, ...] = ()
-    """By revision."""
+    """Its plans, ordered by revision."""
     tasks: tuple[Task, ...] = ()
     executions: tuple[OpenExecution, ...] = ()
     """All that are open; with `since`, also those closed since."""
@@ -281,9 +281,9 @@ class Loaded(Record, frozen=True, kw_only=True):
     complete: bool = True
     """False: only what changed since the version asked for."""
     commit_id: str = ""
-    """Of the commit that made the run's version."""
+    """The id of the commit that made the run's version."""
     since_id: str = ""
-    """Of the commit that made the version asked for, where not `complete`.
+    """The id of the commit that made the version asked for, where not `complete`.
 
     A caller that knows that version under another id has what the store has lost, and loads everything.
     """
@@ -372,7 +372,7 @@ class ExecutionQuery(Query[Execution], frozen=True, kw_only=True):
     tenant_id: str
     run_id: str
     task_id: str = ""
-    """Of this task. Empty: of all."""
+    """Those of this task. Empty: of all."""
     cursor: str = ""
     limit: int = 100
 
@@ -383,7 +383,7 @@ class MessageQuery(Query[Message], frozen=True, kw_only=True):
     tenant_id: str
     run_id: str
     task_id: str = ""
-    """Of this task. Empty: of all."""
+    """Those of this task. Empty: of all."""
     cursor: str = ""
     limit: int = 100
 
@@ -398,7 +398,7 @@ class LogQuery(Query[LogEntry], frozen=True, kw_only=True):
     tenant_id: str
     run_id: str
     execution_id: str = ""
-    """Of this execution. Empty: of all."""
+    """Those of this execution. Empty: of all."""
     cursor: str = ""
     limit: int = 100
 
@@ -415,7 +415,7 @@ class InputQuery(Query[FoundInput], frozen=True, kw_only=True):
 
     tenant_id: str
     run_id: str = ""
-    """Of this run, in every status. Empty: of all the tenant's runs, those that are OPEN."""
+    """Those of this run, in every status. Empty: of all the tenant's runs, those that are OPEN."""
     cursor: str = ""
     limit: int = 100
 
@@ -444,7 +444,7 @@ class EndedQuery(Query[EndedRun], frozen=True, kw_only=True):
     older_ms: int = 0
     """They ended at least so long ago, by the store's clock and the run's `ended_us`."""
     pipeline_id: str = ""
-    """Of this pipeline. Empty: of any."""
+    """Those of this pipeline. Empty: of any."""
     limit: int = 100
 
 
@@ -521,7 +521,7 @@ class StoreInfo(Record, frozen=True, kw_only=True):
     driver: str
     durability: Durability
     detail: str = ""
-    """How it came to that class, in words: `WAL, synchronous=FULL`. No secret is in it."""
+    """The reason for that class, in words: `WAL, synchronous=FULL`. No secret is in it."""
     schema_version: str = ""
     store_id: str = ""
     """Drawn when the store was created; no two stores have the same."""
@@ -745,8 +745,8 @@ class Assignment(Record, frozen=True, kw_only=True):
     previous_messages: tuple[Message, ...] = ()
     """The newest of the task's conversation so far, as far as they find room."""
     conversation: int = 0
-    """How many messages the task's conversation has; those that are not in `previous_messages` are to
-    be had by GetMessages."""
+    """The number of messages in the task's conversation; GetMessages returns those that are not in
+    `previous_messages`."""
     answer: Payload | None = None
     """To the input request that the attempt before it made."""
     answered: InputRequest | None = None
@@ -755,7 +755,7 @@ class Assignment(Record, frozen=True, kw_only=True):
     unknown_execution_id: str = ""
     """With RECONCILE: the execution whose outcome is unknown."""
     remaining_budget: Budget = Budget()
-    """What is left. 0: no limit, so that a part that is used up shows as 1."""
+    """The budget that is left. 0: no limit, so that a part that is used up shows as 1."""
 
 
 class Principal(NamedTuple):

@@ -50,7 +50,7 @@ class RunResult:
     run: Run
     """The record, as of the last commit."""
     tasks: Mapping[str, TaskResult] = field(repr=False)
-    """By task id, in the order of the plan."""
+    """Each task's result by its id, in the order of the plan."""
     payload: Payload | None = field(default=None, repr=False)
     """The synthesis' bytes; None: there was none, or it returned nothing."""
 

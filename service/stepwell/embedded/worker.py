@@ -41,7 +41,7 @@ from stepwell_client.v1 import types_pb2, worker_pb2
 log = structlog.get_logger(__name__)
 
 STOP_MS = 2_000
-"""How long closing waits for functions that were cancelled; threads can't be made to stop."""
+"""The time that closing waits for cancelled functions; threads can't be made to stop."""
 BEAT_MS_MIN = 200
 """Progress is written no more often than this."""
 _MESSAGES_AT_ONCE = 64

@@ -20,7 +20,7 @@ class Demand:
         self._wake = asyncio.Event()
         self._waiting_since: dict[QueueKey, float] = {}
         self.more_ready = True
-        """Whether READY steps may be waiting in the store."""
+        """READY steps may be waiting in the store."""
 
     def wake(self) -> None:
         """Have the next claim made at once: steps may have become ready."""

@@ -64,9 +64,9 @@ class Workers:
         self._tokens: deque[str] = deque()
         """Tokens of no lease yet. A decision may use them; then they are removed."""
         self._granted: dict[str, WorkerConnection] = {}
-        """By token: grants whose commit is not known yet."""
+        """Grants whose commit is not known yet, by token."""
         self._limited: dict[str, tuple[str, str, LeaseKey]] = {}
-        """By token: grants in limited queues whose commit is not known yet."""
+        """Grants in limited queues whose commit is not known yet, by token."""
         self._stopping = False
 
     # --- connections --------------------------------------------------------------------------------

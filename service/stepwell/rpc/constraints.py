@@ -43,7 +43,7 @@ class Limit(NamedTuple):
     show: Callable[[Any], str]
     """Describes a value briefly, and never a secret."""
     hint: str = ""
-    """How to mend a value, where the wording does not say it."""
+    """Advice on mending a value, where the wording does not give it."""
     required: bool = False
     """Absent, empty and zero are beyond the limit; but an `optional` field may be absent."""
     each: Limit | None = None

@@ -337,7 +337,7 @@ FIELD_LIMITS: Mapping[str, Limit] = {
     for kind, fields in table.items()
     for field, limit in fields.items()
 }
-"""By the full name of the field, or of the oneof."""
+"""The limit of each field or oneof, by its full name."""
 
 NOT_ENTERED: frozenset[str] = frozenset(
     f"stepwell.v1.{field}"

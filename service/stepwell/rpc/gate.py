@@ -33,7 +33,7 @@ from stepwell.rpc.validate import check
 log = structlog.get_logger(__name__)
 
 _METADATA_OVERHEAD_BYTES = 32
-"""What HTTP/2 counts for each entry besides its key and value."""
+"""The bytes that HTTP/2 counts for each entry besides its key and value."""
 _GOES_ON_WHILE_DRAINING = frozenset(
     {
         "/stepwell.v1.Worker/Complete",

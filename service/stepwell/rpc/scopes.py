@@ -65,7 +65,7 @@ SCOPES: Mapping[str, str] = {
     "/grpc.health.v1.Health/List": NONE,
     "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo": ANY,
 }
-"""By the full name of the method, compared as a whole."""
+"""The scope of each method, by its full name, compared as a whole."""
 
 
 def refuse_undeclared(methods: Iterable[str]) -> None:

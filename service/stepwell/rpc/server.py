@@ -107,7 +107,7 @@ class Server:
         self._receive_bytes_max = receive_bytes_max
         self._executes = executes
         self.addresses: tuple[str, ...] = ()
-        """What clients dial, once it is started: `127.0.0.1:7878`, `unix:/path`."""
+        """The addresses that clients dial, once it is started: `127.0.0.1:7878`, `unix:/path`."""
         self.metrics_port = 0
         self._tasks: list[asyncio.Task[None]] = []
         self._services: list[Service] = []

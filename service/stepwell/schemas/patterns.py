@@ -16,7 +16,7 @@ from stepwell.schemas.effort import Effort
 
 CHARS_MAX = 1_000
 _MEMORY_BYTES_MAX = 512 * 1024
-"""Of one compiled pattern with its caches."""
+"""The memory of one compiled pattern with its caches."""
 _CACHED_MAX = 64
 _INSTRUCTIONS_PER_STEP = 20
 """Compiled in the time of one step."""

@@ -28,7 +28,7 @@ class LogBatch(Record, frozen=True, kw_only=True):
     entries: tuple[LogEntry, ...] = ()
     cursor: str = ""
     finished: bool = False
-    """Whether everything was sent and nothing more will be written."""
+    """Everything was sent and nothing more will be written."""
 
 
 class LogFilter(Record, frozen=True, kw_only=True):

@@ -32,7 +32,7 @@ class Batch(Record, frozen=True, kw_only=True):
     after: int = 0
     """The number of the last event that is covered."""
     ended: bool = False
-    """Whether the run has ended and `after` is its last event."""
+    """The run has ended and `after` is its last event."""
 
 
 class FeedBatch(Record, frozen=True, kw_only=True):

@@ -29,7 +29,7 @@ _DURATION = "google.protobuf.Duration"
 
 
 Messages = Mapping[type[Record], Descriptor]
-"""Which message carries each record: a field can't hold another's."""
+"""The message that carries each record: a field can't hold another's."""
 
 
 class Shape(Enum):
@@ -53,7 +53,7 @@ class Field(NamedTuple):
     """The message field's name, or the oneof's."""
     shape: Shape
     descriptor: FieldDescriptor
-    """Of the message field that holds the values; of a oneof: its first arm."""
+    """The message field that holds the values; of a oneof: its first arm."""
     required: bool
     default: Any
     """None where `required`."""

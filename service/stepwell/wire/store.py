@@ -140,7 +140,7 @@ METHODS: Mapping[str, Method] = {
     for name, value in vars(Store).items()
     if inspect.isfunction(value) and not name.startswith("_") and name not in NOT_UNARY
 }
-"""By name."""
+"""The unary methods of the port, by name."""
 
 
 class RoutedStore(UNTYPED):

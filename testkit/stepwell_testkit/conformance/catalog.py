@@ -21,7 +21,7 @@ STORE_INVARIANTS = (
     *("S1", "S2", "S3", "S4", "S5", "S7", "S8", "S9", "S10", "E1", "E3", "E4", "E8", "L5"),
     *("C1", "C2", "C3", "D2", "T1", "T2", "T3", "T4", "R1"),
 )
-"""Those of the service's invariants that a store alone can keep or break."""
+"""The service's invariants that a store alone can keep or break."""
 
 _OTHER_PORTS = {
     "WorkerPort",

@@ -25,7 +25,7 @@ from stepwell_testkit.conformance.harness import Cases, StoreFactory, keeps
 
 HOUR_MS = 3_600 * 1_000
 ROUNDS = 8
-"""Of what is left to chance."""
+"""Rounds of the cases that leave something to chance."""
 
 
 class TestForks(Cases):

@@ -15,9 +15,9 @@ class Group(NamedTuple):
     """A part of the contract."""
 
     classes: tuple[str, ...]
-    """Those of the suite whose cases hold it."""
+    """The suite's classes whose cases hold it."""
     without: str = ""
-    """What the methods of a driver without it do, and what its users miss; empty: mandatory."""
+    """Behaviour of a driver without it, and what its users miss; empty: mandatory."""
 
 
 GROUPS: Mapping[str, Group] = {

@@ -21,7 +21,7 @@ from stepwell_testkit.conformance.groups import excuse_of, misnamed, needed
 DRIVER, GROUP, CASE, EXCUSE = (
     f"stepwell.conformance.{name}" for name in ("driver", "group", "case", "excuse")
 )
-"""What a test's report tells of its case: properties of these names."""
+"""Names of the properties by which a test's report describes its case."""
 
 
 class StoreFactory(Protocol):
@@ -103,7 +103,7 @@ def case_names() -> frozenset[str]:
 
 
 _excuses: Mapping[str, str] = {}
-"""Of the driver under test: one test runs at a time."""
+"""The excuses of the driver under test: one test runs at a time."""
 
 
 def keeps(group: str) -> bool:

@@ -22,7 +22,7 @@ class TestInputs(Cases):
     """Input requests."""
 
     @promises("InputQuery", "Oldest first")
-    @promises("InputQuery.run_id", "Of this run, in every status.")
+    @promises("InputQuery.run_id", "Those of this run, in every status.")
     @promises("Page.cursor", "For the next page; empty: this was the last.")
     async def test_a_run_s_input_requests_come_oldest_first_in_every_status(
         self, store: Store, open_store: StoreFactory

@@ -96,7 +96,7 @@ class TestStore(Cases):
     """The store's description, and its close."""
 
     @promises("describe", "Return what this store is and what it promises.")
-    @promises("StoreInfo.detail", "How it came to that class, in words", "No secret is in it.")
+    @promises("StoreInfo.detail", "The reason for that class, in words", "No secret is in it.")
     async def test_S3_a_store_declares_its_durability(
         self, store: Store, open_store: StoreFactory
     ) -> None:

@@ -158,7 +158,7 @@ class TestLeases(Cases):
         assert "secret" not in repr(reads)
 
     @promises("Lease.lease_ms", "It expires this long after the commit, or after the last renewal.")
-    @promises("Due.token", "Of the lease that expired.")
+    @promises("Due.token", "The token of the lease that expired.")
     async def test_C2_a_lease_expires_after_its_time_and_not_before(
         self, store: Store, open_store: StoreFactory
     ) -> None:

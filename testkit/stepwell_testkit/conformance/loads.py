@@ -34,7 +34,7 @@ class TestLoad(Cases):
         assert await store.load(b.TENANT, b.RUN, since=3) is None
 
     @promises("load", "Return the rows that the loop needs, all of one version.")
-    @promises("Loaded.plans", "By revision.")
+    @promises("Loaded.plans", "ordered by revision.")
     async def test_a_load_brings_all_rows_that_the_loop_needs(self, store: Store) -> None:
         first = b.created(plan=b.plan("a", "b"), tasks=[b.task("a"), b.task("b")])
         second = b.step(
@@ -128,10 +128,10 @@ class TestLoadSince(Cases):
             assert (rows.plans, rows.tasks, rows.executions) == ((), (), ())
             assert (rows.inputs, rows.requests) == ((), ())
 
-    @promises("Loaded.commit_id", "Of the commit that made the run's version.")
+    @promises("Loaded.commit_id", "The id of the commit that made the run's version.")
     @promises(
         "Loaded.since_id",
-        "Of the commit that made the version asked for, where not `complete`.",
+        "The id of the commit that made the version asked for, where not `complete`.",
     )
     @promises(
         "Loaded.since_id",

@@ -120,7 +120,7 @@ class TestLogsRemoved(Cases):
             assert await _texts(store, cursor) == ["last"]
 
     @promises("remove_logs", "Remove log entries")
-    @promises("OldLogs.older_ms", "By the store's clock.")
+    @promises("OldLogs.older_ms", "by the store's clock.")
     async def test_C3_a_purge_goes_by_the_moment_of_appending(
         self, store: Store, open_store: StoreFactory
     ) -> None:

@@ -28,7 +28,7 @@ class Outcome(NamedTuple):
     word: str
     """`passed`, `failed` or `skipped`."""
     excuse: str = ""
-    """What excused it: its own name, or an optional group's."""
+    """The excused name: its own, or an optional group's."""
     reason: str = ""
 
 

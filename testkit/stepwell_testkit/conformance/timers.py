@@ -100,7 +100,7 @@ class TestDue(Cases):
         assert await ask.due_names(store) == ["first", b.STEP, "third", "fourth"]
 
     @promises("claim", "at most `due_limit`, of every tenant.")
-    @promises("ClaimRequest.due_limit", "How many expired leases and timers to return at the most.")
+    @promises("ClaimRequest.due_limit", "The most expired leases and timers to return.")
     async def test_no_more_than_the_limit_is_due_at_once(
         self, store: Store, open_store: StoreFactory
     ) -> None:
@@ -131,7 +131,7 @@ class TestDue(Cases):
         await open_store.advance(5_000)
         assert 4_000 < (await ask.claimed(store, b.want())).next_due_ms <= 5_000
 
-    @promises("Due.token", "Of the lease that expired.")
+    @promises("Due.token", "The token of the lease that expired.")
     async def test_L2_a_lease_closed_in_time_is_never_due(
         self, store: Store, open_store: StoreFactory
     ) -> None:

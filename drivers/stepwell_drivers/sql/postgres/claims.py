@@ -23,7 +23,7 @@ from stepwell_drivers.sql.statements import Query
 from stepwell_drivers.sql.stored import database_clock
 
 LOOKS_MAX = 4
-"""How often a want is searched again after other replicas locked all that it found."""
+"""The most searches for one want: other replicas may lock all that a search finds."""
 
 _NUMBER, _TEXTS = BigInteger(), ARRAY(Text())
 

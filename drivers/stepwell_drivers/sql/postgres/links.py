@@ -26,12 +26,12 @@ from stepwell_drivers.sql.postgres.url import PostgresUrl
 STATEMENTS_KEPT = 512
 """Prepared statements a connection keeps: ours are some two hundred."""
 MARGIN_MS = 2_000
-"""How much longer than the server's own limits a silent transaction may take before it is cut off."""
+"""The time beyond the server's own limits after which a silent transaction is cut off."""
 LOOK_SECONDS = 0.5
 
 PLANS_S = 1.0
 PLANS_S_MAX = 60.0
-"""How long a link keeps its plans: a plan for nearly empty tables may use a wrong index later."""
+"""The time that a link keeps its plans: one for nearly empty tables may use a wrong index later."""
 
 WRITE = "BEGIN"
 READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
@@ -56,11 +56,11 @@ class PostgresLink:
     def __init__(self, driver: asyncpg.Connection[Any], prefix: str) -> None:
         self.driver_connection = driver
         self.used = False
-        """Whether it has done anything yet: it may have died since, without anybody's notice."""
+        """It has done something: it may have died since, without anybody's notice."""
         self._plans_s = PLANS_S
         self._plans_until: float | None = None
         self.replan = False
-        """Whether the next transaction begins by forgetting the plans."""
+        """The next transaction begins by forgetting the plans."""
         self._prefix = prefix
 
     @property

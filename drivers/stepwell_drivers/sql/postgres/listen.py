@@ -18,9 +18,9 @@ from stepwell_drivers.sql.postgres.hosts import Hosts
 log = structlog.get_logger(__name__)
 
 PING_S = 15.0
-"""How often a silent connection is pinged: a cut cable sends nothing."""
+"""The interval of pings on a silent connection: a cut cable sends nothing."""
 ANSWER_S = 5.0
-"""How long any answer may take; then the connection counts as lost."""
+"""The time that any answer may take; then the connection counts as lost."""
 WAIT_S = 0.1
 WAIT_S_MAX = 10.0
 DOUBLED_MAX = 10

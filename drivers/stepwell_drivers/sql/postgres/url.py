@@ -22,7 +22,7 @@ from stepwell.core.records.errors import StoreRefused
 from stepwell_drivers.sql.postgres.tls import Tls, context_of
 
 SCHEMA = "stepwell"
-"""Of its own: `events` and `tasks` are names that others' tables have too."""
+"""A schema of its own: `events` and `tasks` are names that others' tables have too."""
 SCHEMA_CHARS_MAX = 63
 PORT = 5_432
 SOCKETS = ("/run/postgresql", "/var/run/postgresql", "/tmp")  # noqa: S108 - where servers have them
@@ -70,7 +70,7 @@ _CONNECTION = (
     "sslmode",
     "sslrootcert",
 )
-"""Those that a `listen_url` may have too."""
+"""Parameters that a `listen_url` may have too."""
 _STORE = (
     "idle_in_transaction_timeout_ms",
     "listen_url",

@@ -200,7 +200,7 @@ class Delivery(Record, frozen=True, kw_only=True):
     progress: Payload | None = None
     """The last reported progress, for the next attempt, if the step is not done."""
     streamed: bool = False
-    """Whether the log holds chunks of the result."""
+    """True: the log holds chunks of the result."""
     prompt: str = ""
     response: str = ""
     messages: tuple[Message, ...] = ()
@@ -235,11 +235,11 @@ class LeaseExpired(Record, frozen=True, kw_only=True):
     execution_id: str
     token: str
     timed_out: bool = False
-    """Whether the attempt's time-out passed; otherwise heartbeats were missing."""
+    """True: the attempt's time-out passed; False: heartbeats were missing."""
     reason: str = ""
     """Why the lease is over, if it is neither of these."""
     undelivered: bool = False
-    """Whether the assignment never reached its worker: then no attempt is spent, unless it was begun."""
+    """The assignment never reached its worker: then no attempt is spent, unless it was begun."""
     progress: Payload | None = None
     """Progress of the last heartbeat, for the next attempt."""
     session: Session = Session()
@@ -294,7 +294,7 @@ class FreeWorker(Record, frozen=True, kw_only=True):
     kinds: tuple[StepKind, ...]
     roles: tuple[str, ...] = ()
     stages: tuple[StepKind, ...] = ()
-    """Which of REFLECT and SYNTHESIZE its agent has, for a run without stages of its own."""
+    """REFLECT and SYNTHESIZE, if its agent has them; for a run without stages of its own."""
     credits: int = 1
     """The number of steps it may be assigned now."""
 

@@ -30,7 +30,7 @@ PARALLEL_MAX = 256
 ATTEMPTS_MAX = 1_000
 DURATION_MS_MAX = 366 * 24 * 3600 * 1000
 AGE_MS_MAX = 1_000_000_000 * 24 * 3600 * 1000
-"""What a store may be asked for by age: longer than any moment is past."""
+"""The greatest age that a store may be asked about: nothing is so old."""
 PRIORITY_MAX = 100
 VIOLATIONS_MAX = 100
 """Field violations reported at once; the rest is counted."""

@@ -158,7 +158,7 @@ class TaskSpec(Record, frozen=True, kw_only=True):
     idempotency_key: str = ""
     """Empty: `run_id/task_id`. Otherwise tasks of the same key run once, see TASK_DEDUPLICATED."""
     reconcile: bool = False
-    """Whether a RECONCILE step checks the task's effect once its outcome is unknown."""
+    """A RECONCILE step checks the task's effect once its outcome is unknown."""
 
 
 class Plan(Record, frozen=True, kw_only=True):
@@ -266,7 +266,7 @@ class Run(Record, frozen=True, kw_only=True):
     plan_revision: int = 0
     """The revision of the plan in force; 0: none yet."""
     stages: tuple[StepKind, ...] = ()
-    """Which of REFLECT and SYNTHESIZE the run has."""
+    """REFLECT and SYNTHESIZE, if the run has them."""
     stages_fixed: bool = False
     allowance: int = 1
     """The current allowance of attempts, from 1; resumes and retries of failures open the next one."""
@@ -281,7 +281,7 @@ class Run(Record, frozen=True, kw_only=True):
     budget: Budget = Budget()
     tally: Tally = Tally()
     stopping: bool = False
-    """Whether the run ends after the iteration in progress."""
+    """The run ends after the iteration in progress."""
     previous: Previous = Previous()
     """Carryover between the attempts at the current PLAN, REFLECT or SYNTHESIZE step."""
     blocked_on: BlockedKind = BlockedKind.NONE
@@ -360,12 +360,12 @@ class Execution(Record, frozen=True, kw_only=True):
     """The back-off between its commit and the moment at which it may be leased; the store adds it up."""
     worker_id: str = ""
     begun: bool = False
-    """Whether its worker has reported that the AT_MOST_ONCE effect begins."""
+    """Its worker has reported that the AT_MOST_ONCE effect begins."""
     failure: Failure = Failure()
     usage: Usage = Usage()
     session: Session = Session()
     has_result: bool = False
-    """Whether the store has a result under this id."""
+    """The store has a result under this id."""
     messages_after: int = 0
     """Number of messages that the task's conversation had before this attempt."""
     messages: int = 0
