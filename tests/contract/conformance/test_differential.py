@@ -22,7 +22,6 @@ async def test_D1_same_calls_have_the_reference_answers(
 ) -> None:
     subject = Subject(open_store)
     try:
-        explorer = Explorer(subject, number=seed * PROGRAMS)
-        await explorer.explore(seed, programs=PROGRAMS, steps=STEPS)
+        await Explorer(subject).explore(seed, programs=PROGRAMS, steps=STEPS)
     finally:
         await subject.drop()

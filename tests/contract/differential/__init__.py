@@ -4,14 +4,14 @@
     await Explorer(subject).explore(from_seed=1, programs=100, steps=50)
 
 A program that fails is made small, printed with the command that replays it, and raised as
-`ProgramFailed`. The package names no driver: it is given a `StoreFactory`, or a URL on the command
-line (`python -m tests.contract.differential --help`). Hypothesis must be there.
+`ProgramFailed`. The package names no driver: it is given a `StoreFactory`, on the command line too
+(`python -m tests.contract.differential --help`).
 """
 
 from __future__ import annotations
 
 from tests.contract.differential.calls import Program
-from tests.contract.differential.machine import Explorer, ProgramFailed, replay, replay_command
-from tests.contract.differential.subject import ByUrl, Subject
+from tests.contract.differential.machine import Explorer, ProgramFailed, replay
+from tests.contract.differential.subject import Subject
 
-__all__ = ["ByUrl", "Explorer", "Program", "ProgramFailed", "Subject", "replay", "replay_command"]
+__all__ = ["Explorer", "Program", "ProgramFailed", "Subject", "replay"]

@@ -1,11 +1,10 @@
 """`python -m tests.contract.differential`: many programs on one driver, or one of them again.
 
-    … --url memory:// --manual-clock --programs 5000
     … --factory tests.contract.conformance.conftest:SqliteFactory --programs 5000
-    … --url sqlite:///x.db --manual-clock --replay eNq…
+    … --factory tests.contract.conformance.conftest:SqliteFactory --replay eNq…
 
 A factory (`module:Class`, made with an empty folder) opens a fresh store after a failure and knows how
-to move its store's clock. A URL is opened as it is: give it a store for tests.
+to move its store's clock.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ from pathlib import Path
 from typing import cast
 
 from stepwell.runtime import SystemRuntime
-from tests.contract.differential import ByUrl, Explorer, Program, ProgramFailed, Subject, replay
-from tests.contract.differential.subject import Opener
+from stepwell_testkit.conformance.harness import StoreFactory
+from tests.contract.differential import Explorer, Program, ProgramFailed, Subject, replay
 
 CHUNK = 100
 """Programs drawn from one seed."""
@@ -33,13 +32,8 @@ def main() -> int:
         prog="python -m tests.contract.differential",
         description="Play programs of calls on a driver and on the reference side by side.",
     )
-    where = parser.add_mutually_exclusive_group(required=True)
-    where.add_argument("--url", help="the store; it should be one for tests")
-    where.add_argument("--factory", action="append", help="a StoreFactory, as module:Class")
     parser.add_argument(
-        "--manual-clock",
-        action="store_true",
-        help="the URL's store takes its time from this process: move it (else none passes)",
+        "--factory", action="append", required=True, help="a StoreFactory, as module:Class"
     )
     parser.add_argument("--programs", type=int, default=5_000, help="how many, over all factories")
     parser.add_argument("--steps", type=int, default=50, help="calls in each")
@@ -55,10 +49,10 @@ def main() -> int:
 
 
 async def _play(arguments: argparse.Namespace) -> None:
-    names: list[str] = arguments.factory or [""]
+    names: list[str] = arguments.factory
     for name in names:
         with tempfile.TemporaryDirectory(prefix="stepwell-programs-") as folder:
-            subject = _subject(arguments, name, Path(folder))
+            subject = _subject(name, Path(folder))
             try:
                 if arguments.replay:
                     await replay(subject, Program.of(arguments.replay))
@@ -70,13 +64,9 @@ async def _play(arguments: argparse.Namespace) -> None:
                 await subject.factory.close()
 
 
-def _subject(arguments: argparse.Namespace, name: str, folder: Path) -> Subject:
-    if arguments.url:
-        text = f"--url {arguments.url}{' --manual-clock' * arguments.manual_clock}"
-        factory = ByUrl(arguments.url, manual_clock=arguments.manual_clock)
-        return Subject(factory, moves=arguments.manual_clock, text=text)
+def _subject(name: str, folder: Path) -> Subject:
     module, _, kind = name.partition(":")
-    make = cast("Callable[[Path], Opener]", getattr(import_module(module), kind))
+    make = cast("Callable[[Path], StoreFactory]", getattr(import_module(module), kind))
     return Subject(make(folder))
 
 
@@ -93,8 +83,8 @@ async def _explore(subject: Subject, arguments: argparse.Namespace, programs: in
         done += many
         took_s = clock.monotonic() - began
         sys.stdout.write(
-            f"\r{subject.factory.name}: {done} of {programs} programs, {explorer.called} calls, seed"
-            f" {chunk_seed}, {took_s:.0f} s, {done / max(took_s, 1e-9):.1f}/s "
+            f"\r{subject.factory.name}: {done} of {programs} programs, seed {chunk_seed},"
+            f" {took_s:.0f} s, {done / max(took_s, 1e-9):.1f}/s "
         )
         sys.stdout.flush()
     sys.stdout.write("\n")

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from enum import StrEnum
-from typing import TypeVar, cast
+from collections.abc import Awaitable
+from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
-from stepwell.core.port import Loaded, Store
+from stepwell.core.port import (
+    FeedQuery,
+    InputQuery,
+    LeaseQuery,
+    Loaded,
+    LogQuery,
+    PresenceQuery,
+    Query,
+    Store,
+)
+from stepwell.core.records.errors import InvalidArgument
 
-T = TypeVar("T")
 PAGES_MAX = 2_000
-SHOWN_MAX = 300
+SHOWN_MAX = 1_200
 
 
 class Differs(Exception):
@@ -26,50 +35,70 @@ class Failed(msgspec.Struct, frozen=True):
     text: str = ""
 
 
-async def walk(page_at: Callable[[str], Awaitable[tuple[Sequence[T], str]]], limit: int) -> list[T]:
-    """Read every page and return what they hold together; page boundaries are the driver's."""
-    rows_found: list[T] = []
-    cursor = ""
-    for _ in range(PAGES_MAX):
-        rows, cursor = await page_at(cursor)
-        if len(rows) > limit:
-            raise Differs(f"a page of {len(rows)} where at most {limit} were asked for")
-        rows_found += rows
-        if not cursor:
-            return rows_found
-    raise Differs(f"more than {PAGES_MAX} pages, and no end")
+class Reader:
+    """Reads a list to its end, and later on from there; page boundaries are the driver's."""
+
+    def __init__(self, query: Query[Any]) -> None:
+        self.query = query
+        self.rows: list[Any] = []
+
+    async def page(self, store: Store, limit: int) -> bool:
+        """Read one page; returns whether more may follow."""
+        limits = {"limit": limit} if limit else {}
+        page = await store.page(replace(self.query, **limits))
+        if len(page.items) > (limit or len(page.items)):
+            raise Differs(f"a page of {len(page.items)} where at most {limit} were asked for")
+        self.query = replace(self.query, cursor=page.cursor) if page.cursor else self.query
+        self.rows += page.items
+        # A log and the feed have a cursor at their ends too: an empty page is the end there.
+        on_and_on = isinstance(self.query, FeedQuery | LogQuery)
+        return bool(page.items if on_and_on else page.cursor)
+
+    async def read(self, store: Store, limit: int) -> list[Any]:
+        """Read to the end, and return all rows so far."""
+        for _ in range(PAGES_MAX):
+            if not await self.page(store, limit):
+                return self.rows
+        raise Differs(f"more than {PAGES_MAX} pages, and no end")
 
 
-class Rows(msgspec.Struct, frozen=True, eq=False):
-    """A load since a version, and the whole one: a store may answer the first with the second."""
-
-    part: object
-    """None: it did."""
-    whole: object
-
-    def __eq__(self, other: object) -> bool:
-        """Compare the parts only where both stores have returned one."""
-        if not isinstance(other, Rows):
-            return NotImplemented
-        one_is_whole = self.part is None or other.part is None
-        return self.whole == other.whole and (one_is_whole or self.part == other.part)
-
-    def __hash__(self) -> int:
-        """Refuse: what is equal is not the same."""
-        raise TypeError("rows are compared, never kept by their value")
+async def listed(store: Store, query: Query[Any]) -> list[Any]:
+    """Return all rows of a query; where the port gives no order, in one of ours."""
+    rows = await Reader(query).read(store, getattr(query, "limit", 0))
+    match query:
+        case InputQuery():  # They are as old as their writers say.
+            return sorted(rows, key=lambda one: (one.run_id, one.request.input_id))
+        case PresenceQuery():
+            return sorted(rows, key=lambda one: (one.worker_id, one.instance_id))
+        case LeaseQuery():
+            return sorted(rows, key=lambda one: (one.run_id, one.execution_id))
+        case _:
+            return rows
 
 
-async def rows_of(store: Store, tenant_id: str, run_id: str, since: int) -> object:
-    """Load; all of a run is as good an answer as what changed."""
-    rows: Loaded | None = await store.load(tenant_id, run_id, since=since)
+async def answered(answer: Awaitable[object]) -> object:
+    """Return what was answered; an error is an answer too."""
+    try:
+        return await answer
+    except Differs:
+        raise
+    except InvalidArgument:
+        return Failed("InvalidArgument")
+    except Exception as error:
+        return Failed(type(error).__name__, str(error))
+
+
+async def loaded(store: Store, key: tuple[str, str], since: int) -> list[object]:
+    """Return a run's rows since a version (None where the store answers with all), all, and the run."""
+    rows = await store.load(*key, since=since)
     if rows is None:
-        return None
+        return [None, None, await store.get_run(*key)]
     if not 0 < since <= rows.run.version and not rows.complete:
         raise Differs(f"load since {since} answered with a part of a run at {rows.run.version}")
-    part = None if rows.complete else sorted_rows(rows)
-    whole = rows if rows.complete else await store.load(tenant_id, run_id)
+    whole = rows if rows.complete else await store.load(*key)
     assert whole is not None
-    return Rows(part, sorted_rows(whole))
+    part = None if rows.complete else sorted_rows(rows)
+    return [part, sorted_rows(whole), await store.get_run(*key)]
 
 
 def sorted_rows(rows: Loaded) -> tuple[object, ...]:
@@ -93,54 +122,28 @@ def must_equal(expected: object, got: object) -> None:
     if expected != got:
         if isinstance(got, Failed) and not isinstance(expected, Failed):
             raise Differs(f"the driver raised {got.error}: {got.text}")
-        where, one, other = _first_difference(expected, got, "")
+        plain = [msgspec.to_builtins(answer) for answer in (expected, got)]
+        where, one, other = _first_difference(*plain, at="")
         raise Differs(
             f"at {where or 'the answer'}\n  the reference: {brief(one)}\n  the driver:    {brief(other)}"
         )
 
 
-def _first_difference(expected: object, got: object, at: str) -> tuple[str, object, object]:
-    if type(expected) is type(got):
-        ours, its = _parts(expected), _parts(got)
-        if ours.keys() == its.keys():
-            for name, one in ours.items():
-                if one != its[name]:
-                    return _first_difference(one, its[name], at + name)
+def _first_difference(expected: Any, got: Any, *, at: str) -> tuple[str, object, object]:
+    """Return where two built-in values differ, and what stands there."""
+    if type(expected) is type(got) and isinstance(got, dict | list | tuple):
+        names = expected.keys() | got.keys() if isinstance(got, dict) else range(len(got))
+        for name in names if len(expected) == len(got) else ():
+            one, other = (
+                whole.get(name) if isinstance(whole, dict) else whole[name]
+                for whole in (expected, got)
+            )
+            if one != other:
+                return _first_difference(one, other, at=f"{at}.{name}")
     return at, expected, got
-
-
-def _parts(value: object) -> dict[str, object]:
-    if isinstance(value, list | tuple):
-        return {f"[{at}]": one for at, one in enumerate(cast("Sequence[object]", value))}
-    if isinstance(value, msgspec.Struct):
-        return {f".{name}": getattr(value, name) for name in value.__struct_fields__}
-    return {}
 
 
 def brief(value: object) -> str:
     """Return a value as text, without what is at its default, and not too long."""
-    text = _text(value)
-    return text if len(text) <= SHOWN_MAX * 4 else f"{text[: SHOWN_MAX * 4]}…"
-
-
-def _is_default(field: msgspec.structs.FieldInfo, value: object) -> bool:
-    return value == field.default or value in ({}, ())
-
-
-def _text(value: object) -> str:
-    if isinstance(value, msgspec.Struct):
-        fields = msgspec.structs.fields(value)
-        parts = [
-            f"{field.name}={_text(part)}"
-            for field in fields
-            if not _is_default(field, part := getattr(value, field.name))
-        ]
-        return f"{type(value).__name__}({', '.join(parts)})"
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(_text(one) for one in cast('Sequence[object]', value))}]"
-    if isinstance(value, dict):
-        pairs = cast("dict[object, object]", value).items()
-        return f"{{{', '.join(f'{_text(key)}: {_text(one)}' for key, one in pairs)}}}"
-    if isinstance(value, bytes) and len(value) > 20:
-        return f"{value[:8]!r}…({len(value)} bytes)"
-    return str(value) if isinstance(value, int | StrEnum) else repr(value)
+    text = msgspec.json.encode(value).decode()
+    return text if len(text) <= SHOWN_MAX else f"{text[:SHOWN_MAX]}…"

@@ -7,263 +7,259 @@ some hundred records, and a draw costs more than many a call to a store.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
 from typing import TypeVar
 
 from hypothesis import strategies as st
-from msgspec import Struct
-from msgspec.structs import replace
 
-from tests.contract.differential.calls import (
-    AnyCall,
-    Base,
-    Change,
-    Check,
-    ClaimCall,
-    CommitCall,
-    DeleteCall,
-    EndedCall,
-    EventsCall,
-    FeedCall,
-    FetchCall,
-    FindCall,
-    InputsCall,
-    LeasesCall,
-    ListCall,
-    LoadCall,
-    LogCall,
-    NonsenseCall,
-    PassCall,
-    PresenceCall,
-    PurgeCall,
-    ReadOnCall,
-    RenewCall,
-    ReopenCall,
-    RowOfExecution,
-    RowOfTask,
-    RunsCall,
-    TrimCall,
-    Wanted,
+from stepwell.core.port import KeyedResult, Presence, Timer, Want
+from stepwell.core.records.model import InputRequest, LogEntry, Message, Payload, Session
+from stepwell.core.records.states import (
+    BlockedKind,
+    ExecutionStatus,
+    InputStatus,
+    LogKind,
+    RunStatus,
+    TaskStatus,
+)
+from tests.contract.differential.calls import Base, Call, Change, Check, Row
+from tests.contract.differential.making import ENDS
+from tests.contract.differential.names import (
+    EXECUTIONS,
+    EXECUTORS,
+    HALF_MS,
+    INPUTS,
+    KEYS,
+    KINDS,
+    LABELS,
+    PAYLOADS,
+    PERIOD_MS,
+    PIPELINES,
+    QUEUES,
+    QUEUES_WANTED,
+    ROLES,
+    ROLES_WANTED,
+    RUNS,
+    TASKS,
+    TEXTS,
+    TIMERS,
+    WORKERS,
 )
 
 T = TypeVar("T")
-S = TypeVar("S", bound=Struct)
 Strategy = st.SearchStrategy
 
 
-def record(make: Callable[..., T], **fields: Sequence[object]) -> Strategy[T]:
-    """Draw a record by one number: each field is one of its choices."""
-    choices = list(fields.items())
+def record(make: Callable[..., T], **fields: Sequence[object] | Strategy[object]) -> Strategy[T]:
+    """Draw a record: by one number the fields that have choices, then those that have strategies."""
+    choices = {name: one for name, one in fields.items() if not isinstance(one, Strategy)}
+    rows = {name: one for name, one in fields.items() if isinstance(one, Strategy)}
 
-    def made(number: int) -> T:
-        values: dict[str, object] = {}
-        for name, among in choices:
+    def made(number: int, more: dict[str, object]) -> T:
+        values = dict(more)
+        for name, among in choices.items():
             number, index = divmod(number, len(among))
             values[name] = among[index]
         return make(**values)
 
-    return st.integers(0, prod(len(among) for among in fields.values()) - 1).map(made)
+    numbers = st.integers(0, prod(len(among) for among in choices.values()) - 1)
+    if not rows:
+        return numbers.map(lambda number: made(number, {}))
+    return st.builds(made, numbers, st.fixed_dictionaries(rows))
 
 
-def with_rows(one: Strategy[S], **rows: Strategy[object]) -> Strategy[S]:
-    """Draw a record, and then fields of it that no number stands for."""
-
-    def both(made: S, more: dict[str, object]) -> S:
-        return replace(made, **more)
-
-    return st.builds(both, one, st.fixed_dictionaries(rows))
-
-
-def few(one: Strategy[T], most: int) -> Strategy[tuple[T, ...]]:
-    """Draw none to `most` of them."""
-    return st.lists(one, max_size=most).map(tuple)
-
-
-def some(one: Strategy[T], most: int) -> Strategy[tuple[T, ...]]:
-    """Draw one to `most` of them."""
-    return st.lists(one, min_size=1, max_size=most).map(tuple)
-
-
-def pair(one: Sequence[int], other: Sequence[int]) -> Strategy[tuple[int, int]]:
-    """Draw two numbers as one."""
-
-    def both(one: int, other: int) -> tuple[int, int]:
-        return one, other
-
-    return record(both, one=one, other=other)
+def few(one: Strategy[T], most: int, least: int = 0) -> Strategy[tuple[T, ...]]:
+    """Draw `least` to `most` of them."""
+    return st.lists(one, min_size=least, max_size=most).map(tuple)
 
 
 YES_OR_NO = (False, True)
-CONNECTIONS = range(2)
 # Most of it in one place: much that can go wrong needs several calls about one run.
-TENANTS = (0, 0, 0, 1)
-RUNS = (0, 0, 1, 2)
-TEXTS = range(8)
+TENANT = (0, 0, 0, 1)
+RUN = (RUNS[0], *RUNS)
 LIMITS = range(1, 6)
+# Durations end between two moments at which a program looks.
+SHORT_MS, LONG_MS, LONGEST_MS = (periods * PERIOD_MS + HALF_MS for periods in range(3))
+NAMES = tuple(named.execution_id for named in EXECUTIONS)
+MORE_LIMITS = (1_000, 1_000, 0, 1, 2)
+
+
+def _task(task: int, status: TaskStatus) -> tuple[int, TaskStatus]:
+    return task, status
+
+
+def _input(input_id: str, status: InputStatus) -> InputRequest:
+    answer = Payload(data=b"\x00yes") if status is InputStatus.ANSWERED else None
+    prompt = f"about {input_id}"
+    return InputRequest(
+        input_id=input_id, task_id=TASKS[0], prompt=prompt, status=status, answer=answer
+    )
+
+
+def _message(task_id: str, text: str) -> Message:
+    session = Session(backend=text, session_id="s")
+    return Message(
+        role="assistant", content=text, task_id=task_id, execution_id=NAMES[0], session=session
+    )
+
+
+def _want(tenant: int, **fields: object) -> tuple[int, Want]:
+    return tenant, Want(tenant_id="", **fields)  # pyright: ignore[reportArgumentType] - its own choices
+
 
 checks = record(Check, lease=(0, 0, 0, 1, 2, 5), right=(True, True, False))
 executions = record(
-    RowOfExecution,
-    name=range(8),
+    Row,
+    named=EXECUTIONS,
     # READY and LEASED are most of what a store has to care for.
-    status=(0, 1, 0, 1, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9),
-    lease=(1, 2, 3, 0),
+    status=(*list(ExecutionStatus)[:2] * 3, *list(ExecutionStatus)[2:]),
+    lease_ms=(SHORT_MS, LONG_MS, LONG_MS, 0),
     result=range(6),
-    delay=(0, 0, 1, 3, 5),
-    queue=range(3),
-    role=range(3),
-    priority=(1, 0, 2),
-    worker=range(2),
-    limit=range(4),
+    delay_ms=(0, 0, SHORT_MS, LONG_MS, LONGEST_MS),
+    queue=QUEUES,
+    role=ROLES,
+    priority=(0, -1, 1),
+    worker_id=WORKERS,
+    limit_ms=(0, SHORT_MS, LONG_MS, LONG_MS),
 )
-scalars = record(
+change_of = partial(
+    record,
     Change,
-    tenant=TENANTS,
-    run=RUNS,
-    parent=(0, 0, 1, 0, 2, 0),
+    tenant=TENANT,
+    run=RUN,
+    parent=("", "", RUNS[0], "", RUNS[1], ""),
     events=(1, 0, 2, 3, 4),
     plan=(0, 0, 0, 1, 3, 4),
-    status=range(7),
-    text=TEXTS,
+    status=tuple(RunStatus),
+    text=range(len(TEXTS)),
     kind=range(12),
     request=YES_OR_NO,
-    payload=range(6),
-)
-following = with_rows(
-    scalars,
-    tasks=few(record(RowOfTask, task=range(6), status=range(8)), 2),
+    payload=range(len(PAYLOADS)),
+    tasks=few(record(_task, task=range(6), status=tuple(TaskStatus)), 2),
     executions=few(executions, 3),
     fences=few(checks, 1),
-    timers=few(pair(range(3), (0, 1, 2, 3, -1)), 2),
-    inputs=few(pair(range(2), range(4)), 1),
-    messages=few(pair(range(3), TEXTS), 2),
-    keyed=few(pair(range(3), range(8)), 1),
+    timers=few(record(Timer, name=TIMERS, delay_ms=(0, SHORT_MS, LONG_MS, LONG_MS, -1)), 2),
+    inputs=few(record(_input, input_id=INPUTS, status=tuple(InputStatus)), 1),
+    messages=few(record(_message, task_id=("", *TASKS[:2]), text=TEXTS), 2),
+    keyed=few(record(KeyedResult, pipeline_id=("",), key=KEYS, execution_id=NAMES), 1),
 )
 BASES = (Base.NEXT, Base.NEXT, Base.AGAIN, Base.STALE, Base.AHEAD, Base.CREATE, Base.AGAIN)
-of_any_base = with_rows(
-    following, base=st.sampled_from(BASES), back=st.sampled_from((0, 1, 0, 2, 7))
-)
+of_any_base = change_of(base=st.sampled_from(BASES), back=st.sampled_from((0, 1, 0, 2, 7)))
 again = record(Change, base=(Base.AGAIN,), back=range(21))
-
-commit_calls = st.builds(
-    CommitCall,
-    connection=st.integers(0, 1),
-    changes=st.tuples(following),
-)
-batch_calls = st.builds(CommitCall, changes=some(of_any_base, 5))
-again_calls = st.builds(CommitCall, changes=some(again, 3))
-renew_calls = with_rows(
-    record(
-        RenewCall, connection=CONNECTIONS, lease=range(1, 5), progress=range(6), session=YES_OR_NO
-    ),
-    beats=some(checks, 3),
-)
 wants = record(
-    Wanted,
-    tenant=TENANTS,
-    queues=(0, 0, 0, 1, 2, 3, 4),
-    kinds=(0, 0, 1, 2),
-    roles=(0, 0, 0, 1, 2, 3),
-    limit=(1_000, 1_000, 0, 1, 2),
+    _want,
+    tenant=TENANT,
+    queues=(QUEUES_WANTED[0], QUEUES_WANTED[0], *QUEUES_WANTED),
+    kinds=(KINDS[0], *KINDS),
+    roles=(ROLES_WANTED[0], ROLES_WANTED[0], *ROLES_WANTED),
+    limit=MORE_LIMITS,
 )
-claim_calls = with_rows(
-    record(ClaimCall, connection=CONNECTIONS, due_limit=(1_000, 1_000, 0, 1, 2), hold=YES_OR_NO),
-    wants=few(wants, 3),
-)
-pass_calls = record(PassCall, periods=range(1, 4))
-load_calls = record(
-    LoadCall, connection=CONNECTIONS, tenant=TENANTS, run=RUNS, since=(1, 0, 2, 3, 4, 6, 9)
-)
-fetch_calls = record(FetchCall, connection=CONNECTIONS, tenant=TENANTS, run=RUNS)
-events_calls = record(
-    EventsCall,
-    connection=CONNECTIONS,
-    tenant=TENANTS,
-    run=RUNS,
-    after=range(16),
-    limit=range(1, 10),
-)
-list_calls = record(
-    ListCall,
-    connection=CONNECTIONS,
-    tenant=TENANTS,
-    run=RUNS,
-    what=range(4),
-    only=range(4),
-    limit=LIMITS,
-)
-runs_calls = record(
-    RunsCall, connection=CONNECTIONS, tenant=TENANTS, by=range(8), value=range(8), limit=range(1, 5)
-)
-inputs_calls = record(
-    InputsCall, connection=CONNECTIONS, tenant=TENANTS, run=RUNS, of_run=YES_OR_NO, limit=LIMITS
-)
-find_calls = record(FindCall, connection=CONNECTIONS, tenant=TENANTS, pipeline=range(3))
-ended_calls = record(
-    EndedCall,
-    connection=CONNECTIONS,
-    tenant=TENANTS,
-    statuses=range(6),
-    pipeline=range(3),
-    limit=LIMITS,
-    ancient=(False, False, False, True),
-)
-feed_calls = record(
-    FeedCall, connection=CONNECTIONS, reader=range(2), limit=range(1, 10), to_the_end=(True, False)
-)
-log_calls = with_rows(
-    record(LogCall, connection=CONNECTIONS, tenant=TENANTS, run=RUNS),
-    lines=some(pair((0, 0, 0, 1, 2, 6), TEXTS), 3),
-)
-trim_calls = record(
-    TrimCall, connection=CONNECTIONS, tenant=TENANTS, run=RUNS, name=(0, 0, 0, 1), kind=range(3)
-)
-purge_calls = record(PurgeCall, connection=CONNECTIONS, periods=(1, 0, 2), limit=(1_000, 1, 2, 5))
-read_on_calls = record(
-    ReadOnCall, connection=CONNECTIONS, tenant=TENANTS, run=RUNS, only=range(2), limit=LIMITS
-)
-delete_calls = record(
-    DeleteCall, connection=CONNECTIONS, tenant=TENANTS, run=RUNS, off=(0, 0, 1, -1)
-)
-presence_calls = record(
-    PresenceCall,
-    connection=CONNECTIONS,
-    tenant=TENANTS,
-    workers=((0,), (), (1,), (0, 1), (2, 0), (3, 1, 0)),
-    ttl=(1, 0, 2),
+lines = record(
+    LogEntry,
+    execution_id=(*NAMES[:1] * 3, NAMES[1], NAMES[2], NAMES[6]),
     text=TEXTS,
+    level=("INFO", "", "é"),
+    kind=tuple(LogKind),
+    written_us=range(3),
 )
-leases_calls = record(LeasesCall, connection=CONNECTIONS, tenant=TENANTS, worker=range(2))
-nonsense_calls = record(NonsenseCall, connection=CONNECTIONS, what=range(8))
-reopen_calls = st.just(ReopenCall())
+workers = record(
+    Presence,
+    tenant_id=("",),
+    worker_id=WORKERS,
+    instance_id=("instance 0", "instance 1"),
+    replica_id=TEXTS,
+    queues=[(queue,) for queue in QUEUES],
+    roles=[ROLES[:many] for many in range(3)],
+    kinds=KINDS,
+    credits=range(8),
+)
 
-WEIGHTS: tuple[tuple[int, Strategy[AnyCall]], ...] = (
-    (14, commit_calls),
-    (6, batch_calls),
-    (2, again_calls),
-    (4, renew_calls),
-    (7, claim_calls),
-    (4, pass_calls),
-    (6, load_calls),
-    (3, fetch_calls),
-    (2, events_calls),
-    (4, list_calls),
-    (2, runs_calls),
-    (2, inputs_calls),
-    (2, find_calls),
-    (2, ended_calls),
-    (3, feed_calls),
-    (3, log_calls),
-    (2, trim_calls),
-    (2, purge_calls),
-    (2, read_on_calls),
-    (2, delete_calls),
-    (2, presence_calls),
-    (2, leases_calls),
-    (1, nonsense_calls),
-    # Some stores take a second to come back.
-    (1, reopen_calls),
+HERE = {"tenant": TENANT, "run": RUN}
+QUERIES: tuple[dict[str, Sequence[object]], ...] = (
+    {**HERE, "kind": ("TaskQuery",)},
+    {**HERE, "kind": ("ExecutionQuery",), "task_id": ("", *TASKS[:3])},
+    {**HERE, "kind": ("MessageQuery",), "task_id": ("", *TASKS[:3])},
+    {**HERE, "kind": ("LogQuery",), "execution_id": ("", *NAMES[:3])},
+    {"tenant": TENANT, "kind": ("InputQuery",), "run": ("", *RUN)},
+    {"tenant": TENANT, "kind": ("InputQuery",)},
 )
-_TABLE = tuple(calls for weight, calls in WEIGHTS for _ in range(weight))
-any_calls = st.integers(0, len(_TABLE) - 1).flatmap(_TABLE.__getitem__)
+FILTERS: tuple[dict[str, Sequence[object]], ...] = (
+    {},
+    {"statuses": [(one, list(RunStatus)[at - 2]) for at, one in enumerate(RunStatus)]},
+    {"pipeline_id": PIPELINES},
+    {"queue": QUEUES},
+    {"executor_id": EXECUTORS},
+    {"labels": LABELS},
+    {"blocked_on": [(one,) for one in BlockedKind]},
+    {"parent_run_id": RUNS},
+)
+ANCIENT_MS = 2**45
+"""Before 1970."""
+
+TABLE: tuple[tuple[int, str, dict[str, Sequence[object] | Strategy[object]]], ...] = (
+    (28, "commit", {"changes": st.tuples(change_of())}),
+    (12, "commit", {"changes": few(of_any_base, 5, 1)}),
+    (4, "commit", {"changes": few(again, 3, 1)}),
+    (
+        8,
+        "renew",
+        {
+            "lease_ms": (SHORT_MS, LONG_MS, LONG_MS, LONGEST_MS),
+            "progress": PAYLOADS,
+            "session": (Session(), Session(backend="x\x00", session_id="s")),
+            "beats": few(checks, 3, 1),
+        },
+    ),
+    (14, "claim", {"due_limit": MORE_LIMITS, "hold": YES_OR_NO, "wants": few(wants, 3)}),
+    (8, "wait", {"periods": range(1, 4)}),
+    (12, "load", {**HERE, "since": (1, 0, 2, 3, 4, 6, 9)}),
+    (6, "read_by_key", HERE),
+    (4, "read_events", {**HERE, "after": range(16), "limit": range(1, 10)}),
+    *((2, "page", {**fields, "limit": LIMITS}) for fields in QUERIES),
+    *(
+        (1, "page", {"tenant": TENANT, "kind": ("RunQuery",), "limit": LIMITS, **fields})
+        for fields in FILTERS
+    ),
+    (4, "page", {"tenant": TENANT, "kind": ("LeaseQuery",), "worker_id": WORKERS}),
+    (
+        4,
+        "page",
+        {
+            "tenant": TENANT,
+            "kind": ("EndedQuery",),
+            "statuses": (*((end,) for end in ENDS), ENDS, ENDS, ENDS),
+            "pipeline_id": PIPELINES,
+            "older_ms": (0, 0, 0, ANCIENT_MS),
+            "limit": LIMITS,
+        },
+    ),
+    (2, "nonsense", {"what": range(8)}),
+    (4, "find_keyed", {"tenant": TENANT, "pipeline_id": PIPELINES}),
+    (6, "feed", {"reader": range(2), "limit": range(1, 10), "to_the_end": (True, False)}),
+    (6, "append_logs", {**HERE, "entries": few(lines, 3, 1)}),
+    (4, "trim_logs", {**HERE, "execution_id": (*NAMES[:1] * 3, NAMES[1]), "kind": tuple(LogKind)}),
+    (4, "purge_logs", {"older_ms": (LONG_MS, SHORT_MS, LONGEST_MS), "limit": (1_000, 1, 2, 5)}),
+    (4, "read_on", {**HERE, "execution_id": ("", NAMES[0]), "limit": LIMITS}),
+    (4, "delete", {**HERE, "off": (0, 0, 1, -1)}),
+    (
+        4,
+        "put_presence",
+        {"tenant": TENANT, "ttl_ms": (SHORT_MS, 0, LONG_MS), "presences": few(workers, 3)},
+    ),
+    # Some stores take a second to come back.
+    (2, "reopen", {}),
+)
+
+
+def _calls(method: str, fields: dict[str, Sequence[object] | Strategy[object]]) -> Strategy[Call]:
+    def call(via: int, **arguments: object) -> Call:
+        return Call(method=method, via=via, arguments=arguments)
+
+    return record(call, via=range(2), **fields)
+
+
+commit_calls = _calls("commit", {"changes": st.tuples(change_of())})
+_STRATEGIES = [one for weight, method, fields in TABLE for one in [_calls(method, fields)] * weight]
+any_calls = st.integers(0, len(_STRATEGIES) - 1).flatmap(_STRATEGIES.__getitem__)
 """Not rules of a machine, nor one_of: both draw each kind alike, or leave most kinds out."""

@@ -66,9 +66,9 @@ class Known:
         self._numbers += 1
         return self._numbers
 
-    def key(self, tenant: int, run: int) -> Key:
-        """Return the names that two small numbers stand for."""
-        return self.tenants[tenant % 2], RUNS[run % len(RUNS)]
+    def key(self, tenant: int, run: str) -> Key:
+        """Return the names of a run of one of the two tenants."""
+        return self.tenants[tenant], run
 
     @property
     def run_keys(self) -> Iterator[Key]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import NamedTuple
 
 import msgspec
 from hypothesis import HealthCheck, Phase, Verbosity, seed, settings
@@ -15,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 
 from stepwell.runtime import SystemRuntime
 from tests.contract.differential import drawing as d
-from tests.contract.differential.calls import AnyCall, Program
+from tests.contract.differential.calls import Call, Program
 from tests.contract.differential.compare import Differs
 from tests.contract.differential.player import Player
 from tests.contract.differential.subject import Subject
@@ -33,21 +32,16 @@ UNHEALTHY = (
 class ProgramFailed(AssertionError):
     """A program on which a driver and the reference differ; the message shows it with its replay."""
 
-    def __init__(self, program: Program, message: str) -> None:
-        super().__init__(message)
+    def __init__(
+        self, subject: Subject, program: Program, log: list[str], error: Exception
+    ) -> None:
+        lines = [f"{at:4d}  {text}" for at, text in enumerate(log, 1)]
+        cause = str(error) if isinstance(error, Differs) else f"{type(error).__name__}: {error}"
+        command = f"python -m tests.contract.differential {subject.option} --replay {program.text}"
+        head = "a driver and the reference differ after these calls:"
+        super().__init__("\n".join([head, *lines, cause, f"replay: {command}"]))
         self.program = program
-
-
-class FailedProgram(NamedTuple):
-    """A program that failed, and how."""
-
-    program: Program
-    message: str
-
-    @property
-    def size(self) -> tuple[int, int]:
-        """The order in which programs are smaller: fewer calls, then less in them."""
-        return len(self.program.calls), len(msgspec.msgpack.encode(self.program))
+        self.size = (len(program.calls), len(msgspec.msgpack.encode(program)))
 
 
 class _Enough(BaseException):
@@ -61,15 +55,13 @@ class Explorer:
         self,
         subject: Subject,
         *,
-        number: int = 0,
         shrink_s: float = SHRINK_S_MAX,
     ) -> None:
         self.subject = subject
         self.played = 0
         """Programs; those tried while shrinking count too."""
-        self.called = 0
-        self.smallest: FailedProgram | None = None
-        self._number = number
+        self.smallest: ProgramFailed | None = None
+        self._number = 0
         self._shrink_s = shrink_s
         self._shrink_until = 0.0
         self._clock = SystemRuntime()
@@ -84,8 +76,7 @@ class Explorer:
         self._loop = asyncio.get_running_loop()
         await asyncio.to_thread(self._draw, from_seed, programs, steps)
         if self.smallest is not None:
-            program, message = self.smallest
-            raise ProgramFailed(program, f"{message}\n{replay_command(self.subject, program)}")
+            raise self.smallest
 
     def _draw(self, from_seed: int, programs: int, steps: int) -> None:
         class Machine(_Machine):
@@ -122,9 +113,8 @@ class Explorer:
         self._number += 1
         return self._number
 
-    def failed(self, program: Program, message: str) -> None:
-        """Keep a failure, if it is smaller than the smallest so far."""
-        failed = FailedProgram(program, message)
+    def failed(self, failed: ProgramFailed) -> None:
+        """Keep a failure, if it is smaller than the smallest so far; from the first on there is so much time for smaller ones."""
         if self.smallest is None:
             self._shrink_until = self._clock.monotonic() + self._shrink_s
         if self.smallest is None or failed.size <= self.smallest.size:
@@ -139,17 +129,17 @@ class _Machine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.number = self.explorer.next_number()
-        self.calls: list[AnyCall] = []
+        self.calls: list[Call] = []
         self.player: Player | None = None
         self.over = False
 
     @initialize(call=d.commit_calls)
-    def first_call(self, call: AnyCall) -> None:
+    def first_call(self, call: Call) -> None:
         """No program is without a run."""
         self._play(call)
 
     @rule(call=d.any_calls)
-    def call(self, call: AnyCall) -> None:
+    def call(self, call: Call) -> None:
         """The next call."""
         self._play(call)
 
@@ -162,14 +152,13 @@ class _Machine(RuleBasedStateMachine):
             if self.player is not None:
                 self.explorer.wait(self.player.close())
 
-    def _play(self, call: AnyCall) -> None:
+    def _play(self, call: Call) -> None:
         self.calls.append(call)
         self._watched(lambda: self._one(call))
 
-    async def _one(self, call: AnyCall) -> None:
+    async def _one(self, call: Call) -> None:
         if self.player is None:
             self.player = await Player.start(self.explorer.subject, self.number)
-        self.explorer.called += 1
         await self.player.play(call)
 
     async def _finish(self) -> None:
@@ -184,20 +173,8 @@ class _Machine(RuleBasedStateMachine):
             self.over = True
             program = Program(number=self.number, calls=tuple(self.calls))
             log = self.player.log if self.player is not None else []
-            self.explorer.failed(program, _message(log, error))
+            self.explorer.failed(ProgramFailed(self.explorer.subject, program, log, error))
             raise
-
-
-def _message(log: list[str], error: Exception) -> str:
-    lines = [f"{at:4d}  {text}" for at, text in enumerate(log, 1)]
-    cause = str(error) if isinstance(error, Differs) else f"{type(error).__name__}: {error}"
-    return "\n".join(["a driver and the reference differ after these calls:", *lines, cause])
-
-
-def replay_command(subject: Subject, program: Program) -> str:
-    """Return the command that plays this one program."""
-    command = "python -m tests.contract.differential"
-    return f"replay: {command} {subject.text} --replay {program.text}"
 
 
 async def replay(subject: Subject, program: Program) -> None:
@@ -213,7 +190,6 @@ async def replay(subject: Subject, program: Program) -> None:
             await player.play(call)
         await player.finish()
     except Exception as error:
-        message = f"{_message(player.log, error)}\n{replay_command(subject, program)}"
-        raise ProgramFailed(program, message) from error
+        raise ProgramFailed(subject, program, player.log, error) from error
     finally:
         await player.close()

@@ -7,20 +7,16 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from stepwell.core.port import Commit, Fence, KeyedResult, Lease, Presence, Timer
+from stepwell.core.port import Commit, Fence, Lease
 from stepwell.core.records.events import Event
 from stepwell.core.records.model import (
     Execution,
     Failure,
-    InputRequest,
-    Message,
     Outcome,
-    Payload,
     Plan,
     RequestRecord,
     Run,
     RunSpec,
-    Session,
     Task,
     TaskSpec,
 )
@@ -28,31 +24,21 @@ from stepwell.core.records.states import (
     BlockedKind,
     EventType,
     ExecutionStatus,
-    InputStatus,
     RunStatus,
     TaskStatus,
 )
-from tests.contract.differential.calls import Base, Change, Check, PresenceCall, RowOfExecution
+from tests.contract.differential.calls import Base, Change, Check, Row
 from tests.contract.differential.known import Key, Known, LeaseGrant, Sent
 from tests.contract.differential.names import (
     EPOCH_US,
     EXECUTIONS,
     EXECUTORS,
-    HALF_MS,
-    INPUTS,
-    KEYS,
-    KINDS,
     LABELS,
     PAYLOADS,
-    PERIOD_MS,
     PIPELINES,
     QUEUES,
-    ROLES,
-    RUNS,
     TASKS,
     TEXTS,
-    TIMERS,
-    WORKERS,
 )
 
 T = TypeVar("T")
@@ -64,11 +50,6 @@ LIVE = 3
 def pick(choices: Sequence[T], index: int) -> T:
     """Return one of the choices, whatever the number."""
     return choices[index % len(choices)]
-
-
-def delay_of(halves: int) -> int:
-    """Return 0, or a duration that ends between two moments at which a program looks."""
-    return (halves // 2) * PERIOD_MS + HALF_MS if halves > 0 else 0
 
 
 def commit_of(change: Change, known: Known) -> Commit | None:
@@ -103,10 +84,9 @@ def _creation(change: Change, key: Key, commit_id: str, known: Known) -> Commit:
         executor_id=pick(EXECUTORS, change.kind // 3),
         goal=pick(TEXTS, change.text),
     )
-    parent = RUNS[change.parent - 1] if change.parent else ""
-    if parent and parent != key[1]:
-        family = known.families.get((key[0], parent), parent)
-        spec = replace(spec, parent_run_id=parent, parent_version=1, family_id=family)
+    if change.parent not in {"", key[1]}:
+        family = known.families.get((key[0], change.parent), change.parent)
+        spec = replace(spec, parent_run_id=change.parent, parent_version=1, family_id=family)
     # Runs are listed by the time of their birth: no two of a program have the same.
     created_us = EPOCH_US + len(known.sent) * 1_000
     return Commit(
@@ -133,19 +113,19 @@ def _step(head: Commit, commit_id: str) -> Commit:
 def _with_rows(commit: Commit, change: Change, known: Known) -> Commit:
     key = (commit.tenant_id, commit.run_id)
     plan = _plan(change, known.plans.get(key, 0) + 1) if change.plan else None
-    rows = {row.name % len(EXECUTIONS): row for row in change.executions}
-    leased = [row for row in rows.values() if _status(row) is ExecutionStatus.LEASED and row.lease]
-    results = [row for row in rows.values() if row.result and _is_new(row, key, known)]
+    rows = {row.named: row for row in change.executions}
+    # Outcomes are written once.
+    there = known.results.get(key, set())
+    results = [row for name, row in rows.items() if row.result and name.execution_id not in there]
     number = known.number()
-    status = pick(list(RunStatus), change.status)
     return replace(
         commit,
         run=replace(
             commit.run,
             last_event=commit.run.last_event + change.events,
-            status=status,
+            status=change.status,
             # Before the birth of any store's clock, and no two of a program at once.
-            ended_us=1_000_000 + number if status in ENDS else 0,
+            ended_us=1_000_000 + number if change.status in ENDS else 0,
             reason=pick(TEXTS, change.text),
             blocked_on=pick(list(BlockedKind), change.text),
             result_id=commit.commit_id,
@@ -154,21 +134,19 @@ def _with_rows(commit: Commit, change: Change, known: Known) -> Commit:
         tasks=_tasks(change, plan, known.tasks.get(key, {})),
         executions=tuple(_execution(row, commit.commit_id) for row in rows.values()),
         outcomes=tuple(_outcome(row, change.text) for row in results),
-        leases=tuple(_lease(row, known) for row in leased),
-        fences=_fences(change, key, known),
-        timers=tuple(
-            Timer(name=name, delay_ms=delay_of(halves) if halves >= 0 else -1)
-            for name, halves in {pick(TIMERS, n): h for n, h in change.timers}.items()
+        leases=tuple(
+            _lease(row, known)
+            for row in rows.values()
+            if row.status is ExecutionStatus.LEASED and row.lease_ms
         ),
-        inputs=tuple(_input(*one) for one in dict(change.inputs).items()),
-        messages=tuple(_message(*one, number=number) for one in change.messages),
+        fences=_fences(change, key, known),
+        timers=tuple({timer.name: timer for timer in change.timers}.values()),
+        inputs=change.inputs,
+        messages=tuple(
+            replace(message, content=f"{number} {message.content}") for message in change.messages
+        ),
         keyed=tuple(
-            KeyedResult(
-                pipeline_id=commit.run.spec.pipeline_id,
-                key=pick(KEYS, name),
-                execution_id=pick(EXECUTIONS, execution).execution_id,
-            )
-            for name, execution in change.keyed
+            replace(keyed, pipeline_id=commit.run.spec.pipeline_id) for keyed in change.keyed
         ),
         events=_events(commit, change.events),
         request=_request(number, commit.version) if change.request else None,
@@ -215,62 +193,51 @@ def _tasks(change: Change, plan: Plan | None, there: dict[str, int]) -> tuple[Ta
         assert plan is not None
         revisions[spec.task_id] = plan.revision
         rows[spec.task_id] = Task(task_id=spec.task_id, revision=plan.revision)
-    for part in change.tasks if revisions else ():
-        name = pick(sorted(revisions), part.task)
-        status = pick(list(TaskStatus), part.status)
+    for task, status in change.tasks if revisions else ():
+        name = pick(sorted(revisions), task)
         rows[name] = Task(
             task_id=name,
             revision=revisions[name],
             status=status,
-            attempts=part.status,
+            attempts=list(TaskStatus).index(status),
             result_id=pick(TEXTS, change.text),
         )
     return tuple(rows.values())
 
 
-def _status(row: RowOfExecution) -> ExecutionStatus:
-    return pick(list(ExecutionStatus), row.status)
-
-
-def _execution(row: RowOfExecution, commit_id: str) -> Execution:
-    named = pick(EXECUTIONS, row.name)
+def _execution(row: Row, commit_id: str) -> Execution:
     return Execution(
-        execution_id=named.execution_id,
-        kind=named.kind,
-        task_id=named.task_id,
-        status=_status(row),
-        queue=pick(QUEUES, row.queue),
-        role=pick(ROLES, row.role),
-        priority=row.priority - 1,
-        delay_ms=delay_of(row.delay),
-        worker_id=pick(WORKERS, row.worker),
+        execution_id=row.named.execution_id,
+        kind=row.named.kind,
+        task_id=row.named.task_id,
+        status=row.status,
+        queue=row.queue,
+        role=row.role,
+        priority=row.priority,
+        delay_ms=row.delay_ms,
+        worker_id=row.worker_id,
         has_result=row.result > 0,
         failure=Failure(kind="Word", message=commit_id),
     )
 
 
-def _is_new(row: RowOfExecution, key: Key, known: Known) -> bool:
-    """Outcomes are written once."""
-    return pick(EXECUTIONS, row.name).execution_id not in known.results.get(key, ())
-
-
-def _outcome(row: RowOfExecution, text: int) -> Outcome:
+def _outcome(row: Row, text: int) -> Outcome:
     return Outcome(
-        execution_id=pick(EXECUTIONS, row.name).execution_id,
+        execution_id=row.named.execution_id,
         result=pick(PAYLOADS, row.result - 1),
         prompt=pick(TEXTS, text),
         response=pick(TEXTS, text + row.result),
     )
 
 
-def _lease(row: RowOfExecution, known: Known) -> Lease:
+def _lease(row: Row, known: Known) -> Lease:
     return Lease(
-        execution_id=pick(EXECUTIONS, row.name).execution_id,
+        execution_id=row.named.execution_id,
         token=f"token-{known.tenants[0]}-{known.number()}",
-        worker_id=pick(WORKERS, row.worker),
-        instance_id=f"instance {row.limit}",
-        lease_ms=delay_of(row.lease),
-        limit_ms=delay_of(row.limit),
+        worker_id=row.worker_id,
+        instance_id=f"instance {row.limit_ms}",
+        lease_ms=row.lease_ms,
+        limit_ms=row.limit_ms,
     )
 
 
@@ -294,42 +261,3 @@ def _fences(change: Change, key: Key, known: Known) -> tuple[Fence, ...]:
         elif not check.right:
             fences.append(Fence(execution_id=EXECUTIONS[0].execution_id, token="of none"))
     return tuple(fences)
-
-
-def _input(name: int, status: int) -> InputRequest:
-    input_id = pick(INPUTS, name)
-    answered = pick(list(InputStatus), status) is InputStatus.ANSWERED
-    return InputRequest(
-        input_id=input_id,
-        task_id=TASKS[0],
-        prompt=f"about {input_id}",
-        status=pick(list(InputStatus), status),
-        answer=Payload(data=b"\x00yes") if answered else None,
-    )
-
-
-def presences_of(tenant_id: str, call: PresenceCall) -> list[Presence]:
-    """Return the workers that a call names."""
-    return [
-        Presence(
-            tenant_id=tenant_id,
-            worker_id=pick(WORKERS, worker),
-            instance_id=f"instance {worker // 2}",
-            replica_id=pick(TEXTS, call.text),
-            queues=(pick(QUEUES, worker),),
-            roles=ROLES[: call.text % 3],
-            kinds=KINDS[call.text % len(KINDS)],
-            credits=call.text,
-        )
-        for worker in call.workers
-    ]
-
-
-def _message(task: int, text: int, *, number: int) -> Message:
-    return Message(
-        role="assistant",
-        content=f"{number} {pick(TEXTS, text)}",
-        task_id=pick(("", *TASKS), task),
-        execution_id=EXECUTIONS[0].execution_id,
-        session=Session(backend=pick(TEXTS, text), session_id="s"),
-    )
