@@ -85,15 +85,18 @@ class RedisFactory(UrlFactory):
             self.walls_us[url] += round(ms * 1_000)
             place = parse(url)
             network = Network(place, SystemRuntime())
-            if place.is_cluster:
-                await network.refresh()
-            await network.ask_all(
-                [
-                    Ask(one.slot, ("HSET", one.book, "#wall", self.walls_us[url]))
-                    for one in Keys(place.prefix, self.partitions).partitions
-                ]
-            )
-            await network.close()
+            try:
+                if place.is_cluster:
+                    await network.refresh()
+                await network.ask_all(
+                    [
+                        Ask(one.slot, ("HSET", one.book, "#wall", self.walls_us[url]))
+                        for one in Keys(place.prefix, self.partitions).partitions
+                    ]
+                )
+            finally:
+                # Whoever moves the clock may be cancelled while the connection is being opened.
+                await network.close()
 
     async def close(self) -> None:
         await super().close()
