@@ -168,6 +168,11 @@ def _entry(run_id: str, version: int, tenant: str = b.TENANT) -> FeedEntry:
     return FeedEntry(tenant_id=tenant, run_id=run_id, version=version)
 
 
+async def _version(store: Store, run_id: str) -> int:
+    run = await store.get_run(b.TENANT, run_id)
+    return 0 if run is None else run.version
+
+
 class TestFeed(Cases):
     """The record of commits over all runs."""
 
@@ -290,7 +295,12 @@ class TestFeed(Cases):
 
         writers = [SystemRuntime().spawn(write(at), name=f"writer {at}") for at in range(6)]
         cursor, found = "", list[FeedEntry]()
-        for _ in range(40):
+        ends = list[tuple[str, list[int]]]()
+        for turn in range(40):
+            if turn % 8 == 0:
+                end = (await doors[1].page(FeedQuery(cursor="now"))).cursor
+                # What can be read by now may stand before that cursor; all else comes after it.
+                ends.append((end, [await _version(doors[0], f"w{at}") for at in range(6)]))
             page = await doors[1].page(FeedQuery(cursor=cursor, limit=17))
             found += page.items
             cursor = page.cursor
@@ -301,6 +311,11 @@ class TestFeed(Cases):
         for at, version in enumerate(versions):
             seen = [entry.version for entry in found if entry.run_id == f"w{at}"]
             assert seen == list(range(1, version + 1))
+        for end, reached in ends:
+            after = set(await _drain(store, end))
+            for at, version in enumerate(versions):
+                later = {_entry(f"w{at}", one) for one in range(reached[at] + 1, version + 1)}
+                assert later <= after, "skipped by a feed from now on"
 
     @promises("FeedQuery", "Each once since the cursor")
     async def test_E3_S3_a_cursor_outlives_a_restart(
