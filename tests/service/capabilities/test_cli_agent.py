@@ -17,6 +17,7 @@ from stepwell_client import ExecutionStatus, Retry, RunStatus, Task
 from tests.service.capabilities.conftest import TENANT, Served
 from tests.service.capabilities.silence import end_leases
 from tests.service.conftest import token
+from tests.support.patience import until
 from tests.unit.house.source import TOP
 
 TEXT = "\n\n".join(
@@ -58,6 +59,8 @@ async def test_a_killed_workers_conversation_goes_on(served: Served, tmp_path: P
     async with working(served) as pid:
         await progress(served, run.id)
         os.kill(pid, signal.SIGKILL)
+    # Until the server has noticed, the killed worker would be given the next attempt, too.
+    await until(lambda: not served.server.parts.executor.connected)
     await end_leases(served, run.id)
     (conversation,) = home.iterdir()
     async with working(served):
