@@ -9,7 +9,7 @@ from typing import Any
 
 from stepwell.core.loop.signals import Completed, Delivery, Reply, Result, Start
 from stepwell.core.port import Assignment, Presence, Store
-from stepwell.core.records.model import RunSpec, TaskSpec
+from stepwell.core.records.model import Run, RunSpec, TaskSpec
 from stepwell.core.records.states import RunStatus, StepKind
 from stepwell.engine.executor import Executor, ExecutorConfig, HeldLease
 from stepwell.engine.workers import WorkerConnection
@@ -111,16 +111,30 @@ class ExecutorWorld:
         self.executors.append(executor)
         return executor
 
+    async def serving(
+        self,
+        *,
+        credits: int = 1,  # noqa: A002 - the protocol's word
+        **config: Any,
+    ) -> tuple[Executor, FakeWorker]:
+        """Return an executor, and the one worker that is connected to it."""
+        worker = FakeWorker(self.executor(**config))
+        await worker.attach(credits)
+        return worker.executor, worker
+
     async def start(
         self, executor: Executor, plan: Sequence[TaskSpec], *, run_id: str = RUN, **spec: object
     ) -> Reply:
         whole = RunSpec(tenant_id=TENANT, run_id=run_id, **spec)  # pyright: ignore[reportArgumentType] - a test's shorthand
         return await executor.send(TENANT, run_id, Start(spec=whole, plan=tuple(plan)))
 
-    async def status(self, run_id: str = RUN) -> RunStatus:
+    async def run(self, run_id: str = RUN) -> Run:
         run = await self.store.get_run(TENANT, run_id)
         assert run is not None
-        return run.status
+        return run
+
+    async def status(self, run_id: str = RUN) -> RunStatus:
+        return (await self.run(run_id)).status
 
     def pass_time(self, ms: int) -> None:
         """Move the clock and have every executor look at once."""

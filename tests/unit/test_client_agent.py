@@ -19,9 +19,7 @@ from stepwell_client import (
 from stepwell_client.v1 import types_pb2
 from tests.support.steps import Order, assignment, outcome_of, run
 
-PLAN = types_pb2.STEP_KIND_PLAN
 REFLECT = types_pb2.STEP_KIND_REFLECT
-SYNTHESIZE = types_pb2.STEP_KIND_SYNTHESIZE
 
 
 @dataclass
@@ -126,25 +124,25 @@ async def test_the_closest_function_does_a_task() -> None:
     assert agent.types == ("a",)
 
 
-async def test_an_unknown_type_of_task_fails_for_good_and_names_the_known_ones() -> None:
+@pytest.mark.parametrize(
+    ("step", "kind", "words"),
+    [
+        (assignment(type_="cuont"), "UNKNOWN_TASK_TYPE", "'cuont'"),
+        (assignment(type_="cuont"), "UNKNOWN_TASK_TYPE", "count, paint (role painter)"),
+        (assignment(kind=REFLECT), "UNKNOWN_STEP_KIND", ""),
+    ],
+)
+async def test_step_without_a_function_fails_for_good_and_names_the_known_ones(
+    step: Any, kind: str, words: str
+) -> None:
     agent = Agent()
     agent.task("count")(lambda ctx: None)
     agent.task("paint", role="painter")(lambda ctx: None)
 
-    failure = (await run(agent, assignment(type_="cuont"))).failed.failure
+    failure = (await run(agent, step)).failed.failure
 
-    assert (failure.kind, failure.retryable) == ("UNKNOWN_TASK_TYPE", False)
-    assert "'cuont'" in failure.message
-    assert "count, paint (role painter)" in failure.message
-
-
-async def test_a_step_without_a_function_fails_for_good() -> None:
-    agent = Agent()
-    agent.task(lambda ctx: None)
-
-    failure = (await run(agent, assignment(kind=REFLECT))).failed.failure
-
-    assert (failure.kind, failure.retryable) == ("UNKNOWN_STEP_KIND", False)
+    assert (failure.kind, failure.retryable) == (kind, False)
+    assert words in failure.message
 
 
 async def test_context_variables_reach_the_thread() -> None:

@@ -21,7 +21,6 @@ from stepwell_client import (
     OnFailure,
     Plan,
     PlanContext,
-    ReflectContext,
     Release,
     Replan,
     Retry,
@@ -39,31 +38,20 @@ REFLECT = types_pb2.STEP_KIND_REFLECT
 SYNTHESIZE = types_pb2.STEP_KIND_SYNTHESIZE
 
 
-async def test_an_outcome_carries_run_execution_and_lease() -> None:
-    outcome = await outcome_of(lambda ctx: None)
-
-    assert outcome.execution_id == "e1"
-    assert outcome.lease_token == "token-e1"
-    assert outcome.run_id
-    assert outcome.delivery_id == ""
-    assert outcome.HasField("completed")
-    assert not outcome.completed.HasField("result")
-
-
-async def test_a_context_knows_the_step() -> None:
+async def test_function_knows_its_step_and_the_outcome_carries_the_lease() -> None:
     def work(ctx: TaskContext) -> list[Any]:
-        return [
-            ctx.goal,
-            ctx.iteration,
-            ctx.max_iterations,
-            ctx.attempt,
-            ctx.task_id,
-            ctx.task.type,
-        ]
+        limits = [ctx.iteration, ctx.max_iterations, ctx.attempt]
+        return [ctx.goal, *limits, ctx.task_id, ctx.task.type]
 
     outcome = await outcome_of(work, type_="x")
 
     assert decode(outcome.completed.result) == ["a goal", 1, 10, 1, "t1", "x"]
+    assert (outcome.execution_id, outcome.lease_token) == ("e1", "token-e1")
+    assert outcome.run_id
+    assert outcome.delivery_id == ""
+    nothing = await outcome_of(lambda ctx: None)
+    assert nothing.HasField("completed")
+    assert not nothing.completed.HasField("result")
 
 
 def fail(ctx: TaskContext) -> None:
@@ -177,14 +165,24 @@ async def test_a_plan_goes_out_as_it_was_written() -> None:
     assert second.attempt_timeout.seconds == 90
 
 
-@pytest.mark.parametrize("value", [None, "plan", {"tasks": []}, [1], 3])
-async def test_invalid_plan_fails_for_good(value: object) -> None:
+@pytest.mark.parametrize(
+    ("kind", "value", "words"),
+    [
+        *((PLAN, value, "plan") for value in (None, "plan", {"tasks": []}, [1], 3)),
+        (REFLECT, True, "Finish, Continue or Replan"),
+    ],
+)
+async def test_invalid_plan_or_decision_fails_for_good(
+    kind: Any, value: object, words: str
+) -> None:
     agent = Agent()
     agent.plan(lambda ctx: value)
+    agent.reflect(lambda ctx: value)
 
-    failure = (await run(agent, assignment(kind=PLAN))).failed.failure
+    failure = (await run(agent, assignment(kind=kind))).failed.failure
 
     assert (failure.kind, failure.retryable) == ("INVALID_RESULT", False)
+    assert words in failure.message
 
 
 @pytest.mark.parametrize(
@@ -197,10 +195,7 @@ async def test_invalid_plan_fails_for_good(value: object) -> None:
 )
 async def test_a_reflection_decides(decision: Any, wire: int) -> None:
     agent = Agent()
-
-    @agent.reflect
-    def reflect(ctx: ReflectContext) -> Any:
-        return decision
+    agent.reflect(lambda ctx: decision)
 
     reflected = (await run(agent, assignment(kind=REFLECT))).reflected
 
@@ -208,15 +203,6 @@ async def test_a_reflection_decides(decision: Any, wire: int) -> None:
     assert [task.task_id for task in reflected.plan.tasks] == (
         ["c"] if wire == types_pb2.DECISION_CONTINUE else []
     )
-
-
-async def test_a_reflection_that_decides_nothing_fails_for_good() -> None:
-    agent = Agent()
-    agent.reflect(lambda ctx: True)
-
-    failure = (await run(agent, assignment(kind=REFLECT))).failed.failure
-
-    assert "Finish, Continue or Replan" in failure.message
 
 
 async def test_results_are_decoded_and_failures_stand_apart() -> None:

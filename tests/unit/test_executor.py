@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from typing import TypeVar
 
 import msgspec
 import pytest
 from msgspec.structs import replace
 
-from stepwell.core.loop.signals import Begin, Cancel, Completed, Failed, Pause, Resume
+from stepwell.core.loop.signals import Begin, Cancel, Completed, Failed, Pause
 from stepwell.core.port import Commit, CommitResult, ExecutionQuery, TaskQuery
 from stepwell.core.records import limits
 from stepwell.core.records.errors import (
@@ -30,7 +30,6 @@ from tests.unit.executor_world import (
     ExecutorWorld,
     FakeWorker,
     delivery,
-    executor_world,
     until,
 )
 from tests.unit.loop_world import chain
@@ -41,36 +40,16 @@ AT_ONCE = RetryPolicy(initial_backoff_ms=0)
 T = TypeVar("T")
 
 
-@pytest.fixture
-async def world() -> AsyncIterator[ExecutorWorld]:
-    async with executor_world() as world:
-        yield world
-
-
-async def test_a_run_goes_from_start_to_end(world: ExecutorWorld) -> None:
-    executor = world.executor()
-    worker = FakeWorker(executor)
-    await worker.attach()
-    await world.start(executor, chain("a", "b", "c"))
-    await worker.do_all(world.store)
-    assert await world.status() is RunStatus.SUCCEEDED
-
-
 async def test_a_step_costs_one_commit_with_the_next_lease_in_it(world: ExecutorWorld) -> None:
-    executor = world.executor()
-    worker = FakeWorker(executor)
-    await worker.attach(credits=2)
+    executor, worker = await world.serving(credits=2)
     await world.start(executor, chain("a", "b", "c"))
     await worker.do_all(world.store)
-    run = await world.store.get_run(TENANT, RUN)
-    assert run is not None
-    assert run.version == 4
+    run = await world.run()
+    assert (run.status, run.version) == (RunStatus.SUCCEEDED, 4)
 
 
 async def test_no_more_is_assigned_than_credits_were_granted(world: ExecutorWorld) -> None:
-    executor = world.executor()
-    worker = FakeWorker(executor)
-    await worker.attach(credits=2)
+    executor, worker = await world.serving(credits=2)
     await world.start(executor, [TaskSpec(task_id=f"t{n}") for n in range(5)])
     await worker.next()
     await worker.next()
@@ -82,9 +61,7 @@ async def test_no_more_is_assigned_than_credits_were_granted(world: ExecutorWorl
 async def test_a_worker_with_0_credits_gets_nothing_until_it_grants_some(
     world: ExecutorWorld,
 ) -> None:
-    executor = world.executor()
-    worker = FakeWorker(executor)
-    await worker.attach(credits=0)
+    executor, worker = await world.serving(credits=0)
     await world.start(executor, chain("a"))
     assert worker.pile.empty()
     assert worker.session is not None
@@ -104,9 +81,7 @@ async def test_a_step_goes_to_a_worker_of_its_role(world: ExecutorWorld) -> None
 
 
 async def test_an_assignment_brings_the_results_that_it_builds_on(world: ExecutorWorld) -> None:
-    executor = world.executor()
-    worker = FakeWorker(executor)
-    await worker.attach(credits=5)
+    executor, worker = await world.serving(credits=5)
     await world.start(executor, chain("a", "b"))
     first = await worker.next()
     await worker.deliver(first, Completed(result=Payload(data=b"42")))
@@ -116,9 +91,7 @@ async def test_an_assignment_brings_the_results_that_it_builds_on(world: Executo
 
 
 async def test_results_without_room_are_sent_by_reference(world: ExecutorWorld) -> None:
-    executor = world.executor()
-    worker = FakeWorker(executor)
-    await worker.attach(credits=5)
+    executor, worker = await world.serving(credits=5)
     both = (TaskSpec(task_id="a"), TaskSpec(task_id="b"))
     await world.start(executor, [*both, TaskSpec(task_id="c", depends_on=("a", "b"))])
     for _ in both:
@@ -144,9 +117,7 @@ async def test_expired_lease_is_claimed_again(world: ExecutorWorld) -> None:
 
 
 async def test_a_heartbeat_keeps_the_lease(world: ExecutorWorld) -> None:
-    executor = world.executor()
-    worker = FakeWorker(executor)
-    await worker.attach(credits=2)
+    executor, worker = await world.serving(credits=2)
     await world.start(executor, chain("a"))
     assignment = await worker.next()
     beat = Heartbeat(
@@ -177,9 +148,7 @@ async def test_a_heartbeat_is_as_long_as_its_task_s_own_time_out_on_a_fresh_repl
 
 
 async def test_cancelling_is_pushed_to_the_worker(world: ExecutorWorld) -> None:
-    executor = world.executor()
-    worker = FakeWorker(executor)
-    await worker.attach()
+    executor, worker = await world.serving()
     await world.start(executor, chain("a"))
     assignment = await worker.next()
     await executor.send(TENANT, RUN, Cancel(reason="enough"))
@@ -188,9 +157,7 @@ async def test_cancelling_is_pushed_to_the_worker(world: ExecutorWorld) -> None:
 
 
 async def test_a_reconnect_keeps_the_leases_that_it_lists(world: ExecutorWorld) -> None:
-    executor = world.executor()
-    worker = FakeWorker(executor)
-    await worker.attach()
+    executor, worker = await world.serving()
     await world.start(executor, chain("a"))
     assignment = await worker.next()
     assert worker.session is not None
@@ -204,9 +171,7 @@ async def test_a_reconnect_keeps_the_leases_that_it_lists(world: ExecutorWorld) 
 async def test_a_lease_that_never_reached_its_worker_is_released_and_spends_nothing(
     world: ExecutorWorld,
 ) -> None:
-    executor = world.executor()
-    worker = FakeWorker(executor)
-    await worker.attach()
+    executor, worker = await world.serving()
     await world.start(executor, chain("a"))
     await worker.next()
     await worker.attach(held=[])
@@ -250,9 +215,7 @@ async def test_S13_a_task_that_kills_its_workers_ends_and_others_advance(
 
 
 async def test_begin_is_answered_after_its_commit(world: ExecutorWorld) -> None:
-    executor = world.executor()
-    worker = FakeWorker(executor)
-    await worker.attach()
+    executor, worker = await world.serving()
     await world.start(executor, chain("pay", effect=Effect.AT_MOST_ONCE))
     assignment = await worker.next()
     begin = Begin(execution_id="task:pay#1", token=assignment.token)
@@ -268,15 +231,12 @@ async def test_begin_is_answered_after_its_commit(world: ExecutorWorld) -> None:
 async def test_outcomes_of_one_run_that_arrive_together_make_one_commit(
     world: ExecutorWorld,
 ) -> None:
-    executor = world.executor()
-    worker = FakeWorker(executor)
-    await worker.attach(credits=10)
+    executor, worker = await world.serving(credits=10)
     await world.start(executor, [TaskSpec(task_id=f"t{n}") for n in range(10)])
     assignments = [await worker.next() for _ in range(10)]
     replies = [executor.deliver(TENANT, RUN, delivery(one)) for one in assignments]
     await asyncio.gather(*replies)
-    run = await world.store.get_run(TENANT, RUN)
-    assert run is not None
+    run = await world.run()
     assert (run.status, run.version) == (RunStatus.SUCCEEDED, 2)
 
 
@@ -293,9 +253,7 @@ class CountingStore(FaultyStore):
 async def test_large_failures_keep_a_commits_events_within_the_limit(
     world: ExecutorWorld,
 ) -> None:
-    executor = world.executor()
-    worker = FakeWorker(executor)
-    await worker.attach(20)
+    executor, worker = await world.serving(credits=20)
     once = RetryPolicy(max_attempts=1)
     plan = [TaskSpec(task_id=f"t{n}", retry=once, on_failure=OnFailure.CONTINUE) for n in range(20)]
     await world.start(executor, plan)
@@ -357,9 +315,7 @@ async def test_outcome_refused_by_the_store_can_be_sent_again(
             return await super().commit(commits)
 
     store = Refusing(world.store, world.runtime)
-    executor = world.executor(store)
-    worker = FakeWorker(executor)
-    await worker.attach()
+    executor, worker = await world.serving(store=store)
     await world.start(executor, chain("a"))
     assignment = await worker.next()
     store.refusing = True
@@ -386,21 +342,6 @@ async def test_eager_leases_overtake_older_steps_only_for_a_moment(world: Execut
     assert order.index("older") <= 2
 
 
-async def test_a_paused_run_dispatches_nothing_and_resumes_where_it_was(
-    world: ExecutorWorld,
-) -> None:
-    executor = world.executor()
-    worker = FakeWorker(executor)
-    await worker.attach(credits=5)
-    await world.start(executor, chain("a", "b"))
-    first = await worker.next()
-    await executor.send(TENANT, RUN, Pause())
-    await worker.deliver(first)
-    assert worker.pile.empty()
-    await executor.send(TENANT, RUN, Resume())
-    assert (await worker.next()).execution.task_id == "b"
-
-
 async def test_unknown_run_is_not_found(world: ExecutorWorld) -> None:
     executor = world.executor()
     with pytest.raises(RunNotFound):
@@ -408,13 +349,9 @@ async def test_unknown_run_is_not_found(world: ExecutorWorld) -> None:
 
 
 async def test_a_retry_waits_for_its_back_off(world: ExecutorWorld) -> None:
-    executor = world.executor()
-    worker = FakeWorker(executor)
-    await worker.attach(credits=5)
+    executor, worker = await world.serving(credits=5)
     retry = RetryPolicy(initial_backoff_ms=5_000, jitter=0.0)
     await world.start(executor, chain("a", retry=retry))
-    from stepwell.core.records.model import Failure
-
     await worker.deliver(await worker.next(), Failed(failure=Failure(kind="x")))
     world.pass_time(4_000)
     await asyncio.sleep(0)
@@ -426,9 +363,7 @@ async def test_a_retry_waits_for_its_back_off(world: ExecutorWorld) -> None:
 async def test_a_drain_gives_out_nothing_more_and_finishes_what_it_began(
     world: ExecutorWorld,
 ) -> None:
-    executor = world.executor()
-    worker = FakeWorker(executor)
-    await worker.attach(credits=5)
+    executor, worker = await world.serving(credits=5)
     await world.start(executor, chain("a", "b"))
     assignment = await worker.next()
     reply = executor.deliver(TENANT, RUN, delivery(assignment))
@@ -472,9 +407,7 @@ async def test_T3_revoked_lease_notifies_its_own_tenants_worker_only(
 
 
 async def test_a_run_that_has_ended_is_held_no_longer(world: ExecutorWorld) -> None:
-    executor = world.executor()
-    worker = FakeWorker(executor)
-    await worker.attach()
+    executor, worker = await world.serving()
     await world.start(executor, chain("a"))
     await worker.do_all(world.store)
     await until(lambda: not executor._runs._hot)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 
 import pytest
 
@@ -15,23 +15,15 @@ from stepwell.core.records.states import Effect, ExecutionStatus, Finding, RunSt
 from stepwell.engine.executor import Heartbeat, HeldLease
 from stepwell_testkit.conformance.ask import data_of
 from stepwell_testkit.proxy import StoreProxy
-from tests.unit.executor_world import RUN, TENANT, ExecutorWorld, FakeWorker, executor_world
+from tests.unit.executor_world import RUN, TENANT, ExecutorWorld, FakeWorker
 
 OTHER = "00000000-0000-4000-8000-000000000002"
 RECONCILED = TaskSpec(task_id="charge", effect=Effect.AT_MOST_ONCE, reconcile=True)
 CHARGE = TaskSpec(task_id="charge", effect=Effect.AT_MOST_ONCE)
 
 
-@pytest.fixture
-async def world() -> AsyncIterator[ExecutorWorld]:
-    async with executor_world() as made:
-        yield made
-
-
 async def begun(world: ExecutorWorld, spec: TaskSpec) -> tuple[FakeWorker, Assignment]:
-    executor = world.executor()
-    worker = FakeWorker(executor)
-    await worker.attach()
+    executor, worker = await world.serving()
     await world.start(executor, [spec])
     got = await worker.next()
     begin = Begin(execution_id=got.execution.execution_id, token=got.token)
@@ -128,9 +120,7 @@ async def test_a_store_that_can_not_be_asked_holds_nothing_up(world: ExecutorWor
 
 async def test_a_run_without_keys_asks_for_none(world: ExecutorWorld) -> None:
     store = Counting(world.store)
-    executor = world.executor(store)
-    worker = FakeWorker(executor)
-    await worker.attach()
+    executor, worker = await world.serving(store=store)
     await world.start(executor, [TaskSpec(task_id="a"), TaskSpec(task_id="b")])
     await worker.do_all(world.store)
     assert store.asked == 0
@@ -158,13 +148,10 @@ async def test_a_run_of_which_much_is_known_ends_without_a_worker(world: Executo
 
 
 async def test_a_run_that_was_deleted_is_not_taken_from(world: ExecutorWorld) -> None:
-    executor = world.executor()
-    worker = FakeWorker(executor)
-    await worker.attach(4)
+    executor, worker = await world.serving(credits=4)
     await world.start(executor, [keyed("a", "k")], pipeline_id="p")
     await worker.do_all(world.store)
-    run = await world.store.get_run(TENANT, RUN)
-    assert run is not None
+    run = await world.run()
     assert await world.store.delete_run(TENANT, RUN, version=run.version)
     await world.start(executor, [keyed("a", "k")], run_id=OTHER, pipeline_id="p")
     got = await worker.next()

@@ -21,7 +21,6 @@ from tests.unit.executor_world import (
     ExecutorWorld,
     FakeWorker,
     delivery,
-    executor_world,
     until,
 )
 from tests.unit.loop_world import chain
@@ -34,9 +33,7 @@ AT_ONCE = RetryPolicy(initial_backoff_ms=0)
 
 async def leased(world: ExecutorWorld, **task: object) -> tuple[FakeWorker, Assignment]:
     """A run of one task, and the worker that has it."""
-    executor = world.executor()
-    worker = FakeWorker(executor)
-    await worker.attach(1)
+    executor, worker = await world.serving()
     await world.start(executor, chain("a", retry=AT_ONCE, **task))
     return worker, await worker.next()
 
@@ -75,167 +72,151 @@ async def kept(store: Store) -> Sequence[LogEntry]:
     return (await store.page(LogQuery(tenant_id=TENANT, run_id=RUN, limit=1_000))).items
 
 
-async def test_first_attempt_has_no_previous_state() -> None:
-    async with executor_world() as world:
-        _, first = await leased(world)
-        assert first.previous_failure is None
-        assert first.previous_progress is None
-        assert (first.previous_session, first.previous_messages) == (Session(), ())
+async def test_the_next_attempt_is_given_what_the_last_one_left(world: ExecutorWorld) -> None:
+    worker, first = await leased(world)
+    assert (first.previous_failure, first.previous_progress) == (None, None)
+    assert (first.previous_session, first.previous_messages) == (Session(), ())
+    assert worker.session is not None
+    await world.executors[0].append(TENANT, [said(first, "one", "two")])
+    failed = delivery(first, BOOM)
+    await world.executors[0].deliver(TENANT, RUN, replace(failed, session=SESSION, progress=HALF))
+    world.executors[0].credit(worker.session, 1)
+    second = await worker.next()
+    assert second.execution.attempt == 2
+    assert (second.previous_session, second.previous_progress) == (SESSION, HALF)
+    assert second.previous_failure == BOOM.failure
+    assert [one.content for one in second.previous_messages] == ["one", "two"]
+    assert [one.number for one in second.previous_messages] == [1, 2]
+    assert second.conversation == 2
 
 
-async def test_the_next_attempt_is_given_what_the_last_one_left() -> None:
-    async with executor_world() as world:
-        worker, first = await leased(world)
-        assert worker.session is not None
-        await world.executors[0].append(TENANT, [said(first, "one", "two")])
-        failed = delivery(first, BOOM)
-        await world.executors[0].deliver(
-            TENANT, RUN, replace(failed, session=SESSION, progress=HALF)
-        )
-        world.executors[0].credit(worker.session, 1)
-        second = await worker.next()
-        assert second.execution.attempt == 2
-        assert (second.previous_session, second.previous_progress) == (SESSION, HALF)
-        assert second.previous_failure == BOOM.failure
-        assert [one.content for one in second.previous_messages] == ["one", "two"]
-        assert [one.number for one in second.previous_messages] == [1, 2]
-        assert second.conversation == 2
+async def test_a_lost_attempt_leaves_what_its_heartbeats_brought(world: ExecutorWorld) -> None:
+    worker, first = await leased(world)
+    assert worker.session is not None
+    assert list(await world.executors[0].heartbeat(TENANT, [beat(first)])) == [True]
+    world.executors[0].credit(worker.session, 1)
+    world.pass_time(11_000)
+    second = await worker.next()
+    assert second.execution.attempt == 2
+    assert (second.previous_session, second.previous_progress) == (SESSION, HALF)
+    assert second.previous_failure is not None
+    assert second.previous_failure.kind == "LOST"
 
 
-async def test_a_lost_attempt_leaves_what_its_heartbeats_brought() -> None:
-    async with executor_world() as world:
-        worker, first = await leased(world)
-        assert worker.session is not None
-        assert list(await world.executors[0].heartbeat(TENANT, [beat(first)])) == [True]
-        world.executors[0].credit(worker.session, 1)
-        world.pass_time(11_000)
-        second = await worker.next()
-        assert second.execution.attempt == 2
-        assert (second.previous_session, second.previous_progress) == (SESSION, HALF)
-        assert second.previous_failure is not None
-        assert second.previous_failure.kind == "LOST"
+async def test_a_restarted_worker_finds_what_its_former_self_left(world: ExecutorWorld) -> None:
+    _, first = await leased(world)
+    await world.executors[0].heartbeat(TENANT, [beat(first)])
+    again = FakeWorker(world.executors[0], instance_id="two")
+    await again.attach(1)
+    second = await again.next()
+    assert second.execution.attempt == 2
+    assert (second.previous_session, second.previous_progress) == (SESSION, HALF)
 
 
-async def test_a_restarted_worker_finds_what_its_former_self_left() -> None:
-    async with executor_world() as world:
-        _, first = await leased(world)
-        await world.executors[0].heartbeat(TENANT, [beat(first)])
-        again = FakeWorker(world.executors[0], instance_id="two")
-        await again.attach(1)
-        second = await again.next()
-        assert second.execution.attempt == 2
-        assert (second.previous_session, second.previous_progress) == (SESSION, HALF)
+async def test_a_conversation_that_is_too_long_is_sent_from_its_newest_message_back(
+    world: ExecutorWorld,
+) -> None:
+    worker, first = await leased(world)
+    assert worker.session is not None
+    large = "x" * 400_000
+    for number in range(5):
+        await world.executors[0].append(TENANT, [said(first, f"{number}{large}", after=number)])
+    await world.executors[0].deliver(TENANT, RUN, delivery(first, Released()))
+    world.executors[0].credit(worker.session, 1)
+    second = await worker.next()
+    assert [one.number for one in second.previous_messages] == [4, 5]
+    assert second.conversation == 5
 
 
-async def test_a_conversation_that_is_too_long_is_sent_from_its_newest_message_back() -> None:
-    async with executor_world() as world:
-        worker, first = await leased(world)
-        assert worker.session is not None
-        large = "x" * 400_000
-        for number in range(5):
-            await world.executors[0].append(TENANT, [said(first, f"{number}{large}", after=number)])
-        await world.executors[0].deliver(TENANT, RUN, delivery(first, Released()))
-        world.executors[0].credit(worker.session, 1)
-        second = await worker.next()
-        assert [one.number for one in second.previous_messages] == [4, 5]
-        assert second.conversation == 5
+async def test_logs_are_kept_at_once_and_apart_from_commits(world: ExecutorWorld) -> None:
+    _, first = await leased(world)
+    before = await world.store.get_run(TENANT, RUN)
+    assert await world.executors[0].append(TENANT, [written(first, "one", "two")]) == [True]
+    assert [one.text for one in await kept(world.store)] == ["one", "two"]
+    assert {one.execution_id for one in await kept(world.store)} == {"task:a#1"}
+    assert await world.store.get_run(TENANT, RUN) == before
 
 
-async def test_logs_are_kept_at_once_and_apart_from_commits() -> None:
-    async with executor_world() as world:
-        _, first = await leased(world)
-        before = await world.store.get_run(TENANT, RUN)
-        assert await world.executors[0].append(TENANT, [written(first, "one", "two")]) == [True]
-        assert [one.text for one in await kept(world.store)] == ["one", "two"]
-        assert {one.execution_id for one in await kept(world.store)} == {"task:a#1"}
-        assert await world.store.get_run(TENANT, RUN) == before
+async def test_log_lines_of_a_lost_lease_are_dropped(world: ExecutorWorld) -> None:
+    worker, first = await leased(world)
+    await worker.deliver(first)
+    assert await world.executors[0].append(
+        TENANT, [written(first, "late"), said(first, "late")]
+    ) == [False, False]
+    assert await kept(world.store) == ()
+    assert not (await world.store.page(MessageQuery(tenant_id=TENANT, run_id=RUN))).items
 
 
-async def test_log_lines_of_a_lost_lease_are_dropped() -> None:
-    async with executor_world() as world:
-        worker, first = await leased(world)
-        await worker.deliver(first)
-        assert await world.executors[0].append(
-            TENANT, [written(first, "late"), said(first, "late")]
-        ) == [False, False]
-        assert await kept(world.store) == ()
-        assert not (await world.store.page(MessageQuery(tenant_id=TENANT, run_id=RUN))).items
+async def test_a_replica_that_is_behind_looks_again(world: ExecutorWorld) -> None:
+    executor = world.executor()
+    other = world.executor()
+    await world.start(executor, chain("a"), start_delay_ms=1_000)
+    # The other one has the run at hand, as it was before the lease.
+    await other.heartbeat(TENANT, [])
+    await other.append(TENANT, [AppendBatch(run_id=RUN, execution_id="task:a#1", token="none")])
+    worker = FakeWorker(executor)
+    await worker.attach(1)
+    world.pass_time(2_000)
+    first = await worker.next()
+    assert await other.append(TENANT, [written(first, "hello")]) == [True]
 
 
-async def test_a_replica_that_is_behind_looks_again() -> None:
-    async with executor_world() as world:
-        executor = world.executor()
-        other = world.executor()
-        await world.start(executor, chain("a"), start_delay_ms=1_000)
-        # The other one has the run at hand, as it was before the lease.
-        await other.heartbeat(TENANT, [])
-        await other.append(TENANT, [AppendBatch(run_id=RUN, execution_id="task:a#1", token="none")])
-        worker = FakeWorker(executor)
-        await worker.attach(1)
-        world.pass_time(2_000)
-        first = await worker.next()
-        assert await other.append(TENANT, [written(first, "hello")]) == [True]
+async def test_a_line_that_is_too_long_is_cut_and_says_so(world: ExecutorWorld) -> None:
+    _, first = await leased(world)
+    await world.executors[0].append(TENANT, [written(first, "é" * 20_000)])
+    (line,) = await kept(world.store)
+    assert len(line.text.encode()) <= limits.LOG_TEXT_BYTES_MAX
+    text, mark = line.text.split(" … ")
+    left_out = 40_000 - len(text.encode())
+    assert mark == f"[cut: {left_out:,} bytes left out]"
 
 
-async def test_a_line_that_is_too_long_is_cut_and_says_so() -> None:
-    async with executor_world() as world:
-        _, first = await leased(world)
-        await world.executors[0].append(TENANT, [written(first, "é" * 20_000)])
-        (line,) = await kept(world.store)
-        assert len(line.text.encode()) <= limits.LOG_TEXT_BYTES_MAX
-        text, mark = line.text.split(" … ")
-        left_out = 40_000 - len(text.encode())
-        assert mark == f"[cut: {left_out:,} bytes left out]"
+async def test_log_flood_is_cut_at_the_executions_share_with_one_notice(
+    world: ExecutorWorld,
+) -> None:
+    _, first = await leased(world)
+    line = "x" * 10_000
+    for _ in range(10):
+        live = await world.executors[0].append(TENANT, [written(first, *[line] * 100)])
+        assert live == [True]
+    entries = await kept(world.store)
+    size = sum(len(one.text) for one in entries)
+    assert size <= limits.LOG_BYTES_PER_EXECUTION_MAX
+    assert [one.kind for one in entries].count(LogKind.CUT) == 1
+    assert entries[-1].kind is LogKind.CUT
 
 
-async def test_log_flood_is_cut_at_the_executions_share_with_one_notice() -> None:
-    async with executor_world() as world:
-        _, first = await leased(world)
-        line = "x" * 10_000
-        for _ in range(10):
-            live = await world.executors[0].append(TENANT, [written(first, *[line] * 100)])
-            assert live == [True]
-        entries = await kept(world.store)
-        size = sum(len(one.text) for one in entries)
-        assert size <= limits.LOG_BYTES_PER_EXECUTION_MAX
-        assert [one.kind for one in entries].count(LogKind.CUT) == 1
-        assert entries[-1].kind is LogKind.CUT
+async def test_log_bytes_written_before_a_restart_count(world: ExecutorWorld) -> None:
+    _, first = await leased(world)
+    line = "x" * 16_000
+    for _ in range(3):
+        await world.executors[0].append(TENANT, [written(first, *[line] * 80)])
+    world.runtime.advance(1_000)
+    other = world.executor()
+    await other.append(TENANT, [written(first, *[line] * 80)])
+    entries = await kept(world.store)
+    assert sum(len(one.text) for one in entries) <= limits.LOG_BYTES_PER_EXECUTION_MAX
+    assert entries[-1].kind is LogKind.CUT
 
 
-async def test_log_bytes_written_before_a_restart_count() -> None:
-    async with executor_world() as world:
-        _, first = await leased(world)
-        line = "x" * 16_000
-        for _ in range(3):
-            await world.executors[0].append(TENANT, [written(first, *[line] * 80)])
-        world.runtime.advance(1_000)
-        other = world.executor()
-        await other.append(TENANT, [written(first, *[line] * 80)])
-        entries = await kept(world.store)
-        assert sum(len(one.text) for one in entries) <= limits.LOG_BYTES_PER_EXECUTION_MAX
-        assert entries[-1].kind is LogKind.CUT
+async def test_chunks_collapse_into_the_result_once_it_is_there(world: ExecutorWorld) -> None:
+    worker, first = await leased(world)
+    executor = world.executors[0]
+    await executor.append(TENANT, [written(first, "a", "b", kind=LogKind.CHUNK)])
+    await executor.append(TENANT, [written(first, "line")])
+    await executor.deliver(TENANT, RUN, replace(delivery(first, Completed()), streamed=True))
+    async with asyncio.timeout(PATIENCE_S):
+        while len(await kept(world.store)) > 1:  # noqa: ASYNC110 - it goes by itself
+            await asyncio.sleep(0)
+    assert [one.text for one in await kept(world.store)] == ["line"]
+    assert worker.pile.empty()
 
 
-async def test_chunks_collapse_into_the_result_once_it_is_there() -> None:
-    async with executor_world() as world:
-        worker, first = await leased(world)
-        executor = world.executors[0]
-        await executor.append(TENANT, [written(first, "a", "b", kind=LogKind.CHUNK)])
-        await executor.append(TENANT, [written(first, "line")])
-        await executor.deliver(TENANT, RUN, replace(delivery(first, Completed()), streamed=True))
-        async with asyncio.timeout(PATIENCE_S):
-            while len(await kept(world.store)) > 1:  # noqa: ASYNC110 - it goes by itself
-                await asyncio.sleep(0)
-        assert [one.text for one in await kept(world.store)] == ["line"]
-        assert worker.pile.empty()
-
-
-async def test_the_chunks_of_an_attempt_that_failed_or_asked_stay() -> None:
-    async with executor_world() as world:
-        _, first = await leased(world)
-        executor = world.executors[0]
-        await executor.append(TENANT, [written(first, "a", kind=LogKind.CHUNK)])
-        asked = delivery(first, NeedsInput(prompt="?"))
-        await executor.deliver(TENANT, RUN, replace(asked, streamed=True))
-        await until(lambda: True)
-        assert [one.text for one in await kept(world.store)] == ["a"]
+async def test_the_chunks_of_an_attempt_that_failed_or_asked_stay(world: ExecutorWorld) -> None:
+    _, first = await leased(world)
+    executor = world.executors[0]
+    await executor.append(TENANT, [written(first, "a", kind=LogKind.CHUNK)])
+    asked = delivery(first, NeedsInput(prompt="?"))
+    await executor.deliver(TENANT, RUN, replace(asked, streamed=True))
+    await until(lambda: True)
+    assert [one.text for one in await kept(world.store)] == ["a"]

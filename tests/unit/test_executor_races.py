@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any, TypeVar
 
 import pytest
@@ -18,18 +17,11 @@ from tests.unit.executor_world import (
     TENANT,
     ExecutorWorld,
     FakeWorker,
-    executor_world,
     until,
 )
 from tests.unit.loop_world import chain
 
 T = TypeVar("T")
-
-
-@pytest.fixture
-async def world() -> AsyncIterator[ExecutorWorld]:
-    async with executor_world() as world:
-        yield world
 
 
 class Slow(StoreProxy):
@@ -81,9 +73,7 @@ async def test_lease_ended_before_handout_returns_the_credit(
 ) -> None:
     await world.start(world.executor(), chain("a"))
     store = Slow(world.store, "read_payloads")
-    executor = world.executor(store)
-    worker = FakeWorker(executor)
-    await worker.attach(credits=1)
+    executor, worker = await world.serving(store=store, credits=1)
     world.pass_time(100)
     await until(lambda: store.waiting == 1)
     await executor.send(TENANT, RUN, Cancel())

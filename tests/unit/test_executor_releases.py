@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any
-
-import pytest
 
 from stepwell.core.loop.signals import Start
 from stepwell.core.port import Store
@@ -14,7 +11,7 @@ from stepwell.core.records.model import Payload, RetryPolicy, RunSpec
 from stepwell.core.records.states import RunStatus
 from stepwell_testkit.conformance.harness import turns
 from stepwell_testkit.proxy import StoreProxy
-from tests.unit.executor_world import RUN, TENANT, ExecutorWorld, FakeWorker, executor_world
+from tests.unit.executor_world import RUN, TENANT, ExecutorWorld, FakeWorker
 from tests.unit.loop_world import chain
 
 LEASE_MS = 10_000
@@ -41,12 +38,6 @@ class Refusing(StoreProxy):
         return await super().call(method, *args, **kwargs)
 
 
-@pytest.fixture
-async def world() -> AsyncIterator[ExecutorWorld]:
-    async with executor_world() as world:
-        yield world
-
-
 async def test_S12_an_assignment_that_could_not_be_filled_spends_no_attempt(
     world: ExecutorWorld,
 ) -> None:
@@ -66,6 +57,5 @@ async def test_S12_an_assignment_that_could_not_be_filled_spends_no_attempt(
     assert (store.unread, store.commits) == (0, 0)
     assert await world.status() is RunStatus.RUNNING
     await worker.deliver(await worker.next())
-    run = await world.store.get_run(TENANT, RUN)
-    assert run is not None
+    run = await world.run()
     assert (run.status, run.attempts.lost) == (RunStatus.SUCCEEDED, 0)

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
 from typing import Any, TypeVar
-
-import pytest
 
 from stepwell.core.port import Store
 from stepwell.core.records.model import TaskSpec
@@ -19,18 +16,11 @@ from tests.unit.executor_world import (
     ExecutorWorld,
     FakeWorker,
     delivery,
-    executor_world,
     until,
 )
 from tests.unit.loop_world import chain
 
 T = TypeVar("T")
-
-
-@pytest.fixture
-async def world() -> AsyncIterator[ExecutorWorld]:
-    async with executor_world() as world:
-        yield world
 
 
 class Counting(StoreProxy):
@@ -82,9 +72,7 @@ async def test_task_made_ready_on_one_replica_runs_on_another(
 
 async def test_a_replica_s_own_commits_cause_no_claims(world: ExecutorWorld) -> None:
     store = Counting(world.store)
-    executor = world.executor(store)
-    worker = FakeWorker(executor)
-    await worker.attach(credits=5)
+    executor, worker = await world.serving(store=store, credits=5)
     await world.start(executor, chain("a", "b", "c", "d"))
     await worker.deliver(await worker.next())
     second = await worker.next()

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from itertools import product
-from pathlib import Path
 
 import pytest
 
 from tests.support import doors
-from tests.support.doors import Door, by_folder, doors_of, servers_in, slower
+from tests.support.doors import Door, doors_of
 
 CHECK, TEST, STORES, PROOF = Door
 SUITE = doors.ONCE
@@ -60,63 +59,9 @@ def test_folder_that_the_first_door_leaves_out_has_nothing_behind_it() -> None:
         path = f"{folder}/deeper/test_it.py"
         assert TEST not in doors_of(path, fixtures=(), parameters=words, sized=sized)
         assert (doors.TOP / folder).is_dir()
-
-
-def test_conformance_suite_is_where_the_first_door_expects_it() -> None:
     assert (doors.TOP / doors.ONCE).is_file()
-
-
-@pytest.mark.parametrize(
-    ("parameters", "servers"),
-    [
-        ("", set()),
-        ("sqlite-seed-0", set()),
-        ("postgres", {"postgres"}),
-        ("0-redis", {"redis"}),
-        ("grpc_redis_cluster-seed-0", {"grpc_redis_cluster"}),
-        ("postgres, from 0", {"postgres"}),
-        ("postgresql://x", set()),
-    ],
-)
-def test_parameters_name_their_servers(parameters: str, servers: set[str]) -> None:
-    assert servers_in(parameters) == servers
 
 
 def test_server_that_nobody_could_foresee_is_refused() -> None:
     with pytest.raises(AssertionError, match="ask for the fixture `backends`"):
         doors.refuse_servers()
-
-
-def test_seconds_are_added_up_by_folder() -> None:
-    took = {
-        "tests/unit/test_a.py::test_it": 1.0,
-        "tests/unit/house/test_b.py::test_it": 2.0,
-        "tests/chaos/disks/test_c.py::test_it[a/b]": 4.0,
-    }
-    assert by_folder(took) == {"tests/unit": 1.0, "tests/unit/house": 2.0, "tests/chaos/disks": 4.0}
-
-
-def test_usual_seconds_of_proofs_are_added_up_by_file() -> None:
-    kept = {"tests/chaos/test_a.py": 2.0, "tests/chaos/test_b.py::test_it[x]": 3.0}
-    played = ["tests/chaos/test_a.py::test_it[0]", "tests/chaos/test_a.py::test_it[1]"]
-    usual = doors.usual_of_files([*played, "tests/chaos/test_b.py::test_it[x]"], kept)
-    assert usual == {"tests/chaos/test_a.py": 4.0, "tests/chaos/test_b.py": 3.0}
-
-
-def test_only_what_is_clearly_slower_is_listed() -> None:
-    usual = {"tests/unit": 10.0, "tests/docs": 10.0}
-    took = {"tests/unit": 19.0, "tests/docs": 21.0, "tests/new": 99.0}
-    (line,) = slower(took, usual)
-    assert "tests/docs" in line
-
-
-def test_seconds_that_are_kept_stay_for_the_other_doors(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(doors, "SECONDS", tmp_path / "seconds.json")
-    doors.SECONDS.write_text("{}", encoding="utf-8")
-    doors.keep_expected("test", {"tests/unit": 1.0})
-    doors.keep_expected("stores", {"tests/chaos": 2.0})
-    assert doors.expected("test") == {"tests/unit": 1.0}
-    assert doors.expected("stores") == {"tests/chaos": 2.0}
-    assert doors.expected("proof") == {}
