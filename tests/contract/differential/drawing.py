@@ -207,7 +207,7 @@ TABLE: tuple[tuple[int, str, dict[str, Sequence[object] | Strategy[object]]], ..
         {
             "lease_ms": (SHORT_MS, LONG_MS, LONG_MS, LONGEST_MS),
             "progress": PAYLOADS,
-            "session": (Session(), Session(backend="x\x00", session_id="s")),
+            "session": (Session(), Session(backend="x\x01", session_id="s")),
             "beats": few(checks, 3, 1),
         },
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import asyncpg
@@ -37,6 +38,13 @@ class Place:
             self.server.url("postgres", sslmode="disable"),
             server_settings={"search_path": self.schema},
         )
+
+    async def fetch(self, sql: str) -> Sequence[Any]:
+        client = await self.client()
+        try:
+            return await client.fetch(sql)
+        finally:
+            await client.close()
 
     async def close(self) -> None:
         for door in self.doors:

@@ -1,4 +1,4 @@
-"""Postgres' own promises: group commit over links, holds and races between doors, what an operator reads."""
+"""Postgres' own promises: links, locks between doors, hints, the feed, a pooler, the schema."""
 
 from __future__ import annotations
 
@@ -10,26 +10,24 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 from sqlalchemy import Connection, text
+from sqlalchemy.dialects.postgresql.asyncpg import PGDialect_asyncpg
 from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.pool import NullPool
 
-from stepwell.core.port import ClaimRequest, FeedQuery, Store
+from stepwell.core.port import ClaimRequest, FeedQuery, LogsOfExecution, OldLogs
 from stepwell.core.records.errors import (
-    InvalidArgument,
-    OutcomeUnknown,
-    StoreRefused,
     StoreUnavailable,
 )
-from stepwell.core.records.model import Outcome, Payload, RunSpec, Session, TaskSpec
-from stepwell.core.records.states import Verdict
-from stepwell_drivers.sql import schema
+from stepwell.core.records.states import LogKind, Verdict
+from stepwell_drivers.sql import families, schema
+from stepwell_drivers.sql.statements import compiled
+from stepwell_drivers.sql.store import SqlStore
 from stepwell_testkit.conformance import ask
 from stepwell_testkit.conformance import builders as b
 from stepwell_testkit.conformance.harness import soon
 from tests.contract.drivers.postgres_place import Place
 from tests.support.backends.pgbouncer import PgBouncer
 from tests.support.backends.postgres import Postgres
-from tests.support.patience import insisting
 
 _names = itertools.count(1)
 
@@ -50,56 +48,6 @@ async def place(server: Postgres) -> AsyncIterator[Place]:
 # --- groups --------------------------------------------------------------------------------------
 
 
-async def test_commits_queued_during_transactions_share_the_next(place: Place) -> None:
-    store = await place.open()
-    writer: Any = store._writer
-    await asyncio.gather(*[store.commit([b.created(f"run-{at}")]) for at in range(100)])
-    assert writer.groups <= 3
-
-
-async def test_a_run_takes_its_steps_in_the_order_asked_for_over_many_groups(place: Place) -> None:
-    store = await place.open()
-    chain = [b.created()]
-    for _ in range(60):
-        chain.append(b.step(chain[-1]))
-    calls: list[asyncio.Future[Any]] = []
-    for at, commit in enumerate(chain):
-        calls.append(asyncio.ensure_future(store.commit([commit])))
-        if at % 7 == 0:
-            await asyncio.sleep(0)
-    answers = await asyncio.gather(*calls)
-    assert {result.verdict for (result,) in answers} == {Verdict.COMMITTED}
-
-
-async def test_one_that_fails_harms_nobody_in_its_group(place: Place) -> None:
-    store = await place.open()
-    bad = b.created("bad", spec=RunSpec(tenant_id=b.TENANT, run_id="bad", goal="\ud800"))
-    large = b.created("large", spec=RunSpec(tenant_id=b.TENANT, run_id="large", priority=2**63))
-    births = [b.created(f"run-{at}") for at in range(10)]
-    births[5:5] = [bad, large]
-    answers = await asyncio.gather(
-        *[store.commit([birth]) for birth in births], return_exceptions=True
-    )
-    for birth, answer in zip(births, answers, strict=True):
-        if birth in (bad, large):
-            assert isinstance(answer, InvalidArgument)
-            assert answer.reason == "NOT_STORABLE"
-        else:
-            assert not isinstance(answer, BaseException)
-            assert await ask.version_of(store, birth.run_id) == 1
-
-
-async def test_a_cancelled_caller_cancels_no_commit(place: Place) -> None:
-    store = await place.open()
-    call = asyncio.ensure_future(store.commit([b.created()]))
-    await asyncio.sleep(0)
-    call.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await call
-    assert await ask.verdicts(store, b.created()) == [Verdict.COMMITTED]
-    assert await ask.version_of(store) == 1
-
-
 async def test_a_cancelled_read_leaves_its_link_whole(place: Place) -> None:
     store = await place.open(pool_size="2")
     await ask.must(store, b.created())
@@ -113,17 +61,6 @@ async def test_a_cancelled_read_leaves_its_link_whole(place: Place) -> None:
 # --- several doors -------------------------------------------------------------------------------
 
 
-async def test_concurrent_creations_of_a_run_commit_once(place: Place) -> None:
-    doors = [await place.open() for _ in range(3)]
-    for at in range(10):
-        births = [replace(b.created(f"run-{at}"), commit_id=f"{at}-{door}") for door in range(3)]
-        answers = await asyncio.gather(
-            *[door.commit([birth]) for door, birth in zip(doors, births, strict=True)]
-        )
-        verdicts = sorted(result.verdict for (result,) in answers)
-        assert verdicts == sorted([Verdict.COMMITTED, Verdict.CONFLICT, Verdict.CONFLICT])
-
-
 async def test_doors_that_write_the_same_runs_wait_for_each_other_and_never_for_ever(
     place: Place,
 ) -> None:
@@ -132,7 +69,7 @@ async def test_doors_that_write_the_same_runs_wait_for_each_other_and_never_for_
     await ask.must(doors[0], *[b.created_leased(name) for name in names])
     won = 0
 
-    async def write(door: Store, mine: str, order: list[str]) -> None:
+    async def write(door: SqlStore, mine: str, order: list[str]) -> None:
         nonlocal won
         for _ in range(15):
             loaded = [await ask.loaded(door, run_id=name) for name in order]
@@ -154,18 +91,6 @@ async def test_doors_that_write_the_same_runs_wait_for_each_other_and_never_for_
     await asyncio.gather(write(doors[0], "a", names), write(doors[1], "b", list(reversed(names))))
     total = sum([(await ask.loaded(doors[0], run_id=name)).run.version - 1 for name in names])
     assert won == total
-
-
-async def test_claimed_work_is_held_from_other_stores(place: Place) -> None:
-    doors = [await place.open() for _ in range(3)]
-    births = [b.created(f"run-{at}", executions=[b.ready()]) for at in range(30)]
-    await ask.must(doors[0], *births)
-    request = ClaimRequest(wants=(b.want(limit=7),), hold_ms=60_000)
-    found: list[str] = []
-    for _ in range(3):
-        answers = await asyncio.gather(*[door.claim(request) for door in doors])
-        found += [step.run_id for claimed in answers for step in claimed.ready[0]]
-    assert sorted(found) == sorted(birth.run_id for birth in births)
 
 
 async def test_store_notifies_others_and_itself_once(place: Place) -> None:
@@ -229,6 +154,57 @@ async def test_all_of_it_goes_through_a_pooler_in_transaction_mode(server: Postg
         await place.close()
 
 
+async def test_deletion_waits_for_a_fork_being_created(place: Place) -> None:
+    store, client = await place.open(), await place.client()
+    first = b.created_leased()
+    ended = b.step(first, executions=[b.ended()], outcomes=[b.outcome(b"kept")])
+    await ask.must(store, first, ended)
+    slow = client.transaction()
+    await slow.start()
+    # As a replica does that is slow: the lock, then the birth, then nothing for a while.
+    names = [f"{len(b.TENANT)}:{b.TENANT}{b.RUN}"]
+    share = compiled(families._share._statement, PGDialect_asyncpg()).string
+    await client.fetchval(share, names)
+    await client.execute(
+        "INSERT INTO runs (tenant_id, run_id, version, status, phase, parent_run_id, family_id,"
+        " step_retry) VALUES ($1, 'slow', 1, 'QUEUED', 'PLANNING', $2, $2, '{}')",
+        *(b.TENANT, b.RUN),
+    )
+    deletion = asyncio.ensure_future(store.delete_run(b.TENANT, b.RUN, version=2))
+    waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+    while not await client.fetchval(waiting):
+        assert not deletion.done()
+    await slow.commit()
+    assert await deletion
+    assert await ask.outcomes(store, [b.STEP]) == [b.outcome(b"kept")]
+    await client.close()
+
+
+async def test_two_that_remove_log_entries_at_once_do_not_wait_for_ever(place: Place) -> None:
+    here, there = await place.open(), await place.open()
+    runs = [f"run-{at}" for at in range(8)]
+    await ask.must(here, *[b.created(name) for name in runs])
+    for name in runs:
+        chunk = replace(b.line("x"), kind=LogKind.CHUNK)
+        await here.append_logs(b.TENANT, name, [chunk] * 50)
+    trims = [
+        there.remove_logs(
+            LogsOfExecution(
+                tenant_id=b.TENANT, run_id=name, execution_id=b.STEP, kind=LogKind.CHUNK
+            )
+        )
+        for name in runs
+    ]
+    deletions = [here.delete_run(b.TENANT, name, version=1) for name in runs[::2]]
+    purges = [door.remove_logs(OldLogs(older_ms=0, limit=1_000)) for door in (here, there)]
+    removed, deleted, _ = await asyncio.gather(
+        asyncio.gather(*purges), asyncio.gather(*deletions), asyncio.gather(*trims)
+    )
+    assert sum(removed) <= 400
+    assert deleted == [True] * 4
+    assert (await place.fetch("SELECT count(*) FROM logs"))[0][0] == 0
+
+
 # --- bad days ------------------------------------------------------------------------------------
 
 
@@ -249,55 +225,7 @@ async def test_a_holder_idle_in_a_transaction_holds_up_one_run_and_no_other(plac
     assert await ask.verdicts(store, b.step(first)) == [Verdict.COMMITTED]
 
 
-async def test_a_silent_server_is_cut_off_and_the_store_goes_on(server: Postgres) -> None:
-    with Postgres(18, fsync=False) as frozen:
-        place = Place(frozen)
-        limits = {"lock_timeout_ms": "100", "statement_timeout_ms": "300"}
-        store = await insisting(lambda: place.open(**limits, connect_timeout_ms="500"))
-        first = await insisting(lambda: ask.must(store, b.created()))
-        await asyncio.to_thread(frozen.freeze)
-        with pytest.raises((StoreUnavailable, OutcomeUnknown)):
-            await store.commit([b.step(first)])
-        await asyncio.to_thread(frozen.thaw)
-        await insisting(lambda: ask.must(store, b.step(first)))
-        assert await insisting(lambda: ask.version_of(store)) == 2
-        await place.close()
-
-
-async def test_restarted_server_is_reconnected(server: Postgres) -> None:
-    with Postgres(18, fsync=False) as restarted:
-        place = Place(restarted)
-        store = await place.open()
-        first = await ask.must(store, b.created())
-        await asyncio.to_thread(restarted.restart)
-        assert await ask.version_of(store) == 1
-        assert await ask.verdicts(store, b.step(first)) == [Verdict.COMMITTED]
-        await place.close()
-
-
 # --- the schema ----------------------------------------------------------------------------------
-
-
-async def test_servers_that_start_at_once_make_one_store(place: Place) -> None:
-    doors = await asyncio.gather(*[place.open() for _ in range(4)])
-    ids = {(await door.describe()).store_id for door in doors}
-    assert len(ids) == 1
-
-
-async def test_a_start_that_only_verifies_makes_nothing(place: Place) -> None:
-    with pytest.raises(StoreRefused, match="stepwell migrate"):
-        await place.open(migrate="false")
-    await place.open()
-    await place.open(migrate="false")
-
-
-async def test_a_newer_schema_is_refused(place: Place) -> None:
-    await place.open()
-    client = await place.client()
-    await client.execute("UPDATE alembic_version SET version_num = '9999'")
-    await client.close()
-    with pytest.raises(StoreRefused, match="9999"):
-        await place.open()
 
 
 SHAPE = """
@@ -345,48 +273,3 @@ async def test_the_migrations_make_the_schema_that_the_code_has(place: Place) ->
 
 def _create_all(connection: Connection) -> None:
     schema.metadata.create_all(connection, checkfirst=False)
-
-
-# --- what a person reads -------------------------------------------------------------------------
-
-
-async def test_an_operator_reads_it_with_psql(place: Place) -> None:
-    store = await place.open()
-    spec = RunSpec(
-        tenant_id=b.TENANT,
-        run_id=b.RUN,
-        pipeline_id="survey",
-        goal="count the files",
-        labels={"team": "a"},
-        executor_id="me",
-    )
-    plan = replace(b.plan(), tasks=(TaskSpec(task_id="a", title="Count", role="coder"),))
-    first = b.created(
-        spec=spec,
-        input=Payload(data=b'{"dir": "/src"}'),
-        plan=plan,
-        tasks=[b.task("a")],
-        executions=[b.leased()],
-        leases=[b.lease()],
-    )
-    done = replace(b.ended(), session=Session(backend="agent", session_id="s-1"), has_result=True)
-    outcome = Outcome(execution_id=b.STEP, prompt="how many?", response="42")
-    await ask.must(store, first, b.step(first, executions=[done], outcomes=[outcome]))
-    client = await place.client()
-
-    async def row(sql: str) -> tuple[Any, ...]:
-        return tuple(await client.fetchrow(sql) or ())
-
-    assert await row(
-        "SELECT tenant_id, pipeline_id, status, executor_id, labels ->> 'team',"
-        " input_params ->> 'dir' FROM runs WHERE labels @> '{\"team\": \"a\"}'"
-    ) == (b.TENANT, "survey", "QUEUED", "me", "a", "/src")
-    assert await row("SELECT tenant_id, task_id, status, idempotency_key FROM tasks") == (
-        *(b.TENANT, "a", "READY"),
-        f"{b.RUN}/a",
-    )
-    assert await row("SELECT tenant_id, type, jsonb_typeof(payload) FROM events LIMIT 1") == (
-        *(b.TENANT, "EXECUTION_LEASED"),
-        "object",
-    )
-    await client.close()

@@ -8,19 +8,24 @@ from typing import Any
 
 import asyncpg
 import pytest
+from msgspec.structs import replace
+from sqlalchemy import ClauseElement
+from sqlalchemy.dialects.postgresql.asyncpg import PGDialect_asyncpg
 
 from stepwell.core.port import (
     Claimed,
     ClaimRequest,
     ExecutionQuery,
+    KeyedResult,
     LeaseQuery,
     LogQuery,
     MessageQuery,
     TaskQuery,
 )
 from stepwell.core.records.states import RunStatus, TaskStatus
-from stepwell_drivers.sql import schema
+from stepwell_drivers.sql import families, logs, pages, schema, search
 from stepwell_drivers.sql.postgres import links
+from stepwell_drivers.sql.statements import compiled
 from stepwell_drivers.sql.store import SqlStore
 from stepwell_testkit.conformance import ask
 from stepwell_testkit.conformance import builders as b
@@ -255,3 +260,55 @@ async def _life(store: SqlStore, run_id: str) -> None:
     assert (await store.page(LeaseQuery(tenant_id=b.TENANT, worker_id="worker-1"))).items == ()
     await ask.must(store, b.step(second, status=RunStatus.SUCCEEDED))
     assert await store.delete_run(*of, version=3)
+
+
+DIALECT = PGDialect_asyncpg()
+LOGS = """
+INSERT INTO logs (tenant_id, run_id, execution_id, text)
+SELECT 'acme', 'run-1', 'x' || at % 100, 'x' FROM generate_series(1, 100000) AS at
+"""
+
+
+async def plan_of(store: SqlStore, sql: str, *values: str) -> str:
+    """Return how the database finds it for any values, as the driver's own connections ask."""
+    given = ", ".join(f"'{value}'" for value in values)
+    readers: Any = store._readers
+    async with readers._links.one() as link:
+        driver = link.driver_connection
+        await driver.execute(f"PREPARE asked AS {sql}")
+        rows = await driver.fetch(f"EXPLAIN EXECUTE asked({given})")
+        await driver.execute("DEALLOCATE asked")
+    return "\n".join(row[0] for row in rows)
+
+
+async def test_new_reads_use_an_index(place: Place) -> None:
+    store = await place.open()
+    first = b.created()
+    keyed = KeyedResult(pipeline_id="p", key="k", execution_id="x")
+    await ask.must(store, first, replace(b.step(first, inputs=[b.question("q")]), keyed=(keyed,)))
+    # Where there are few, or nothing is known of them yet, any index will do.
+    await place.fetch(LOGS)
+    await place.fetch("ANALYZE logs")
+    forks = pages._matching(DIALECT, pages._Shape(("parent_run_id",), 0, 0))
+    asked: list[tuple[ClauseElement, str]] = [
+        (search._inputs_of_run._statement, "inputs_in_order"),
+        (search._open_inputs._statement, "inputs_waiting"),
+        (search._newest_keyed.build(DIALECT, 0), "keyed_by_key"),
+        (search._of_status()._statement, "runs_ended"),
+        (search._of_status("tenant_id")._statement, "runs_ended_of_tenant"),
+        (search._of_status("tenant_id", "pipeline_id")._statement, "runs_ended_of_pipeline"),
+        (forks._statement, "runs_by_parent"),
+        (families._member._statement, "runs_by_family"),
+        (families._left._statement, "tombstones_of_family"),
+        (logs._oldest._statement, "logs_pkey"),
+        (logs._trim._statement, "logs_of_execution"),
+    ]
+    for statement, index in asked:
+        form = compiled(statement, DIALECT)
+        values = [
+            "{a}" if name.startswith("c") and name[1:].isdigit() else "1"
+            for name in form.positiontup or ()
+        ]
+        plan = await plan_of(store, form.string, *values)
+        assert f" using {index} on" in plan, (index, plan)
+        assert "Seq Scan" not in plan, plan

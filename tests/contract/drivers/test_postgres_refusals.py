@@ -7,7 +7,6 @@ import socket
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import pytest
 
@@ -24,14 +23,12 @@ from tests.chaos.load.chains import (
     session,
 )
 from tests.service.cli.world import Terminal
-from tests.support.backends import ports
 from tests.support.backends.pgbouncer import PgBouncer
 from tests.support.backends.postgres import Postgres
 from tests.support.patience import PATIENCE_S
 
 WAYS: tuple[dict[str, Any], ...] = ({}, {"migrate": "false"})
 READ_ONLY = 'ALTER DATABASE "{}" SET default_transaction_read_only = on'
-LONELY = ("DROP ROLE IF EXISTS lonely", "CREATE ROLE lonely LOGIN CONNECTION LIMIT 0 PASSWORD 'x'")
 
 Address = Callable[[Postgres, str], str]
 REFUSALS: dict[str, tuple[type[Exception], Sequence[str], Address, Sequence[str]]] = {
@@ -47,23 +44,11 @@ REFUSALS: dict[str, tuple[type[Exception], Sequence[str], Address, Sequence[str]
         lambda server, name: server.url(name, user="nobody-at-all"),
         (),
     ),
-    "unknown host": (
-        StoreUnavailable,
-        ("name is not known",),
-        lambda *_: "postgresql://u@no-such-host.invalid/d",
-        (),
-    ),
     "missing database": (
         StoreRefused,
         ("createdb", '"no_such_database" does not exist'),
         lambda server, _: server.url("no_such_database"),
         (),
-    ),
-    "no connection left": (
-        StoreUnavailable,
-        ("max_connections",),
-        lambda server, name: server.url(name, user="lonely", password="x"),
-        LONELY,
     ),
     "read-only database": (
         StoreRefused,
@@ -95,17 +80,6 @@ async def test_store_that_cannot_be_opened_says_why(
 # --- nobody there ---
 
 
-async def test_port_where_nobody_listens_is_unavailable() -> None:
-    port = ports.reserve()
-    url = f"postgresql://u:{quote(SECRET, safe='')}@127.0.0.1:{port}/d"
-    try:
-        message = await refused(url, StoreUnavailable)
-    finally:
-        ports.release(port)
-    assert "nothing answers" in message
-    assert f"127.0.0.1:{port}" in message
-
-
 async def test_host_that_says_nothing_is_given_up_in_time() -> None:
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
@@ -128,15 +102,6 @@ async def test_standby_is_refused_and_its_primary_is_used(own: Postgres, databas
             assert (await store.describe()).driver == "postgresql"
         neither = url.replace(f"&host=127.0.0.1:{own.port}", f",127.0.0.1:{standby.port}")
         assert "takes writes" in await refused(neither, StoreUnavailable)
-
-
-async def test_database_of_another_encoding_is_refused(server: Server) -> None:
-    name = server.new_name()
-    server.execute(f"CREATE DATABASE \"{name}\" TEMPLATE template0 ENCODING 'LATIN1'")
-    try:
-        assert "ENCODING 'UTF8'" in await refused(server.url(name), StoreRefused)
-    finally:
-        server.drop_database(name)
 
 
 async def test_user_without_rights_is_refused_until_they_are_granted(
@@ -170,19 +135,6 @@ async def test_pooler_that_was_not_named_is_refused(bouncer: PgBouncer, database
 
 
 # --- schemas ---
-
-
-async def test_check_says_whether_there_is_something_to_migrate(
-    server: Server, database: str, tmp_path: Path
-) -> None:
-    def migrate(*flags: str) -> int:
-        return Terminal(tmp_path)("migrate", "--store", server.url(database), *flags).code
-
-    codes = [await asyncio.to_thread(migrate, *flags) for flags in (["--check"], [], ["--check"])]
-
-    assert codes == [Exit.FAILED, Exit.DONE, Exit.DONE]
-    async with opened(server.url(database, migrate="false")) as store:
-        assert (await store.describe()).schema_version
 
 
 async def test_newer_schema_is_refused(server: Server, database: str, tmp_path: Path) -> None:

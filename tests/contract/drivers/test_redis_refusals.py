@@ -72,50 +72,11 @@ async def test_server_behind_tls_must_prove_itself(server: Redis, tmp_path: Path
         await refused(f"redis://127.0.0.1:{proxy.port}?timeout_ms=500", StoreUnavailable)
 
 
-async def test_address_without_a_server_is_unavailable(backends: None) -> None:
-    with Redis() as server:
-        # Its port is kept for it until it is closed.
-        server.stop()
-        assert "can be reached" in await refused(server.url(password=SECRET), StoreUnavailable)
-
-
 async def test_silent_server_is_unavailable(server: Redis) -> None:
     async with Proxy(server.port) as proxy:
         proxy.freeze()
         url = server.url(port=proxy.port, timeout_ms="200")
         assert "answers" in await refused(url, StoreUnavailable)
-
-
-@pytest.mark.parametrize("policy", ["allkeys-lru", "allkeys-lfu", "allkeys-random"])
-async def test_server_that_evicts_rows_is_refused(server: Redis, policy: str) -> None:
-    server.configure(maxmemory_policy=policy)
-    try:
-        words = await refused(server.url(), StoreRefused)
-        assert policy in words
-        assert "noeviction" in words
-    finally:
-        server.configure(maxmemory_policy="noeviction")
-
-
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({"appendfsync": "everysec"}, "appendfsync everysec: up to a second and more"),
-        ({"appendfsync": "no"}, "appendfsync no"),
-        ({"appendonly": "no"}, "appendonly no"),
-    ],
-)
-async def test_durability_is_volatile_without_a_sync_at_each_write(
-    server: Redis, settings: dict[str, str], words: str
-) -> None:
-    server.configure(**settings)
-    try:
-        async with opened(server.url(prefix="classes")) as store:
-            info = await store.describe()
-            assert info.durability is Durability.VOLATILE
-            assert words in info.detail
-    finally:
-        server.configure(appendonly="yes", appendfsync="always")
 
 
 async def test_hidden_configuration_leaves_durability_to_the_operator(

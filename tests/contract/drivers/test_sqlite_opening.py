@@ -17,7 +17,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine
 
 from stepwell.core.port import Store
-from stepwell.core.records.errors import StoreRefused, StoreUnavailable
+from stepwell.core.records.errors import StoreRefused
 from stepwell.core.records.states import Durability
 from stepwell.runtime import SystemRuntime
 from stepwell_drivers.sql import migrate, schema
@@ -26,7 +26,6 @@ from stepwell_drivers.sql.sqlite.engine import raw
 from stepwell_drivers.sql.store import SqlStore
 from stepwell_testkit.conformance import ask
 from stepwell_testkit.conformance import builders as b
-from stepwell_testkit.runtime import ManualRuntime
 
 
 async def opened(path: Path, parameters: str = "") -> SqlStore:
@@ -248,34 +247,7 @@ async def test_a_file_system_without_wal_is_refused(
     await store.close()
 
 
-async def test_the_store_keeps_its_identity_and_its_time_over_a_restart(tmp_path: Path) -> None:
-    path = tmp_path / "a.db"
-    runtime = ManualRuntime()
-    store = await open_store(f"sqlite:///{path}", runtime=runtime)
-    first = await store.describe()
-    runtime.advance(60_000)
-    (created,) = await store.commit([b.created()])
-    await store.close()
-    runtime.step_wall(-3_600_000)
-    store = await open_store(f"sqlite:///{path}", runtime=runtime)
-    assert (await store.describe()).store_id == first.store_id
-    (step,) = await store.commit([b.step(b.created())])
-    assert step.now_us > created.now_us
-    await store.close()
-
-
 # --- the schema ----------------------------------------------------------------------------------
-
-
-async def test_a_newer_schema_is_refused_with_both_versions(tmp_path: Path) -> None:
-    store = await opened(tmp_path / "a.db")
-    await store.close()
-    with closing(sqlite3.connect(tmp_path / "a.db")) as file:
-        file.execute("UPDATE alembic_version SET version_num = '7777'")
-        file.commit()
-    message = await refusal(f"sqlite:///{tmp_path / 'a.db'}")
-    assert "7777" in message
-    assert schema.REVISIONS[-1] in message
 
 
 async def test_a_schema_of_before_is_brought_up_step_by_step(
@@ -338,14 +310,3 @@ def test_the_known_versions_are_the_migrations() -> None:
     config.set_main_option("script_location", str(migrate.MIGRATIONS))
     steps = ScriptDirectory.from_config(config).walk_revisions()
     assert [step.revision for step in steps][::-1] == list(schema.REVISIONS)
-
-
-async def test_a_closed_store_refuses_and_closing_twice_is_safe(tmp_path: Path) -> None:
-    store = await opened(tmp_path / "a.db")
-    await store.close()
-    await store.close()
-    with pytest.raises(StoreUnavailable, match="closed"):
-        await store.get_run("a", "b")
-    with pytest.raises(StoreUnavailable, match="closed"):
-        await store.commit([b.created()])
-    assert not (tmp_path / "a.db-wal").exists()

@@ -1,0 +1,200 @@
+"""Promises of both SQL drivers beyond the port: group commit, newer schemas, tables that a person reads."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from stepwell.core.port import ExecutionQuery
+from stepwell.core.records.errors import InvalidArgument, StoreRefused
+from stepwell.core.records.model import Outcome, Payload, RunSpec, Session, TaskSpec
+from stepwell.core.records.states import Verdict
+from stepwell.runtime import SystemRuntime
+from stepwell_drivers.sql import schema
+from stepwell_drivers.sql.sqlite import open_store
+from stepwell_drivers.sql.store import SqlStore
+from stepwell_testkit.conformance import ask
+from stepwell_testkit.conformance import builders as b
+from tests.contract.drivers.postgres_place import Place
+from tests.support.backends.shared import postgres_server
+
+
+class File:
+    """A SQLite store in a file of a test's own, as `Place` is one in a Postgres."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "a.db"
+
+    async def open(self) -> SqlStore:
+        store = await open_store(f"sqlite:///{self.path}", runtime=SystemRuntime())
+        assert isinstance(store, SqlStore)
+        return store
+
+    async def fetch(self, sql: str) -> Sequence[Any]:
+        with closing(sqlite3.connect(self.path, isolation_level=None)) as file:
+            return file.execute(sql).fetchall()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[File | Place]:
+    if request.param == "sqlite":
+        yield File(tmp_path)
+        return
+    found = Place(postgres_server())
+    yield found
+    await found.close()
+
+
+@pytest.fixture
+async def store(place: File | Place) -> AsyncIterator[SqlStore]:
+    opened = await place.open()
+    yield opened
+    await opened.close()
+
+
+# --- groups --------------------------------------------------------------------------------------
+
+
+async def test_writes_queued_during_a_transaction_share_the_next(store: SqlStore) -> None:
+    writer: Any = store._writer
+    before = writer.groups
+    calls = [store.commit([b.created_leased(f"run-{at}")]) for at in range(100)]
+    logs = [store.append_logs(b.TENANT, f"run-{at}", [b.line("x")]) for at in range(50)]
+    beats = [store.renew([b.renewal(f"run-{at}")]) for at in range(50)]
+    await asyncio.gather(*calls, *logs, *beats, store.put_presence([b.presence()], ttl_ms=1_000))
+    # The first may have gone alone before the others came.
+    assert writer.groups - before <= 3
+
+
+async def test_a_run_may_take_many_steps_in_one_transaction(store: SqlStore) -> None:
+    chain = [b.created_leased()]
+    for at in range(2, 40):
+        chain.append(
+            b.step(
+                chain[-1],
+                fences=[b.fence(f"task:a#{at - 1}", token=f"t{at - 1}")],
+                executions=[b.ended(f"task:a#{at - 1}"), b.leased(f"task:a#{at}")],
+                leases=[b.lease(f"task:a#{at}", token=f"t{at}")],
+                outcomes=[b.outcome(str(at).encode(), f"task:a#{at - 1}")],
+            )
+        )
+    answers = await asyncio.gather(*[store.commit([commit]) for commit in chain])
+    assert {result.verdict for (result,) in answers} == {Verdict.COMMITTED}
+    rows = await ask.loaded(store)
+    assert [(one.execution.execution_id, one.token) for one in rows.executions] == [
+        ("task:a#39", "t39")
+    ]
+    page = await store.page(ExecutionQuery(tenant_id=b.TENANT, run_id=b.RUN))
+    assert [one.execution_id for one in page.items] == [f"task:a#{at}" for at in range(1, 40)]
+    events = await store.read_events(b.TENANT, b.RUN, after=0, limit=1_000)
+    assert events is not None
+    assert [one.number for one in events.events] == list(range(1, 40))
+
+
+async def test_one_that_fails_harms_nobody_in_its_group(store: SqlStore) -> None:
+    bad = b.created("bad", spec=RunSpec(tenant_id=b.TENANT, run_id="bad", goal="\ud800"))
+    large = b.created("large", spec=RunSpec(tenant_id=b.TENANT, run_id="large", priority=2**63))
+    births = [b.created(f"run-{at}") for at in range(30)]
+    births[10:10] = [bad]
+    births[20:20] = [large]
+    answers = await asyncio.gather(
+        *[store.commit([birth]) for birth in births], return_exceptions=True
+    )
+    for birth, answer in zip(births, answers, strict=True):
+        if birth in (bad, large):
+            assert isinstance(answer, InvalidArgument)
+            assert answer.reason == "NOT_STORABLE"
+        else:
+            assert not isinstance(answer, BaseException)
+            assert await ask.version_of(store, birth.run_id) == 1
+
+
+async def test_a_cancelled_caller_cancels_no_commit(store: SqlStore) -> None:
+    call = asyncio.ensure_future(store.commit([b.created()]))
+    await asyncio.sleep(0)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    assert await ask.verdicts(store, b.created()) == [Verdict.COMMITTED]
+    assert await ask.version_of(store) == 1
+
+
+# --- the schema ----------------------------------------------------------------------------------
+
+
+async def test_a_newer_schema_is_refused_with_both_versions(place: File | Place) -> None:
+    await (await place.open()).close()
+    await place.fetch("UPDATE alembic_version SET version_num = '7777'")
+    with pytest.raises(StoreRefused, match="7777") as caught:
+        await place.open()
+    assert schema.REVISIONS[-1] in caught.value.message
+
+
+# --- what a person reads -------------------------------------------------------------------------
+
+
+READ: tuple[tuple[str, tuple[Any, ...]], ...] = (
+    (
+        (
+            "SELECT tenant_id, pipeline_id, status, phase, goal, executor_id,"
+            " labels ->> 'team', input_params ->> 'dir' FROM runs"
+        ),
+        (b.TENANT, "survey", "QUEUED", "PLANNING", "count the files", "me", "a", "/src"),
+    ),
+    (
+        "SELECT task_id, title, role, status, prompt, idempotency_key FROM tasks",
+        ("a", "Count", "coder", "READY", "count all", f"{b.RUN}/a"),
+    ),
+    (
+        (
+            "SELECT e.status, e.worker_id, o.prompt, o.response, o.session_id, o.backend"
+            " FROM executions e JOIN outcomes o USING (tenant_id, run_id, execution_id)"
+        ),
+        ("COMPLETED", "worker-1", "how many?", "42", "s-1", "cli-agent"),
+    ),
+    ("SELECT backend, session_id, task_id FROM sessions", ("cli-agent", "s-1", "a")),
+    ("SELECT role, content FROM messages", ("assistant", "hello")),
+    ("SELECT number, type FROM events ORDER BY number DESC", (2, "EXECUTION_LEASED")),
+    ("SELECT count(*) FROM leases", (0,)),
+)
+ONLY_POSTGRES: tuple[tuple[str, tuple[Any, ...]], ...] = (
+    ('SELECT run_id FROM runs WHERE labels @> \'{"team": "a"}\'', (b.RUN,)),
+    ("SELECT jsonb_typeof(payload) FROM events LIMIT 1", ("object",)),
+)
+
+
+async def test_a_person_reads_the_tables(place: File | Place, store: SqlStore) -> None:
+    spec = RunSpec(
+        tenant_id=b.TENANT,
+        run_id=b.RUN,
+        pipeline_id="survey",
+        goal="count the files",
+        labels={"team": "a"},
+        executor_id="me",
+    )
+    task = TaskSpec(task_id="a", title="Count", role="coder", prompt="count all")
+    first = b.created(
+        spec=spec,
+        input=Payload(data=b'{"dir": "/src"}'),
+        plan=replace(b.plan(), tasks=(task,)),
+        tasks=[b.task("a")],
+        executions=[b.leased()],
+        leases=[b.lease()],
+    )
+    session = Session(backend="cli-agent", session_id="s-1")
+    second = b.step(
+        first,
+        executions=[replace(b.ended(), session=session, has_result=True)],
+        outcomes=[Outcome(execution_id=b.STEP, prompt="how many?", response="42")],
+        messages=[b.message("hello")],
+    )
+    await ask.must(store, first, second)
+    for sql, wanted in (*READ, *(ONLY_POSTGRES if isinstance(place, Place) else ())):
+        assert tuple((await place.fetch(sql))[0]) == wanted, sql
