@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from stepwell.core.port import ClaimRequest, FeedQuery, RunQuery, Store
+from stepwell.core.port import ClaimRequest, FeedQuery, Store
 from stepwell.core.records.errors import StoreUnavailable
-from stepwell.core.records.model import RunSpec
 from stepwell.core.records.states import Verdict
 from stepwell_drivers.sql.postgres import writer
 from stepwell_drivers.sql.postgres.errors import sqlstate_of, trouble_of
@@ -47,20 +46,6 @@ WAITING = """
 SELECT count(*) FROM pg_stat_activity
 WHERE datname = $1 AND wait_event IN ('transactionid', 'tuple')
 """
-HOSTILE = (
-    "'; DROP TABLE runs; --",
-    '"; DROP SCHEMA stepwell CASCADE; --',
-    "$1",
-    "%s %(x)s :name {0}",
-    "a\x00b",
-    "\u202egnp.exe",
-    "🜁" * 8,
-    "../../etc/passwd",
-    "a:b}{c%d",
-    "\\",
-    " ",
-    "x" * 1_024,
-)
 
 
 def connections(server: Server, database: str) -> int:
@@ -343,43 +328,6 @@ async def test_timeouts_hold_behind_a_pooler(
             with pytest.raises(StoreUnavailable) as caught:
                 await store.commit([chain.next()])
         assert caught.value.reason == "STORE_BUSY"
-
-
-# --- names ---
-
-
-async def test_T4_hostile_names_are_names(server: Server, database: str) -> None:
-    commits = [
-        created(
-            name,
-            tenant=name,
-            spec=RunSpec(
-                tenant_id=name, run_id=name, queue=name, pipeline_id=name, labels={name: name}
-            ),
-            commit_id=name,
-            executions=[ready(queue=name)],
-        )
-        for name in HOSTILE
-    ]
-    async with opened(server.url(database)) as store:
-        results = await store.commit(commits)
-        assert [result.verdict for result in results] == [Verdict.COMMITTED] * len(HOSTILE)
-        for name in HOSTILE:
-            run = await store.get_run(name, name)
-            assert run is not None
-            assert (run.spec.tenant_id, run.spec.run_id, run.spec.queue) == (name, name, name)
-            page = await store.page(RunQuery(tenant_id=name, labels={name: name}, queue=name))
-            assert [one.spec.run_id for one in page.items] == [name]
-            assert [one.run_id for one in (await store.page(FeedQuery(tenant_id=name))).items] == [
-                name
-            ]
-            (mine,) = (
-                await store.claim(ClaimRequest(wants=(want(tenant=name, queues=[name]),)))
-            ).ready
-            assert [(one.tenant_id, one.run_id) for one in mine] == [(name, name)]
-            await store.append_logs(name, name, [])
-    rows = server.fetch("SELECT count(*) FROM stepwell.runs", database=database)
-    assert rows[0][0] == len(HOSTILE)
 
 
 # --- one server ---

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from weakref import WeakValueDictionary
 
-from stepwell.core.records.errors import InvalidArgument
 from stepwell_drivers.redis.keys import Keys, Partition, RunKeys
 from stepwell_drivers.redis.network import Ask, Network
 from stepwell_drivers.redis.scripts import Call, Script, Scripts
@@ -36,15 +35,8 @@ class Base:
         self._floor = _floors.setdefault(store_id, ClockFloor())
 
     def run(self, tenant_id: str, run_id: str) -> RunKeys:
-        """Return the keys of a run.
-
-        Raises:
-            InvalidArgument: a name holds half a surrogate pair.
-        """
-        try:
-            return self.keys.of_run(tenant_id, run_id)
-        except UnicodeEncodeError:
-            raise InvalidArgument("a name holds half a surrogate pair") from None
+        """Return the keys of a run."""
+        return self.keys.of_run(tenant_id, run_id)
 
     @property
     def floor(self) -> int:

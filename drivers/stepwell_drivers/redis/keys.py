@@ -1,6 +1,6 @@
 """Every name that goes into Redis, made in one place: partitions, keys, and names within them.
 
-A name of a caller's (tenant, run, queue, worker …) may be any text. Within a key it is escaped: what
+A part is a name, which may hold `:`, or an id or a key, which may hold anything but NUL. It is escaped: what
 could end a part or a hash tag (`:`, `{`, `}`, `%`), control characters and what stands apart in our
 indexes become `%XX`. What is left is valid UTF-8 without any byte below 0x20, so parts are joined
 with `:` in keys and with 0x01 in indexes, and are told apart again.

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from stepwell.core.port import INPUT_KEY, EventPage, Loaded, OpenExecution, StoredPayload
-from stepwell.core.records.errors import InvalidArgument
 from stepwell.core.records.events import Event
 from stepwell.core.records.limits import REQUESTS_KEPT_MAX
 from stepwell.core.records.model import InputRequest, Plan, Run
@@ -112,10 +111,7 @@ class Reads:
     ) -> list[bytes | None]:
         if not names:
             return []
-        try:
-            fields = [name.encode() for name in names]
-        except UnicodeEncodeError:
-            raise InvalidArgument("a name holds half a surrogate pair") from None
+        fields = [name.encode() for name in names]
         return await self._base.read(run, ("HMGET", key or run.rows, *fields))
 
     async def read_events(

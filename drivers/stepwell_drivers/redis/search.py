@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stepwell.core.port import EndedQuery, EndedRun, FoundInput, FoundResult, InputQuery, Page
-from stepwell.core.records.errors import InvalidArgument
 from stepwell.core.records.states import InputStatus, RunStatus
 from stepwell_drivers.redis import rows
 from stepwell_drivers.redis.base import Base, number
@@ -93,10 +92,7 @@ class Search:
         """Return what was committed last under each key, of the runs that are there."""
         if not keys:
             return []
-        try:
-            under = [keyed_under(tenant_id, pipeline_id, key).encode() for key in keys]
-        except UnicodeEncodeError:
-            raise InvalidArgument("a name holds half a surrogate pair") from None
+        under = [keyed_under(tenant_id, pipeline_id, key).encode() for key in keys]
         asks = [
             Ask(one.slot, Call(self._base.scripts.keyed, (one.lists,), under))
             for one in self._base.keys.partitions
@@ -117,13 +113,10 @@ class Search:
     async def ended(self, query: EndedQuery) -> Page[EndedRun]:
         """Return ended runs, those that ended first before the others."""
         limit = min(max(query.limit, 1), _LIMIT_MAX)
-        try:
-            lists = [
-                ended_in(query.tenant_id, query.pipeline_id, status).encode()
-                for status in dict.fromkeys(query.statuses)
-            ]
-        except UnicodeEncodeError:
-            raise InvalidArgument("a name holds half a surrogate pair") from None
+        lists = [
+            ended_in(query.tenant_id, query.pipeline_id, status).encode()
+            for status in dict.fromkeys(query.statuses)
+        ]
         # By the time that was told: this partition's clock may have been set back meanwhile.
         older, seen_us = micros(max(query.older_ms, 0)), self._base.now_us
         arguments = (number(older), number(seen_us), number(limit), *lists)

@@ -29,7 +29,6 @@ from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 from sqlalchemy.engine import Dialect
 from sqlalchemy.util.concurrency import await_
 
-from stepwell_drivers.sql import nul
 from stepwell_drivers.sql.columns import Values, to_json
 from stepwell_drivers.sql.schema import runs
 
@@ -95,8 +94,7 @@ def execute(connection: Link, sql: str, values: Sequence[Any]) -> tuple[list[Val
         # Python's sqlite3 counts nothing for a statement that begins with WITH.
         found = driver.execute(sql, values).fetchall()
         return found, driver.total_changes - before
-    rows = await_(driver.fetch(sql, *nul.hidden(values)))
-    return cast("list[Values]", nul.shown(rows)), 0
+    return cast("list[Values]", await_(driver.fetch(sql, *values))), 0
 
 
 def table_names(connection: Link) -> set[str]:

@@ -245,9 +245,7 @@ def _runs(connection: Link, query: RunQuery, status: str, before: int) -> Iterat
     while True:
         rows = matching.run(connection, **parameters, before=before, many=many)
         for row in rows:
-            run = run_rows.run_of(row[1:])
-            if query.labels.items() <= run.spec.labels.items():
-                yield row[0], run
+            yield row[0], run_rows.run_of(row[1:])
         if len(rows) < many:
             return
         before = rows[-1][0]
@@ -274,11 +272,11 @@ def _asked(query: RunQuery, status: str) -> tuple[_Shape, dict[str, Any]]:
     given = tuple(parameters)
     blocked = dict.fromkeys(kind.value for kind in query.blocked_on)
     parameters |= {f"blocked{at}": value for at, value in enumerate(blocked)}
-    # SQL's JSON functions end a text at NUL; what is found is compared again in any case.
-    labels = [one for one in query.labels.items() if "\0" not in "".join(one)]
-    for at, (key, value) in enumerate(labels):
+    for at, (key, value) in enumerate(query.labels.items()):
         parameters |= label_parameters(at, key, value)
-    return _Shape(given, len(blocked), len(labels)), {"tenant_id": query.tenant_id} | parameters
+    return _Shape(given, len(blocked), len(query.labels)), {
+        "tenant_id": query.tenant_id
+    } | parameters
 
 
 @cache

@@ -39,7 +39,6 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.types import BigInteger, LargeBinary, Text, TypeEngine
 
 from stepwell_drivers.sql import dialect as differences
-from stepwell_drivers.sql import nul
 from stepwell_drivers.sql.columns import Values
 from stepwell_drivers.sql.dialect import Link, is_postgres
 
@@ -174,21 +173,12 @@ def _is_one_of(
 class _Write:
     """A statement that changes rows and answers with how many."""
 
-    def __init__(self, table: Table, columns: Sequence[str]) -> None:
+    def __init__(self, columns: Sequence[str]) -> None:
         self.compiled = _Compiled(len(columns), self.build)
-        kinds = [table.c[name].type.dialect_impl(_POSTGRES) for name in columns]
-        self._json = [at for at, kind in enumerate(kinds) if isinstance(kind, JSONB)]
 
     def run(self, connection: Link, rows: Sequence[Values]) -> int:
         """Write the rows, each key once; return how many were changed."""
         return together(connection, [(self, rows)])[0]
-
-    def arrays(self, rows: Sequence[Values]) -> list[Any]:
-        """Return the rows' columns as Postgres takes them."""
-        columns = arrays(rows)
-        for at in self._json:
-            columns[at] = nul.hidden_json(columns[at])
-        return columns
 
     def build(self, dialect: Dialect, size: int, prefix: str = "") -> Any:
         """Return the statement for so many rows."""
@@ -208,7 +198,7 @@ class Insert(_Write):
     ) -> None:
         self._table, self._columns = table, columns
         self._key, self._replaced = key, replaced
-        super().__init__(table, columns)
+        super().__init__(columns)
 
     def build(self, dialect: Dialect, size: int, prefix: str = "") -> Any:
         statement: Any = differences.insert(dialect, self._table)
@@ -235,7 +225,7 @@ class Update(_Write):
 
     def __init__(self, table: Table, key: Sequence[str], moving: Sequence[str]) -> None:
         self._table, self._key, self._moving = table, key, moving
-        super().__init__(table, (*key, *moving))
+        super().__init__((*key, *moving))
 
     def build(self, dialect: Dialect, size: int, prefix: str = "") -> Any:
         names = (*self._key, *self._moving)
@@ -249,7 +239,7 @@ class Delete(_Write):
 
     def __init__(self, table: Table, key: Sequence[str]) -> None:
         self._table, self._key = table, key
-        super().__init__(table, key)
+        super().__init__(key)
 
     def build(self, dialect: Dialect, size: int, prefix: str = "") -> Any:
         return delete(self._table).where(*_is_one_of(dialect, self._table, self._key, size, prefix))
@@ -326,7 +316,7 @@ def together(connection: Link, writes: Sequence[tuple[_Write, Sequence[Values]]]
     parts = tuple(write for _, write, _ in asked)
     if parts not in _texts:
         _texts[parts] = _one_of(parts, connection.dialect)
-    values = [array for _, write, rows in asked for array in write.arrays(rows)]
+    values = [array for _, _, rows in asked for array in arrays(rows)]
     (found,), _ = differences.execute(connection, _texts[parts], values)
     for (at, _, _), count in zip(asked, found, strict=True):
         counts[at] = count

@@ -5,7 +5,9 @@ sentence below has a conformance test. No rule of the loop stands here or in any
 compares versions and tokens, stamps times, keeps rows and reports what is due.
 
 **Names.** A run is named by `(tenant_id, run_id)`, always both; one tenant's id under another
-tenant is a missing run. Any text is a legal tenant, run or queue name to a store.
+tenant is a missing run. Tenants, runs, queues, roles, workers, pipelines and executors are called
+by names that match `NAME_PATTERN`, of at most 128 characters. Ids, keys and all other texts hold any
+characters but NUL and halves of surrogate pairs.
 
 **Errors.** Every method may raise `StoreUnavailable` (nothing was done). `commit` may also raise
 `OutcomeUnknown`. Nothing else is raised for a legal call; a driver translates its own errors. A

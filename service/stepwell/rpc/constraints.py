@@ -109,6 +109,11 @@ def text(bytes_max: int, *, written: bool = False) -> Limit:
     return limit._replace(beyond=f"{beyond} or {_HAS_NUL}")
 
 
+def unbounded() -> Limit:
+    """Return the limit of a text that was measured before: any characters but NUL."""
+    return Limit(_HAS_NUL, "any text", _utf8_bytes)
+
+
 def blob(bytes_max: int) -> Limit:
     """Return the limit of bytes."""
     return Limit(f"len(v) > {bytes_max}", _size(bytes_max), _bytes)

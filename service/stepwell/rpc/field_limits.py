@@ -1,8 +1,8 @@
 """The table of limits: what every field of every request may hold.
 
 A field of a request without an entry stops the server from starting. The Store's callers are
-executors, which hold the `store` scope: of its requests only the frame is checked, the rows in it
-are records that the loop made.
+executors, which hold the `store` scope: of its requests the frame is checked, and of the rows in it, which are
+records that the loop made, only what every store relies on: that names are names, and no text holds NUL.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from stepwell.rpc.constraints import (
     one_of,
     span,
     text,
+    unbounded,
     uuid,
 )
 from stepwell_client.v1 import types_pb2
@@ -62,7 +63,7 @@ _STORE_TEXT = text(limits.STORE_TEXT_BYTES_MAX)
 _STORE_ITEMS = many(limits.STORE_ITEMS_MAX)
 _STORE_LIMIT = number(1, limits.STORE_LIMIT_MAX)
 _AGE = span(0, limits.AGE_MS_MAX)
-_STORE_RUN = {"tenant_id": _STORE_TEXT, "run_id": _STORE_TEXT}
+_STORE_RUN = {"tenant_id": _NAME, "run_id": _NAME}
 _STORE_PAGE = {**_STORE_RUN, "cursor": _STORE_TEXT, "limit": _STORE_LIMIT}
 _PAGE = {"page_size": _PAGE_SIZE, "page_token": _CURSOR}
 _COMMAND = {"run_id": _RUN_ID, "reason": _REASON, "request_id": _REQUEST_ID}
@@ -294,8 +295,8 @@ _STORE: dict[str, dict[str, Limit]] = {
         "input_ids": many(limits.STORE_ITEMS_MAX, _STORE_TEXT),
     },
     "StoreFindKeyedRequest": {
-        "tenant_id": _STORE_TEXT,
-        "pipeline_id": _STORE_TEXT,
+        "tenant_id": _NAME,
+        "pipeline_id": _NAME,
         "keys": many(limits.STORE_ITEMS_MAX, _STORE_TEXT),
     },
     "StoreRemoveLogsRequest": {"which": given()},
@@ -303,14 +304,14 @@ _STORE: dict[str, dict[str, Limit]] = {
     "OldLogs": {"older": _AGE, "limit": _STORE_LIMIT},
     "StorePageRequest": {"query": given()},
     "RunQuery": {
-        "tenant_id": _STORE_TEXT,
+        "tenant_id": _NAME,
         "statuses": _STORE_ITEMS,
-        "pipeline_id": _STORE_TEXT,
-        "queue": _STORE_TEXT,
-        "executor_id": _STORE_TEXT,
+        "pipeline_id": _NAME,
+        "queue": _NAME,
+        "executor_id": _NAME,
         "labels": mapping(limits.STORE_ITEMS_MAX, _STORE_TEXT, _STORE_TEXT),
         "blocked_on": _STORE_ITEMS,
-        "parent_run_id": _STORE_TEXT,
+        "parent_run_id": _NAME,
         "cursor": _STORE_TEXT,
         "limit": _STORE_LIMIT,
     },
@@ -320,15 +321,15 @@ _STORE: dict[str, dict[str, Limit]] = {
     "LogQuery": {**_STORE_PAGE, "execution_id": _STORE_TEXT},
     "InputQuery": _STORE_PAGE,
     "EndedQuery": {
-        "tenant_id": _STORE_TEXT,
+        "tenant_id": _NAME,
         "statuses": _STORE_ITEMS,
         "older": _AGE,
-        "pipeline_id": _STORE_TEXT,
+        "pipeline_id": _NAME,
         "limit": _STORE_LIMIT,
     },
-    "PresenceQuery": {"tenant_id": _STORE_TEXT},
-    "LeaseQuery": {"tenant_id": _STORE_TEXT, "worker_id": _STORE_TEXT},
-    "FeedQuery": {"tenant_id": _STORE_TEXT, "cursor": _STORE_TEXT, "limit": _STORE_LIMIT},
+    "PresenceQuery": {"tenant_id": _NAME},
+    "LeaseQuery": {"tenant_id": _NAME, "worker_id": _NAME},
+    "FeedQuery": {"tenant_id": _NAME, "cursor": _STORE_TEXT, "limit": _STORE_LIMIT},
 }
 
 FIELD_LIMITS: Mapping[str, Limit] = {
@@ -346,7 +347,13 @@ NOT_ENTERED: frozenset[str] = frozenset(
         "WorkRequest.outcomes",
         "WorkRequest.begins",
         "CompleteRequest.outcomes",
-        # Records, which `wire` reads.
+    )
+)
+"""Fields whose messages are not walked into, by full name."""
+
+RECORDS: frozenset[str] = frozenset(
+    f"stepwell.v1.{field}"
+    for field in (
         "StoreCommitRequest.commits",
         "StoreRenewRequest.renewals",
         "StorePutPresenceRequest.presences",
@@ -354,4 +361,21 @@ NOT_ENTERED: frozenset[str] = frozenset(
         "StoreClaimRequest.request",
     )
 )
-"""Fields whose messages are not walked into, by full name."""
+"""Fields whose messages are records, by full name: `record_limit` stands for the table there."""
+
+_RECORD_TEXT = unbounded()
+_NAMES = {
+    **dict.fromkeys(
+        ("tenant_id", "run_id", "parent_run_id", "family_id", "result_run_id", "queue", "queues"),
+        _NAME,
+    ),
+    **dict.fromkeys(("pipeline_id", "executor_id", "worker_id", "instance_id"), _NAME),
+    **dict.fromkeys(("role", "roles"), name(limits.NAME_CHARS_MAX, or_star=True)),
+}
+
+
+def record_limit(full_name: str) -> Limit:
+    """Return what a store relies on of a text in a record."""
+    if full_name == "stepwell.v1.Message.role":  # Who speaks, and no worker's role.
+        return _RECORD_TEXT
+    return _NAMES.get(full_name.rpartition(".")[2], _RECORD_TEXT)

@@ -24,9 +24,9 @@ from google.protobuf.descriptor import (
 from google.protobuf.message import Message
 
 from stepwell.core.records.errors import InvalidArgument, Violation
-from stepwell.core.records.limits import VIOLATIONS_MAX
-from stepwell.rpc.constraints import HELPERS, Limit, shown
-from stepwell.rpc.field_limits import FIELD_LIMITS, NOT_ENTERED
+from stepwell.core.records.limits import STORE_ITEMS_MAX, VIOLATIONS_MAX
+from stepwell.rpc.constraints import HELPERS, Limit, mapping, shown
+from stepwell.rpc.field_limits import FIELD_LIMITS, NOT_ENTERED, RECORDS, record_limit
 from stepwell_client.v1 import orchestrator_pb2, store_pb2, worker_pb2
 
 SOURCE_NAME = "<stepwell.rpc.validate, generated>"
@@ -106,6 +106,40 @@ class _Compiler:
             lines.append("    return None")
         return _function_name(name)
 
+    def record(self, descriptor: Descriptor) -> str:
+        """Return the name of a record's function; write it unless it is written."""
+        key = f"{descriptor.full_name}.record"
+        if key not in self.lines:
+            lines = self.lines[key] = [f"def {_function_name(key)}(m, p, f):"]
+            for field in descriptor.fields:
+                lines += _indented(self._record_field(field))
+            lines.append("    return None")
+        return _function_name(key)
+
+    def _record_field(self, field: FieldDescriptor) -> list[str]:
+        """Return the statements that check a record's text, or enter the records that a field holds."""
+        name, kind = field.name, field.message_type
+        limit = record_limit(field.full_name)
+        at = f'f"{{p}}{name}[{{i}}]"' if field.is_repeated else f"p + {name!r}"
+        if kind is None:
+            body = self._test(limit, at) if field.type == FieldDescriptor.TYPE_STRING else []
+        elif kind.GetOptions().map_entry:
+            return [f"v = m.{name}", *self._map(field, mapping(STORE_ITEMS_MAX, limit, limit))]
+        elif kind.full_name.startswith("google."):
+            return []
+        else:
+            body = [f"{self.record(kind)}(v, {at} + '.', f)"]
+        if not body:
+            return []
+        if field.is_repeated:
+            return [f"for i, v in enumerate(m.{name}):", *_indented(body)]
+        if kind is None:
+            return [f"v = m.{name}", *body]
+        return [f"if m.HasField({name!r}):", f"    v = m.{name}", *_indented(body)]
+
+    def _entered(self, field: FieldDescriptor, kind: Descriptor) -> str:
+        return self.record(kind) if field.full_name in RECORDS else self.function(kind)
+
     def _oneof(self, oneof: OneofDescriptor) -> list[str]:
         lines, then = [f"o = m.WhichOneof({oneof.name!r})"], "if"
         if oneof.full_name in FIELD_LIMITS:
@@ -150,7 +184,7 @@ class _Compiler:
         if kind is not None and kind.full_name != _DURATION:
             if field.full_name in NOT_ENTERED:
                 return []
-            enter = [f"{self.function(kind)}(v, p + {name + '.'!r}, f)"]
+            enter = [f"{self._entered(field, kind)}(v, p + {name + '.'!r}, f)"]
             return self._test(limit, at, enter) if limit else enter
         if field.enum_type is not None:
             return self._enum(field, at)
@@ -170,7 +204,7 @@ class _Compiler:
             if field.full_name in NOT_ENTERED:
                 return self._test(limit, f"p + {field.name!r}")
             path = f'f"{{p}}{field.name}[{{i}}]."'
-            items = [f"{self.function(field.message_type)}(v, {path}, f)"]
+            items = [f"{self._entered(field, field.message_type)}(v, {path}, f)"]
         elif limit.each is not None:
             items = self._test(limit.each, at)
         elif field.enum_type is not None:

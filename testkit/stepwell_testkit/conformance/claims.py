@@ -82,10 +82,10 @@ class TestReady(Cases):
     @promises("claim", "higher priority first, then the longest available")
     async def test_higher_priority_goes_first(self, store: Store, open_store: StoreFactory) -> None:
         for at, priority in enumerate((0, 5, -3, 100, 5)):
-            name = f"{priority}/{at}"
+            name = f"p{priority}/{at}"
             await ask.must(store, b.created(name, executions=[b.ready(name, priority=priority)]))
             await open_store.advance(10)
-        assert await ask.ready_ids(store) == ["100/3", "5/1", "5/4", "0/0", "-3/2"]
+        assert await ask.ready_ids(store) == ["p100/3", "p5/1", "p5/4", "p0/0", "p-3/2"]
 
     @promises("claim", "higher priority first, then the longest available")
     async def test_among_equals_the_longest_available_goes_first(

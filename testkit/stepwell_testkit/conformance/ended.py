@@ -12,7 +12,7 @@ from stepwell_testkit.conformance import ask
 from stepwell_testkit.conformance import builders as b
 from stepwell_testkit.conformance.catalog import promises
 from stepwell_testkit.conformance.harness import Cases, StoreFactory
-from stepwell_testkit.conformance.tenants import HOSTILE
+from stepwell_testkit.conformance.tenants import NAMES
 
 ENDS = (RunStatus.SUCCEEDED, RunStatus.FAILED, RunStatus.CANCELLED)
 ANY = EndedQuery(statuses=ENDS)
@@ -28,7 +28,7 @@ class TestEnded(Cases):
     ) -> None:
         names = ["r3", "r1", "r4", "r2", "r0"]
         heads = {
-            name: await ask.must(store, b.created(name, tenant=f"of {name}")) for name in names
+            name: await ask.must(store, b.created(name, tenant=f"of-{name}")) for name in names
         }
         ends = [
             await _end(store, open_store, heads[name], ENDS[at % 3])
@@ -133,16 +133,16 @@ class TestEnded(Cases):
             assert list((await store.page(ANY)).items) == [ends[0], ends[2]]
             store = await open_store.reopen(store)
 
-    @promises("Names", "Any text is a legal tenant, run or queue name to a store.")
+    @promises("Names", "by names that match `NAME_PATTERN`, of at most 128 characters.")
     async def test_T4_ended_runs_of_hostile_names_are_found_by_them(
         self, store: Store, open_store: StoreFactory
     ) -> None:
         ends = [
             await _end(store, open_store, await _create(store, name, name, name))
-            for name in HOSTILE.values()
+            for name in NAMES.values()
         ]
         assert list((await store.page(ANY)).items) == ends
-        for name, end in zip(HOSTILE.values(), ends, strict=True):
+        for name, end in zip(NAMES.values(), ends, strict=True):
             query = replace(ANY, tenant_id=name, pipeline_id=name)
             assert list((await store.page(query)).items) == [end]
 

@@ -37,7 +37,7 @@ class TestForks(Cases):
     ) -> None:
         await ask.must(store, b.created())
         fork = await ask.must(store, b.fork("fork"))
-        of_fork = await ask.must(store, b.fork("fork of the fork", parent="fork", family=b.RUN))
+        of_fork = await ask.must(store, b.fork("fork-of-the-fork", parent="fork", family=b.RUN))
         store = await open_store.reopen(store)
         for commit in (fork, of_fork):
             assert await store.get_run(b.TENANT, commit.run_id) == commit.run
@@ -67,9 +67,9 @@ class TestForks(Cases):
         await ask.must(store, b.created("first"))
         await ask.must(store, b.fork("second", parent="first"))
         created = [
-            b.fork("by the first", parent="gone", family="first"),
-            b.fork("by its parent", parent="second", family="of another name"),
-            b.fork("by a brother", parent="gone", family="of another name"),
+            b.fork("by-the-first", parent="gone", family="first"),
+            b.fork("by-its-parent", parent="second", family="of-another-name"),
+            b.fork("by-a-brother", parent="gone", family="of-another-name"),
         ]
         for commit in created:
             await ask.must(store, commit)
@@ -149,7 +149,7 @@ class TestFamilies(Cases):
     async def test_a_run_of_another_family_keeps_nothing(self, store: Store) -> None:
         await _parent(store)
         await ask.must(store, b.created("stranger"), b.created("other"))
-        await ask.must(store, b.fork("fork of the other", parent="other"))
+        await ask.must(store, b.fork("fork-of-the-other", parent="other"))
         labelled = RunSpec(tenant_id=b.TENANT, run_id="alike", pipeline_id=b.RUN, goal=b.RUN)
         await ask.must(store, b.created("alike", spec=labelled))
         assert await store.delete_run(b.TENANT, b.RUN, version=2)
@@ -182,7 +182,7 @@ class TestFamilies(Cases):
         assert await store.delete_run(b.TENANT, "brother", version=1)
         assert await store.delete_run(b.TENANT, "late", version=1)
         for _ in range(2):
-            for orphan in (b.fork("too late"), brother, late, replace(late, commit_id="again")):
+            for orphan in (b.fork("too-late"), brother, late, replace(late, commit_id="again")):
                 assert await ask.verdicts(store, orphan) == [Verdict.CONFLICT]
             assert await ask.run_ids(store) == []
             store = await open_store.reopen(store)
@@ -243,9 +243,9 @@ class TestFamilies(Cases):
             assert (await store.get_run(b.TENANT, f"f{at}") is not None) is created
             assert await _left(store, f"p{at}") == ([outcome] if created else [])
 
-    @promises("Names", "Any text is a legal tenant, run or queue name to a store.")
+    @promises("Names", "by names that match `NAME_PATTERN`, of at most 128 characters.")
     async def test_T4_families_of_hostile_names_are_kept_apart(self, store: Store) -> None:
-        names = ["a:b", "a", "b:c", "a\x00b", "{a}", "a}", "%", "*", "\U0001f600", "x" * 1024]
+        names = ["a:b", "a", "b:c", "A", "a/b", "a..", "a@b", "a+b", "0", "x" * 126]
         for name in names:
             await _parent(store, name, tenant=name)
             await ask.must(store, b.fork(f"{name}:b", parent=name, tenant=name))

@@ -122,7 +122,7 @@ class TestFidelity(Cases):
         "size", [0, 1, limits.RESPONSE_BYTES_MAX, limits.RESPONSE_BYTES_MAX + 1]
     )
     async def test_D2_long_texts_come_back_whole(self, store: Store, size: int) -> None:
-        text = ("é\x00" * (size // 3 + 1)).encode()[:size].decode(errors="ignore")
+        text = ("é\x01" * (size // 3 + 1)).encode()[:size].decode(errors="ignore")
         outcome = Outcome(execution_id=b.STEP, prompt=text, response=text)
         first = b.created()
         await ask.must(store, first, b.step(first, outcomes=[outcome], messages=[b.message(text)]))

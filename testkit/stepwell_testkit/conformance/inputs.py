@@ -12,7 +12,7 @@ from stepwell_testkit.conformance import ask
 from stepwell_testkit.conformance import builders as b
 from stepwell_testkit.conformance.catalog import promises
 from stepwell_testkit.conformance.harness import Cases, StoreFactory
-from stepwell_testkit.conformance.tenants import HOSTILE
+from stepwell_testkit.conformance.tenants import NAMES, TEXTS
 
 ALL = InputQuery(tenant_id=b.TENANT)
 OF_RUN = InputQuery(tenant_id=b.TENANT, run_id=b.RUN)
@@ -139,26 +139,25 @@ class TestInputs(Cases):
         assert await _all(store, replace(OF_RUN, run_id="r1")) == []
         assert list(await store.read_inputs(b.TENANT, "r1", ["q"])) == []
 
-    @promises("Names", "Any text is a legal tenant, run or queue name to a store.")
+    @promises("Names", "by names that match `NAME_PATTERN`, of at most 128 characters.")
     async def test_T4_input_requests_of_hostile_names_are_their_own_run_s(
         self, store: Store, open_store: StoreFactory
     ) -> None:
-        names = list(HOSTILE.values())
         commits: list[Commit] = []
-        for name in names:
-            request = await _question(store, open_store, name)
-            commits.append(b.created(name, tenant="{a}:", inputs=[request]))
+        for at, name in enumerate(NAMES.values()):
+            request = await _question(store, open_store, list(TEXTS.values())[at])
+            commits.append(b.created(name, tenant="a:", inputs=[request]))
             await ask.must(store, commits[-1])
-        query = InputQuery(tenant_id="{a}:", limit=4)
+        query = InputQuery(tenant_id="a:", limit=4)
         found = await _all(store, query)
         assert [(one.run_id, one.request.input_id) for one in found] == [
-            (name, name) for name in names
+            (commit.run_id, commit.inputs[0].input_id) for commit in commits
         ]
         for commit in commits:
             assert await _all(store, replace(query, run_id=commit.run_id)) == [
                 FoundInput(run_id=commit.run_id, request=commit.inputs[0])
             ]
-            asked = await store.read_inputs("{a}:", commit.run_id, [*names, "q"])
+            asked = await store.read_inputs("a:", commit.run_id, [*TEXTS.values(), "q"])
             assert tuple(asked) == commit.inputs
 
 

@@ -49,10 +49,11 @@ from stepwell_testkit.conformance import builders as b
 
 BEYOND_FLOAT = 2**53 + 1
 LARGEST = 2**63 - 1
-ODD = "\x00 \u202e \U0001f600 é e\u0301 \r\n \t ' \" \\ {} %s \x7f"
+ODD = "\x01 \u202e \U0001f600 é e\u0301 \r\n \t ' \" \\ {} %s \x7f"
 
 
-PARENT = "the parent's \x00 \U0001f600"
+NAME = "0dd:n@me/../a--b+c_d.E"
+PARENT = "the-parent:s/../@0"
 
 
 def parent_commit() -> Commit:
@@ -64,11 +65,11 @@ def _run() -> Run:
     spec = RunSpec(
         tenant_id=b.TENANT,
         run_id=b.RUN,
-        pipeline_id=ODD,
-        queue=ODD,
+        pipeline_id=NAME,
+        queue=NAME,
         goal=ODD * 1_000,
         labels={ODD: ODD, "": "", "a.b": '"c"', "$": "[0]"},
-        executor_id=ODD,
+        executor_id=NAME,
         max_iterations=BEYOND_FLOAT,
         max_parallel=256,
         priority=-100,
@@ -161,7 +162,7 @@ def _task_spec() -> TaskSpec:
         type=ODD,
         title=ODD,
         prompt=ODD,
-        role=ODD,
+        role=NAME,
         depends_on=("z", "a", ODD),
         input=Payload(data=bytes(range(256)), media_type=ODD),
         retry=_retry(),
@@ -196,7 +197,7 @@ def full_commit() -> Commit:
         spent=2,
         allowance=3,
         result_id=ODD,
-        result_run_id=ODD,
+        result_run_id=NAME,
         deduplicated_from=ODD,
         failure=_failure(),
         input_id=ODD,
@@ -242,7 +243,7 @@ def full_commit() -> Commit:
             ),
             Message(role="", content=""),
         ),
-        keyed=(KeyedResult(pipeline_id=ODD, key=ODD, execution_id=ODD),),
+        keyed=(KeyedResult(pipeline_id=NAME, key=ODD, execution_id=ODD),),
         request=b.request(ODD, BEYOND_FLOAT),
     )
 
@@ -258,12 +259,12 @@ def _execution() -> Execution:
         task_id=ODD,
         iteration=3,
         attempt=BEYOND_FLOAT,
-        queue=ODD,
-        role=ODD,
+        queue=NAME,
+        role=NAME,
         priority=-100,
         status=ExecutionStatus.UNKNOWN_OUTCOME,
         delay_ms=9,
-        worker_id=ODD,
+        worker_id=NAME,
         begun=True,
         failure=_failure(),
         usage=Usage(input_tokens=LARGEST, output_tokens=1, cost_micros=BEYOND_FLOAT),

@@ -84,7 +84,7 @@ class TestFilters(Cases):
             "queue": replace(spec, queue="q"),
             "executor": replace(spec, executor_id="e"),
             "fork": replace(spec, parent_run_id="plain", family_id="plain"),
-            "fork of the fork": replace(spec, parent_run_id="fork", family_id="plain"),
+            "fork-of-the-fork": replace(spec, parent_run_id="fork", family_id="plain"),
         }
         for name, each in specs.items():
             await _create(store, open_store, name, spec=replace(each, run_id=name))
@@ -95,7 +95,7 @@ class TestFilters(Cases):
         assert await ask.run_ids(store, replace(query, executor_id="e", queue="q")) == []
         assert await ask.run_ids(store, replace(query, parent_run_id="plain")) == ["fork"]
         found = await ask.run_ids(store, replace(query, parent_run_id="fork"))
-        assert found == ["fork of the fork"]
+        assert found == ["fork-of-the-fork"]
         assert await ask.run_ids(store, replace(query, parent_run_id="queue")) == []
         assert await ask.run_ids(store, query) == list(reversed(specs))
 

@@ -167,7 +167,7 @@ workers = record(
     Presence,
     tenant_id=("",),
     worker_id=WORKERS,
-    instance_id=("instance 0", "instance 1"),
+    instance_id=("instance-0", "instance-1"),
     replica_id=TEXTS,
     queues=[(queue,) for queue in QUEUES],
     roles=[ROLES[:many] for many in range(3)],

@@ -235,7 +235,7 @@ def _lease(row: Row, known: Known) -> Lease:
         execution_id=row.named.execution_id,
         token=f"token-{known.tenants[0]}-{known.number()}",
         worker_id=row.worker_id,
-        instance_id=f"instance {row.limit_ms}",
+        instance_id=f"instance-{row.limit_ms}",
         lease_ms=row.lease_ms,
         limit_ms=row.limit_ms,
     )

@@ -20,16 +20,16 @@ HOLD_MS = HALF_MS
 TEXTS = (
     "",
     "plain",
-    "a\x00b",
+    "a\x01\x01\x02b\\u0000",
     "}{:%s *?",
     "\u202e é e\u0301 \U0001f600",
     "0",
     "../x",
     " \r\n\t'\"\\",
 )
-QUEUES = ("default", "q2", "}q{:%\x00")
-ROLES = ("", "coder", "r }{:\U0001f600")
-PIPELINES = ("", "p1", "p%_\x00")
+QUEUES = ("default", "q2", "q:@/..+")
+ROLES = ("", "coder", "r:@/.._")
+PIPELINES = ("", "p1", "p1:_")
 EXECUTORS = ("", "me")
 LABELS: tuple[dict[str, str], ...] = (
     {},
@@ -40,12 +40,12 @@ LABELS: tuple[dict[str, str], ...] = (
 KINDS = (tuple(StepKind), (StepKind.TASK,), (StepKind.PLAN, StepKind.REFLECT))
 ROLES_WANTED: tuple[tuple[str, ...], ...] = ((ANY_ROLE,), (), (ROLES[1],), ROLES[1:])
 QUEUES_WANTED: tuple[tuple[str, ...], ...] = (QUEUES, *((queue,) for queue in QUEUES), QUEUES[1:])
-RUNS = ("r1", "r2 }{:%", "00000000-0000-4000-8000-000000000003")
-WORKERS = ("worker", "w\x00}{:")
-TIMERS = ("timer", "expiry:p", "t\x00}{")
-INPUTS = ("p", "q\x00")
-TASKS = ("a", "b", "c", "d\x00}{")
-KEYS = ("k", "k\x00}{:", "key 3")
+RUNS = ("r1", "r2:/..@", "00000000-0000-4000-8000-000000000003")
+WORKERS = ("worker", "worker:@")
+TIMERS = ("timer", "expiry:p", "t\x01}{")
+INPUTS = ("p", "q\x01")
+TASKS = ("a", "b", "c", "d\x01}{")
+KEYS = ("k", "k\x01}{:", "key 3")
 NONSENSE = "~no store made this~"
 
 PAYLOADS: tuple[Payload | None, ...] = (
@@ -54,7 +54,7 @@ PAYLOADS: tuple[Payload | None, ...] = (
     Payload(data=b""),
     Payload(data=bytes(range(256)), media_type="application/octet-stream"),
     Payload(data=b"\x00"),
-    Payload(data=b"\xff\x00\xfe" * 2_000, media_type="x/\x00"),
+    Payload(data=b"\xff\x00\xfe" * 2_000, media_type="x/\x01"),
 )
 
 
@@ -73,11 +73,11 @@ EXECUTIONS = (
     Named("plan:1#1", StepKind.PLAN),
     Named("reflect:1#1", StepKind.REFLECT),
     Named("synthesize:1#1", StepKind.SYNTHESIZE),
-    Named("task:d\x00}{#1", StepKind.TASK, "d\x00}{"),
+    Named("task:d\x01}{#1", StepKind.TASK, "d\x01}{"),
     Named("task:a#10", StepKind.TASK, "a"),
 )
 
 
 def tenants_of(number: int) -> tuple[str, str]:
     """Return the tenants of a program: no other's, and one of them hostile."""
-    return f"p{number}", f"p{number}}}{{:%\x00é"
+    return f"p{number}", f"p{number}:/..@"

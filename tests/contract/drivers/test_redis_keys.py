@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stepwell_drivers.redis.keys import SLOTS, Keys, channel, escape, meta_key, slot_of, unescape
-from stepwell_testkit.conformance.tenants import HOSTILE
+from stepwell_testkit.conformance.tenants import TEXTS
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"]))
 
@@ -27,7 +27,7 @@ def test_two_runs_of_other_names_have_other_keys(a: str, b: str, c: str, d: str)
     assert (one.rows == other.rows) == ((a, b) == (c, d))
 
 
-@pytest.mark.parametrize("name", HOSTILE.values(), ids=HOSTILE.keys())
+@pytest.mark.parametrize("name", TEXTS.values(), ids=TEXTS.keys())
 def test_all_keys_of_a_hostile_name_lie_in_its_partitions_slot(name: str) -> None:
     run = Keys("stepwell", 16).of_run(name, name)
     one = run.partition

@@ -5,8 +5,8 @@ The Store service: the store port as RPCs, for executors that can't reach the da
 agents that keep their own loop and want only checkpoints.
 
 A message in either direction is at most 64 MiB: larger than any commit. The `tenant_id` stands in the
-requests, because an executor serves many tenants. Any text is a legal tenant, run or queue name
-here; the rules for names are the Orchestrator's.
+requests, because an executor serves many tenants. What every store relies on is checked here too, in
+requests and in the rows within them: names are the Orchestrator's, and no text holds NUL.
 """
 
 from collections import abc as _abc

@@ -19,7 +19,6 @@ from sqlalchemy.engine import Dialect
 
 from stepwell.core.port import Runtime
 from stepwell.core.records.errors import StoreUnavailable
-from stepwell_drivers.sql.nul import hide_json, show_json
 from stepwell_drivers.sql.postgres.hosts import Hosts
 from stepwell_drivers.sql.postgres.url import PostgresUrl
 
@@ -144,11 +143,11 @@ class Connector:
 
 
 def _to_jsonb(value: str) -> bytes:
-    return _JSONB_VERSION + hide_json(value).encode()
+    return _JSONB_VERSION + value.encode()
 
 
 def _of_jsonb(value: bytes) -> str:
-    return show_json(bytes(value)[1:].decode())
+    return bytes(value)[1:].decode()
 
 
 class Links:
