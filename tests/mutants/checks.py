@@ -25,9 +25,8 @@ from tests.contract.conformance.conftest import MemoryFactory
 from tests.contract.differential import Explorer, Subject
 from tests.mutants import scenarios
 from tests.mutants.changes import StorePort
-from tests.simulation.crash_points import on_memory
 from tests.simulation.crash_workloads import PLAIN
-from tests.simulation.crashing import Crash, Fate, Side
+from tests.simulation.crashing import Crash, Fate, Side, on_memory
 from tests.simulation.simulator import Failure, InvariantViolation, Ports, simulate
 from tests.simulation.simulator.violation import holds
 

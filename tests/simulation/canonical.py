@@ -1,8 +1,4 @@
-"""The canonical end of a run: all that a caller can see but times, ids and numbers of attempts.
-
-Only the events about the run itself are in it. How often a step was leased,
-lost, handed back or tried again is what a crash may change and nothing else.
-"""
+"""The canonical end of a run: all that a caller can see but times, ids and numbers of attempts."""
 
 from __future__ import annotations
 
@@ -11,35 +7,18 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from stepwell.core.port import ExecutionQuery, InputQuery, Store, TaskQuery
-from stepwell.core.records.model import Budget, Execution, Plan, Run, Task
+from stepwell.core.records.model import Budget, Execution, Plan, Task
 from stepwell.core.records.states import EventType, ExecutionStatus, StepKind, TaskStatus
 from stepwell_testkit.conformance.ask import data_of
+from tests.simulation.simulator.reading import events_of, every
 
 RunKey = tuple[str, str]
-KEY: RunKey = ("tenant", "run")
-ALL_MAX = 1_000
-LASTING = frozenset(
-    {
-        EventType.RUN_STARTED,
-        EventType.RUN_FORKED,
-        EventType.PLAN_ACCEPTED,
-        EventType.TASK_COMPLETED,
-        EventType.TASK_FAILED,
-        EventType.TASK_SKIPPED,
-        EventType.REFLECTION_ACCEPTED,
-        EventType.ITERATION_COMPLETED,
-        EventType.INPUT_REQUESTED,
-        EventType.INPUT_ANSWERED,
-        EventType.INPUT_EXPIRED,
-        EventType.REPLAN_REQUESTED,
-        EventType.BUDGET_RAISED,
-        EventType.RUN_PAUSED,
-        EventType.RUN_RESUMED,
-        EventType.RUN_SUCCEEDED,
-        EventType.RUN_FAILED,
-        EventType.RUN_CANCELLED,
-    }
+FLEETING = (
+    *("EXECUTION_", "LEASE_", "OUTCOME_", "TASK_RETRY_", "STEP_RETRY_"),
+    *("PLAN_REJECTED", "RUN_BLOCKED"),
 )
+"""How often a step was leased, lost, handed back or tried again, and what the run waited for meanwhile, is what
+a crash may change, and nothing else."""
 _SPENDING = frozenset({ExecutionStatus.FAILED, ExecutionStatus.LOST, ExecutionStatus.TIMED_OUT})
 
 
@@ -53,17 +32,15 @@ class Canonical(NamedTuple):
     inputs: tuple[tuple[object, ...], ...]
     """Whom each task asked, what became of it and the answer."""
     events: Counter[EventType]
-    """The count of each of the `LASTING` events."""
+    """The count of each type that is not `FLEETING`."""
 
 
-async def canonical(store: Store, key: RunKey = KEY) -> Canonical:
+async def canonical(store: Store, key: RunKey) -> Canonical:
     """Read a run's final state; on the way, that no step was accepted twice or tried too often."""
     run = await store.get_run(*key)
     assert run is not None
-    rows = (await store.page(TaskQuery(tenant_id=key[0], run_id=key[1], limit=ALL_MAX))).items
-    executions = (
-        await store.page(ExecutionQuery(tenant_id=key[0], run_id=key[1], limit=ALL_MAX))
-    ).items
+    rows = await every(store, TaskQuery(tenant_id=key[0], run_id=key[1]))
+    executions = await every(store, ExecutionQuery(tenant_id=key[0], run_id=key[1]))
     plans = [await store.read_plan(*key, number + 1) for number in range(run.plan_revision)]
     there = [plan for plan in plans if plan is not None]
     assert len(there) == len(plans), "S3: a plan is gone"
@@ -76,13 +53,17 @@ async def canonical(store: Store, key: RunKey = KEY) -> Canonical:
     for task in rows:
         data = await _bytes(store, (key[0], task.result_run_id or key[1]), task.result_id)
         tasks[task.task_id] = (task.status, task.revision, task.failure.kind, data)
+    inputs = await every(store, InputQuery(tenant_id=key[0], run_id=key[1]))
+    asked = [(one.request.task_id, one.request.status, one.request.answer) for one in inputs]
+    events = await events_of(store, *key)
+    assert [event.number for event in events] == list(range(1, run.last_event + 1)), "E1"
     return Canonical(
         (*facts, *used),
         tasks,
         tuple(f"{plan.trigger} {plan.iteration} {plan.fingerprint}" for plan in there),
         await _bytes(store, key, run.result_id),
-        await _inputs(store, key),
-        await _events(store, run),
+        tuple(sorted(((*who, answer and answer.data) for *who, answer in asked), key=str)),
+        Counter(event.type for event in events if not event.type.startswith(FLEETING)),
     )
 
 
@@ -109,17 +90,3 @@ def _within_attempts(plans: Sequence[Plan], executions: Sequence[Execution]) -> 
 async def _bytes(store: Store, key: RunKey, name: str) -> bytes | None:
     payloads = await store.read_payloads(*key, [name]) if name else []
     return data_of(payloads[0]) if payloads else None
-
-
-async def _inputs(store: Store, key: RunKey) -> tuple[tuple[object, ...], ...]:
-    page = await store.page(InputQuery(tenant_id=key[0], run_id=key[1], limit=ALL_MAX))
-    requests = [one.request for one in page.items]
-    rows = [(one.task_id, one.status, one.answer and one.answer.data) for one in requests]
-    return tuple(sorted(rows, key=str))
-
-
-async def _events(store: Store, run: Run) -> Counter[EventType]:
-    page = await store.read_events(run.spec.tenant_id, run.spec.run_id, after=0, limit=ALL_MAX)
-    assert page is not None
-    assert [event.number for event in page.events] == list(range(1, run.last_event + 1)), "E1"
-    return Counter(event.type for event in page.events if event.type in LASTING)

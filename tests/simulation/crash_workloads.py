@@ -67,18 +67,23 @@ def at_once(*plans: tuple[TaskSpec, ...]) -> tuple[tuple[TaskSpec, ...], ...]:
 
 FLAKY = with_behaviours(Rng("flaky"), diamond("r"), "flaky:1", "flaky:2")
 
-PLAIN: dict[str, Workload] = {
-    "sequence": Workload(name="sequence", plans=at_once(chain("s", 4)), by_caller=True),
-    "fan-out": Workload(name="fan-out", plans=at_once(fan("f", 4)), max_parallel=2),
-    "diamond": Workload(name="diamond", plans=at_once(diamond("d")), stages=BOTH),
-    "retries": Workload(name="retries", plans=at_once(FLAKY), by_caller=True),
-    "re-plan": Workload(
+_UNHEARD = task("unheard", behaviour="unheard", on_failure=OnFailure.CONTINUE)
+_LOST = {"effect": Effect.AT_MOST_ONCE, "heartbeat_timeout_ms": SHORT_MS}
+_FEW = RetryPolicy(max_attempts=POISON_ATTEMPTS_MAX, initial_backoff_ms=0)
+_BAD = task("poison", behaviour="poison", on_failure=OnFailure.CONTINUE)
+
+PLAIN = {
+    "sequence": CrashWorkload(name="sequence", plans=at_once(chain("s", 4)), by_caller=True),
+    "fan-out": CrashWorkload(name="fan-out", plans=at_once(fan("f", 4)), max_parallel=2),
+    "diamond": CrashWorkload(name="diamond", plans=at_once(diamond("d")), stages=BOTH),
+    "retries": CrashWorkload(name="retries", plans=at_once(FLAKY), by_caller=True),
+    "re-plan": CrashWorkload(
         name="re-plan",
         plans=at_once(chain("a", 1), chain("b", 1), fan("c", 2)),
         decisions=(Decision.REPLAN, Decision.CONTINUE),
         stages=BOTH,
     ),
-    "cancel": Workload(
+    "cancel": CrashWorkload(
         name="cancel",
         plans=at_once(
             (*chain("k", 2), task("end", "k1", behaviour="cancel"), task("never", "end"))
@@ -88,60 +93,44 @@ PLAIN: dict[str, Workload] = {
 }
 """The workloads that need nothing but a worker, and a caller who cancels one of them."""
 
-
-def _inputs() -> Workload:
-    unheard = task("unheard", behaviour="unheard", on_failure=OnFailure.CONTINUE)
-    plan = (task("asked", behaviour="ask"), unheard, task("join", "asked", "unheard"))
-    return CrashWorkload(name="inputs", plans=at_once(plan), by_caller=True)
-
-
-def _budget_pause() -> Workload:
-    budget = Budget(input_tokens=2, tasks=4)
-    plans = at_once(chain("b", 5))
-    return CrashWorkload(name="budget pause", plans=plans, by_caller=True, budget=budget)
-
-
-def _fork() -> Workload:
-    return CrashWorkload(name="fork", plans=at_once(chain("p", 4)), by_caller=True, forks_at="p1")
-
-
-def _effects() -> Workload:
-    """Return effects of which one succeeds, while the workers of the others are lost: before it, after it, for good."""
-    once = {"effect": Effect.AT_MOST_ONCE, "heartbeat_timeout_ms": SHORT_MS}
-    plan = (
-        task("pay", behaviour="done", effect=Effect.AT_MOST_ONCE, reconcile=True),
-        task("too-early", behaviour="lost before", reconcile=True, **once),
-        task("too-late", behaviour="lost after", reconcile=True, **once),
-        task("by-a-person", behaviour="lost after", **once),
-        task("end", "pay", "too-early", "too-late", "by-a-person"),
-    )
-    return CrashWorkload(name="effects", plans=at_once(plan), by_caller=True)
-
-
-def _poison() -> Workload:
-    few = RetryPolicy(max_attempts=POISON_ATTEMPTS_MAX, initial_backoff_ms=0)
-    bad = task("poison", behaviour="poison", on_failure=OnFailure.CONTINUE)
-    (plan,) = at_once((bad, *chain("o", 3)))
-    plans = ((replace(plan[0], retry=few), *plan[1:]),)
-    return CrashWorkload(name="poison", plans=plans, by_caller=True)
-
-
-def _synthesis() -> Workload:
-    return CrashWorkload(
+ALL = {
+    **PLAIN,
+    "inputs": CrashWorkload(
+        name="inputs",
+        plans=at_once((task("asked", behaviour="ask"), _UNHEARD, task("join", "asked", "unheard"))),
+        by_caller=True,
+    ),
+    "budget pause": CrashWorkload(
+        name="budget pause",
+        plans=at_once(chain("b", 5)),
+        by_caller=True,
+        budget=Budget(input_tokens=2, tasks=4),
+    ),
+    "fork": CrashWorkload(name="fork", plans=at_once(chain("p", 4)), by_caller=True, forks_at="p1"),
+    # Of these effects one succeeds, while the workers of the others are lost: before it, after it, for good.
+    "effects": CrashWorkload(
+        name="effects",
+        plans=at_once(
+            (
+                task("pay", behaviour="done", effect=Effect.AT_MOST_ONCE, reconcile=True),
+                task("too-early", behaviour="lost before", reconcile=True, **_LOST),
+                task("too-late", behaviour="lost after", reconcile=True, **_LOST),
+                task("by-a-person", behaviour="lost after", **_LOST),
+                task("end", "pay", "too-early", "too-late", "by-a-person"),
+            )
+        ),
+        by_caller=True,
+    ),
+    "poison": CrashWorkload(
+        name="poison",
+        plans=((replace(_BAD, retry=_FEW), *at_once(chain("o", 3))[0]),),
+        by_caller=True,
+    ),
+    "synthesis": CrashWorkload(
         name="synthesis",
         plans=at_once(fan("y", 2)),
         stages=(StepKind.SYNTHESIZE,),
         bad_plans=1,
         clumsy_answers=1,
-    )
-
-
-ALL: dict[str, Workload] = {
-    **PLAIN,
-    "inputs": _inputs(),
-    "budget pause": _budget_pause(),
-    "fork": _fork(),
-    "effects": _effects(),
-    "poison": _poison(),
-    "synthesis": _synthesis(),
+    ),
 }

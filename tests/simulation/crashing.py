@@ -16,21 +16,19 @@ from contextlib import suppress
 from enum import StrEnum
 from typing import NamedTuple
 
-from stepwell.core.loop.signals import Completed, Delivery
-from stepwell.core.port import Commit, CommitResult, Store
+from stepwell.core.port import Commit, CommitResult, Runtime, Store
 from stepwell.core.records.errors import OutcomeUnknown
 from stepwell.core.records.states import Verdict
 from stepwell.engine.executor import Executor, ExecutorConfig
+from stepwell.store.opener import open_store
 from stepwell_testkit.proxy import StoreProxy
-from tests.simulation.canonical import KEY, Canonical, RunKey, canonical
-from tests.simulation.crash_callers import Callers
-from tests.simulation.crash_worker import Bank, CrashWorker, Died
-from tests.simulation.crash_workloads import POISON_ATTEMPTS_MAX
+from tests.simulation.canonical import Canonical, RunKey, canonical
+from tests.simulation.crash_actors import Callers, CrashWorker, Died
+from tests.simulation.crash_workloads import POISON_ATTEMPTS_MAX, CrashWorkload
+from tests.simulation.simulator.loop import VirtualLoop
+from tests.simulation.simulator.ports import HONEST
 from tests.simulation.simulator.rng import Rng
 from tests.simulation.simulator.runtime import SimRuntime
-from tests.simulation.simulator.workloads import Workload
-
-__all__ = ["KEY", "Canonical", "Crash", "CrashWorker", "CrashWorld", "Fate", "Side", "canonical"]
 
 VIRTUAL = ExecutorConfig(lease_ms=3_000, poll_ms=1_000, hold_ms=1)
 REAL = ExecutorConfig(lease_ms=3_000, poll_ms=20, hold_ms=1)
@@ -147,29 +145,23 @@ class CrashWorld:
 
     def __init__(
         self,
-        workload: Workload,
+        workload: CrashWorkload,
         open_store: Callable[[], Awaitable[Store]],
-        crashes: Sequence[Crash] | None,
+        crashes: Sequence[Crash],
         *,
-        key: RunKey = KEY,
+        key: RunKey = ("tenant", "run"),
         advance: Advance | None = None,
     ) -> None:
-        self.key = key
-        self.workload = workload
         self.open_store = open_store
-        self.crashes = tuple(crashes or ())
+        self.crashes = crashes
         self.advance = advance
         """Moves the store's clock, in milliseconds; None: it is this loop's."""
-        self.bank = Bank()
-        self.callers = Callers(key, workload, self.bank)
-        self.cancel_wanted = self.callers.cancel_wanted
+        self.callers = Callers(key, workload)
         self.commits: list[int] = []
         """The number of commits that each life has sent."""
         self.applied: Counter[str] = Counter()
         """The number of times that the store has answered COMMITTED to each commit id."""
         self.happened: Counter[Side] = Counter()
-        self.acknowledged: list[tuple[RunKey, Delivery]] = []
-        """The outcomes whose acceptance a worker has seen."""
         self.deaths = 0
         """Workers that a step has killed."""
         self.under_way = 0
@@ -252,7 +244,7 @@ class CrashWorld:
 
     def _new_worker(self, worker_id: str) -> CrashWorker:
         self._instances += 1
-        return CrashWorker(self, worker_id, self._instances)
+        return CrashWorker(self.callers, worker_id, self._instances)
 
     async def _let_time_pass(self, crashing: CrashingStore, over: asyncio.Event) -> None:
         """Let the store's clock go on where nothing else does; back-offs and leases end by that alone."""
@@ -268,19 +260,49 @@ class CrashWorld:
                 still += 1
 
     async def _end(self, store: Store) -> End:
-        runs = [await canonical(store, key) for key in self.callers.keys]
-        for key in self.callers.keys:
-            await self._all_there(store, key)
-        for name, count in self.bank.effects.items():
+        bank, keys = self.callers.bank, self.callers.keys
+        runs = [await canonical(store, key) for key in keys]
+        for key in keys:
+            # S3, S7: every result that was acknowledged is in the store, byte for byte.
+            known = {
+                name: data for (whose, name), data in bank.acknowledged.items() if whose == key
+            }
+            kept = {one.key: one.payload for one in await store.read_payloads(*key, list(known))}
+            assert kept == known, "S3: an acknowledged outcome was lost or altered"
+        for name, count in bank.effects.items():
             assert count == 1, f"the effect of {name} took place {count} times"
-        return End(tuple(runs), dict(self.bank.effects))
+        return End(tuple(runs), dict(bank.effects))
 
-    async def _all_there(self, store: Store, key: RunKey) -> None:
-        """S3, S7: every result that was acknowledged is in the store, byte for byte."""
-        acknowledged = {
-            delivery.execution_id: delivery.result.result
-            for whose, delivery in self.acknowledged
-            if whose == key and isinstance(delivery.result, Completed)
-        }
-        kept = {one.key: one.payload for one in await store.read_payloads(*key, list(acknowledged))}
-        assert kept == acknowledged, "S3: an acknowledged outcome was lost or altered"
+
+class Played(NamedTuple):
+    """The end of a run, and the world that it was played in."""
+
+    end: End
+    world: CrashWorld
+
+
+def on_memory(
+    workload: CrashWorkload,
+    *crashes: Crash,
+    driver: Callable[[Store, Runtime], Store] = HONEST.driver,
+) -> Played:
+    """Play a run in virtual time on a memory store of its own, with what stands in the driver's place."""
+
+    async def play() -> Played:
+        runtime = SimRuntime(loop, Rng("store"))
+        keeper = await open_store("memory://crash-points", runtime=runtime)
+
+        async def open_again() -> Store:
+            return driver(await open_store("memory://crash-points", runtime=runtime), runtime)
+
+        world = CrashWorld(workload, open_again, crashes)
+        try:
+            return Played(await world.play(), world)
+        finally:
+            await keeper.close()
+
+    loop = VirtualLoop()
+    try:
+        return loop.run_until_complete(play())
+    finally:
+        loop.close()

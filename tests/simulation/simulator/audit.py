@@ -8,11 +8,11 @@ from typing import Any
 from stepwell.core.port import ExecutionQuery, FeedQuery, Store, TaskQuery
 from stepwell.core.records.events import Event
 from stepwell.core.records.fold import empty_rows, fold_on
-from stepwell.core.records.model import Execution, Task
 from stepwell.core.records.states import EventType, ExecutionStatus, StepKind, TaskStatus
 from stepwell_testkit.conformance.ask import outcomes
 from tests.simulation.simulator.conversation import audit_conversations
 from tests.simulation.simulator.ledger import Ledger
+from tests.simulation.simulator.reading import every
 from tests.simulation.simulator.run_model import RunModel
 from tests.simulation.simulator.violation import holds
 
@@ -34,27 +34,12 @@ async def _rows_are_kept(store: Store, model: RunModel) -> None:
     """Every applied commit is in the store, and nothing else is (S3, S5)."""
     run = await store.get_run(*model.key)
     holds(run == model.run, "S3", f"{model.key}: the run's row isn't that of its last commit")
-    tasks: dict[str, Task] = {}
-    cursor = ""
-    while True:
-        page = await store.page(
-            TaskQuery(tenant_id=model.key[0], run_id=model.key[1], cursor=cursor)
-        )
-        tasks.update((task.task_id, task) for task in page.items)
-        cursor = page.cursor
-        if not cursor:
-            break
-    holds(tasks == model.tasks, "S3", f"{model.key}: tasks")
-    executions: dict[str, Execution] = {}
-    while True:
-        page_of = await store.page(
-            ExecutionQuery(tenant_id=model.key[0], run_id=model.key[1], cursor=cursor)
-        )
-        executions.update((one.execution_id, one) for one in page_of.items)
-        cursor = page_of.cursor
-        if not cursor:
-            break
-    holds(executions == model.executions, "S3", f"{model.key}: executions")
+    tenant_id, run_id = model.key
+    tasks = await every(store, TaskQuery(tenant_id=tenant_id, run_id=run_id))
+    holds({one.task_id: one for one in tasks} == model.tasks, "S3", f"{model.key}: tasks")
+    executions = await every(store, ExecutionQuery(tenant_id=tenant_id, run_id=run_id))
+    kept = {one.execution_id: one for one in executions}
+    holds(kept == model.executions, "S3", f"{model.key}: executions")
 
 
 async def _events_are_kept(store: Store, model: RunModel) -> None:
@@ -168,14 +153,8 @@ def _completes(event: Event, execution_id: str) -> bool:
 
 async def _feed(store: Store, ledger: Ledger) -> None:
     """The feed names every commit once, a run's versions in order, in the order of the store (S2)."""
-    entries: list[tuple[tuple[str, str], int]] = []
-    cursor = ""
-    while True:
-        page = await store.page(FeedQuery(cursor=cursor, limit=50))
-        entries.extend(((e.tenant_id, e.run_id), e.version) for e in page.items)
-        cursor = page.cursor
-        if not page.items:
-            break
+    rows = await every(store, FeedQuery(limit=50))
+    entries = [((one.tenant_id, one.run_id), one.version) for one in rows]
     holds(entries == ledger.order, "S2", "the feed isn't the order in which commits were applied")
 
 

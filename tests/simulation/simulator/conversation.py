@@ -14,6 +14,7 @@ from stepwell.core.loop.signals import AppendMessages, Completed, Delivery
 from stepwell.core.port import Assignment, LogQuery, MessageQuery, Store
 from stepwell.core.records.model import LogEntry, Message, Payload, Session
 from stepwell.engine.appender import AppendBatch
+from tests.simulation.simulator.reading import every
 from tests.simulation.simulator.rng import Rng
 from tests.simulation.simulator.run_model import RunModel
 from tests.simulation.simulator.violation import holds
@@ -111,20 +112,12 @@ async def audit_conversations(store: Store, model: RunModel) -> None:
     """Each message is kept once, in its place; each log line is its own execution's."""
     place: dict[str, int] = {}
     contents_of: dict[str, list[str]] = {}
-    cursor = ""
-    while True:
-        page = await store.page(
-            MessageQuery(tenant_id=model.key[0], run_id=model.key[1], cursor=cursor)
-        )
-        for message in page.items:
-            before = place.get(message.task_id, 0)
-            follows = message.number in (before + 1, 1)
-            holds(follows, "ONCE", f"{model.key}: {message.number} after {before}")
-            place[message.task_id] = message.number
-            contents_of.setdefault(message.execution_id, []).append(message.content)
-        cursor = page.cursor
-        if not cursor:
-            break
+    for message in await every(store, MessageQuery(tenant_id=model.key[0], run_id=model.key[1])):
+        before = place.get(message.task_id, 0)
+        follows = message.number in (before + 1, 1)
+        holds(follows, "ONCE", f"{model.key}: {message.number} after {before}")
+        place[message.task_id] = message.number
+        contents_of.setdefault(message.execution_id, []).append(message.content)
     for execution in model.executions.values():
         contents = contents_of.get(execution.execution_id, [])
         numbers = [content.rpartition(" ")[2] for content in contents]

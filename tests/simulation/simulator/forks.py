@@ -6,14 +6,17 @@ store's events. The fork is a run like another from there on, with a caller of i
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
+
 from msgspec.structs import replace
 
 from stepwell.core.fork.carry import Changes
 from stepwell.core.fork.fork import base_of
 from stepwell.core.loop.signals import Fork
 from stepwell.core.records.errors import FailedPrecondition
+from stepwell.core.records.events import Event
 from stepwell.core.records.fold import fold
-from stepwell.core.records.model import Payload
+from stepwell.core.records.model import Payload, Plan, Run
 from stepwell.core.records.states import ForkMode
 from tests.simulation.simulator.rng import Rng
 from tests.simulation.simulator.run_model import RunModel
@@ -24,8 +27,21 @@ def draw(model: RunModel, run_id: str, rng: Rng) -> Fork | None:
     run = model.run
     assert run is not None
     version = rng.between(1, run.version)
-    events = [event for event in model.events if event.version <= version]
-    rows = fold(run.spec, model.plans, events)
+    return make(
+        run, model.plans, model.events, version, run_id, lambda now: _changes(now, model, rng)
+    )
+
+
+def make(
+    run: Run,
+    plans: Mapping[int, Plan],
+    events: Iterable[Event],
+    version: int,
+    run_id: str,
+    changes: Callable[[int], Changes],
+) -> Fork | None:
+    """Return the fork of a run at a version, changed by the plan's revision then; None: it doesn't fit."""
+    rows = fold(run.spec, plans, [event for event in events if event.version <= version])
     spec = replace(
         run.spec,
         run_id=run_id,
@@ -36,7 +52,7 @@ def draw(model: RunModel, run_id: str, rng: Rng) -> Fork | None:
         request_fingerprint=f"fork {run_id}",
     )
     try:
-        base = base_of(spec, rows, model.plans, _changes(rows.run.plan_revision, model, rng))
+        base = base_of(spec, rows, plans, changes(rows.run.plan_revision))
     except FailedPrecondition:
         return None
     if base.misfits:
