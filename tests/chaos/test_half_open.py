@@ -1,6 +1,6 @@
 """Workers and watchers that vanish without a word, and servers that do: what waits for them, goes on without.
 
-Nobody closes a connection here; the wire is pulled. Keepalive finds it out, leases run out by themselves,
+Nobody closes a connection here; the wire is pulled, or the peer is frozen. Keepalive finds it out, leases run out by themselves,
 and a client's watch goes on where it was.
 """
 
@@ -27,6 +27,7 @@ from tests.chaos.faults.peer import peer
 from tests.chaos.faults.wire import Wire, wire
 from tests.service.conftest import Client, RawWorker, settings_for
 from tests.service.leaks.bench import Anybody
+from tests.support.backends.proxy import Proxy
 from tests.support.patience import PATIENCE_S, until
 from tests.support.proofs import record
 from tests.support.proofs.sizes import Scale, scale
@@ -193,6 +194,30 @@ async def test_E3_watch_goes_on_when_its_server_vanishes(
             assert numbers == list(range(1, latest + 1)), "E3"
         await client.channel.close()
     kept("watches of the client", since, vanished=1)
+
+
+async def test_both_ends_notice_a_frozen_peer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _short_keepalive(monkeypatch)
+    async with served("127.0.0.1", "memory://", tmp_path) as server:
+        client = Client(server.addresses[0])
+        run = await client.start_tasks("a", queue="q")
+        numbers: list[int] = []
+        async with (
+            Proxy(int(server.addresses[0].rpartition(":")[2])) as proxy,
+            LibraryClient(f"127.0.0.1:{proxy.port}", token="") as watcher,
+        ):
+            watching = asyncio.create_task(_watch(watcher, run.spec.run_id, numbers))
+            await until(lambda: bool(numbers))
+            # Each end's kernel acknowledges what comes; nobody reads it.
+            proxy.freeze()
+            async with asyncio.timeout(NOTICED_S):
+                await until(lambda: streams(server, "/stepwell.v1.Orchestrator/WatchRun") == 0)
+                await until(lambda: proxy.accepted > 1)
+            watching.cancel()
+            await asyncio.wait((watching,))
+        await client.channel.close()
 
 
 @asynccontextmanager

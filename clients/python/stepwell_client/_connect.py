@@ -126,6 +126,8 @@ class Connection:
             ("grpc.max_receive_message_length", RECEIVE_BYTES_MAX),
             ("grpc.keepalive_time_ms", self.keepalive_ms),
             ("grpc.keepalive_timeout_ms", self.keepalive_timeout_ms),
+            # The time-out above is the kernel's; a frozen server, whose kernel goes on answering, has this one.
+            ("grpc.http2.ping_timeout_ms", self.keepalive_timeout_ms),
             ("grpc.keepalive_permit_without_calls", 1),
             ("grpc.http2.max_pings_without_data", 0),
             # A server that comes back is reached soon; the calls themselves back off with jitter.

@@ -35,6 +35,8 @@ _OPTIONS: list[tuple[str, int | str]] = [
     ("grpc.max_receive_message_length", STORE_MESSAGE_BYTES_MAX),
     ("grpc.keepalive_time_ms", KEEPALIVE_MS),
     ("grpc.keepalive_timeout_ms", KEEPALIVE_TIMEOUT_MS),
+    # The time-out above is the kernel's; a frozen service, whose kernel goes on answering, has this one.
+    ("grpc.http2.ping_timeout_ms", KEEPALIVE_TIMEOUT_MS),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.initial_reconnect_backoff_ms", 100),

@@ -288,6 +288,8 @@ def _options(settings: GrpcSettings, receive_bytes_max: int) -> list[tuple[str, 
         # Without keepalive a peer that is gone is noticed after minutes, if at all.
         ("grpc.keepalive_time_ms", settings.keepalive_ms),
         ("grpc.keepalive_timeout_ms", settings.keepalive_timeout_ms),
+        # The time-out above is the kernel's; a frozen peer, whose kernel goes on answering, has this one.
+        ("grpc.http2.ping_timeout_ms", settings.keepalive_timeout_ms),
         ("grpc.keepalive_permit_without_calls", 1),
         ("grpc.http2.max_pings_without_data", 0),
         # Clients ping as often; the default would cut them off for it.
