@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 from stepwell.core.port import (
@@ -30,6 +30,8 @@ from stepwell.core.port import (
 from stepwell.core.records.errors import OutcomeUnknown, StoreRefused, StoreUnavailable
 from stepwell.core.records.model import Execution, InputRequest, LogEntry, Plan, Run
 from stepwell.core.records.states import OPEN, Durability, InputStatus, Verdict
+from stepwell_drivers.clock import StoreClock
+from stepwell_drivers.hints import HintBus
 from stepwell_journal.journal import Journal
 from stepwell_journal.pages import page_of
 from stepwell_journal.state import Committed, Deleted, Entry, Item, Renewed, Rows, State, encoded
@@ -47,10 +49,8 @@ class JournalStore:
         self._runtime = runtime
         self._writing = asyncio.Lock()
         self._closed = False
-        self._hints: list[Hint] = []
-        # The wall clock once, then the monotonic one; never below what is in the file.
-        self._opened_us = max(runtime.now_us(), state.now_us)
-        self._started = runtime.monotonic()
+        self._hints = HintBus()
+        self._clock = StoreClock(runtime, at_least_us=state.now_us)
 
     # --- how a write is done ---
 
@@ -61,7 +61,7 @@ class JournalStore:
         results: list[CommitResult] = []
         while len(results) < len(commits):
             group = _group(commits[len(results) :])
-            now_us = self._now_us()
+            now_us = self._clock.now_us()
             verdicts = [self._state.verdict(commit, now_us) for commit in group]
             new = [it for it, verdict in zip(group, verdicts, strict=True) if verdict is None]
             if new:
@@ -71,7 +71,7 @@ class JournalStore:
                     if not results:
                         raise
                     raise OutcomeUnknown("some of these commits were applied") from error
-                self._notify((it.tenant_id, it.run_id, it.version) for it in new)
+                self._hints.publish({(it.tenant_id, it.run_id): it.version for it in new})
             results += (
                 CommitResult(verdict=verdict or Verdict.COMMITTED, now_us=now_us)
                 for verdict in verdicts
@@ -94,9 +94,6 @@ class JournalStore:
         await asyncio.to_thread(self._journal.append, encoded(entry))
         self._state.apply(entry)
 
-    def _now_us(self) -> int:
-        return self._opened_us + round((self._runtime.monotonic() - self._started) * 1_000_000)
-
     def _require_open(self) -> None:
         if self._closed:
             raise StoreUnavailable("this store was closed")
@@ -114,7 +111,7 @@ class JournalStore:
         ]
         good = tuple(it for it, is_held in zip(renewals, held, strict=True) if is_held)
         if good:
-            await self._write(Renewed(self._now_us(), good))
+            await self._write(Renewed(self._clock.now_us(), good))
         return held
 
     async def delete_run(self, tenant_id: str, run_id: str, *, version: int) -> bool:
@@ -124,8 +121,8 @@ class JournalStore:
         rows = self._state.runs.get((tenant_id, run_id))
         if rows is None or len(rows.commit_ids) != version:
             return False
-        await self._write(Deleted(self._now_us(), tenant_id, run_id))
-        self._notify([(tenant_id, run_id, 0)])
+        await self._write(Deleted(self._clock.now_us(), tenant_id, run_id))
+        self._hints.publish({(tenant_id, run_id): 0})
         return True
 
     async def put_presence(self, presences: Sequence[Presence], *, ttl_ms: int) -> None:
@@ -144,7 +141,7 @@ class JournalStore:
 
     async def claim(self, request: ClaimRequest) -> Claimed:
         self._require_open()
-        return self._state.claim(request, self._now_us())
+        return self._state.claim(request, self._clock.now_us())
 
     # --- reading ---
 
@@ -173,7 +170,7 @@ class JournalStore:
             inputs=tuple(it for it in rows.inputs.values() if it.status is InputStatus.OPEN),
             requests=tuple(rows.requests),
             commit_id=rows.commit_ids[-1],
-            now_us=self._now_us(),
+            now_us=self._clock.now_us(),
         )
 
     async def read_payloads(
@@ -222,7 +219,7 @@ class JournalStore:
 
     async def page(self, query: Query[R]) -> Page[R]:
         self._require_open()
-        return page_of(self._state, query, self._now_us(), self._journal.store_id)
+        return page_of(self._state, query, self._clock.now_us(), self._journal.store_id)
 
     async def read_inputs(
         self, tenant_id: str, run_id: str, input_ids: Sequence[str]
@@ -246,24 +243,7 @@ class JournalStore:
     # --- the store itself ---
 
     def subscribe(self, hint: Hint) -> Callable[[], None]:
-        self._hints.append(hint)
-
-        def stop() -> None:
-            if hint in self._hints:
-                self._hints.remove(hint)
-
-        return stop
-
-    def _notify(self, changes: Iterable[tuple[str, str, int]]) -> None:
-        """Call the hints in the event loop's next turn, never inside the call that caused them."""
-        loop = asyncio.get_running_loop()
-        for change in changes:
-            for hint in self._hints:
-                loop.call_soon(self._call, hint, change)
-
-    def _call(self, hint: Hint, change: tuple[str, str, int]) -> None:
-        if hint in self._hints:
-            hint(*change)
+        return self._hints.subscribe(hint)
 
     async def describe(self) -> StoreInfo:
         self._require_open()
