@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-import math
 from collections import Counter
 from types import FunctionType
 
@@ -52,16 +50,6 @@ def test_every_case_holds_a_sentence_and_has_a_name_of_its_own() -> None:
     cases = _cases()
     assert [name for name, times in Counter(cases).items() if times > 1] == []
     assert sorted(set(cases) - {promise.case for promise in catalog.PROMISES}) == []
-
-
-def test_a_driver_is_held_to_two_hundred_cases_without_any_optional_group() -> None:
-    many = Counter[str]()
-    for suite_class, function in _functions():
-        marks = getattr(function, "pytestmark", ())
-        sizes = [len(list(mark.args[1])) for mark in marks if mark.name == "parametrize"]
-        group = "any" if set(groups.needed(suite_class, function.__name__)) & set(OPTIONAL) else ""
-        many[group] += math.prod(sizes)
-    assert many[""] >= 200
 
 
 def test_every_class_of_cases_stands_in_one_group() -> None:
@@ -113,24 +101,6 @@ def test_a_case_is_excused_by_its_name_and_by_each_optional_group_that_it_needs(
     )
     assert excuse("logs", "presence", "test_other") == ""
     assert groups.excuse_of("TestReady", "test_x", {"claims": "no"}) is None
-
-
-def test_sentences_are_distinguished() -> None:
-    text = """Do it: wholly, or not. `x` > 0: more; or less.
-
-        Even over lines.
-        None: nothing.
-
-        Raises:
-            Trouble: it broke.
-        """
-    assert catalog.sentences(inspect.cleandoc(text)) == [
-        "Do it: wholly, or not.",
-        "`x` > 0: more; or less.",
-        "Even over lines.",
-        "None: nothing.",
-        "Trouble: it broke.",
-    ]
 
 
 def test_the_summary_names_what_was_kept_broken_and_excused_by_group() -> None:

@@ -14,13 +14,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from stepwell.core.port import Commit, LogQuery, LogsOfExecution, OldLogs, Store
-from stepwell.core.records.errors import StoreRefused
+from stepwell.core.port import Commit, LogQuery, OldLogs, Store
 from stepwell.core.records.model import Outcome, Payload
-from stepwell.core.records.states import LogKind, Verdict
+from stepwell.core.records.states import Verdict
 from stepwell.runtime import SystemRuntime
 from stepwell_drivers.redis import scripts
-from stepwell_drivers.redis.keys import Keys, slot_of
+from stepwell_drivers.redis.keys import Keys
 from stepwell_drivers.redis.network import Ask, Network
 from stepwell_drivers.redis.opening import PARTITIONS, opened
 from stepwell_drivers.redis.scripts import Call
@@ -28,7 +27,6 @@ from stepwell_drivers.redis.store import RedisStore
 from stepwell_drivers.redis.url import parse
 from stepwell_testkit.conformance import ask
 from stepwell_testkit.conformance import builders as b
-from tests.chaos.load.chains import refused
 from tests.contract.conformance.redis import BIRTH_US, WALL_CLOCK
 from tests.support.backends.redis import Redis
 
@@ -51,7 +49,6 @@ TOGETHER = Place(
 )
 """As the service names forks."""
 APART = Place("parent", "fork", "another fork")
-PLACES = pytest.mark.parametrize("place", [TOGETHER, APART], ids=["together", "apart"])
 
 
 class Died(Exception):
@@ -59,10 +56,9 @@ class Died(Exception):
 
 
 class Mortal:
-    """Lets a network's caller die before one of its calls; notes all that were made."""
+    """Lets a network's caller die before one of its calls."""
 
     def __init__(self, network: Network) -> None:
-        self.made: list[Ask] = []
         self.left = -1
         """How many calls it lives for; below 0: as long as it likes."""
         self.held: tuple[asyncio.Event, asyncio.Event] | None = None
@@ -79,7 +75,6 @@ class Mortal:
             if self.left == 0 or self.until in names:
                 await self._end()
             self.left -= 1
-            self.made += few
             return await method(asks, **options)
 
         return call
@@ -95,6 +90,11 @@ class Mortal:
 def server(backends: None) -> Iterator[Redis]:
     with Redis(appendfsync=None) as running:
         yield running
+
+
+@pytest.fixture(params=[TOGETHER, APART], ids=["together", "apart"])
+def place(request: pytest.FixtureRequest) -> Place:
+    return request.param
 
 
 @pytest.fixture
@@ -183,7 +183,6 @@ async def test_uuids_are_shared_out_over_all_partitions() -> None:
 # --- who dies between two steps ---
 
 
-@PLACES
 async def test_fork_cut_short_anywhere_is_completed_by_its_repetition(
     server: Redis, url: str, place: Place
 ) -> None:
@@ -205,7 +204,6 @@ async def test_fork_cut_short_anywhere_is_completed_by_its_repetition(
     pytest.fail("it never came to its end")
 
 
-@PLACES
 async def test_fork_that_was_never_committed_keeps_nothing(
     server: Redis, url: str, place: Place
 ) -> None:
@@ -224,11 +222,11 @@ async def test_fork_that_was_never_committed_keeps_nothing(
     nothing_is_left(server)
 
 
-@PLACES
-async def test_fork_committed_after_the_end_of_its_family_is_refused(
-    server: Redis, url: str, place: Place
+@pytest.mark.parametrize("lives", [False, True], ids=["ended", "alive"])
+async def test_slow_birth_is_accepted_while_its_family_lives(
+    server: Redis, url: str, place: Place, lives: bool
 ) -> None:
-    await parent_in(url, place)
+    outcome = await parent_in(url, place, *([place.other] if lives else []))
     async with door(url) as (slow, mortal), door(url) as (store, _):
         # It waits after it joined the family, before its commit leaves.
         hold, go_on = asyncio.Event(), asyncio.Event()
@@ -236,32 +234,16 @@ async def test_fork_committed_after_the_end_of_its_family_is_refused(
         birth = asyncio.create_task(ask.verdicts(slow, fork_of(place, place.fork)))
         await hold.wait()
         assert await store.delete_run(b.TENANT, place.parent, version=1)
-        assert await result_of(store, place.parent) == []
+        assert await result_of(store, place.parent) == ([outcome] if lives else [])
         go_on.set()
-        assert await birth == [Verdict.CONFLICT]
+        assert await birth == [Verdict.COMMITTED if lives else Verdict.CONFLICT]
+        if lives:
+            assert await store.delete_run(b.TENANT, place.other, version=1)
+            assert await result_of(store, place.parent) == [outcome]
+            assert await store.delete_run(b.TENANT, place.fork, version=1)
     nothing_is_left(server)
 
 
-@PLACES
-async def test_fork_under_way_is_accepted_while_its_family_lives(
-    server: Redis, url: str, place: Place
-) -> None:
-    outcome = await parent_in(url, place, place.other)
-    async with door(url) as (slow, mortal), door(url) as (store, _):
-        hold, go_on = asyncio.Event(), asyncio.Event()
-        mortal.until, mortal.held = "commit", (hold, go_on)
-        birth = asyncio.create_task(ask.verdicts(slow, fork_of(place, place.fork)))
-        await hold.wait()
-        assert await store.delete_run(b.TENANT, place.parent, version=1)
-        go_on.set()
-        assert await birth == [Verdict.COMMITTED]
-        assert await store.delete_run(b.TENANT, place.other, version=1)
-        assert await result_of(store, place.parent) == [outcome]
-        assert await store.delete_run(b.TENANT, place.fork, version=1)
-    nothing_is_left(server)
-
-
-@PLACES
 async def test_older_run_with_a_forks_id_is_none_of_the_family(
     server: Redis, url: str, place: Place
 ) -> None:
@@ -277,7 +259,6 @@ async def test_older_run_with_a_forks_id_is_none_of_the_family(
     nothing_is_left(server)
 
 
-@PLACES
 async def test_deletion_cut_short_loses_nothing_of_the_others(
     server: Redis, url: str, place: Place
 ) -> None:
@@ -305,7 +286,6 @@ async def test_deletion_cut_short_loses_nothing_of_the_others(
     pytest.fail("it never came to its end")
 
 
-@PLACES
 async def test_last_deletion_cut_short_is_finished_by_the_next_store(
     server: Redis, url: str, place: Place
 ) -> None:
@@ -331,7 +311,6 @@ async def test_last_deletion_cut_short_is_finished_by_the_next_store(
     pytest.fail("it never came to its end")
 
 
-@PLACES
 async def test_two_last_deletions_cut_short_are_finished(
     server: Redis, url: str, place: Place
 ) -> None:
@@ -350,7 +329,6 @@ async def test_two_last_deletions_cut_short_are_finished(
         nothing_is_left(server)
 
 
-@PLACES
 @pytest.mark.parametrize("victim", ["parent", "fork"])
 async def test_deletion_behind_its_own_repetition_removes_nothing(
     server: Redis, url: str, place: Place, victim: str
@@ -383,7 +361,6 @@ async def test_deletion_behind_its_own_repetition_removes_nothing(
 # --- what Redis keeps ---
 
 
-@PLACES
 async def test_deleted_parent_keeps_its_results_and_nothing_else(
     server: Redis, url: str, place: Place
 ) -> None:
@@ -406,48 +383,13 @@ async def test_deleted_parent_keeps_its_results_and_nothing_else(
         assert size < 6_500
 
 
-async def test_each_script_gets_keys_of_one_partition(server: Redis, url: str) -> None:
-    async with door(url) as (store, mortal):
-        for place in (TOGETHER, APART):
-            first = b.created_leased(place.parent)
-            done = b.step(
-                first,
-                executions=[b.ended()],
-                outcomes=[b.outcome(b"x")],
-                inputs=[b.question("q")],
-                keyed=[b.keyed("k")],
-            )
-            await ask.must(store, first, done)
-            for name in (place.fork, place.other):
-                await ask.must(store, b.fork(name, parent=place.parent))
-            await store.append_logs(b.TENANT, place.fork, [b.line("x", "e", LogKind.CHUNK)])
-            await store.append_logs(b.TENANT, place.other, [b.line("x", "e")])
-            await store.remove_logs(
-                LogsOfExecution(
-                    tenant_id=b.TENANT, run_id=place.fork, execution_id="e", kind=LogKind.CHUNK
-                )
-            )
-            assert await store.remove_logs(OldLogs(older_ms=0, limit=10)) == 1
-            await store.find_keyed(b.TENANT, "", ["k"])
-            for name, version in zip(place, (2, 1, 1), strict=True):
-                assert await store.delete_run(b.TENANT, name, version=version)
-        calls = [(one.slot, one.what) for one in mortal.made if isinstance(one.what, Call)]
-    names = {call.script.name for _, call in calls}
-    assert names >= {"commit", "delete", "extinct", "fence", "forget", "join", "purge", "trim"}
-    for slot, call in calls:
-        tags = {key.decode().partition("{")[2].partition("}")[0] for key in call.keys}
-        assert len(tags) == 1, (call.script.name, tags)
-        assert slot_of(tags.pop()) == slot
-    nothing_is_left(server)
-
-
 async def test_purge_costs_nothing_for_newer_logs(
     server: Redis, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scripts, "WALL_CLOCK", [WALL_CLOCK])
     books = [one.book for one in Keys(parse(url).prefix, PARTITIONS).partitions]
     costs: list[int] = []
-    async with door(url) as (store, mortal):
+    async with door(url) as (store, _):
         await ask.must(store, b.created("old"), b.created("new"), b.created("both"))
         for later_s, newer in enumerate((1, 2_000), start=1):
             for name in ("old", "both"):
@@ -460,21 +402,9 @@ async def test_purge_costs_nothing_for_newer_logs(
                 client.config_resetstat()
                 assert await store.remove_logs(OldLogs(older_ms=500, limit=1_000)) == 20
                 stats: dict[str, dict[str, int]] = client.info("commandstats")
-            mortal.made.clear()
             costs.append(sum(one["calls"] for one in stats.values()))
             for name in ("new", "both"):
                 page = await store.page(LogQuery(tenant_id=b.TENANT, run_id=name, limit=5_000))
                 assert len(page.items) == newer
             assert await store.remove_logs(OldLogs(older_ms=0, limit=10_000)) == 2 * newer
     assert costs[1] <= costs[0] + 10
-
-
-async def test_store_of_an_older_layout_is_refused(server: Redis, url: str) -> None:
-    async with door(url):
-        pass
-    with server.admin() as client:
-        (name,) = client.keys("*meta")
-        client.hset(name, "schema", "1")
-    words = await refused(url, StoreRefused)
-    assert "older version (schema 1" in words
-    assert "?prefix=" in words

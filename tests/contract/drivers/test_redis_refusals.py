@@ -133,11 +133,17 @@ async def test_count_of_partitions_is_fixed_at_creation(server: Redis) -> None:
     assert "created with 3 partitions" in words
 
 
-async def test_store_of_a_newer_version_is_refused(server: Redis) -> None:
-    async with opened(server.url(prefix="newer")):
+@pytest.mark.parametrize(
+    ("version", "words"), [("999", "newer version"), ("1", "older version (schema 1")]
+)
+async def test_store_of_another_version_is_refused(server: Redis, version: str, words: str) -> None:
+    url = server.url(prefix=f"version.{version}")
+    async with opened(url):
         pass
-    server.execute("HSET", "{newer}meta", "schema", "999")
-    assert "newer version" in await refused(server.url(prefix="newer"), StoreRefused)
+    server.execute("HSET", f"{{version.{version}}}meta", "schema", version)
+    message = await refused(url, StoreRefused)
+    assert words in message
+    assert version != "1" or "?prefix=" in message
 
 
 async def test_stores_of_other_prefixes_are_apart(server: Redis) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sqlite3
 import subprocess
 import sys
@@ -248,32 +247,6 @@ async def test_a_file_system_without_wal_is_refused(
 
 
 # --- the schema ----------------------------------------------------------------------------------
-
-
-async def test_a_schema_of_before_is_brought_up_step_by_step(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "a.db"
-    store = await opened(path)
-    await ask.must(store, b.created())
-    await store.close()
-
-    folder = tmp_path / "migrations"
-    shutil.copytree(migrate.MIGRATIONS, folder, ignore=shutil.ignore_patterns("__pycache__"))
-    (folder / "versions" / "v7001_colour.py").write_text(
-        "from alembic import op\nimport sqlalchemy as sa\n"
-        f"revision = '7001'\ndown_revision = {schema.REVISIONS[-1]!r}\n"
-        "def upgrade():\n    op.add_column('runs', sa.Column('colour', sa.Text()))\n"
-    )
-    monkeypatch.setattr(migrate, "MIGRATIONS", folder)
-    monkeypatch.setattr(migrate, "HEAD", "7001")
-    monkeypatch.setattr(schema, "REVISIONS", (*schema.REVISIONS, "7001"))
-    store = await opened(path)
-    assert await ask.version_of(store) == 1
-    await store.close()
-    with closing(sqlite3.connect(path)) as file:
-        assert file.execute("SELECT version_num FROM alembic_version").fetchall() == [("7001",)]
-        assert file.execute("SELECT colour FROM runs").fetchall() == [(None,)]
 
 
 TABLES = """

@@ -56,12 +56,6 @@ def test_it_is_found_where_it_is_installed_and_nowhere_else(
     assert said.startswith(f"no driver opens {url!r}; known: ")
 
 
-def test_what_is_installed_is_the_package_and_no_test_of_it(installed: Path) -> None:
-    names = {path.name for path in installed.iterdir()}
-    assert names == {"stepwell_journal", "stepwell_journal-0.1.0.dist-info"}
-    assert (installed / "stepwell_journal" / "py.typed").is_file()
-
-
 class JournalPlace(Place):
     """Server and worker over a journal."""
 
