@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
-
 import pytest
 
 from stepwell.core.port import Store
 from stepwell.core.records.errors import AlreadyExists, InvalidArgument, StepwellError
 from stepwell.core.records.states import RunStatus, TaskStatus
 from stepwell.embedded import Orchestrator, RunFailed, RunNotFound
-from stepwell.runtime import SystemRuntime
-from stepwell.store.opener import open_store
 from stepwell_client import (
     Agent,
-    Continue,
     Finish,
     ReflectContext,
     Retry,
@@ -27,23 +21,9 @@ from stepwell_testkit.conformance.harness import turns
 from stepwell_testkit.runtime import ManualRuntime
 from tests.support.patience import until
 
+pytestmark = pytest.mark.usefixtures("nothing_is_left")
+
 ONCE = Retry(max_attempts=1)
-SOON = Retry(max_attempts=3, initial_backoff=0.01)
-
-
-@pytest.fixture(autouse=True)
-async def nothing_is_left() -> AsyncIterator[None]:
-    """Every test ends without a task of its own."""
-    yield
-    await asyncio.sleep(0)
-    assert asyncio.all_tasks() == {asyncio.current_task()}
-
-
-@pytest.fixture
-async def store() -> AsyncIterator[Store]:
-    opened = await open_store("memory://", runtime=SystemRuntime())
-    yield opened
-    await opened.close()
 
 
 def doubler() -> Agent:
@@ -93,32 +73,6 @@ async def test_a_synthesis_is_the_answer() -> None:
     assert result.tasks["a"].value == 2
 
 
-async def test_a_synthesis_that_returns_nothing_is_nothing() -> None:
-    agent = doubler()
-
-    @agent.synthesize
-    def quiet(ctx: SynthesizeContext) -> None:
-        return None
-
-    assert (await Orchestrator("add", agent).run()).value is None
-
-
-async def test_reflection_goes_on_until_max_iterations() -> None:
-    agent = doubler()
-    seen: list[int] = []
-
-    @agent.reflect
-    def reflect(ctx: ReflectContext) -> Continue:
-        seen.append(ctx.iteration)
-        return Continue([Task(f"again{ctx.iteration}", "double", input=ctx.iteration)])
-
-    result = await Orchestrator("add", agent, max_iterations=3).run()
-
-    assert seen == [1, 2, 3]
-    assert result.run.finish_reason == "MAX_ITERATIONS"
-    assert result.tasks["again2"].value == 4
-
-
 async def test_a_plan_with_the_agents_stages() -> None:
     agent = doubler()
 
@@ -132,7 +86,7 @@ async def test_a_plan_with_the_agents_stages() -> None:
     assert (await Orchestrator("", agent, plan=plan, stages=()).run()).run.reason == ""
 
 
-async def test_input_and_labels_reach_the_steps() -> None:
+async def test_input_labels_and_limits_reach_the_run() -> None:
     agent = Agent()
 
     @agent.plan
@@ -143,9 +97,11 @@ async def test_input_and_labels_reach_the_steps() -> None:
     def triple(ctx: TaskContext, number: int) -> list[object]:
         return [3 * number, dict(ctx.labels), ctx.run_input()]
 
-    result = await Orchestrator("", agent, input=5, labels={"a": "b"}).run()
+    limits = {"max_iterations": 3, "max_parallel": 2, "no_progress_limit": 1}
+    result = await Orchestrator("", agent, input=5, labels={"a": "b"}, **limits).run()
 
     assert result.value == {"only": [15, {"a": "b"}, 5]}
+    assert {name: getattr(result.run.spec, name) for name in limits} == limits
 
 
 async def test_without_a_store_nothing_is_kept() -> None:
@@ -154,14 +110,6 @@ async def test_without_a_store_nothing_is_kept() -> None:
 
     with pytest.raises(RunNotFound):
         await Orchestrator.resume(orchestrator.run_id, doubler(), store="memory://")
-
-
-async def test_a_store_without_a_run_id_makes_one(store: Store) -> None:
-    orchestrator = Orchestrator("add", doubler(), store=store)
-    result = await orchestrator.run()
-
-    assert result.run_id == orchestrator.run_id
-    assert await store.get_run("default", orchestrator.run_id) == result.run
 
 
 def test_a_run_id_without_a_store_is_refused() -> None:
@@ -254,17 +202,15 @@ async def test_a_failed_run_raises_with_its_result_and_can_be_resumed(store: Sto
 
 async def test_resume_of_a_run_that_succeeded_returns_its_result(store: Store) -> None:
     agent, calls, _ = flaky()
-    first = await Orchestrator("", agent, plan=[Task("one")], store=store).run()
+    orchestrator = Orchestrator("", agent, plan=[Task("one")], store=store)
+    first = await orchestrator.run()
+    assert first.run_id == orchestrator.run_id
+    assert await store.get_run("default", first.run_id) == first.run
 
     again = await (await Orchestrator.resume(first.run_id, agent, store=store)).run()
 
     assert again == first
     assert calls == ["one"]
-
-
-async def test_a_task_that_no_function_fits_fails_the_run() -> None:
-    with pytest.raises(RunFailed, match="no function for task 'x' of type 'unheard'"):
-        await Orchestrator("", doubler(), plan=[Task("x", "unheard")]).run()
 
 
 async def test_short_lease_outlives_a_long_task() -> None:
@@ -306,23 +252,6 @@ async def test_progress_and_session_are_kept_with_the_lease(store: Store) -> Non
 
     assert result.value == {"one": "abc"}
     assert kept == [b'{"done":3}']
-
-
-async def test_max_parallel_is_kept() -> None:
-    agent, now, most = Agent(), list[str](), list[int]()
-
-    @agent.task
-    async def work(ctx: TaskContext) -> None:
-        now.append(ctx.task_id)
-        most.append(len(now))
-        for _ in range(5):
-            await asyncio.sleep(0)
-        now.remove(ctx.task_id)
-
-    plan = [Task(f"t{n}") for n in range(12)]
-    await Orchestrator("", agent, plan=plan, max_parallel=3).run()
-
-    assert max(most) == 3
 
 
 async def test_results_too_large_for_an_assignment_come_all_the_same() -> None:

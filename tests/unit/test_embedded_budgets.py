@@ -1,4 +1,4 @@
-"""Budgets and circles of a run in the caller's process."""
+"""Budgets of a run in the caller's process."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from stepwell.core.records.errors import InvalidArgument
 from stepwell.core.records.states import PauseReason, RunStatus
 from stepwell.embedded import Orchestrator
-from stepwell_client import Agent, Budget, ReflectContext, Replan, Task, TaskContext
+from stepwell_client import Agent, Budget, Task, TaskContext
 
 CHAIN = [Task("a"), Task("b", depends_on=["a"])]
 
@@ -42,24 +42,3 @@ async def test_a_run_is_paused_at_its_budget_and_goes_on_once_it_is_raised() -> 
 def test_a_budget_below_zero_is_refused() -> None:
     with pytest.raises(ValueError, match=r"budget\.cost_micros"):
         Orchestrator("", spending([]), plan=CHAIN, budget=Budget(cost_micros=-1))
-
-
-async def test_a_run_that_goes_in_circles_is_paused() -> None:
-    agent = Agent("tireless")
-
-    @agent.plan
-    def plan(ctx: object) -> list[Task]:
-        return [Task("read")]
-
-    @agent.task()
-    def read(ctx: TaskContext) -> str:
-        return "nothing"
-
-    @agent.reflect
-    def reflect(ctx: ReflectContext) -> Replan:
-        return Replan("once more")
-
-    paused = await Orchestrator("look", agent, no_progress_limit=2).run()
-    assert paused.run.pause_reason is PauseReason.NO_PROGRESS
-    assert paused.run.iteration == 3
-    assert "2 iterations in a row" in paused.run.reason

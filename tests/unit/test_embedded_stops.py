@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
 
 import pytest
 
@@ -12,43 +11,16 @@ from stepwell.core.port import ExecutionQuery, Store
 from stepwell.core.records.errors import FailedPrecondition
 from stepwell.core.records.states import BlockedKind, ExecutionStatus, RunStatus
 from stepwell.embedded import Orchestrator, RunCancelled
-from stepwell.runtime import SystemRuntime
-from stepwell.store.opener import open_store
 from stepwell_client import (
     Agent,
     Done,
     Effect,
-    NeedsInput,
     Retry,
     Task,
     TaskContext,
 )
 
 ONCE = Retry(max_attempts=1)
-
-
-@pytest.fixture
-async def store() -> AsyncIterator[Store]:
-    """A store, and the proof that every test ends without a task of its own."""
-    opened = await open_store("memory://", runtime=SystemRuntime())
-    yield opened
-    await opened.close()
-    await asyncio.sleep(0)
-    assert asyncio.all_tasks() == {asyncio.current_task()}
-
-
-async def test_a_run_that_waits_for_a_person_is_returned(store: Store) -> None:
-    agent = Agent()
-
-    @agent.task
-    def ask(ctx: TaskContext) -> None:
-        raise NeedsInput("may I?")
-
-    result = await Orchestrator("", agent, plan=[Task("ask")], store=store).run()
-
-    assert result.status is RunStatus.WAITING
-    assert result.run.blocked_on is BlockedKind.INPUT
-    assert result.value == {}
 
 
 async def test_pause_waits_for_running_steps_and_resume_goes_on(store: Store) -> None:
@@ -120,23 +92,6 @@ async def test_cancelled_call_releases_the_step_and_spends_no_attempt(store: Sto
     assert result.value == {"one": 2}
 
 
-async def test_an_effect_that_was_begun_is_not_repeated(store: Store) -> None:
-    agent, started, calls = Agent(), asyncio.Event(), list[int]()
-
-    @agent.task
-    async def work(ctx: TaskContext) -> None:
-        calls.append(ctx.attempt)
-        started.set()
-        await asyncio.Event().wait()
-
-    run_id = await interrupted(agent, Task("one", effect=Effect.AT_MOST_ONCE), store, started)
-    result = await (await Orchestrator.resume(run_id, agent, store=store)).run()
-
-    assert result.status is RunStatus.WAITING
-    assert result.run.blocked_on is BlockedKind.UNKNOWN_OUTCOME
-    assert calls == [1]
-
-
 async def test_a_thread_that_goes_on_is_not_handed_back(store: Store) -> None:
     agent, started, ends = Agent(), asyncio.Event(), threading.Event()
     loop = asyncio.get_running_loop()
@@ -154,22 +109,20 @@ async def test_a_thread_that_goes_on_is_not_handed_back(store: Store) -> None:
 
 
 async def test_begun_task_of_a_dead_process_is_resolved_by_a_person(store: Store) -> None:
-    agent, reached = Agent(), asyncio.Event()
+    agent, started, calls = Agent(), asyncio.Event(), list[int]()
 
     @agent.task
-    async def charge(ctx: TaskContext) -> str:
-        reached.set()
+    async def charge(ctx: TaskContext) -> None:
+        calls.append(ctx.attempt)
+        started.set()
         await asyncio.Event().wait()
-        return "never"
 
-    plan = [Task("charge", effect=Effect.AT_MOST_ONCE)]
-    first = Orchestrator("", agent, plan=plan, store=store, run_id="sale")
-    process = asyncio.ensure_future(first.run())
-    await reached.wait()
-    process.cancel()
-    await asyncio.wait([process])
-    second = await Orchestrator.resume("sale", agent, store=store)
+    task = Task("charge", effect=Effect.AT_MOST_ONCE)
+    run_id = await interrupted(agent, task, store, started)
+    second = await Orchestrator.resume(run_id, agent, store=store)
     waiting = await second.run()
+    assert waiting.status is RunStatus.WAITING
     assert waiting.run.blocked_on is BlockedKind.UNKNOWN_OUTCOME
     await second.resolve("task:charge#1", Done("by hand"))
     assert (await second.run()).value == {"charge": "by hand"}
+    assert calls == [1]

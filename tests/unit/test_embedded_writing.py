@@ -2,33 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
-
-import pytest
-
 from stepwell.core.port import LogQuery, Store
 from stepwell.embedded import Orchestrator
-from stepwell.runtime import SystemRuntime
-from stepwell.store.opener import open_store
 from stepwell_client import Agent, Failure, Retry, Task, TaskContext
 
 SOON = Retry(max_attempts=3, initial_backoff=0.0)
-
-
-@pytest.fixture(autouse=True)
-async def nothing_is_left() -> AsyncIterator[None]:
-    """Every test ends without a task of its own."""
-    yield
-    await asyncio.sleep(0)
-    assert asyncio.all_tasks() == {asyncio.current_task()}
-
-
-@pytest.fixture
-async def store() -> AsyncIterator[Store]:
-    opened = await open_store("memory://", runtime=SystemRuntime())
-    yield opened
-    await opened.close()
 
 
 async def log_of(store: Store, run_id: str) -> list[tuple[str, str]]:

@@ -8,19 +8,16 @@ from datetime import timedelta
 import pytest
 
 from stepwell.core.records.errors import FailedPrecondition, InvalidArgument
-from stepwell.core.records.states import EventType, ExecutionStatus, PauseReason, RunStatus
+from stepwell.core.records.states import EventType, ExecutionStatus, RunStatus
 from stepwell.embedded.result import RunFailed
 from stepwell.runtime import SystemRuntime
 from stepwell_client import (
     Agent,
     Effect,
     ExpiryAction,
-    Finish,
     InputKind,
     NeedsInput,
     PlanContext,
-    ReflectContext,
-    Replan,
     Retry,
     SynthesizeContext,
     Task,
@@ -54,14 +51,16 @@ def report() -> Agent:
     return agent
 
 
-def asking(on_expiry: ExpiryAction = ExpiryAction.DENY) -> Agent:
+def asking() -> Agent:
     agent = Agent("asking")
 
     @agent.task
     def do(ctx: TaskContext) -> str:
         answer = ctx.answer()
         if answer is None:
-            raise NeedsInput("Really?", kind=InputKind.APPROVAL, expires=DAY, on_expiry=on_expiry)
+            raise NeedsInput(
+                "Really?", kind=InputKind.APPROVAL, expires=DAY, on_expiry=ExpiryAction.DENY
+            )
         return f"said {answer}"
 
     return agent
@@ -165,14 +164,6 @@ async def test_a_question_expires_when_its_time_is_skipped_and_not_before() -> N
         assert (await run.read()).failure.kind == "DENIED"
 
 
-async def test_an_expiry_may_pause_the_run() -> None:
-    async with Environment(asking(ExpiryAction.PAUSE)) as env:
-        run = await env.start(plan=[Task("a")])
-        await env.skip(2 * DAY)
-        paused = await run.wait()
-        assert (paused.status, paused.pause_reason) == (RunStatus.PAUSED, PauseReason.INPUT_EXPIRED)
-
-
 async def test_a_run_is_paused_resumed_and_cancelled() -> None:
     async with Environment(asking()) as env:
         run = await env.start(plan=[Task("a")])
@@ -184,21 +175,6 @@ async def test_a_run_is_paused_resumed_and_cancelled() -> None:
         await run.cancel()
         with pytest.raises(RunFailed):
             await run.result()
-
-
-async def test_reflection_may_plan_again() -> None:
-    agent = report()
-
-    @agent.reflect
-    def reflect(ctx: ReflectContext) -> Finish | Replan:
-        return Finish() if ctx.iteration == 2 else Replan("once more")
-
-    async with Environment(agent) as env:
-        run = await env.start()
-        assert await run.result() == "about data"
-        history = await run.history()
-        assert history.count(EventType.ITERATION_COMPLETED) == 2
-        assert history.run.plan_revision == 2
 
 
 async def test_task_without_a_worker_is_reported() -> None:

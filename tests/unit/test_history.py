@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import pytest
 from msgspec.structs import replace
@@ -24,18 +23,10 @@ from stepwell.core.port import EventPage, Store
 from stepwell.core.records.errors import CursorOutOfRange, InvalidArgument, RunNotFound
 from stepwell.core.records.model import Run, RunSpec, TaskSpec
 from stepwell.runtime import SystemRuntime
-from stepwell.store.opener import open_store
 from stepwell_testkit.proxy import StoreProxy
 
 TASKS = 400
 RUNTIME = SystemRuntime()
-
-
-@pytest.fixture
-async def store() -> AsyncIterator[Store]:
-    made = await open_store("memory://", runtime=RUNTIME)
-    yield made
-    await made.close()
 
 
 async def long_run(store: Store) -> Run:

@@ -49,10 +49,6 @@ async def test_a_sleeper_wakes_when_the_clock_was_moved_far_enough() -> None:
     assert woken == ["a", "b"]
 
 
-async def test_a_sleep_of_nothing_only_lets_others_run() -> None:
-    await ManualRuntime().sleep(0)
-
-
 def test_the_wall_clock_is_set_alone_and_time_goes_forward_only() -> None:
     runtime = ManualRuntime(start_us=0)
     runtime.step_wall(-5)

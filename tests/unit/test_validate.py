@@ -23,7 +23,6 @@ from stepwell_client.v1 import orchestrator_pb2, store_pb2, types_pb2, worker_pb
 TOP = Path(__file__).resolve().parents[2]
 RUN_ID = str(uuid.UUID(int=7))
 LEASE: dict[str, Any] = {"run_id": RUN_ID, "execution_id": "task:a#1", "lease_token": "0" * 32}
-GOOD_TASK = types_pb2.TaskSpec(task_id="a")
 
 
 def paths(message: Message) -> list[str]:
@@ -166,25 +165,11 @@ def test_ordinary_names_pass(name: str) -> None:
     assert paths(start(queue=name, pipeline_id=name)) == []
 
 
-@pytest.mark.parametrize(
-    "run_id",
-    [
-        "",
-        "x",
-        RUN_ID[:-1],
-        RUN_ID + "0",
-        RUN_ID + "\n",
-        RUN_ID.replace("-", ""),
-        "{" + RUN_ID + "}",
-    ],
-    ids=repr,
-)
-def test_a_malformed_run_id_is_named(run_id: str) -> None:
-    assert paths(orchestrator_pb2.GetRunRequest(run_id=run_id)) == ["run_id"]
-
-
-def test_an_id_that_the_service_made_passes() -> None:
-    assert paths(orchestrator_pb2.GetRunRequest(run_id=str(uuid.uuid4()))) == []
+@pytest.mark.parametrize("form", ["", "x", "{}0", "{}\n", "{{{}}}"])
+def test_a_malformed_run_id_is_named(form: str) -> None:
+    assert paths(orchestrator_pb2.GetRunRequest(run_id=RUN_ID)) == []
+    for run_id in (form.format(RUN_ID), RUN_ID[:-1], RUN_ID.replace("-", "")):
+        assert paths(orchestrator_pb2.GetRunRequest(run_id=run_id)) == ["run_id"]
 
 
 def test_pages_watches_and_waits_have_their_limits() -> None:
@@ -211,6 +196,7 @@ def test_an_enum_s_unknown_and_unspecified_numbers_are_named() -> None:
 
 
 def test_a_goal_of_ten_megabytes_is_refused_in_a_short_sentence() -> None:
+    validate.check(start(goal="survey", plan={"tasks": [types_pb2.TaskSpec(task_id="a")]}))
     with pytest.raises(InvalidArgument) as caught:
         validate.check(start(goal="x" * 10_000_000))
     assert str(caught.value) == "goal: 10,000,000 bytes; limit: 64 KiB"
@@ -221,10 +207,6 @@ def test_nul_in_a_person_s_text_is_refused_with_its_place() -> None:
     with pytest.raises(InvalidArgument) as caught:
         validate.check(start(goal="ab\x00c"))
     assert str(caught.value) == "goal: NUL as character 3, where any other may stand; limit: 64 KiB"
-
-
-def test_a_sound_request_raises_nothing() -> None:
-    validate.check(start(goal="survey", plan={"tasks": [GOOD_TASK]}))
 
 
 def test_faults_beyond_a_hundred_are_counted_and_not_listed() -> None:
@@ -361,21 +343,12 @@ def test_the_frame_of_a_store_request_is_checked() -> None:
 
 
 def _long_plan(tasks: int) -> orchestrator_pb2.StartRunRequest:
-    return start(
-        plan={
-            "tasks": [
-                types_pb2.TaskSpec(
-                    task_id=f"t{i}",
-                    type="measure",
-                    title="Measure",
-                    prompt="Count the lines.",
-                    depends_on=[f"t{j}" for j in range(max(0, i - 3), i)],
-                    input=types_pb2.Payload(data=b"{}"),
-                )
-                for i in range(tasks)
-            ]
-        }
-    )
+    names = [f"t{i}" for i in range(tasks)]
+    plan = [
+        types_pb2.TaskSpec(task_id=name, prompt="Count.", depends_on=names[max(0, i - 3) : i])
+        for i, name in enumerate(names)
+    ]
+    return start(plan={"tasks": plan})
 
 
 def test_a_plan_of_ten_times_the_tasks_is_checked_in_about_ten_times_the_time() -> None:

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import inspect
 import math
-import time
-import timeit
 import types
-from collections.abc import Callable
 from enum import StrEnum
 from typing import Any, get_args, get_origin
 
 import pytest
-from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import Message as ProtoMessage
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -21,10 +17,10 @@ from msgspec.structs import FieldInfo, fields
 
 from stepwell.core import port
 from stepwell.core.loop import signals
-from stepwell.core.port import Assignment, Claimed, Commit, ReadyStep, Timer
+from stepwell.core.port import Assignment, Timer
 from stepwell.core.records import model, states
 from stepwell.core.records.errors import InvalidArgument
-from stepwell.core.records.events import Event, ExecutionChange, RunChange, TaskChange
+from stepwell.core.records.events import RunChange
 from stepwell.core.records.model import (
     Counts,
     Failure,
@@ -37,7 +33,7 @@ from stepwell.core.records.model import (
     TaskSpec,
     Usage,
 )
-from stepwell.core.records.states import EventType, ExecutionStatus, RunStatus, StepKind, TaskStatus
+from stepwell.core.records.states import StepKind
 from stepwell.wire import RECORDS, fill, to_message, to_record
 from stepwell.wire.codec import Pair, compile_pairs
 from stepwell_client.v1 import store_pb2, types_pb2, worker_pb2
@@ -163,9 +159,8 @@ def test_unset_differs_from_a_change_to_zero() -> None:
 
 @pytest.mark.parametrize("us", [0, 1, 999_999, 1_000_000, NOW_US, 2**53 + 1])
 def test_moments_are_exact_to_the_microsecond(us: int) -> None:
-    assert (
-        through_bytes(Run(spec=RunSpec(tenant_id="t", run_id="r"), created_us=us)).created_us == us
-    )
+    run = Run(spec=RunSpec(tenant_id="t", run_id="r"), created_us=us)
+    assert through_bytes(run).created_us == us
 
 
 @pytest.mark.parametrize("ms", [-1, 0, 1, 999, 1_000, 1_001, -1_500, 2**53 + 1])
@@ -196,23 +191,6 @@ def test_defaults_that_are_not_zero_are_sent_for_readers_that_do_not_know_them()
 
 def test_the_sign_of_zero_is_kept() -> None:
     assert math.copysign(1, through_bytes(RetryPolicy(jitter=-0.0)).jitter) == -1
-
-
-def test_an_empty_record_that_must_be_there_is_there() -> None:
-    record = Commit(
-        commit_id="",
-        tenant_id="",
-        run_id="",
-        version=0,
-        run=Run(spec=RunSpec(tenant_id="", run_id="")),
-    )
-    assert through_bytes(record) == record
-
-
-def test_lists_of_lists_keep_their_shape() -> None:
-    step = ReadyStep(tenant_id="t", run_id="r", execution_id="e", version=1)
-    claimed = Claimed(ready=((), (step, step), ()), next_due_ms=0)
-    assert through_bytes(claimed) == claimed
 
 
 @pytest.mark.parametrize(
@@ -289,45 +267,3 @@ def test_every_enum_has_the_same_names_in_the_protocol() -> None:
             prefix = next(word for word in words if word.endswith("UNSPECIFIED"))[:-11]
             members = set(getattr(states, name).__members__)
             assert {word.removeprefix(prefix) for word in words} == members | {"UNSPECIFIED"}
-
-
-def test_an_event_is_written_without_looking_at_what_it_is_made_of() -> None:
-    """The hot path of every watch: at most half of what protobuf takes to walk through its fields."""
-    event = Event(
-        number=5,
-        version=7,
-        type=EventType.TASK_COMPLETED,
-        time_us=NOW_US,
-        task_id="a",
-        execution_id="task:a#1",
-        run=RunChange(counts=Counts(total=5, completed=2), usage=Usage(input_tokens=5)),
-        tasks=(
-            TaskChange(task_id="a", status=TaskStatus.COMPLETED, result_id="e", ended_us=NOW_US),
-            TaskChange(task_id="b", status=TaskStatus.READY, attempts=1),
-        ),
-        executions=(
-            ExecutionChange(
-                execution_id="task:a#1", status=ExecutionStatus.COMPLETED, ended_us=NOW_US
-            ),
-            ExecutionChange(execution_id="task:b#1", kind=StepKind.TASK, offered_us=NOW_US),
-        ),
-    )
-    message = to_message(event)
-    assert 2 * _cost(lambda: to_message(event)) < _cost(lambda: MessageToDict(message))
-
-
-def _cost(action: Callable[[], object]) -> float:
-    """The least seconds of this thread's own time that a thousand of them took."""
-    return min(timeit.repeat(action, timer=time.thread_time, number=1_000, repeat=5))
-
-
-def test_a_run_reads_as_it_was_written() -> None:
-    run = Run(
-        spec=RunSpec(tenant_id="t", run_id="r", labels={"a": "b"}),
-        status=RunStatus.RUNNING,
-        stages=(StepKind.REFLECT, StepKind.SYNTHESIZE),
-    )
-    message = to_message(run)
-    assert message.status == types_pb2.RUN_STATUS_RUNNING
-    assert dict(message.spec.labels) == {"a": "b"}
-    assert to_record(message) == run
