@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from stepwell.core.port import Store
@@ -97,7 +99,7 @@ async def test_input_labels_and_limits_reach_the_run() -> None:
     def triple(ctx: TaskContext, number: int) -> list[object]:
         return [3 * number, dict(ctx.labels), ctx.run_input()]
 
-    limits = {"max_iterations": 3, "max_parallel": 2, "no_progress_limit": 1}
+    limits: dict[str, Any] = {"max_iterations": 3, "max_parallel": 2, "no_progress_limit": 1}
     result = await Orchestrator("", agent, input=5, labels={"a": "b"}, **limits).run()
 
     assert result.value == {"only": [15, {"a": "b"}, 5]}

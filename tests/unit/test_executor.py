@@ -11,8 +11,8 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from stepwell.core.loop.signals import Begin, Cancel, Completed, Failed, Pause
-from stepwell.core.port import Commit, CommitResult, ExecutionQuery, TaskQuery
+from stepwell.core.loop.signals import Cancel, Completed, Failed, Pause
+from stepwell.core.port import Commit, CommitResult, TaskQuery
 from stepwell.core.records import limits
 from stepwell.core.records.errors import (
     InvalidArgument,
@@ -21,7 +21,7 @@ from stepwell.core.records.errors import (
     StoreUnavailable,
 )
 from stepwell.core.records.model import Failure, Payload, RetryPolicy, TaskSpec
-from stepwell.core.records.states import Effect, ExecutionStatus, OnFailure, RunStatus
+from stepwell.core.records.states import OnFailure, RunStatus
 from stepwell.engine.executor import Heartbeat, HeldLease
 from stepwell_testkit.faults import FaultyStore
 from tests.unit.executor_world import (
@@ -198,36 +198,6 @@ async def test_the_newest_instance_wins_and_the_older_one_s_leases_are_over(
     assert page.items[0].spent == 1
 
 
-async def test_S13_a_task_that_kills_its_workers_ends_and_others_advance(
-    world: ExecutorWorld,
-) -> None:
-    executor = world.executor()
-    await world.start(executor, chain("poison", retry=AT_ONCE), queue="q")
-    for instance in range(3):
-        worker = FakeWorker(executor, instance_id=f"i{instance}", queue="q")
-        await worker.attach()
-        await worker.next()
-    last = FakeWorker(executor, instance_id="last", queue="q")
-    await last.attach()
-    await world.start(executor, chain("good"), run_id=OTHER, queue="q")
-    assert (await last.next()).execution.task_id == "good"
-    assert await world.status() is RunStatus.FAILED
-
-
-async def test_begin_is_answered_after_its_commit(world: ExecutorWorld) -> None:
-    executor, worker = await world.serving()
-    await world.start(executor, chain("pay", effect=Effect.AT_MOST_ONCE))
-    assignment = await worker.next()
-    begin = Begin(execution_id="task:pay#1", token=assignment.token)
-    assert (await executor.deliver(TENANT, RUN, begin)).status == "ACCEPTED"
-    page = await world.store.page(ExecutionQuery(tenant_id=TENANT, run_id=RUN))
-    assert page.items[0].begun
-    world.pass_time(10_001)
-    await until(lambda: executor.stats.get("commits_committed", 0) == 3)
-    page = await world.store.page(ExecutionQuery(tenant_id=TENANT, run_id=RUN))
-    assert page.items[0].status is ExecutionStatus.UNKNOWN_OUTCOME
-
-
 async def test_outcomes_of_one_run_that_arrive_together_make_one_commit(
     world: ExecutorWorld,
 ) -> None:
@@ -346,18 +316,6 @@ async def test_unknown_run_is_not_found(world: ExecutorWorld) -> None:
     executor = world.executor()
     with pytest.raises(RunNotFound):
         await executor.send(TENANT, RUN, Pause())
-
-
-async def test_a_retry_waits_for_its_back_off(world: ExecutorWorld) -> None:
-    executor, worker = await world.serving(credits=5)
-    retry = RetryPolicy(initial_backoff_ms=5_000, jitter=0.0)
-    await world.start(executor, chain("a", retry=retry))
-    await worker.deliver(await worker.next(), Failed(failure=Failure(kind="x")))
-    world.pass_time(4_000)
-    await asyncio.sleep(0)
-    assert worker.pile.empty()
-    world.pass_time(1_001)
-    assert (await worker.next()).execution.attempt == 2
 
 
 async def test_a_drain_gives_out_nothing_more_and_finishes_what_it_began(

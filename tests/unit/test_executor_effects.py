@@ -28,6 +28,8 @@ async def begun(world: ExecutorWorld, spec: TaskSpec) -> tuple[FakeWorker, Assig
     got = await worker.next()
     begin = Begin(execution_id=got.execution.execution_id, token=got.token)
     assert (await executor.deliver(TENANT, RUN, begin)).status == "ACCEPTED"
+    page = await world.store.page(ExecutionQuery(tenant_id=TENANT, run_id=RUN))
+    assert page.items[0].begun, "a begin is answered after its commit"
     return worker, got
 
 

@@ -103,16 +103,6 @@ async def test_a_lost_attempt_leaves_what_its_heartbeats_brought(world: Executor
     assert second.previous_failure.kind == "LOST"
 
 
-async def test_a_restarted_worker_finds_what_its_former_self_left(world: ExecutorWorld) -> None:
-    _, first = await leased(world)
-    await world.executors[0].heartbeat(TENANT, [beat(first)])
-    again = FakeWorker(world.executors[0], instance_id="two")
-    await again.attach(1)
-    second = await again.next()
-    assert second.execution.attempt == 2
-    assert (second.previous_session, second.previous_progress) == (SESSION, HALF)
-
-
 async def test_a_conversation_that_is_too_long_is_sent_from_its_newest_message_back(
     world: ExecutorWorld,
 ) -> None:

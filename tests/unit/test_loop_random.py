@@ -46,7 +46,7 @@ from stepwell.core.records.states import (
     RunStatus,
     StepKind,
 )
-from tests.unit.loop_world import World
+from tests.unit.loop_world import BOTH, YES, World
 
 
 def plans(rnd: Random, prefix: str = "t") -> tuple[TaskSpec, ...]:
@@ -120,64 +120,65 @@ MOVES += ["resolve"]
 
 def one_input(rnd: Random, world: World) -> Signal | None:
     """Return something that a worker, the clock or a person could do now."""
-    kind = rnd.choice(MOVES)
-    ready, leased = world.ready(), world.leased()
-    if kind == "lease" and ready:
-        stages = tuple(s for s in (StepKind.REFLECT, StepKind.SYNTHESIZE) if rnd.random() < 0.6)
-        return world.take(rnd.choice(ready), stages=stages)
-    if kind == "deliver" and world.state.open:
-        row = rnd.choice(list(world.state.open.values()))
-        return Delivery(
-            execution_id=row.execution.execution_id,
-            token=row.token,
-            result=results(rnd, row.execution.kind),
-            usage=Usage(input_tokens=1),
-        )
-    if kind == "stale" and world.executions:
-        name = rnd.choice(sorted(world.executions))
-        return Delivery(execution_id=name, token="stale", result=Completed())
-    if kind in ("expire", "begin") and leased:
-        name = rnd.choice(leased)
-        token = world.held(name).token
-        if kind == "begin":
-            return Begin(execution_id=name, token=token)
-        return LeaseExpired(execution_id=name, token=token, timed_out=rnd.random() < 0.5)
-    if kind == "timer" and world.timers:
-        return TimerDue(name=rnd.choice(sorted(world.timers)))
-    if kind == "answer" and world.state.inputs:
-        input_id = rnd.choice(sorted(world.state.inputs))
-        replan = rnd.random() < 0.3
-        return Answer(input_id=input_id, payload=Payload(data=b"yes"), replan=replan, reason="no")
-    if kind == "pause" and rnd.random() < 0.4:
-        return Pause()
-    if kind == "resume":
-        return Resume(retry_failed=rnd.random() < 0.7)
-    if kind == "cancel" and rnd.random() < 0.1:
-        return Cancel()
-    if kind == "resolve" and world.executions:
-        finding = rnd.choice([Finding.DONE, Finding.NOT_DONE])
-        return Resolve(execution_id=rnd.choice(sorted(world.executions)), finding=finding)
-    return one_change(rnd, world, kind)
+    leased, state = world.leased(), world.state
+    match rnd.choice(MOVES):
+        case "lease" if ready := world.ready():
+            stages = tuple(s for s in BOTH if rnd.random() < 0.6)
+            return world.take(rnd.choice(ready), stages=stages)
+        case "deliver" if state.open:
+            row = rnd.choice(list(state.open.values()))
+            return Delivery(
+                execution_id=row.execution.execution_id,
+                token=row.token,
+                result=results(rnd, row.execution.kind),
+                usage=Usage(input_tokens=1),
+            )
+        case "stale" if world.executions:
+            name = rnd.choice(sorted(world.executions))
+            return Delivery(execution_id=name, token="stale", result=Completed())
+        case "begin" if leased:
+            name = rnd.choice(leased)
+            return Begin(execution_id=name, token=world.held(name).token)
+        case "expire" if leased:
+            name, timed_out = rnd.choice(leased), rnd.random() < 0.5
+            token = world.held(name).token
+            return LeaseExpired(execution_id=name, token=token, timed_out=timed_out)
+        case "timer" if world.timers:
+            return TimerDue(name=rnd.choice(sorted(world.timers)))
+        case kind:
+            return one_command(rnd, world, kind)
 
 
-def one_change(rnd: Random, world: World, kind: str) -> Signal | None:
-    """Return something that a person could change on the way."""
-    if kind in ("retry", "skip") and world.state.tasks:
-        task_id = rnd.choice(sorted(world.state.tasks))
-        if kind == "retry":
-            return RetryTask(task_id=task_id)
-        return SkipTask(task_id=task_id, skip_dependents=rnd.random() < 0.5)
-    if kind == "stop" and rnd.random() < 0.2:
-        return Stop()
-    if kind == "raise":
-        budget = world.run.budget
-        tokens = budget.input_tokens + 3 if budget.input_tokens else 0
-        tasks = budget.tasks + 1 if budget.tasks else 0
-        wall_ms = budget.wall_ms + 2 if budget.wall_ms else 0
-        iterations = budget.iterations + 1 if budget.iterations else 0
-        more = Budget(input_tokens=tokens, tasks=tasks, wall_ms=wall_ms, iterations=iterations)
-        return RaiseBudget(budget=more, resume=rnd.random() < 0.8)
-    return None
+def one_command(rnd: Random, world: World, kind: str) -> Signal | None:
+    """Return something that a person could say now."""
+    state = world.state
+    match kind:
+        case "answer" if state.inputs:
+            input_id, replan = rnd.choice(sorted(state.inputs)), rnd.random() < 0.3
+            return Answer(input_id=input_id, payload=YES, replan=replan, reason="no")
+        case "pause" if rnd.random() < 0.4:
+            return Pause()
+        case "resume":
+            return Resume(retry_failed=rnd.random() < 0.7)
+        case "cancel" if rnd.random() < 0.1:
+            return Cancel()
+        case "resolve" if world.executions:
+            finding = rnd.choice([Finding.DONE, Finding.NOT_DONE])
+            return Resolve(execution_id=rnd.choice(sorted(world.executions)), finding=finding)
+        case "retry" if state.tasks:
+            return RetryTask(task_id=rnd.choice(sorted(state.tasks)))
+        case "skip" if state.tasks:
+            task_id = rnd.choice(sorted(state.tasks))
+            return SkipTask(task_id=task_id, skip_dependents=rnd.random() < 0.5)
+        case "stop" if rnd.random() < 0.2:
+            return Stop()
+        case "raise":
+            steps = {"input_tokens": 3, "tasks": 1, "wall_ms": 2, "iterations": 1}
+            limits = {name: getattr(world.run.budget, name) for name in steps}
+            more = {name: limit and limit + steps[name] for name, limit in limits.items()}
+            return RaiseBudget(budget=Budget(**more), resume=rnd.random() < 0.8)
+        case _:
+            return None
 
 
 NUMBERS = st.integers(0, 2**32)

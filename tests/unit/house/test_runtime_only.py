@@ -130,21 +130,3 @@ def test_each_original_is_refused(tmp_path: Path, source: str) -> None:
     write_tree(tmp_path, {"stepwell/executor.py": source})
 
     assert len(violations(tmp_path)) == 1
-
-
-@pytest.mark.parametrize(
-    ("path", "source"),
-    [
-        ("stepwell/runtime.py", "import time\ntime.monotonic()"),
-        ("stepwell_client/_runtime.py", "import asyncio\nasyncio.create_task(x())"),
-        ("stepwell/executor.py", "import uuid\nuuid.uuid5(n, 'x'); uuid.UUID('x')"),
-        ("stepwell/executor.py", "def f(runtime): runtime.spawn(x()); runtime.random()"),
-        ("stepwell/executor.py", "import asyncio\nq = asyncio.Queue()"),
-        ("stepwell/executor.py", "from datetime import datetime, UTC\ndatetime.fromtimestamp(0)"),
-        ("stepwell/executor.py", "time = 3\ntime.real"),
-    ],
-)
-def test_harmless_calls_are_allowed(tmp_path: Path, path: str, source: str) -> None:
-    write_tree(tmp_path, {path: source})
-
-    assert violations(tmp_path) == []
