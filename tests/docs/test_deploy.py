@@ -1,4 +1,4 @@
-"""Dockerfile and compose file name what is there, and the wheels that they build are whole.
+"""Dockerfile and compose file name what is there, and their requirements are those that were tested.
 
 No image is built here: that needs a container engine. What the build does is done without one.
 """
@@ -8,10 +8,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import signal
-import subprocess
-import sys
-import zipfile
 from collections.abc import Iterator
 from contextlib import suppress
 from importlib import metadata
@@ -25,7 +21,6 @@ from packaging.requirements import Requirement
 from stepwell import config
 from stepwell.cli import app
 from tests.docs.pages import TOP, blocks
-from tests.docs.shell import Shell, stop
 
 DEPLOY = TOP / "deploy"
 COMPOSE = DEPLOY / "compose.yaml"
@@ -237,21 +232,3 @@ def test_the_image_gets_what_was_tested_and_no_more() -> None:
     assert set(deployed) == _needed(), "deploy/requirements.txt: other packages are needed now"
     stale = [name for name in deployed if deployed[name] != tested[name]]
     assert not stale, "deploy/requirements.txt: copy their lines from requirements/dev.txt"
-
-
-def test_the_wheels_serve_by_themselves(tmp_path: Path) -> None:
-    site = tmp_path / "site"
-    for project in (TOP, TOP / "clients" / "python"):
-        build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
-        subprocess.run(build, cwd=project, check=True, capture_output=True)
-    for wheel in tmp_path.glob("*.whl"):
-        zipfile.ZipFile(wheel).extractall(site)
-    with Shell(tmp_path) as shell:
-        # Before this tree, which the environment has as editable.
-        shell.environment["PYTHONPATH"] = str(site)
-        shell.environment["STEPWELL_STORE__URL"] = "sqlite:///wheel.db"
-        where = shell.run(f"{sys.executable} -c 'import stepwell; print(stepwell.__file__)'")
-        assert where.stdout.startswith(str(site))
-        server = shell.serve("stepwell serve")
-        assert shell.run("stepwell health").returncode == 0
-        assert stop(server, signal.SIGTERM) == 0

@@ -6,6 +6,7 @@ They are built here, with the packages that are installed; nothing is fetched.
 from __future__ import annotations
 
 import ast
+import signal
 import subprocess
 import sys
 import zipfile
@@ -20,6 +21,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from tests.docs.pages import TOP
+from tests.docs.shell import Shell, stop
 
 VERSION = "0.1.0"
 TEST_ONLY = {"hypothesis", "pytest", "pytest_asyncio", "stepwell_testkit", "tests"}
@@ -28,6 +30,7 @@ TEST_ONLY = {"hypothesis", "pytest", "pytest_asyncio", "stepwell_testkit", "test
 class Wheel(NamedTuple):
     """A built wheel, read."""
 
+    path: Path
     files: tuple[str, ...]
     metadata: Message
     imports: dict[str, set[str]]
@@ -59,7 +62,7 @@ def built(project: Path, folder: Path) -> Wheel:
         texts = {name: wheel.read(name).decode() for name in wheel.namelist() if _is_text(name)}
         (metadata,) = (text for name, text in texts.items() if name.endswith("/METADATA"))
         imports = {name: set(_imports(t)) for name, t in texts.items() if name.endswith(".py")}
-        return Wheel(tuple(wheel.namelist()), Parser().parsestr(metadata), imports)
+        return Wheel(path, tuple(wheel.namelist()), Parser().parsestr(metadata), imports)
 
 
 def _is_text(name: str) -> bool:
@@ -139,6 +142,21 @@ def test_distributions_require_each_other_at_their_own_version(
     assert str(testkit.required["stepwell"]) == f"stepwell=={VERSION}"
     assert not {"stepwell", "stepwell-testkit"} & client.required.keys()
     assert "stepwell-testkit" not in server.required
+
+
+def test_wheels_serve_by_themselves(server: Wheel, client: Wheel, tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    for wheel in (server, client):
+        zipfile.ZipFile(wheel.path).extractall(site)
+    with Shell(tmp_path) as shell:
+        # Before this tree, which the environment has as editable.
+        shell.environment["PYTHONPATH"] = str(site)
+        shell.environment["STEPWELL_STORE__URL"] = "sqlite:///wheel.db"
+        where = shell.run(f"{sys.executable} -c 'import stepwell; print(stepwell.__file__)'")
+        assert where.stdout.startswith(str(site))
+        process = shell.serve("stepwell serve")
+        assert shell.run("stepwell health").returncode == 0
+        assert stop(process, signal.SIGTERM) == 0
 
 
 def test_image_is_built_without_the_testkit() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
-from typing import TypeVar
 
 import msgspec
 import pytest
@@ -36,8 +35,6 @@ from tests.unit.loop_world import chain
 
 OTHER = "00000000-0000-4000-8000-000000000002"
 AT_ONCE = RetryPolicy(initial_backoff_ms=0)
-
-T = TypeVar("T")
 
 
 async def test_a_step_costs_one_commit_with_the_next_lease_in_it(world: ExecutorWorld) -> None:

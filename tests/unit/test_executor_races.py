@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
@@ -11,6 +11,7 @@ from stepwell.core.loop.signals import Cancel, Pause
 from stepwell.core.port import Store
 from stepwell.core.records.model import TaskSpec
 from stepwell.engine.appender import AppendBatch
+from stepwell_testkit.conformance.harness import turns
 from stepwell_testkit.proxy import StoreProxy
 from tests.unit.executor_world import (
     RUN,
@@ -20,8 +21,6 @@ from tests.unit.executor_world import (
     until,
 )
 from tests.unit.loop_world import chain
-
-T = TypeVar("T")
 
 
 class Slow(StoreProxy):
@@ -40,12 +39,6 @@ class Slow(StoreProxy):
         return await super().call(method, *args, **kwargs)
 
 
-async def turns() -> None:
-    """Let everything that can go on without time go on."""
-    for _ in range(100):
-        await asyncio.sleep(0)
-
-
 async def test_a_lease_that_is_being_committed_counts_against_its_queue(
     world: ExecutorWorld,
 ) -> None:
@@ -59,12 +52,12 @@ async def test_a_lease_that_is_being_committed_counts_against_its_queue(
     await until(lambda: store.waiting == 1)
     # Meanwhile it is looked up which leases are over: this one isn't stored yet.
     world.pass_time(1_000)
-    await turns()
+    await turns(100)
     store.go_on.set()
     await starting
     for _ in range(3):
         world.pass_time(100)
-        await turns()
+        await turns(100)
     assert worker.pile.qsize() == 1
 
 
@@ -78,7 +71,7 @@ async def test_lease_ended_before_handout_returns_the_credit(
     await until(lambda: store.waiting == 1)
     await executor.send(TENANT, RUN, Cancel())
     store.go_on.set()
-    await turns()
+    await turns(100)
 
     assert worker.pile.empty()
     assert worker.session is not None

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from typing import Any, TypeVar
+from typing import Any
 
 from stepwell.core.port import Store
 from stepwell.core.records.model import TaskSpec
 from stepwell.core.records.states import RunStatus
+from stepwell_testkit.conformance.harness import turns
 from stepwell_testkit.proxy import StoreProxy
 from tests.unit.executor_world import (
     RUN,
@@ -19,8 +20,6 @@ from tests.unit.executor_world import (
     until,
 )
 from tests.unit.loop_world import chain
-
-T = TypeVar("T")
 
 
 class Counting(StoreProxy):
@@ -33,12 +32,6 @@ class Counting(StoreProxy):
     async def call(self, method: str, *args: Any, **kwargs: Any) -> Any:
         self.calls[method] += 1
         return await super().call(method, *args, **kwargs)
-
-
-async def turns() -> None:
-    """Let everything that can go on without time go on."""
-    for _ in range(50):
-        await asyncio.sleep(0)
 
 
 async def test_two_replicas_share_a_run_and_the_one_that_lost_a_race_reloads(
@@ -76,13 +69,13 @@ async def test_a_replica_s_own_commits_cause_no_claims(world: ExecutorWorld) -> 
     await world.start(executor, chain("a", "b", "c", "d"))
     await worker.deliver(await worker.next())
     second = await worker.next()
-    await turns()
+    await turns(100)
     before = store.calls["claim"]
     await worker.deliver(second)
     await worker.deliver(await worker.next())
-    await turns()
+    await turns(100)
     world.runtime.advance(100)
-    await turns()
+    await turns(100)
     assert store.calls["claim"] == before
 
 
@@ -106,9 +99,9 @@ async def test_a_hint_that_is_held_back_holds_nothing_else_back(world: ExecutorW
     executor, busy = world.executor(store), world.executor()
     await until(lambda: store.calls["claim"] == 1)
     await world.start(busy, chain("a"))
-    await turns()
+    await turns(100)
     executor.wake()
-    await turns()
+    await turns(100)
     assert store.calls["claim"] >= 2
 
 
@@ -142,7 +135,7 @@ async def test_winner_of_a_contended_commit_yields_the_next_one(
     # The first outcome is decided at once; what follows waits for the others to have had a turn.
     await mine.deliver(held[0])
     waiting = asyncio.ensure_future(mine.deliver(held[1]))
-    await turns()
+    await turns(100)
     assert not waiting.done()
     world.runtime.advance(100)
     await waiting
