@@ -65,9 +65,10 @@ async def test_a_synthesis_is_the_answer() -> None:
     agent = doubler()
 
     @agent.synthesize
-    def words(ctx: SynthesizeContext) -> dict[str, str]:
-        return {"text": f"{ctx.goal}: {ctx.results['sum']}"}
+    def words(ctx: SynthesizeContext) -> dict[str, str] | None:
+        return {"text": f"{ctx.goal}: {ctx.results['sum']}"} if ctx.goal else None
 
+    assert (await Orchestrator("", agent).run()).value is None
     result = await Orchestrator("add", agent).run()
 
     assert result.value == {"text": "add: 6"}
