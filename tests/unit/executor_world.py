@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -14,11 +15,24 @@ from stepwell.core.records.states import RunStatus, StepKind
 from stepwell.engine.executor import Executor, ExecutorConfig, HeldLease
 from stepwell.engine.workers import WorkerConnection
 from stepwell.store.opener import open_store
+from stepwell_testkit.proxy import StoreProxy
 from stepwell_testkit.runtime import ManualRuntime
 from tests.support.patience import PATIENCE_S
 
 TENANT = "tenant"
 RUN = "00000000-0000-4000-8000-000000000001"
+
+
+class Counting(StoreProxy):
+    """A store that counts its calls."""
+
+    def __init__(self, inner: Store) -> None:
+        super().__init__(inner)
+        self.calls: Counter[str] = Counter()
+
+    async def call(self, method: str, *args: Any, **kwargs: Any) -> Any:
+        self.calls[method] += 1
+        return await super().call(method, *args, **kwargs)
 
 
 class FakeWorker:

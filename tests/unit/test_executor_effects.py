@@ -15,7 +15,7 @@ from stepwell.core.records.states import Effect, ExecutionStatus, Finding, RunSt
 from stepwell.engine.executor import Heartbeat, HeldLease
 from stepwell_testkit.conformance.ask import data_of
 from stepwell_testkit.proxy import StoreProxy
-from tests.unit.executor_world import RUN, TENANT, ExecutorWorld, FakeWorker
+from tests.unit.executor_world import RUN, TENANT, Counting, ExecutorWorld, FakeWorker
 
 OTHER = "00000000-0000-4000-8000-000000000002"
 RECONCILED = TaskSpec(task_id="charge", effect=Effect.AT_MOST_ONCE, reconcile=True)
@@ -95,18 +95,6 @@ class Unsearchable(StoreProxy):
         raise StoreUnavailable("not now")
 
 
-class Counting(StoreProxy):
-    """A store that counts how often it is asked for keys."""
-
-    asked = 0
-
-    async def find_keyed(
-        self, tenant_id: str, pipeline_id: str, keys: Sequence[str]
-    ) -> Sequence[FoundResult]:
-        self.asked += 1
-        return await super().find_keyed(tenant_id, pipeline_id, keys)
-
-
 def keyed(task_id: str, key: str) -> TaskSpec:
     return TaskSpec(task_id=task_id, idempotency_key=key)
 
@@ -125,7 +113,7 @@ async def test_a_run_without_keys_asks_for_none(world: ExecutorWorld) -> None:
     executor, worker = await world.serving(store=store)
     await world.start(executor, [TaskSpec(task_id="a"), TaskSpec(task_id="b")])
     await worker.do_all(world.store)
-    assert store.asked == 0
+    assert store.calls["find_keyed"] == 0
 
 
 async def test_a_run_of_which_much_is_known_ends_without_a_worker(world: ExecutorWorld) -> None:

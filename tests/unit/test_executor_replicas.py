@@ -3,35 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from typing import Any
 
-from stepwell.core.port import Store
 from stepwell.core.records.model import TaskSpec
 from stepwell.core.records.states import RunStatus
 from stepwell_testkit.conformance.harness import turns
-from stepwell_testkit.proxy import StoreProxy
 from tests.unit.executor_world import (
     RUN,
     TENANT,
+    Counting,
     ExecutorWorld,
     FakeWorker,
     delivery,
     until,
 )
 from tests.unit.loop_world import chain
-
-
-class Counting(StoreProxy):
-    """A store that counts its calls."""
-
-    def __init__(self, inner: Store) -> None:
-        super().__init__(inner)
-        self.calls: Counter[str] = Counter()
-
-    async def call(self, method: str, *args: Any, **kwargs: Any) -> Any:
-        self.calls[method] += 1
-        return await super().call(method, *args, **kwargs)
 
 
 async def test_two_replicas_share_a_run_and_the_one_that_lost_a_race_reloads(

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
 
 import pytest
 
@@ -22,6 +20,7 @@ from stepwell_testkit.conformance.harness import soon, turns
 from stepwell_testkit.faults import Faults, FaultyStore, Mode
 from stepwell_testkit.proxy import StoreProxy
 from stepwell_testkit.runtime import ManualRuntime
+from tests.unit.executor_world import Counting
 
 METHODS = {name: each for name, each in vars(Store).items() if not name.startswith("_")}
 NO_CALLS = {"subscribe": "its hints are lost instead", "close": "always works"}
@@ -44,16 +43,6 @@ ASKS: dict[str, Callable[[Store], Awaitable[object]]] = {
     "find_keyed": lambda store: store.find_keyed(b.TENANT, "p", ["x"]),
     "describe": lambda store: store.describe(),
 }
-
-
-class Counting(StoreProxy):
-    def __init__(self, inner: Store) -> None:
-        super().__init__(inner)
-        self.done: Counter[str] = Counter()
-
-    async def call(self, method: str, *args: Any, **kwargs: Any) -> Any:
-        self.done[method] += 1
-        return await super().call(method, *args, **kwargs)
 
 
 @pytest.fixture
@@ -85,9 +74,9 @@ async def test_S4_refusal_does_nothing_and_twice_does_it_twice(
     store = faulty(counting, runtime, Mode.REFUSE, method)
     with pytest.raises(StoreUnavailable):
         await ASKS[method](store)
-    assert (counting.done[method], store.seen[f"{method}:refuse"]) == (0, 1)
+    assert (counting.calls[method], store.seen[f"{method}:refuse"]) == (0, 1)
     await ASKS[method](faulty(counting, runtime, Mode.TWICE, method))
-    assert counting.done[method] == 2
+    assert counting.calls[method] == 2
 
 
 @pytest.mark.parametrize("method", ASKS)
@@ -99,8 +88,8 @@ async def test_S4_time_out_does_it_and_tells_nobody(
     for asked in range(1, 21):
         with pytest.raises(error):
             await ASKS[method](store)
-        assert method == "commit" or counting.done[method] == asked
-    assert 0 < counting.done[method] <= 20
+        assert method == "commit" or counting.calls[method] == asked
+    assert 0 < counting.calls[method] <= 20
 
 
 @pytest.mark.parametrize("method", ASKS)
@@ -115,7 +104,7 @@ async def test_S4_delay_does_it_late_and_tells(
         runtime.advance(50)
         await turns()
     await asked
-    assert counting.done[method] == 1
+    assert counting.calls[method] == 1
 
 
 @pytest.mark.parametrize("method", ASKS)
@@ -131,7 +120,7 @@ async def test_S4_cut_loses_breaks_off_or_goes_on_behind_the_callers_back(
         await turns()
     for fate in ("cut_before", "cut_off", "cut_after"):
         assert store.seen[f"{method}:{fate}"] > 0
-    assert store.seen[f"{method}:cut_after"] <= counting.done[method]
+    assert store.seen[f"{method}:cut_after"] <= counting.calls[method]
 
 
 async def test_a_cut_connection_is_deaf_and_says_so_when_it_is_there_again(
