@@ -144,3 +144,16 @@ def test_the_settings_of_the_page_are_settings(page: Page) -> None:
     assert found
     for block in found:
         Settings.model_validate(tomllib.loads(block.text))
+
+
+async def test_example_of_the_clients_readme_prints_what_it_says(
+    server: Server, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    readme = TOP / "clients" / "python" / "README.md"
+    agent, client = (compiled(readme, block) for block in blocks(readme, "python")[:2])
+    module = ModuleType("page")
+    monkeypatch.setitem(sys.modules, "page", module)
+    exec(agent, vars(module))
+    async with Worker(vars(module)["agent"]):
+        await asyncio.to_thread(exec, client, {})
+    assert f"It prints `{capsys.readouterr().out.strip()}`." in readme.read_text("utf-8")

@@ -12,6 +12,7 @@ from typing import Any
 import grpc
 import grpc.aio
 
+from stepwell_client import Agent, Client, Worker
 from stepwell_client.toolkit import Runtime
 from stepwell_client.v1 import (
     orchestrator_pb2,
@@ -21,7 +22,7 @@ from stepwell_client.v1 import (
     worker_pb2_grpc,
 )
 from tests.support.patience import PATIENCE_S
-from tests.support.steps import RUN_ID, span
+from tests.support.steps import RUN_ID, assignment, span
 
 TOKEN = "a-token"
 
@@ -40,6 +41,21 @@ class End:
         self.code = code
         self.message = message
 
+    async def reach(self, context: Any) -> None:
+        """Abort the call with its error, if it has one."""
+        if self.code is not None:
+            await context.abort(self.code, self.message)
+
+
+class Script:
+    """Answers one after the other; the last one again and again."""
+
+    def __init__(self, *answers: Any) -> None:
+        self.answers = list(answers)
+
+    def __call__(self, request: Any) -> Any:
+        return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+
 
 class FakeOrchestrator(orchestrator_pb2_grpc.OrchestratorServicer):
     """Unary calls are answered by `answers`, watches by `watches`, a script a stream."""
@@ -51,17 +67,13 @@ class FakeOrchestrator(orchestrator_pb2_grpc.OrchestratorServicer):
         self.watches: deque[list[Any]] = deque()
         self.watch_cancelled = asyncio.Event()
         self.open_watches = 0
-        self.override: Callable[[Any, Any], Any] | None = None
 
     async def answer(self, request: Any, context: Any) -> Any:
         self.requests.append(request)
         self.metadata.append(dict(context.invocation_metadata()))
-        if self.override is not None:
-            return await self.override(request, context)
         answer = self.answers[type(request).__name__](request)
         if isinstance(answer, End):
-            assert answer.code is not None
-            await context.abort(answer.code, answer.message)
+            await answer.reach(context)
         return answer
 
     async def stream(self, request: Any, context: Any) -> None:
@@ -70,9 +82,7 @@ class FakeOrchestrator(orchestrator_pb2_grpc.OrchestratorServicer):
         try:
             for item in self.watches.popleft():
                 if isinstance(item, End):
-                    if item.code is not None:
-                        await context.abort(item.code, item.message)
-                    return
+                    return await item.reach(context)
                 await context.write(item)
             await asyncio.Event().wait()
         except asyncio.CancelledError:
@@ -81,10 +91,8 @@ class FakeOrchestrator(orchestrator_pb2_grpc.OrchestratorServicer):
         finally:
             self.open_watches -= 1
 
-    StartRun = GetRun = ListRuns = ListTasks = ListExecutions = GetResults = WaitRun = answer
-    ResumeRun = PauseRun = CancelRun = DeleteRun = GetServerInfo = answer
-    ForkRun = ListPlans = ListCheckpoints = ListInputs = AnswerInput = RaiseBudget = answer
-    ResolveExecution = RetryTask = SkipTask = StopRun = GetMessages = PurgeRuns = answer
+    StartRun = GetRun = ListRuns = GetResults = WaitRun = CancelRun = DeleteRun = answer
+    GetMessages = answer
     WatchRun = WatchRuns = ReadLogs = stream  # pyright: ignore[reportAssignmentType] - the stub knows generators only
 
 
@@ -178,9 +186,7 @@ class FakeWorkers(worker_pb2_grpc.WorkerServicer):
     async def Work(self, request_iterator: Any, context: Any) -> None:  # pyright: ignore[reportIncompatibleMethodOverride] - the stub knows generators only
         self.metadata.append(dict(context.invocation_metadata()))
         if self.refusals:
-            refusal = self.refusals.popleft()
-            assert refusal.code is not None
-            await context.abort(refusal.code, refusal.message)
+            await self.refusals.popleft().reach(context)
         first = await context.read()
         stream = Stream(context, first.hello)
         self._streams.put_nowait(stream)
@@ -189,8 +195,7 @@ class FakeWorkers(worker_pb2_grpc.WorkerServicer):
             end = await stream._end
         finally:
             reader.cancel()
-        if end.code is not None:
-            await context.abort(end.code, end.message)
+        await end.reach(context)
 
     @staticmethod
     async def _read(context: Any, stream: Stream) -> None:
@@ -203,33 +208,26 @@ class FakeWorkers(worker_pb2_grpc.WorkerServicer):
     async def Heartbeat(self, request: Any, context: Any) -> worker_pb2.HeartbeatResponse:
         self.heartbeats += request.heartbeats
         self.beat.set()
-        states = [
+        return worker_pb2.HeartbeatResponse(leases=self._states(request.heartbeats))
+
+    def _states(self, items: Any) -> list[worker_pb2.LeaseState]:
+        live = {"status": worker_pb2.LEASE_STATUS_LIVE}
+        return [
             worker_pb2.LeaseState(
-                run_id=beat.run_id,
-                execution_id=beat.execution_id,
-                **self.lease_state.get(beat.execution_id, {"status": worker_pb2.LEASE_STATUS_LIVE}),
+                run_id=one.run_id,
+                execution_id=one.execution_id,
+                **self.lease_state.get(one.execution_id, live),
             )
-            for beat in request.heartbeats
+            for one in items
         ]
-        return worker_pb2.HeartbeatResponse(leases=states)
 
     async def Append(self, request: Any, context: Any) -> worker_pb2.AppendResponse:
         self.append_calls += 1
         if self.append_refusals:
-            refusal = self.append_refusals.popleft()
-            assert refusal.code is not None
-            await context.abort(refusal.code, refusal.message)
+            await self.append_refusals.popleft().reach(context)
         await self.append_gate.wait()
         self.appended += request.appended
-        states = [
-            worker_pb2.LeaseState(
-                run_id=one.run_id,
-                execution_id=one.execution_id,
-                **self.lease_state.get(one.execution_id, {"status": worker_pb2.LEASE_STATUS_LIVE}),
-            )
-            for one in request.appended
-        ]
-        return worker_pb2.AppendResponse(leases=states)
+        return worker_pb2.AppendResponse(leases=self._states(request.appended))
 
     def lines(self, execution_id: str = "e1") -> list[str]:
         """Return the lines that an execution has written, as they came."""
@@ -285,3 +283,38 @@ def watch_end(
 
 def a_run(status: types_pb2.RunStatus, **fields: Any) -> types_pb2.Run:
     return types_pb2.Run(spec=types_pb2.RunSpec(run_id=RUN_ID), status=status, **fields)
+
+
+# --- workers of it -------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def serving(agent: Agent, client: Client, **options: Any) -> AsyncIterator[Worker]:
+    """A worker whose run() is ended by the test's end."""
+    worker = Worker(agent, client, **options)
+    task = asyncio.ensure_future(worker.run())
+    try:
+        yield worker
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def welcomed(server: FakeServer, **terms: Any) -> Stream:
+    stream = await server.workers.stream()
+    await stream.welcome(**terms)
+    return stream
+
+
+@asynccontextmanager
+async def working(
+    server: FakeServer, client: Client, function: Any, *, interval: float = 10, **given: Any
+) -> AsyncIterator[tuple[Stream, Worker]]:
+    """A worker with one place and one function, which was given a step; its stream and itself."""
+    agent = Agent()
+    agent.task(function)
+    async with serving(agent, client, concurrency=1) as worker:
+        stream = await welcomed(server, interval=interval)
+        await stream.granted(1)
+        await stream.send(assignments=[assignment(**given)])
+        yield stream, worker

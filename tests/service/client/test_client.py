@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 import gc
 import sys
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import grpc
-import grpc.aio
 import pytest
-from google.rpc import error_details_pb2, status_pb2
-from grpc_status import rpc_status
 
 from stepwell_client import (
     Budget,
@@ -19,7 +17,7 @@ from stepwell_client import (
     CursorOutOfRange,
     Effect,
     EventType,
-    InvalidRequest,
+    LogKind,
     RunFailed,
     RunNotFound,
     RunPurged,
@@ -32,8 +30,17 @@ from stepwell_client import (
     encode,
 )
 from stepwell_client.v1 import orchestrator_pb2, types_pb2
-from tests.service.client.fakes import TOKEN, End, FakeServer, FastRuntime, a_run, events, watch_end
-from tests.support.patience import PATIENCE_S, until
+from tests.service.client.fakes import (
+    TOKEN,
+    End,
+    FakeServer,
+    FastRuntime,
+    Script,
+    a_run,
+    events,
+    watch_end,
+)
+from tests.support.patience import PATIENCE_S
 from tests.support.steps import RUN_ID
 
 FINISHED = orchestrator_pb2.WATCH_END_REASON_FINISHED
@@ -51,16 +58,6 @@ def started(request: Any) -> orchestrator_pb2.StartRunResponse:
     return orchestrator_pb2.StartRunResponse(
         run=a_run(types_pb2.RUN_STATUS_QUEUED), created=not request.validate_only
     )
-
-
-class Script:
-    """Answers one after the other; the last one again and again."""
-
-    def __init__(self, *answers: Any) -> None:
-        self.answers = list(answers)
-
-    def __call__(self, request: Any) -> Any:
-        return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
 
 
 async def test_start_sends_what_was_asked_for_with_the_token(
@@ -102,24 +99,20 @@ async def test_missing_plan_differs_from_an_empty_one(server: FakeServer, client
     assert [request.HasField("plan") for request in server.runs.requests] == [False, True]
 
 
-@pytest.mark.parametrize("command", ["start", "resume", "pause", "cancel"])
+@pytest.mark.parametrize("command", ["start", "cancel"])
 async def test_a_command_is_repeated_with_the_same_request_id(
     server: FakeServer, client: Client, command: str
 ) -> None:
     run = a_run(types_pb2.RUN_STATUS_PAUSED)
     server.runs.answers |= {
         "StartRunRequest": Script(LOST, LOST, orchestrator_pb2.StartRunResponse(run=run)),
-        "ResumeRunRequest": Script(LOST, LOST, orchestrator_pb2.ResumeRunResponse(run=run)),
-        "PauseRunRequest": Script(LOST, LOST, orchestrator_pb2.PauseRunResponse(run=run)),
         "CancelRunRequest": Script(LOST, LOST, orchestrator_pb2.CancelRunResponse(run=run)),
     }
 
     await getattr(client, command)(RUN_ID)
 
-    ids = {request.request_id for request in server.runs.requests}
-    assert len(server.runs.requests) == 3
-    assert len(ids) == 1
-    assert ids != {""}
+    first, second, third = [request.request_id for request in server.runs.requests]
+    assert first == second == third != ""
 
 
 async def test_a_deletion_is_not_repeated(server: FakeServer, client: Client) -> None:
@@ -139,33 +132,6 @@ async def test_a_server_that_is_not_there_is_unavailable_soon() -> None:
     async with Client("127.0.0.1:1", token="", runtime=FastRuntime()) as client:
         with pytest.raises(Unavailable):
             await client.get(RUN_ID)
-
-
-async def test_errors_carry_reason_and_violations(server: FakeServer, client: Client) -> None:
-    async def refuse(request: Any, context: Any) -> None:
-        details = [
-            error_details_pb2.ErrorInfo(reason="INVALID_ARGUMENT", domain="stepwell"),
-            error_details_pb2.BadRequest(
-                field_violations=[
-                    error_details_pb2.BadRequest.FieldViolation(
-                        field="plan.tasks[3].depends_on[0]", description="no such task: ü"
-                    )
-                ]
-            ),
-        ]
-        status = status_pb2.Status(code=3, message="the plan is wrong")
-        for detail in details:
-            status.details.add().Pack(detail)
-        await context.abort_with_status(rpc_status.to_status(status))
-
-    server.runs.override = refuse
-    with pytest.raises(InvalidRequest) as caught:
-        await client.get(RUN_ID)
-
-    assert caught.value.message == "the plan is wrong"
-    assert caught.value.reason == "INVALID_ARGUMENT"
-    assert caught.value.violations == (("plan.tasks[3].depends_on[0]", "no such task: ü"),)
-    assert "depends_on[0]: no such task" in str(caught.value)
 
 
 async def test_pages_are_read_one_after_the_other(server: FakeServer, client: Client) -> None:
@@ -193,35 +159,6 @@ async def test_wait_goes_on_over_slices_and_lost_servers(
     )
 
     assert (await client.wait(RUN_ID)).status == RunStatus.SUCCEEDED
-
-
-async def test_wait_ends_when_the_time_is_over(server: FakeServer, client: Client) -> None:
-    running = a_run(types_pb2.RUN_STATUS_RUNNING)
-    server.runs.answers["WaitRunRequest"] = Script(orchestrator_pb2.WaitRunResponse(run=running))
-
-    run = await client.wait(RUN_ID, 0.01)
-
-    assert run.status == RunStatus.RUNNING
-
-
-async def test_the_result_is_that_of_the_run_or_those_of_its_tasks(
-    server: FakeServer, client: Client
-) -> None:
-    result = orchestrator_pb2.Result
-    done = orchestrator_pb2.GetResultsResponse
-    tasks = [
-        result(task_id="a", status=types_pb2.TASK_STATUS_COMPLETED, payload=encode(1)),
-        result(task_id="b", status=types_pb2.TASK_STATUS_FAILED),
-    ]
-    server.runs.answers["WaitRunRequest"] = Script(
-        orchestrator_pb2.WaitRunResponse(run=SUCCEEDED, ended=True)
-    )
-    server.runs.answers["GetResultsRequest"] = Script(
-        done(run_result=result(payload=encode("whole")), results=tasks), done(results=tasks)
-    )
-
-    assert await client.run(RUN_ID).result(str) == "whole"
-    assert await client.run(RUN_ID).result() == {"a": 1}
 
 
 async def test_a_run_that_failed_has_no_result_but_a_reason(
@@ -351,25 +288,14 @@ async def test_a_watch_gives_up_on_a_server_that_does_not_come_back(server: Fake
     assert len(server.runs.requests) < 50
 
 
-async def test_leaving_the_loop_ends_the_stream_on_the_server(
-    server: FakeServer, client: Client
-) -> None:
-    server.runs.watches.append([events(1)])
-
-    async for event in client.watch(RUN_ID):
+async def left(watch: Any) -> None:
+    async for event in watch:
         assert event.number == 1
         break
 
-    await asyncio.wait_for(server.runs.watch_cancelled.wait(), PATIENCE_S)
-    assert server.runs.open_watches == 0
 
-
-async def test_leaving_the_context_ends_the_stream_at_once(
-    server: FakeServer, client: Client
-) -> None:
-    server.runs.watches.append([events(1)])
-
-    async with client.watch(RUN_ID) as watch:
+async def closed(watch: Any) -> None:
+    async with watch:
         iterator = aiter(watch)
         assert (await anext(iterator)).number == 1
         waiting = asyncio.ensure_future(anext(iterator, None))
@@ -377,18 +303,31 @@ async def test_leaving_the_context_ends_the_stream_at_once(
         await watch.aclose()
         assert await asyncio.wait_for(waiting, PATIENCE_S) is None
 
-    await asyncio.wait_for(server.runs.watch_cancelled.wait(), PATIENCE_S)
 
+async def cancelled(watch: Any) -> None:
+    seen = asyncio.Event()
 
-async def test_a_cancelled_watcher_leaves_no_stream(server: FakeServer, client: Client) -> None:
-    server.runs.watches.append([events(1)])
-    watching = asyncio.ensure_future(numbers(client.watch(RUN_ID)))
-    await until(lambda: server.runs.open_watches == 1)
+    async def follow() -> None:
+        async for _ in watch:
+            seen.set()
+
+    watching = asyncio.ensure_future(follow())
+    await seen.wait()
     watching.cancel()
     with pytest.raises(asyncio.CancelledError):
         await watching
 
+
+@pytest.mark.parametrize("leave", [left, closed, cancelled])
+async def test_a_watch_that_is_left_ends_its_stream(
+    server: FakeServer, client: Client, leave: Callable[[Any], Awaitable[None]]
+) -> None:
+    server.runs.watches.append([events(1)])
+
+    await leave(client.watch(RUN_ID))
+
     await asyncio.wait_for(server.runs.watch_cancelled.wait(), PATIENCE_S)
+    assert server.runs.open_watches == 0
     gc.collect()
 
 
@@ -414,6 +353,63 @@ async def test_the_feed_of_all_runs_goes_on_after_its_cursor(
     assert found == [1, 2, 3]
     assert [request.cursor for request in server.runs.requests] == ["now", "c2"]
     assert watch.cursor.cursor == "c3"
+
+
+# Logs and messages.
+
+
+def batch(cursor: str, *texts: str) -> orchestrator_pb2.ReadLogsResponse:
+    entries = [types_pb2.LogEntry(execution_id="e1", text=text) for text in texts]
+    found = orchestrator_pb2.LogBatch(entries=entries, cursor=cursor)
+    return orchestrator_pb2.ReadLogsResponse(entries=found)
+
+
+def log_end(reason: orchestrator_pb2.WatchEndReason) -> orchestrator_pb2.ReadLogsResponse:
+    end = orchestrator_pb2.LogEnd(reason=reason, cursor="4")
+    return orchestrator_pb2.ReadLogsResponse(end=end)
+
+
+async def test_a_log_over_lost_streams_goes_on_from_its_cursor(
+    server: FakeServer, client: Client
+) -> None:
+    progress = orchestrator_pb2.LogProgress(cursor="3")
+    server.runs.watches.extend(
+        [
+            [batch("1", "one"), End()],
+            [batch("2", "two"), orchestrator_pb2.ReadLogsResponse(progress=progress), LOST],
+            [batch("4", "three"), log_end(DRAINING)],
+            [log_end(FINISHED)],
+        ]
+    )
+
+    log = client.logs(RUN_ID, follow=True, task_id="t", kinds=[LogKind.LINE])
+    found = [entry.text async for entry in log]
+
+    assert found == ["one", "two", "three"]
+    assert [request.cursor for request in server.runs.requests] == ["", "1", "3", "4"]
+    assert {request.follow for request in server.runs.requests} == {True}
+    assert {tuple(request.kinds) for request in server.runs.requests} == {(1,)}
+
+
+async def test_the_log_of_a_run_that_was_deleted_raises(server: FakeServer, client: Client) -> None:
+    server.runs.watches.append([batch("1", "one"), log_end(PURGED)])
+
+    with pytest.raises(RunPurged):
+        [entry async for entry in client.logs(RUN_ID, follow=True)]
+
+
+async def test_messages_are_read_page_by_page(server: FakeServer, client: Client) -> None:
+    page = orchestrator_pb2.GetMessagesResponse
+    server.runs.answers["GetMessagesRequest"] = Script(
+        page(messages=[types_pb2.Message(content="first")], next_page_token="second"),
+        page(messages=[types_pb2.Message(content="last")]),
+    )
+
+    found = [one.content async for one in client.messages(RUN_ID, task_id="t")]
+
+    assert found == ["first", "last"]
+    assert [request.page_token for request in server.runs.requests] == ["", "second"]
+    assert {request.task_id for request in server.runs.requests} == {"t"}
 
 
 def test_each_error_is_of_the_tree_and_drawn_in_it() -> None:

@@ -21,9 +21,17 @@ from stepwell_client import (
     WorkerReplaced,
     decode,
 )
-from stepwell_client.v1 import orchestrator_pb2, types_pb2, worker_pb2
-from tests.service.client.fakes import TOKEN, End, FakeServer, FastRuntime, Stream
-from tests.service.client.serving import serving, welcomed
+from stepwell_client.v1 import types_pb2, worker_pb2
+from tests.service.client.fakes import (
+    TOKEN,
+    End,
+    FakeServer,
+    FastRuntime,
+    Stream,
+    serving,
+    welcomed,
+    working,
+)
 from tests.support.patience import PATIENCE_S, until
 from tests.support.steps import assignment
 
@@ -44,27 +52,13 @@ async def test_it_says_who_it_is_and_what_it_does(
     assert server.workers.metadata[0]["authorization"] == f"Bearer {TOKEN}"
 
 
-async def test_a_step_is_done_and_the_credit_comes_back_with_its_outcome(
-    server: FakeServer, client: Client, agent: Agent
-) -> None:
-    async with serving(agent, client, concurrency=3):
-        stream = await welcomed(server)
-        await stream.granted(3)
-
-        await stream.send(assignments=[assignment(type_="double", given=21)])
-        request = await stream.read()
-
-    assert decode(request.outcomes[0].completed.result) == 42
-    assert request.outcomes[0].lease_token == "token-e1"
-    assert request.credits == 1
-
-
 async def test_no_more_credits_than_places_are_ever_out(server: FakeServer, client: Client) -> None:
     agent, gate = Agent(), asyncio.Event()
 
     @agent.task
-    async def wait(ctx: TaskContext) -> None:
+    async def wait(ctx: TaskContext) -> str:
         await gate.wait()
+        return ctx.execution_id
 
     async with serving(agent, client, concurrency=2) as worker:
         stream = await welcomed(server)
@@ -72,10 +66,14 @@ async def test_no_more_credits_than_places_are_ever_out(server: FakeServer, clie
         await stream.send(assignments=[assignment("e1"), assignment("e2")])
         await until(lambda: worker.in_flight == 2)
         gate.set()
+        outcomes = [await stream.outcome(), await stream.outcome()]
         await stream.granted(4)
 
-    assert stream.credits == 4
-    assert stream.requests[0].credits == 2
+    assert {one.lease_token for one in outcomes} == {"token-e1", "token-e2"}
+    assert {decode(one.completed.result) for one in outcomes} == {"e1", "e2"}
+    # A credit comes back with its outcome.
+    assert all(one.credits == len(one.outcomes) for one in stream.requests[1:])
+    assert (stream.credits, stream.requests[0].credits) == (4, 2)
 
 
 async def test_an_outcome_without_acknowledgement_is_sent_again_with_the_same_id(
@@ -113,23 +111,18 @@ async def test_an_outcome_without_acknowledgement_is_sent_again_with_the_same_id
 async def test_it_comes_again_and_keeps_its_leases(
     server: FakeServer, client: Client, end: Callable[[Stream], Awaitable[None] | None]
 ) -> None:
-    agent, gate = Agent(), asyncio.Event()
+    gate = asyncio.Event()
 
-    @agent.task
     async def wait(ctx: TaskContext) -> str:
         await gate.wait()
         return "done"
 
-    async with serving(agent, client, concurrency=2) as worker:
-        first = await welcomed(server)
-        await first.send(assignments=[assignment()])
+    async with working(server, client, wait) as (first, worker):
         await until(lambda: worker.in_flight == 1)
         ended = end(first)
         if ended is not None:
             await ended
-
         second = await welcomed(server)
-        await second.granted(1)
         gate.set()
         outcome = await second.outcome()
 
@@ -181,13 +174,10 @@ async def test_without_a_stream_outcomes_go_by_complete(
 async def test_refused_outcome_is_dropped_and_logged(
     server: FakeServer,
     client: Client,
-    agent: Agent,
     status: worker_pb2.AckStatus,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async with serving(agent, client) as worker:
-        stream = await welcomed(server)
-        await stream.send(assignments=[assignment(type_="double", given=4_711)])
+    async with working(server, client, lambda ctx: 4_711) as (stream, worker):
         await stream.ack(await stream.outcome(), status)
         await until(lambda: not worker._state.pending)
 
@@ -292,35 +282,6 @@ async def test_sync_functions_run_side_by_side_in_threads(
     assert threading.current_thread().name not in names
 
 
-async def test_results_by_reference_are_fetched_before_the_function_is_called(
-    server: FakeServer, client: Client
-) -> None:
-    agent = Agent()
-
-    @agent.task
-    async def work(ctx: TaskContext) -> int:
-        return ctx.results["a"] + ctx.results["b"]
-
-    server.runs.answers["GetResultsRequest"] = lambda request: orchestrator_pb2.GetResultsResponse(
-        results=[
-            orchestrator_pb2.Result(execution_id=each, payload=types_pb2.Payload(data=b"40"))
-            for each in request.execution_ids
-        ]
-    )
-    results = [
-        worker_pb2.DependencyResult(
-            task_id="a", execution_id="x1", payload=types_pb2.Payload(data=b"2")
-        ),
-        worker_pb2.DependencyResult(task_id="b", execution_id="x2", by_reference=True),
-    ]
-    async with serving(agent, client):
-        stream = await welcomed(server)
-        await stream.send(assignments=[assignment(results=results)])
-        outcome = await stream.outcome()
-
-    assert decode(outcome.completed.result) == 42
-
-
 async def test_a_token_that_a_restarted_server_minted_anew_is_read_again(
     server: FakeServer, agent: Agent, tmp_path: Any
 ) -> None:
@@ -343,13 +304,8 @@ def test_unusable_options_are_refused_at_once(agent: Agent) -> None:
         Worker(Agent("empty"), "127.0.0.1:1")
 
 
-def test_the_default_id_is_a_name_that_the_protocol_takes(agent: Agent) -> None:
-    worker = Worker(named_agent("my agent!"), Client("127.0.0.1:1", token=""))
+def test_the_default_id_is_a_name_that_the_protocol_takes() -> None:
+    agent = Agent("my agent!")
+    agent.task(lambda ctx: None)
 
-    assert worker.worker_id.startswith("my-agent-@")
-
-
-def named_agent(name: str) -> Agent:
-    made = Agent(name)
-    made.task(lambda ctx: None)
-    return made
+    assert Worker(agent, "127.0.0.1:1").worker_id.startswith("my-agent-@")

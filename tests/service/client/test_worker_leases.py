@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import threading
 from concurrent import futures
 from typing import Any
 
 import grpc
+import pytest
 
 from stepwell_client import (
     Agent,
@@ -15,57 +18,55 @@ from stepwell_client import (
     TaskContext,
     Worker,
     decode,
+    serve,
 )
 from stepwell_client.v1 import types_pb2, worker_pb2, worker_pb2_grpc
-from tests.service.client.fakes import FakeServer, FastRuntime, ack_of
-from tests.service.client.serving import serving, welcomed
+from tests.service.client.fakes import (
+    FakeServer,
+    FastRuntime,
+    ack_of,
+    serving,
+    welcomed,
+    working,
+)
 from tests.support.patience import PATIENCE_S, until
 from tests.support.steps import RUN_ID, assignment, span
 
-
-async def test_a_pushed_cancellation_cancels_the_step_and_nothing_is_reported(
-    server: FakeServer, client: Client
-) -> None:
-    agent, cancelled = Agent(), asyncio.Event()
-
-    @agent.task
-    async def wait(ctx: TaskContext) -> None:
-        try:
-            await asyncio.Event().wait()
-        finally:
-            cancelled.set()
-
-    async with serving(agent, client, concurrency=1) as worker:
-        stream = await welcomed(server)
-        await stream.granted(1)
-        await stream.send(assignments=[assignment()])
-        await until(lambda: worker.in_flight == 1)
-        await stream.send(cancellations=[worker_pb2.Cancellation(run_id=RUN_ID, execution_id="e1")])
-        await asyncio.wait_for(cancelled.wait(), PATIENCE_S)
-        await stream.granted(2)
-
-    assert not stream.outcomes
+AT_MOST_ONCE = types_pb2.EFFECT_AT_MOST_ONCE
+CANCELLATION = worker_pb2.Cancellation(run_id=RUN_ID, execution_id="e1")
+LOST = {"status": worker_pb2.LEASE_STATUS_LOST}
 
 
-async def test_a_function_that_swallows_its_cancellation_is_not_reported_either(
-    server: FakeServer, client: Client
-) -> None:
-    agent = Agent()
+class Waiting:
+    """A function that waits until it is cancelled, and may return all the same."""
 
-    @agent.task
-    async def stubborn(ctx: TaskContext) -> str:
+    def __init__(self, *, stubborn: bool = False) -> None:
+        self.cancelled = asyncio.Event()
+        self._stubborn = stubborn
+
+    async def __call__(self, ctx: TaskContext) -> str:
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
-            return "all the same"
-        return ""
+            self.cancelled.set()
+            if not self._stubborn:
+                raise
+        return "all the same"
 
-    async with serving(agent, client, concurrency=1) as worker:
-        stream = await welcomed(server)
-        await stream.granted(1)
-        await stream.send(assignments=[assignment()])
+    async def was_cancelled(self) -> None:
+        await asyncio.wait_for(self.cancelled.wait(), PATIENCE_S)
+
+
+@pytest.mark.parametrize("stubborn", [False, True])
+async def test_a_pushed_cancellation_cancels_the_step_and_nothing_is_reported(
+    server: FakeServer, client: Client, stubborn: bool
+) -> None:
+    wait = Waiting(stubborn=stubborn)
+    async with working(server, client, wait) as (stream, worker):
         await until(lambda: worker.in_flight == 1)
-        await stream.send(cancellations=[worker_pb2.Cancellation(run_id=RUN_ID, execution_id="e1")])
+        await asyncio.sleep(0)
+        await stream.send(cancellations=[CANCELLATION])
+        await wait.was_cancelled()
         await stream.granted(2)
 
     assert not stream.outcomes
@@ -74,81 +75,73 @@ async def test_a_function_that_swallows_its_cancellation_is_not_reported_either(
 async def test_a_heartbeat_answered_lost_cancels_the_step(
     server: FakeServer, client: Client
 ) -> None:
-    agent, cancelled = Agent(), asyncio.Event()
-
-    @agent.task
-    async def wait(ctx: TaskContext) -> None:
-        try:
-            await asyncio.Event().wait()
-        finally:
-            cancelled.set()
-
-    server.workers.lease_state["e1"] = {"status": worker_pb2.LEASE_STATUS_LOST}
-    async with serving(agent, client):
-        stream = await welcomed(server, interval=0.02)
-        await stream.send(assignments=[assignment()])
-        await asyncio.wait_for(cancelled.wait(), PATIENCE_S)
+    wait = Waiting()
+    server.workers.lease_state["e1"] = LOST
+    async with working(server, client, wait, interval=0.02):
+        await wait.was_cancelled()
 
 
 async def test_a_lease_that_a_reconnect_finds_lost_is_stopped(
     server: FakeServer, client: Client
 ) -> None:
-    agent, cancelled = Agent(), asyncio.Event()
-
-    @agent.task
-    async def wait(ctx: TaskContext) -> None:
-        try:
-            await asyncio.Event().wait()
-        finally:
-            cancelled.set()
-
-    async with serving(agent, client) as worker:
-        first = await welcomed(server)
-        await first.send(assignments=[assignment()])
+    wait = Waiting()
+    async with working(server, client, wait) as (stream, worker):
         await until(lambda: worker.in_flight == 1)
-        first.end()
-        lost = worker_pb2.LeaseState(
-            run_id=RUN_ID, execution_id="e1", status=worker_pb2.LEASE_STATUS_LOST
+        stream.end()
+        await welcomed(
+            server, held=[worker_pb2.LeaseState(run_id=RUN_ID, execution_id="e1", **LOST)]
         )
-        await welcomed(server, held=[lost])
-        await asyncio.wait_for(cancelled.wait(), PATIENCE_S)
+        await wait.was_cancelled()
 
 
 async def test_progress_and_session_travel_with_the_next_heartbeat_once(
     server: FakeServer, client: Client
 ) -> None:
-    agent = Agent()
-
-    @agent.task
     async def work(ctx: TaskContext) -> None:
         ctx.session("cli-agent", "s-1")
         ctx.heartbeat({"done": 3})
         await asyncio.Event().wait()
 
-    async with serving(agent, client):
-        stream = await welcomed(server, interval=0.04)
-        await stream.send(assignments=[assignment()])
-        await until(lambda: len(server.workers.heartbeats) >= 3)
+    beats = server.workers.heartbeats
+    async with working(server, client, work, interval=0.04):
+        await until(lambda: len(beats) >= 3)
 
-    beats = [beat for beat in server.workers.heartbeats if beat.HasField("progress")]
-    assert [decode(beat.progress) for beat in beats] == [{"done": 3}]
-    assert beats[0].session.session_id == "s-1"
-    assert {beat.lease_token for beat in server.workers.heartbeats} == {"token-e1"}
+    told = [beat for beat in beats if beat.HasField("progress")]
+    assert [decode(beat.progress) for beat in told] == [{"done": 3}]
+    assert told[0].session.session_id == "s-1"
+    assert {beat.lease_token for beat in beats} == {"token-e1"}
 
 
 async def test_a_short_lease_is_kept_alive_by_its_own_measure(
     server: FakeServer, client: Client
 ) -> None:
-    agent = Agent()
+    async with working(server, client, Waiting(), interval=60, lease=0.09):
+        await until(lambda: len(server.workers.heartbeats) >= 3)
+
+
+async def test_SIGTERM_lets_the_step_that_runs_end_and_then_ends_the_program(
+    server: FakeServer, client: Client
+) -> None:
+    agent, begun, may_end = Agent(), asyncio.Event(), asyncio.Event()
 
     @agent.task
-    async def wait(ctx: TaskContext) -> None:
-        await asyncio.Event().wait()
+    async def slow(ctx: TaskContext) -> str:
+        begun.set()
+        await may_end.wait()
+        return "whole"
 
-    async with serving(agent, client):
-        stream = await welcomed(server, interval=60)
-        await stream.send(assignments=[assignment(lease=0.09)])
-        await until(lambda: len(server.workers.heartbeats) >= 3)
+    program = asyncio.ensure_future(serve(Worker(agent, client), grace_seconds=10))
+    stream = await welcomed(server)
+    await stream.send(assignments=[assignment()])
+    await begun.wait()
+    os.kill(os.getpid(), signal.SIGTERM)
+    await asyncio.sleep(0)
+    assert not program.done()
+    may_end.set()
+    outcome = await stream.outcome()
+    assert decode(outcome.completed.result) == "whole"
+    await stream.ack(outcome)
+    await asyncio.wait_for(program, PATIENCE_S)
 
 
 async def test_drain_finishes_what_runs_and_waits_for_the_acknowledgement(
@@ -214,16 +207,8 @@ async def test_drain_releases_unfinished_steps(server: FakeServer, client: Clien
 
 
 async def test_cancelled_worker_releases_its_steps(server: FakeServer, client: Client) -> None:
-    agent = Agent()
-
-    @agent.task
-    async def wait(ctx: TaskContext) -> None:
-        await asyncio.Event().wait()
-
     server.workers.completes = True
-    async with serving(agent, client) as worker:
-        stream = await welcomed(server)
-        await stream.send(assignments=[assignment()])
+    async with working(server, client, Waiting()) as (_, worker):
         await until(lambda: worker.in_flight == 1)
 
     assert [item.WhichOneof("result") for item in server.workers.completed] == ["released"]
@@ -245,16 +230,13 @@ async def test_as_a_context_it_serves_and_then_drains(
 async def test_an_at_most_once_step_starts_when_its_begin_is_acknowledged(
     server: FakeServer, client: Client
 ) -> None:
-    agent, started = Agent(), asyncio.Event()
+    started = asyncio.Event()
 
-    @agent.task
     async def pay(ctx: TaskContext) -> str:
         started.set()
         return "paid"
 
-    async with serving(agent, client):
-        first = await welcomed(server)
-        await first.send(assignments=[assignment(effect=types_pb2.EFFECT_AT_MOST_ONCE)])
+    async with working(server, client, pay, effect=AT_MOST_ONCE) as (first, _):
         begin = await first.begin()
         first.end()
         second = await welcomed(server)
@@ -271,19 +253,16 @@ async def test_an_at_most_once_step_starts_when_its_begin_is_acknowledged(
 async def test_an_at_most_once_step_whose_begin_is_refused_never_starts(
     server: FakeServer, client: Client
 ) -> None:
-    agent, started = Agent(), asyncio.Event()
+    started: list[bool] = []
 
-    @agent.task
-    async def pay(ctx: TaskContext) -> None:
-        started.set()
+    def pay(ctx: TaskContext) -> None:
+        started.append(True)
 
-    async with serving(agent, client) as worker:
-        stream = await welcomed(server)
-        await stream.send(assignments=[assignment(effect=types_pb2.EFFECT_AT_MOST_ONCE)])
+    async with working(server, client, pay, effect=AT_MOST_ONCE) as (stream, worker):
         await stream.ack(await stream.begin(), worker_pb2.ACK_STATUS_LEASE_LOST)
         await until(lambda: worker.in_flight == 0)
 
-    assert not started.is_set()
+    assert not started
     assert not stream.outcomes
 
 
@@ -297,10 +276,10 @@ async def test_a_begun_at_most_once_step_goes_on_though_its_lease_is_lost(
         await gate.wait()
         return "paid"
 
-    server.workers.lease_state["e1"] = {"status": worker_pb2.LEASE_STATUS_LOST}
+    server.workers.lease_state["e1"] = LOST
     async with serving(agent, client):
         stream = await welcomed(server, interval=0.02)
-        await stream.send(assignments=[assignment(effect=types_pb2.EFFECT_AT_MOST_ONCE)])
+        await stream.send(assignments=[assignment(effect=AT_MOST_ONCE)])
         await stream.ack(await stream.begin())
         await asyncio.wait_for(server.workers.beat.wait(), PATIENCE_S)
         # Another step's heartbeats go on meanwhile.

@@ -15,8 +15,7 @@ from stepwell_client import Agent, Client, Failure, TaskContext, Unavailable
 from stepwell_client.execution import AgentRunner
 from stepwell_client.toolkit import LogBuffer
 from stepwell_client.v1 import types_pb2, worker_pb2
-from tests.service.client.fakes import End, FakeServer
-from tests.service.client.serving import serving, welcomed
+from tests.service.client.fakes import End, FakeServer, working
 from tests.support.patience import PATIENCE_S, until
 from tests.support.steps import RUN_ID, FakeServices, assignment
 
@@ -49,7 +48,7 @@ def test_lines_come_out_in_their_order_once() -> None:
     assert buffer.is_quiet(KEY)
 
 
-def test_a_batch_that_is_sent_again_says_how_long_ago_that_was_by_then() -> None:
+def test_an_entry_says_how_old_it_is_also_when_it_is_sent_again() -> None:
     times = iter([10.0, 12.0])
     buffer = LogBuffer(lambda: next(times))
     write(buffer, "written at 10")
@@ -158,15 +157,6 @@ def test_a_closed_execution_keeps_nothing() -> None:
     assert buffer._size == 0
 
 
-def test_an_entry_says_how_old_it_is() -> None:
-    now = [10.0]
-    buffer = LogBuffer(lambda: now[0])
-    write(buffer, "x")
-    now[0] = 12.5
-    (line,) = drained(buffer)
-    assert line.age.ToMilliseconds() == 2_500
-
-
 def test_threads_lose_nothing_and_keep_their_order() -> None:
     buffer = LogBuffer(lambda: 0.0)
 
@@ -191,18 +181,14 @@ def test_threads_lose_nothing_and_keep_their_order() -> None:
 async def test_lines_are_sent_while_the_step_keeps_the_event_loop_busy(
     server: FakeServer, client: Client
 ) -> None:
-    agent, free = Agent(), threading.Event()
+    free = threading.Event()
 
-    @agent.task
     async def work(ctx: TaskContext) -> None:
         ctx.log("one")
         # In the way of the worker's event loop, but not of the server's answers to its thread.
         free.wait(0.2)
 
-    async with serving(agent, client, concurrency=1):
-        stream = await welcomed(server)
-        await stream.granted(1)
-        await stream.send(assignments=[assignment()])
+    async with working(server, client, work) as (stream, _):
         outcome = await stream.outcome()
         assert server.workers.lines() == ["one"]
         await stream.ack(outcome)
@@ -211,18 +197,13 @@ async def test_lines_are_sent_while_the_step_keeps_the_event_loop_busy(
 async def test_the_outcome_leaves_after_the_last_line_is_kept(
     server: FakeServer, client: Client
 ) -> None:
-    agent = Agent()
     server.workers.append_gate.clear()
 
-    @agent.task
     async def work(ctx: TaskContext) -> None:
         for number in range(10):
             ctx.log(number)
 
-    async with serving(agent, client, concurrency=1) as worker:
-        stream = await welcomed(server)
-        await stream.granted(1)
-        await stream.send(assignments=[assignment()])
+    async with working(server, client, work) as (stream, worker):
         await until(lambda: server.workers.append_calls == 1)
         assert worker.in_flight == 1
         server.workers.append_gate.set()
@@ -233,47 +214,31 @@ async def test_the_outcome_leaves_after_the_last_line_is_kept(
         await stream.ack(outcome)
 
 
-async def test_an_unavailable_server_is_asked_again(server: FakeServer, client: Client) -> None:
-    agent = Agent()
-    server.workers.append_refusals.extend([End(grpc.StatusCode.UNAVAILABLE)] * 3)
-
-    @agent.task
-    def work(ctx: TaskContext) -> None:
-        ctx.log("kept")
-
-    async with serving(agent, client, concurrency=1):
-        stream = await welcomed(server)
-        await stream.granted(1)
-        await stream.send(assignments=[assignment()])
-        await stream.ack(await stream.outcome())
-    assert server.workers.lines() == ["kept"]
-
-
-async def test_a_server_that_keeps_no_logs_costs_the_log_alone(
-    server: FakeServer, client: Client
+@pytest.mark.parametrize(
+    ("refusals", "kept"),
+    [([grpc.StatusCode.UNAVAILABLE] * 3, ["a line"]), ([grpc.StatusCode.UNIMPLEMENTED], [])],
+    ids=["asked again", "keeps no logs"],
+)
+async def test_refused_log_costs_at_most_the_log(
+    server: FakeServer, client: Client, refusals: list[grpc.StatusCode], kept: list[str]
 ) -> None:
-    agent = Agent()
-    server.workers.append_refusals.append(End(grpc.StatusCode.UNIMPLEMENTED))
+    server.workers.append_refusals.extend(End(code) for code in refusals)
 
-    @agent.task
     def work(ctx: TaskContext) -> int:
-        ctx.log("lost")
+        ctx.log("a line")
         return 1
 
-    async with serving(agent, client, concurrency=1):
-        stream = await welcomed(server)
-        await stream.granted(1)
-        await stream.send(assignments=[assignment()])
+    async with working(server, client, work) as (stream, _):
         outcome = await stream.outcome()
         assert outcome.HasField("completed")
         await stream.ack(outcome)
+    assert server.workers.lines() == kept
 
 
 async def test_a_lost_lease_stops_the_step_and_its_log(server: FakeServer, client: Client) -> None:
-    agent, stopped = Agent(), asyncio.Event()
+    stopped = asyncio.Event()
     server.workers.lease_state["e1"] = {"status": worker_pb2.LEASE_STATUS_LOST}
 
-    @agent.task
     async def work(ctx: TaskContext) -> None:
         ctx.log("one")
         try:
@@ -282,31 +247,23 @@ async def test_a_lost_lease_stops_the_step_and_its_log(server: FakeServer, clien
             ctx.log("two")
             stopped.set()
 
-    async with serving(agent, client, concurrency=1):
-        stream = await welcomed(server)
-        await stream.granted(1)
-        await stream.send(assignments=[assignment()])
+    async with working(server, client, work) as (stream, _):
         await asyncio.wait_for(stopped.wait(), PATIENCE_S)
         await stream.granted(2)
     assert server.workers.lines() == ["one"]
 
 
 async def test_writing_never_waits(server: FakeServer, client: Client) -> None:
-    agent = Agent()
     server.workers.append_gate.clear()
     took: list[float] = []
 
-    @agent.task
     def work(ctx: TaskContext) -> None:
         began = time.thread_time()
         for _ in range(20_000):
             ctx.log("x" * 1_000)
         took.append(time.thread_time() - began)
 
-    async with serving(agent, client, concurrency=1):
-        stream = await welcomed(server)
-        await stream.granted(1)
-        await stream.send(assignments=[assignment()])
+    async with working(server, client, work) as (stream, _):
         await until(lambda: bool(took))
         server.workers.append_gate.set()
         await stream.ack(await stream.outcome())
