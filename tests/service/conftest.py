@@ -57,7 +57,8 @@ ME = bearer("all")
 class Client:
     """Stubs over one channel."""
 
-    def __init__(self, target: str) -> None:
+    def __init__(self, target: str, me: tuple[tuple[str, str], ...] = ME) -> None:
+        self.me = me
         # Messages as large as a stranger may send; each test's channel is its own connection.
         options = [
             ("grpc.max_send_message_length", -1),
@@ -90,7 +91,7 @@ class Client:
     async def worker(
         self, worker_id: str = "w1", instance_id: str = "i1", *, grant: int = 10, **hello: Any
     ) -> AsyncIterator[RawWorker]:
-        call = self.work.Work(metadata=ME)
+        call = self.work.Work(metadata=self.me)
         worker = RawWorker(call)
         request = wpb.WorkRequest(
             hello=wpb.Hello(worker_id=worker_id, instance_id=instance_id, **hello),
@@ -155,6 +156,11 @@ class RawWorker:
         await self.send(outcome)
         return await self.ack()
 
+    async def begin(self, assignment: wpb.Assignment) -> wpb.Ack:
+        begin = wpb.Begin(delivery_id="b", **lease_of(assignment))
+        await self.call.write(wpb.WorkRequest(begins=[begin]))
+        return await self.ack()
+
     async def complete(self, assignment: wpb.Assignment, data: bytes = b"{}") -> wpb.Ack:
         return await self.report(completed(assignment, data))
 
@@ -166,10 +172,16 @@ def completed(assignment: wpb.Assignment, data: bytes = b"{}", **fields: Any) ->
 
 def outcome(assignment: wpb.Assignment, **fields: Any) -> wpb.Outcome:
     fields.setdefault("delivery_id", f"d/{assignment.execution.execution_id}")
-    fields.setdefault("run_id", assignment.run.spec.run_id)
-    fields.setdefault("execution_id", assignment.execution.execution_id)
-    fields.setdefault("lease_token", assignment.lease_token)
-    return wpb.Outcome(**fields)
+    return wpb.Outcome(**{**lease_of(assignment), **fields})
+
+
+def lease_of(assignment: wpb.Assignment) -> dict[str, Any]:
+    """Return the fields that name a lease."""
+    return {
+        "run_id": assignment.run.spec.run_id,
+        "execution_id": assignment.execution.execution_id,
+        "lease_token": assignment.lease_token,
+    }
 
 
 class Refusal:

@@ -6,13 +6,16 @@ import asyncio
 from typing import Any
 
 import grpc
+import pytest
 from google.protobuf.duration_pb2 import Duration
 
 from stepwell_client.v1 import orchestrator_pb2 as opb
 from stepwell_client.v1 import types_pb2
-from tests.service.conftest import ME, Client, bearer, completed, outcome, refusal
+from stepwell_client.v1 import worker_pb2 as wpb
+from tests.service.conftest import ME, NO_RUN, Client, World, bearer, completed, outcome, refusal
 
-QUEUED, RUNNING = types_pb2.RUN_STATUS_QUEUED, types_pb2.RUN_STATUS_RUNNING
+INVALID = grpc.StatusCode.INVALID_ARGUMENT
+QUEUED = types_pb2.RUN_STATUS_QUEUED
 PAUSED, CANCELLED = types_pb2.RUN_STATUS_PAUSED, types_pb2.RUN_STATUS_CANCELLED
 SUCCEEDED, FAILED = types_pb2.RUN_STATUS_SUCCEEDED, types_pb2.RUN_STATUS_FAILED
 
@@ -30,6 +33,8 @@ def plan(*tasks: types_pb2.TaskSpec) -> types_pb2.PlanDraft:
 
 async def test_a_run_starts_with_defaults(client: Client) -> None:
     reply = await start(client, goal="find out", labels={"team": "x"})
+    one = await start(client, pipeline_id="survey")
+    two = await start(client, pipeline_id="survey", queue="gpu", executor_id="cron")
 
     run = await client.get(reply.run.spec.run_id)
     assert reply.created
@@ -42,12 +47,6 @@ async def test_a_run_starts_with_defaults(client: Client) -> None:
     assert (run.spec.max_iterations, run.spec.max_parallel) == (10, 32)
     assert run.phase == types_pb2.PHASE_PLANNING
     assert dict(run.spec.labels) == {"team": "x"}
-
-
-async def test_the_queue_is_the_pipeline_unless_it_is_named(client: Client) -> None:
-    one = await start(client, pipeline_id="survey")
-    two = await start(client, pipeline_id="survey", queue="gpu", executor_id="cron")
-
     assert one.run.spec.queue == "survey"
     assert (two.run.spec.queue, two.run.spec.executor_id) == ("gpu", "cron")
 
@@ -63,15 +62,8 @@ async def test_S16_a_start_sent_again_finds_its_run(client: Client) -> None:
     assert again.run.spec.run_id == first.run.spec.run_id
     assert len({reply.run.spec.run_id for reply in both}) == 1
     assert sum(reply.created for reply in both) == 1
-
-
-async def test_S16_the_same_request_id_with_another_request_is_refused(client: Client) -> None:
-    await start(client, goal="g", request_id="r-1")
-
     error = await refusal(start(client, goal="another", request_id="r-1"))
-
-    assert error.code is grpc.StatusCode.ALREADY_EXISTS
-    assert error.reason == "REQUEST_ID_REUSED"
+    assert (error.code, error.reason) == (grpc.StatusCode.ALREADY_EXISTS, "REQUEST_ID_REUSED")
 
 
 async def test_validate_only_starts_nothing(client: Client) -> None:
@@ -85,17 +77,13 @@ async def test_validate_only_starts_nothing(client: Client) -> None:
     bad = plan(types_pb2.TaskSpec(task_id="a", depends_on=["b"]))
     error = await refusal(start(client, plan=bad, validate_only=True))
     assert error.fields == ["plan.tasks[0].depends_on[0]"]
+    error = await refusal(start(client, stages=[types_pb2.STEP_KIND_REFLECT]))
+    assert (error.reason, error.fields) == ("INVALID_ARGUMENT", ["stages"])
     first = await start(client, goal="g", request_id="r")
     rehearsed = await start(client, goal="g", request_id="r", validate_only=True)
     assert rehearsed.run.spec.run_id == first.run.spec.run_id
     error = await refusal(start(client, goal="x", request_id="r", validate_only=True))
     assert error.reason == "REQUEST_ID_REUSED"
-
-
-async def test_stages_without_a_plan_are_refused(client: Client) -> None:
-    error = await refusal(start(client, stages=[types_pb2.STEP_KIND_REFLECT]))
-
-    assert (error.reason, error.fields) == ("INVALID_ARGUMENT", ["stages"])
 
 
 # --- commands ----------------------------------------------------------------------------------------
@@ -340,31 +328,15 @@ async def test_results_come_by_pages(client: Client) -> None:
 
 
 async def test_a_failed_task_shows_why(client: Client) -> None:
-    run = await start(
-        client,
-        plan=plan(
-            types_pb2.TaskSpec(
-                task_id="a",
-                on_failure=types_pb2.ON_FAILURE_SKIP_DEPENDENTS,
-                retry=types_pb2.RetryPolicy(max_attempts=1),
-            ),
-            types_pb2.TaskSpec(task_id="b", depends_on=["a"]),
-        ),
-        queue="q",
-    )
+    run = await client.start_tasks("a", queue="q")
     async with client.worker(queues=["q"]) as worker:
-        got = await worker.assignment()
-        failed = type(outcome(got).failed)(failure=types_pb2.Failure(kind="Boom", message="no"))
-        await worker.report(outcome(got, failed=failed))
-    page = await client.runs.GetResults(
-        opb.GetResultsRequest(run_id=run.run.spec.run_id), metadata=ME
-    )
+        why = types_pb2.Failure(kind="Boom", message="no", retryable=False)
+        failed = wpb.Outcome.Failed(failure=why)
+        await worker.report(outcome(await worker.assignment(), failed=failed))
+    request = opb.GetResultsRequest(run_id=run.spec.run_id)
+    (found,) = (await client.runs.GetResults(request, metadata=ME)).results
 
-    assert [one.status for one in page.results] == [
-        types_pb2.TASK_STATUS_FAILED,
-        types_pb2.TASK_STATUS_SKIPPED,
-    ]
-    assert page.results[0].failure.kind == "Boom"
+    assert (found.status, found.failure.kind) == (types_pb2.TASK_STATUS_FAILED, "Boom")
 
 
 async def test_server_info_says_who_calls_and_what_is_promised(client: Client) -> None:
@@ -377,3 +349,71 @@ async def test_server_info_says_who_calls_and_what_is_promised(client: Client) -
     assert info.version
     assert info.HasField("server_time")
     assert info.replica_id
+
+
+# --- what is refused ---------------------------------------------------------------------------------
+
+
+async def _token(client: Client, metadata: Any = ME, **fields: Any) -> str:
+    request = opb.ListRunsRequest(page_size=1, **fields)
+    return (await client.runs.ListRuns(request, metadata=metadata)).next_page_token
+
+
+async def test_token_of_another_query(client: Client) -> None:
+    for metadata in (ME, ME, ME, bearer("foreign"), bearer("foreign")):
+        await client.runs.StartRun(opb.StartRunRequest(goal="g"), metadata=metadata)
+    mine = await _token(client)
+    foreign = await _token(client, bearer("foreign"))
+    run = await client.start_tasks("a", "b")
+    tasks = await client.runs.ListTasks(
+        opb.ListTasksRequest(run_id=run.spec.run_id, page_size=1), metadata=ME
+    )
+
+    assert (await client.runs.ListRuns(opb.ListRunsRequest(page_token=mine), metadata=ME)).runs
+    for request in (
+        opb.ListRunsRequest(page_token=mine, queue="q"),
+        opb.ListRunsRequest(page_token=foreign),
+        opb.ListRunsRequest(page_token=tasks.next_page_token),
+        opb.ListRunsRequest(page_token=mine[:-2]),
+        opb.ListRunsRequest(page_token=mine + "="),
+        opb.ListRunsRequest(page_token="nonsense"),
+        opb.ListRunsRequest(page_token="\N{SNOWMAN}"),
+        opb.ListRunsRequest(page_token="A" * 1024),
+    ):
+        error = await refusal(client.runs.ListRuns(request, metadata=ME))
+        assert (error.code, error.reason) == (INVALID, "PAGE_TOKEN_INVALID"), request
+        assert error.fields == ["page_token"]
+
+
+async def test_a_goal_of_10_mb(client: Client) -> None:
+    error = await refusal(client.start(goal="g" * 10_000_000))
+    smaller = await refusal(client.start(goal="g" * 1_000_000))
+
+    assert error.code is grpc.StatusCode.RESOURCE_EXHAUSTED
+    assert error.reason == "MESSAGE_TOO_LARGE"
+    assert (smaller.code, smaller.fields) == (INVALID, ["goal"])
+
+
+async def test_malformed_message_is_refused(client: Client) -> None:
+    call = client.channel.unary_unary("/stepwell.v1.Orchestrator/GetRun")
+
+    error = await refusal(call(b"\xff\xff\xff", metadata=ME))
+
+    assert (error.code, error.reason) == (INVALID, "INVALID_ARGUMENT")
+
+
+async def test_an_unexpected_error_leaks_nothing(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = await world.server()
+    client = await world.client(server)
+
+    async def explode(*_args: object) -> None:
+        raise ZeroDivisionError("a secret of the house")
+
+    monkeypatch.setattr(server.store, "get_run", explode)
+    error = await refusal(client.get(NO_RUN))
+
+    assert (error.code, error.reason) == (grpc.StatusCode.INTERNAL, "INTERNAL")
+    assert "secret" not in error.message
+    assert error.metadata["error_id"] in error.message

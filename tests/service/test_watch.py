@@ -40,53 +40,44 @@ async def read_all(call: Any) -> tuple[list[types_pb2.Event], opb.WatchEnd]:
             return events, message.end
 
 
-async def test_E1_events_are_gap_free_and_each_comes_once(client: Client) -> None:
+async def test_E1_E3_events_are_gap_free_and_go_on_behind_any_number(client: Client) -> None:
     run = await finished(client, "a", "b", "c")
 
-    events, end = await read_all(client.watch(run.spec.run_id))
-
-    assert [event.number for event in events] == list(range(1, run.last_event + 1))
-    assert end.reason == opb.WATCH_END_REASON_FINISHED
-    assert end.run == run
-
-
-async def test_E3_a_watch_after_a_number_goes_on_behind_it(client: Client) -> None:
-    run = await finished(client, "a", "b", "c")
     whole, _ = await read_all(client.watch(run.spec.run_id))
 
+    assert [event.number for event in whole] == list(range(1, run.last_event + 1))
     for after in range(run.last_event + 1):
         rest, end = await read_all(client.watch(run.spec.run_id, after=after))
         assert rest == whole[after:]
         assert end.reason == opb.WATCH_END_REASON_FINISHED
+        assert end.run == run
 
 
 async def test_events_that_happen_while_it_is_watched_come_live(client: Client) -> None:
     run = await client.start_tasks("a", "b", queue="q")
-    watching = asyncio.ensure_future(read_all(client.watch(run.spec.run_id)))
+    call = client.watch(run.spec.run_id, after=run.last_event)
+    await call.initial_metadata()  # It stands before anything happens.
+    watching = asyncio.ensure_future(read_all(call))
     async with client.worker(queues=["q"], grant=2) as worker:
         for _ in range(2):
             await worker.complete(await worker.assignment())
 
     events, end = await watching
 
-    assert [event.number for event in events] == list(range(1, end.run.last_event + 1))
-
-
-async def test_the_watch_stands_before_anything_happens(client: Client) -> None:
-    run = await client.start_tasks("a", queue="q")
-    call = client.watch(run.spec.run_id, after=run.last_event)
-
-    await call.initial_metadata()
-
-    call.cancel()
+    assert [event.number for event in events] == list(
+        range(run.last_event + 1, end.run.last_event + 1)
+    )
 
 
 async def test_E5_a_cursor_from_the_future_is_refused(client: Client) -> None:
     run = await client.start_tasks("a", queue="q")
 
     error = await refusal(client.watch(run.spec.run_id, after=run.last_event + 1))
+    missing = await refusal(client.watch(NO_RUN))
 
     assert (error.code, error.reason) == (grpc.StatusCode.INVALID_ARGUMENT, "CURSOR_IN_FUTURE")
+    assert (missing.code, missing.reason) == (grpc.StatusCode.NOT_FOUND, "RUN_NOT_FOUND")
+    assert missing.metadata == {"run_id": NO_RUN}
 
 
 async def test_E7_progress_never_overtakes_events(world: World) -> None:
@@ -154,22 +145,6 @@ async def test_filters_leave_out_events_and_nothing_else(client: Client) -> None
     assert end.reason == opb.WATCH_END_REASON_FINISHED
 
 
-async def test_a_run_that_is_deleted_ends_its_watch_as_purged(client: Client) -> None:
-    run = await client.start_tasks("a", queue="q")
-    call = client.watch(run.spec.run_id, types=[types_pb2.EVENT_TYPE_INPUT_EXPIRED])
-    await call.initial_metadata()
-    run_id = run.spec.run_id
-    purged = opb.WATCH_END_REASON_PURGED
-
-    await client.runs.CancelRun(opb.CancelRunRequest(run_id=run_id), metadata=ME)
-    await client.runs.DeleteRun(opb.DeleteRunRequest(run_id=run_id), metadata=ME)
-    _, end = await read_all(call)
-
-    # The watcher may have seen the end of the run before its removal.
-    assert end.reason in {purged, opb.WATCH_END_REASON_FINISHED}
-    assert (await refusal(client.watch(run_id))).reason == "RUN_NOT_FOUND"
-
-
 async def test_a_run_that_vanishes_while_it_is_watched_is_purged(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -203,12 +178,6 @@ async def test_E6_cursor_below_retention_gets_the_oldest_number(
 
     assert (error.code, error.reason) == (grpc.StatusCode.OUT_OF_RANGE, "CURSOR_OUT_OF_RANGE")
     assert error.metadata == {"oldest": "5", "latest": "9"}
-
-
-async def test_a_missing_run_can_not_be_watched(client: Client) -> None:
-    error = await refusal(client.watch(NO_RUN))
-
-    assert (error.code, error.reason) == (grpc.StatusCode.NOT_FOUND, "RUN_NOT_FOUND")
 
 
 async def _long_history(client: Client, count: int) -> types_pb2.Run:

@@ -20,6 +20,7 @@ from tests.service.conftest import (
     World,
     bearer,
     completed,
+    lease_of,
     outcome,
     refusal,
 )
@@ -27,39 +28,7 @@ from tests.support.patience import until
 
 ACCEPTED, LOST = wpb.ACK_STATUS_ACCEPTED, wpb.ACK_STATUS_LEASE_LOST
 REJECTED = wpb.ACK_STATUS_REJECTED
-
-
-async def test_the_whole_loop_goes_over_one_stream(client: Client) -> None:
-    run = await client.start(goal="g", queue="q")
-    stages = [types_pb2.STEP_KIND_REFLECT, types_pb2.STEP_KIND_SYNTHESIZE]
-    async with client.worker(queues=["q"], stages=stages, roles=["*"]) as worker:
-        got = await worker.assignment()
-        assert got.execution.kind == types_pb2.STEP_KIND_PLAN
-        tasks = [
-            types_pb2.TaskSpec(task_id="a"),
-            types_pb2.TaskSpec(task_id="b", depends_on=["a"], role="r"),
-        ]
-        planned = wpb.Outcome.Planned(plan=types_pb2.PlanDraft(tasks=tasks))
-        assert (await worker.report(outcome(got, planned=planned))).status == ACCEPTED
-        await worker.complete(await worker.assignment(), b"from a")
-        got = await worker.assignment()
-        assert [one.payload.data for one in got.results] == [b"from a"]
-        await worker.complete(got, b"from b")
-        got = await worker.assignment()
-        assert got.execution.kind == types_pb2.STEP_KIND_REFLECT
-        decided = wpb.Outcome.Reflected(decision=types_pb2.DECISION_FINISH)
-        assert (await worker.report(outcome(got, reflected=decided))).status == ACCEPTED
-        got = await worker.assignment()
-        assert got.execution.kind == types_pb2.STEP_KIND_SYNTHESIZE
-        assert [one.payload.data for one in got.results] == [b"from a", b"from b"]
-        await worker.complete(got, b"all")
-
-    done = await client.wait(run.spec.run_id)
-    results = await client.runs.GetResults(
-        opb.GetResultsRequest(run_id=run.spec.run_id), metadata=ME
-    )
-    assert done.status == types_pb2.RUN_STATUS_SUCCEEDED
-    assert results.run_result.payload.data == b"all"
+UNSOUND = types_pb2.TaskSpec(task_id="a", depends_on=["b"])
 
 
 async def test_welcome_dictates_the_terms(world: World) -> None:
@@ -88,15 +57,8 @@ async def test_begin_is_acknowledged(client: Client) -> None:
     await client.start(plan=types_pb2.PlanDraft(tasks=[task]), queue="q")
     async with client.worker(queues=["q"]) as worker:
         got = await worker.assignment()
-        begin = wpb.Begin(
-            delivery_id="b",
-            run_id=got.run.spec.run_id,
-            execution_id=got.execution.execution_id,
-            lease_token=got.lease_token,
-        )
         for _ in range(2):
-            await worker.call.write(wpb.WorkRequest(begins=[begin]))
-            ack = await worker.ack()
+            ack = await worker.begin(got)
             assert (ack.delivery_id, ack.status) == ("b", ACCEPTED)
         assert (await worker.complete(got)).status == ACCEPTED
 
@@ -110,11 +72,14 @@ async def test_cancelled_run_notifies_its_workers(client: Client) -> None:
         cancellation = await worker.cancellation()
         ack = await worker.complete(got)
         beat = await client.work.Heartbeat(_heartbeat(got), metadata=ME)
+        late = wpb.Appended(**lease_of(got), logs=[wpb.LogLine(text="late")])
+        kept = await client.work.Append(wpb.AppendRequest(appended=[late]), metadata=ME)
 
     assert (cancellation.run_id, cancellation.execution_id) == (run_id, got.execution.execution_id)
     assert ack.status == LOST
-    assert beat.leases[0].status == wpb.LEASE_STATUS_LOST
-    assert beat.leases[0].cancel_requested
+    for state in (*beat.leases, *kept.leases):
+        assert state.status == wpb.LEASE_STATUS_LOST
+        assert state.cancel_requested
 
 
 # --- bad input ---------------------------------------------------------------------------------------
@@ -137,12 +102,7 @@ async def test_a_heartbeat_for_a_lost_lease(client: Client) -> None:
 
 
 def _heartbeat(got: wpb.Assignment) -> wpb.HeartbeatRequest:
-    beat = wpb.LeaseHeartbeat(
-        run_id=got.run.spec.run_id,
-        execution_id=got.execution.execution_id,
-        lease_token=got.lease_token,
-        progress=types_pb2.Payload(data=b"half"),
-    )
+    beat = wpb.LeaseHeartbeat(**lease_of(got), progress=types_pb2.Payload(data=b"half"))
     return wpb.HeartbeatRequest(heartbeats=[beat])
 
 
@@ -150,11 +110,7 @@ async def test_two_workers_with_one_id(client: Client) -> None:
     await client.start_tasks("a", "b", queue="q")
     async with client.worker("w", "old", queues=["q"], grant=1) as old:
         first = await old.assignment()
-        held = wpb.HeldLease(
-            run_id=first.run.spec.run_id,
-            execution_id=first.execution.execution_id,
-            lease_token=first.lease_token,
-        )
+        held = wpb.HeldLease(**lease_of(first))
         lost = wpb.HeldLease(run_id=NO_RUN, execution_id="task:x#1", lease_token=first.lease_token)
         async with client.worker("w", "new", queues=["q"], held=[held, lost]) as new:
             ended = await old.until_end()
@@ -169,50 +125,21 @@ async def test_two_workers_with_one_id(client: Client) -> None:
             assert (await new.complete(await new.assignment())).status == ACCEPTED
 
 
-async def test_a_worker_that_never_answers(world: World) -> None:
-    server = await world.server(executor=ExecutorSettings(lease_ms=60_000, poll_ms=100))
-    client = await world.client(server)
-    await client.start(
-        plan=types_pb2.PlanDraft(
-            tasks=[
-                types_pb2.TaskSpec(
-                    task_id="a", retry=types_pb2.RetryPolicy(initial_backoff={"nanos": 1_000_000})
-                )
-            ]
-        ),
-        queue="q",
-    )
-    async with client.worker("silent", queues=["q"], grant=1) as silent:
-        first = await silent.assignment()
-        async with client.worker("w2", queues=["q"], grant=1) as other:
-            world.runtime.skip(60_001)
-            second = await other.assignment()
-            assert second.execution.attempt == 2
-            assert (await silent.complete(first)).status == LOST
-            assert (await other.complete(second)).status == ACCEPTED
-
-
-async def test_credits_over_1000_are_refused(client: Client) -> None:
-    call = client.work.Work(metadata=ME)
-    hello = wpb.Hello(worker_id="w", instance_id="i")
-    await call.write(wpb.WorkRequest(hello=hello, credits=1_001))
-
-    error = await refusal(call.read())
-
-    assert (error.code, error.fields) == (grpc.StatusCode.INVALID_ARGUMENT, ["credits"])
-
-
 @pytest.mark.parametrize(
     ("request_", "field"),
     [
         (wpb.WorkRequest(credits=1), "hello"),
+        (
+            wpb.WorkRequest(hello=wpb.Hello(worker_id="w", instance_id="i"), credits=1_001),
+            "credits",
+        ),
         (wpb.WorkRequest(hello=wpb.Hello(instance_id="i")), "hello.worker_id"),
         (
             wpb.WorkRequest(hello=wpb.Hello(worker_id="{w}", instance_id="i")),
             "hello.worker_id",
         ),
     ],
-    ids=["no hello", "no name", "odd name"],
+    ids=["no hello", "credits", "no name", "odd name"],
 )
 async def test_a_stream_that_does_not_begin_with_a_good_hello(
     client: Client, request_: wpb.WorkRequest, field: str
@@ -269,41 +196,31 @@ async def test_an_outcome_that_names_no_lease_is_rejected_alone(client: Client) 
         assert (await worker.complete(got)).status == ACCEPTED
 
 
-async def test_an_outcome_of_a_missing_run_is_lost(client: Client) -> None:
-    async with client.worker() as worker:
-        ack = await worker.report(
-            wpb.Outcome(
-                delivery_id="d",
-                run_id=NO_RUN,
-                execution_id="task:a#1",
-                lease_token="t" * 32,
-                completed=wpb.Outcome.Completed(),
-            )
-        )
-
-    assert ack.status == LOST
-
-
-async def test_an_outcome_of_the_wrong_kind_is_rejected(client: Client) -> None:
-    await client.start_tasks("a", queue="q")
-    async with client.worker(queues=["q"]) as worker:
-        got = await worker.assignment()
-        decided = wpb.Outcome.Reflected(decision=types_pb2.DECISION_FINISH)
-        ack = await worker.report(outcome(got, reflected=decided))
-
-    assert (ack.status, ack.failure.kind) == (REJECTED, "INVALID_OUTCOME")
-
-
-async def test_a_plan_that_is_not_sound_is_rejected_with_its_fields(client: Client) -> None:
+@pytest.mark.parametrize(
+    ("fields", "kind", "paths"),
+    [
+        (
+            {"reflected": wpb.Outcome.Reflected(decision=types_pb2.DECISION_FINISH)},
+            "INVALID_OUTCOME",
+            [],
+        ),
+        (
+            {"planned": wpb.Outcome.Planned(plan=types_pb2.PlanDraft(tasks=[UNSOUND]))},
+            "PLAN_INVALID",
+            ["plan.tasks[0].depends_on[0]"],
+        ),
+    ],
+    ids=["wrong kind", "unsound plan"],
+)
+async def test_an_outcome_that_does_not_fit_is_rejected_with_its_fields(
+    client: Client, fields: dict[str, Any], kind: str, paths: list[str]
+) -> None:
     await client.start(goal="g", queue="q")
     async with client.worker(queues=["q"]) as worker:
-        got = await worker.assignment()
-        tasks = [types_pb2.TaskSpec(task_id="a", depends_on=["b"])]
-        planned = wpb.Outcome.Planned(plan=types_pb2.PlanDraft(tasks=tasks))
-        ack = await worker.report(outcome(got, planned=planned))
+        ack = await worker.report(outcome(await worker.assignment(), **fields))
 
-    assert (ack.status, ack.failure.kind) == (REJECTED, "PLAN_INVALID")
-    assert [one.field for one in ack.failure.violations] == ["plan.tasks[0].depends_on[0]"]
+    assert (ack.status, ack.failure.kind) == (REJECTED, kind)
+    assert [one.field for one in ack.failure.violations] == paths
 
 
 async def test_a_message_over_4_mib_ends_the_stream(client: Client) -> None:

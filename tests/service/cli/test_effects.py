@@ -2,70 +2,30 @@
 
 from __future__ import annotations
 
-import queue
-from collections.abc import Iterator
+import asyncio
 
-import grpc
-
-from stepwell_client.v1 import worker_pb2, worker_pb2_grpc
 from tests.service.cli.world import Terminal, plan_file, start
+from tests.service.conftest import Client
 
 CHARGE = {"id": "charge", "type": "echo", "effect": "at_most_once"}
 
 
-def begin_and_die(terminal: Terminal, name: str) -> None:
+async def begin_and_die(terminal: Terminal, name: str) -> None:
     """Begin the queue's step, and come back as a process that knows nothing of it."""
     token = (terminal.folder / "state" / "stepwell" / "token").read_text().strip()
     metadata = (("authorization", f"Bearer {token}"),)
-    with grpc.insecure_channel(terminal.variables["STEPWELL_TARGET"]) as channel:
-        stub = worker_pb2_grpc.WorkerStub(channel)
-        hello = worker_pb2.Hello(worker_id=name, instance_id="one", queues=[name])
-        first = worker_pb2.WorkRequest(hello=hello, credits=1)
-        requests = Requests(first)
-        answers = stub.Work(iter(requests), metadata=metadata)
-        got = next(one.assignments[0] for one in answers if one.assignments)
-        requests.send(
-            worker_pb2.WorkRequest(
-                begins=[
-                    worker_pb2.Begin(
-                        delivery_id="1",
-                        run_id=got.run.spec.run_id,
-                        execution_id=got.execution.execution_id,
-                        lease_token=got.lease_token,
-                    )
-                ]
-            )
-        )
-        next(one for one in answers if one.acks)
-        hello.instance_id = "two"
-        newer = Requests(worker_pb2.WorkRequest(hello=hello))
-        next(iter(stub.Work(iter(newer), metadata=metadata)))
-        requests.end()
-        newer.end()
-
-
-class Requests:
-    """Requests of a stream, one after the other, until it is to end."""
-
-    def __init__(self, first: worker_pb2.WorkRequest) -> None:
-        self._queue: queue.Queue[worker_pb2.WorkRequest | None] = queue.Queue()
-        self.send(first)
-
-    def send(self, request: worker_pb2.WorkRequest) -> None:
-        self._queue.put(request)
-
-    def end(self) -> None:
-        self._queue.put(None)
-
-    def __iter__(self) -> Iterator[worker_pb2.WorkRequest]:
-        while (request := self._queue.get()) is not None:
-            yield request
+    client = Client(terminal.variables["STEPWELL_TARGET"], metadata)
+    async with client.worker(name, "one", queues=[name], grant=1) as worker:
+        await worker.begin(await worker.assignment())
+        async with client.worker(name, "two", queues=[name], grant=0):
+            pass
+    await client.channel.close()
 
 
 def waiting(terminal: Terminal, name: str) -> str:
     """Return a run that waits since nobody knows what came of its task."""
     run_id = start(terminal, CHARGE, queue=name)
-    begin_and_die(terminal, name)
+    asyncio.run(begin_and_die(terminal, name))
     followed = terminal("watch", run_id)
     assert followed.code == 4, followed.err
     assert "nobody knows what came of it" in followed.out

@@ -102,31 +102,22 @@ async def superseded(world: World, count: int) -> list[Stale]:
     return _stale("superseded", got)
 
 
-async def cancelled(world: World, count: int) -> list[Stale]:
+async def cancelled(world: World, count: int, why: str = "cancelled") -> list[Stale]:
     """The run was cancelled while its steps were under way."""
-    run_id = await _start(world, "cancelled", count)
-    client = world.clients[0]
-    async with client.worker("busy", queues=["cancelled"], grant=count) as busy:
-        got = [await busy.assignment() for _ in range(count)]
-        await client.runs.CancelRun(opb.CancelRunRequest(run_id=run_id), metadata=ME)
-    return _stale("cancelled", got)
-
-
-async def deleted(world: World, count: int) -> list[Stale]:
-    """The run was cancelled, and there is none of it left."""
-    got = [one._replace(why="deleted") for one in await _cancelled_run(world, "deleted", count)]
-    client = world.clients[-1]
-    await client.runs.DeleteRun(opb.DeleteRunRequest(run_id=got[0].run_id), metadata=ME)
-    return got
-
-
-async def _cancelled_run(world: World, why: str, count: int) -> list[Stale]:
     run_id = await _start(world, why, count)
     client = world.clients[0]
     async with client.worker("busy", queues=[why], grant=count) as busy:
         got = [await busy.assignment() for _ in range(count)]
         await client.runs.CancelRun(opb.CancelRunRequest(run_id=run_id), metadata=ME)
     return _stale(why, got)
+
+
+async def deleted(world: World, count: int) -> list[Stale]:
+    """The run was cancelled, and there is none of it left."""
+    got = await cancelled(world, count, "deleted")
+    client = world.clients[-1]
+    await client.runs.DeleteRun(opb.DeleteRunRequest(run_id=got[0].run_id), metadata=ME)
+    return got
 
 
 async def resumed(world: World, count: int) -> list[Stale]:
@@ -184,23 +175,23 @@ async def reported(world: World, count: int) -> list[Stale]:
     """The outcomes were taken, once; the run goes on with another step."""
     last = types_pb2.TaskSpec(task_id="last", depends_on=[f"t{i}" for i in range(count)])
     await _start(world, "reported", count, last)
-    async with world.clients[0].worker("honest", queues=["reported"], grant=count + 1) as honest:
-        got = [await honest.assignment() for _ in range(count)]
-        for one in got:
-            assert (await honest.complete(one, b'"the one result"')).status == ACCEPTED
-        await honest.assignment()
-    return _stale("reported", got)
+    return await _reported(world, "reported", count)
 
 
 async def ended(world: World, count: int) -> list[Stale]:
     """The outcomes were taken, and the run has succeeded."""
     run_id = await _start(world, "ended", count)
-    async with world.clients[0].worker("honest", queues=["ended"], grant=count) as honest:
+    stale = await _reported(world, "ended", count)
+    assert (await world.clients[0].wait(run_id)).status == types_pb2.RUN_STATUS_SUCCEEDED
+    return stale
+
+
+async def _reported(world: World, why: str, count: int) -> list[Stale]:
+    async with world.clients[0].worker("honest", queues=[why], grant=count) as honest:
         got = [await honest.assignment() for _ in range(count)]
         for one in got:
             assert (await honest.complete(one, b'"the one result"')).status == ACCEPTED
-    assert (await world.clients[0].wait(run_id)).status == types_pb2.RUN_STATUS_SUCCEEDED
-    return _stale("ended", got)
+    return _stale(why, got)
 
 
 async def swapped(world: World, count: int) -> list[Stale]:
