@@ -68,14 +68,8 @@ WRITTEN = LeftOut(
     CALLED_AGAIN & DONE_AGAIN, "a line of a log may be there twice, and is never missing"
 )
 MANUAL = LeftOut(CALLED_AGAIN, "its calls are made by hand, and not again")
-NUMBERED = LeftOut(
-    CALLED_AGAIN, "an attempt that never reached its worker spends nothing, and has a number"
-)
 LEFT_OUT = {
     "test_a_killed_workers_conversation_goes_on": WRITTEN,
-    "test_a_reader_goes_on_from_its_cursor_over_a_restart": WRITTEN,
-    "test_lines_of_threads_and_coroutines_are_kept_in_their_order": WRITTEN,
-    "test_next_attempt_gets_session_progress_and_messages": NUMBERED,
     "test_usage_that_is_sent_to_two_replicas_counts_once": MANUAL,
     "test_invalid_resolution_is_refused": MANUAL,
     "test_replicas_share_a_queue_s_limit": LeftOut(
@@ -87,12 +81,10 @@ LEFT_OUT = {
 LINES = spared("append_logs", why="a line of a log may be there twice, and is never missing")
 LINES = LINES._replace(modes=DONE_AGAIN)
 PURGED = spared("page", "delete_run", why="called again, a purge names what it removed that time")
-LATER = spared("claim", why="what a claim held whose answer was lost comes later")
 SPARED = {
     "test_a_killed_workers_conversation_goes_on": LINES,
     "test_purge_removes_what_ended_and_nothing_else": PURGED,
     "test_purge_takes_the_oldest_ends_first_and_says_that_there_are_more": PURGED,
-    "test_a_large_run_leaves_turns_to_small_ones": LATER,
     "test_another_run_of_the_pipeline_takes_the_result": spared(
         "find_keyed", "read_payloads", why="across runs a key is best effort"
     ),

@@ -47,7 +47,10 @@ def token(name: str) -> str:
     return f"test-token-of-{name}"
 
 
-def bearer(name: str) -> tuple[tuple[str, str], ...]:
+Metadata = tuple[tuple[str, str], ...]
+
+
+def bearer(name: str) -> Metadata:
     return (("authorization", f"Bearer {token(name)}"),)
 
 
@@ -57,7 +60,7 @@ ME = bearer("all")
 class Client:
     """Stubs over one channel."""
 
-    def __init__(self, target: str, me: tuple[tuple[str, str], ...] = ME) -> None:
+    def __init__(self, target: str, me: Metadata = ME) -> None:
         self.me = me
         # Messages as large as a stranger may send; each test's channel is its own connection.
         options = [
@@ -69,9 +72,14 @@ class Client:
         self.runs = orchestrator_pb2_grpc.OrchestratorStub(self.channel)
         self.work = worker_pb2_grpc.WorkerStub(self.channel)
 
+    def ask(self, method: str, *, metadata: Metadata = ME, **fields: Any) -> Any:
+        """Call a method of either service; returns the call, to be awaited or read."""
+        stub, messages = (self.runs, opb) if hasattr(self.runs, method) else (self.work, wpb)
+        request = getattr(messages, f"{method}Request")(**fields)
+        return getattr(stub, method)(request, metadata=metadata)
+
     async def start(self, **fields: Any) -> types_pb2.Run:
-        reply = await self.runs.StartRun(opb.StartRunRequest(**fields), metadata=ME)
-        return reply.run
+        return (await self.ask("StartRun", **fields)).run
 
     async def start_tasks(self, *task_ids: str, **fields: Any) -> types_pb2.Run:
         """Start a run with a plan of independent tasks."""
@@ -79,13 +87,13 @@ class Client:
         return await self.start(plan=plan, **fields)
 
     async def get(self, run_id: str) -> types_pb2.Run:
-        return (await self.runs.GetRun(opb.GetRunRequest(run_id=run_id), metadata=ME)).run
+        return (await self.ask("GetRun", run_id=run_id)).run
 
     async def wait(self, run_id: str) -> types_pb2.Run:
-        return (await self.runs.WaitRun(opb.WaitRunRequest(run_id=run_id), metadata=ME)).run
+        return (await self.ask("WaitRun", run_id=run_id)).run
 
     def watch(self, run_id: str, **fields: Any) -> Any:
-        return self.runs.WatchRun(opb.WatchRunRequest(run_id=run_id, **fields), metadata=ME)
+        return self.ask("WatchRun", run_id=run_id, **fields)
 
     @asynccontextmanager
     async def worker(

@@ -22,14 +22,13 @@ def said(*texts: str) -> list[types_pb2.Message]:
 
 
 async def append(client: Client, *items: wpb.Appended, metadata: Any = ME) -> list[int]:
-    response = await client.work.Append(wpb.AppendRequest(appended=items), metadata=metadata)
+    response = await client.ask("Append", appended=items, metadata=metadata)
     return [state.status for state in response.leases]
 
 
 async def lines(client: Client, run_id: str, **fields: object) -> list[types_pb2.LogEntry]:
-    request = opb.ReadLogsRequest(run_id=run_id, **fields)  # pyright: ignore[reportArgumentType] - a test's shorthand
     found: list[types_pb2.LogEntry] = []
-    async for message in client.runs.ReadLogs(request, metadata=ME):
+    async for message in client.ask("ReadLogs", run_id=run_id, **fields):
         found += message.entries.entries
         if message.HasField("end"):
             assert message.end.reason == opb.WATCH_END_REASON_FINISHED
@@ -37,8 +36,7 @@ async def lines(client: Client, run_id: str, **fields: object) -> list[types_pb2
 
 
 async def messages(client: Client, run_id: str, **fields: object) -> opb.GetMessagesResponse:
-    request = opb.GetMessagesRequest(run_id=run_id, **fields)  # pyright: ignore[reportArgumentType] - a test's shorthand
-    return await client.runs.GetMessages(request, metadata=ME)
+    return await client.ask("GetMessages", run_id=run_id, **fields)
 
 
 async def test_entries_are_kept_in_order_with_the_time_they_were_written(client: Client) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,10 +20,9 @@ from pydantic import SecretStr
 from stepwell.config import AuthSettings, SettingsRefused, StaticToken
 from stepwell.core.records.errors import Unauthenticated
 from stepwell.rpc import scopes
-from stepwell.rpc.auth import mint, open_authenticator, read_token
+from stepwell.rpc.auth import mint, open_authenticator
 from stepwell.rpc.server import Server
 from stepwell.runtime import SystemRuntime
-from stepwell_client.v1 import orchestrator_pb2 as opb
 from stepwell_testkit.runtime import ManualRuntime
 from tests.service.conftest import ME, Client, World, bearer, refusal, settings_for
 from tests.support.methods import SERVED, STORE
@@ -83,9 +84,7 @@ async def test_unknown_method_reveals_nothing_without_a_token(stranger: Client) 
 async def test_metadata_that_is_too_large_is_refused(stranger: Client) -> None:
     metadata = (*ME, ("x-much", "m" * 20_000))
 
-    error = await refusal(
-        stranger.runs.GetServerInfo(opb.GetServerInfoRequest(), metadata=metadata)
-    )
+    error = await refusal(stranger.ask("GetServerInfo", metadata=metadata))
 
     assert error.code is grpc.StatusCode.RESOURCE_EXHAUSTED
     assert error.reason == "METADATA_TOO_LARGE"
@@ -100,7 +99,7 @@ async def test_the_minted_token_opens_everything_and_lies_in_a_closed_file(world
     path = server.settings.auth.token_file
 
     metadata = (("authorization", f"Bearer {path.read_text().strip()}"),)
-    info = await client.runs.GetServerInfo(opb.GetServerInfoRequest(), metadata=metadata)
+    info = await client.ask("GetServerInfo", metadata=metadata)
 
     assert (info.tenant_id, info.subject) == ("default", "local")
     assert set(info.scopes) == scopes.ALL
@@ -118,54 +117,59 @@ def test_a_token_is_minted_once(tmp_path: Path) -> None:
     assert [one.name for one in path.parent.iterdir()] == ["token"]
 
 
-@pytest.mark.parametrize("mode", [0o644, 0o640, 0o660, 0o606])
-def test_a_token_file_that_others_can_read_is_refused_with_the_fix(
-    tmp_path: Path, mode: int
-) -> None:
-    path = tmp_path / "stepwell" / "token"
+def opened(path: Path, mode: int) -> None:
     mint(path, SystemRuntime())
     path.chmod(mode)
 
-    with pytest.raises(SettingsRefused, match=rf"chmod 600 {path}"):
-        mint(path, SystemRuntime())
+
+def entered(path: Path) -> None:
+    path.parent.mkdir(mode=0o755)
 
 
-def test_a_folder_that_others_can_enter_is_refused_with_the_fix(tmp_path: Path) -> None:
-    folder = tmp_path / "stepwell"
-    folder.mkdir(mode=0o755)
-
-    with pytest.raises(SettingsRefused, match=rf"chmod 700 {folder}"):
-        mint(folder / "token", SystemRuntime())
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
-def test_a_token_file_of_another_user_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "stepwell" / "token"
+def given_away(path: Path) -> None:
     mint(path, SystemRuntime())
     os.chown(path, 65_534, -1)
 
-    with pytest.raises(SettingsRefused, match="belongs to user 65534"):
-        mint(path, SystemRuntime())
 
-
-def test_a_link_in_the_place_of_the_token_is_not_followed(tmp_path: Path) -> None:
-    folder = tmp_path / "stepwell"
-    folder.mkdir(mode=0o700)
-    elsewhere = tmp_path / "elsewhere"
+def linked(path: Path) -> None:
+    path.parent.mkdir(mode=0o700)
+    elsewhere = path.parents[1] / "elsewhere"
     elsewhere.write_text("x" * 40)
     elsewhere.chmod(0o600)
-    (folder / "token").symlink_to(elsewhere)
-
-    with pytest.raises(SettingsRefused, match="can't be read"):
-        read_token(folder / "token")
+    path.symlink_to(elsewhere)
 
 
-def test_an_empty_token_file_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "token"
+def emptied(path: Path) -> None:
+    path.parent.mkdir(mode=0o700)
     path.touch(mode=0o600)
 
-    with pytest.raises(SettingsRefused, match="holds no token"):
-        read_token(path)
+
+IS_ROOT = os.geteuid() == 0
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        *((partial(opened, mode=mode), r"chmod 600 \S+/token") for mode in (0o644, 0o660, 0o606)),
+        (entered, r"chmod 700 \S+/stepwell"),
+        pytest.param(
+            given_away,
+            "belongs to user 65534",
+            marks=pytest.mark.skipif(not IS_ROOT, reason="only root can give files away"),
+        ),
+        (linked, "can't be read"),
+        (emptied, "holds no token"),
+    ],
+    ids=["read by all", "by the group", "by others", "folder", "owner", "link", "empty"],
+)
+def test_a_token_file_that_is_not_ones_own_is_refused_with_the_fix(
+    tmp_path: Path, spoil: Callable[[Path], None], said: str
+) -> None:
+    path = tmp_path / "stepwell" / "token"
+    spoil(path)
+
+    with pytest.raises(SettingsRefused, match=said):
+        mint(path, SystemRuntime())
 
 
 def test_a_token_expires(tmp_path: Path) -> None:

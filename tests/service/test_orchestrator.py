@@ -21,7 +21,7 @@ SUCCEEDED, FAILED = types_pb2.RUN_STATUS_SUCCEEDED, types_pb2.RUN_STATUS_FAILED
 
 
 async def start(client: Client, **fields: Any) -> opb.StartRunResponse:
-    return await client.runs.StartRun(opb.StartRunRequest(**fields), metadata=ME)
+    return await client.ask("StartRun", **fields)
 
 
 def plan(*tasks: types_pb2.TaskSpec) -> types_pb2.PlanDraft:
@@ -73,7 +73,7 @@ async def test_validate_only_starts_nothing(client: Client) -> None:
 
     assert not reply.created
     assert reply.run.phase == types_pb2.PHASE_EXECUTING
-    assert not (await client.runs.ListRuns(opb.ListRunsRequest(), metadata=ME)).runs
+    assert not (await client.ask("ListRuns")).runs
     bad = plan(types_pb2.TaskSpec(task_id="a", depends_on=["b"]))
     error = await refusal(start(client, plan=bad, validate_only=True))
     assert error.fields == ["plan.tasks[0].depends_on[0]"]
@@ -92,14 +92,12 @@ async def test_validate_only_starts_nothing(client: Client) -> None:
 async def test_pause_resume_and_cancel(client: Client) -> None:
     run_id = (await start(client, goal="g")).run.spec.run_id
 
-    paused = await client.runs.PauseRun(opb.PauseRunRequest(run_id=run_id), metadata=ME)
-    again = await client.runs.PauseRun(opb.PauseRunRequest(run_id=run_id), metadata=ME)
-    rehearsed = await client.runs.ResumeRun(
-        opb.ResumeRunRequest(run_id=run_id, validate_only=True), metadata=ME
-    )
-    resumed = await client.runs.ResumeRun(opb.ResumeRunRequest(run_id=run_id), metadata=ME)
-    cancelled = await client.runs.CancelRun(opb.CancelRunRequest(run_id=run_id), metadata=ME)
-    twice = await client.runs.CancelRun(opb.CancelRunRequest(run_id=run_id), metadata=ME)
+    paused = await client.ask("PauseRun", run_id=run_id)
+    again = await client.ask("PauseRun", run_id=run_id)
+    rehearsed = await client.ask("ResumeRun", run_id=run_id, validate_only=True)
+    resumed = await client.ask("ResumeRun", run_id=run_id)
+    cancelled = await client.ask("CancelRun", run_id=run_id)
+    twice = await client.ask("CancelRun", run_id=run_id)
 
     assert (paused.changed, paused.run.status) == (True, PAUSED)
     assert (again.changed, again.run.version) == (False, paused.run.version)
@@ -108,14 +106,12 @@ async def test_pause_resume_and_cancel(client: Client) -> None:
     assert (cancelled.changed, cancelled.run.status) == (True, CANCELLED)
     assert (twice.changed, twice.run.version) == (False, cancelled.run.version)
     for call, reason in (
-        (client.runs.ResumeRun(opb.ResumeRunRequest(run_id=run_id), metadata=ME), "RUN_CANCELLED"),
+        (client.ask("ResumeRun", run_id=run_id), "RUN_CANCELLED"),
         (
-            client.runs.ResumeRun(
-                opb.ResumeRunRequest(run_id=run_id, validate_only=True), metadata=ME
-            ),
+            client.ask("ResumeRun", run_id=run_id, validate_only=True),
             "RUN_CANCELLED",
         ),
-        (client.runs.PauseRun(opb.PauseRunRequest(run_id=run_id), metadata=ME), "RUN_ENDED"),
+        (client.ask("PauseRun", run_id=run_id), "RUN_ENDED"),
     ):
         error = await refusal(call)
         assert (error.code, error.reason) == (grpc.StatusCode.FAILED_PRECONDITION, reason)
@@ -123,33 +119,31 @@ async def test_pause_resume_and_cancel(client: Client) -> None:
 
 async def test_S16_commands_are_idempotent_by_their_request_id(client: Client) -> None:
     run_id = (await start(client, goal="g")).run.spec.run_id
-    pause = opb.PauseRunRequest(run_id=run_id, request_id="p", reason="lunch")
+    pause = {"run_id": run_id, "request_id": "p"}
 
-    first = await client.runs.PauseRun(pause, metadata=ME)
-    await client.runs.ResumeRun(opb.ResumeRunRequest(run_id=run_id), metadata=ME)
-    again = await client.runs.PauseRun(pause, metadata=ME)
+    first = await client.ask("PauseRun", **pause, reason="lunch")
+    await client.ask("ResumeRun", run_id=run_id)
+    again = await client.ask("PauseRun", **pause, reason="lunch")
 
     assert first.changed
     assert not again.changed
     assert again.run.status == QUEUED
-    pause.reason = "dinner"
-    error = await refusal(client.runs.PauseRun(pause, metadata=ME))
+    error = await refusal(client.ask("PauseRun", **pause, reason="dinner"))
     assert (error.code, error.reason) == (grpc.StatusCode.ALREADY_EXISTS, "REQUEST_ID_REUSED")
-    cancel = opb.CancelRunRequest(run_id=run_id, request_id="p", reason="lunch")
-    assert (await refusal(client.runs.CancelRun(cancel, metadata=ME))).reason == "REQUEST_ID_REUSED"
+    error = await refusal(client.ask("CancelRun", **pause, reason="lunch"))
+    assert error.reason == "REQUEST_ID_REUSED"
 
 
 async def test_only_a_run_that_has_ended_is_deleted(client: Client) -> None:
     run_id = (await start(client, goal="g", request_id="r")).run.spec.run_id
-    delete = opb.DeleteRunRequest(run_id=run_id)
 
-    error = await refusal(client.runs.DeleteRun(delete, metadata=ME))
+    error = await refusal(client.ask("DeleteRun", run_id=run_id))
     assert (error.code, error.reason) == (grpc.StatusCode.FAILED_PRECONDITION, "RUN_NOT_ENDED")
-    await client.runs.CancelRun(opb.CancelRunRequest(run_id=run_id), metadata=ME)
-    await client.runs.DeleteRun(delete, metadata=ME)
+    await client.ask("CancelRun", run_id=run_id)
+    await client.ask("DeleteRun", run_id=run_id)
 
-    assert (await refusal(client.runs.DeleteRun(delete, metadata=ME))).reason == "RUN_NOT_FOUND"
-    assert (await refusal(client.get(run_id))).reason == "RUN_NOT_FOUND"
+    for method in ("DeleteRun", "GetRun"):
+        assert (await refusal(client.ask(method, run_id=run_id))).reason == "RUN_NOT_FOUND"
     # A late retry of its start does not raise it.
     error = await refusal(start(client, goal="g", request_id="r"))
     assert error.code is grpc.StatusCode.ALREADY_EXISTS
@@ -170,14 +164,15 @@ async def test_waiting_ends_with_the_run_or_with_the_time(client: Client) -> Non
 # --- lists -------------------------------------------------------------------------------------------
 
 
-async def _pages(call: Any, request: Any, field: str) -> list[Any]:
+async def pages(client: Client, method: str, field: str, **fields: Any) -> list[Any]:
+    """Return what is on all pages of a list."""
     found: list[Any] = []
+    page = await client.ask(method, **fields)
     while True:
-        page = await call(request, metadata=ME)
         found += getattr(page, field)
         if not page.next_page_token:
             return found
-        request.page_token = page.next_page_token
+        page = await client.ask(method, **fields, page_token=page.next_page_token)
 
 
 async def test_runs_are_listed_newest_first_by_pages_and_filters(client: Client) -> None:
@@ -185,11 +180,10 @@ async def test_runs_are_listed_newest_first_by_pages_and_filters(client: Client)
         (await start(client, goal=str(i), pipeline_id=f"p{i % 2}", labels={"n": str(i)})).run
         for i in range(7)
     ]
-    await client.runs.CancelRun(opb.CancelRunRequest(run_id=made[3].spec.run_id), metadata=ME)
-    list_runs = client.runs.ListRuns
+    await client.ask("CancelRun", run_id=made[3].spec.run_id)
 
     async def goals(**fields: Any) -> list[str]:
-        runs = await _pages(list_runs, opb.ListRunsRequest(page_size=2, **fields), "runs")
+        runs = await pages(client, "ListRuns", "runs", page_size=2, **fields)
         return [run.spec.goal for run in runs]
 
     assert await goals() == ["6", "5", "4", "3", "2", "1", "0"]
@@ -207,8 +201,7 @@ async def test_blocked_on_separates_missing_workers_from_busy_ones(client: Clien
     worker_kind, capacity = types_pb2.BLOCKED_KIND_WORKER, types_pb2.BLOCKED_KIND_CAPACITY
 
     async def listed(*kinds: types_pb2.BlockedKind) -> set[str]:
-        request = opb.ListRunsRequest(blocked_on=kinds)
-        page = await client.runs.ListRuns(request, metadata=ME)
+        page = await client.ask("ListRuns", blocked_on=kinds)
         return {run.spec.run_id for run in page.runs}
 
     ids = (one.spec.run_id, two.run.spec.run_id)
@@ -238,20 +231,10 @@ async def test_tasks_and_executions_are_listed_by_pages(client: Client) -> None:
             await worker.complete(await worker.assignment())
     run_id = run.spec.run_id
 
-    listed = await _pages(
-        client.runs.ListTasks, opb.ListTasksRequest(run_id=run_id, page_size=2), "tasks"
-    )
-    full = await client.runs.ListTasks(
-        opb.ListTasksRequest(run_id=run_id, full_specs=True), metadata=ME
-    )
-    executions = await _pages(
-        client.runs.ListExecutions,
-        opb.ListExecutionsRequest(run_id=run_id, page_size=2),
-        "executions",
-    )
-    of_one = await client.runs.ListExecutions(
-        opb.ListExecutionsRequest(run_id=run_id, task_id="t1"), metadata=ME
-    )
+    listed = await pages(client, "ListTasks", "tasks", run_id=run_id, page_size=2)
+    full = await client.ask("ListTasks", run_id=run_id, full_specs=True)
+    executions = await pages(client, "ListExecutions", "executions", run_id=run_id, page_size=2)
+    of_one = await client.ask("ListExecutions", run_id=run_id, task_id="t1")
 
     assert [entry.task.task_id for entry in listed] == [f"t{i}" for i in range(5)]
     assert [entry.spec.title for entry in listed] == [f"T{i}" for i in range(5)]
@@ -264,10 +247,9 @@ async def test_tasks_and_executions_are_listed_by_pages(client: Client) -> None:
 async def test_a_page_is_cut_before_it_outgrows_a_message(client: Client) -> None:
     for _ in range(60):
         await start(client, goal="g" * 60_000)
-    request = opb.ListRunsRequest(page_size=1_000)
 
-    first = await client.runs.ListRuns(request, metadata=ME)
-    found = await _pages(client.runs.ListRuns, request, "runs")
+    first = await client.ask("ListRuns", page_size=1_000)
+    found = await pages(client, "ListRuns", "runs", page_size=1_000)
 
     assert first.ByteSize() < 4 * 1024 * 1024
     assert first.next_page_token
@@ -290,38 +272,32 @@ async def _with_results(client: Client, sizes: list[int]) -> str:
 async def test_results_come_with_their_bytes_or_by_reference(client: Client) -> None:
     sizes = [1_000_000, 0, 1_000_000, 1_000_000, 1_000_000, 5]
     run_id = await _with_results(client, sizes)
-    get = client.runs.GetResults
+    page = await client.ask("GetResults", run_id=run_id)
 
-    page = await get(opb.GetResultsRequest(run_id=run_id), metadata=ME)
+    async def of(**fields: Any) -> Any:
+        return (await client.ask("GetResults", run_id=run_id, **fields)).results
+
     assert [result.task_id for result in page.results] == [f"t{i}" for i in range(6)]
     assert page.ByteSize() < 4 * 1024 * 1024
     assert page.results[1].HasField("payload")
     late = [result for result in page.results if result.by_reference]
     assert late
     for result in late:
-        request = opb.GetResultsRequest(run_id=run_id, execution_ids=[result.execution_id])
-        found = (await get(request, metadata=ME)).results
-        assert [len(one.payload.data) for one in found] == [sizes[int(result.task_id[1:])]]
-        assert found[0].task_id == result.task_id
-    named = opb.GetResultsRequest(run_id=run_id, task_ids=["t5", "nothing", "t1"])
-    found = (await get(named, metadata=ME)).results
-    assert [one.task_id for one in found] == ["t5", "t1"]
-    both = opb.GetResultsRequest(run_id=run_id, task_ids=["t5"], execution_ids=["x"])
-    assert (await refusal(get(both, metadata=ME))).fields == ["execution_ids"]
-    unknown = opb.GetResultsRequest(run_id=run_id, execution_ids=["x"])
-    assert not (await get(unknown, metadata=ME)).results
+        (found,) = await of(execution_ids=[result.execution_id])
+        assert len(found.payload.data) == sizes[int(result.task_id[1:])]
+        assert found.task_id == result.task_id
+    assert [one.task_id for one in await of(task_ids=["t5", "nothing", "t1"])] == ["t5", "t1"]
+    assert not await of(execution_ids=["x"])
+    error = await refusal(of(task_ids=["t5"], execution_ids=["x"]))
+    assert error.fields == ["execution_ids"]
 
 
 async def test_results_come_by_pages(client: Client) -> None:
     run_id = await _with_results(client, [1] * 5)
-    get = client.runs.GetResults
+    of: Any = {"run_id": run_id, "page_size": 2}
 
-    every = await _pages(get, opb.GetResultsRequest(run_id=run_id, page_size=2), "results")
-    named = await _pages(
-        get,
-        opb.GetResultsRequest(run_id=run_id, page_size=2, task_ids=["t4", "t0", "t2"]),
-        "results",
-    )
+    every = await pages(client, "GetResults", "results", **of)
+    named = await pages(client, "GetResults", "results", **of, task_ids=["t4", "t0", "t2"])
 
     assert [one.task_id for one in every] == [f"t{i}" for i in range(5)]
     assert [one.task_id for one in named] == ["t4", "t0", "t2"]
@@ -333,14 +309,13 @@ async def test_a_failed_task_shows_why(client: Client) -> None:
         why = types_pb2.Failure(kind="Boom", message="no", retryable=False)
         failed = wpb.Outcome.Failed(failure=why)
         await worker.report(outcome(await worker.assignment(), failed=failed))
-    request = opb.GetResultsRequest(run_id=run.spec.run_id)
-    (found,) = (await client.runs.GetResults(request, metadata=ME)).results
+    (found,) = (await client.ask("GetResults", run_id=run.spec.run_id)).results
 
     assert (found.status, found.failure.kind) == (types_pb2.TASK_STATUS_FAILED, "Boom")
 
 
 async def test_server_info_says_who_calls_and_what_is_promised(client: Client) -> None:
-    info = await client.runs.GetServerInfo(opb.GetServerInfoRequest(), metadata=bearer("reader"))
+    info = await client.ask("GetServerInfo", metadata=bearer("reader"))
 
     assert (info.tenant_id, info.subject, list(info.scopes)) == ("tenant-a", "reader", ["run:read"])
     assert info.store.driver in {"memory", "sqlite"}
@@ -354,34 +329,25 @@ async def test_server_info_says_who_calls_and_what_is_promised(client: Client) -
 # --- what is refused ---------------------------------------------------------------------------------
 
 
-async def _token(client: Client, metadata: Any = ME, **fields: Any) -> str:
-    request = opb.ListRunsRequest(page_size=1, **fields)
-    return (await client.runs.ListRuns(request, metadata=metadata)).next_page_token
-
-
 async def test_token_of_another_query(client: Client) -> None:
-    for metadata in (ME, ME, ME, bearer("foreign"), bearer("foreign")):
-        await client.runs.StartRun(opb.StartRunRequest(goal="g"), metadata=metadata)
-    mine = await _token(client)
-    foreign = await _token(client, bearer("foreign"))
+    foreign = bearer("foreign")
+    for metadata in (ME, ME, ME, foreign, foreign):
+        await client.ask("StartRun", goal="g", metadata=metadata)
+    mine, theirs = [
+        (await client.ask("ListRuns", page_size=1, metadata=metadata)).next_page_token
+        for metadata in (ME, foreign)
+    ]
     run = await client.start_tasks("a", "b")
-    tasks = await client.runs.ListTasks(
-        opb.ListTasksRequest(run_id=run.spec.run_id, page_size=1), metadata=ME
-    )
+    tasks = await client.ask("ListTasks", run_id=run.spec.run_id, page_size=1)
 
-    assert (await client.runs.ListRuns(opb.ListRunsRequest(page_token=mine), metadata=ME)).runs
-    for request in (
-        opb.ListRunsRequest(page_token=mine, queue="q"),
-        opb.ListRunsRequest(page_token=foreign),
-        opb.ListRunsRequest(page_token=tasks.next_page_token),
-        opb.ListRunsRequest(page_token=mine[:-2]),
-        opb.ListRunsRequest(page_token=mine + "="),
-        opb.ListRunsRequest(page_token="nonsense"),
-        opb.ListRunsRequest(page_token="\N{SNOWMAN}"),
-        opb.ListRunsRequest(page_token="A" * 1024),
+    assert (await client.ask("ListRuns", page_token=mine)).runs
+    for token, more in (
+        (mine, {"queue": "q"}),
+        *((one, {}) for one in (theirs, tasks.next_page_token, mine[:-2], mine + "=")),
+        *((one, {}) for one in ("nonsense", "\N{SNOWMAN}", "A" * 1024)),
     ):
-        error = await refusal(client.runs.ListRuns(request, metadata=ME))
-        assert (error.code, error.reason) == (INVALID, "PAGE_TOKEN_INVALID"), request
+        error = await refusal(client.ask("ListRuns", page_token=token, **more))
+        assert (error.code, error.reason) == (INVALID, "PAGE_TOKEN_INVALID"), token
         assert error.fields == ["page_token"]
 
 

@@ -114,7 +114,7 @@ async def test_a_drain_ends_every_stream_with_a_message(world: World, tmp_path: 
     run = await client.start_tasks("a", "b", "c", queue="q", max_parallel=1)
     watch = client.watch(run.spec.run_id)
     await watch.read()
-    every = client.runs.WatchRuns(opb.WatchRunsRequest(cursor="now"), metadata=ME)
+    every = client.ask("WatchRuns", cursor="now")
     await every.read()
     waiting = asyncio.ensure_future(client.wait(run.spec.run_id))
     async with client.worker(queues=["q"], grant=3) as worker:

@@ -186,8 +186,8 @@ async def _long_history(client: Client, count: int) -> types_pb2.Run:
     run_id = run.spec.run_id
     for number in range(count):
         reason = f"{number:04}" + "x" * 4_000
-        await client.runs.PauseRun(opb.PauseRunRequest(run_id=run_id, reason=reason), metadata=ME)
-        await client.runs.ResumeRun(opb.ResumeRunRequest(run_id=run_id), metadata=ME)
+        await client.ask("PauseRun", run_id=run_id, reason=reason)
+        await client.ask("ResumeRun", run_id=run_id)
     return await client.get(run_id)
 
 
@@ -281,13 +281,13 @@ async def test_watch_of_all_runs_covers_every_run_and_resumes_at_a_cursor(
     client: Client,
 ) -> None:
     first = await client.start_tasks("a", queue="q")
-    call: Any = client.runs.WatchRuns(opb.WatchRunsRequest(), metadata=ME)
+    call: Any = client.ask("WatchRuns")
     updates, cursor = await _updates(call, 1)
     assert updates[0].run.spec.run_id == first.spec.run_id
     call.cancel()
 
     second = await client.start_tasks("a", queue="q")
-    call = client.runs.WatchRuns(opb.WatchRunsRequest(cursor=cursor), metadata=ME)
+    call = client.ask("WatchRuns", cursor=cursor)
     updates, _ = await _updates(call, 1)
 
     assert [update.run.spec.run_id for update in updates] == [second.spec.run_id]
@@ -297,7 +297,7 @@ async def test_watch_of_all_runs_covers_every_run_and_resumes_at_a_cursor(
 
 async def test_watch_from_now_begins_with_its_cursor(client: Client) -> None:
     await client.start_tasks("a", queue="q")
-    call: Any = client.runs.WatchRuns(opb.WatchRunsRequest(cursor="now"), metadata=ME)
+    call: Any = client.ask("WatchRuns", cursor="now")
     first = await call.read()
     assert first.progress.cursor
 
@@ -324,7 +324,7 @@ async def test_watching_all_runs_filters_by_pipeline_and_label(client: Client) -
 async def test_many_runs_come_in_messages_that_are_not_too_large(world: World) -> None:
     client = await world.client(await world.server(watch=WatchSettings(message_bytes_max=4096)))
     runs = [await client.start(goal="g" * 1_000, queue="q") for _ in range(20)]
-    call: Any = client.runs.WatchRuns(opb.WatchRunsRequest(), metadata=ME)
+    call: Any = client.ask("WatchRuns")
     found: set[str] = set()
     cursors: list[str] = []
 
@@ -341,7 +341,7 @@ async def test_many_runs_come_in_messages_that_are_not_too_large(world: World) -
 
 
 async def test_a_cursor_that_no_store_gave_out_is_refused(client: Client) -> None:
-    call: Any = client.runs.WatchRuns(opb.WatchRunsRequest(cursor="nonsense"), metadata=ME)
+    call: Any = client.ask("WatchRuns", cursor="nonsense")
 
     error = await refusal(call)
 

@@ -10,7 +10,6 @@ import pytest
 
 from stepwell.config import ExecutorSettings, WatchSettings
 from stepwell.core.records.errors import StoreUnavailable
-from stepwell_client.v1 import orchestrator_pb2 as opb
 from stepwell_client.v1 import types_pb2
 from stepwell_client.v1 import worker_pb2 as wpb
 from tests.service.conftest import (
@@ -68,12 +67,12 @@ async def test_cancelled_run_notifies_its_workers(client: Client) -> None:
     run_id = run.spec.run_id
     async with client.worker(queues=["q"]) as worker:
         got = await worker.assignment()
-        await client.runs.CancelRun(opb.CancelRunRequest(run_id=run_id), metadata=ME)
+        await client.ask("CancelRun", run_id=run_id)
         cancellation = await worker.cancellation()
         ack = await worker.complete(got)
         beat = await client.work.Heartbeat(_heartbeat(got), metadata=ME)
         late = wpb.Appended(**lease_of(got), logs=[wpb.LogLine(text="late")])
-        kept = await client.work.Append(wpb.AppendRequest(appended=[late]), metadata=ME)
+        kept = await client.ask("Append", appended=[late])
 
     assert (cancellation.run_id, cancellation.execution_id) == (run_id, got.execution.execution_id)
     assert ack.status == LOST
@@ -288,13 +287,11 @@ async def test_an_outcome_that_the_store_can_not_take_is_not_acknowledged(world:
         error = await refusal(worker.until_end())
     assert (error.code, error.reason) == (grpc.StatusCode.UNAVAILABLE, "STORE_UNAVAILABLE")
     assert error.retry
-    error = await refusal(
-        client.work.Complete(wpb.CompleteRequest(outcomes=[completed(got)]), metadata=ME)
-    )
+    error = await refusal(client.ask("Complete", outcomes=[completed(got)]))
     assert error.code is grpc.StatusCode.UNAVAILABLE
 
     store.commit = commit
-    reply = await client.work.Complete(wpb.CompleteRequest(outcomes=[completed(got)]), metadata=ME)
+    reply = await client.ask("Complete", outcomes=[completed(got)])
     assert reply.acks[0].status == ACCEPTED
 
 

@@ -15,7 +15,6 @@ from stepwell_client import (
     LogKind,
     Retry,
     RunNotFound,
-    RunStatus,
     Task,
     TaskContext,
 )
@@ -34,35 +33,6 @@ async def read(served: Served, run_id: str, **options: object) -> list[types_pb2
 
 def texts(entries: list[types_pb2.LogEntry]) -> list[str]:
     return [entry.text for entry in entries]
-
-
-async def test_lines_of_threads_and_coroutines_are_kept_in_their_order(served: Served) -> None:
-    agent = Agent("writer")
-
-    @agent.task("async")
-    async def in_the_loop(ctx: TaskContext) -> None:
-        for number in range(50):
-            ctx.log(f"line {number}")
-        ctx.logger.warning("careful with %s", "this")
-
-    @agent.task("sync")
-    def in_a_thread(ctx: TaskContext) -> None:
-        for number in range(50):
-            ctx.log(f"line {number}", level="DEBUG")
-
-    run = await served.client.start("write", plan=[Task("a", "async"), Task("b", "sync")])
-    async with served.worker(agent):
-        assert (await run.wait(PATIENCE_S)).status == RunStatus.SUCCEEDED
-    a = await read(served, run.id, task_id="a")
-    b = await read(served, run.id, execution_id="task:b#1")
-    lines = [f"line {number}" for number in range(50)]
-    assert texts(a) == [*lines, "careful with this"]
-    assert (a[-1].level, a[0].level) == ("WARNING", "INFO")
-    assert texts(b) == lines
-    assert {entry.level for entry in b} == {"DEBUG"}
-    assert {entry.execution_id for entry in a} == {"task:a#1"}
-    assert a[0].written_time.seconds > 0
-    assert len(await read(served, run.id)) == 101
 
 
 async def test_a_log_is_followed_live_until_the_run_ends(served_everywhere: Served) -> None:
@@ -110,27 +80,6 @@ async def test_readers_leave_collapsed_chunks_out_though_nobody_removed_them(
     ]
     await served.store.append_logs(TENANT, run.id, chunks)
     assert texts(await read(served, run.id)) == ["task:a#1", "synthesize:1#1"]
-
-
-async def test_a_reader_goes_on_from_its_cursor_over_a_restart(served: Served) -> None:
-    agent = Agent("writer")
-
-    @agent.task("talk")
-    async def talk(ctx: TaskContext) -> None:
-        for number in range(10):
-            ctx.log(str(number))
-
-    run = await served.client.start("write", plan=[Task("a", "talk")])
-    async with served.worker(agent):
-        await run.wait(PATIENCE_S)
-    async with served.client.logs(run.id) as log:
-        first = [entry.text async for entry in log]
-        cursor = log.cursor.cursor
-    assert first == [str(number) for number in range(10)]
-    await served.restart()
-    late = [StoredEntry(execution_id="task:a#1", text="late")]
-    await served.store.append_logs(TENANT, run.id, late)
-    assert texts(await read(served, run.id, cursor=cursor)) == ["late"]
 
 
 async def test_foreign_cursor_or_run_is_refused(served: Served) -> None:

@@ -1,4 +1,4 @@
-"""Order of steps: limits of queues, priorities, and turns between runs and tenants."""
+"""Limits of queues: replicas share them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from stepwell.config import ExecutorSettings, QueueSettings
-from stepwell_client import Agent, RunHandle, RunStatus, Task, TaskContext, Worker
+from stepwell_client import Agent, RunStatus, Task, TaskContext
 from tests.service.capabilities.conftest import TENANT, Served
 from tests.support.patience import until
 
@@ -17,18 +17,16 @@ LIMITED = {"narrow": QueueSettings(max_parallel=2)}
 class Gauge:
     """An agent whose tasks say how many of them were at work at once."""
 
-    def __init__(self, *, until: int = 0) -> None:
+    def __init__(self, until: int = 0) -> None:
         """`until`: the first tasks go on only once so many are at work."""
         self.now = 0
         self.most = 0
         self._until = until
         self._enough = asyncio.Event()
-        self.order: list[str] = []
         self.agent = Agent("gauge")
         self.agent.task(self.work)
 
     async def work(self, ctx: TaskContext) -> None:
-        self.order.append(ctx.goal)
         self.now += 1
         self.most = max(self.most, self.now)
         if self.most >= self._until:
@@ -74,35 +72,3 @@ async def test_replicas_share_a_queue_s_limit(served_everywhere: Served) -> None
         for run in runs:
             assert (await run.wait()).status == RunStatus.SUCCEEDED
     assert gauge.most == 2
-
-
-async def test_a_large_run_leaves_turns_to_small_ones(served: Served) -> None:
-    gauge = Gauge()
-    large = await served.client.start("large", plan=tasks(200), max_parallel=20)
-    small = [await served.client.start(f"small{n}", plan=tasks(1)) for n in range(5)]
-    async with served.worker(gauge.agent, concurrency=2):
-        for run in (*small, large):
-            assert (await run.wait()).status == RunStatus.SUCCEEDED
-    last = max(gauge.order.index(f"small{n}") for n in range(5))
-    # What a run may have offered is before them, and what eager leases overtake: never the whole run.
-    assert last < 100, gauge.order
-
-
-async def test_a_tenant_s_backlog_keeps_no_other_tenant_waiting(served: Served) -> None:
-    busy, other = Gauge(), Gauge()
-    backlog = await served.client.start("backlog", plan=tasks(150), max_parallel=100)
-    foreign = served.new_client("foreign")
-    async with (
-        served.worker(busy.agent, concurrency=2),
-        Worker(other.agent, foreign) as worker,
-    ):
-        await worker.connected()
-        run = await foreign.start("one", plan=tasks(1))
-        assert (await run.wait()).status == RunStatus.SUCCEEDED
-        assert await status_of(backlog) != RunStatus.SUCCEEDED
-        await backlog.cancel()
-    assert other.order == ["one"], "a worker of one tenant was given a step of another"
-
-
-async def status_of(run: RunHandle) -> int:
-    return (await run.refresh()).status

@@ -9,7 +9,7 @@ import grpc
 from google.protobuf.message import Message
 
 from stepwell.core.loop.signals import Begin, Failed, NeedsInput, Result
-from stepwell.core.port import Assignment, ClaimRequest, InputQuery, LogsOfExecution
+from stepwell.core.port import Assignment, ClaimRequest, Commit, InputQuery, LogsOfExecution
 from stepwell.core.records.model import Failure
 from stepwell.core.records.states import LogKind
 from stepwell.wire import to_message
@@ -234,66 +234,76 @@ async def _(bench: Bench) -> Asked:
     return Asked(requests, names.run_id)
 
 
-# --- what the Store service writes. These runs are no sound ones to the loop, which must never load them. ------
+# --- the Store service. Its runs are no sound ones to the loop, which must never load them. ------------------
 
 
-def _store(method: str, make: Callable[[str], Any], *, of: bool = True) -> None:
-    """Add a method of the store, about a run that is there, unless it is `of` none."""
-
-    async def ask(bench: Bench) -> Asked:
-        run_id = fresh()
-        if of:
-            created = b.created_leased(run_id, tenant=TENANT, lease_ms=DAY_MS)
-            await bench.store.commit([created])
-        return Asked([make(run_id)], run_id if of or method == "Store/Commit" else "")
-
-    row(method)(ask)
+def _created(run_id: str) -> Commit:
+    return b.created_leased(run_id, tenant=TENANT, lease_ms=DAY_MS)
 
 
-def _logs_of(run_id: str) -> LogsOfExecution:
-    return LogsOfExecution(tenant_id=TENANT, run_id=run_id, execution_id=b.STEP, kind=LogKind.CHUNK)
+def _claim() -> Message:
+    wants = (b.want(tenant=b.TENANT, queues=["none"]),)
+    return pb.StoreClaimRequest(request=to_message(ClaimRequest(wants=wants)))
 
 
-_store("Store/Subscribe", lambda _: pb.StoreSubscribeRequest(), of=False)
-_store("Store/Describe", lambda _: pb.StoreDescribeRequest(), of=False)
-_store(
-    "Store/Claim",
-    lambda _: pb.StoreClaimRequest(
-        request=to_message(ClaimRequest(wants=(b.want(tenant=b.TENANT, queues=["none"]),)))
-    ),
-    of=False,
-)
-_store(
-    "Store/PutPresence",
-    lambda name: pb.StorePutPresenceRequest(
-        presences=[to_message(b.presence(worker_id=name))], ttl={"seconds": 1}
-    ),
-    of=False,
-)
-_store(
-    "Store/Commit",
-    lambda run_id: pb.StoreCommitRequest(
-        commits=[to_message(b.created_leased(run_id, tenant=TENANT, lease_ms=DAY_MS))]
-    ),
-    of=False,
-)
-_store(
-    "Store/Renew",
-    lambda run_id: pb.StoreRenewRequest(
-        renewals=[to_message(b.renewal(run_id, tenant=TENANT, lease_ms=DAY_MS))]
-    ),
-)
-_store(
-    "Store/AppendLogs",
-    lambda run_id: pb.StoreAppendLogsRequest(
-        tenant_id=TENANT, run_id=run_id, entries=[to_message(b.line("a line"))]
-    ),
-)
-_store(
-    "Store/RemoveLogs",
-    lambda run_id: pb.StoreRemoveLogsRequest(of_execution=to_message(_logs_of(run_id))),
-)
-_store(
-    "Store/DeleteRun",
-    lambda run_id: pb.StoreDeleteRunRequest(tenant_id=TENANT, run_id=run_id, version=1),
-)
+def _presence() -> Message:
+    presence = to_message(b.presence(worker_id=fresh()))
+    return pb.StorePutPresenceRequest(presences=[presence], ttl={"seconds": 1})
+
+
+def _renew(run_id: str) -> Message:
+    renewal = to_message(b.renewal(run_id, tenant=TENANT, lease_ms=DAY_MS))
+    return pb.StoreRenewRequest(renewals=[renewal])
+
+
+def _append_logs(run_id: str) -> Message:
+    entries = [to_message(b.line("a line"))]
+    return pb.StoreAppendLogsRequest(tenant_id=TENANT, run_id=run_id, entries=entries)
+
+
+def _remove_logs(run_id: str) -> Message:
+    logs = LogsOfExecution(tenant_id=TENANT, run_id=run_id, execution_id=b.STEP, kind=LogKind.CHUNK)
+    return pb.StoreRemoveLogsRequest(of_execution=to_message(logs))
+
+
+def _delete(run_id: str) -> Message:
+    return pb.StoreDeleteRunRequest(tenant_id=TENANT, run_id=run_id, version=1)
+
+
+def _store() -> None:
+    """Add what is about no run, and what changes one that is there."""
+    of_none = {
+        "Subscribe": pb.StoreSubscribeRequest,
+        "Describe": pb.StoreDescribeRequest,
+        "Claim": _claim,
+        "PutPresence": _presence,
+    }
+    for name, make in of_none.items():
+
+        async def ask(_bench: Bench, make: Callable[[], Message] = make) -> Asked:
+            return Asked([make()])
+
+        row(f"Store/{name}")(ask)
+    of_one = {
+        "Renew": _renew,
+        "AppendLogs": _append_logs,
+        "RemoveLogs": _remove_logs,
+        "DeleteRun": _delete,
+    }
+    for name, about in of_one.items():
+
+        async def change(bench: Bench, about: Callable[[str], Message] = about) -> Asked:
+            run_id = fresh()
+            await bench.store.commit([_created(run_id)])
+            return Asked([about(run_id)], run_id)
+
+        row(f"Store/{name}")(change)
+
+
+_store()
+
+
+@row("Store/Commit")
+async def _(_bench: Bench) -> Asked:
+    run_id = fresh()
+    return Asked([pb.StoreCommitRequest(commits=[to_message(_created(run_id))])], run_id)

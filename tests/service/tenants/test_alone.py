@@ -77,7 +77,7 @@ async def script(
                 answers += [shown(reply), *await _done(worker)]
             answers += await _read(client, run_id, metadata)
             if worker is not None:
-                watch = client.runs.WatchRun(opb.WatchRunRequest(run_id=run_id), metadata=metadata)
+                watch = client.ask("WatchRun", run_id=run_id, metadata=metadata)
                 # How the events are put into messages is a matter of time.
                 answers += [shown(event) async for one in watch for event in one.events.events]
     for number, run_id in enumerate(runs):
@@ -97,10 +97,10 @@ async def _done(worker: RawWorker) -> list[str]:
 
 async def _read(client: Client, run_id: str, metadata: Any) -> list[str]:
     calls: list[Any] = [
-        client.runs.GetRun(opb.GetRunRequest(run_id=run_id), metadata=metadata),
-        client.runs.ListTasks(opb.ListTasksRequest(run_id=run_id), metadata=metadata),
-        client.runs.GetResults(opb.GetResultsRequest(run_id=run_id), metadata=metadata),
-        client.runs.ListRuns(opb.ListRunsRequest(), metadata=metadata),
+        client.ask("GetRun", run_id=run_id, metadata=metadata),
+        client.ask("ListTasks", run_id=run_id, metadata=metadata),
+        client.ask("GetResults", run_id=run_id, metadata=metadata),
+        client.ask("ListRuns", metadata=metadata),
     ]
     return [shown(await call) for call in calls]
 

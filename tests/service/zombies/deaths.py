@@ -108,7 +108,7 @@ async def cancelled(world: World, count: int, why: str = "cancelled") -> list[St
     client = world.clients[0]
     async with client.worker("busy", queues=[why], grant=count) as busy:
         got = [await busy.assignment() for _ in range(count)]
-        await client.runs.CancelRun(opb.CancelRunRequest(run_id=run_id), metadata=ME)
+        await client.ask("CancelRun", run_id=run_id)
     return _stale(why, got)
 
 
@@ -116,7 +116,7 @@ async def deleted(world: World, count: int) -> list[Stale]:
     """The run was cancelled, and there is none of it left."""
     got = await cancelled(world, count, "deleted")
     client = world.clients[-1]
-    await client.runs.DeleteRun(opb.DeleteRunRequest(run_id=got[0].run_id), metadata=ME)
+    await client.ask("DeleteRun", run_id=got[0].run_id)
     return got
 
 

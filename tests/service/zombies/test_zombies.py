@@ -116,11 +116,11 @@ async def give_other_signs(world: World, stale: list[Stale]) -> None:
             for one in stale
         ]
         beats = [wpb.LeaseHeartbeat(**name, progress=payload) for name in names]
-        answer = await client.work.Heartbeat(wpb.HeartbeatRequest(heartbeats=beats), metadata=ME)
+        answer = await client.ask("Heartbeat", heartbeats=beats)
         said = [types_pb2.Message(role="user", content="hear me")]
         lines = [wpb.LogLine(text="I was here")]
         written = [wpb.Appended(**name, logs=lines, messages=said) for name in names]
-        kept = await client.work.Append(wpb.AppendRequest(appended=written), metadata=ME)
+        kept = await client.ask("Append", appended=written)
         for state in (*answer.leases, *kept.leases):
             assert state.status == wpb.LEASE_STATUS_LOST, f"S8: {state}"
         async with client.worker("zombie", queues=["graveyard"], grant=0) as zombie:
