@@ -79,25 +79,6 @@ async def test_S4_a_commit_that_takes_too_long_is_unknown_and_goes_on(world: Wor
     assert await until_there(store, b.created()) == [COMMITTED]
 
 
-async def test_a_commit_whose_caller_has_gone_is_finished(world: World) -> None:
-    store = await world.open()
-    begun, go_on = asyncio.Event(), asyncio.Event()
-
-    async def wait() -> None:
-        begun.set()
-        await go_on.wait()
-
-    world.store.before = wait
-    asked = SystemRuntime().spawn(store.commit([b.created()]), name="asked")
-    await begun.wait()
-    asked.cancel()
-    await asyncio.gather(asked, return_exceptions=True)
-    await SystemRuntime().sleep(0.05)
-    go_on.set()
-    await world.server.service.close()
-    assert await world.behind.get_run(b.TENANT, b.RUN) is not None
-
-
 @pytest.mark.parametrize(
     ("raised", "expected"),
     [

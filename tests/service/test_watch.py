@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -12,10 +13,12 @@ import pytest
 from stepwell.config import WatchSettings
 from stepwell.core.port import EventPage
 from stepwell.rpc import status
+from stepwell.rpc.gate import Patience
 from stepwell.rpc.server import Server
 from stepwell_client.v1 import orchestrator_pb2 as opb
 from stepwell_client.v1 import types_pb2
 from tests.service.conftest import ME, NO_RUN, Client, Refusal, World, completed, refusal
+from tests.service.leaks.bench import Bench, Context, serving
 from tests.support.patience import until
 
 
@@ -227,33 +230,46 @@ async def test_E9_a_stalled_watcher_is_ended_and_delays_nobody(world: World) -> 
     await channel.close()
 
 
+class Sleeper(Context):
+    """A reader that takes one message, and no more until it wakes up."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.awake = asyncio.Event()
+
+    async def write(self, message: Any) -> None:
+        if self.written:
+            await self.awake.wait()
+        await super().write(message)
+
+
 async def test_stalled_watcher_that_resumes_gets_slow_as_its_end(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = asyncio.Event()
+    reader = Sleeper()
 
     class Noted(status.SlowConsumer):
         def __init__(self, message: str) -> None:
             super().__init__(message)
-            found.set()
+            # The patience is over once, and not yet twice: the end can still be told.
+            reader.awake.set()
 
     monkeypatch.setattr(status, "SlowConsumer", Noted)
-    server = await world.server(watch=WatchSettings(stall_ms=2_000, message_bytes_max=32_768))
-    client = await world.client(server)
-    run = await _long_history(client, 500)
-    channel = reads_on_request(server.addresses[0])
-    slow: Any = client.runs.__class__(channel).WatchRun(
-        opb.WatchRunRequest(run_id=run.spec.run_id), metadata=ME
-    )
-    await slow.read()
-    # The patience is over once, and not yet twice: the end can still be told.
-    await found.wait()
+    async with serving(
+        "memory://", tmp_path, watch=WatchSettings(message_bytes_max=1_024)
+    ) as server:
+        bench = Bench(server, Patience(stall_ms=20))
+        start = opb.StartRunRequest(queue="nobody")
+        run_id = (await bench.call("Orchestrator/StartRun", start)).run.spec.run_id
+        for _ in range(10):
+            pause = opb.PauseRunRequest(run_id=run_id, reason="x" * 1_000)
+            await bench.call("Orchestrator/PauseRun", pause)
+            run = await bench.call("Orchestrator/ResumeRun", opb.ResumeRunRequest(run_id=run_id))
+        await bench.serve("Orchestrator/WatchRun", [opb.WatchRunRequest(run_id=run_id)], reader)
 
-    events, end = await read_all(slow)
-
-    assert end.reason == opb.WATCH_END_REASON_SLOW_CONSUMER
-    assert events[-1].number < run.last_event
-    await channel.close()
+    assert reader.written[-1].end.reason == opb.WATCH_END_REASON_SLOW_CONSUMER
+    events = [event for message in reader.written for event in message.events.events]
+    assert events[-1].number < run.run.last_event
 
 
 def _open_watches(server: Server) -> float:

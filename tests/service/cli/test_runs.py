@@ -163,16 +163,6 @@ def test_ls_shows_columns_and_takes_filters(terminal: Terminal) -> None:
     assert "no runs" in terminal("ls", "--label", "team=nobody").err
 
 
-def test_ls_shortens_nothing_but_the_goal(terminal: Terminal) -> None:
-    run_id = start(terminal, "--goal", "long " * 100, "--label", "long=goal", "-p", "the-pipeline")
-    head, line = terminal("ls", "--label", "long=goal").out.splitlines()
-
-    assert line.split()[:2] == [run_id[:8], "QUEUED"]
-    assert "the-pipeline" in line
-    assert line.endswith("…")
-    assert head.split()[:4] == ["RUN", "STATUS", "TASKS", "STARTED"]
-
-
 def test_following_a_run_without_workers_says_so(terminal: Terminal) -> None:
     run_id = start(terminal, "--goal", "alone")
     watching = terminal.spawn("watch", run_id)

@@ -11,7 +11,7 @@ import grpc
 import pytest
 
 from stepwell.core.records.limits import LOG_BYTES_PER_EXECUTION_MAX, LOG_TEXT_BYTES_MAX
-from stepwell_client import Agent, Client, Failure, TaskContext, Unavailable
+from stepwell_client import Agent, Client, TaskContext, Unavailable
 from stepwell_client.execution import AgentRunner
 from stepwell_client.toolkit import LogBuffer
 from stepwell_client.v1 import types_pb2, worker_pb2
@@ -277,21 +277,6 @@ async def run(function: Any, services: FakeServices, **given: Any) -> worker_pb2
     agent = Agent()
     agent.task(function)
     return await AgentRunner(agent).run(assignment(**given), services)
-
-
-async def test_the_last_progress_goes_with_an_outcome_that_is_not_done() -> None:
-    async def fails(ctx: TaskContext) -> None:
-        ctx.heartbeat(1)
-        ctx.heartbeat(2)
-        ctx.heartbeat()
-        raise Failure("no")
-
-    async def done(ctx: TaskContext) -> None:
-        ctx.heartbeat(1)
-
-    services = FakeServices()
-    assert (await run(fails, services)).progress.data == b"2"
-    assert not (await run(done, services)).HasField("progress")
 
 
 async def test_an_outcome_says_whether_it_streamed_and_waits_for_its_log() -> None:

@@ -6,19 +6,21 @@ meanwhile differs: another worker has the step, has done it, or nobody will.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
 from stepwell.core.records.states import EventType
-from stepwell_client.v1 import orchestrator_pb2 as opb
 from stepwell_client.v1 import types_pb2
 from stepwell_client.v1 import worker_pb2 as wpb
-from tests.service.conftest import ME, RawWorker, outcome
+from tests.service.conftest import RawWorker, outcome
 from tests.service.zombies.world import TENANT, World
 
 ACCEPTED = wpb.ACK_STATUS_ACCEPTED
 LOST = wpb.ACK_STATUS_LEASE_LOST
 AT_ONCE = types_pb2.RetryPolicy(initial_backoff={"nanos": 1_000_000}, max_attempts=100)
+BROKEN = wpb.Outcome.Failed(failure=types_pb2.Failure(kind="ValueError", message="broken"))
+DONE = wpb.Outcome.Completed(result=types_pb2.Payload(data=b'"the one result"'))
 SHORT = {"seconds": 1}
 """Whoever does the steps in the end has as long for his own leases: `take_over`."""
 
@@ -43,19 +45,27 @@ def _stale(why: str, got: list[wpb.Assignment]) -> list[Stale]:
 
 async def _start(world: World, why: str, count: int, *more: types_pb2.TaskSpec, **task: Any) -> str:
     """Start a run of independent tasks in a queue of its own; returns its id."""
-    specs = [
-        types_pb2.TaskSpec(task_id=f"t{index}", retry=AT_ONCE, **task) for index in range(count)
-    ]
+    task.setdefault("retry", AT_ONCE)
+    specs = [types_pb2.TaskSpec(task_id=f"t{index}", **task) for index in range(count)]
     plan = types_pb2.PlanDraft(tasks=[*specs, *more])
     run = await world.clients[0].start(plan=plan, queue=why, max_parallel=count + len(more))
     return run.spec.run_id
 
 
+@asynccontextmanager
+async def holding(
+    world: World, why: str, count: int, worker_id: str, instance_id: str = "i1"
+) -> AsyncIterator[tuple[RawWorker, list[wpb.Assignment]]]:
+    """A worker of a queue that holds so many of its steps."""
+    client = world.clients[0]
+    async with client.worker(worker_id, instance_id, queues=[why], grant=count) as worker:
+        yield worker, [await worker.assignment() for _ in range(count)]
+
+
 async def _lost_to_another(world: World, why: str, count: int, **task: Any) -> list[Stale]:
     """The worker is connected all the while; its leases run out, and another worker does the steps."""
     run_id = await _start(world, why, count, **task)
-    async with world.clients[0].worker("sleeper", queues=[why], grant=count) as sleeper:
-        got = [await sleeper.assignment() for _ in range(count)]
+    async with holding(world, why, count, "sleeper") as (sleeper, got):
         async with world.clients[-1].worker("other", queues=[why], grant=count) as other:
             await take_over(other, count)
         assert not sleeper.call.done()
@@ -92,9 +102,7 @@ async def timed_out(world: World, count: int) -> list[Stale]:
 async def superseded(world: World, count: int) -> list[Stale]:
     """The worker was started anew, and its older self goes on; the newer one has the steps."""
     await _start(world, "superseded", count)
-    client = world.clients[0]
-    async with client.worker("twin", "old", queues=["superseded"], grant=count) as old:
-        got = [await old.assignment() for _ in range(count)]
+    async with holding(world, "superseded", count, "twin", "old") as (_, got):
         replica = world.clients[-1]
         async with replica.worker("twin", "new", queues=["superseded"], grant=count) as new:
             again = [await new.assignment() for _ in range(count)]
@@ -105,105 +113,77 @@ async def superseded(world: World, count: int) -> list[Stale]:
 async def cancelled(world: World, count: int, why: str = "cancelled") -> list[Stale]:
     """The run was cancelled while its steps were under way."""
     run_id = await _start(world, why, count)
-    client = world.clients[0]
-    async with client.worker("busy", queues=[why], grant=count) as busy:
-        got = [await busy.assignment() for _ in range(count)]
-        await client.ask("CancelRun", run_id=run_id)
+    async with holding(world, why, count, "busy") as (_, got):
+        await world.clients[0].ask("CancelRun", run_id=run_id)
     return _stale(why, got)
 
 
 async def deleted(world: World, count: int) -> list[Stale]:
     """The run was cancelled, and there is none of it left."""
     got = await cancelled(world, count, "deleted")
-    client = world.clients[-1]
-    await client.ask("DeleteRun", run_id=got[0].run_id)
+    await world.clients[-1].ask("DeleteRun", run_id=got[0].run_id)
     return got
 
 
 async def resumed(world: World, count: int) -> list[Stale]:
     """Attempts failed and with them the run; it was resumed, and other attempts are under way."""
     once = types_pb2.RetryPolicy(max_attempts=1)
-    specs = [types_pb2.TaskSpec(task_id=f"t{index}", retry=once) for index in range(count)]
-    client = world.clients[0]
-    plan = types_pb2.PlanDraft(tasks=specs)
-    run = await client.start(plan=plan, queue="resumed", max_parallel=count)
-    async with client.worker("failing", queues=["resumed"], grant=count) as failing:
-        got = [await failing.assignment() for _ in range(count)]
-        why = types_pb2.Failure(kind="ValueError", message="broken")
-        for one in got:
-            ack = await failing.report(outcome(one, failed=wpb.Outcome.Failed(failure=why)))
-            if ack.status != ACCEPTED:
-                # The run has failed of the one before, and this one with it.
-                assert ack.status == LOST
-    assert (await client.wait(run.spec.run_id)).status == types_pb2.RUN_STATUS_FAILED
-    request = opb.ResumeRunRequest(run_id=run.spec.run_id)
-    await world.clients[-1].runs.ResumeRun(request, metadata=ME)
+    run_id = await _start(world, "resumed", count, retry=once)
+    async with holding(world, "resumed", count, "failing") as (failing, got):
+        # The run fails of the first, and the others with it.
+        statuses = [(await failing.report(outcome(one, failed=BROKEN))).status for one in got]
+        assert set(statuses) <= {ACCEPTED, LOST}
+    assert (await world.clients[0].wait(run_id)).status == types_pb2.RUN_STATUS_FAILED
+    await world.clients[-1].ask("ResumeRun", run_id=run_id)
     async with world.clients[-1].worker("next", queues=["resumed"], grant=count) as following:
         for _ in range(count):
             await following.assignment()
     return _stale("resumed", got)
 
 
+async def _reported(world: World, why: str, count: int, worker_id: str, **said: Any) -> list[Stale]:
+    """The worker said this of each of its steps, and it was taken."""
+    async with holding(world, why, count, worker_id) as (worker, got):
+        for one in got:
+            assert (await worker.report(outcome(one, **said))).status == ACCEPTED
+    return _stale(why, got)
+
+
 async def released(world: World, count: int) -> list[Stale]:
     """The worker handed its steps back, and then did them after all."""
     await _start(world, "released", count)
-    async with world.clients[0].worker("torn", queues=["released"], grant=count) as torn:
-        got = [await torn.assignment() for _ in range(count)]
-        for one in got:
-            back = wpb.Outcome.Released(reason="busy")
-            assert (await torn.report(outcome(one, released=back))).status == ACCEPTED
-    return _stale("released", got)
+    back = wpb.Outcome.Released(reason="busy")
+    return await _reported(world, "released", count, "torn", released=back)
 
 
 async def retried(world: World, count: int) -> list[Stale]:
     """The attempts failed, and then succeeded after all."""
     hour = types_pb2.RetryPolicy(initial_backoff={"seconds": 3_600}, jitter=0.0)
-    specs = [types_pb2.TaskSpec(task_id=f"t{index}", retry=hour) for index in range(count)]
-    plan = types_pb2.PlanDraft(tasks=specs)
-    client = world.clients[0]
-    await client.start(plan=plan, queue="retried", max_parallel=count)
-    async with client.worker("rash", queues=["retried"], grant=count) as rash:
-        got = [await rash.assignment() for _ in range(count)]
-        why = types_pb2.Failure(kind="ValueError", message="broken")
-        for one in got:
-            failed = outcome(one, failed=wpb.Outcome.Failed(failure=why))
-            assert (await rash.report(failed)).status == ACCEPTED
-    return _stale("retried", got)
+    await _start(world, "retried", count, retry=hour)
+    return await _reported(world, "retried", count, "rash", failed=BROKEN)
 
 
 async def reported(world: World, count: int) -> list[Stale]:
     """The outcomes were taken, once; the run goes on with another step."""
     last = types_pb2.TaskSpec(task_id="last", depends_on=[f"t{i}" for i in range(count)])
     await _start(world, "reported", count, last)
-    return await _reported(world, "reported", count)
+    return await _reported(world, "reported", count, "honest", completed=DONE)
 
 
 async def ended(world: World, count: int) -> list[Stale]:
     """The outcomes were taken, and the run has succeeded."""
     run_id = await _start(world, "ended", count)
-    stale = await _reported(world, "ended", count)
+    stale = await _reported(world, "ended", count, "honest", completed=DONE)
     assert (await world.clients[0].wait(run_id)).status == types_pb2.RUN_STATUS_SUCCEEDED
     return stale
-
-
-async def _reported(world: World, why: str, count: int) -> list[Stale]:
-    async with world.clients[0].worker("honest", queues=[why], grant=count) as honest:
-        got = [await honest.assignment() for _ in range(count)]
-        for one in got:
-            assert (await honest.complete(one, b'"the one result"')).status == ACCEPTED
-    return _stale(why, got)
 
 
 async def swapped(world: World, count: int) -> list[Stale]:
     """The leases live, and each is named with the token of the next one: another worker's."""
     await _start(world, "swapped", count)
-    clients = [world.clients[index % len(world.clients)] for index in range(2)]
     half = count // 2
-    async with (
-        clients[0].worker("left", queues=["swapped"], grant=half) as left,
-        clients[1].worker("right", queues=["swapped"], grant=count - half) as right,
-    ):
-        got = [await left.assignment() for _ in range(half)]
+    other = world.clients[-1].worker("right", queues=["swapped"], grant=count - half)
+    async with holding(world, "swapped", half, "left") as (_, got), other as right:
         got += [await right.assignment() for _ in range(count - half)]
     stale = _stale("swapped", got)
     return [one._replace(token=stale[at - half].token) for at, one in enumerate(stale)]
