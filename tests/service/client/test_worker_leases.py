@@ -106,9 +106,9 @@ async def test_progress_and_session_travel_with_the_next_heartbeat_once(
     async with working(server, client, work, interval=0.04):
         await until(lambda: len(beats) >= 3)
 
-    told = [beat for beat in beats if beat.HasField("progress")]
-    assert [decode(beat.progress) for beat in told] == [{"done": 3}]
-    assert told[0].session.session_id == "s-1"
+    sent = [beat for beat in beats if beat.HasField("progress")]
+    assert [decode(beat.progress) for beat in sent] == [{"done": 3}]
+    assert sent[0].session.session_id == "s-1"
     assert {beat.lease_token for beat in beats} == {"token-e1"}
 
 

@@ -18,26 +18,13 @@ from stepwell_client.v1 import store_pb2 as pb
 from stepwell_client.v1 import types_pb2
 from stepwell_client.v1 import worker_pb2 as wpb
 from stepwell_testkit.conformance import builders as b
-from tests.service.leaks.bench import METHODS, Asked, Bench, fresh
+from tests.service.leaks.bench import Asked, Bench, fresh
 from tests.service.tenants.rows import SERVED_ROWS, STORE_ROWS, Names
 from tests.unit.executor_world import TENANT
 
-Make = Callable[[Bench], Awaitable[Asked]]
-ROWS: dict[str, Make] = {}
 GONE = frozenset({grpc.StatusCode.OK, grpc.StatusCode.NOT_FOUND})
 HOUR = types_pb2.RetryPolicy(initial_backoff={"seconds": 3_600}, jitter=0.0)
 DAY_MS = 86_400_000
-
-
-def row(method: str) -> Callable[[Make], Make]:
-    """Say that this makes the calls of a method."""
-
-    def add(make: Make) -> Make:
-        assert method not in ROWS, method
-        ROWS[method] = make
-        return make
-
-    return add
 
 
 def names_of(run_id: str, **fields: str) -> Names:
@@ -93,61 +80,11 @@ async def reported(bench: Bench, result: Result, **task: Any) -> str:
 
 async def furnish(bench: Bench) -> None:
     """Make the runs that reads are about."""
-    assert ROWS.keys() == METHODS.keys(), "every RPC has a row"
     lease = lease_of(await leased(bench))
     for method in ("Worker/Append", "Worker/Complete"):
         await bench.call(method, SERVED_ROWS[method](lease))
     bench.ended = lease.run_id
     bench.live = await start(bench)
-
-
-# --- reads ---------------------------------------------------------------------------------------------
-
-
-def _reads() -> None:
-    """Add what only looks: at the run that is over, and waits for the one that is not."""
-    commands = ("Start", "Fork", "Resume", "Pause", "Stop", "Cancel", "Delete", "Purge")
-    commands += ("Answer", "Resolve", "Raise", "Retry", "Skip")
-    for method in SERVED_ROWS:
-        service, _, name = method.partition("/")
-        if service == "Worker" or name.startswith(commands):
-            continue
-
-        async def ask(bench: Bench, method: str = method) -> Asked:
-            about = bench.live if method == "Orchestrator/WaitRun" else bench.ended
-            return Asked([SERVED_ROWS[method](names_of(about))])
-
-        row(method)(ask)
-    for name in STORE_ROWS:
-        method, _, kind = name.partition(" ")
-        if kind not in ("", "tasks"):
-            continue
-
-        async def read(bench: Bench, name: str = name) -> Asked:
-            return Asked([STORE_ROWS[name](names_of(bench.ended))])
-
-        row(method)(read)
-
-
-_reads()
-
-
-# --- commands ------------------------------------------------------------------------------------------
-
-
-def _command(
-    method: str,
-    prepare: Callable[[Bench], Awaitable[str | Names]],
-    again: frozenset[grpc.StatusCode] = Asked([]).again,
-) -> None:
-    """Add a method that changes what `prepare` makes: a run, of which there may be more to be named."""
-
-    async def ask(bench: Bench) -> Asked:
-        made = await prepare(bench)
-        names = names_of(made) if isinstance(made, str) else made
-        return Asked([request_of(method, names)], names.run_id, again)
-
-    row(method)(ask)
 
 
 async def _paused(bench: Bench) -> str:
@@ -187,40 +124,34 @@ async def _of_leased(bench: Bench) -> Names:
 
 
 _BROKEN = Failed(failure=Failure(kind="ValueError", message="broken"))
-_command("Orchestrator/PauseRun", start)
-_command("Orchestrator/SkipTask", start)
-_command("Orchestrator/StopRun", start)
-_command("Orchestrator/ResumeRun", _paused)
-_command("Orchestrator/CancelRun", _of_leased)
-_command("Orchestrator/DeleteRun", _cancelled, GONE)
-_command("Orchestrator/AnswerInput", _asking)
-_command("Orchestrator/RaiseBudget", lambda bench: start(bench, budget=types_pb2.Budget(tasks=5)))
-_command("Orchestrator/ResolveExecution", _unknown)
-_command("Orchestrator/RetryTask", lambda bench: reported(bench, _BROKEN, retry=HOUR))
-_command("Worker/Complete", _of_leased)
-_command("Worker/Heartbeat", _of_leased)
-_command("Worker/Append", _of_leased)
+PREPARED: dict[str, Callable[[Bench], Awaitable[str | Names]]] = {
+    "Orchestrator/PauseRun": start,
+    "Orchestrator/SkipTask": start,
+    "Orchestrator/StopRun": start,
+    "Orchestrator/ResumeRun": _paused,
+    "Orchestrator/CancelRun": _of_leased,
+    "Orchestrator/DeleteRun": _cancelled,
+    "Orchestrator/AnswerInput": _asking,
+    "Orchestrator/RaiseBudget": lambda bench: start(bench, budget=types_pb2.Budget(tasks=5)),
+    "Orchestrator/ResolveExecution": _unknown,
+    "Orchestrator/RetryTask": lambda bench: reported(bench, _BROKEN, retry=HOUR),
+    "Worker/Complete": _of_leased,
+    "Worker/Heartbeat": _of_leased,
+    "Worker/Append": _of_leased,
+}
+"""Methods that change a run, and what makes one that they can change."""
 
 
-@row("Orchestrator/StartRun")
-async def _(bench: Bench) -> Asked:
-    return Asked([request_of("Orchestrator/StartRun", names_of(""))])
+# --- requests that are no tenant's, or more than one -----------------------------------------------------
 
 
-@row("Orchestrator/ForkRun")
-async def _(bench: Bench) -> Asked:
-    return Asked([request_of("Orchestrator/ForkRun", names_of(bench.ended))])
-
-
-@row("Orchestrator/PurgeRuns")
-async def _(bench: Bench) -> Asked:
+async def _purge(bench: Bench) -> Asked:
     queue = fresh()
     await _cancelled(bench, queue)
     return Asked([opb.PurgeRunsRequest(pipeline_id=queue, max_runs=10)])
 
 
-@row("Worker/Work")
-async def _(bench: Bench) -> Asked:
+async def _work(bench: Bench) -> Asked:
     got = await leased(bench)
     names, queue = lease_of(got), got.run.spec.queue
     lease = {key: getattr(names, key) for key in ("run_id", "execution_id", "lease_token")}
@@ -234,10 +165,8 @@ async def _(bench: Bench) -> Asked:
     return Asked(requests, names.run_id)
 
 
-# --- the Store service. Its runs are no sound ones to the loop, which must never load them. ------------------
-
-
 def _created(run_id: str) -> Commit:
+    """Return a run that is no sound one to the loop, which must never load it."""
     return b.created_leased(run_id, tenant=TENANT, lease_ms=DAY_MS)
 
 
@@ -249,6 +178,10 @@ def _claim() -> Message:
 def _presence() -> Message:
     presence = to_message(b.presence(worker_id=fresh()))
     return pb.StorePutPresenceRequest(presences=[presence], ttl={"seconds": 1})
+
+
+def _commit(run_id: str) -> Message:
+    return pb.StoreCommitRequest(commits=[to_message(_created(run_id))])
 
 
 def _renew(run_id: str) -> Message:
@@ -270,40 +203,40 @@ def _delete(run_id: str) -> Message:
     return pb.StoreDeleteRunRequest(tenant_id=TENANT, run_id=run_id, version=1)
 
 
-def _store() -> None:
-    """Add what is about no run, and what changes one that is there."""
-    of_none = {
-        "Subscribe": pb.StoreSubscribeRequest,
-        "Describe": pb.StoreDescribeRequest,
-        "Claim": _claim,
-        "PutPresence": _presence,
-    }
-    for name, make in of_none.items():
+OF_NONE: dict[str, Callable[[], Message]] = {
+    "Store/Subscribe": pb.StoreSubscribeRequest,
+    "Store/Describe": pb.StoreDescribeRequest,
+    "Store/Claim": _claim,
+    "Store/PutPresence": _presence,
+}
+OF_ONE: dict[str, Callable[[str], Message]] = {
+    "Store/Commit": _commit,
+    "Store/Renew": _renew,
+    "Store/AppendLogs": _append_logs,
+    "Store/RemoveLogs": _remove_logs,
+    "Store/DeleteRun": _delete,
+}
 
-        async def ask(_bench: Bench, make: Callable[[], Message] = make) -> Asked:
-            return Asked([make()])
 
-        row(f"Store/{name}")(ask)
-    of_one = {
-        "Renew": _renew,
-        "AppendLogs": _append_logs,
-        "RemoveLogs": _remove_logs,
-        "DeleteRun": _delete,
-    }
-    for name, about in of_one.items():
-
-        async def change(bench: Bench, about: Callable[[str], Message] = about) -> Asked:
-            run_id = fresh()
+async def asked(bench: Bench, method: str) -> Asked:
+    """Return a call of a method, about a run of its own if it changes one."""
+    if method in ("Orchestrator/PurgeRuns", "Worker/Work"):
+        return await (_purge if method == "Orchestrator/PurgeRuns" else _work)(bench)
+    if method in OF_NONE:
+        return Asked([OF_NONE[method]()])
+    if method in OF_ONE:
+        run_id = fresh()
+        if method != "Store/Commit":
             await bench.store.commit([_created(run_id)])
-            return Asked([about(run_id)], run_id)
-
-        row(f"Store/{name}")(change)
-
-
-_store()
-
-
-@row("Store/Commit")
-async def _(_bench: Bench) -> Asked:
-    run_id = fresh()
-    return Asked([pb.StoreCommitRequest(commits=[to_message(_created(run_id))])], run_id)
+        return Asked([OF_ONE[method](run_id)], run_id)
+    if method in PREPARED:
+        made = await PREPARED[method](bench)
+        names = names_of(made) if isinstance(made, str) else made
+        again = GONE if method == "Orchestrator/DeleteRun" else Asked([]).again
+        return Asked([request_of(method, names)], names.run_id, again)
+    # What only looks, or makes a run: at the one that is over, or waits for the one that is not.
+    names = names_of(bench.live if method == "Orchestrator/WaitRun" else bench.ended)
+    if method in SERVED_ROWS:
+        return Asked([request_of(method, names)])
+    row = STORE_ROWS.get(method) or STORE_ROWS[f"{method} tasks"]
+    return Asked([row(names)])

@@ -25,7 +25,7 @@ import pytest
 from tests.service.conftest import ME
 from tests.service.leaks.baseline import Held, held
 from tests.service.leaks.bench import METHODS, Asked, Bench, serving
-from tests.service.leaks.requests import ROWS, furnish
+from tests.service.leaks.requests import asked, furnish
 from tests.service.leaks.vanishing import EACH
 from tests.service.zombies.world import PLACES
 from tests.support.backends.shared import postgres_server, redis_server
@@ -157,8 +157,8 @@ async def test_R1_abandoned_calls_leave_nothing_behind(kind: str, tmp_path: Path
     async with PLACES[kind](tmp_path) as url, serving(url, tmp_path) as server:
         bench = Bench(server)
         await furnish(bench)
-        asked = {name: [await make(bench) for _ in range(2)] for name, make in ROWS.items()}
-        caller = Caller(server.addresses[0], rnd, asked)
+        calls = {name: [await asked(bench, name) for _ in range(2)] for name in METHODS}
+        caller = Caller(server.addresses[0], rnd, calls)
         connections = counter_of(kind, url)
         # What is opened, imported and started once is there then.
         for _ in range(WARM_UP // TOGETHER):
@@ -180,7 +180,7 @@ async def test_R1_abandoned_calls_leave_nothing_behind(kind: str, tmp_path: Path
             figures={
                 "calls": caller.done.total(),
                 "calls of killed clients": gone,
-                "RPCs": len(ROWS),
+                "RPCs": len(METHODS),
             },
             seconds=time.monotonic() - since,
             seed=str(SEED),

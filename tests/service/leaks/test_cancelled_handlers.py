@@ -23,7 +23,7 @@ import pytest
 
 from tests.service.leaks.bench import METHODS, Asked, Bench, Context, serving
 from tests.service.leaks.cutting import Cut, Moment
-from tests.service.leaks.requests import ROWS, furnish
+from tests.service.leaks.requests import asked, furnish
 from tests.service.zombies.world import PLACES
 from tests.support.patience import PATIENCE_S
 from tests.support.proofs import record
@@ -179,16 +179,16 @@ async def test_R1_handler_cancelled_at_any_await_leaves_nothing_behind(
 async def at_every_await(bench: Bench, method: str, moment: Moment) -> int:
     """Cut the call at each suspension in turn; returns how many there were."""
     before = asyncio.all_tasks()
-    asked = await ROWS[method](bench)
-    await cut(bench, method, asked, Cut(0, moment))
+    call = await asked(bench, method)
+    await cut(bench, method, call, Cut(0, moment))
     await quiet(bench, before)
-    wanted = await story(bench, await again(bench, method, asked))
+    wanted = await story(bench, await again(bench, method, call))
     for at in range(1, SUSPENSIONS_MAX):
-        asked = await ROWS[method](bench)
+        call = await asked(bench, method)
         before = asyncio.all_tasks()
-        if not await cut(bench, method, asked, Cut(at, moment)):
+        if not await cut(bench, method, call, Cut(at, moment)):
             return at - 1
         await quiet(bench, before)
-        came_to = await story(bench, await again(bench, method, asked))
+        came_to = await story(bench, await again(bench, method, call))
         assert came_to == wanted, f"S4: {method}, cut {moment} its {at}th await, came to {came_to}"
     raise AssertionError(f"{method} never ends")
