@@ -50,7 +50,7 @@ async def test_a_log_is_followed_live_until_the_run_ends(served_everywhere: Serv
     run = await served.client.start("write", plan=[Task("a", "talk")])
     found: list[str] = []
     async with served.worker(agent):
-        async with run.logs(follow=True) as log:
+        async with run.logs(follow=True, progress_interval=1.0) as log:
             async for entry in log:
                 assert entry.kind == LogKind.CHUNK
                 found.append(entry.text)

@@ -174,8 +174,12 @@ async def test_an_answer_must_fit_its_question(
 
 @pytest.mark.parametrize(
     ("question", "field"),
-    [({"schema": {"type": "strin"}}, "schema"), ({"kind": InputKind.CHOICE}, "choices")],
-    ids=["no schema", "no choices"],
+    [
+        ({"schema": {"type": "strin"}}, "schema"),
+        ({"schema": {"enum": list(range(1_500)), "type": "strin"}}, "schema"),
+        ({"kind": InputKind.CHOICE}, "choices"),
+    ],
+    ids=["no schema", "large", "no choices"],
 )
 async def test_a_question_that_is_none_fails_its_attempt(
     served: Served, question: dict[str, Any], field: str

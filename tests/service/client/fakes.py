@@ -92,7 +92,7 @@ class FakeOrchestrator(orchestrator_pb2_grpc.OrchestratorServicer):
             self.open_watches -= 1
 
     StartRun = GetRun = ListRuns = GetResults = WaitRun = CancelRun = DeleteRun = answer
-    GetMessages = answer
+    GetMessages = GetServerInfo = answer
     WatchRun = WatchRuns = ReadLogs = stream  # pyright: ignore[reportAssignmentType] - the stub knows generators only
 
 

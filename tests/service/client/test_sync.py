@@ -71,9 +71,10 @@ async def test_it_gives_up_after_five_attempts(server: FakeServer, client: SyncC
         (lambda c: c.cancel(RUN_ID), "CancelRun", opb.CancelRunResponse(run=CANCELLED)),
         (lambda c: c.delete(RUN_ID), "DeleteRun", opb.DeleteRunResponse()),
         (lambda c: c.wait(RUN_ID, 5), "WaitRun", opb.WaitRunResponse(run=CANCELLED, ended=True)),
+        (lambda c: c.server_info(), "GetServerInfo", opb.GetServerInfoResponse(version="1")),
         (lambda c: list(c.list()), "ListRuns", opb.ListRunsResponse(runs=[CANCELLED])),
     ],
-    ids=["cancel", "delete", "wait", "list"],
+    ids=["cancel", "delete", "wait", "info", "list"],
 )
 async def test_other_calls_are_answered(
     server: FakeServer,

@@ -100,6 +100,7 @@ async def test_progress_and_session_travel_with_the_next_heartbeat_once(
     async def work(ctx: TaskContext) -> None:
         ctx.session("cli-agent", "s-1")
         ctx.heartbeat({"done": 3})
+        ctx.heartbeat()
         await asyncio.Event().wait()
 
     beats = server.workers.heartbeats
