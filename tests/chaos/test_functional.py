@@ -70,7 +70,6 @@ WRITTEN = LeftOut(
 MANUAL = LeftOut(CALLED_AGAIN, "its calls are made by hand, and not again")
 LEFT_OUT = {
     "test_a_killed_workers_conversation_goes_on": WRITTEN,
-    "test_usage_that_is_sent_to_two_replicas_counts_once": MANUAL,
     "test_invalid_resolution_is_refused": MANUAL,
     "test_replicas_share_a_queue_s_limit": LeftOut(
         CALLED_AGAIN, "a replica whose worker has to connect again gives its share up meanwhile"
