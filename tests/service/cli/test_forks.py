@@ -23,7 +23,7 @@ def parent(terminal: Terminal) -> str:
     """A run that has ended, of the tasks above."""
     answer = terminal("run", "--plan", plan_file(terminal.folder, TASKS), "--goal", "add", "--json")
     assert answer.code == 0, answer.err
-    return answer.json_lines[-1]["run"]["spec"]["runId"]
+    return answer.run_id
 
 
 def changed_plan(terminal: Terminal) -> str:
@@ -156,7 +156,7 @@ def test_a_plan_is_printed_as_a_file_that_a_strict_fork_takes(terminal: Terminal
         {"id": "two", "type": "sum", "depends_on": []},
     ]
     made = terminal("run", "--plan", plan_file(terminal.folder, tasks), "--json")
-    run_id = made.json_lines[-1]["run"]["spec"]["runId"]
+    run_id = made.run_id
     printed = terminal("plans", run_id, "--tasks-of", "1")
 
     assert printed.json["tasks"][0].items() >= tasks[0].items()
@@ -184,9 +184,6 @@ def test_earlier_version_counts_its_times_up_to_then(terminal: Terminal) -> None
 def test_results_are_compared_as_json(terminal: Terminal) -> None:
     plan = plan_file(terminal.folder, [{"id": "a", "type": "echo", "input": {"yes": True}}])
     other = plan_file(terminal.folder, [{"id": "a", "type": "echo", "input": {}}], "other.json")
-    runs = [
-        terminal("run", "--plan", name, "--json").json_lines[-1]["run"]["spec"]["runId"]
-        for name in (plan, other)
-    ]
+    runs = [terminal("run", "--plan", name, "--json").run_id for name in (plan, other)]
 
     assert 'completed, {"yes": true}' in terminal("diff", *runs).out

@@ -15,7 +15,7 @@ def ask(terminal: Terminal, **questions: Any) -> str:
     tasks = [{"id": name, "type": "question", "input": given} for name, given in questions.items()]
     answer = terminal("run", "--plan", plan_file(terminal.folder, tasks), "--json")
     assert answer.code == 4, answer.err
-    return str(answer.json_lines[-1]["run"]["spec"]["runId"])
+    return str(answer.run_id)
 
 
 def test_open_questions_are_listed_and_answered(terminal: Terminal) -> None:

@@ -172,9 +172,7 @@ def test_following_a_run_without_workers_says_so(terminal: Terminal) -> None:
 
 
 def test_show_shows_the_tree_the_details_and_the_answer(terminal: Terminal) -> None:
-    run_id = terminal("run", "--json", "--goal", "twice", "--label", "a=b").json_lines[-1]["run"][
-        "spec"
-    ]["runId"]
+    run_id = terminal("run", "--json", "--goal", "twice", "--label", "a=b").run_id
     shown = terminal("show", run_id[:8]).out
 
     assert shown.startswith("twice\n" + run_id[:8] + "  SUCCEEDED  iteration 2 of 10 · ")
@@ -188,7 +186,7 @@ def test_show_shows_the_tree_the_details_and_the_answer(terminal: Terminal) -> N
 
 
 def test_show_in_json_is_one_document(terminal: Terminal) -> None:
-    run_id = terminal("run", "--json", "--goal", "once").json_lines[-1]["run"]["spec"]["runId"]
+    run_id = terminal("run", "--json", "--goal", "once").run_id
     shown = terminal("show", run_id, "--json").json
 
     assert shown["run"]["counts"]["completed"] == "2"
@@ -199,7 +197,7 @@ def test_show_in_json_is_one_document(terminal: Terminal) -> None:
 
 
 def test_a_result_of_bytes_is_printed_as_bytes(terminal: Terminal) -> None:
-    run_id = terminal("run", "--json", "--goal", "bytes").json_lines[-1]["run"]["spec"]["runId"]
+    run_id = terminal("run", "--json", "--goal", "bytes").run_id
     raw = terminal("show", run_id, "--result").out.encode("utf-8", "surrogateescape")
 
     assert raw == b"\x00\xff"
@@ -411,7 +409,7 @@ def test_followed_run_shows_what_the_server_has(terminal: Terminal) -> None:
     """The tree is folded from events alone, so it must come to the rows."""
     from stepwell_client import RunView, SyncClient
 
-    run_id = terminal("run", "--json", "--goal", "twice").json_lines[-1]["run"]["spec"]["runId"]
+    run_id = terminal("run", "--json", "--goal", "twice").run_id
     token = terminal.folder / "state" / "stepwell" / "token"
     with SyncClient(terminal.variables["STEPWELL_TARGET"], token_file=token) as client:
         run = client.get(run_id)

@@ -116,6 +116,11 @@ class Answer(NamedTuple):
     def json_lines(self) -> list[Any]:
         return [json.loads(line) for line in self.out.splitlines()]
 
+    @property
+    def run_id(self) -> str:
+        """Of the run that was followed with `--json`."""
+        return self.json_lines[-1]["run"]["spec"]["runId"]
+
 
 class Terminal:
     """Runs commands as a user of the command line does, in a folder of its own."""

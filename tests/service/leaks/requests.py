@@ -43,7 +43,7 @@ def request_of(method: str, names: Names) -> Message:
     """Return the request of the tenants' table, which can be sent again where that is possible."""
     request = SERVED_ROWS[method](names)
     if "request_id" in request.DESCRIPTOR.fields_by_name:
-        setattr(request, "request_id", names.request_id)  # noqa: B010 - a field of some messages
+        request.MergeFrom(type(request)(request_id=names.request_id))
     return request
 
 
@@ -203,6 +203,10 @@ def _delete(run_id: str) -> Message:
     return pb.StoreDeleteRunRequest(tenant_id=TENANT, run_id=run_id, version=1)
 
 
+OF_MORE: dict[str, Callable[[Bench], Awaitable[Asked]]] = {
+    "Orchestrator/PurgeRuns": _purge,
+    "Worker/Work": _work,
+}
 OF_NONE: dict[str, Callable[[], Message]] = {
     "Store/Subscribe": pb.StoreSubscribeRequest,
     "Store/Describe": pb.StoreDescribeRequest,
@@ -220,8 +224,8 @@ OF_ONE: dict[str, Callable[[str], Message]] = {
 
 async def asked(bench: Bench, method: str) -> Asked:
     """Return a call of a method, about a run of its own if it changes one."""
-    if method in ("Orchestrator/PurgeRuns", "Worker/Work"):
-        return await (_purge if method == "Orchestrator/PurgeRuns" else _work)(bench)
+    if method in OF_MORE:
+        return await OF_MORE[method](bench)
     if method in OF_NONE:
         return Asked([OF_NONE[method]()])
     if method in OF_ONE:
@@ -232,8 +236,8 @@ async def asked(bench: Bench, method: str) -> Asked:
     if method in PREPARED:
         made = await PREPARED[method](bench)
         names = names_of(made) if isinstance(made, str) else made
-        again = GONE if method == "Orchestrator/DeleteRun" else Asked([]).again
-        return Asked([request_of(method, names)], names.run_id, again)
+        call = Asked([request_of(method, names)], names.run_id)
+        return call._replace(again=GONE) if method == "Orchestrator/DeleteRun" else call
     # What only looks, or makes a run: at the one that is over, or waits for the one that is not.
     names = names_of(bench.live if method == "Orchestrator/WaitRun" else bench.ended)
     if method in SERVED_ROWS:

@@ -1,4 +1,4 @@
-"""A tenant is answers the same whether it is alone on the server or not (T1)."""
+"""A tenant is answered the same whether it is alone on the server or not (T1)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from google.protobuf import json_format
 from google.protobuf.message import Message
 
 from stepwell.config import ExecutorSettings
-from stepwell_client.v1 import orchestrator_pb2 as opb
 from stepwell_client.v1 import types_pb2 as tpb
 from tests.service.capabilities.conftest import STORES, Served
 from tests.service.conftest import Client, RawWorker, bearer, completed
@@ -51,42 +50,41 @@ def _forget(message: Message) -> None:
                 _forget(one)
 
 
-async def script(
-    client: Client, name: str, *, who: str = "all", until: asyncio.Event | None = None
-) -> list[str]:
-    """Start runs, do their tasks, read all of it, and return what was answers, in order.
+async def started(client: Client, name: str, number: int, who: str = "all") -> Any:
+    """Start a run, or find the one that this tenant has started by this id."""
+    return await client.ask(
+        "StartRun",
+        goal="g",
+        request_id=f"{name} {number}",
+        queue="q",
+        plan=_tasks(),
+        metadata=bearer(who),
+    )
 
-    The noise plays the same with the same ids, over and over; its starts find its own runs. Those of
-    two plays are named apart, and made alike in what is returned.
+
+async def script(client: Client, name: str) -> list[str]:
+    """Start runs, do their tasks, read all of it, and return what was answered, in order.
+
+    The runs of two plays are named apart, and made alike in what is returned.
     """
     answers: list[str] = []
     runs: list[str] = []
-    metadata = bearer(who)
-    async with AsyncExitStack() as stack:
-        worker = None
-        if until is None:
-            worker = await stack.enter_async_context(client.worker("w", "i", queues=["q"]))
+    async with client.worker("w", "i", queues=["q"]) as worker:
         for number in range(ROUNDS):
-            ask = opb.StartRunRequest(
-                goal="g", request_id=f"{name} {number}", queue="q", plan=_tasks()
-            )
-            reply = await client.runs.StartRun(ask, metadata=metadata)
+            reply = await started(client, name, number)
             run_id = reply.run.spec.run_id
             runs.append(run_id)
-            if worker is not None:
-                answers += [shown(reply), *await _done(worker)]
-            answers += await _read(client, run_id, metadata)
-            if worker is not None:
-                watch = client.ask("WatchRun", run_id=run_id, metadata=metadata)
-                # How the events are put into messages is a matter of time.
-                answers += [shown(event) async for one in watch for event in one.events.events]
+            answers += [shown(reply), *await _done(worker), *await _read(client, run_id, "all")]
+            # How the events are put into messages is a matter of time.
+            watch = client.watch(run_id)
+            answers += [shown(event) async for one in watch for event in one.events.events]
     for number, run_id in enumerate(runs):
         answers = [text.replace(run_id, f"run {number}") for text in answers]
     return answers
 
 
 async def _done(worker: RawWorker) -> list[str]:
-    """Do both tasks of a run; returns what the worker was answers."""
+    """Do both tasks of a run; returns what the worker was answered."""
     answers: list[str] = []
     for _ in range(2):
         got = await worker.assignment()
@@ -95,27 +93,25 @@ async def _done(worker: RawWorker) -> list[str]:
     return answers
 
 
-async def _read(client: Client, run_id: str, metadata: Any) -> list[str]:
-    calls: list[Any] = [
-        client.ask("GetRun", run_id=run_id, metadata=metadata),
-        client.ask("ListTasks", run_id=run_id, metadata=metadata),
-        client.ask("GetResults", run_id=run_id, metadata=metadata),
-        client.ask("ListRuns", metadata=metadata),
-    ]
+async def _read(client: Client, run_id: str, who: str) -> list[str]:
+    of_one = ("GetRun", "ListTasks", "GetResults")
+    calls = [client.ask(name, run_id=run_id, metadata=bearer(who)) for name in of_one]
+    calls.append(client.ask("ListRuns", metadata=bearer(who)))
     return [shown(await call) for call in calls]
 
 
 async def noise(client: Client, name: str, stop: asyncio.Event) -> int:
-    """Play the other tenant until it is enough; returns how often."""
+    """Play the other tenant, with the same ids, until it is enough; returns how often."""
     count = 0
     while not stop.is_set():
-        await script(client, name, who="foreign", until=stop)
+        reply = await started(client, name, count % ROUNDS, "foreign")
+        await _read(client, reply.run.spec.run_id, "foreign")
         count += 1
     return count
 
 
 async def played(kind: str, folder: Path, callers: int) -> tuple[list[str], int]:
-    """Play the script on an empty store beside so many callers; returns what was answers, and their rounds."""
+    """Play the script on an empty store beside so many callers; returns what was answered, and their rounds."""
     with STORES[kind](folder) as url:
         async with AsyncExitStack() as stack:
             served = Served(stack, folder, kind, url)
