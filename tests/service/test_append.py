@@ -26,7 +26,7 @@ async def append(client: Client, *items: wpb.Appended, metadata: Any = ME) -> li
     return [state.status for state in response.leases]
 
 
-async def lines(client: Client, run_id: str, **fields: object) -> list[types_pb2.LogEntry]:
+async def lines(client: Client, run_id: str, **fields: Any) -> list[types_pb2.LogEntry]:
     found: list[types_pb2.LogEntry] = []
     async for message in client.ask("ReadLogs", run_id=run_id, **fields):
         found += message.entries.entries
@@ -35,7 +35,7 @@ async def lines(client: Client, run_id: str, **fields: object) -> list[types_pb2
     return found
 
 
-async def messages(client: Client, run_id: str, **fields: object) -> opb.GetMessagesResponse:
+async def messages(client: Client, run_id: str, **fields: Any) -> opb.GetMessagesResponse:
     return await client.ask("GetMessages", run_id=run_id, **fields)
 
 

@@ -132,7 +132,7 @@ async def test_a_delete_whose_answer_was_lost_is_looked_up(world: World) -> None
         await world.server.kill()
         return answer
 
-    world.store.delete_run = dying  # type: ignore[attr-defined] - stands before the inner store's
+    world.store.delete_run = dying
     deleting = SystemRuntime().spawn(store.delete_run(b.TENANT, b.RUN, version=1), name="delete")
     assert await soon(lambda: len(world.behind._kept.runs) == 0)  # type: ignore[attr-defined] - memory's
     await world.restart()

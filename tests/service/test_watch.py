@@ -264,12 +264,13 @@ async def test_stalled_watcher_that_resumes_gets_slow_as_its_end(
         for _ in range(10):
             pause = opb.PauseRunRequest(run_id=run_id, reason="x" * 1_000)
             await bench.call("Orchestrator/PauseRun", pause)
-            run = await bench.call("Orchestrator/ResumeRun", opb.ResumeRunRequest(run_id=run_id))
+            await bench.call("Orchestrator/ResumeRun", opb.ResumeRunRequest(run_id=run_id))
         await bench.serve("Orchestrator/WatchRun", [opb.WatchRunRequest(run_id=run_id)], reader)
+        last = await bench.call("Orchestrator/GetRun", opb.GetRunRequest(run_id=run_id))
 
     assert reader.written[-1].end.reason == opb.WATCH_END_REASON_SLOW_CONSUMER
     events = [event for message in reader.written for event in message.events.events]
-    assert events[-1].number < run.run.last_event
+    assert events[-1].number < last.run.last_event
 
 
 def _open_watches(server: Server) -> float:

@@ -91,8 +91,10 @@ class FakeOrchestrator(orchestrator_pb2_grpc.OrchestratorServicer):
         finally:
             self.open_watches -= 1
 
-    StartRun = GetRun = ListRuns = GetResults = WaitRun = CancelRun = DeleteRun = answer
-    GetMessages = GetServerInfo = answer
+    StartRun = GetRun = ListRuns = ListTasks = ListExecutions = GetResults = WaitRun = answer
+    ResumeRun = PauseRun = CancelRun = DeleteRun = GetServerInfo = answer
+    ForkRun = ListPlans = ListCheckpoints = ListInputs = AnswerInput = RaiseBudget = answer
+    ResolveExecution = RetryTask = SkipTask = StopRun = GetMessages = PurgeRuns = answer
     WatchRun = WatchRuns = ReadLogs = stream  # pyright: ignore[reportAssignmentType] - the stub knows generators only
 
 

@@ -34,7 +34,7 @@ from tests.support.steps import RUN_ID, assignment, span
 
 AT_MOST_ONCE = types_pb2.EFFECT_AT_MOST_ONCE
 CANCELLATION = worker_pb2.Cancellation(run_id=RUN_ID, execution_id="e1")
-LOST = {"status": worker_pb2.LEASE_STATUS_LOST}
+LOST: dict[str, Any] = {"status": worker_pb2.LEASE_STATUS_LOST}
 
 
 class Waiting:
