@@ -118,7 +118,7 @@ class Answer(NamedTuple):
 
     @property
     def run_id(self) -> str:
-        """Of the run that was followed with `--json`."""
+        """Id of the run that was followed with `--json`."""
         return self.json_lines[-1]["run"]["spec"]["runId"]
 
 
