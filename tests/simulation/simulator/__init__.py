@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import structlog.testing
 
 from stepwell.store.opener import open_store
+from tests.simulation.simulator.faults import inject_faults
 from tests.simulation.simulator.loop import Spinning, Stalled, VirtualLoop
 from tests.simulation.simulator.ports import HONEST, Ports
 from tests.simulation.simulator.rare_events import STORE_EVENTS
@@ -81,7 +82,7 @@ def _play(seed: int, setting: Setting | None, ports: Ports) -> Outcome:
     runtime = SimRuntime(loop, rng.stream("world"))
     store = loop.run_until_complete(open_store("memory://", runtime=runtime))
     drawn = setting or draw_setting(rng.stream("setting"))
-    world = World(drawn, loop, runtime, store, rng, ports)
+    world = World(drawn, loop, runtime, store, rng, ports, inject_faults)
     try:
         with structlog.testing.capture_logs() as logs:
             loop.run_until_complete(world.play())

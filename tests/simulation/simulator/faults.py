@@ -7,87 +7,58 @@ go down in good order, too, a stream may tear, and the store's clock may be set.
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from typing import Any, Protocol
+from typing import Any
 
-from tests.simulation.simulator.client import Client
-from tests.simulation.simulator.clock import ServerClock
-from tests.simulation.simulator.ledger import Ledger
-from tests.simulation.simulator.replica import CONFIG, Replica
+from tests.simulation.simulator.replica import CONFIG
 from tests.simulation.simulator.rng import Rng
-from tests.simulation.simulator.runtime import SimRuntime
-from tests.simulation.simulator.setting import Setting
-from tests.simulation.simulator.watcher import Watcher
-from tests.simulation.simulator.worker import Worker
+from tests.simulation.simulator.world import World
 
 LEASE_S = CONFIG.lease_ms / 1_000
 BACK_S_MAX = 12.0
 """So far the store's clock is set back at most, in all: whatever has a deadline waits that much longer."""
 
 
-class Stage(Protocol):
-    """The part of the world that a fault needs."""
-
-    setting: Setting
-    runtime: SimRuntime
-    rng: Rng
-    ledger: Ledger
-    clock: ServerClock
-    replicas: list[Replica]
-    workers: dict[str, Worker]
-    clients: list[Client]
-    watchers: list[Watcher]
-    faults_over: bool
-
-    def spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
-        """Run it beside everything else."""
-        ...
-
-    async def restart(self, worker: Worker, after_s: float, *, lingers: bool = False) -> None:
-        """Start a worker's next instance."""
-        ...
-
-
-async def inject_faults(stage: Stage) -> None:
+async def inject_faults(world: World) -> None:
     """Let faults happen until the faults stop."""
     # Seeds follow from this name: another one would give each of them another history.
-    rng = stage.rng.stream("mishaps")
-    kinds = _FAULTS + (_SET_CLOCK if stage.setting.clock_steps else ())
+    rng = world.rng.stream("mishaps")
+    kinds = _FAULTS + (_SET_CLOCK if world.setting.clock_steps else ())
     while True:
-        await stage.runtime.sleep(rng.random() * 2 * stage.setting.fault_interval_s)
-        if stage.faults_over:
+        await world.runtime.sleep(rng.random() * 2 * world.setting.fault_interval_s)
+        if world.faults_over:
             return
-        stage.spawn(rng.pick(kinds)(stage, rng), "fault")
+        world.spawn(rng.pick(kinds)(world, rng), "fault")
 
 
 # --- replicas ---
 
 
-async def _crash_replica(stage: Stage, rng: Rng) -> None:
-    replica = rng.pick(stage.replicas)
+async def _crash_replica(world: World, rng: Rng) -> None:
+    replica = rng.pick(world.replicas)
     if not replica.up:
         return
     replica.crash()
-    await stage.runtime.sleep(rng.random() * 3)
+    await world.runtime.sleep(rng.random() * 3)
     if not replica.up:
         replica.start()
 
 
-async def _pause_replica(stage: Stage, rng: Rng) -> None:
-    replica = rng.pick(stage.replicas)
+async def _pause_replica(world: World, rng: Rng) -> None:
+    replica = rng.pick(world.replicas)
     if not replica.up:
         return
-    stage.ledger.history.note(f"{replica.name} stands still")
+    world.ledger.history.note(f"{replica.name} stands still")
     go_on = replica.pause()
-    await stage.runtime.sleep(rng.random() * 6)
+    await world.runtime.sleep(rng.random() * 6)
     go_on()
 
 
-async def _drain_replica(stage: Stage, rng: Rng) -> None:
-    replica = rng.pick(stage.replicas)
+async def _drain_replica(world: World, rng: Rng) -> None:
+    replica = rng.pick(world.replicas)
     if not replica.up or replica.draining:
         return
     await replica.drain()
-    await stage.runtime.sleep(rng.random())
+    await world.runtime.sleep(rng.random())
     if not replica.up:
         replica.start()
 
@@ -95,24 +66,24 @@ async def _drain_replica(stage: Stage, rng: Rng) -> None:
 # --- workers ---
 
 
-async def _crash_worker(stage: Stage, rng: Rng) -> None:
-    if stage.workers:
-        worker = rng.pick(list(stage.workers.values()))
-        await stage.restart(worker, rng.random() * 2, lingers=rng.happens(0.3))
+async def _crash_worker(world: World, rng: Rng) -> None:
+    if world.workers:
+        worker = rng.pick(list(world.workers.values()))
+        await world.restart(worker, rng.random() * 2, lingers=rng.happens(0.3))
 
 
-async def _stop_worker(stage: Stage, rng: Rng) -> None:
-    if stage.workers:
-        worker = rng.pick(list(stage.workers.values()))
-        stage.ledger.history.note(f"{worker.instance_id} stops")
+async def _stop_worker(world: World, rng: Rng) -> None:
+    if world.workers:
+        worker = rng.pick(list(world.workers.values()))
+        world.ledger.history.note(f"{worker.instance_id} stops")
         worker.stop()
-        await stage.runtime.sleep(rng.random() * 2.5 * LEASE_S)
+        await world.runtime.sleep(rng.random() * 2.5 * LEASE_S)
         worker.cont()
 
 
-async def _break_stream(stage: Stage, rng: Rng) -> None:
-    if stage.workers:
-        worker = rng.pick(list(stage.workers.values()))
+async def _break_stream(world: World, rng: Rng) -> None:
+    if world.workers:
+        worker = rng.pick(list(world.workers.values()))
         if worker.stream is not None:
             worker.stream.tear()
 
@@ -120,60 +91,60 @@ async def _break_stream(stage: Stage, rng: Rng) -> None:
 # --- callers and watchers ---
 
 
-async def _crash_caller(stage: Stage, rng: Rng) -> None:
+async def _crash_caller(world: World, rng: Rng) -> None:
     """It knows nothing any more of what it asked last, and goes on with something else."""
-    rng.pick(stage.clients).crash()
+    rng.pick(world.clients).crash()
 
 
-async def _pause_caller(stage: Stage, rng: Rng) -> None:
-    client = rng.pick(stage.clients)
+async def _pause_caller(world: World, rng: Rng) -> None:
+    client = rng.pick(world.clients)
     client.awake.clear()
-    await stage.runtime.sleep(rng.random() * 4)
+    await world.runtime.sleep(rng.random() * 4)
     client.awake.set()
 
 
-async def _crash_watcher(stage: Stage, rng: Rng) -> None:
+async def _crash_watcher(world: World, rng: Rng) -> None:
     """It begins again where it last wrote down how far it was."""
-    if stage.watchers:
-        rng.pick(stage.watchers).crash()
+    if world.watchers:
+        rng.pick(world.watchers).crash()
 
 
-async def _pause_watcher(stage: Stage, rng: Rng) -> None:
-    if stage.watchers:
-        watcher = rng.pick(stage.watchers)
+async def _pause_watcher(world: World, rng: Rng) -> None:
+    if world.watchers:
+        watcher = rng.pick(world.watchers)
         watcher.awake.clear()
-        await stage.runtime.sleep(rng.random() * 6)
+        await world.runtime.sleep(rng.random() * 6)
         watcher.awake.set()
 
 
 # --- the store's clock ---
 
 
-async def _set_clock_forth(stage: Stage, rng: Rng) -> None:
-    _step(stage, rng.pick([0.5, LEASE_S, 2 * LEASE_S, 60.0, 3_600.0]) * rng.random())
+async def _set_clock_forth(world: World, rng: Rng) -> None:
+    _step(world, rng.pick([0.5, LEASE_S, 2 * LEASE_S, 60.0, 3_600.0]) * rng.random())
 
 
-async def _set_clock_back(stage: Stage, rng: Rng) -> None:
-    ahead_s = stage.clock.offset_us / 1_000_000 + BACK_S_MAX
+async def _set_clock_back(world: World, rng: Rng) -> None:
+    ahead_s = world.clock.offset_us / 1_000_000 + BACK_S_MAX
     step_s = min(rng.pick([0.5, LEASE_S, 2 * LEASE_S]) * (0.5 + rng.random()), ahead_s)
-    since_us = stage.clock.now_us() - round(step_s * 1_000_000)
+    since_us = world.clock.now_us() - round(step_s * 1_000_000)
     over = any(
         model.renewed_us.get(execution.execution_id, 0) > since_us
-        for model in stage.ledger.models.values()
+        for model in world.ledger.models.values()
         for execution in model.leased()
     )
-    stage.ledger.history.seen["clock stepped back over a lease"] += over
-    _step(stage, -step_s)
+    world.ledger.history.seen["clock stepped back over a lease"] += over
+    _step(world, -step_s)
 
 
-def _step(stage: Stage, seconds: float) -> None:
-    stage.ledger.history.note(f"the store's clock is set by {seconds:.6f} s")
-    for model in stage.ledger.models.values():
-        model.clock_is_set(stage.clock.now_us())
-    stage.clock.step(seconds)
+def _step(world: World, seconds: float) -> None:
+    world.ledger.history.note(f"the store's clock is set by {seconds:.6f} s")
+    for model in world.ledger.models.values():
+        model.clock_is_set(world.clock.now_us())
+    world.clock.step(seconds)
 
 
-_Fault = Callable[[Stage, Rng], Coroutine[Any, Any, None]]
+_Fault = Callable[[World, Rng], Coroutine[Any, Any, None]]
 _FAULTS: tuple[_Fault, ...] = (
     *(_crash_replica, _pause_replica, _drain_replica),
     *(_crash_worker, _crash_worker, _crash_worker, _stop_worker, _stop_worker, _break_stream),

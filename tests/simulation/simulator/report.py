@@ -40,24 +40,9 @@ def describe(error: Exception, world: World) -> tuple[str, str, str, list[str]]:
     tail = world.history.lines[-LINES_MAX:]
     setting = [f"  {key}: {value}" for key, value in world.setting._asdict().items()]
     loads = [f"  {client.key}: {client.workload.name}" for client in world.clients]
-    return (
-        name,
-        message,
-        "\n".join(
-            [
-                "setting:",
-                *setting,
-                "runs:",
-                *loads,
-                *runs,
-                "workers:",
-                *pool,
-                "history (its end):",
-                *tail,
-            ]
-        ),
-        world.history.lines,
-    )
+    parts = {"setting": setting, "runs": loads + runs, "workers": pool, "history (its end)": tail}
+    dump = [line for part, lines in parts.items() for line in (f"{part}:", *lines)]
+    return name, message, "\n".join(dump), world.history.lines
 
 
 def _dump(model: RunModel) -> list[str]:

@@ -8,7 +8,7 @@ end or to wait for something that it names.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from stepwell.core.loop.signals import Fork
@@ -19,12 +19,11 @@ from tests.simulation.simulator import results
 from tests.simulation.simulator.audit import audit
 from tests.simulation.simulator.client import Client
 from tests.simulation.simulator.clock import ServerClock, set_clock
-from tests.simulation.simulator.faults import inject_faults
 from tests.simulation.simulator.history import History
 from tests.simulation.simulator.ledger import Ledger
 from tests.simulation.simulator.loop import VirtualLoop
 from tests.simulation.simulator.network import Network, NetworkFaults
-from tests.simulation.simulator.ports import HONEST, Ports
+from tests.simulation.simulator.ports import Ports
 from tests.simulation.simulator.replica import Place, Replica
 from tests.simulation.simulator.rng import Rng
 from tests.simulation.simulator.rules import FINAL
@@ -57,9 +56,11 @@ class World:
         runtime: SimRuntime,
         store: Store,
         rng: Rng,
-        ports: Ports = HONEST,
+        ports: Ports,
+        inject_faults: Callable[[World], Coroutine[Any, Any, None]],
     ) -> None:
         self.setting = setting
+        self.inject_faults = inject_faults
         self.loop = loop
         self.runtime = runtime
         self.clock = ServerClock(runtime)
@@ -185,7 +186,7 @@ class World:
             busy = setting.callers_act or client.workload.replans > 0
             self.spawn(client.act(setting.safety_s if busy else 0.0), f"client {client.key}")
         if setting.fault_interval_s:
-            self.spawn(inject_faults(self), "faults")
+            self.spawn(self.inject_faults(self), "faults")
         while self.loop.time() < setting.safety_s and not self._all_is_over():
             await self.runtime.sleep(0.5)
         self._stop_faults()
