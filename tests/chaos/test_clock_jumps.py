@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from collections import Counter
 from pathlib import Path
 from random import Random
@@ -80,7 +79,6 @@ async def test_C1_no_clock_makes_two_results_accepted_and_all_runs_end(
     kind: str, tmp_path: Path
 ) -> None:
     print(f"seed {SEED}; again with STEPWELL_CLOCK_SEED={SEED}")
-    since = time.monotonic()
     rnd = Random(f"{SEED}/{kind}")
     with clocked_cluster(kind, tmp_path) as (cluster, times):
         await start_by(cluster, times)
@@ -97,13 +95,4 @@ async def test_C1_no_clock_makes_two_results_accepted_and_all_runs_end(
         "accepted twice": 0,
     }
     print(kind, figures, dict(seen))
-    record.keep(
-        record.Record(
-            proof=f"clock jumps, {kind}",
-            command="make proof ARGS='-k no_clock_makes'",
-            figures=figures,
-            happened={name: seen[name] for name in ("clock stepped back over a lease",)},
-            seconds=time.monotonic() - since,
-            seed=str(SEED),
-        )
-    )
+    record.note(f"clock jumps, {kind}", figures, seen, SEED)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -15,13 +16,12 @@ from tests.chaos.load.chains import (
     SECRET,
     Chain,
     chains_are_whole,
-    growing,
-    grown_by,
     logs_without_secrets,
     once,
     opened,
     see_no_secret,
 )
+from tests.chaos.load.players import Load
 from tests.support.backends.cluster import RedisCluster
 from tests.support.backends.postgres import Postgres
 from tests.support.backends.proxy import Proxy
@@ -33,7 +33,13 @@ pytestmark = pytest.mark.usefixtures("backends")
 
 KILLS = 3
 TRIES_MAX = 50
-CHAINS = 12
+COMMITS = 100
+
+IMPATIENT = {
+    "connect_timeout_ms": "1000",
+    "statement_timeout_ms": "1000",
+    "lock_timeout_ms": "500",
+}
 
 
 class Database(NamedTuple):
@@ -46,6 +52,8 @@ class Database(NamedTuple):
     """SIGKILL, and up again."""
     commits: Callable[[str], bytes]
     """What only the request that commits this id has in it."""
+    impatient: Mapping[str, str]
+    """Limits by which a silent server is given up soon."""
 
 
 @contextmanager
@@ -60,6 +68,7 @@ def _postgres() -> Iterator[Database]:
             lambda **how: server.url(name, sslmode="disable", **how),
             lambda: server.restart(kill=True),
             lambda _: b"COMMIT",
+            IMPATIENT,
         )
     finally:
         server.start()
@@ -70,7 +79,7 @@ def _postgres() -> Iterator[Database]:
 def _redis() -> Iterator[Database]:
     with Redis(password=SECRET) as server:
         restart = lambda: server.restart(kill=True)  # noqa: E731 - as the others are
-        yield Database(server, server.url, restart, str.encode)
+        yield Database(server, server.url, restart, str.encode, {"timeout_ms": "1000"})
 
 
 @contextmanager
@@ -81,7 +90,7 @@ def _cluster() -> Iterator[Database]:
             cluster.nodes[1].restart(kill=True)
             cluster.wait_ready()
 
-        yield Database(cluster.nodes[1], lambda **_: cluster.url(), restart, str.encode)
+        yield Database(cluster.nodes[1], lambda **_: cluster.url(), restart, str.encode, {})
 
 
 KINDS = {"postgres": _postgres, "redis": _redis, "redis cluster": _cluster}
@@ -99,20 +108,17 @@ def on(*kinds: str) -> pytest.MarkDecorator:
 
 @on(*KINDS)
 async def test_S3_server_killed_under_load_loses_nothing_acknowledged(
-    database: Database, caplog: pytest.LogCaptureFixture
+    database: Database, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    chains = [Chain(f"run-{at}") for at in range(CHAINS)]
     with logs_without_secrets(caplog) as lines:
-        async with opened(database.url()) as store:
-            async with growing(store, chains):
-                for _ in range(KILLS):
-                    await grown_by(chains, 4 * CHAINS)
-                    await once(database.restart)
-                await grown_by(chains, 4 * CHAINS)
-            await chains_are_whole(store, chains)
-        async with opened(database.url()) as store:
-            await chains_are_whole(store, chains)
-    assert sum(chain.unknown + chain.unavailable for chain in chains) > 0
+        async with opened(database.url()) as store, Load([store], tmp_path, "kills") as load:
+            for _ in range(KILLS):
+                await load.more(COMMITS)
+                await once(database.restart)
+            await load.more(COMMITS)
+            async with opened(database.url()) as other:
+                await load.check(other)
+    assert load.seen["unknown"] + load.seen["unavailable"] > 0
     if isinstance(database.server, Postgres):
         warned = [line for line in lines if line["log_level"] == "warning"]
         assert any("not listening" in line["event"] and line["todo"] for line in warned)
@@ -145,36 +151,51 @@ async def test_server_that_is_down_is_unavailable_until_it_is_back(database: Dat
 
 
 @on("postgres", "redis")
+@pytest.mark.parametrize("silent", [False, True], ids=["cut", "silent"])
 @pytest.mark.parametrize("done", [True, False], ids=["done", "not done"])
-async def test_S4_connection_cut_in_the_commit_leaves_it_unknown(
-    database: Database, done: bool
+async def test_S4_connection_lost_in_the_commit_leaves_it_unknown(
+    database: Database, done: bool, silent: bool
 ) -> None:
     """Nobody knows what came of it, until the same commit is sent again."""
     chain = Chain("run-1")
+    limits = database.impatient if silent else {}
     async with (
         Proxy(database.server.port) as proxy,
-        opened(database.url(port=proxy.port)) as store,
+        opened(database.url(port=proxy.port, **limits), patient=silent) as store,
         opened(database.url()) as other,
     ):
         await chain.grow(store, 2)
         for _ in range(TRIES_MAX):
             proxy.heal()
-            break_at = proxy.lose_reply_to if done else proxy.cut_before
             commit = chain.next()
-            break_at(database.commits(commit.commit_id))
+            pattern = database.commits(commit.commit_id)
+            if silent:
+                proxy.fall_silent_at(pattern, sent_on=done)
+            elif done:
+                proxy.lose_reply_to(pattern)
+            else:
+                proxy.cut_before(pattern)
             try:
                 await store.commit([commit])
             except OutcomeUnknown as error:
                 see_no_secret(error)
                 break
+            except StoreUnavailable:
+                assert silent, "it is certain, and was sent"
             # It was a notice to other replicas that was broken; these have a COMMIT, too.
+            proxy.heal()
             await chain.grow(store)
         else:
             raise AssertionError("no commit was ever broken")
-        await proxy.settled()
+        if silent:
+            with pytest.raises(StoreUnavailable):
+                await store.get_run(*chain.key)
+        else:
+            await proxy.settled()
         run = await other.get_run(*chain.key)
         assert run is not None
         assert run.version == (commit.version if done else chain.version)
+        proxy.heal()
         for _ in range(2):
             assert (await chain.settle(store, commit)).verdict is Verdict.COMMITTED
         await chain.grow(store, 2)

@@ -127,7 +127,6 @@ async def test_R2_rolling_restarts_under_load_lose_nothing_acknowledged(
     kind: str, part: int, tmp_path: Path
 ) -> None:
     print(f"seed {SEED}; again with STEPWELL_DRAIN_SEED={SEED}")
-    since = time.monotonic()
     rnd = Random(f"{SEED}/{kind}/{part}")
     restarts = min(RESTARTS_EACH, size("restarts") - part * RESTARTS_EACH)
     out: list[int] = []
@@ -175,13 +174,6 @@ async def test_R2_rolling_restarts_under_load_lose_nothing_acknowledged(
         "slowest end, ms": int(max(took) * 1_000),
     }
     print(figures)
-    record.keep(
-        record.Record(
-            proof=f"rolling restarts, {kind}",
-            command="make proof ARGS='-k rolling_restarts'",
-            figures={name: n for name, n in figures.items() if not name.startswith("slowest")},
-            happened={"drain with leases out": sum(map(bool, out))},
-            seconds=time.monotonic() - since,
-            seed=str(SEED),
-        )
-    )
+    kept = {name: n for name, n in figures.items() if not name.startswith("slowest")}
+    happened = {"drain with leases out": sum(map(bool, out))}
+    record.note(f"rolling restarts, {kind}", kept, happened, SEED)

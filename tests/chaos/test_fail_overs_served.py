@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +20,7 @@ from tests.chaos.world.stores import Shared
 from tests.support import watched
 from tests.support.backends.cluster import RedisCluster
 from tests.support.backends.postgres_pair import PostgresPair
-from tests.support.proofs.record import Record, keep
+from tests.support.proofs.record import note
 from tests.support.proofs.sizes import size
 
 FAIL_OVERS = size("fail-overs below the service")
@@ -84,7 +83,6 @@ async def serve_through(
 
     Redis shows what its replica doesn't have yet: `watchers_may_lose` it, if it was not acknowledged.
     """
-    began = time.monotonic()
     service = Cluster(folder, Shared(url))
     struck: Counter[str] = Counter()
     try:
@@ -117,7 +115,4 @@ async def serve_through(
         "acknowledged outcomes": len(manual.acknowledged),
         "lost": 0,
     }
-    command = "make proof ARGS='-k test_served'"
-    seen = struck + Counter({name: n for name, n in findings.seen.items() if n})
-    seconds = time.monotonic() - began
-    keep(Record(f"the service over {what}", command, figures, seen, seconds, str(SEED)))
+    note(f"the service over {what}", figures, struck + findings.seen, SEED)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import sqlite3
-import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, suppress
@@ -32,9 +31,10 @@ from stepwell_drivers.sql.sqlite import open_store, writer
 from tests.chaos.disk.disk import Disk
 from tests.chaos.disk.series import SEED
 from tests.chaos.disk.stored import Survival
-from tests.chaos.load.lives import start, whole_runs
+from tests.chaos.load.lives import whole_runs
+from tests.chaos.load.players import start
 from tests.chaos.oracle.history import TENANT
-from tests.support.proofs.record import Record, keep
+from tests.support.proofs.record import note
 from tests.support.proofs.sizes import size
 
 COMMITS = 3
@@ -211,7 +211,6 @@ def every(changes: int, fault: Fault, part: int) -> Iterator[int]:
 async def test_D3_D4_failed_write_stops_the_store_or_is_refused(
     disk: Disk, often: None, fault: Fault, part: int
 ) -> None:
-    begun = time.monotonic()
     seen = Counter[str]()
     changes = await changes_in_all(disk)
     trials = count()
@@ -225,6 +224,4 @@ async def test_D3_D4_failed_write_stops_the_store_or_is_refused(
         seen.update(trial.seen)
         next(trials)
     figures = {"failed changes": next(trials), "acknowledged and lost": 0}
-    seconds = time.monotonic() - begun
-    command = "make proof ARGS='-k failed_write'"
-    keep(Record("failed writes, sqlite", command, figures, seen, seconds, SEED))
+    note("failed writes, sqlite", figures, seen, SEED)

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
-from time import monotonic
 
 import pytest
 from structlog.testing import capture_logs
@@ -45,7 +44,7 @@ from tests.service.capabilities import (
     test_sessions,
 )
 from tests.service.capabilities.conftest import STORES, Served
-from tests.support.proofs.record import Record, keep
+from tests.support.proofs.record import note
 
 MODULES = (
     test_budgets,
@@ -159,22 +158,8 @@ def _deleting(delete: Delete) -> Delete:
     return repeated
 
 
-def note(seen: Counter[str], mode: Mode, began: float) -> None:
-    """Write down what a test met."""
-    happened = Counter[str]()
-    for counted, name in MET.items():
-        happened[name] += seen[counted]
-    faults = sum(many for what, many in seen.items() if what.endswith(f":{mode}"))
-    command = "make proof ARGS=tests/chaos/test_functional.py"
-    name = "functional suite over a faulty store"
-    keep(
-        Record(name, command, {"tests": 1, "faults": faults}, happened, monotonic() - began, seed())
-    )
-
-
 @pytest.fixture
 async def served(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Served]:
-    began = monotonic()
     cell: Cell = request.param
     name = request.function.__name__
     doors = FaultyDoors(name, cell, SPARED.get(name))
@@ -189,7 +174,12 @@ async def served(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
     print(ended, doors.seen)
     assert not unexpected, unexpected
     assert not ended.keys() & {"INTERNAL", "UNKNOWN"}, ended
-    note(doors.seen, cell.mode, began)
+    happened = Counter[str]()
+    for counted, met in MET.items():
+        happened[met] += doors.seen[counted]
+    faults = sum(many for what, many in doors.seen.items() if what.endswith(f":{cell.mode}"))
+    figures = {"tests": 1, "faults": faults}
+    note("functional suite over a faulty store", figures, happened, seed())
 
 
 served_everywhere = served

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from collections import Counter
 from pathlib import Path
 from random import Random
@@ -50,7 +49,6 @@ async def test_S3_nothing_acknowledged_is_lost_whatever_is_killed(
     tmp_path: Path, kind: str, part: range
 ) -> None:
     print(f"again with STEPWELL_KILL_SEED={SEED}")
-    began = time.monotonic()
     rnd = Random(f"{SEED} {kind} {part.start}")
     with cluster_on(kind, tmp_path) as cluster:
         await _start(cluster, rnd)
@@ -73,7 +71,7 @@ async def test_S3_nothing_acknowledged_is_lost_whatever_is_killed(
     if sizes.scale() is not sizes.Scale.TEST:
         # A few blows may all miss it.
         met(findings.seen, "acknowledged outcome checked", "cut off")
-    _keep(kind, storm, story, findings, time.monotonic() - began)
+    _keep(kind, storm, story, findings)
 
 
 async def _start(cluster: Cluster, rnd: Random) -> None:
@@ -147,9 +145,8 @@ def _agree(findings: Findings, story: _Story) -> None:
         assert set(accepted.values()) == {1}, "S7"
 
 
-def _keep(kind: str, storm: Storm, story: _Story, findings: Findings, seconds: float) -> None:
+def _keep(kind: str, storm: Storm, story: _Story, findings: Findings) -> None:
     name, seen = kind.replace("_", " "), findings.seen
-    command = "make proof ARGS='-k test_kills'"
     kills = {
         **storm.struck,
         "runs": len(story.acknowledged),
@@ -166,5 +163,5 @@ def _keep(kind: str, storm: Storm, story: _Story, findings: Findings, seconds: f
         "future cursors refused": seen["cursor from the future refused"],
         "gaps and repeats": 0,
     }
-    record.keep(record.Record(f"kills, {name}", command, kills, seen, seconds, str(SEED)))
-    record.keep(record.Record(f"watchers under kills, {name}", command, watched, seed=str(SEED)))
+    record.note(f"kills, {name}", kills, seen, SEED)
+    record.note(f"watchers under kills, {name}", watched, seed=SEED)

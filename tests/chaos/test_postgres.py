@@ -1,4 +1,4 @@
-"""Postgres under strangers that hold on to rows, behind poolers, with standbys, and with hostile names."""
+"""Postgres under strangers that hold on to rows, behind poolers, and turned read-only."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -15,14 +16,14 @@ from stepwell_testkit.conformance import builders as b
 from tests.chaos.load.chains import (
     Chain,
     chains_are_whole,
-    growing,
-    grown_by,
     once,
     opened,
 )
+from tests.chaos.load.players import Load
 from tests.support.backends.cluster import RedisCluster
 from tests.support.backends.proxy import Proxy
 from tests.support.backends.redis import Redis
+from tests.support.backends.redis_log import log_of
 from tests.support.backends.shared import redis_cluster
 from tests.support.patience import until
 
@@ -73,15 +74,14 @@ async def test_S4_group_applied_in_part_is_unknown(server: Redis) -> None:
             assert {result.verdict for result in results} == {Verdict.COMMITTED}
 
 
-async def test_scripts_flushed_under_load_are_sent_again(server: Redis) -> None:
-    chains = [Chain(f"run-{at}") for at in range(8)]
+async def test_scripts_flushed_under_load_are_sent_again(server: Redis, tmp_path: Path) -> None:
     async with opened(server.url(prefix="scripts")) as store:
-        async with growing(store, chains):
+        async with Load([store], tmp_path, "scripts") as load:
             for _ in range(10):
-                await grown_by(chains, 8)
+                await load.more(10)
                 await once(lambda: server.execute("SCRIPT", "FLUSH", "SYNC"))
-        await chains_are_whole(store, chains)
-        assert sum(chain.unknown + chain.unavailable for chain in chains) == 0
+            await load.check(store)
+        assert load.seen["unknown"] + load.seen["unavailable"] == 0
 
 
 async def test_D4_full_memory_refuses_commits_until_there_is_room(
@@ -139,3 +139,36 @@ async def test_uvloop_serves_as_well(server: Redis) -> None:
             await chains_are_whole(store, [chain])
 
     await once(lambda: uvloop.run(grow()))
+
+
+def spelled(*commands: tuple[str, ...]) -> bytes:
+    """Return commands as they stand in the log."""
+    return b"".join(
+        b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(w), w.encode()) for w in words)
+        for words in commands
+    )
+
+
+HALF = spelled(("MULTI",), ("SET", "half", "of it"))
+TORN = {
+    "between its commands": HALF,
+    "in a command": HALF + spelled(("SET", "other", "half"))[:20],
+    "in its end": HALF + spelled(("SET", "other", "half"), ("EXEC",))[:-4],
+}
+
+
+@pytest.mark.parametrize("kind", ["redis", "valkey"])
+def test_S1_S3_torn_transaction_leaves_nothing_and_what_follows_stays(kind: str) -> None:
+    with Redis(kind) as server:
+        kept: dict[str, str] = {}
+        for where, end in TORN.items():
+            server.kill()
+            with log_of(server.folder).open("ab") as file:
+                file.write(end)
+            server.start()
+            assert server.mended == len(kept) + 1, where
+            server.execute("SET", where, "acknowledged")
+            kept[where] = "acknowledged"
+            server.restart(kill=True)
+            held = {name: server.execute("GET", name) for name in server.execute("KEYS", "*")}
+            assert held == kept, where

@@ -1,14 +1,12 @@
 """Databases that fall silent: no FIN, no RST, nothing but answers that don't come. A proxy stands still.
 
-The driver gives up within its own limits and says that it doesn't know; asked again with the same `commit_id`,
-the database says what became of it. Peers of gRPC that vanish are tried in test_half_open.py.
+What becomes of a commit in it is tried in test_databases.py, and peers of gRPC that vanish in test_half_open.py.
 """
 
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,21 +16,15 @@ import grpc.aio
 import pytest
 
 from stepwell.config import ExecutorSettings
-from stepwell.core.port import Commit, FeedEntry, FeedQuery, Store
-from stepwell.core.records.errors import OutcomeUnknown, StoreUnavailable
-from stepwell.core.records.states import Verdict
 from stepwell.rpc.server import Server
-from stepwell.runtime import SystemRuntime
-from stepwell.store.opener import open_store
 from stepwell_client.v1 import orchestrator_pb2 as opb
 from stepwell_client.v1 import types_pb2
 from stepwell_client.v1 import worker_pb2 as wpb
-from stepwell_testkit.conformance import builders as b
 from tests.service.conftest import ME, Client, settings_for
 from tests.service.leaks.bench import Anybody
 from tests.support.backends.proxy import Proxy
 from tests.support.backends.shared import postgres_server, redis_server
-from tests.support.patience import PATIENCE_S, insisting
+from tests.support.patience import PATIENCE_S
 from tests.support.proofs import record
 from tests.support.proofs.sizes import Scale, scale
 
@@ -44,28 +36,13 @@ POOL = 4
 KINDS = ("redis",) if scale() is Scale.TEST else ("postgres", "redis")
 
 
-def kept(kind: str, since: float, happened: Mapping[str, int], **figures: int) -> None:
-    record.keep(
-        record.Record(
-            proof=f"silent databases, {kind}",
-            command="make proof ARGS=tests/chaos/test_silence.py",
-            figures={name.replace("_", " "): count for name, count in figures.items()},
-            happened=happened,
-            seconds=time.monotonic() - since,
-        )
-    )
-
-
 class Place(NamedTuple):
     """A database with a proxy before it."""
 
     proxy: Proxy
     url: str
     """Through the proxy."""
-    direct: str
     connections: Callable[[], int]
-    word: bytes
-    """What only a commit has in it on its way."""
 
 
 @asynccontextmanager
@@ -81,9 +58,7 @@ async def _postgres() -> AsyncIterator[Place]:
 
     try:
         async with Proxy(server.port) as proxy:
-            url = server.url(name, port=proxy.port, **limits)
-            direct = server.url(name, sslmode="disable")
-            yield Place(proxy, url, direct, connections, b"COMMIT")
+            yield Place(proxy, server.url(name, port=proxy.port, **limits), connections)
     finally:
         server.drop_database(name)
 
@@ -98,53 +73,10 @@ async def _redis() -> AsyncIterator[Place]:
 
     async with Proxy(server.port) as proxy:
         url = server.url(port=proxy.port, timeout_ms="1000", connections=str(POOL))
-        yield Place(proxy, url, server.url(), connections, b"marked-commit")
+        yield Place(proxy, url, connections)
 
 
 PLACES = {"postgres": _postgres, "redis": _redis}
-
-
-async def until_answered(store: Store, commit: Commit) -> Verdict:
-    """Send a commit until there is an answer."""
-    (result,) = await insisting(lambda: store.commit([commit]))
-    return result.verdict
-
-
-@pytest.mark.parametrize("done", [False, True], ids=["before it arrived", "after it was done"])
-@pytest.mark.parametrize("kind", KINDS)
-async def test_S4_commit_to_a_silent_database_is_unknown_and_resolves_once(
-    kind: str, done: bool
-) -> None:
-    since = time.monotonic()
-    async with PLACES[kind]() as place:
-        store = await insisting(lambda: open_store(place.url, runtime=SystemRuntime()))
-        direct = await open_store(place.direct, runtime=SystemRuntime())
-        try:
-            assert await until_answered(store, b.created("warm")) is Verdict.COMMITTED
-            commit = b.created("silent", commit_id="marked-commit")
-            place.proxy.fall_silent_at(place.word, sent_on=done)
-            async with asyncio.timeout(PATIENCE_S):
-                with pytest.raises(OutcomeUnknown):
-                    await store.commit([commit])
-            assert place.proxy.fired
-            with pytest.raises(StoreUnavailable):
-                await store.get_run(b.TENANT, "warm")
-            there = await direct.get_run(b.TENANT, "silent") is not None
-            assert there is done, "S4"
-            place.proxy.heal()
-            assert await until_answered(store, commit) is Verdict.COMMITTED
-            assert await until_answered(store, b.step(commit)) is Verdict.COMMITTED
-            named = [
-                one for one in (await direct.page(FeedQuery())).items if one.run_id == "silent"
-            ]
-            wanted = [FeedEntry(tenant_id=b.TENANT, run_id="silent", version=v) for v in (1, 2)]
-            assert named == wanted, "S4"
-        finally:
-            place.proxy.heal()
-            await store.close()
-            await direct.close()
-    fate = "unknown commit that was applied" if done else "unknown commit that was not applied"
-    kept(kind, since, {fate: 1, "commit_id seen again": 1}, unknown_commits=1)
 
 
 async def started(client: Client, request_id: str) -> str | None:
@@ -171,7 +103,6 @@ async def until_started(client: Client, request_id: str) -> str:
 async def test_S3_server_goes_on_when_its_silent_database_answers_again(
     kind: str, tmp_path: Path
 ) -> None:
-    since = time.monotonic()
     count = 12
     async with PLACES[kind]() as place:
         settings = settings_for(place.url, tmp_path, executor=EXECUTOR, drain_ms=2_000)
@@ -200,4 +131,4 @@ async def test_S3_server_goes_on_when_its_silent_database_answers_again(
                 while place.connections() > max(baseline, POOL + 2):  # noqa: ASYNC110 - the database tells nobody
                     await asyncio.sleep(0.1)
             await client.channel.close()
-    kept(kind, since, {}, runs_over_a_silence=2 * count)
+    record.note(f"silent databases, {kind}", {"runs over a silence": 2 * count})

@@ -31,7 +31,7 @@ from tests.chaos.oracle import history
 from tests.chaos.world.observed import Entry, read
 from tests.support.backends.child import NotStarted
 from tests.support.patience import PATIENCE_S
-from tests.support.proofs.record import Record, keep
+from tests.support.proofs.record import note
 
 SEED = os.environ.get("STEPWELL_CUT_SEED", "20261122")
 KILLS_ONLY = 0.25
@@ -239,7 +239,6 @@ class Series:
 def play(part: Part, disk: Disk, folder: Path) -> Series:
     """Play a part's cuts, and write down what they came to."""
     print(f"STEPWELL_CUT_SEED={SEED} pytest tests/chaos/test_power_cuts.py  # {part}")
-    begun = time.monotonic()
     with part.setting.serve(disk) as powered:
         series = Series(part, disk, powered, folder)
         while series.cuts < len(part.cuts):
@@ -253,7 +252,5 @@ def play(part: Part, disk: Disk, folder: Path) -> Series:
     }
     if powered.repaired():
         figures["logs mended by hand"] = powered.repaired()
-    seconds = time.monotonic() - begun
-    command = "make proof ARGS='-k test_power_cuts'"
-    keep(Record(f"power cuts, {part.setting.name}", command, figures, {}, seconds, SEED))
+    note(f"power cuts, {part.setting.name}", figures, seed=SEED)
     return series

@@ -7,36 +7,29 @@ next life finds what is left of them, looks whether each hangs together, and goe
 from __future__ import annotations
 
 import asyncio
-import multiprocessing
-import os
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from enum import StrEnum
 from itertools import count
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
-from random import Random
 from typing import NamedTuple
 
 import msgspec
 from sqlalchemy import Connection
 
-from stepwell.core.loop.advance import advance
-from stepwell.core.loop.signals import Completed, Context, Delivery, GrantLease, Signal, Start
-from stepwell.core.loop.state import RunState
 from stepwell.core.port import ExecutionQuery, RunQuery, Store, TaskQuery
 from stepwell.core.records.fold import fold
-from stepwell.core.records.model import Payload, Plan, Run, RunSpec, TaskSpec
-from stepwell.core.records.states import ExecutionStatus, Verdict
+from stepwell.core.records.model import Plan, Run
 from stepwell.runtime import SystemRuntime
 from stepwell.store.opener import open_store
 from stepwell_drivers.sql.sqlite import engine, opening
+from tests.chaos.load.players import Player
 from tests.chaos.oracle.history import TENANT, events_of
-from tests.chaos.world import observed
+from tests.chaos.world.observed import Scribe
+from tests.chaos.world.programs import FORKS, detach
 
 LANES = 4
-_FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload([__name__])
 
 
 class Task(StrEnum):
@@ -81,13 +74,13 @@ class Life(NamedTuple):
 
     def begin(self) -> ForkServerProcess:
         """Start the process."""
-        process = _FORKS.Process(target=_live, args=(self,), daemon=True)
+        process = FORKS.Process(target=_live, args=(self,), daemon=True)
         process.start()
         return process
 
 
 def _live(life: Life) -> None:
-    os.environ |= {observed.DIARY: str(life.diary), observed.NAME: f"life {life.number}"}
+    detach()
     if life.plant == "NORMAL":
         opening.make_durable = _make_fast
     try:
@@ -111,10 +104,10 @@ async def _play(life: Life) -> None:
             await asyncio.Event().wait()
         left = [run.spec.run_id for run in runs if not run.ended]
         new = count(1)
-        store = observed.Scribe(inner)
+        store = Scribe(inner, life.diary, f"life {life.number}")
 
         async def lane(number: int) -> None:
-            player = StepPlayer(store, f"{life.number}.{number}", life.seed)
+            player = Player(store, f"{life.number}.{number}", life.seed)
             for run_id in left[number::LANES]:
                 await player.play(run_id)
             while life.task is Task.BEGIN:
@@ -127,58 +120,11 @@ async def _play(life: Life) -> None:
         await inner.close()
 
 
-def start(run_id: str, *plan: TaskSpec, data: bytes = b"") -> Start:
-    """Return the command that brings a run to life."""
-    spec = RunSpec(tenant_id=TENANT, run_id=run_id, goal="endure", max_parallel=2)
-    return Start(spec=spec, plan=plan, input=Payload(data=data) if data else None)
-
-
 def _write(path: Path, words: dict[str, int]) -> None:
     """Write a file that is there as a whole or not at all."""
     half = path.with_suffix(".half")
     half.write_bytes(msgspec.json.encode(words))
     half.rename(path)
-
-
-class StepPlayer:
-    """Takes every lease and reports every result of a few runs, one after the other."""
-
-    def __init__(self, store: Store, name: str, seed: str) -> None:
-        self._store = store
-        self._chance = Random(f"{seed} {name}")
-        self._names = (f"{name}.{number}" for number in count(1))
-
-    async def play(self, run_id: str) -> None:
-        """Take a run to its end, from its birth or from where it is."""
-        loaded = await self._store.load(TENANT, run_id)
-        if loaded is None:
-            state = RunState.empty(TENANT, run_id)
-            await self._take(state, start(run_id, *self._plan()))
-        else:
-            state = RunState.of(loaded)
-        while not state.run.ended:
-            name = next(iter(state.open))
-            await self._take(state, self._next(state, name))
-
-    def _plan(self) -> Iterator[TaskSpec]:
-        for at in range(self._chance.randint(2, 6)):
-            before = (f"t{self._chance.randrange(at)}",) if at else ()
-            yield TaskSpec(task_id=f"t{at}", type="count", depends_on=before)
-
-    def _next(self, state: RunState, name: str) -> Signal:
-        one = state.open[name]
-        if one.execution.status is ExecutionStatus.READY:
-            return GrantLease(execution_id=name, token=next(self._names), worker_id="worker")
-        data = self._chance.randbytes(self._chance.choice([10, 500, 6_000]))
-        result = Completed(result=Payload(data=data, media_type="application/octet-stream"))
-        return Delivery(execution_id=name, token=one.token, result=result)
-
-    async def _take(self, state: RunState, what: Signal) -> None:
-        commit = advance(state, [what], Context(commit_id=next(self._names), now_us=1)).commit
-        assert commit is not None
-        (result,) = await self._store.commit([commit])
-        assert result.verdict is Verdict.COMMITTED, result
-        state.apply(commit)
 
 
 async def whole_runs(store: Store, known: Mapping[str, int]) -> list[Run]:

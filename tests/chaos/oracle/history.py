@@ -8,14 +8,16 @@ commits go through (`tests.simulation.simulator.rules`), then through its last l
 from __future__ import annotations
 
 import asyncio
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import NamedTuple
 
 from stepwell.core.port import Commit, CommitResult, FeedQuery, RunQuery, Store
 from stepwell.core.records.events import Event
 from stepwell.core.records.states import EventType, ExecutionStatus, RunStatus, Verdict
-from tests.chaos.world.observed import Entry
+from tests.chaos.world.observed import Entry, Look
 from tests.simulation.simulator import audit
 from tests.simulation.simulator.history import History
 from tests.simulation.simulator.ledger import Ledger
@@ -43,6 +45,10 @@ class Log:
         """What was answered, and when."""
         self.lost: set[str] = set()
         """Applied, and the answer was kept back."""
+        self.unknown: set[str] = set()
+        """Nobody knew, at least once."""
+        self.looks: dict[str, list[tuple[float, Look]]] = defaultdict(list)
+        """By run: what loads returned, and when."""
         self._unanswered: Counter[str] = Counter()
         """How many times each was sent and nobody knows what came of it."""
         self.by_version: dict[tuple[str, int], list[Sent]] = defaultdict(list)
@@ -65,6 +71,11 @@ class Log:
             self._unanswered[entry.failed] -= 1
         elif entry.lost:
             self.lost.add(entry.lost)
+            self.unknown.add(entry.lost)
+        elif entry.failed:
+            self.unknown.add(entry.failed)
+        elif entry.look is not None:
+            self.looks[entry.look.run_id].append((entry.at, entry.look))
 
     def is_open(self, commit_id: str) -> bool:
         """Tell whether it was sent and nobody knows: it may be in the store or not."""
@@ -113,9 +124,15 @@ class Findings:
 
 
 async def check(
-    store: Store, diary: Sequence[Entry], acknowledged: Sequence[Acknowledged] = ()
+    store: Store,
+    diary: Sequence[Entry],
+    acknowledged: Sequence[Acknowledged] = (),
+    *,
+    shows_early: bool = False,
 ) -> Findings:
     """Check all that happened on this store so far. Nothing may be under way any more.
+
+    `shows_early`: the store shows commits before they are acknowledged, and may lose those.
 
     Raises:
         InvariantViolation: something doesn't hold.
@@ -131,7 +148,9 @@ async def check(
         findings.books[book.key[1]] = book
         _ended_well(book)
     await _audit(store, ledger)
-    await _feed(store, ledger)
+    for book in ledger.models.values():
+        _looks(book, log, shows_early=shows_early)
+    await _feed(store, ledger, once=not shows_early)
     _acknowledged(findings, acknowledged)
     _count(findings, diary, log)
     return findings
@@ -248,6 +267,32 @@ def _real_time(ledger: Ledger, log: Log) -> None:
             later = min([later, *(at for at, _ in log.answers[commit_id])])
 
 
+def _looks(book: RunModel, log: Log, *, shows_early: bool) -> None:
+    """A load shows one version (S1), all that was acknowledged before it (S3), and nothing else (E4)."""
+    at = RunModel(*book.key)
+    opens: list[dict[str, str]] = [{}]
+    acknowledged: list[tuple[float, int]] = []
+    for applied in book.applied:
+        at.apply(applied)
+        tokens = {name: lease.token for name, lease in at.leases.items()}
+        opens.append({one.execution_id: tokens.get(one.execution_id, "") for one in at.open()})
+        answers = log.answers[applied.commit.commit_id]
+        acknowledged += [(when, applied.commit.version) for when, _ in answers[:1]]
+    acknowledged.sort()
+    newest = [0, *accumulate((version for _, version in acknowledged), max)]
+    for when, look in log.looks[book.key[1]]:
+        name = f"{book.key[1]} v{look.version} in a load"
+        least = newest[bisect_left(acknowledged, (look.asked, 0))]
+        holds(look.version >= least, "S3", name, "after an answer about", least)
+        there = look.version <= book.version
+        commit_id = book.applied[look.version - 1].commit.commit_id if there else ""
+        if look.commit_id not in ("", commit_id):
+            holds(shows_early, "E4", name, "was never committed")
+            continue
+        holds(there and log.sent[commit_id].at <= when, "E4", name, "was seen before it was sent")
+        holds(look.open in (None, opens[look.version]), "S1", name, look.open, opens[look.version])
+
+
 async def _audit(store: Store, ledger: Ledger) -> None:
     """Take the simulator's last look at every run: rows, events, what they fold to, results."""
     room = asyncio.Semaphore(LOOKS_AT_ONCE)
@@ -279,8 +324,8 @@ def _ended_well(book: RunModel) -> None:
     holds(not left, "L2", f"{book.key[1]} has {left} open")
 
 
-async def _feed(store: Store, ledger: Ledger) -> None:
-    """The feed names every commit once, those of one run in order (S2)."""
+async def _feed(store: Store, ledger: Ledger, *, once: bool) -> None:
+    """The feed names every commit, those of one run in order (S2); behind a fail-over some twice."""
     found: dict[tuple[str, str], list[int]] = defaultdict(list)
     cursor = ""
     while True:
@@ -291,6 +336,8 @@ async def _feed(store: Store, ledger: Ledger) -> None:
         if not page.items:
             break
     expected = {key: list(range(1, book.version + 1)) for key, book in ledger.models.items()}
+    if not once:
+        found = {key: [*dict.fromkeys(versions)] for key, versions in found.items()}
     holds(found == expected, "S2", "the feed doesn't name every commit once")
 
 
@@ -328,10 +375,13 @@ def _count(findings: Findings, diary: Sequence[Entry], log: Log) -> None:
             scanners[orphan].add(entry.door)
         seen["notification lost"] += entry.deaf
     seen["two replicas scanned one orphan"] += sum(len(who) > 1 for who in scanners.values())
-    seen["unknown commit that was applied"] += len(log.lost)
-    for commit_id in log.lost:
+    applied = {one.commit.commit_id for book in findings.books.values() for one in book.applied}
+    for commit_id in log.unknown:
         later = log.verdicts(log.sent[commit_id])
-        holds(later <= {Verdict.COMMITTED}, "S4", f"{commit_id} was applied, then {later}")
+        known = commit_id not in log.lost or later <= {Verdict.COMMITTED}
+        holds(known, "S4", f"{commit_id} was applied, then {later}")
+        fate = "was applied" if commit_id in applied else "was not applied"
+        seen[f"unknown commit that {fate}"] += 1
         seen["commit_id seen again"] += bool(later)
     seen["acknowledged commit checked"] += sum(
         Verdict.COMMITTED in log.verdicts(one) for one in log.sent.values()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from multiprocessing.forkserver import ensure_running
 from pathlib import Path
 from unittest import mock
 
@@ -14,7 +15,6 @@ from tests.chaos.world.stores import STORES, Shared
 from tests.support.backends import postgres as postgres_backend
 from tests.support.backends import redis as redis_backend
 from tests.support.backends.child import drop_folder, new_folder
-from tests.support.forkserver import forkserver
 
 STORE = "store"
 WORKERS = ("w1", "w2", "w3")
@@ -23,10 +23,9 @@ WORKERS = ("w1", "w2", "w3")
 @contextmanager
 def living_by(clock: Clock) -> Iterator[None]:
     """Have every program that is made in the block live by this clock."""
-    # Begun by the true time, as all others are that come from it. A variable of the interpreter's own has
-    # it begin each with an interpreter of its own, which takes the library along.
-    forkserver()
-    with mock.patch.dict(os.environ, {**clock.variables, "PYTHONHASHSEED": "0"}):
+    # It lives by the true time, as all others do that come from it.
+    ensure_running()
+    with mock.patch.dict(os.environ, clock.variables):
         yield
 
 
@@ -112,8 +111,7 @@ def reachable() -> Iterator[Path]:
 async def start_by(cluster: Cluster, times: Timepieces, **environment: str) -> None:
     """Start all replicas and their workers, each by its own clock."""
     for name in NAMES:
-        more = {**times[name].variables, "PYTHONHASHSEED": "0"}
-        await cluster.start(name, **environment, **more)
+        await cluster.start(name, **environment, **times[name].variables)
     for worker, home in zip(WORKERS, NAMES, strict=True):
         with living_by(times[worker]):
             await cluster.work(worker, home)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
@@ -22,7 +23,7 @@ from zlib import crc32
 import msgspec
 
 from stepwell.__main__ import main
-from stepwell.core.port import Claimed, ClaimRequest, Commit, CommitResult, Hint, Store
+from stepwell.core.port import Claimed, ClaimRequest, Commit, CommitResult, Hint, Loaded, Store
 from stepwell.core.records.errors import OutcomeUnknown, StoreError
 from stepwell.core.records.states import DueKind
 from stepwell.rpc import server
@@ -59,16 +60,30 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
     """(run, token) of the expired leases that a claim returned."""
     deaf: bool = False
     """A hint was dropped; the first alone is written down."""
+    look: Look | None = None
+
+
+class Look(msgspec.Struct, frozen=True):
+    """The rows of a run that a load returned."""
+
+    asked: float
+    run_id: str
+    version: int
+    commit_id: str
+    open: dict[str, str] | None
+    """Token by open execution; None: the load returned only what had changed."""
 
 
 class Scribe(StoreProxy):
     """A replica's door to the store."""
 
-    def __init__(self, inner: Store) -> None:
+    def __init__(self, inner: Store, diary: Path, name: str) -> None:
         super().__init__(inner)
-        self._file = os.open(os.environ[DIARY], os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+        self._file = os.open(diary, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
         _take_back_torn_line(self._file)
-        self._door = os.environ[NAME]
+        self._door = name
+        self.seen: Counter[str] = Counter()
+        """Count the calls, and how those ended that commit."""
         self._chance = Random(self._door)
         self._lost = float(os.environ.get(LOST_ANSWERS, "0"))
         self._deaf = float(os.environ.get(DEAF, "0"))
@@ -81,18 +96,33 @@ class Scribe(StoreProxy):
         if lines:
             os.write(self._file, b"\n".join(lines) + b"\n")
 
+    async def call(self, method: str, *args: Any, **kwargs: Any) -> Any:
+        self.seen["operations"] += 1
+        return await super().call(method, *args, **kwargs)
+
+    async def load(self, tenant_id: str, run_id: str, *, since: int = 0) -> Loaded | None:
+        asked = time.monotonic()
+        loaded = await super().load(tenant_id, run_id, since=since)
+        if loaded is not None:
+            rows = {one.execution.execution_id: one.token for one in loaded.executions}
+            known = (run_id, loaded.run.version, loaded.commit_id)
+            self._write([{"look": Look(asked, *known, rows if loaded.complete else None)}])
+        return loaded
+
     async def commit(self, commits: Sequence[Commit]) -> Sequence[CommitResult]:
         self._write([{"sent": commit} for commit in commits])
         try:
-            results = await self.inner.commit(commits)
+            results = await super().commit(commits)
         except StoreError as error:
             certain = not isinstance(error, OutcomeUnknown)
+            self.seen["unavailable" if certain else "unknown"] += 1
             self._write([{"failed": c.commit_id, "certain": certain} for c in commits])
             raise
         if self._lost and self._chance.random() < self._lost:
             pairs = zip(commits, results, strict=True)
             self._write([{"lost": c.commit_id} for c, r in pairs if r.verdict == "COMMITTED"])
             raise OutcomeUnknown("no answer came in time")
+        self.seen.update(one.verdict for one in results)
         pairs = zip(commits, results, strict=True)
         self._write([{"commit_id": c.commit_id, "result": r} for c, r in pairs])
         return results
@@ -147,7 +177,7 @@ def read(path: Path) -> list[Entry]:
 
 
 async def _open(url: str, **how: Any) -> Store:
-    return Scribe(await open_store(url, **how))
+    return Scribe(await open_store(url, **how), Path(os.environ[DIARY]), os.environ[NAME])
 
 
 if __name__ == "__main__":

@@ -16,10 +16,9 @@ import asyncio
 import contextlib
 import socket
 import struct
-from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from tests.support.backends import ports
 from tests.support.backends.tls import Certificates
@@ -30,13 +29,11 @@ TRICKLED_BYTES = 64
 """So much of a chunk comes byte by byte; the rest in one piece, or nothing would ever arrive."""
 
 
-@dataclass
-class Fault:
+class Fault(NamedTuple):
     """A fault at the moment when the client sends `pattern`."""
 
     pattern: bytes
     sent_on: bool
-    left: int
     silent: bool = False
     """Nothing moves from then on; otherwise the connection ends."""
 
@@ -99,7 +96,6 @@ class Proxy:
     what went over two of them comes in another order. With `trickles` the beginning of each chunk
     comes byte by byte. A client that is cut off reads the end of the stream, as from a
     server that was killed; with `reset`, on connections made after it was set, a reset.
-    `passed_up` and `passed_down` count bytes.
     """
 
     def __init__(
@@ -117,9 +113,6 @@ class Proxy:
         self.trickles = False
         self._chance = chance or Random(0)
         self.reset = False
-        self.passed_up = 0
-        self.passed_down = 0
-        self.accepted = 0
         self._faults: list[Fault] = []
         self._up_left: int | None = None
         self._down_left: int | None = None
@@ -131,7 +124,8 @@ class Proxy:
         self._thawed = asyncio.Event()
         self._thawed.set()
         self._changed = asyncio.Condition()
-        self._fired = 0
+        self.fired = 0
+        """How often a fault met its moment."""
 
     # Its life
 
@@ -190,21 +184,21 @@ class Proxy:
         """So many more bytes reach clients; at the next one that connection is cut."""
         self._down_left = count_bytes
 
-    def lose_reply_to(self, pattern: bytes, *, times: int = 1) -> None:
+    def lose_reply_to(self, pattern: bytes) -> None:
         """Send on what holds the pattern; lose the connection when the server answers.
 
         The server does all that it was sent. Mind pipelines: the first answer may be to what was
         sent before in the same breath.
         """
-        self._faults.append(Fault(pattern, sent_on=True, left=times))
+        self._faults.append(Fault(pattern, sent_on=True))
 
-    def cut_before(self, pattern: bytes, *, times: int = 1) -> None:
+    def cut_before(self, pattern: bytes) -> None:
         """Cut the connection instead of sending on what holds the pattern."""
-        self._faults.append(Fault(pattern, sent_on=False, left=times))
+        self._faults.append(Fault(pattern, sent_on=False))
 
     def fall_silent_at(self, pattern: bytes, *, sent_on: bool) -> None:
         """Stand still when the pattern comes, as a wire that is pulled; unless `sent_on` it never arrives."""
-        self._faults.append(Fault(pattern, sent_on, left=1, silent=True))
+        self._faults.append(Fault(pattern, sent_on, silent=True))
 
     def swallow_replies(self) -> None:
         """Answers vanish from now on, and clients wait; until `lose_lines`."""
@@ -241,34 +235,10 @@ class Proxy:
 
     # What a test waits for
 
-    @property
-    def open_lines(self) -> int:
-        return len(self._lines)
-
-    @property
-    def fired(self) -> int:
-        """Return how often a fault met its moment."""
-        return self._fired
-
-    async def until_sent(self, count_bytes: int) -> None:
-        """Waits until so many bytes have been sent on, from the beginning."""
-        async with asyncio.timeout(PATIENCE_S), self._changed:
-            await self._changed.wait_for(lambda: self.passed_up >= count_bytes)
-
     async def settled(self) -> None:
         """Waits until the server is done with all connections that were lost."""
         async with asyncio.timeout(PATIENCE_S), self._changed:
             await self._changed.wait_for(lambda: not any(line.lost for line in self._lines))
-
-    async def _fire(self) -> None:
-        async with self._changed:
-            self._fired += 1
-            self._changed.notify_all()
-
-    async def _vanished(self, line: Line) -> None:
-        async with self._changed:
-            line.is_incomplete = True
-            self._changed.notify_all()
 
     # Passing on
 
@@ -276,7 +246,6 @@ class Proxy:
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)
-        self.accepted += 1
         try:
             await self._serve(reader, writer)
         except asyncio.CancelledError:
@@ -313,11 +282,11 @@ class Proxy:
             while data := await line.from_client.read(CHUNK):
                 await self._wait()
                 if self._swallow_up:
-                    await self._vanished(line)
+                    line.is_incomplete = True
                     continue
                 if not await self._may_go_up(line, data):
                     return
-                await self._send_on(line, data)
+                await self._write(line, line.to_server, data)
         if not line.lost:
             with contextlib.suppress(OSError):
                 line.to_server.write_eof()
@@ -339,26 +308,20 @@ class Proxy:
             # The peer's turn to read it.
             await asyncio.sleep(0)
 
-    async def _send_on(self, line: Line, data: bytes) -> None:
-        await self._write(line, line.to_server, data)
-        async with self._changed:
-            self.passed_up += len(data)
-            self._changed.notify_all()
-
     async def _may_go_up(self, line: Line, data: bytes) -> bool:
         seen = line.end_of_sent + data
         for fault in self._faults:
-            if fault.left and fault.pattern in seen:
-                fault.left -= 1
+            if fault.pattern in seen:
+                self._faults.remove(fault)
                 line.end_of_sent = b""
                 if fault.silent:
                     self.freeze()
                     line.is_incomplete = not fault.sent_on
-                    await self._fire()
+                    self.fired += 1
                     return fault.sent_on
                 if not fault.sent_on:
                     line.cut()
-                    await self._fire()
+                    self.fired += 1
                     return False
                 line.deaf = True
                 break
@@ -370,9 +333,9 @@ class Proxy:
             self._up_left -= len(part)
             if len(part) < len(data):
                 self._up_left = None
-                await self._send_on(line, part)
+                await self._write(line, line.to_server, part)
                 line.lose()
-                await self._fire()
+                self.fired += 1
                 return False
         return True
 
@@ -384,9 +347,9 @@ class Proxy:
                 await self._wait()
                 if line.deaf:
                     line.lose()
-                    await self._fire()
+                    self.fired += 1
                 elif self._swallow:
-                    await self._vanished(line)
+                    line.is_incomplete = True
                 elif not await self._go_down(line, data):
                     return
         if not line.lost:
@@ -402,7 +365,6 @@ class Proxy:
         goes_on = len(part) == len(data)
         if left is not None and goes_on:
             self._down_left = left - len(part)
-        self.passed_down += len(part)
         await self._write(line, line.to_client, part)
         if goes_on:
             return True
@@ -410,5 +372,5 @@ class Proxy:
         line.to_client.close()
         await _gone(line.to_client)
         line.lose()
-        await self._fire()
+        self.fired += 1
         return True

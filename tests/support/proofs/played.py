@@ -16,7 +16,7 @@ import pytest
 
 from tests.support import doors
 from tests.support.proofs import record
-from tests.support.proofs.shares import SHARES, shares_of
+from tests.support.proofs.shares import SHARES, file_of, shares_of
 
 RECORDS = "stepwell-records"
 """Property of a test's report that carries its records."""
@@ -146,6 +146,10 @@ class _Writer:
             ]
             records = [one for each in found for one in each]
             seconds = round(self._seconds[name], 3)
+            for one in records:
+                if one["proof"] and not one["command"]:
+                    one["command"] = f"make proof ARGS={file_of(name)}"
+                    one["seconds"] = seconds
             self._append({"test": name, "seconds": seconds, "records": records})
 
     @pytest.hookimpl(optionalhook=True)

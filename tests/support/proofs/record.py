@@ -37,6 +37,13 @@ def keep(record: Record) -> None:
     kept.append(record)
 
 
+def note(
+    proof: str, figures: Mapping[str, int], happened: Mapping[str, int] = {}, seed: object = ""
+) -> None:
+    """Keep a record of the test that runs; who writes it down adds the test's seconds and its file's command."""
+    keep(Record(proof, "", figures, happened, seed=str(seed)))
+
+
 def happened(*names: str) -> None:
     """Note that each of these rare things was met once, in a test that is about just that."""
     keep(Record("", "", {}, Counter(names)))

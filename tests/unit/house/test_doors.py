@@ -23,7 +23,7 @@ SUITE = doors.ONCE
         ("tests/service/test_served.py", ("served",), "postgres", False, {STORES}),
         ("tests/service/test_served.py", ("served",), "redis-seed-1", False, {STORES}),
         ("tests/service/test_edge.py", ("server", "backends"), "", False, {STORES}),
-        ("tests/chaos/test_disk.py", (), "", False, {STORES}),
+        ("tests/chaos/test_kills.py", (), "", False, {STORES}),
         ("tests/chaos/test_busy.py", (), "", True, {PROOF}),
         ("tests/service/test_tenants.py", ("served",), "sqlite", True, {PROOF, TEST}),
         ("tests/service/test_tenants.py", ("served",), "redis", True, {PROOF}),
