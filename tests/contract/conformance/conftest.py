@@ -91,22 +91,6 @@ class RemotePostgresFactory(RemoteFactory):
     inner = PostgresFactory
 
 
-class RemoteRedisFactory(RemoteFactory):
-    """As `stepwell store --driver redis://…` serves it."""
-
-    name = "grpc_redis"
-    durability = Durability.POWER
-    inner = RedisFactory
-
-
-class RemoteRedisClusterFactory(RemoteFactory):
-    """As `stepwell store --driver redis+cluster://…` serves it."""
-
-    name = "grpc_redis_cluster"
-    durability = Durability.POWER
-    inner = RedisClusterFactory
-
-
 FACTORIES: tuple[type[UrlFactory], ...] = (
     MemoryFactory,
     BareFactory,
@@ -119,8 +103,6 @@ FACTORIES: tuple[type[UrlFactory], ...] = (
     ValkeyFactory,
     RedisClusterFactory,
     ValkeyClusterFactory,
-    RemoteRedisFactory,
-    RemoteRedisClusterFactory,
 )
 
 
