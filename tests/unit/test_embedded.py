@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from stepwell.core.port import Store
+from stepwell.core.port import LogQuery, MessageQuery, Store, TaskQuery
 from stepwell.core.records.errors import AlreadyExists, InvalidArgument, StepwellError
 from stepwell.core.records.states import RunStatus, TaskStatus
 from stepwell.embedded import Orchestrator, RunFailed, RunNotFound
@@ -133,6 +133,74 @@ def test_a_run_id_without_a_store_is_refused() -> None:
 def test_an_argument_beyond_its_limit_is_refused(arguments: dict[str, object]) -> None:
     with pytest.raises(ValueError, match="at most"):
         Orchestrator(**{"goal": "", "agent": doubler(), **arguments})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [
+        ({"goal": "a\x00"}, "goal"),
+        ({"goal": "a\udc80"}, "goal"),
+        ({"labels": {"k": "v\x00"}}, "labels"),
+        ({"labels": {"two words": ""}}, "labels"),
+        ({"tenant_id": "a\x00"}, "tenant_id"),
+        ({"run_id": "{a}", "store": "memory://"}, "run_id"),
+        ({"plan": [Task("a b")]}, r"plan\.tasks\[0\]\.task_id"),
+        ({"plan": [Task("a", role="two words")]}, r"plan\.tasks\[0\]\.role"),
+    ],
+    ids=str,
+)
+def test_a_bad_name_or_nul_in_an_argument_is_refused(
+    arguments: dict[str, object], field: str
+) -> None:
+    with pytest.raises(ValueError, match=f"^{field}"):
+        Orchestrator(**{"goal": "", "agent": doubler(), **arguments})
+
+
+async def test_bad_names_and_nul_in_commands_are_refused(store: Store) -> None:
+    orchestrator = Orchestrator("", doubler(), store=store)
+    with pytest.raises(ValueError, match=r"^reason"):
+        await orchestrator.answer("q", 1, reason="a\x00")
+    with pytest.raises(ValueError, match=r"^answered_by"):
+        await orchestrator.answer("q", 1, answered_by="two words")
+    with pytest.raises(ValueError, match=r"^tenant_id"):
+        await Orchestrator.resume(orchestrator.run_id, doubler(), store=store, tenant_id="a b")
+
+
+async def test_a_plan_with_a_bad_name_fails_its_attempt(store: Store) -> None:
+    agent = Agent()
+    agent.plan(lambda ctx: [Task("a", role="two words")])
+    agent.task(lambda ctx: None)
+    with pytest.raises(RunFailed, match=r"planned\.plan\.tasks\[0\]\.role"):
+        await Orchestrator("", agent, store=store).run()
+
+
+async def test_what_an_agent_says_with_nul_is_kept_with_an_escape(store: Store) -> None:
+    agent = Agent()
+
+    @agent.task
+    def fail(ctx: TaskContext) -> None:
+        ctx.log("a\x00b")
+        ctx.record(prompt="p\x00", response="r\udc80")
+        ctx.append("user", "m\x00")
+        raise ValueError("f\x00")
+
+    plan = [Task("a", title="t\x00", prompt="p\x00", retry=ONCE)]
+    orchestrator = Orchestrator("", agent, store=store, plan=plan)
+    with pytest.raises(RunFailed):
+        await orchestrator.run()
+    run = ("default", orchestrator.run_id)
+    made = await store.read_plan(*run, 1)
+    assert made is not None
+    assert (made.tasks[0].title, made.tasks[0].prompt) == (r"t\x00", r"p\x00")
+    (row,) = (await store.page(TaskQuery(tenant_id=run[0], run_id=run[1]))).items
+    assert row.failure is not None
+    assert row.failure.message == r"f\x00"
+    (said,) = (await store.page(MessageQuery(tenant_id=run[0], run_id=run[1]))).items
+    assert said.content == r"m\x00"
+    (line,) = (await store.page(LogQuery(tenant_id=run[0], run_id=run[1]))).items
+    assert line.text == r"a\x00b"
+    (kept,) = await store.read_payloads(*run, ["task:a#1"], texts=True)
+    assert (kept.prompt, kept.response) == (r"p\x00", r"r\udc80")
 
 
 def test_an_agent_that_cant_plan_needs_a_plan() -> None:

@@ -1,24 +1,34 @@
-"""Commands of the loop made from Python arguments, whose limits are checked here."""
+"""Commands of the loop made from Python arguments, whose limits are checked here.
+
+Names, texts and plans have the limits of a request's fields, by the same functions. An argument beyond one is a
+ValueError that names it.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
 from stepwell.app import start
 from stepwell.core.loop.signals import Answer, Resolve, Start
 from stepwell.core.records import canonical, limits
+from stepwell.core.records.errors import InvalidArgument
 from stepwell.core.records.model import Budget, Payload, RunSpec, TaskSpec
 from stepwell.core.records.model import Failure as FailureRecord
 from stepwell.core.records.states import Finding, StepKind
+from stepwell.core.records.texts import storable
+from stepwell.rpc.validate import check
 from stepwell.wire import to_record
 from stepwell_client import Budget as ClientBudget
 from stepwell_client import Done, Failure, NotDone, PlanLike, encode
 from stepwell_client import StepKind as ClientStepKind
 from stepwell_client.toolkit import plan_draft
-from stepwell_client.v1 import types_pb2
+from stepwell_client.v1 import orchestrator_pb2, types_pb2
+
+_NAME = re.compile(limits.NAME_PATTERN)
 
 
 def start_command(
@@ -32,9 +42,17 @@ def start_command(
     """Return the command that starts the run, with the fingerprint of all that it holds."""
     payload: Payload | None = None if run_input is None else to_record(run_input)
     check_size("input", len(payload.data) if payload else 0, 0, limits.PAYLOAD_BYTES_MAX)
+    labelled = {f"labels[{key!r}]": key + value for key, value in spec.labels.items()}
+    check_texts({"goal": spec.goal, **labelled})
+    draft = None if plan is None else plan_draft(plan)
+    request = orchestrator_pb2.StartRunRequest(goal=spec.goal, labels=spec.labels, plan=draft)
+    try:
+        check(request)
+    except InvalidArgument as error:
+        raise ValueError(error.message) from None
     tasks: tuple[TaskSpec, ...] | None = None
-    if plan is not None:
-        tasks = tuple(to_record(task) for task in plan_draft(plan).tasks)
+    if draft is not None:
+        tasks = tuple(to_record(task) for task in draft.tasks)
     if budget is not None:
         spec = replace(spec, budget=budget_record(budget))
     command = start.start_command(spec, run_input=payload, plan=tasks, stages=stages)
@@ -47,7 +65,9 @@ def answer_command(
 ) -> Answer:
     """Return the command that answers a question; None is an answer as well: JSON's null."""
     check_size("reason", len(reason.encode("utf-8", "replace")), 0, limits.REASON_BYTES_MAX)
-    check_size("answered_by", len(answered_by), 0, limits.NAME_CHARS_MAX)
+    check_texts({"reason": reason})
+    if answered_by:
+        check_name("answered_by", answered_by)
     encoded = encode(value)
     payload: Payload = Payload(data=b"null") if encoded is None else to_record(encoded)
     return Answer(
@@ -61,11 +81,16 @@ def answer_command(
 
 def resolve_command(execution_id: str, finding: Done | NotDone | Failure) -> Resolve:
     """Return the command that settles an unknown outcome by a person's finding."""
+    if not isinstance(finding, Failure):
+        check_texts({"reason": finding.reason})
     if isinstance(finding, NotDone):
         return Resolve(execution_id=execution_id, finding=Finding.NOT_DONE, reason=finding.reason)
     if isinstance(finding, Failure):
         failure = FailureRecord(
-            kind=finding.kind, message=finding.message, details=finding.details, retryable=False
+            kind=storable(finding.kind),
+            message=storable(finding.message),
+            details=storable(finding.details),
+            retryable=False,
         )
         return Resolve(execution_id=execution_id, finding=Finding.DONE, failure=failure)
     payload = encode(finding.value)
@@ -88,6 +113,22 @@ def budget_record(budget: ClientBudget) -> Budget:
 def kinds_of(kinds: Sequence[ClientStepKind]) -> tuple[StepKind, ...]:
     """Return the loop's step kinds for the client's."""
     return tuple(StepKind(kind.name) for kind in kinds)
+
+
+def check_name(what: str, name: str, chars_max: int = limits.NAME_CHARS_MAX) -> None:
+    """Raise ValueError where a text is no name."""
+    if len(name) > chars_max or not _NAME.fullmatch(name):
+        raise ValueError(
+            f"{what} {name[:chars_max]!r} is no name of at most {chars_max} characters: letters, digits "
+            "and . _ : / @ + -, first a letter or digit"
+        )
+
+
+def check_texts(texts: Mapping[str, str]) -> None:
+    """Raise ValueError where a text holds what no store can keep."""
+    for what, text in texts.items():
+        if storable(text) != text:
+            raise ValueError(f"{what} holds NUL or half a surrogate pair; no text may")
 
 
 def check_size(what: str, value: int, least: int, most: int) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Self
 
@@ -16,7 +15,9 @@ from stepwell.core.records.states import RunStatus, StepKind
 from stepwell.embedded.arguments import (
     answer_command,
     budget_record,
+    check_name,
     check_size,
+    check_texts,
     kinds_of,
     resolve_command,
     start_command,
@@ -29,7 +30,6 @@ from stepwell_client import Budget as ClientBudget
 from stepwell_client import StepKind as ClientStepKind
 
 TENANT = "default"
-_NAME = re.compile(limits.NAME_PATTERN)
 
 
 class Orchestrator:
@@ -68,13 +68,9 @@ class Orchestrator:
         """
         if run_id is not None and store is None:
             raise ValueError("a run_id means nothing without a store: pass store=, or leave run_id")
-        if run_id is not None and (
-            len(run_id) > limits.RUN_ID_CHARS_MAX or not _NAME.fullmatch(run_id)
-        ):
-            raise ValueError(
-                f"run_id {run_id!r} is no name of at most {limits.RUN_ID_CHARS_MAX} characters; "
-                "a UUID is best: the service knows runs by no other ids"
-            )
+        if run_id is not None:  # A UUID is best: the service knows runs by no other ids.
+            check_name("run_id", run_id, limits.RUN_ID_CHARS_MAX)
+        check_name("tenant_id", tenant_id)
         check_size("goal", len(goal.encode("utf-8", "replace")), 0, limits.GOAL_BYTES_MAX)
         check_size("max_iterations", max_iterations, 1, limits.ITERATIONS_MAX)
         check_size("max_parallel", max_parallel, 1, limits.PARALLEL_MAX)
@@ -123,6 +119,8 @@ class Orchestrator:
             RunNotFound: there is no such run in this store (a ValueError too).
             FailedPrecondition: the run was cancelled, which is final.
         """
+        check_name("run_id", run_id, limits.RUN_ID_CHARS_MAX)
+        check_name("tenant_id", tenant_id)
         runtime = runtime or SystemRuntime()
         drive = Drive(agent, run_id, None, store=store, tenant_id=tenant_id, runtime=runtime)
         await drive.check_resumable()
@@ -173,6 +171,7 @@ class Orchestrator:
             InvalidArgument: a limit would be lower than it was; `.violations` says which.
             FailedPrecondition: the run has ended.
         """
+        check_texts({"reason": reason})
         await self._drive.send(RaiseBudget(budget=budget_record(budget), reason=reason))
 
     async def inputs(self) -> Sequence[InputRequest]:
@@ -220,4 +219,5 @@ class Orchestrator:
     async def _send_running(self, command: Cancel | Pause) -> None:
         if not self._drive.is_running:
             raise RuntimeError("the run is not running here")
+        check_texts({"reason": command.reason})
         await self._drive.send(command)

@@ -27,11 +27,12 @@ from stepwell.core.loop.signals import (
 from stepwell.core.port import Assignment, MessageQuery, Presence, Runtime
 from stepwell.core.records import limits
 from stepwell.core.records.errors import InvalidArgument, NotFound, StepwellError, StoreError
-from stepwell.core.records.model import Failure, Payload, RetryPolicy, Session
+from stepwell.core.records.model import Failure, Payload, RetryPolicy, Session, Violation
 from stepwell.core.records.states import StepKind
 from stepwell.embedded.writing import Scribe
 from stepwell.engine.executor import Executor, Heartbeat
 from stepwell.engine.workers import WorkerConnection
+from stepwell.rpc.validate import violations
 from stepwell.schemas import question_violations
 from stepwell.wire import to_message, to_record
 from stepwell_client import LeaseLost
@@ -45,6 +46,7 @@ STOP_MS = 2_000
 BEAT_MS_MIN = 200
 """Progress is written no more often than this."""
 _MESSAGES_AT_ONCE = 64
+_OF_A_STREAM = ("delivery_id", "run_id")
 _DELIVER_AGAIN = RetryPolicy(initial_backoff_ms=50, max_backoff_ms=2_000)
 
 
@@ -226,11 +228,20 @@ class InProcessWorker:
                 self._on_idle()
 
     def _decode(self, step: _Step, outcome: worker_pb2.Outcome) -> Delivery:
-        try:
-            return to_record(outcome)
-        except InvalidArgument as error:
-            failure = Failure(kind="INVALID_OUTCOME", message=error.message, retryable=False)
-            return self._delivery(step, Failed(failure=failure))
+        # Only a served run's id is a UUID, and only a stream has deliveries.
+        faults = [one for one in violations(outcome) if one.field not in _OF_A_STREAM]
+        if not faults:
+            try:
+                return to_record(outcome)
+            except InvalidArgument as error:
+                faults = list(error.violations)
+        failure = Failure(
+            kind="INVALID_OUTCOME",
+            message=f"{faults[0].field}: {faults[0].description}",
+            retryable=False,
+            violations=tuple(Violation(field=f, description=d) for f, d in faults),
+        )
+        return self._delivery(step, Failed(failure=failure))
 
     def _delivery(self, step: _Step, result: Failed | Released) -> Delivery:
         execution_id = step.assignment.execution.execution_id
