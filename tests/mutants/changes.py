@@ -88,7 +88,7 @@ def without_fences(one: Commit) -> Commit:
 
 
 def without_request(one: Commit) -> Commit:
-    """Know requests in the replica that carried them out, and not keep them with the run."""
+    """Forget with a run which requests were carried out: only the replica knows them."""
     return replace(one, request=None)
 
 

@@ -233,9 +233,9 @@ def _cut(_ports: Ports) -> None:
 
 SIMULATED = Check("simulator", "seeds", _seeds)
 SUITE = Check("conformance suite", "cases", _cases)
-PROGRAMS = Check("differential programs", "tens of programs", _programs)
+PROGRAMS = Check("differential programs", "explorations", _programs)
 CRASHES = Check("crash points", "crashes", _crashes)
-POWER_CUTS = Check("power cuts", "series", _cuts)
+POWER_CUTS = Check("power cuts", "disks", _cuts)
 
 
 def _small_world(name: str, world: Play) -> Check:
