@@ -69,9 +69,12 @@ async def test_checkpoints_have_the_run_as_of_each(served: Served) -> None:
     for one in found:
         assert one.run == await served.client.get(run.id, version=one.version)
     assert found[-1].run == await run.refresh()
-    request = pb.ListCheckpointsRequest(run_id=run.id, page_size=1)
+    request = pb.ListCheckpointsRequest(run_id=run.id, page_size=2)
+    first = await served.client._call("ListCheckpoints", request)
+    await served.restart()  # Nothing is remembered, and the token is still good.
+    request.page_token = first.next_page_token
     paged = await pages(served, "ListCheckpoints", request, "checkpoints")
-    assert paged == [[one] for one in found]
+    assert [list(first.checkpoints), *paged] == [found[:2], found[2:4], found[4:]]
 
 
 async def test_run_and_tasks_as_of_every_version_are_what_the_events_give(

@@ -161,6 +161,8 @@ def test_ls_shows_columns_and_takes_filters(terminal: Terminal) -> None:
     assert found.json["runs"][0]["spec"]["runId"] == run_id
     assert terminal("ls", "--label", "team=nobody", "--json").json == {"runs": [], "more": False}
     assert "no runs" in terminal("ls", "--label", "team=nobody").err
+    start(terminal, "--goal", "long " * 100, "--label", "long=goal")
+    assert terminal("ls", "--label", "long=goal").out.endswith("…\n")
 
 
 def test_following_a_run_without_workers_says_so(terminal: Terminal) -> None:
