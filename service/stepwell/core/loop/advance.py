@@ -25,7 +25,7 @@ from stepwell.core.loop import (
     task_commands,
     timers,
 )
-from stepwell.core.loop.dispatch import settle
+from stepwell.core.loop.dispatch import settle, update_status
 from stepwell.core.loop.draft import Draft
 from stepwell.core.loop.replies import UNCHANGED, refused
 from stepwell.core.loop.signals import (
@@ -71,6 +71,7 @@ def advance(state: RunState, signals: Sequence[Signal], context: Context) -> Tra
     if draft.changed:
         settle(draft)
         leases.grant_offered(draft)
+        update_status(draft)
     transition = draft.finish(replies)
     if any(isinstance(one, Command | Start | Fork) for one in signals):
         replies = tuple(_with_run(one, transition.run) for one in replies)

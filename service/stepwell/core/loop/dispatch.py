@@ -1,7 +1,7 @@
 """Dispatch: offers the steps that can run now, and keeps the run's status in line with what is open.
 
-`settle` ends every transition. It may be called on any state and changes nothing if there is nothing to
-do; so a resume needs no code of its own.
+`settle` and `update_status` end every transition. They may be called on any state and change nothing if
+there is nothing to do; so a resume needs no code of its own.
 """
 
 from __future__ import annotations
@@ -37,13 +37,11 @@ from stepwell.core.records.states import (
 
 
 def settle(draft: Draft) -> None:
-    """Move the phase on while it can move, offer the steps that can run, and update the status."""
+    """Move the phase on while it can move, and offer the steps that can run."""
     if not draft.run.ended:
         leave_finished_phase(draft)
     while not draft.run.ended and draft.run.status is not RunStatus.PAUSED and _offer(draft):
         leave_finished_phase(draft)
-    if not draft.run.ended:
-        update_status(draft)
 
 
 # --- offers -----------------------------------------------------------------------------------------
@@ -192,7 +190,9 @@ def _run_out(draft: Draft, used_up: tuple[budgets.UsedUp, ...]) -> None:
 
 
 def update_status(draft: Draft) -> None:
-    """Bring the run's `status` and `blocked_on` in line with its open executions."""
+    """Bring the run's `status` and `blocked_on` in line with its open executions, unless it has ended."""
+    if draft.run.ended:
+        return
     leased = ready = False
     delay_ms: int | None = None
     for execution in draft.open_executions():

@@ -7,7 +7,6 @@ finds all other steps: it leases them by `GrantLease`.
 from __future__ import annotations
 
 from stepwell.core.loop import budgets
-from stepwell.core.loop.dispatch import update_status
 from stepwell.core.loop.draft import Draft
 from stepwell.core.loop.signals import FreeWorker, GrantLease, Grants, Reply, ReplyStatus
 from stepwell.core.port import Lease
@@ -82,7 +81,6 @@ def grant_offered(draft: Draft) -> None:
         if grant is not None:
             grant_lease(draft, grant)
             room -= 1
-    update_status(draft)
 
 
 def _room(draft: Draft, grants: Grants, offered: int) -> int:
