@@ -17,13 +17,12 @@ from msgspec.structs import replace
 from stepwell.core.loop import (
     attempts,
     deliveries,
-    failures,
+    expiries,
     leases,
     questions,
     resolution,
     run_commands,
     task_commands,
-    timers,
 )
 from stepwell.core.loop.dispatch import settle, update_status
 from stepwell.core.loop.draft import Draft
@@ -91,9 +90,9 @@ def _apply(draft: Draft, signal: Signal) -> Reply:
         case GrantLease():
             return leases.grant_lease(draft, signal)
         case LeaseExpired():
-            return failures.expire(draft, signal)
+            return expiries.lease_expired(draft, signal)
         case TimerDue():
-            return timers.timer_due(draft, signal)
+            return expiries.timer_due(draft, signal)
         case AppendMessages():
             return attempts.append_messages(draft, signal)
         case Begin():

@@ -1,10 +1,22 @@
-"""Attempts at a step while they are leased: begin, append messages, end, be released, be repeated."""
+"""Attempts at a step: begin, append messages, end, be released, be repeated, and what each leaves.
+
+A task's messages are numbered, appended once and referred to by range. An execution knows how many messages
+the conversation had before its own (`messages_after`) and how many it appended (`messages`); the task
+knows how many there are. Messages of steps without a task are kept without numbers.
+
+Session, last progress and failure are carried over to the next attempt. The task's row holds them (the
+run's for PLAN, REFLECT and SYNTHESIZE), so that the next attempt has them wherever it is leased, and no
+other step does.
+"""
 
 from __future__ import annotations
 
 import hmac
+from collections.abc import Sequence
 
-from stepwell.core.loop import budgets, carryover, conversation
+from msgspec.structs import replace
+
+from stepwell.core.loop import budgets
 from stepwell.core.loop.changes import ReportFields
 from stepwell.core.loop.closing import close
 from stepwell.core.loop.dispatch import offer_reconcile, offer_step, offer_task
@@ -19,7 +31,16 @@ from stepwell.core.loop.signals import (
     Reply,
 )
 from stepwell.core.port import Fence
-from stepwell.core.records.model import Execution, Failure, Outcome, Session, Usage
+from stepwell.core.records.model import (
+    Execution,
+    Failure,
+    Message,
+    Outcome,
+    Payload,
+    Previous,
+    Session,
+    Usage,
+)
 from stepwell.core.records.states import (
     Effect,
     EventType,
@@ -29,6 +50,17 @@ from stepwell.core.records.states import (
     StepKind,
     TaskStatus,
 )
+
+_CARRIES_OVER = frozenset(
+    {
+        ExecutionStatus.FAILED,
+        ExecutionStatus.TIMED_OUT,
+        ExecutionStatus.LOST,
+        ExecutionStatus.RELEASED,
+        ExecutionStatus.NEEDS_INPUT,
+    }
+)
+"""Ends of attempts after which another one may follow, and is given what they left."""
 
 
 def leased_by(draft: Draft, execution_id: str, token: str) -> Execution | None:
@@ -60,13 +92,13 @@ def append_messages(draft: Draft, one: AppendMessages) -> Reply:
     execution = leased_by(draft, one.execution_id, one.token)
     if execution is None:
         return LEASE_LOST
-    new = conversation.new_of(execution, one.messages, one.after)
+    new = _new_of(execution, one.messages, one.after)
     if not new:
         return UNCHANGED
     draft.event(
         EventType.MESSAGES_APPENDED, task_id=execution.task_id, execution_id=one.execution_id
     )
-    draft.change_execution(execution, **conversation.append(draft, execution, new, Session()))
+    draft.change_execution(execution, **_append(draft, execution, new, Session()))
     return Reply()
 
 
@@ -93,9 +125,9 @@ def end_attempt(
     if isinstance(report, Delivery):
         _keep_delivered(draft, execution, report, fields)
     if status is ExecutionStatus.COMPLETED:
-        carryover.drop(draft, execution)
+        drop_carryover(draft, execution)
     elif status in _CARRIES_OVER:
-        carryover.keep(
+        carry_over(
             draft,
             execution,
             session=report.session if report is not None else Session(),
@@ -113,8 +145,8 @@ def _keep_delivered(
         fields["usage"] = delivery.usage
         draft.change_run(usage=draft.run.usage + delivery.usage)
     if delivery.messages:
-        new = conversation.new_of(execution, delivery.messages, delivery.messages_after)
-        fields |= conversation.append(draft, execution, new, delivery.session)
+        new = _new_of(execution, delivery.messages, delivery.messages_after)
+        fields |= _append(draft, execution, new, delivery.session)
     result = delivery.result.result if isinstance(delivery.result, Completed) else None
     if result is not None:
         fields["has_result"] = True
@@ -143,17 +175,6 @@ def release(
     offer_again(draft, execution, 0)
 
 
-_CARRIES_OVER = frozenset(
-    {
-        ExecutionStatus.FAILED,
-        ExecutionStatus.TIMED_OUT,
-        ExecutionStatus.LOST,
-        ExecutionStatus.RELEASED,
-        ExecutionStatus.NEEDS_INPUT,
-    }
-)
-
-
 def offer_again(draft: Draft, execution: Execution, delay_ms: int) -> None:
     """Offer the next attempt after `delay_ms`.
 
@@ -177,3 +198,91 @@ def offer_again(draft: Draft, execution: Execution, delay_ms: int) -> None:
         draft.change_task(execution.task_id, status=TaskStatus.PENDING)
     else:
         offer_task(draft, execution.task_id, delay_ms=delay_ms)
+
+
+# --- conversations ----------------------------------------------------------------------------------
+
+
+def _new_of(execution: Execution, messages: Sequence[Message], after: int) -> Sequence[Message]:
+    """Return the messages that the execution has not appended yet; `after` precede the first one."""
+    return messages[max(0, execution.messages - after) :]
+
+
+def _append(
+    draft: Draft, execution: Execution, messages: Sequence[Message], session: Session
+) -> ReportFields:
+    """Append messages within the current event; return the execution's changed fields.
+
+    `session` is the session of messages that name none.
+    """
+    if not messages:
+        return {}
+    fields: ReportFields = {"messages": execution.messages + len(messages)}
+    task_id, before = "", 0
+    if execution.kind is StepKind.TASK:
+        task_id = execution.task_id
+        before = draft.task(task_id).messages
+        if before and not execution.messages:
+            fields["messages_after"] = before
+        draft.change_task(task_id, messages=before + len(messages))
+    draft.messages.extend(
+        replace(
+            message,
+            task_id=task_id,
+            execution_id=execution.execution_id,
+            number=before + place if task_id else 0,
+            session=message.session if message.session != Session() else session,
+        )
+        for place, message in enumerate(messages, 1)
+    )
+    return fields
+
+
+# --- carryover ---------------------------------------------------------------------------------------
+
+
+def carry_over(
+    draft: Draft,
+    execution: Execution,
+    *,
+    session: Session,
+    progress: Payload | None,
+    failure: Failure,
+) -> None:
+    """Keep what an attempt that did not complete its step leaves to the next one.
+
+    Without a session or progress, those of an earlier attempt stay. An attempt that was released without
+    a report may never have reached its worker: it changes nothing. A RECONCILE step is no attempt at its
+    task and leaves nothing. The change belongs to the current event.
+    """
+    reported_nothing = session == Session() and progress is None and failure == Failure()
+    if execution.kind is StepKind.RECONCILE or reported_nothing:
+        return
+    before = _carried(draft, execution)
+    after = Previous(
+        execution_id=execution.execution_id,
+        session=session if session != Session() else before.session,
+        progress=progress if progress is not None else before.progress,
+        failure=failure,
+    )
+    _put_carryover(draft, execution, after)
+
+
+def drop_carryover(draft: Draft, execution: Execution) -> None:
+    """Drop what earlier attempts left: the step is completed."""
+    if execution.kind is not StepKind.RECONCILE and _carried(draft, execution) != Previous():
+        _put_carryover(draft, execution, Previous())
+
+
+def _carried(draft: Draft, execution: Execution) -> Previous:
+    """Return what the earlier attempts left."""
+    if execution.task_id:
+        return draft.task(execution.task_id).previous
+    return draft.run.previous
+
+
+def _put_carryover(draft: Draft, execution: Execution, previous: Previous) -> None:
+    if execution.task_id:
+        draft.change_task(execution.task_id, previous=previous)
+    else:
+        draft.change_run(previous=previous)

@@ -140,6 +140,21 @@ def _settle_task(draft: Draft, task_id: str, status: TaskStatus, *, asks: bool =
         draft.change_task(task_id, status=status)
 
 
+# --- tasks ------------------------------------------------------------------------------------------
+
+
+def complete_task(draft: Draft, task_id: str, execution_id: str) -> None:
+    """Settle a task as COMPLETED by this execution, within the current event."""
+    draft.change_task(
+        task_id,
+        status=TaskStatus.COMPLETED,
+        result_id=execution_id,
+        ended_us=draft.context.now_us,
+    )
+    drop_total_timer(draft, task_id)
+    idempotency.publish_result(draft, task_id, execution_id)
+
+
 def skip_dependents(draft: Draft, task_id: str) -> None:
     """Settle as SKIPPED the task's dependents at any distance that are PENDING."""
     for dependent in draft.graph.downstream(task_id):

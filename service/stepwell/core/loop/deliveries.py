@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from stepwell.core.loop import no_progress
 from stepwell.core.loop.attempts import end_attempt, leased_by, release
-from stepwell.core.loop.closing import pause_run
+from stepwell.core.loop.closing import complete_task, pause_run
 from stepwell.core.loop.draft import Draft
 from stepwell.core.loop.failures import fail_attempt
 from stepwell.core.loop.phases import enter_phase, finish_iteration, succeed
 from stepwell.core.loop.plans import accept_plan, plan_violations
 from stepwell.core.loop.questions import ask
 from stepwell.core.loop.replies import LEASE_LOST
-from stepwell.core.loop.resolution import complete_task, reconciled
+from stepwell.core.loop.resolution import reconciled
 from stepwell.core.loop.signals import (
     Completed,
     Delivery,

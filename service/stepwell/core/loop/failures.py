@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from stepwell.core.loop import carryover, reconcile, retry
-from stepwell.core.loop.attempts import end_attempt, offer_again, release
+from stepwell.core.loop import reconcile, retry
+from stepwell.core.loop.attempts import end_attempt, offer_again
 from stepwell.core.loop.changes import TaskFields
 from stepwell.core.loop.closing import (
-    close,
     drop_total_timer,
     fail_run,
-    make_unknown,
-    revoke,
     skip_dependents,
     withdraw_inputs,
 )
 from stepwell.core.loop.draft import Draft
-from stepwell.core.loop.replies import UNCHANGED
-from stepwell.core.loop.signals import Delivery, LeaseExpired, Reply
-from stepwell.core.port import Fence
-from stepwell.core.records.model import Execution, Failure, RetryPolicy, Session
+from stepwell.core.loop.signals import Delivery, LeaseExpired
+from stepwell.core.records.model import Execution, Failure, RetryPolicy
 from stepwell.core.records.states import (
-    SETTLED,
     EventType,
     ExecutionStatus,
     OnFailure,
@@ -106,67 +100,3 @@ def fail_task(draft: Draft, task_id: str, failure: Failure, execution_id: str = 
         skip_dependents(draft, task_id)
     elif policy is OnFailure.FAIL_RUN:
         fail_run(draft, failure)
-
-
-def expire(draft: Draft, one: LeaseExpired) -> Reply:
-    """End a lease that expired: retry the step, or mark its outcome as unknown if it was begun."""
-    held = draft.held(one.execution_id)
-    if (
-        held is None
-        or held.execution.status is not ExecutionStatus.LEASED
-        or held.token != one.token
-    ):
-        return UNCHANGED
-    execution = held.execution
-    draft.fences.append(Fence(execution_id=one.execution_id, token=one.token))
-    status = ExecutionStatus.TIMED_OUT if one.timed_out else ExecutionStatus.LOST
-    why = (
-        "the attempt took longer than its time-out"
-        if one.timed_out
-        else f"worker {execution.worker_id!r} was not heard of for the length of the lease"
-    )
-    why = one.reason or why
-    # A worker that has begun may go on without a lease: its late delivery settles the outcome. A worker
-    # that never received the assignment needs no notification of its end.
-    if one.timed_out or not (execution.begun or one.undelivered):
-        revoke(draft, execution, why)
-    if execution.begun:
-        draft.event(
-            EventType.OUTCOME_UNKNOWN,
-            task_id=execution.task_id,
-            execution_id=execution.execution_id,
-            message=why,
-        )
-        make_unknown(draft, execution)
-        lost = Failure(kind=status, message=why)
-        carryover.keep(draft, execution, session=one.session, progress=one.progress, failure=lost)
-        return Reply()
-    if one.undelivered:
-        release(draft, execution, one, why)
-        return Reply()
-    fail_attempt(draft, execution, status, Failure(kind=status, message=why), one)
-    return Reply()
-
-
-def total_timeout(draft: Draft, task_id: str) -> None:
-    """Fail a task whose total time-out passed, whatever it is doing."""
-    if draft.task(task_id).status in SETTLED:
-        return
-    ms = draft.spec(task_id).total_timeout_ms
-    failure = Failure(
-        kind="TOTAL_TIMEOUT",
-        message=f"not completed within its total time-out of {ms / 1000:g} s",
-        retryable=False,
-    )
-    for execution in tuple(draft.open_executions()):
-        if execution.task_id == task_id and execution.kind is StepKind.TASK:
-            draft.event(
-                EventType.EXECUTION_TIMED_OUT,
-                task_id=task_id,
-                execution_id=execution.execution_id,
-                message="the task's total time-out",
-            )
-            if execution.worker_id:
-                carryover.keep(draft, execution, session=Session(), progress=None, failure=failure)
-            close(draft, execution, ExecutionStatus.TIMED_OUT, reason="the task's time is over")
-    fail_task(draft, task_id, failure)

@@ -6,10 +6,10 @@ any delivery. The first of the three counts; the others find no unknown outcome 
 
 from __future__ import annotations
 
-from stepwell.core.loop import carryover, idempotency, reconcile
-from stepwell.core.loop.attempts import end_attempt
+from stepwell.core.loop import reconcile
+from stepwell.core.loop.attempts import carry_over, drop_carryover, end_attempt
 from stepwell.core.loop.changes import ReportFields
-from stepwell.core.loop.closing import close, drop_total_timer
+from stepwell.core.loop.closing import close, complete_task
 from stepwell.core.loop.draft import Draft
 from stepwell.core.loop.failures import fail_task
 from stepwell.core.loop.replies import refused
@@ -56,18 +56,6 @@ def reconciled(draft: Draft, execution: Execution, delivery: Delivery, result: R
     return Reply()
 
 
-def complete_task(draft: Draft, task_id: str, execution_id: str) -> None:
-    """Settle a task as COMPLETED by this execution, within the current event."""
-    draft.change_task(
-        task_id,
-        status=TaskStatus.COMPLETED,
-        result_id=execution_id,
-        ended_us=draft.context.now_us,
-    )
-    drop_total_timer(draft, task_id)
-    idempotency.publish_result(draft, task_id, execution_id)
-
-
 def _write_resolved(
     draft: Draft, unknown: Execution, by: str, finding: Finding, reason: str
 ) -> None:
@@ -94,7 +82,7 @@ def _settle(
         draft.change_task(task_id, status=TaskStatus.PENDING)
         return
     if failure != Failure():
-        carryover.keep(draft, unknown, session=unknown.session, progress=None, failure=failure)
+        carry_over(draft, unknown, session=unknown.session, progress=None, failure=failure)
         close(draft, unknown, ExecutionStatus.FAILED, reason=reason, failure=failure)
         fail_task(draft, task_id, failure, execution_id)
         return
@@ -102,7 +90,7 @@ def _settle(
     if result is not None:
         fields["has_result"] = True
         draft.outcomes.append(Outcome(execution_id=execution_id, result=result))
-    carryover.drop(draft, unknown)
+    drop_carryover(draft, unknown)
     close(draft, unknown, ExecutionStatus.COMPLETED, reason=reason, **fields)
     draft.event(EventType.TASK_COMPLETED, task_id=task_id, execution_id=execution_id)
     complete_task(draft, task_id, execution_id)
