@@ -15,7 +15,8 @@ from bench.backends import Place
 from bench.processes import running
 from bench.scenarios import Write, chain
 from stepwell.core.loop.advance import advance
-from stepwell.core.loop.signals import Context, Start
+from stepwell.core.loop.context import Context
+from stepwell.core.loop.signals import Start
 from stepwell.core.loop.state import RunState
 from stepwell.core.port import ANY_ROLE, ClaimRequest, Commit, Store, Want
 from stepwell.core.records.model import RunSpec, TaskSpec

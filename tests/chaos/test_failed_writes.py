@@ -20,7 +20,7 @@ from typing import NamedTuple
 import pytest
 
 from stepwell.core.loop.advance import advance
-from stepwell.core.loop.signals import Context
+from stepwell.core.loop.context import Context
 from stepwell.core.loop.state import RunState
 from stepwell.core.port import Commit, Store
 from stepwell.core.records.errors import OutcomeUnknown, StoreError, StoreFull

@@ -25,11 +25,11 @@ from stepwell.core.loop.signals import (
     Fork,
     RaiseBudget,
     Reconciled,
-    ReplyStatus,
     Resolve,
     Result,
     Start,
 )
+from stepwell.core.loop.transition import ReplyStatus
 from stepwell.core.port import ANY_ROLE, Assignment, ExecutionQuery, InputQuery, Presence, Store
 from stepwell.core.records.model import Budget, Failure, Payload, Run, TaskSpec, Usage
 from stepwell.core.records.states import (

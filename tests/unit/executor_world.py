@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from stepwell.core.loop.signals import Completed, Delivery, Reply, Result, Start
+from stepwell.core.loop.signals import Completed, Delivery, Result, Start
+from stepwell.core.loop.transition import Reply
 from stepwell.core.port import Assignment, Presence, Store
 from stepwell.core.records.model import Run, RunSpec, TaskSpec
 from stepwell.core.records.states import RunStatus, StepKind

@@ -13,28 +13,24 @@ from msgspec.structs import astuple, replace
 
 from stepwell.core.loop.advance import advance
 from stepwell.core.loop.budgets import used_up
+from stepwell.core.loop.context import Context, FreeWorker, Grants, KnownResult
 from stepwell.core.loop.idempotency import MORE_TIMER
 from stepwell.core.loop.signals import (
     Answer,
     Begin,
     Completed,
-    Context,
     Delivery,
     Failed,
-    FreeWorker,
     GrantLease,
-    Grants,
-    KnownResult,
     LeaseExpired,
     NeedsInput,
     Planned,
-    Reply,
     Result,
     Signal,
     Start,
-    Transition,
 )
 from stepwell.core.loop.state import RunState
+from stepwell.core.loop.transition import Reply, Transition
 from stepwell.core.port import ANY_ROLE, Commit, KeyedResult, OpenExecution
 from stepwell.core.records.events import Event
 from stepwell.core.records.fold import fold

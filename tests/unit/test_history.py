@@ -10,14 +10,8 @@ from msgspec.structs import replace
 from stepwell.app import history
 from stepwell.app.history import History
 from stepwell.core.loop.advance import advance
-from stepwell.core.loop.signals import (
-    Completed,
-    Context,
-    Delivery,
-    GrantLease,
-    Signal,
-    Start,
-)
+from stepwell.core.loop.context import Context
+from stepwell.core.loop.signals import Completed, Delivery, GrantLease, Signal, Start
 from stepwell.core.loop.state import RunState
 from stepwell.core.port import EventPage, Store
 from stepwell.core.records.errors import CursorOutOfRange, InvalidArgument, RunNotFound

@@ -17,10 +17,10 @@ from stepwell.core.loop.signals import (
     Planned,
     RaiseBudget,
     Reflected,
-    Reply,
     Resume,
     TimerDue,
 )
+from stepwell.core.loop.transition import Reply
 from stepwell.core.records.model import Budget, Failure, Run, RunSpec, Tally, TaskSpec, Usage
 from stepwell.core.records.states import Decision, OnFailure, StepKind
 from tests.unit.loop_world import ONCE, World, chain, started, task

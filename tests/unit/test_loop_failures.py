@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from stepwell.core.loop.advance import advance
+from stepwell.core.loop.context import Context
 from stepwell.core.loop.retry import backoff_ms, chance_of
 from stepwell.core.loop.signals import (
     Completed,
-    Context,
     Delivery,
     Failed,
     GrantLease,

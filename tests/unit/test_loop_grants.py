@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from stepwell.core.loop.advance import advance
-from stepwell.core.loop.signals import Completed, Context, Delivery, FreeWorker, Grants, Transition
+from stepwell.core.loop.context import Context, FreeWorker, Grants
+from stepwell.core.loop.signals import Completed, Delivery
+from stepwell.core.loop.transition import Transition
 from stepwell.core.port import ANY_ROLE
 from stepwell.core.records.states import StepKind
 from tests.unit.loop_world import World, committed, started, task

@@ -5,16 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from stepwell.core.loop.advance import advance
+from stepwell.core.loop.context import Context, KnownResult
 from stepwell.core.loop.idempotency import MORE_TIMER
-from stepwell.core.loop.signals import (
-    Completed,
-    Context,
-    KnownResult,
-    Start,
-    TimerDue,
-    Transition,
-)
+from stepwell.core.loop.signals import Completed, Start, TimerDue
 from stepwell.core.loop.state import RunState
+from stepwell.core.loop.transition import Transition
 from stepwell.core.port import KeyedResult
 from stepwell.core.records import limits
 from stepwell.core.records.model import Payload, RunSpec, TaskSpec

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from stepwell.core.loop.advance import advance
-from stepwell.core.loop.signals import AnyCommand, Context, Fork, Reply, ReplyStatus, Start
+from stepwell.core.loop.context import Context
+from stepwell.core.loop.signals import AnyCommand, Fork, Start
 from stepwell.core.loop.state import RunState
+from stepwell.core.loop.transition import Reply, ReplyStatus
 from stepwell.core.records import errors
 from stepwell.core.records.model import Run
 from stepwell.engine.executor import Executor

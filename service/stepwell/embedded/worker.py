@@ -14,16 +14,8 @@ import structlog
 from msgspec.structs import replace
 
 from stepwell.core.loop.retry import backoff_ms
-from stepwell.core.loop.signals import (
-    AppendMessages,
-    Begin,
-    Delivery,
-    Failed,
-    NeedsInput,
-    Released,
-    Reply,
-    ReplyStatus,
-)
+from stepwell.core.loop.signals import AppendMessages, Begin, Delivery, Failed, NeedsInput, Released
+from stepwell.core.loop.transition import Reply, ReplyStatus
 from stepwell.core.port import Assignment, MessageQuery, Presence, Runtime
 from stepwell.core.records import limits
 from stepwell.core.records.errors import InvalidArgument, NotFound, StepwellError, StoreError

@@ -15,15 +15,8 @@ from collections.abc import Sequence
 import structlog
 from msgspec.structs import replace
 
-from stepwell.core.loop.signals import (
-    AppendMessages,
-    Delivery,
-    Failed,
-    NeedsInput,
-    Released,
-    Reply,
-    ReplyStatus,
-)
+from stepwell.core.loop.signals import AppendMessages, Delivery, Failed, NeedsInput, Released
+from stepwell.core.loop.transition import Reply, ReplyStatus
 from stepwell.core.port import LogQuery, LogsOfExecution, OpenExecution, Runtime, Store
 from stepwell.core.records import limits
 from stepwell.core.records.errors import NotFound, StoreError

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import structlog
 
-from stepwell.core.loop.signals import Transition
 from stepwell.core.loop.state import RunState
+from stepwell.core.loop.transition import Transition
 from stepwell.core.port import Assignment, Runtime, Store
 from stepwell.core.records.errors import StoreError
 from stepwell.engine import assignments, conversations

@@ -7,16 +7,8 @@ from collections import deque
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from stepwell.core.loop.signals import (
-    Command,
-    Delivery,
-    Failed,
-    Fork,
-    NeedsInput,
-    Reply,
-    Signal,
-    Start,
-)
+from stepwell.core.loop.signals import Command, Delivery, Failed, Fork, NeedsInput, Signal, Start
+from stepwell.core.loop.transition import Reply
 from stepwell.core.records import limits
 
 

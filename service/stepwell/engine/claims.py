@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 import structlog
 
-from stepwell.core.loop.signals import Reply, Signal, TimerDue
+from stepwell.core.loop.signals import Signal, TimerDue
+from stepwell.core.loop.transition import Reply
 from stepwell.core.port import ClaimRequest, Due, ReadyStep, Runtime, Store, Want
 from stepwell.core.records.errors import StepwellError, StoreError
 from stepwell.core.records.states import DueKind

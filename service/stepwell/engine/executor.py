@@ -19,10 +19,10 @@ from stepwell.core.loop.signals import (
     Delivery,
     Fork,
     LeaseExpired,
-    Reply,
     Start,
 )
 from stepwell.core.loop.state import RunState
+from stepwell.core.loop.transition import Reply
 from stepwell.core.port import (
     LeaseQuery,
     Presence,

@@ -10,7 +10,8 @@ from collections.abc import Callable
 
 import structlog
 
-from stepwell.core.loop.signals import KnownResult, Transition
+from stepwell.core.loop.context import KnownResult
+from stepwell.core.loop.transition import Transition
 from stepwell.core.port import FoundResult, Store
 from stepwell.core.records.errors import StoreError
 

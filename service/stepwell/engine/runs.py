@@ -15,21 +15,11 @@ from itertools import islice
 import structlog
 
 from stepwell.core.loop.advance import advance
+from stepwell.core.loop.context import Context, KnownResult
 from stepwell.core.loop.idempotency import MORE_TIMER, continues
-from stepwell.core.loop.signals import (
-    Context,
-    Delivery,
-    Fork,
-    KnownResult,
-    Released,
-    Reply,
-    ReplyStatus,
-    Signal,
-    Start,
-    TimerDue,
-    Transition,
-)
+from stepwell.core.loop.signals import Delivery, Fork, Released, Signal, Start, TimerDue
 from stepwell.core.loop.state import RunState
+from stepwell.core.loop.transition import Reply, ReplyStatus, Transition
 from stepwell.core.port import Assignment, Commit, Runtime, Store
 from stepwell.core.records.errors import (
     RunNotFound,

@@ -6,7 +6,9 @@ from collections import deque
 from collections.abc import Sequence
 from itertools import islice
 
-from stepwell.core.loop.signals import FreeWorker, GrantLease, Grants, Transition
+from stepwell.core.loop.context import FreeWorker, Grants
+from stepwell.core.loop.signals import GrantLease
+from stepwell.core.loop.transition import Transition
 from stepwell.core.port import Commit, Runtime, WorkerPort
 from stepwell.core.records import limits
 from stepwell.core.records.model import Execution, RunSpec

@@ -17,8 +17,6 @@ from stepwell.core.loop.signals import (
     Fork,
     Pause,
     RaiseBudget,
-    Reply,
-    ReplyStatus,
     Resolve,
     Resume,
     RetryTask,
@@ -26,6 +24,7 @@ from stepwell.core.loop.signals import (
     Start,
     Stop,
 )
+from stepwell.core.loop.transition import Reply, ReplyStatus
 from stepwell.core.records.errors import RunNotFound, StepwellError
 from stepwell.core.records.model import Budget, Run
 from stepwell.core.records.states import (

@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
-from stepwell.core.loop.signals import AppendMessages, Begin, Delivery, Released, Reply, ReplyStatus
+from stepwell.core.loop.signals import AppendMessages, Begin, Delivery, Released
+from stepwell.core.loop.transition import Reply, ReplyStatus
 from stepwell.core.port import Claimed, ClaimRequest, Commit, CommitResult, Renewal, Store
 from stepwell.core.records.states import OPEN, DueKind, ExecutionStatus, RunStatus, Verdict
 from stepwell_testkit.proxy import StoreProxy

@@ -10,15 +10,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
-from stepwell.core.loop.signals import (
-    AnyCommand,
-    AppendMessages,
-    Begin,
-    Delivery,
-    Fork,
-    Reply,
-    Start,
-)
+from stepwell.core.loop.signals import AnyCommand, AppendMessages, Begin, Delivery, Fork, Start
+from stepwell.core.loop.transition import Reply
 from stepwell.core.port import Assignment, Presence, Store
 from stepwell.core.records.errors import StoreUnavailable
 from stepwell.core.records.states import StepKind

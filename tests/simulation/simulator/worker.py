@@ -11,14 +11,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple
 
-from stepwell.core.loop.signals import (
-    AppendMessages,
-    Begin,
-    Completed,
-    Delivery,
-    Released,
-    ReplyStatus,
-)
+from stepwell.core.loop.signals import AppendMessages, Begin, Completed, Delivery, Released
+from stepwell.core.loop.transition import ReplyStatus
 from stepwell.core.port import ANY_ROLE, Assignment, Presence
 from stepwell.core.records.errors import NotFound, StepwellError
 from stepwell.core.records.model import Session, Usage

@@ -24,9 +24,9 @@ from stepwell.core.loop import (
     run_commands,
     task_commands,
 )
+from stepwell.core.loop.context import Context
 from stepwell.core.loop.dispatch import settle, update_status
 from stepwell.core.loop.draft import Draft
-from stepwell.core.loop.replies import UNCHANGED, refused
 from stepwell.core.loop.signals import (
     Answer,
     AnyCommand,
@@ -34,15 +34,12 @@ from stepwell.core.loop.signals import (
     Begin,
     Cancel,
     Command,
-    Context,
     Delivery,
     Fork,
     GrantLease,
     LeaseExpired,
     Pause,
     RaiseBudget,
-    Reply,
-    ReplyStatus,
     Resolve,
     Resume,
     RetryTask,
@@ -51,9 +48,9 @@ from stepwell.core.loop.signals import (
     Start,
     Stop,
     TimerDue,
-    Transition,
 )
 from stepwell.core.loop.state import RunState
+from stepwell.core.loop.transition import UNCHANGED, Reply, ReplyStatus, Transition, refused
 from stepwell.core.records.model import RequestRecord, Run
 
 

@@ -21,15 +21,8 @@ from stepwell.core.loop.changes import ReportFields
 from stepwell.core.loop.closing import close
 from stepwell.core.loop.dispatch import offer_reconcile, offer_step, offer_task
 from stepwell.core.loop.draft import Draft
-from stepwell.core.loop.replies import LEASE_LOST, UNCHANGED
-from stepwell.core.loop.signals import (
-    AppendMessages,
-    Begin,
-    Completed,
-    Delivery,
-    LeaseExpired,
-    Reply,
-)
+from stepwell.core.loop.signals import AppendMessages, Begin, Completed, Delivery, LeaseExpired
+from stepwell.core.loop.transition import LEASE_LOST, UNCHANGED, Reply
 from stepwell.core.port import Fence
 from stepwell.core.records.model import (
     Execution,

@@ -1,19 +1,23 @@
-"""The fields that a draft may change, typed by row: keyword arguments of `Draft.change_run` and so on.
+"""The changes that an event of a draft collects, typed by row.
 
-They are dictionaries and not records, because a draft makes several of them for each event and merges
-those of one row: as dictionaries they cost nothing. The names and types are those of the deltas in
-`records/events.py`.
+The fields are keyword arguments of `Draft.change_run` and so on. They are dictionaries and not records,
+because a draft makes several of them for each event and merges those of one row: as dictionaries they
+cost nothing. The names and types are those of the deltas in `records/events.py`.
 """
 
 from __future__ import annotations
 
 from typing import TypedDict
 
+from msgspec import UNSET
+
+from stepwell.core.records.events import Event, ExecutionChange, RunChange, TaskChange
 from stepwell.core.records.model import (
     AttemptCounts,
     Budget,
     Counts,
     Failure,
+    InputRequest,
     Previous,
     Session,
     Tally,
@@ -21,6 +25,7 @@ from stepwell.core.records.model import (
 )
 from stepwell.core.records.states import (
     BlockedKind,
+    EventType,
     ExecutionStatus,
     FinishReason,
     PauseReason,
@@ -122,3 +127,33 @@ class EventFields(TypedDict, total=False):
     input_id: str
     message: str
     plan_revision: int
+
+
+class EventDraft:
+    """An event whose delta still grows."""
+
+    __slots__ = ("executions", "fields", "inputs", "kind", "run", "tasks")
+
+    def __init__(self, kind: EventType, fields: EventFields) -> None:
+        self.kind = kind
+        self.fields = fields
+        self.run: RunFields = {}
+        self.tasks: dict[str, TaskFields] = {}
+        self.executions: dict[str, ExecutionFields] = {}
+        self.inputs: dict[str, InputRequest] = {}
+
+    def finish(self, number: int, version: int, time_us: int) -> Event:
+        """Return the event."""
+        return Event(
+            number=number,
+            version=version,
+            type=self.kind,
+            time_us=time_us,
+            run=RunChange(**self.run) if self.run else UNSET,
+            tasks=tuple(TaskChange(task_id=k, **v) for k, v in self.tasks.items()),
+            executions=tuple(
+                ExecutionChange(execution_id=k, **v) for k, v in self.executions.items()
+            ),
+            inputs=tuple(self.inputs.values()),
+            **self.fields,
+        )

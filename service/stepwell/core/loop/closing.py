@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from stepwell.core.loop import budgets, idempotency, reconcile
 from stepwell.core.loop.changes import ExecutionFields, ReportFields, RunFields
 from stepwell.core.loop.draft import Draft
-from stepwell.core.loop.signals import Revoked
+from stepwell.core.loop.transition import Revoked
 from stepwell.core.port import Timer
 from stepwell.core.records.model import Execution, Failure
 from stepwell.core.records.states import (

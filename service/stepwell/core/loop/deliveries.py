@@ -10,7 +10,6 @@ from stepwell.core.loop.failures import fail_attempt
 from stepwell.core.loop.phases import enter_phase, finish_iteration, succeed
 from stepwell.core.loop.plans import accept_plan, plan_violations
 from stepwell.core.loop.questions import ask
-from stepwell.core.loop.replies import LEASE_LOST
 from stepwell.core.loop.resolution import reconciled
 from stepwell.core.loop.signals import (
     Completed,
@@ -21,10 +20,9 @@ from stepwell.core.loop.signals import (
     Reconciled,
     Reflected,
     Released,
-    Reply,
-    ReplyStatus,
 )
 from stepwell.core.loop.table import Trigger
+from stepwell.core.loop.transition import LEASE_LOST, Reply, ReplyStatus
 from stepwell.core.records.model import Execution, Failure, Violation
 from stepwell.core.records.states import (
     Decision,

@@ -6,25 +6,25 @@ changes the row *and* the delta of the current event. So no event can miss a cha
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Unpack, cast
 
-from msgspec import UNSET
 from msgspec.structs import replace
 
 from stepwell.core.loop import no_progress
 from stepwell.core.loop.changes import (
+    EventDraft,
     EventFields,
     ExecutionFields,
     RunFields,
     TaskFields,
 )
-from stepwell.core.loop.signals import Context, Reply, Revoked, Transition
+from stepwell.core.loop.context import Context
+from stepwell.core.loop.runnable import Runnable
 from stepwell.core.loop.state import RunState
 from stepwell.core.loop.table import EXECUTION_MOVES, RUN_MOVES, TASK_MOVES, IllegalMove
+from stepwell.core.loop.transition import Reply, Revoked, Transition
 from stepwell.core.port import Commit, Fence, KeyedResult, Lease, OpenExecution, Timer
-from stepwell.core.records.events import Event, ExecutionChange, RunChange, TaskChange
 from stepwell.core.records.model import (
     Execution,
     InputRequest,
@@ -33,12 +33,10 @@ from stepwell.core.records.model import (
     Payload,
     Plan,
     RequestRecord,
-    Run,
     Task,
     TaskSpec,
 )
 from stepwell.core.records.states import (
-    IN_FLIGHT,
     OPEN,
     SETTLED,
     EventType,
@@ -78,46 +76,6 @@ _OF_A_NEW_EXECUTION = (
 )
 """Fields that an execution may have when it is created; the others are set later."""
 
-_OF_A_FORKED_RUN = (
-    *("phase", "iteration", "stages", "stages_fixed", "step_attempt", "finish_reason", "reason"),
-    "tally",
-)
-_OF_A_FORKED_TASK = (
-    *("status", "attempts", "result_id", "result_run_id", "deduplicated_from", "failure"),
-    *("input_id", "started_us", "ended_us"),
-)
-"""Fields that a fork may take over from its parent."""
-
-
-class _EventDraft:
-    """An event whose delta still grows."""
-
-    __slots__ = ("executions", "fields", "inputs", "kind", "run", "tasks")
-
-    def __init__(self, kind: EventType, fields: EventFields) -> None:
-        self.kind = kind
-        self.fields = fields
-        self.run: RunFields = {}
-        self.tasks: dict[str, TaskFields] = {}
-        self.executions: dict[str, ExecutionFields] = {}
-        self.inputs: dict[str, InputRequest] = {}
-
-    def finish(self, number: int, version: int, time_us: int) -> Event:
-        """Return the event."""
-        return Event(
-            number=number,
-            version=version,
-            type=self.kind,
-            time_us=time_us,
-            run=RunChange(**self.run) if self.run else UNSET,
-            tasks=tuple(TaskChange(task_id=k, **v) for k, v in self.tasks.items()),
-            executions=tuple(
-                ExecutionChange(execution_id=k, **v) for k, v in self.executions.items()
-            ),
-            inputs=tuple(self.inputs.values()),
-            **self.fields,
-        )
-
 
 class Draft:
     """The run as the transition will leave it: its changes, on top of a state that stays as it is."""
@@ -142,11 +100,8 @@ class Draft:
         self.tasks: dict[str, Task] = {}
         self.executions: dict[str, Execution] = {}
         self.changed_inputs: dict[str, InputRequest] = {}
-        self._events: list[_EventDraft] = []
-        self._waiting: dict[str, int] = {}
-        self._fresh: deque[str] = deque()
-        self._runnable: Iterator[str] = iter(state.runnable)
-        self._plan_waiting: dict[str, int] | None = None
+        self._events: list[EventDraft] = []
+        self._runnable = Runnable(state, self.tasks)
 
     # --- events and the rows they change ----------------------------------------------------------
 
@@ -157,7 +112,7 @@ class Draft:
 
     def event(self, kind: EventType, **fields: Unpack[EventFields]) -> None:
         """Begin an event; the changes that follow are its delta."""
-        self._events.append(_EventDraft(kind, fields))
+        self._events.append(EventDraft(kind, fields))
 
     def change_run(self, **fields: Unpack[RunFields]) -> None:
         """Change fields of the run's row."""
@@ -180,15 +135,10 @@ class Draft:
         was_settled, is_settled = before.status in SETTLED, after.status in SETTLED
         if was_settled or is_settled:
             self._count(before.status, after.status)
-        if was_settled is not is_settled:
-            self._count_dependencies(task_id, -1 if is_settled else 1)
-            if is_settled and no_progress.is_watched(self.run):
-                result = self._result_of(after.result_id)
-                self.change_run(tally=no_progress.settled(self.run.tally, after, result))
-        if after.status is TaskStatus.PENDING and self.waiting(task_id) == 0:
-            self._fresh.append(task_id)
-        if before.status in IN_FLIGHT and after.status not in IN_FLIGHT:
-            self._fresh.extend(self.graph.same_key(task_id))
+        if is_settled and not was_settled and no_progress.is_watched(self.run):
+            result = self._result_of(after.result_id)
+            self.change_run(tally=no_progress.settled(self.run.tally, after, result))
+        self._runnable.task_moved(task_id, before.status, after.status)
 
     def add_execution(self, execution: Execution) -> None:
         """Create an execution; the event holds those of its fields that are not empty."""
@@ -214,23 +164,17 @@ class Draft:
         self.changed_inputs[request.input_id] = request
         self._events[-1].inputs[request.input_id] = request
 
-    def adopt_run(self, run: Run) -> None:
-        """Let a fork's run begin as this one."""
-        self.change_run(**cast("RunFields", _differences(run, self.run, _OF_A_FORKED_RUN)))
-
-    def adopt_task(self, task: Task) -> None:
+    def adopt_task(self, task_id: str, **fields: Unpack[TaskFields]) -> None:
         """Let a task of a fork's plan stand as it stood in the parent.
 
         This is no move of the loop: nothing happened to the task here.
         """
-        before = self.task(task.task_id)
-        fields = cast("TaskFields", _differences(task, before, _OF_A_FORKED_TASK))
-        self.tasks[task.task_id] = replace(before, **fields)
-        self._events[-1].tasks.setdefault(task.task_id, {}).update(fields)
-        status = self.tasks[task.task_id].status
-        if status in SETTLED:
-            self._count(before.status, status)
-            self._count_dependencies(task.task_id, -1)
+        before = self.task(task_id)
+        after = self.tasks[task_id] = replace(before, **fields)
+        self._events[-1].tasks.setdefault(task_id, {}).update(fields)
+        if after.status in SETTLED:
+            self._count(before.status, after.status)
+            self._runnable.task_moved(task_id, before.status, after.status)
 
     def put_plan(self, plan: Plan) -> None:
         """Put a plan in force; its PLAN_ACCEPTED event is the current one.
@@ -251,17 +195,14 @@ class Draft:
                 self.tasks[spec.task_id] = Task(task_id=spec.task_id, revision=plan.revision)
                 total += 1
         self.change_run(counts=replace(self.run.counts, total=total), plan_revision=plan.revision)
-        self._plan_waiting = self._count_waiting()
-        # Tasks that this transition settled before the plan were counted for the old graph.
-        self._waiting.clear()
+        self._runnable.plan_changed(self.graph)
         for task_id in before:
             task = self.task(task_id)
             if task_id not in named and task.status not in SETTLED:
                 self.change_task(task_id, status=TaskStatus.CANCELLED, ended_us=self.context.now_us)
             elif task_id in named and task_id not in carried:
                 self._define_anew(task, plan.revision)
-        self._fresh = deque(s.task_id for s in plan.tasks if self._is_runnable(s.task_id))
-        self._runnable = iter(())
+        self._runnable.begin_anew(spec.task_id for spec in plan.tasks)
 
     def _define_anew(self, task: Task, revision: int) -> None:
         anew = Task(task_id=task.task_id, revision=revision)
@@ -335,36 +276,13 @@ class Draft:
 
     def waiting(self, task_id: str) -> int:
         """Return how many of a task's dependencies aren't settled."""
-        count = self._waiting.get(task_id)
-        if count is not None:
-            return count
-        base = self.state.waiting if self._plan_waiting is None else self._plan_waiting
-        return base.get(task_id, 0)
+        return self._runnable.waiting(task_id)
 
     def pop_runnable(self) -> str | None:
         """Return the next PENDING task that waits for nothing, each once; None: none is left."""
-        for task_id in self._runnable:
-            if self._is_runnable(task_id):
-                return task_id
-        while self._fresh:
-            task_id = self._fresh.popleft()
-            if self._is_runnable(task_id):
-                return task_id
-        return None
-
-    def _is_runnable(self, task_id: str) -> bool:
-        if self.task(task_id).status is not TaskStatus.PENDING or self.waiting(task_id):
-            return False
-        return not any(self.task(one).status in IN_FLIGHT for one in self.graph.same_key(task_id))
+        return self._runnable.pop()
 
     # --- counting ------------------------------------------------------------------------------------
-
-    def _count_waiting(self) -> dict[str, int]:
-        settled = {task_id for task_id in self.graph.specs if self.task(task_id).status in SETTLED}
-        return {
-            task_id: sum(1 for d in spec.depends_on if d not in settled)
-            for task_id, spec in self.graph.specs.items()
-        }
 
     def _count(self, before: TaskStatus, after: TaskStatus) -> None:
         counts = self.run.counts
@@ -378,14 +296,6 @@ class Draft:
     def _count_attempt(self, status: ExecutionStatus) -> None:
         name, counts = _ATTEMPTS_COUNTED[status], self.run.attempts
         self.change_run(attempts=replace(counts, **{name: getattr(counts, name) + 1}))
-
-    def _count_dependencies(self, task_id: str, step: int) -> None:
-        """Add `step` to the unsettled dependencies of each of the task's dependents."""
-        for dependent in self.graph.dependents.get(task_id, ()):
-            count = self.waiting(dependent) + step
-            self._waiting[dependent] = count
-            if count == 0:
-                self._fresh.append(dependent)
 
     # --- the end -------------------------------------------------------------------------------------
 
@@ -441,8 +351,3 @@ class Draft:
             offered=tuple(one.execution_id for one in self.offered()),
             revoked=tuple(self.revoked),
         )
-
-
-def _differences(row: Run | Task, fresh: Run | Task, names: Sequence[str]) -> dict[str, object]:
-    """Return the fields of `row`, among these names, that differ from a fresh row's."""
-    return {name: value for name in names if (value := getattr(row, name)) != getattr(fresh, name)}

@@ -20,8 +20,8 @@ from stepwell.core.loop.draft import Draft
 from stepwell.core.loop.failures import fail_attempt, fail_task
 from stepwell.core.loop.idempotency import MORE_TIMER
 from stepwell.core.loop.questions import input_expired
-from stepwell.core.loop.replies import UNCHANGED
-from stepwell.core.loop.signals import LeaseExpired, Reply, TimerDue
+from stepwell.core.loop.signals import LeaseExpired, TimerDue
+from stepwell.core.loop.transition import UNCHANGED, Reply
 from stepwell.core.port import Fence
 from stepwell.core.records.model import Failure, Session
 from stepwell.core.records.states import (

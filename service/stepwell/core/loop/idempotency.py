@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from stepwell.core.loop.changes import ExecutionFields, TaskFields
+from stepwell.core.loop.context import KnownResult
 from stepwell.core.loop.draft import Draft
-from stepwell.core.loop.signals import KnownResult
 from stepwell.core.port import KeyedResult, Timer
 from stepwell.core.records import limits
 from stepwell.core.records.model import Execution, Outcome

@@ -7,8 +7,10 @@ finds all other steps: it leases them by `GrantLease`.
 from __future__ import annotations
 
 from stepwell.core.loop import budgets
+from stepwell.core.loop.context import FreeWorker, Grants
 from stepwell.core.loop.draft import Draft
-from stepwell.core.loop.signals import FreeWorker, GrantLease, Grants, Reply, ReplyStatus
+from stepwell.core.loop.signals import GrantLease
+from stepwell.core.loop.transition import Reply, ReplyStatus
 from stepwell.core.port import Lease
 from stepwell.core.records.model import Execution
 from stepwell.core.records.states import (

@@ -23,9 +23,9 @@ from stepwell.core.loop.closing import (
 from stepwell.core.loop.draft import Draft
 from stepwell.core.loop.failures import fail_task
 from stepwell.core.loop.phases import enter_phase
-from stepwell.core.loop.replies import refused
-from stepwell.core.loop.signals import Answer, Delivery, NeedsInput, Reply
+from stepwell.core.loop.signals import Answer, Delivery, NeedsInput
 from stepwell.core.loop.table import Trigger
+from stepwell.core.loop.transition import Reply, refused
 from stepwell.core.port import Timer
 from stepwell.core.records import limits
 from stepwell.core.records.model import Execution, Failure, InputRequest

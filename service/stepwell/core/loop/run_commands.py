@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import cast
+
 from stepwell.core.loop import budgets
+from stepwell.core.loop.changes import RunFields, TaskFields
 from stepwell.core.loop.closing import close_open, end_run, pause_run
 from stepwell.core.loop.draft import Draft
 from stepwell.core.loop.plans import accept_plan
-from stepwell.core.loop.replies import UNCHANGED, refused, run_ended
 from stepwell.core.loop.resuming import pauses_again, resume_run
-from stepwell.core.loop.signals import (
-    Cancel,
-    Fork,
-    Pause,
-    RaiseBudget,
-    Reply,
-    ReplyStatus,
-    Resume,
-    Start,
-    Stop,
-)
+from stepwell.core.loop.signals import Cancel, Fork, Pause, RaiseBudget, Resume, Start, Stop
 from stepwell.core.loop.table import Trigger
+from stepwell.core.loop.transition import UNCHANGED, Reply, ReplyStatus, refused, run_ended
 from stepwell.core.records import graph
-from stepwell.core.records.model import Plan, Run, RunSpec
+from stepwell.core.records.model import Plan, Run, RunSpec, Task
 from stepwell.core.records.states import (
     SETTLED,
     EventType,
@@ -32,6 +26,16 @@ from stepwell.core.records.states import (
     RunStatus,
     TaskStatus,
 )
+
+_OF_A_FORKED_RUN = (
+    *("phase", "iteration", "stages", "stages_fixed", "step_attempt", "finish_reason", "reason"),
+    "tally",
+)
+_OF_A_FORKED_TASK = (
+    *("status", "attempts", "result_id", "result_run_id", "deduplicated_from", "failure"),
+    *("input_id", "started_us", "ended_us"),
+)
+"""Fields that a fork may take over from its parent."""
 
 
 def start(draft: Draft, command: Start) -> Reply:
@@ -81,12 +85,18 @@ def fork(draft: Draft, command: Fork) -> Reply:
         )
     message = f"forked from {spec.parent_run_id} at version {spec.parent_version}"
     draft.event(EventType.RUN_FORKED, message=message)
-    draft.adopt_run(run)
+    draft.change_run(**cast("RunFields", _differences(run, draft.run, _OF_A_FORKED_RUN)))
     for task in command.tasks:
-        draft.adopt_task(task)
+        fields = _differences(task, draft.task(task.task_id), _OF_A_FORKED_TASK)
+        draft.adopt_task(task.task_id, **cast("TaskFields", fields))
     for request in command.inputs:
         draft.put_input(request)
     return Reply()
+
+
+def _differences(row: Run | Task, fresh: Run | Task, names: Sequence[str]) -> dict[str, object]:
+    """Return the fields of `row`, among these names, that differ from a fresh row's."""
+    return {name: value for name in names if (value := getattr(row, name)) != getattr(fresh, name)}
 
 
 def _created_before(draft: Draft, spec: RunSpec) -> Reply:
@@ -105,7 +115,7 @@ def cancel(draft: Draft, command: Cancel) -> Reply:
     if draft.run.status is RunStatus.CANCELLED:
         return UNCHANGED
     if draft.run.ended:
-        return run_ended(draft, "there is nothing to cancel")
+        return run_ended(draft.run, "there is nothing to cancel")
     draft.event(EventType.RUN_CANCELLED, message=command.reason)
     close_open(draft, ExecutionStatus.CANCELLED, TaskStatus.CANCELLED, "the run was cancelled")
     now_us = draft.context.now_us
@@ -121,7 +131,7 @@ def pause(draft: Draft, command: Pause) -> Reply:
     if draft.run.status is RunStatus.PAUSED:
         return UNCHANGED
     if draft.run.ended:
-        return run_ended(draft, "there is nothing to pause")
+        return run_ended(draft.run, "there is nothing to pause")
     draft.event(EventType.RUN_PAUSED, message=command.reason)
     pause_run(draft, PauseReason.REQUESTED, command.reason)
     return Reply()
@@ -145,7 +155,7 @@ def resume(draft: Draft, command: Resume) -> Reply:
 def stop(draft: Draft, command: Stop) -> Reply:
     """Make the iteration in progress the last one. Without reflection, a run has only one anyway."""
     if draft.run.ended:
-        return run_ended(draft, "there is nothing to stop")
+        return run_ended(draft.run, "there is nothing to stop")
     if draft.run.stopping:
         return UNCHANGED
     draft.event(EventType.STOP_REQUESTED, message=command.reason)
@@ -157,7 +167,7 @@ def raise_budget(draft: Draft, command: RaiseBudget) -> Reply:
     """Raise the run's limits; a run that is PAUSED for its budget continues, if they suffice."""
     run = draft.run
     if run.ended:
-        return run_ended(draft, "nothing more will be used up")
+        return run_ended(draft.run, "nothing more will be used up")
     budget, lower = budgets.raised(run.budget, command.budget)
     if lower:
         return Reply(

@@ -1,14 +1,7 @@
-"""Signals, which go into `advance`, and the transition that comes out of it.
-
-Signals are commands of people, deliveries of workers, expiries by the store's clock, and leases.
-A `Transition` is the decision on them: the commit, and one reply per signal.
-"""
+"""Signals, which go into `advance`: commands of people, deliveries of workers, expiries, and leases."""
 
 from __future__ import annotations
 
-from enum import StrEnum
-
-from stepwell.core.port import ANY_ROLE, Commit
 from stepwell.core.records.model import (
     Budget,
     ExpiryAction,
@@ -24,7 +17,6 @@ from stepwell.core.records.model import (
     Task,
     TaskSpec,
     Usage,
-    Violation,
 )
 from stepwell.core.records.states import Decision, Finding, StepKind
 
@@ -273,112 +265,3 @@ Signal = (
     | TimerDue
     | GrantLease
 )
-
-
-# --- the decision's circumstances ------------------------------------------------------------------
-
-
-class KnownResult(Record, frozen=True, kw_only=True):
-    """The result that another run of the tenant and pipeline has under an idempotency key."""
-
-    run_id: str
-    execution_id: str
-    result: Payload | None = None
-
-
-class FreeWorker(Record, frozen=True, kw_only=True):
-    """A connected worker that serves the run's queue and has room for more steps."""
-
-    worker_id: str
-    instance_id: str = ""
-    kinds: tuple[StepKind, ...]
-    roles: tuple[str, ...] = ()
-    stages: tuple[StepKind, ...] = ()
-    """REFLECT and SYNTHESIZE, if its agent has them; for a run without stages of its own."""
-    credits: int = 1
-    """The number of steps it may be assigned now."""
-
-    def serves(self, kind: StepKind, role: str) -> bool:
-        """Return whether it takes steps of this kind and role."""
-        return kind in self.kinds and (not role or role in self.roles or ANY_ROLE in self.roles)
-
-
-class Grants(Record, frozen=True, kw_only=True):
-    """The leases that a decision may grant to workers which are free at this replica."""
-
-    workers: tuple[FreeWorker, ...] = ()
-    """Free workers, the next one first."""
-    tokens: tuple[str, ...] = ()
-    """Unused lease tokens, at least as many as may be granted."""
-    room: int | None = None
-    """The number of steps that a limit of the run's queue still allows; None: no limit."""
-    counted: frozenset[str] = frozenset()
-    """Executions of the run that count against that limit: each one that ends makes room."""
-
-
-class Context(Record, frozen=True, kw_only=True):
-    """All that a decision depends on besides the run and its signals."""
-
-    commit_id: str = ""
-    """The id of the commit that the decision makes."""
-    now_us: int = 0
-    """The store's time, for the moments that people read; it decides nothing."""
-    seed: int = 0
-    """The seed of the jitter in back-offs."""
-    lease_ms: int = 30_000
-    """The length of a lease if its task names none."""
-    known: dict[str, KnownResult | None] = {}
-    """Results of other runs by idempotency key; None: the store has none under this key."""
-    grants: Grants = Grants()
-
-
-# --- what comes out --------------------------------------------------------------------------------
-
-
-class ReplyStatus(StrEnum):
-    """The kind of the answer to a signal."""
-
-    ACCEPTED = "ACCEPTED"
-    UNCHANGED = "UNCHANGED"
-    """The signal was applied before, or there was nothing to do."""
-    LEASE_LOST = "LEASE_LOST"
-    """The worker does not hold the lease any more; its delivery changed nothing."""
-    REJECTED = "REJECTED"
-    """The delivery was not valid; it counts as a failed attempt."""
-    REFUSED = "REFUSED"
-    """The run is in no state for this signal."""
-
-
-class Reply(Record, frozen=True, kw_only=True):
-    """The answer to one signal, true once the transition is committed."""
-
-    status: ReplyStatus = ReplyStatus.ACCEPTED
-    reason: str = ""
-    """A stable word where the status isn't ACCEPTED."""
-    message: str = ""
-    violations: tuple[Violation, ...] = ()
-    run: Run | None = None
-    """The run as a command left it; None: the command was refused, or a worker asked."""
-
-
-class Revoked(Record, frozen=True, kw_only=True):
-    """A lease that the transition ends early; its worker is notified."""
-
-    execution_id: str
-    worker_id: str
-    reason: str
-
-
-class Transition(Record, frozen=True, kw_only=True):
-    """The decision on one run: what to commit, and what to do once the commit is acknowledged."""
-
-    run: Run
-    """The run as the commit makes it; without a commit, as it is."""
-    commit: Commit | None = None
-    """None: nothing changes, and the replies are true at once."""
-    replies: tuple[Reply, ...] = ()
-    unknown_keys: tuple[str, ...] = ()
-    """Idempotency keys of offered tasks that `Context.known` lacks: search the store for them first."""
-    offered: tuple[str, ...] = ()
-    """Executions that became READY and were leased to no free worker, in the order of the offer."""
-    revoked: tuple[Revoked, ...] = ()

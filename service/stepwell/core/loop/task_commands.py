@@ -5,8 +5,8 @@ from __future__ import annotations
 from stepwell.core.loop.closing import close, drop_total_timer, skip_dependents, withdraw_inputs
 from stepwell.core.loop.dispatch import offer_task
 from stepwell.core.loop.draft import Draft
-from stepwell.core.loop.replies import UNCHANGED, refused, run_ended
-from stepwell.core.loop.signals import Reply, RetryTask, SkipTask
+from stepwell.core.loop.signals import RetryTask, SkipTask
+from stepwell.core.loop.transition import UNCHANGED, Reply, refused, run_ended
 from stepwell.core.records.model import Execution, Failure
 from stepwell.core.records.states import (
     SETTLED,
@@ -97,7 +97,7 @@ def _retry_now(draft: Draft, command: RetryTask) -> Reply:
 def _refusal(draft: Draft, task_id: str, why: str) -> Reply | None:
     """Return the refusal of a command to a task; None: the run has this task and has not ended."""
     if draft.run.ended:
-        return run_ended(draft, why)
+        return run_ended(draft.run, why)
     if task_id not in draft.graph.specs:
         return refused("TASK_NOT_FOUND", f"there is no task {task_id!r} in this run")
     return None

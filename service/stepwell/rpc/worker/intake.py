@@ -12,14 +12,8 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from stepwell.core.loop.signals import (
-    Begin,
-    Delivery,
-    Failed,
-    NeedsInput,
-    Reply,
-    ReplyStatus,
-)
+from stepwell.core.loop.signals import Begin, Delivery, Failed, NeedsInput
+from stepwell.core.loop.transition import Reply, ReplyStatus
 from stepwell.core.records import errors
 from stepwell.core.records.model import Failure, Violation
 from stepwell.engine.executor import Executor

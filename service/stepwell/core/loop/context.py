@@ -1,0 +1,61 @@
+"""The circumstances of a decision: all that it depends on besides the run and its signals."""
+
+from __future__ import annotations
+
+from stepwell.core.port import ANY_ROLE
+from stepwell.core.records.model import Payload, Record
+from stepwell.core.records.states import StepKind
+
+
+class KnownResult(Record, frozen=True, kw_only=True):
+    """The result that another run of the tenant and pipeline has under an idempotency key."""
+
+    run_id: str
+    execution_id: str
+    result: Payload | None = None
+
+
+class FreeWorker(Record, frozen=True, kw_only=True):
+    """A connected worker that serves the run's queue and has room for more steps."""
+
+    worker_id: str
+    instance_id: str = ""
+    kinds: tuple[StepKind, ...]
+    roles: tuple[str, ...] = ()
+    stages: tuple[StepKind, ...] = ()
+    """REFLECT and SYNTHESIZE, if its agent has them; for a run without stages of its own."""
+    credits: int = 1
+    """The number of steps it may be assigned now."""
+
+    def serves(self, kind: StepKind, role: str) -> bool:
+        """Return whether it takes steps of this kind and role."""
+        return kind in self.kinds and (not role or role in self.roles or ANY_ROLE in self.roles)
+
+
+class Grants(Record, frozen=True, kw_only=True):
+    """The leases that a decision may grant to workers which are free at this replica."""
+
+    workers: tuple[FreeWorker, ...] = ()
+    """Free workers, the next one first."""
+    tokens: tuple[str, ...] = ()
+    """Unused lease tokens, at least as many as may be granted."""
+    room: int | None = None
+    """The number of steps that a limit of the run's queue still allows; None: no limit."""
+    counted: frozenset[str] = frozenset()
+    """Executions of the run that count against that limit: each one that ends makes room."""
+
+
+class Context(Record, frozen=True, kw_only=True):
+    """All that a decision depends on besides the run and its signals."""
+
+    commit_id: str = ""
+    """The id of the commit that the decision makes."""
+    now_us: int = 0
+    """The store's time, for the moments that people read; it decides nothing."""
+    seed: int = 0
+    """The seed of the jitter in back-offs."""
+    lease_ms: int = 30_000
+    """The length of a lease if its task names none."""
+    known: dict[str, KnownResult | None] = {}
+    """Results of other runs by idempotency key; None: the store has none under this key."""
+    grants: Grants = Grants()

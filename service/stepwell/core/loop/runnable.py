@@ -1,0 +1,87 @@
+"""Finds the tasks that can be offered, as a transition settles others and puts plans in force."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+
+from stepwell.core.loop.state import RunState
+from stepwell.core.records.graph import Graph
+from stepwell.core.records.model import Task
+from stepwell.core.records.states import IN_FLIGHT, SETTLED, TaskStatus
+
+
+class Runnable:
+    """The PENDING tasks whose dependencies are settled and whose idempotency key no other task is using."""
+
+    def __init__(self, state: RunState, tasks: Mapping[str, Task]) -> None:
+        """`tasks` are the rows that the transition has changed so far."""
+        self._state = state
+        self._tasks = tasks
+        self._graph = state.graph
+        self._base: Mapping[str, int] = state.waiting
+        """Unsettled dependencies of each task, as the state or the newest plan has them."""
+        self._waiting: dict[str, int] = {}
+        """The same of tasks for which that has changed since."""
+        self._before: Iterator[str] = iter(state.runnable)
+        self._fresh: deque[str] = deque()
+        """Tasks that may have become runnable."""
+
+    def waiting(self, task_id: str) -> int:
+        """Return how many of a task's dependencies aren't settled."""
+        count = self._waiting.get(task_id)
+        return self._base.get(task_id, 0) if count is None else count
+
+    def pop(self) -> str | None:
+        """Return the next runnable task, each once; None: none is left."""
+        for task_id in self._before:
+            if self._is_runnable(task_id):
+                return task_id
+        while self._fresh:
+            task_id = self._fresh.popleft()
+            if self._is_runnable(task_id):
+                return task_id
+        return None
+
+    def task_moved(self, task_id: str, before: TaskStatus, after: TaskStatus) -> None:
+        """Note a task's new status, which may let others run, or itself."""
+        is_settled = after in SETTLED
+        if is_settled is not (before in SETTLED):
+            self._count_for_dependents(task_id, -1 if is_settled else 1)
+        if after is TaskStatus.PENDING and self.waiting(task_id) == 0:
+            self._fresh.append(task_id)
+        if before in IN_FLIGHT and after not in IN_FLIGHT:
+            self._fresh.extend(self._graph.same_key(task_id))
+
+    def plan_changed(self, graph: Graph) -> None:
+        """Count the dependencies anew, by the graph of a plan that comes in force."""
+        self._graph = graph
+        settled = {task_id for task_id in graph.specs if self._status_of(task_id) in SETTLED}
+        self._base = {
+            task_id: sum(1 for d in spec.depends_on if d not in settled)
+            for task_id, spec in graph.specs.items()
+        }
+        # Tasks that this transition settled before the plan were counted for the old graph.
+        self._waiting.clear()
+
+    def begin_anew(self, task_ids: Iterable[str]) -> None:
+        """Look for runnable tasks among these alone, in their order."""
+        self._before = iter(())
+        self._fresh = deque(task_id for task_id in task_ids if self._is_runnable(task_id))
+
+    def _is_runnable(self, task_id: str) -> bool:
+        if self._status_of(task_id) is not TaskStatus.PENDING or self.waiting(task_id):
+            return False
+        return not any(self._status_of(one) in IN_FLIGHT for one in self._graph.same_key(task_id))
+
+    def _status_of(self, task_id: str) -> TaskStatus:
+        row = self._tasks.get(task_id)
+        return (row if row is not None else self._state.tasks[task_id]).status
+
+    def _count_for_dependents(self, task_id: str, step: int) -> None:
+        """Add `step` to the unsettled dependencies of each of the task's dependents."""
+        for dependent in self._graph.dependents.get(task_id, ()):
+            count = self.waiting(dependent) + step
+            self._waiting[dependent] = count
+            if count == 0:
+                self._fresh.append(dependent)

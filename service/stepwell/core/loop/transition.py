@@ -1,0 +1,75 @@
+"""The transition that comes out of `advance`: the commit, one reply per signal, and what follows."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from stepwell.core.port import Commit
+from stepwell.core.records.model import Record, Run, Violation
+
+
+class ReplyStatus(StrEnum):
+    """The kind of the answer to a signal."""
+
+    ACCEPTED = "ACCEPTED"
+    UNCHANGED = "UNCHANGED"
+    """The signal was applied before, or there was nothing to do."""
+    LEASE_LOST = "LEASE_LOST"
+    """The worker does not hold the lease any more; its delivery changed nothing."""
+    REJECTED = "REJECTED"
+    """The delivery was not valid; it counts as a failed attempt."""
+    REFUSED = "REFUSED"
+    """The run is in no state for this signal."""
+
+
+class Reply(Record, frozen=True, kw_only=True):
+    """The answer to one signal, true once the transition is committed."""
+
+    status: ReplyStatus = ReplyStatus.ACCEPTED
+    reason: str = ""
+    """A stable word where the status isn't ACCEPTED."""
+    message: str = ""
+    violations: tuple[Violation, ...] = ()
+    run: Run | None = None
+    """The run as a command left it; None: the command was refused, or a worker asked."""
+
+
+UNCHANGED = Reply(status=ReplyStatus.UNCHANGED)
+LEASE_LOST = Reply(
+    status=ReplyStatus.LEASE_LOST,
+    reason="LEASE_LOST",
+    message="this execution is not yours any more; drop its outcome",
+)
+
+
+def refused(reason: str, message: str) -> Reply:
+    """Return the reply to a command that the run is in no state for."""
+    return Reply(status=ReplyStatus.REFUSED, reason=reason, message=message)
+
+
+def run_ended(run: Run, why: str) -> Reply:
+    """Return the reply to a command that comes after the run's end."""
+    return refused("RUN_ENDED", f"the run is over, {run.status}; {why}")
+
+
+class Revoked(Record, frozen=True, kw_only=True):
+    """A lease that the transition ends early; its worker is notified."""
+
+    execution_id: str
+    worker_id: str
+    reason: str
+
+
+class Transition(Record, frozen=True, kw_only=True):
+    """The decision on one run: what to commit, and what to do once the commit is acknowledged."""
+
+    run: Run
+    """The run as the commit makes it; without a commit, as it is."""
+    commit: Commit | None = None
+    """None: nothing changes, and the replies are true at once."""
+    replies: tuple[Reply, ...] = ()
+    unknown_keys: tuple[str, ...] = ()
+    """Idempotency keys of offered tasks that `Context.known` lacks: search the store for them first."""
+    offered: tuple[str, ...] = ()
+    """Executions that became READY and were leased to no free worker, in the order of the offer."""
+    revoked: tuple[Revoked, ...] = ()
