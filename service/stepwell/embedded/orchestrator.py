@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Self
 
 from stepwell.app.questions import give_answer, open_questions
 from stepwell.app.start import MAX_ITERATIONS_DEFAULT, MAX_PARALLEL_DEFAULT
@@ -99,16 +98,15 @@ class Orchestrator:
         )
         self._drive = Drive(agent, run_id, start, store=store, tenant_id=tenant_id, runtime=runtime)
 
-    @classmethod
+    @staticmethod
     async def resume(
-        cls,
         run_id: str,
         agent: Agent,
         *,
         store: str | Store,
         tenant_id: str = TENANT,
         runtime: Runtime | None = None,
-    ) -> Self:
+    ) -> Orchestrator:
         """Return an orchestrator of a run that is there, ready to `run()`.
 
         One that a crash interrupted goes on with what is not done; PAUSED, WAITING and FAILED ones
@@ -124,9 +122,7 @@ class Orchestrator:
         runtime = runtime or SystemRuntime()
         drive = Drive(agent, run_id, None, store=store, tenant_id=tenant_id, runtime=runtime)
         await drive.check_resumable()
-        self = cls.__new__(cls)  # Not __init__, which makes the command that starts another run.
-        self._drive = drive
-        return self
+        return _Resumed(drive)
 
     @property
     def run_id(self) -> str:
@@ -221,3 +217,10 @@ class Orchestrator:
             raise RuntimeError("the run is not running here")
         check_texts({"reason": command.reason})
         await self._drive.send(command)
+
+
+class _Resumed(Orchestrator):
+    """An orchestrator of a run that is there: it starts none, so it takes no arguments of a start."""
+
+    def __init__(self, drive: Drive) -> None:
+        self._drive = drive
