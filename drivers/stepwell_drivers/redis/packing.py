@@ -1,6 +1,6 @@
-"""Packs a commit for the script: one MessagePack array, followed by the rows that it refers to by number.
+"""Packs a commit for the script: one MessagePack map, followed by the rows that it refers to by number.
 
-The order of the array is that of `commit.lua`. Names are escaped where they go into keys and indexes,
+`commit.lua` knows the parts by their names here. Names of the store are escaped where they go into keys and indexes,
 durations are in microseconds, and numbers that may exceed 53 bits are digits. Rows are arguments of their
 own because the MessagePack of scripts knows no bytes.
 """
@@ -39,7 +39,7 @@ def micros(ms: int) -> int:
 
 
 class RowBuffer:
-    """Rows that are sent after an array, numbered from 1."""
+    """Rows that are sent after the parts that refer to them, numbered from 1."""
 
     def __init__(self) -> None:
         self.rows: list[bytes] = []
@@ -71,36 +71,40 @@ def _pack(commit: Commit) -> list[bytes]:
     buffer = RowBuffer()
     row = buffer.row
     tenant_id = commit.tenant_id
-    array: list[Any] = [
-        commit.version,
-        _named(commit.commit_id),
-        row(_changed(commit)),
-        _line(commit.run),
-        _sets(commit, buffer),
-        _tasks(commit, buffer),
-        _order(commit),
-        [
+    parts: dict[str, Any] = {
+        "version": commit.version,
+        "id": _named(commit.commit_id),
+        "changed": row(_changed(commit)),
+        "line": _line(commit.run),
+        "sets": _sets(commit, buffer),
+        "tasks": _tasks(commit, buffer),
+        "order": _order(commit),
+        "executions": [
             _execution(tenant_id, number, execution, row(execution))
             for number, execution in enumerate(commit.executions)
         ],
-        [_lease(commit, lease) for lease in commit.leases],
-        [part for fence in commit.fences for part in (fence.execution_id, fence.token)],
-        [part for outcome in commit.outcomes for part in _outcome(outcome, buffer)],
-        [part for timer in commit.timers for part in (escape(timer.name), micros(timer.delay_ms))],
-        [
+        "leases": [_lease(commit, lease) for lease in commit.leases],
+        "fences": [part for fence in commit.fences for part in (fence.execution_id, fence.token)],
+        "outcomes": [part for outcome in commit.outcomes for part in _outcome(outcome, buffer)],
+        "timers": [
+            part for timer in commit.timers for part in (escape(timer.name), micros(timer.delay_ms))
+        ],
+        "inputs": [
             part
             for asked in commit.inputs
             for part in (asked.input_id, asked.status is InputStatus.OPEN, row(asked))
         ],
-        [part for event in commit.events for part in (event.number, row(event))],
-        [part for message in commit.messages for part in (escape(message.task_id), row(message))],
-        commit.request is not None and (row(commit.request), limits.REQUESTS_KEPT_MAX),
-        _birth(commit),
-        [part for keyed in commit.keyed for part in _keyed(tenant_id, keyed)],
-        escape(commit.run.spec.pipeline_id),
-    ]
-    array += (len(buffer.rows), _named(commit.follows) if commit.follows else "")
-    return [encoded(array), *buffer.rows]
+        "events": [part for event in commit.events for part in (event.number, row(event))],
+        "messages": [
+            part for message in commit.messages for part in (escape(message.task_id), row(message))
+        ],
+        "request": commit.request is not None and (row(commit.request), limits.REQUESTS_KEPT_MAX),
+        "birth": _birth(commit),
+        "keyed": [part for keyed in commit.keyed for part in _keyed(tenant_id, keyed)],
+        "pipeline": escape(commit.run.spec.pipeline_id),
+        "follows": _named(commit.follows) if commit.follows else "",
+    }
+    return [encoded({**parts, "rows": len(buffer.rows)}), *buffer.rows]
 
 
 def _named(commit_id: str) -> str:

@@ -71,27 +71,25 @@ local function read(commit)
       fields[#fields + 1] = field
     end
   end
-  for at = 1, #commit[6], 4 do
-    want('t:' .. commit[6][at])
+  for at = 1, #commit.tasks, 4 do
+    want('t:' .. commit.tasks[at])
   end
-  for _, execution in ipairs(commit[8]) do
-    want('e:' .. execution[1])
-    want('lp:' .. execution[1])
-    want('ls:' .. execution[1])
+  for _, list in ipairs({ commit.executions, commit.leases }) do
+    for _, part in ipairs(list) do
+      local id = part[1]
+      want('e:' .. id)
+      want('lp:' .. id)
+      want('ls:' .. id)
+    end
   end
-  for _, lease in ipairs(commit[9]) do
-    want('e:' .. lease[1])
-    want('lp:' .. lease[1])
-    want('ls:' .. lease[1])
+  for at = 1, #commit.fences, 2 do
+    want('e:' .. commit.fences[at])
   end
-  for at = 1, #commit[10], 2 do
-    want('e:' .. commit[10][at])
+  for at = 1, #commit.outcomes, 3 do
+    want('u:' .. commit.outcomes[at])
   end
-  for at = 1, #commit[11], 3 do
-    want('u:' .. commit[11][at])
-  end
-  for at = 1, #commit[13], 3 do
-    want('i:' .. commit[13][at])
+  for at = 1, #commit.inputs, 3 do
+    want('i:' .. commit.inputs[at])
   end
   for at, value in ipairs(pick(rows, fields)) do
     kept[fields[at]] = value
@@ -99,18 +97,18 @@ local function read(commit)
 end
 
 local function refusal(commit)
-  if version ~= commit[1] - 1
+  if version ~= commit.version - 1
     or (version == 0 and (is_orphan or redis.call('ZSCORE', tombstones, run))) then
-    if commit[1] >= 1 and commit[1] <= version then
-      local record = redis.call('HGET', rows, 'c:' .. text(commit[1]))
-      if record and string.sub(record, 17, 16 + #commit[2]) == commit[2] then
+    if commit.version >= 1 and commit.version <= version then
+      local record = redis.call('HGET', rows, 'c:' .. text(commit.version))
+      if record and string.sub(record, 17, 16 + #commit.id) == commit.id then
         return 'C'
       end
     end
     return 'X'
   end
   -- What it was decided on may be lost, and something else be there by now.
-  local follows = commit[21]
+  local follows = commit.follows
   if follows ~= '' and version > 0 then
     local record = redis.call('HGET', rows, 'c:' .. text(version))
     if not record or string.sub(record, 17, 16 + #follows) ~= follows then
@@ -118,7 +116,7 @@ local function refusal(commit)
     end
   end
   read(commit)
-  local fences = commit[10]
+  local fences = commit.fences
   for at = 1, #fences, 2 do
     local row = kept['e:' .. fences[at]]
     local _, _, lease = row_parts(row or string.rep('0', 23))
@@ -127,11 +125,11 @@ local function refusal(commit)
     end
   end
   local last = tonumber(kept.ev or 0)
-  for at = 1, #commit[14], 2 do
-    if commit[14][at] <= last then
+  for at = 1, #commit.events, 2 do
+    if commit.events[at] <= last then
       return 'E'
     end
-    last = commit[14][at]
+    last = commit.events[at]
   end
 end
 
@@ -323,10 +321,11 @@ local function put_keyed(results, stamp)
 end
 
 local function put_request(commit, heads)
-  set('q:' .. text(commit[1]), row_at(commit[16][1]))
-  add('q' .. fixed(commit[1]))
+  local row, most = unpack(commit.request)
+  set('q:' .. text(commit.version), row_at(row))
+  add('q' .. fixed(commit.version))
   heads.qn = heads.qn + 1
-  if heads.qn > commit[16][2] then
+  if heads.qn > most then
     local oldest = redis.call('ZRANGEBYLEX', index, '[q', '[q\255', 'LIMIT', 0, 1)[1]
     drop(oldest)
     redis.call('HDEL', rows, 'q:' .. text(tonumber(string.sub(oldest, 2))))
@@ -419,75 +418,76 @@ end
 local function apply(commit, steps)
   local stamp = math.max(now + steps, time.stamp + 1, floor + 1 + steps)
   time.stamp = stamp
-  version = commit[1]
+  version = commit.version
   local was = line
   local numbered, stamped = text(version), text(stamp)
-  line = numbered .. ' ' .. commit[4]
+  line = numbered .. ' ' .. commit.line
   local heads = { xs = tonumber(kept.xs or 0), ms = tonumber(kept.ms or 0),
     is = tonumber(kept.is or 0), qn = tonumber(kept.qn or 0) }
   sets, marks, notes, moments, starts, ends, listed = {}, {}, {}, {}, {}, {}, {}
-  for at = 1, #commit[5], 2 do
-    set(commit[5][at], row_at(commit[5][at + 1]))
+  for at = 1, #commit.sets, 2 do
+    set(commit.sets[at], row_at(commit.sets[at + 1]))
   end
-  if commit[17] then
-    put_birth(commit[17], stamp)
+  if commit.birth then
+    put_birth(commit.birth, stamp)
   end
-  if commit[7] then
-    set('po:' .. text(commit[7][1]), cmsgpack.pack(commit[7][2]))
-    add('p' .. fixed(commit[7][1]))
+  if commit.order then
+    local revision, ids = unpack(commit.order)
+    set('po:' .. text(revision), cmsgpack.pack(ids))
+    add('p' .. fixed(revision))
   end
-  put_tasks(commit[6])
-  for _, execution in ipairs(commit[8]) do
+  put_tasks(commit.tasks)
+  for _, execution in ipairs(commit.executions) do
     put_execution(execution, heads, stamp)
   end
-  for _, lease in ipairs(commit[9]) do
+  for _, lease in ipairs(commit.leases) do
     put_lease(lease)
   end
-  for at = 1, #commit[11], 3 do
-    local id = commit[11][at]
+  for at = 1, #commit.outcomes, 3 do
+    local id = commit.outcomes[at]
     -- Written once: the first result of an execution is its result.
     if not kept['u:' .. id] then
-      set('u:' .. id, row_at(commit[11][at + 1]))
-      if commit[11][at + 2] then
-        set('b:' .. id, row_at(commit[11][at + 2]))
+      set('u:' .. id, row_at(commit.outcomes[at + 1]))
+      if commit.outcomes[at + 2] then
+        set('b:' .. id, row_at(commit.outcomes[at + 2]))
       end
     end
   end
-  for at = 1, #commit[12], 2 do
-    put_timer(commit[12][at], commit[12][at + 1])
+  for at = 1, #commit.timers, 2 do
+    put_timer(commit.timers[at], commit.timers[at + 1])
   end
-  for at = 1, #commit[13], 3 do
-    put_input(commit[13][at], commit[13][at + 1], row_at(commit[13][at + 2]), heads, stamp)
+  for at = 1, #commit.inputs, 3 do
+    put_input(commit.inputs[at], commit.inputs[at + 1], row_at(commit.inputs[at + 2]), heads, stamp)
   end
-  for at = 1, #commit[14], 2 do
-    redis.call('XADD', events, text(commit[14][at]) .. '-0', 'v', numbered,
-      'd', row_at(commit[14][at + 1]))
+  for at = 1, #commit.events, 2 do
+    redis.call('XADD', events, text(commit.events[at]) .. '-0', 'v', numbered,
+      'd', row_at(commit.events[at + 1]))
   end
-  if #commit[14] > 0 then
-    set('ev', text(commit[14][#commit[14] - 1]))
+  if #commit.events > 0 then
+    set('ev', text(commit.events[#commit.events - 1]))
   end
-  for at = 1, #commit[15], 2 do
+  for at = 1, #commit.messages, 2 do
     heads.ms = heads.ms + 1
     local seq = fixed(heads.ms)
-    set('m:' .. seq, row_at(commit[15][at + 1]))
+    set('m:' .. seq, row_at(commit.messages[at + 1]))
     add('y' .. seq)
-    add('j' .. commit[15][at] .. '\1' .. seq)
+    add('j' .. commit.messages[at] .. '\1' .. seq)
   end
-  if commit[16] then
+  if commit.request then
     put_request(commit, heads)
   end
-  if #commit[18] > 0 then
-    put_keyed(commit[18], stamp)
+  if #commit.keyed > 0 then
+    put_keyed(commit.keyed, stamp)
   end
   if tells_end(line) or (was ~= '' and tells_end(was)) then
-    put_end(was, commit[19])
+    put_end(was, commit.pipeline)
   end
   for head, value in pairs(heads) do
     if value ~= tonumber(kept[head] or 0) then
       set(head, text(value))
     end
   end
-  set('c:' .. numbered, fixed(stamp) .. commit[2] .. row_at(commit[3]))
+  set('c:' .. numbered, fixed(stamp) .. commit.id .. row_at(commit.changed))
   many('HSET', rows, sets)
   write_names(index, marks)
   if next(listed) then
@@ -511,7 +511,7 @@ while first <= #ARGV do
     verdict, wrote = 'C', true
   end
   verdicts[#verdicts + 1] = verdict
-  first = first + 1 + commit[20]
+  first = first + 1 + commit.rows
 end
 if not wrote then
   -- Who waits for replicas waits for what this connection wrote: so it always writes.
