@@ -51,7 +51,7 @@ class Database(NamedTuple):
     restart: Callable[[], object]
     """SIGKILL, and up again."""
     commits: Callable[[str], bytes]
-    """What only the request that commits this id has in it."""
+    """Bytes that only the request that commits this id has in it."""
     impatient: Mapping[str, str]
     """Limits by which a silent server is given up soon."""
 

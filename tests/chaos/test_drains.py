@@ -35,7 +35,7 @@ SEED = int(os.environ.get("STEPWELL_DRAIN_SEED", "20261122"))
 WORKERS = ("w1", "w2", "w3")
 DRAIN_MS = 10_000
 GRACE_S = DRAIN_MS / 1_000 + 2.0
-"""What the replica allows itself, and a little for its last words and the end of the process."""
+"""The time that the replica allows itself, and a little for its last messages and its end."""
 KINDS = ("redis",) if scale() is Scale.TEST else ("grpc", "postgres", "redis", "redis_cluster")
 RESTARTS_EACH = 6
 """One life of the cluster; more of them are as many parts."""

@@ -97,7 +97,7 @@ MET = {
     "commit:unknown_not_applied": "unknown commit that was not applied",
     "hint:lost": "notification lost",
 }
-"""What the faulty store counts, in the words of the whole proof."""
+"""Names of the faulty store's counts, and the whole proof's names for them."""
 
 for _name, _test, _fixture in borrowed(*MODULES):
     assert _name not in CELLS, f"two tests are called {_name}"

@@ -35,7 +35,7 @@ NOTICED_S = 5.0
 LEASE_MS = 1_500
 EXECUTOR = ExecutorSettings(lease_ms=LEASE_MS, poll_ms=100, hold_ms=50)
 WAYS = (True,) if scale() is Scale.TEST else (True, False)
-"""How a watch goes on: at another address, or at the same one when it is there again."""
+"""Ways in which a watch goes on: at another address, or at the same one when it is there again."""
 SOON = types_pb2.RetryPolicy(initial_backoff={"nanos": 1_000_000}, max_attempts=100)
 
 

@@ -27,10 +27,10 @@ MIB = 1024 * 1024
 STALLED = 8
 COST_MAX_BYTES = 8 * MIB
 STALL_MS = 10_000
-"""Whoever reads all of it meanwhile has most of that for it."""
+"""The stall limit; a watcher that reads everything needs most of it."""
 TASKS = 8
 MANUAL = [("grpc.http2.lookahead_bytes", 1_024), ("grpc.http2.bdp_probe", 0)]
-"""Of a channel that takes from the network only what is read."""
+"""Options of a channel that takes from the network only what is read."""
 
 
 def memory_bytes(program: Program) -> int:

@@ -32,7 +32,7 @@ class Page(NamedTuple):
     name: str
     snippets: int
     says: tuple[str, ...] = ()
-    """What they print, besides what the comments after their `print` calls say."""
+    """Lines that they print, besides those in the comments after their `print` calls."""
     works: bool = False
     """The page leaves it to the reader to have a worker of the agent run."""
 

@@ -17,8 +17,7 @@ FLEETING = (
     *("EXECUTION_", "LEASE_", "OUTCOME_", "TASK_RETRY_", "STEP_RETRY_"),
     *("PLAN_REJECTED", "RUN_BLOCKED"),
 )
-"""How often a step was leased, lost, handed back or tried again, and what the run waited for meanwhile, is what
-a crash may change, and nothing else."""
+"""Events that a crash may add or take away, and no others: leases, losses, retries, and waits meanwhile."""
 _SPENDING = frozenset({ExecutionStatus.FAILED, ExecutionStatus.LOST, ExecutionStatus.TIMED_OUT})
 
 

@@ -30,7 +30,7 @@ CHUNK = 200
 RARE_WITHIN = 300
 """In so many seeds each rare thing happens at least once."""
 MODES = ("refuse", "time_out", "delay", "twice", "cut")
-"""What may befall a call to the store."""
+"""Faults of a call to the store."""
 HAPPENS = (
     *SIMULATED,
     *(IN_ONE_BATCH, DEFINED_ANEW, "caller crashed", "watcher crashed", "watcher left in mid-run"),

@@ -47,7 +47,7 @@ class Log:
 
 
 log = Log()
-"""Of the test that runs."""
+"""The log of the test that runs."""
 
 
 def begin() -> Log:

@@ -374,7 +374,7 @@ class ExecutionQuery(Query[Execution], frozen=True, kw_only=True):
     tenant_id: str
     run_id: str
     task_id: str = ""
-    """Those of this task. Empty: of all."""
+    """Only this task's. Empty: every task's."""
     cursor: str = ""
     limit: int = 100
 
@@ -385,7 +385,7 @@ class MessageQuery(Query[Message], frozen=True, kw_only=True):
     tenant_id: str
     run_id: str
     task_id: str = ""
-    """Those of this task. Empty: of all."""
+    """Only this task's. Empty: every task's."""
     cursor: str = ""
     limit: int = 100
 
@@ -400,7 +400,7 @@ class LogQuery(Query[LogEntry], frozen=True, kw_only=True):
     tenant_id: str
     run_id: str
     execution_id: str = ""
-    """Those of this execution. Empty: of all."""
+    """Only this execution's. Empty: every execution's."""
     cursor: str = ""
     limit: int = 100
 
@@ -417,7 +417,7 @@ class InputQuery(Query[FoundInput], frozen=True, kw_only=True):
 
     tenant_id: str
     run_id: str = ""
-    """Those of this run, in every status. Empty: of all the tenant's runs, those that are OPEN."""
+    """Only this run's, in every status. Empty: those of all the tenant's runs that are OPEN."""
     cursor: str = ""
     limit: int = 100
 
@@ -446,7 +446,7 @@ class EndedQuery(Query[EndedRun], frozen=True, kw_only=True):
     older_ms: int = 0
     """They ended at least so long ago, by the store's clock and the run's `ended_us`."""
     pipeline_id: str = ""
-    """Those of this pipeline. Empty: of any."""
+    """Only this pipeline's. Empty: every pipeline's."""
     limit: int = 100
 
 

@@ -54,7 +54,7 @@ class TestEnded(Cases):
             assert (list(page.items), page.cursor) == (ends[:limit], ""), limit
 
     @promises("EndedQuery.statuses", "Ends; at least one.")
-    @promises("EndedQuery.pipeline_id", "Those of this pipeline.", "Empty: of any.")
+    @promises("EndedQuery.pipeline_id", "Only this pipeline's.", "Empty: every pipeline's.")
     @promises("EndedQuery.tenant_id", "Empty: of every tenant.")
     async def test_only_those_that_match_are_found(
         self, store: Store, open_store: StoreFactory

@@ -22,7 +22,7 @@ class TestInputs(Cases):
     """Input requests."""
 
     @promises("InputQuery", "Oldest first")
-    @promises("InputQuery.run_id", "Those of this run, in every status.")
+    @promises("InputQuery.run_id", "Only this run's, in every status.")
     @promises("Page.cursor", "For the next page; empty: this was the last.")
     async def test_a_run_s_input_requests_come_oldest_first_in_every_status(
         self, store: Store, open_store: StoreFactory
@@ -38,7 +38,7 @@ class TestInputs(Cases):
             found = await _all(store, replace(OF_RUN, limit=limit))
             assert found == [FoundInput(run_id=b.RUN, request=asked[name]) for name in names]
 
-    @promises("InputQuery.run_id", "Empty: of all the tenant's runs, those that are OPEN.")
+    @promises("InputQuery.run_id", "Empty: those of all the tenant's runs that are OPEN.")
     @promises("InputQuery", "Oldest first")
     async def test_the_open_ones_of_all_runs_come_oldest_first(
         self, store: Store, open_store: StoreFactory
@@ -56,7 +56,7 @@ class TestInputs(Cases):
             found = await _all(store, replace(ALL, limit=limit))
             assert [(one.run_id, one.request.input_id) for one in found] == expected, limit
 
-    @promises("InputQuery.run_id", "Empty: of all the tenant's runs, those that are OPEN.")
+    @promises("InputQuery.run_id", "Empty: those of all the tenant's runs that are OPEN.")
     @promises("read_inputs", "Return these input requests, whatever their status")
     async def test_an_answered_one_is_asked_of_nobody_and_can_be_read(
         self, store: Store, open_store: StoreFactory

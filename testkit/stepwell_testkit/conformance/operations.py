@@ -110,7 +110,7 @@ class TestLogs(Cases):
         await ask.must(store, b.created())
         assert (await store.page(LogQuery(tenant_id=b.TENANT, run_id=b.RUN))).items == ()
 
-    @promises("LogQuery.execution_id", "Those of this execution.", "Empty: of all.")
+    @promises("LogQuery.execution_id", "Only this execution's.", "Empty: every execution's.")
     async def test_a_log_of_one_execution(self, store: Store) -> None:
         await ask.must(store, b.created())
         lines = [b.line(str(at), f"e{at % 2}") for at in range(10)]

@@ -175,7 +175,7 @@ class TestPages(Cases):
         page = await store.page(ExecutionQuery(tenant_id=b.TENANT, run_id=b.RUN))
         assert (page.items[2], page.cursor) == (done, "")
 
-    @promises("ExecutionQuery.task_id", "Those of this task.", "Empty: of all.")
+    @promises("ExecutionQuery.task_id", "Only this task's.", "Empty: every task's.")
     async def test_executions_of_one_task(self, store: Store) -> None:
         executions = [
             b.ready(f"task:{task}#{attempt}", task_id=task)
@@ -198,7 +198,7 @@ class TestPages(Cases):
         for limit in (1, 2, 15, 16):
             assert await _texts(store, limit) == expected, limit
 
-    @promises("MessageQuery.task_id", "Those of this task.", "Empty: of all.")
+    @promises("MessageQuery.task_id", "Only this task's.", "Empty: every task's.")
     async def test_messages_of_one_task(self, store: Store) -> None:
         texts = [b.message(f"{name}{at}", task_id=name) for at in range(4) for name in ("a", "b")]
         await ask.must(store, b.step(await ask.must(store, b.created()), messages=texts))

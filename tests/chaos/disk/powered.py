@@ -37,7 +37,7 @@ class Powered(NamedTuple):
     early_max: int
     """… or after so many, when it shall come while the store is being opened."""
     repaired: Callable[[], int] = int
-    """How often what serves it would not start until a person had mended a file."""
+    """The number of times that its server would not start until a person had mended a file."""
 
 
 Serve = Callable[[Disk], AbstractContextManager[Powered]]

@@ -39,7 +39,7 @@ LOOK_S = 0.02
 WITHOUT_POWER = (
     NotStarted | OSError | redis.RedisError | asyncpg.PostgresError | asyncpg.InterfaceError
 )
-"""How a start may end when power goes off on the way."""
+"""The errors with which a start may end when power goes off on the way."""
 
 
 class Setting(NamedTuple):
@@ -48,14 +48,14 @@ class Setting(NamedTuple):
     name: str
     serve: Serve
     durability: Durability
-    """What `describe` says; below POWER the series must show losses."""
+    """The class that `describe` returns; below POWER the series must show losses."""
     plant: str = ""
     size: str = "power cuts"
-    """How many cuts there are: its row in tests/support/proofs/sizes.py."""
+    """The number of cuts: its row in tests/support/proofs/sizes.py."""
     syncs_what_it_shows: bool = True
-    """Whether what was read is kept, too. Redis shows what a kill has left unsynced in its log."""
+    """Rows that were read are kept, too. Redis shows what a kill has left unsynced in its log."""
     sees_holes: bool = True
-    """Whether a hole in what was being written is found. Redis' log has no checksums."""
+    """A hole in what was being written is found. Redis' log has no checksums."""
 
     @property
     def keeps(self) -> bool:

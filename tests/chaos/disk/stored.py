@@ -24,9 +24,9 @@ class Survival(NamedTuple):
     """The fate of unsynced writes at a power cut."""
 
     share: float = 0.0
-    """How likely a block has its last write."""
+    """The probability that a block has its last write."""
     block: int = PAGE
-    """What a disk writes whole or not at all: 512 or 4,096 bytes."""
+    """The bytes that a disk writes whole or not at all: 512 or 4,096."""
     seed: str = ""
     """Empty: nothing unsynced survives."""
     in_order: bool = False

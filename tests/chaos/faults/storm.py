@@ -21,11 +21,11 @@ from tests.chaos.world.stores import Victim
 from tests.support.patience import PATIENCE_S
 
 AT_ONCE = 3
-"""How many may be away at a time; the others go on."""
+"""The most that may be away at a time; the others go on."""
 STOPPED = 0.15
-"""How many of the blows are SIGSTOP. Each takes longer than a lease, so they are the few."""
+"""The share of blows that are SIGSTOP. Each takes longer than a lease, so they are the few."""
 WEIGHTS = {"server": 0.5, "worker": 0.25, "store": 0.25}
-"""How often each kind is struck; where the store has no process of its own, the others share that."""
+"""The share of blows to each kind; where the store has no process of its own, the others share it."""
 LIVED, DIED = "lease expired with a live worker", "lease expired with a dead worker"
 
 

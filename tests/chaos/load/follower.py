@@ -44,13 +44,13 @@ class Follower:
         self.run_id = run_id
         self._rnd = rnd
         self._moves = moves
-        """How likely it leaves after a message, or in the middle of one."""
+        """The probabilities that it leaves after a message, or in the middle of one."""
         self._lies_down = lies_down
         self._at = at or rnd.choice(cluster.names)
         self._may_lose = may_lose
         """The store shows commits before they are acknowledged, and may lose them: then others stand in their place."""
         self._gone: list[Event] = []
-        """What was seen, and was another one when it was seen again."""
+        """Events that were different ones when they were seen again."""
         self.events: list[Event] = []
         self.came_at: list[float] = []
         self._ends: list[int] = []

@@ -46,7 +46,7 @@ class Life(NamedTuple):
     number: int
     url: str
     folder: Path
-    """Where it writes down what it sent and the answers: on a disk that keeps everything."""
+    """The folder for what it sent and the answers: on a disk that keeps everything."""
     seed: str
     task: Task = Task.BEGIN
     known: Mapping[str, int] = {}

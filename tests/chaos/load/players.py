@@ -15,7 +15,8 @@ from random import Random
 from typing import Any, NamedTuple, Self
 
 from stepwell.core.loop.advance import advance
-from stepwell.core.loop.signals import Completed, Context, Delivery, GrantLease, Signal, Start
+from stepwell.core.loop.context import Context
+from stepwell.core.loop.signals import Completed, Delivery, GrantLease, Signal, Start
 from stepwell.core.loop.state import RunState
 from stepwell.core.port import FeedQuery, Renewal, Store
 from stepwell.core.records.errors import StoreError
@@ -32,7 +33,7 @@ from tests.support.patience import PATIENCE_S, PAUSE_S, insisting
 
 PLAYERS = 12
 JOINS = 0.2
-"""How often a player takes up a run that another one has begun."""
+"""The probability that a player takes up a run that another one has begun."""
 
 
 def start(run_id: str, *plan: TaskSpec, data: bytes = b"") -> Start:

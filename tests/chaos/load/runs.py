@@ -16,7 +16,7 @@ from tests.chaos.oracle.history import Acknowledged, Findings, check
 from tests.chaos.world.cluster import Cluster
 
 PATIENT = Retry(max_attempts=100, initial_backoff=0.01, max_backoff=0.1)
-"""Of tasks that never fail by themselves, however often their workers are killed."""
+"""The policy of tasks that never fail by themselves, however often their workers are killed."""
 
 
 def graph(rnd: Random, count: int, kind: str = "quick") -> Plan:

@@ -42,15 +42,15 @@ class Log:
     def __init__(self, diary: Sequence[Entry]) -> None:
         self.sent: dict[str, Sent] = {}
         self.answers: dict[str, list[tuple[float, CommitResult]]] = defaultdict(list)
-        """What was answered, and when."""
+        """The answers to each commit, and their moments."""
         self.lost: set[str] = set()
         """Applied, and the answer was kept back."""
         self.unknown: set[str] = set()
         """Nobody knew, at least once."""
         self.looks: dict[str, list[tuple[float, Look]]] = defaultdict(list)
-        """By run: what loads returned, and when."""
+        """The results of loads and their moments, by run."""
         self._unanswered: Counter[str] = Counter()
-        """How many times each was sent and nobody knows what came of it."""
+        """The number of times that each was sent without an answer."""
         self.by_version: dict[tuple[str, int], list[Sent]] = defaultdict(list)
         for entry in diary:
             self._take(entry)
@@ -109,7 +109,7 @@ class Findings:
 
     def __init__(self) -> None:
         self.seen: Counter[str] = Counter()
-        """How often each thing happened that must have happened."""
+        """Counts of the things that must have happened."""
         self.books: dict[str, RunModel] = {}
         self.lost: list[Lost] = []
 

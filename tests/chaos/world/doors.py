@@ -22,7 +22,7 @@ from tests.support.patience import insisting
 
 DOORS = 3
 TIMEOUT_MS = 1_000
-"""How long a driver waits for a server that is silent."""
+"""The time that a driver waits for a server that is silent."""
 
 
 class Doors(NamedTuple):
@@ -33,7 +33,7 @@ class Doors(NamedTuple):
     past: Store
     """Another door, past all proxies."""
     committing: bytes = b""
-    """What is in a request that commits, and in few others; empty: nothing to be seen."""
+    """Bytes of a request that commits, and of few others; empty: none can be seen."""
 
 
 async def _opened(stack: AsyncExitStack, url: str) -> Store:

@@ -35,7 +35,7 @@ NAME = "REPLICA_NAME"
 DEAF = "REPLICA_DEAF"
 """The share of the runs, from 0 to 1, of which every hint of the store is dropped; the same at all replicas."""
 LOST_ANSWERS = "REPLICA_LOST_ANSWERS"
-"""Of the groups of commits so many, from 0 to 1, are applied and get no answer."""
+"""The share of groups of commits, from 0 to 1, that are applied and get no answer."""
 MEETING = "REPLICA_MEETING"
 """A folder. Who finds leases that ran out goes on when another replica with this folder has found some, too."""
 
@@ -45,11 +45,11 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
 
     door: str
     at: float
-    """By the machine's one monotonic clock: the diaries of all replicas can be laid together."""
+    """The moment by the machine's one monotonic clock: diaries of all replicas can be compared."""
     sent: Commit | None = None
     commit_id: str = ""
     result: CommitResult | None = None
-    """What the store said of `commit_id`."""
+    """The store's verdict on `commit_id`."""
     lost: str = ""
     """A commit that was applied, though the replica got no answer."""
     failed: str = ""

@@ -107,7 +107,7 @@ class Program:
         _, self._module, *self._arguments = arguments
         self._life: ForkServerProcess | None = None
         self.seen_bytes = 0
-        """Where in the log this life begins."""
+        """The place in the log at which this life begins."""
 
     def start(self) -> None:
         """Begin another life."""

@@ -54,7 +54,7 @@ class RedisFactory(UrlFactory):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self.walls_us: dict[str, int] = {}
-        """By URL."""
+        """Each server's wall clock, by URL."""
 
     def server(self) -> Redis | OwnRedis | RedisCluster:
         return redis_server("redis")

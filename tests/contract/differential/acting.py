@@ -71,7 +71,7 @@ ANSWER_S_MAX = 30
 """A call that takes longer has hung."""
 LIMIT_MAX = 10_000
 PATIENCE = 200
-"""What may lag behind for a moment is asked for so often again, at 10 ms each."""
+"""Repetitions, 10 ms each, of a question whose answer may lag behind for a moment."""
 GROUPS = {
     "append_logs": "logs",
     "trim_logs": "logs",
@@ -106,7 +106,7 @@ class Calls:
         self._hints: list[tuple[str, str, int]] = []
         self._feeds: tuple[tuple[Reader, Reader], ...] = ()
         self._read_on: dict[tuple[Key, str], tuple[Reader, Reader]] = {}
-        """By run and execution: its log in the reference, and in the driver's store."""
+        """Readers of a log in the reference and in the driver's store, by run and execution."""
         self._stop_hints: Callable[[], None] | None = None
 
     # --- writing ---

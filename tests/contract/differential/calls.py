@@ -95,7 +95,7 @@ class Call(Part, frozen=True, kw_only=True):
 
     method: str
     via: int = 0
-    """Which of the two connections to the store it goes through."""
+    """The number of the connection to the store that it goes through, of two."""
     arguments: dict[str, object] = {}
 
 

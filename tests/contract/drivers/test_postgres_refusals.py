@@ -34,7 +34,7 @@ REFUSALS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "missing database": ('"no_such_database" does not exist', "no_such_database", {}),
     "no schema to be made": ("stepwell migrate", "", {"migrate": "false"}),
 }
-"""By name: the words, the database if it is another, and the options of the URL."""
+"""The words, the database if it is another, and the options of the URL; by name."""
 
 
 @pytest.mark.parametrize("name", REFUSALS)

@@ -60,7 +60,7 @@ class Mortal:
 
     def __init__(self, network: Network) -> None:
         self.left = -1
-        """How many calls it lives for; below 0: as long as it likes."""
+        """The calls that it lives for; below 0: as long as it likes."""
         self.held: tuple[asyncio.Event, asyncio.Event] | None = None
         """Instead of dying it tells the one and waits for the other, and lives on."""
         self.until = ""

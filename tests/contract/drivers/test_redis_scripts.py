@@ -18,7 +18,7 @@ _ONE = re.compile(r"local (\w+) = KEYS\[1\]")
 _CALLS = re.compile(r"(?:redis\.call|many)\(\s*'[A-Z]+',\s*([^,)]+)")
 _HELPERS = re.compile(r"(?:pick|look|write_names)\(\s*([^,)]+)")
 _PARAMETERS = {"key", "book", "time.book"}
-"""Of helpers, which are called with what was declared."""
+"""Parameters of helpers, which are called with what was declared."""
 
 
 def declared(source: str) -> set[str]:

@@ -49,7 +49,7 @@ from stepwell_testkit.conformance import builders as b
 from tests.support.backends.shared import postgres_server
 
 WRITTEN = Path(__file__).parent / "old_stores" / "sqlite_0001.sql"
-"""What the program of before left behind."""
+"""A database as the first program left it."""
 
 HALF_WAY = "half-way"
 

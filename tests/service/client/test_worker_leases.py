@@ -302,7 +302,7 @@ class BlockingServicer(worker_pb2_grpc.WorkerServicer):
     def __init__(self) -> None:
         self.blocked = threading.Event()
         self.beats = threading.Semaphore(0)
-        """Those that came while the loop was blocked."""
+        """Heartbeats that came while the loop was blocked."""
         self.done = threading.Event()
 
     def Work(self, request_iterator: Any, context: Any) -> Any:

@@ -33,7 +33,7 @@ class Held(NamedTuple):
     """The resources held at one moment."""
 
     tasks: Counter[str]
-    """By name, ids left out."""
+    """Tasks by name, ids left out."""
     fds: int
     threads: int
     connections: int

@@ -89,7 +89,7 @@ class Asked(NamedTuple):
     run_id: str = ""
     """The run that it changes."""
     again: frozenset[grpc.StatusCode] = frozenset({grpc.StatusCode.OK})
-    """What the same call may be answered that comes after it."""
+    """Codes that the same call may get that comes after it."""
 
 
 class Bench:

@@ -40,7 +40,7 @@ WARM_UP = 120
 GROWTH_BYTES = 48 * 1024 * 1024
 GROWTH_BYTES_PER_CALL = 2_048
 POSTGRES_CONNECTIONS = 10
-"""What a store may have open at any time: its pool, and one each for heartbeats and listening."""
+"""The connections that a store may have open: its pool, and one each for heartbeats and listening."""
 TOP = Path(__file__).parents[3]
 
 

@@ -32,7 +32,7 @@ class Answer(NamedTuple):
 
     code: grpc.StatusCode
     reason: str = ""
-    """Of the error."""
+    """The error's reason."""
     text: str = ""
     """The error's message and details, or all messages of the answer."""
 

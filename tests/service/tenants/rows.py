@@ -24,10 +24,10 @@ class Names(NamedTuple):
     run_id: str
     input_id: str
     execution_id: str
-    """Of a task that is leased, in the run."""
+    """An execution of a leased task of the run."""
     lease_token: str
     request_id: str
-    """Of the run's start."""
+    """The request id of the run's start."""
     worker_id: str
     task_id: str = "leased"
 
@@ -180,7 +180,7 @@ STORE_ROWS: Mapping[str, Row] = {
         tenant_id=n.tenant_id, keys=["key-of-a"]
     ),
 }
-"""What reads for one tenant. Its callers are servers, which name the tenant that they serve."""
+"""Methods that read for one tenant. Their callers are servers, which name the tenant."""
 
 STORE_WITHOUT_ROW: Mapping[str, str] = {
     "Store/Commit": "writes: the conformance suite's tenants",

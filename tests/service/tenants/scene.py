@@ -23,7 +23,7 @@ class Scene(NamedTuple):
 
     names: Names
     missing: Names
-    """Of the same shapes, and nobody's."""
+    """Names of the same shapes, and nobody's."""
 
 
 def _plan() -> tpb.PlanDraft:

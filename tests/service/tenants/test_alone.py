@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.proof, pytest.mark.timeout(110)]
 COMMAND = "make proof ARGS='tests/service/tenants'"
 ROUNDS = 3
 CALLERS = 4
-"""Of the other tenant, at a time."""
+"""Concurrent callers of the other tenant."""
 
 
 def _tasks() -> tpb.PlanDraft:

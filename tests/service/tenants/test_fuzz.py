@@ -36,7 +36,7 @@ from tests.unit.fuzz.test_parsers import ONE, SHARE
 pytestmark = [pytest.mark.proof, pytest.mark.timeout(300)]
 AT_ONCE = 8
 STREAMED = 0.2
-"""Of the streams that would be drawn, so many are made: each costs the time until it is silent."""
+"""The share of drawn streams that are made: each costs the time until it is silent."""
 NEVER = {grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN, grpc.StatusCode.DATA_LOSS}
 LEFT_ALONE = ("Orchestrator/PurgeRuns", "Orchestrator/DeleteRun", "Store/DeleteRun")
 """They'd take away what the names are of."""

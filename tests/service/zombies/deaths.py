@@ -22,7 +22,7 @@ AT_ONCE = types_pb2.RetryPolicy(initial_backoff={"nanos": 1_000_000}, max_attemp
 BROKEN = wpb.Outcome.Failed(failure=types_pb2.Failure(kind="ValueError", message="broken"))
 DONE = wpb.Outcome.Completed(result=types_pb2.Payload(data=b'"the one result"'))
 SHORT = {"seconds": 1}
-"""Whoever does the steps in the end has as long for his own leases: `take_over`."""
+"""The worker that does the steps in the end has as long for its own leases: `take_over`."""
 
 
 class Stale(NamedTuple):

@@ -35,9 +35,9 @@ PERCENT = {
     "redis_cluster": 10,
     "remote": 10,
 }
-"""Of all zombies, by kind of store."""
+"""The share of all zombies, by kind of store."""
 LEASES_EACH = 6
-"""Of each death; zombies report with each of them many times."""
+"""Leases of each death; zombies report with each of them many times."""
 TOGETHER_MAX = 50
 WORKERS = ("sleeper", "other", "twin", "busy", "failing", "next", "torn", "rash", "honest")
 

@@ -17,7 +17,7 @@ from tests.service.store_server import StoreServer
 from tests.support.backends.shared import redis_cluster
 
 TENANT = "tenant-a"
-"""Of the token that all calls here bear."""
+"""The tenant of the token that all calls here bear."""
 LEASE_MS = 60_000
 """Longer than any of these tests: what is to run out sooner says so itself."""
 EXECUTOR = ExecutorSettings(lease_ms=LEASE_MS, poll_ms=100, hold_ms=50, presence_ms=1_000)
@@ -73,7 +73,7 @@ PLACES: dict[str, Callable[[Path], AbstractAsyncContextManager[str]]] = {
     "redis_cluster": _cluster,
     "remote": _remote,
 }
-"""Where a store of each kind is: an empty one, for as long as the block lasts."""
+"""The place of a store of each kind: an empty one, for as long as the block lasts."""
 
 
 @asynccontextmanager

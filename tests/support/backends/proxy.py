@@ -125,7 +125,7 @@ class Proxy:
         self._thawed.set()
         self._changed = asyncio.Condition()
         self.fired = 0
-        """How often a fault met its moment."""
+        """The number of times that a fault met its moment."""
 
     # Its life
 

@@ -17,15 +17,15 @@ class Record(NamedTuple):
     proof: str
     """Its row in the table of figures, such as `kills, sqlite`."""
     command: str
-    """What plays it again, as a user types it."""
+    """The command that plays it again."""
     figures: Mapping[str, int]
-    """How many of what; the parts of a proof are added up."""
+    """Counts by name; the parts of a proof are added up."""
     happened: Mapping[str, int] = {}
-    """How often each rare thing was met: names of `tests.support.proofs.must_happen`, and any others."""
+    """Counts of rare things: those of `tests.support.proofs.must_happen`, and any others."""
     seconds: float = 0.0
-    """How long it took."""
+    """The time that it took."""
     seed: str = ""
-    """Where its chance came from; empty: there is none in it."""
+    """The seed of its chance; empty: there is none in it."""
 
 
 kept: list[Record] = []

@@ -64,7 +64,7 @@ SIZES: dict[str, Size] = {
     "clock jumps": Size(8, 40, 1_000),
     "fuzzed inputs": Size(2_000, 50_000, 2_000_000),
 }
-"""By name; a proof with another kind of size adds a line."""
+"""Sizes by name; a proof with another kind of size adds a line."""
 
 
 def scale() -> Scale:

@@ -44,7 +44,7 @@ class Parser(NamedTuple):
     make: Callable[[Random], Any]
     parse: Callable[[Any], object]
     says_no: tuple[type[Exception], ...] = (StepwellError,)
-    """What it may raise; anything else is a crash."""
+    """Errors that it may raise; anything else is a crash."""
 
 
 # --- messages ----------------------------------------------------------------------------------------
@@ -284,4 +284,4 @@ PARSERS: Mapping[str, Parser] = {
     "schemas and answers": Parser(_schema, _judge, (TooLong, SchemaError, json_text.InvalidJson)),
     "patterns": Parser(_pattern, _match, (patterns.PatternError, TooLong)),
 }
-"""By name."""
+"""Parsers by name."""

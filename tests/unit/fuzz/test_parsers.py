@@ -18,9 +18,9 @@ from tests.unit.fuzz.parsers import PARSERS
 ONE = "STEPWELL_FUZZ"
 CHUNK = 2_500
 LOOP_S = 0.1
-"""Of CPU: as long as one input may keep the event loop from everybody else."""
+"""CPU time for which one input may keep the event loop from everybody else."""
 SHARE = 0.8
-"""Of the inputs; the others go to a server."""
+"""The share of the inputs that go to the parsers; the others go to a server."""
 
 
 def numbers(part: range) -> range:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -54,14 +55,27 @@ def words_of(name: str) -> list[str]:
     return [word for word in _CAPITAL.sub("_", name).lower().split("_") if word]
 
 
+def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield the docstrings of modules, classes, functions and variables, with their lines."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        if text := ast.get_docstring(node):
+            yield node.body[0].lineno, text
+        for before, after in pairwise(node.body):
+            match before, after:
+                case ast.Assign() | ast.AnnAssign(), ast.Expr(ast.Constant(str() as text)):
+                    yield after.lineno, text.strip()
+                case _:
+                    pass
+
+
 def riddles(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Yield docstrings that begin with a word that names no subject: the line, and what is wrong."""
-    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    for node in ast.walk(tree):
-        if isinstance(node, documented) and (text := ast.get_docstring(node)):
-            first = re.split(r"\W", text, maxsplit=1)[0]
-            if first in RIDDLES:
-                yield getattr(node, "lineno", 1), f'a docstring begins with "{first}"'
+    for line, text in docstrings(tree):
+        first = re.split(r"\W", text, maxsplit=1)[0]
+        if first in RIDDLES:
+            yield line, f'a docstring begins with "{first}"'
 
 
 def defined_names(tree: ast.Module) -> Iterator[tuple[int, str, bool]]:
@@ -115,6 +129,9 @@ def test_words_are_plain() -> None:
         '"""Of all runs, the newest."""',
         'def f():\n    """Whoever calls is told."""',
         'class A:\n    """What is due."""',
+        'LIMIT = 1\n"""How many there are."""',
+        'class A:\n    limit: int = 1\n    """Of each."""',
+        'def f(self):\n    self.seen = {}\n    """By name."""',
         "def tell_all(): ...",
         "async def _look(): ...",
         "class NotTold: ...",
