@@ -34,10 +34,6 @@ class Node:
         self.links = 1
         self.lookups = 0
 
-    @property
-    def is_folder(self) -> bool:
-        return stat.S_ISDIR(self.mode)
-
     def like(self, number: int, contents: Contents) -> Node:
         """Return another node of the same kind and owner."""
         node = Node(number, self.mode, self.uid, self.gid)

@@ -32,7 +32,6 @@ class Op(IntEnum):
     READDIR = 28
     FSYNCDIR = 30
     INTERRUPT = 36
-    DESTROY = 38
     BATCH_FORGET = 42
     RENAME2 = 45
 

@@ -83,8 +83,6 @@ class Chain:
     def __init__(self, run_id: str, tenant: str = TENANT) -> None:
         self.first = created(run_id, tenant=tenant)
         self.acknowledged: Commit | None = None
-        self.unknown = 0
-        self.unavailable = 0
         self.errors: list[StoreError] = []
 
     @property
@@ -110,17 +108,10 @@ class Chain:
             try:
                 (result,) = await store.commit([commit])
                 return result
-            except OutcomeUnknown as error:
-                self.unknown += 1
-                self._note(error)
-            except StoreUnavailable as error:
-                self.unavailable += 1
-                self._note(error)
+            except (OutcomeUnknown, StoreUnavailable) as error:
+                see_no_secret(error)
+                self.errors.append(error)
             await asyncio.sleep(PAUSE_S)
-
-    def _note(self, error: StoreError) -> None:
-        see_no_secret(error)
-        self.errors.append(error)
 
     @property
     def version(self) -> int:
