@@ -58,8 +58,6 @@ class Explorer:
         shrink_s: float = SHRINK_S_MAX,
     ) -> None:
         self.subject = subject
-        self.played = 0
-        """Programs; those tried while shrinking count too."""
         self.smallest: ProgramFailed | None = None
         self._number = 0
         self._shrink_s = shrink_s
@@ -107,7 +105,6 @@ class Explorer:
 
     def next_number(self) -> int:
         """Return the number of a program that begins."""
-        self.played += 1
         if self.smallest is not None and self._clock.monotonic() > self._shrink_until:
             raise _Enough
         self._number += 1
