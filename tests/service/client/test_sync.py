@@ -1,119 +1,169 @@
-"""The synchronous client against a scripted server, from a thread of its own."""
+"""The synchronous client, without a network: grpcio-testing plays the server."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterator
+from concurrent import futures
 from typing import Any
 
 import grpc
+import grpc_testing
 import pytest
 
-from stepwell_client import RunStatus, SyncClient, Task, Unavailable, decode
-from stepwell_client.v1 import orchestrator_pb2 as opb
-from stepwell_client.v1 import types_pb2
-from tests.service.client.fakes import (
-    TOKEN,
-    End,
-    FakeServer,
-    FastRuntime,
-    Script,
-    a_run,
-    events,
-    watch_end,
+from stepwell_client import (
+    RunStatus,
+    SyncClient,
+    Task,
+    Unavailable,
+    decode,
 )
+from stepwell_client.v1 import orchestrator_pb2, types_pb2
+from tests.service.client.fakes import FastRuntime, a_run, events, watch_end
 from tests.support.patience import PATIENCE_S
 from tests.support.steps import RUN_ID
 
-FINISHED = opb.WATCH_END_REASON_FINISHED
-LOST = End(grpc.StatusCode.UNAVAILABLE, "said the server")
-CANCELLED = a_run(types_pb2.RUN_STATUS_CANCELLED)
+SERVICE = orchestrator_pb2.DESCRIPTOR.services_by_name["Orchestrator"]
+FINISHED = orchestrator_pb2.WATCH_END_REASON_FINISHED
+
+
+class Rig:
+    """A client in a thread, and the channel whose other end the test is."""
+
+    def __init__(self) -> None:
+        self.channel = grpc_testing.channel([SERVICE], grpc_testing.strict_real_time())
+        self.client = SyncClient(
+            "127.0.0.1:1", token="secret", channel=self.channel, runtime=FastRuntime()
+        )
+        self._pool = futures.ThreadPoolExecutor(1)
+
+    def do(self, work: Callable[[SyncClient], Any]) -> futures.Future[Any]:
+        return self._pool.submit(work, self.client)
+
+    def answer(
+        self, method: str, response: Any = None, code: grpc.StatusCode = grpc.StatusCode.OK
+    ) -> Any:
+        """Take the next call of a method, answer it, and return its request."""
+        metadata, request, rpc = self.channel.take_unary_unary(SERVICE.methods_by_name[method])
+        assert ("authorization", "Bearer secret") in metadata
+        rpc.send_initial_metadata(())
+        rpc.terminate(response, (), code, "said the server")
+        return request
+
+    def stream(
+        self, messages: list[Any], code: grpc.StatusCode = grpc.StatusCode.OK
+    ) -> orchestrator_pb2.WatchRunRequest:
+        """Play a stream. With an error: no messages, grpcio-testing would drop them."""
+        method = SERVICE.methods_by_name["WatchRun"]
+        _, request, rpc = self.channel.take_unary_stream(method)
+        seen = type(request).FromString(request.SerializeToString())
+        rpc.send_initial_metadata(())
+        for message in messages:
+            rpc.send_response(message)
+        rpc.terminate((), code, "")
+        return seen
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=False)
 
 
 @pytest.fixture
-def client(server: FakeServer) -> Iterator[SyncClient]:
-    with SyncClient(server.target, token=TOKEN, runtime=FastRuntime()) as made:
-        yield made
+def rig() -> Iterator[Rig]:
+    made = Rig()
+    yield made
+    made.close()
 
 
-async def test_start_shapes_the_same_request_as_the_other_client(
-    server: FakeServer, client: SyncClient
-) -> None:
-    server.runs.answers["StartRunRequest"] = Script(
-        opb.StartRunResponse(run=CANCELLED, created=True)
-    )
-    run = await asyncio.to_thread(client.start, "goal", input=[1], plan=[Task("a")])
-    (request,) = server.runs.requests
-    assert run.created
+def test_start_shapes_the_same_request_as_the_other_client(rig: Rig) -> None:
+    started = rig.do(lambda client: client.start("goal", input=[1], plan=[Task("a")]))
+    run = a_run(types_pb2.RUN_STATUS_QUEUED)
+    request = rig.answer("StartRun", orchestrator_pb2.StartRunResponse(run=run, created=True))
+
+    assert started.result(PATIENCE_S).created
     assert decode(request.input) == [1]
     assert request.plan.tasks[0].task_id == "a"
     assert request.request_id
-    assert server.runs.metadata[0]["authorization"] == f"Bearer {TOKEN}"
 
 
-async def test_a_call_is_repeated_while_the_server_is_unavailable(
-    server: FakeServer, client: SyncClient
-) -> None:
-    server.runs.answers["GetRunRequest"] = Script(LOST, opb.GetRunResponse(run=CANCELLED))
-    assert (await asyncio.to_thread(client.get, RUN_ID)).status == RunStatus.CANCELLED
+def test_a_call_is_repeated_while_the_server_is_unavailable(rig: Rig) -> None:
+    got = rig.do(lambda client: client.get(RUN_ID))
+    rig.answer("GetRun", code=grpc.StatusCode.UNAVAILABLE)
+    run = a_run(types_pb2.RUN_STATUS_PAUSED)
+    rig.answer("GetRun", orchestrator_pb2.GetRunResponse(run=run))
+
+    assert got.result(PATIENCE_S).status == RunStatus.PAUSED
 
 
-async def test_it_gives_up_after_five_attempts(server: FakeServer, client: SyncClient) -> None:
-    server.runs.answers["GetRunRequest"] = Script(LOST)
+def test_it_gives_up_after_five_attempts(rig: Rig) -> None:
+    got = rig.do(lambda client: client.get(RUN_ID))
+    for _ in range(5):
+        rig.answer("GetRun", code=grpc.StatusCode.UNAVAILABLE)
+
     with pytest.raises(Unavailable, match="said the server"):
-        await asyncio.to_thread(client.get, RUN_ID)
-    assert len(server.runs.requests) == 5
+        got.result(PATIENCE_S)
 
 
-@pytest.mark.parametrize(
-    ("call", "request_", "response"),
-    [
-        (lambda c: c.cancel(RUN_ID), "CancelRun", opb.CancelRunResponse(run=CANCELLED)),
-        (lambda c: c.delete(RUN_ID), "DeleteRun", opb.DeleteRunResponse()),
-        (lambda c: c.wait(RUN_ID, 5), "WaitRun", opb.WaitRunResponse(run=CANCELLED, ended=True)),
-        (lambda c: c.server_info(), "GetServerInfo", opb.GetServerInfoResponse(version="1")),
-        (lambda c: list(c.list()), "ListRuns", opb.ListRunsResponse(runs=[CANCELLED])),
-    ],
-    ids=["cancel", "delete", "wait", "info", "list"],
-)
-async def test_other_calls_are_answered(
-    server: FakeServer,
-    client: SyncClient,
-    call: Callable[[SyncClient], Any],
-    request_: str,
-    response: Any,
-) -> None:
-    server.runs.answers[f"{request_}Request"] = Script(response)
-    await asyncio.to_thread(call, client)
-    assert len(server.runs.requests) == 1
+def test_every_other_command_answers(rig: Rig) -> None:
+    run = a_run(types_pb2.RUN_STATUS_CANCELLED)
+    calls: list[tuple[Callable[[SyncClient], Any], str, Any]] = [
+        (
+            lambda c: c.cancel(RUN_ID),
+            "CancelRun",
+            orchestrator_pb2.CancelRunResponse(run=run, changed=True),
+        ),
+        (
+            lambda c: c.resume(RUN_ID, retry_failed=False),
+            "ResumeRun",
+            orchestrator_pb2.ResumeRunResponse(run=run),
+        ),
+        (lambda c: c.delete(RUN_ID), "DeleteRun", orchestrator_pb2.DeleteRunResponse()),
+        (
+            lambda c: c.server_info(),
+            "GetServerInfo",
+            orchestrator_pb2.GetServerInfoResponse(version="1"),
+        ),
+        (
+            lambda c: c.wait(RUN_ID, 5),
+            "WaitRun",
+            orchestrator_pb2.WaitRunResponse(run=run, ended=True),
+        ),
+        (
+            lambda c: list(c.list(queue="q")),
+            "ListRuns",
+            orchestrator_pb2.ListRunsResponse(runs=[run]),
+        ),
+    ]
+    for work, method, response in calls:
+        future = rig.do(work)
+        rig.answer(method, response)
+        future.result(PATIENCE_S)
 
 
 @pytest.mark.usefixtures("scripted_server")
-async def test_a_watch_comes_again_without_gap_or_repeat(
-    server: FakeServer, client: SyncClient
-) -> None:
-    server.runs.watches.extend(
-        [
-            [events(3, 4), LOST],
-            [End(grpc.StatusCode.CANCELLED)],
-            [events(4, 5), End()],
-            [events(6), watch_end(FINISHED)],
-        ]
-    )
+def test_a_watch_comes_again_without_gap_or_repeat(rig: Rig) -> None:
+    seen = rig.do(lambda client: [event.number for event in client.watch(RUN_ID, after=2)])
+    afters = [
+        rig.stream([events(3, 4)]).after,
+        rig.stream([], grpc.StatusCode.UNAVAILABLE).after,
+        rig.stream([], grpc.StatusCode.CANCELLED).after,
+        rig.stream([events(4, 5)]).after,
+        rig.stream([events(6), watch_end(FINISHED)]).after,
+    ]
 
-    def numbers() -> list[int]:
-        return [event.number for event in client.watch(RUN_ID, after=2)]
-
-    assert await asyncio.to_thread(numbers) == [3, 4, 5, 6]
-    assert [request.after for request in server.runs.requests] == [2, 4, 4, 5]
+    assert seen.result(PATIENCE_S) == [3, 4, 5, 6]
+    assert afters == [2, 4, 4, 4, 5]
 
 
-async def test_leaving_the_loop_cancels_the_call(server: FakeServer, client: SyncClient) -> None:
-    server.runs.watches.append([events(1)])
-
-    def first() -> int:
+def test_leaving_the_loop_cancels_the_call(rig: Rig) -> None:
+    def first(client: SyncClient) -> int:
         with client.watch(RUN_ID) as watch:
-            return next(iter(watch)).number
+            for event in watch:
+                return event.number
+        return 0
 
-    assert await asyncio.to_thread(first) == 1
-    await asyncio.wait_for(server.runs.watch_cancelled.wait(), PATIENCE_S)
+    seen = rig.do(first)
+    _, _, rpc = rig.channel.take_unary_stream(SERVICE.methods_by_name["WatchRun"])
+    rpc.send_initial_metadata(())
+    rpc.send_response(events(1))
+
+    assert seen.result(PATIENCE_S) == 1
+    assert rpc.cancelled() is None
