@@ -49,7 +49,7 @@ async def test_honest_store_passes_and_every_fate_of_a_commit_is_met(tmp_path: P
 @pytest.mark.parametrize(
     ("port", "names"),
     [
-        (stores.SentAnewWhenUnknown, {"S4", "S5"}),
+        (stores.SentAnewWhenUnknown, {"S3", "S4", "S5"}),
         (changes.events(changes.one_event_a_page), {"E8"}),
         (stores.RepeatsAnEvent, {"E2"}),
     ],
