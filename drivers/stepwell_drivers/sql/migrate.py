@@ -1,4 +1,4 @@
-"""The schema's version: an empty database is made one, an older one is brought up, a newer one refused.
+"""The schema's version: an empty database is made one, an older one is brought up, an unknown one refused.
 
 The version is read by hand: Alembic is imported when there is something to do, because it takes longer
 to import than a store takes to open.
@@ -27,13 +27,13 @@ def check(connection: Link) -> str | None:
     """Return the stored schema's version, None where there is nothing; change nothing.
 
     Raises:
-        StoreRefused: a newer program made this store, or it is no store of ours.
+        StoreRefused: this program doesn't know that version, or it is no store of ours.
     """
     found = _version(connection)
     if found is not None and found not in schema.REVISIONS:
         raise StoreRefused(
-            f"the store has schema {found}, and this program knows {HEAD} at the newest; use the"
-            " program that made it, or a newer one"
+            f"the store has schema {found}, and this program doesn't know it ({HEAD} is its own); use"
+            " the program that made it, or name a new store"
         )
     return found
 

@@ -29,7 +29,7 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.types import TypeEngine
 
-REVISIONS = ("0001", "0002")
+REVISIONS = ("0003",)
 """The schema's versions, oldest first: the migrations of these names lead here."""
 
 ENDED = "status IN ('SUCCEEDED', 'FAILED', 'CANCELLED')"
@@ -65,7 +65,7 @@ def _json(*names: str) -> list[Column[Any]]:
 
 
 def _lists(*names: str) -> list[Column[Any]]:
-    """JSON whose empty value is a list: rows of before the column have that."""
+    """JSON whose empty value is a list."""
     return [Column(name, _JSON, nullable=False, server_default="[]") for name in names]
 
 
@@ -146,7 +146,6 @@ runs = Table(
     Index("runs_by_birth", "tenant_id", "seq", **_LISTED),
     Index("runs_by_status", "tenant_id", "status", "seq", **_LISTED),
     Index("runs_by_pipeline", "tenant_id", "pipeline_id", "seq", **_LISTED),
-    # From here on: since 0002. A table takes a new column at its end.
     *_json("attempts", "tally", "previous"),
     *_numbers("stopping", "no_progress_limit"),
     *_words("family_id"),

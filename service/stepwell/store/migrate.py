@@ -3,7 +3,7 @@
 Such a driver names a second entry point of its scheme, in the group `stepwell.migrations`:
 `async def migrate_store(url: str, *, runtime: Runtime, check: bool) -> tuple[str, str]`. It returns the
 version of the schema ("" where there is none yet) and the one that this program wants; unless `check` is
-true, the store has that one afterwards. Two at a time are safe. A newer schema is refused.
+true, the store has that one afterwards. Two at a time are safe. A schema that it doesn't know is refused.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Promises of both SQL drivers beyond the port: group commit, newer schemas, tables that a person reads."""
+"""Promises of both SQL drivers beyond the port: group commit, versions of the schema, tables that a person reads."""
 
 from __future__ import annotations
 
 import asyncio
+import shutil
 import sqlite3
 from collections.abc import AsyncIterator, Sequence
 from contextlib import closing
@@ -17,8 +18,10 @@ from stepwell.core.records.errors import InvalidArgument, StoreRefused
 from stepwell.core.records.model import Outcome, Payload, RunSpec, Session, TaskSpec
 from stepwell.core.records.states import Verdict
 from stepwell.runtime import SystemRuntime
-from stepwell_drivers.sql import schema
+from stepwell_drivers.sql import migrate, schema
+from stepwell_drivers.sql.postgres import opening as postgres_opening
 from stepwell_drivers.sql.sqlite import open_store
+from stepwell_drivers.sql.sqlite import opening as sqlite_opening
 from stepwell_drivers.sql.store import SqlStore
 from stepwell_testkit.conformance import ask
 from stepwell_testkit.conformance import builders as b
@@ -129,12 +132,49 @@ async def test_a_cancelled_caller_cancels_no_commit(store: SqlStore) -> None:
 # --- the schema ----------------------------------------------------------------------------------
 
 
-async def test_a_newer_schema_is_refused_with_both_versions(place: File | Place) -> None:
+@pytest.mark.parametrize("version", ["0002", "7777"], ids=["unreleased", "newer"])
+async def test_an_unknown_schema_is_refused(place: File | Place, version: str) -> None:
     await (await place.open()).close()
-    await place.fetch("UPDATE alembic_version SET version_num = '7777'")
-    with pytest.raises(StoreRefused, match="7777") as caught:
+    await place.fetch(f"UPDATE alembic_version SET version_num = '{version}'")
+    with pytest.raises(StoreRefused, match=f"{version}.*name a new store") as caught:
         await place.open()
     assert schema.REVISIONS[-1] in caught.value.message
+
+
+LATER = """
+from alembic import op
+from sqlalchemy import Column, Text
+
+revision = "7777"
+down_revision = "{head}"
+
+
+def upgrade() -> None:
+    op.add_column("runs", Column("made_up", Text(), nullable=False, server_default="new"))
+"""
+
+
+async def test_an_older_schema_is_brought_up_with_its_rows(
+    place: File | Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = await place.open()
+    await ask.must(store, b.created())
+    await store.close()
+    shutil.copytree(migrate.MIGRATIONS, tmp_path / "migrations")
+    later = tmp_path / "migrations" / "versions" / "v7777_later.py"
+    later.write_text(LATER.format(head=migrate.HEAD))
+    monkeypatch.setattr(migrate, "MIGRATIONS", tmp_path / "migrations")
+    monkeypatch.setattr(schema, "REVISIONS", (*schema.REVISIONS, "7777"))
+    for module in (migrate, postgres_opening, sqlite_opening):
+        monkeypatch.setattr(module, "HEAD", "7777")
+    if isinstance(place, Place):
+        with pytest.raises(StoreRefused, match="stepwell migrate"):
+            await place.open(migrate="false")
+    store = await place.open()
+    assert (await store.describe()).schema_version == "7777"
+    assert tuple((await place.fetch("SELECT run_id, made_up FROM runs"))[0]) == (b.RUN, "new")
+    assert await ask.version_of(store) == 1
+    await store.close()
 
 
 # --- what a person reads -------------------------------------------------------------------------

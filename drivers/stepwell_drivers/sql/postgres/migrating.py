@@ -17,7 +17,7 @@ async def migrate_store(url: str, *, runtime: Runtime, check: bool) -> tuple[str
     """Return the schema's version before, and this program's; migrate it unless `check`.
 
     Raises:
-        StoreRefused: it can't be a store as it is, or a newer program made it.
+        StoreRefused: it can't be a store as it is, or this program doesn't know its schema.
         StoreUnavailable: no server answers there now.
     """
     place = parse(url)

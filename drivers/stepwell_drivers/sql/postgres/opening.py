@@ -48,7 +48,7 @@ async def open_store(url: str, *, runtime: Runtime) -> Store:
     """Open the store that the URL names; make it in a schema that is missing or empty.
 
     Raises:
-        StoreRefused: it can't be one as it is, or a newer program made it.
+        StoreRefused: it can't be one as it is, or this program doesn't know its schema.
         StoreUnavailable: no server answers there now.
     """
     place = parse(url)

@@ -19,7 +19,7 @@ async def migrate_store(url: str, *, runtime: Runtime, check: bool) -> tuple[str
     """Return the schema's version before, and this program's; migrate it unless `check`.
 
     Raises:
-        StoreRefused: it can't be a store, another process has it, or a newer program made it.
+        StoreRefused: it can't be a store, another process has it, or this program doesn't know its schema.
     """
     place = parse(url)
     found = await asyncio.get_running_loop().run_in_executor(None, _version, place)

@@ -54,7 +54,7 @@ async def open_store(url: str, *, runtime: Runtime) -> Store:
     """Open the store that the URL names; make it if the file is missing or empty.
 
     Raises:
-        StoreRefused: it can't be one, another process has it, or a newer program made it.
+        StoreRefused: it can't be one, another process has it, or this program doesn't know its schema.
     """
     place = parse(url)
     lock = FileLock(place.path)

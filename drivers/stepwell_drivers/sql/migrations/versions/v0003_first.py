@@ -1,6 +1,7 @@
-"""0001: the first schema. Frozen: later versions change it by migrations of their own.
+"""0003: the first schema that is kept. Frozen: later versions change it by migrations of their own.
 
-The tables are written out again, not imported: what `schema.py` becomes must not change the past.
+The tables are written out again, not imported: what `schema.py` becomes must not change the past. Why each
+is as it is stands there.
 """
 
 from __future__ import annotations
@@ -26,20 +27,20 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.types import TypeEngine
 
-revision = "0001"
+revision = "0003"
 down_revision = None
+
+_ENDED = "status IN ('SUCCEEDED', 'FAILED', 'CANCELLED')"
 
 metadata = MetaData()
 
 _NUMBER = BigInteger()
 _SEQUENCE: TypeEngine[int] = BigInteger().with_variant(Integer(), "sqlite")
 _JSON: TypeEngine[str] = Text().with_variant(JSONB(), "postgresql")
-# By code point, as SQLite and Python compare: no order rests on a server's language.
 _TEXT: TypeEngine[str] = Text().with_variant(Text(collation="C"), "postgresql")
 
 
 def _seq() -> Column[Any]:
-    """A number that counts up as rows are written."""
     return Column("seq", _SEQUENCE, primary_key=True)
 
 
@@ -55,8 +56,11 @@ def _json(*names: str) -> list[Column[Any]]:
     return [Column(name, _JSON, nullable=False, server_default="{}") for name in names]
 
 
+def _lists(*names: str) -> list[Column[Any]]:
+    return [Column(name, _JSON, nullable=False, server_default="[]") for name in names]
+
+
 def _bytes(name: str) -> list[Column[Any]]:
-    """Bytes with their media type; both NULL: there are none."""
     return [
         Column(f"{name}_media_type", _TEXT, nullable=True),
         Column(name, LargeBinary(), nullable=True),
@@ -64,8 +68,6 @@ def _bytes(name: str) -> list[Column[Any]]:
 
 
 class _Transaction(FunctionElement[int]):
-    """The number of the transaction that writes, where there are several at once; else 0."""
-
     inherit_cache = True
 
 
@@ -83,8 +85,6 @@ def _where(condition: str) -> dict[str, Any]:
     return {"sqlite_where": text(condition), "postgresql_where": text(condition)}
 
 
-# Postgres writes a changed row beside the old one: room for that on the same page spares the indexes, and
-# a queue's dead rows are to be cleared away before a claim has to walk over many of them.
 _CHANGING: dict[str, Any] = {
     "postgresql_with": {
         "fillfactor": 70,
@@ -94,13 +94,10 @@ _CHANGING: dict[str, Any] = {
 }
 
 
-# Postgres takes any index for rows of a table that it knows nothing of yet, one that lists a tenant as soon
-# as the key: so those that list may be taken only by who says this.
 _LISTED: dict[str, Any] = {"postgresql_where": text("tenant_id >= ''")}
 
 
 def _held(table: str) -> Index:
-    """Postgres: what a claim returned is held in its row, for every replica. SQLite's one process knows."""
     where = text("held_until_us > 0")
     held = Index(f"{table}_held", "held_until_us", postgresql_where=where)
     return held.ddl_if(dialect="postgresql")
@@ -118,13 +115,11 @@ runs = Table(
     *_json("counts", "usage", "budget", "failure"),
     *_words("result_id"),
     *_numbers("blocked_since_us", "created_us", "started_us", "ended_us"),
-    # Written once, at the birth.
     *_words("goal"),
     *_json("labels"),
     Column("input_params", _JSON, nullable=True),
     *_numbers("max_iterations", "max_parallel", "priority"),
     *_json("initial_budget"),
-    # As it was written, to the sign of a zero: JSONB would make numbers of its own of it.
     Column("step_retry", Text().with_variant(JSON(), "postgresql"), nullable=False),
     *_numbers("step_timeout_ms", "start_delay_ms", "parent_version"),
     *_words("parent_run_id", "request_fingerprint"),
@@ -132,6 +127,18 @@ runs = Table(
     Index("runs_by_birth", "tenant_id", "seq", **_LISTED),
     Index("runs_by_status", "tenant_id", "status", "seq", **_LISTED),
     Index("runs_by_pipeline", "tenant_id", "pipeline_id", "seq", **_LISTED),
+    *_json("attempts", "tally", "previous"),
+    *_numbers("stopping", "no_progress_limit"),
+    *_words("family_id"),
+    Index("runs_by_parent", "tenant_id", "parent_run_id", "seq", **_where("parent_run_id <> ''")),
+    Index("runs_by_family", "tenant_id", "family_id", **_where("family_id <> ''")),
+    Index("runs_ended", "status", "ended_us", "tenant_id", "run_id", **_where(_ENDED)),
+    Index("runs_ended_of_tenant", "tenant_id", "status", "ended_us", "run_id", **_where(_ENDED)),
+    Index(
+        *("runs_ended_of_pipeline", "tenant_id", "pipeline_id"),
+        *("status", "ended_us", "run_id"),
+        **_where(_ENDED),
+    ),
     **_CHANGING,
 )
 
@@ -151,6 +158,7 @@ plans = Table(
     *_words("trigger", "reason", "fingerprint"),
     Column("specs", LargeBinary(), nullable=False),
     PrimaryKeyConstraint("tenant_id", "run_id", "revision"),
+    *_lists("carried"),
 )
 
 tasks = Table(
@@ -164,7 +172,6 @@ tasks = Table(
     *_words("result_id", "input_id"),
     *_json("failure"),
     *_numbers("started_us", "ended_us"),
-    # For people, written with the plan; the loop reads the plan itself.
     *_words("type", "title", "role", "idempotency_key", "effect", "on_failure"),
     *_json("depends_on", "retry"),
     *_words("prompt"),
@@ -174,6 +181,9 @@ tasks = Table(
         *("revision", "position", "task_id"),
         **_LISTED,
     ),
+    *_words("result_run_id", "deduplicated_from"),
+    *_numbers("messages", "reconciles", "reconciles_spent"),
+    *_json("previous"),
     **_CHANGING,
 )
 
@@ -186,7 +196,6 @@ executions = Table(
     *_numbers("version", "iteration", "attempt", "priority", "delay_ms", "available_us"),
     *_numbers("begun", "has_result", "offered_us", "leased_us", "ended_us", "held_until_us"),
     *_json("failure", "usage"),
-    # An execution is of one task for ever: so its key serves those who ask by task, too.
     UniqueConstraint("tenant_id", "run_id", "task_id", "execution_id"),
     Index("executions_in_order", "tenant_id", "run_id", "seq", **_LISTED),
     Index(
@@ -209,6 +218,7 @@ executions = Table(
     ),
     Index("executions_delayed", "available_us", **_where("status = 'READY'")),
     _held("executions"),
+    *_numbers("messages_after", "messages", "unknown_us"),
     **_CHANGING,
 )
 
@@ -228,7 +238,6 @@ leases = Table(
     *_words("backend", "session_id"),
     *_bytes("progress"),
     PrimaryKeyConstraint("tenant_id", "run_id", "execution_id"),
-    # All that is asked for: else SQLite prefers to walk the tenant's leases by their key.
     Index(
         *("leases_of_worker", "tenant_id", "worker_id"),
         *("run_id", "execution_id", "token", "instance_id"),
@@ -242,7 +251,6 @@ leases = Table(
         "execution_id",
         **_where("armed = 1"),
     ).ddl_if(dialect="sqlite"),
-    # Postgres sorts the few that are due at the same moment.
     Index("leases_due", "deadline_us", **_where("armed = 1")).ddl_if(dialect="postgresql"),
     _held("leases"),
     sqlite_with_rowid=False,
@@ -282,18 +290,14 @@ commits = Table(
     *_numbers("version"),
     *_words("commit_id"),
     *_numbers("committed_us"),
-    # Which rows it changed; NULL: too many to name.
     Column("changed", _JSON, nullable=True),
     UniqueConstraint("tenant_id", "run_id", "version"),
-    # Postgres: the transaction that wrote it. Numbers of rows are given out before their rows can be
-    # seen, so the feed goes by these, below the oldest that is still open.
     Column("xid", _NUMBER, nullable=False, server_default=_Transaction()),
     Index("commits_of_tenant", "tenant_id", "seq").ddl_if(dialect="sqlite"),
     Index("commits_fed", "xid", "seq").ddl_if(dialect="postgresql"),
     Index("commits_fed_of_tenant", "tenant_id", "xid", "seq", **_LISTED).ddl_if(
         dialect="postgresql"
     ),
-    # A number of a deleted run's commit never comes again: a cursor may stand there.
     sqlite_autoincrement=True,
 )
 
@@ -310,6 +314,12 @@ inputs = Table(
     *_numbers("created_us", "ended_us"),
     UniqueConstraint("tenant_id", "run_id", "input_id"),
     Index("inputs_open", "tenant_id", "run_id", "status", **_where("status = 'OPEN'")),
+    Index("inputs_in_order", "tenant_id", "run_id", "seq", **_LISTED),
+    Index(
+        *("inputs_waiting", "tenant_id", "seq"),
+        sqlite_where=text("status = 'OPEN'"),
+        postgresql_where=text("status = 'OPEN' AND tenant_id >= ''"),
+    ),
 )
 
 requests = Table(
@@ -341,6 +351,7 @@ messages = Table(
     *_numbers("version"),
     Index("messages_in_order", "tenant_id", "run_id", "seq"),
     Index("messages_of_task", "tenant_id", "run_id", "task_id", "seq"),
+    *_numbers("number"),
 )
 
 logs = Table(
@@ -351,6 +362,18 @@ logs = Table(
     *_numbers("written_us"),
     Index("logs_in_order", "tenant_id", "run_id", "seq"),
     Index("logs_of_execution", "tenant_id", "run_id", "execution_id", "seq"),
+    Column("kind", _TEXT, nullable=False, server_default="LINE"),
+    *_numbers("appended_us"),
+    sqlite_autoincrement=True,
+)
+
+keyed = Table(
+    "keyed",
+    metadata,
+    _seq(),
+    *_words("tenant_id", "pipeline_id", "key", "run_id", "execution_id"),
+    Index("keyed_by_key", "tenant_id", "pipeline_id", "key", "seq"),
+    Index("keyed_of_run", "tenant_id", "run_id"),
 )
 
 workers = Table(
@@ -371,6 +394,8 @@ tombstones = Table(
     *_numbers("version", "expires_us"),
     PrimaryKeyConstraint("tenant_id", "run_id"),
     Index("tombstones_by_expiry", "expires_us"),
+    *_words("family_id"),
+    Index("tombstones_of_family", "tenant_id", "family_id", **_where("family_id <> ''")),
     sqlite_with_rowid=False,
 )
 
@@ -383,14 +408,38 @@ meta = Table(
 )
 
 
-_NOW = """
-CREATE FUNCTION stepwell_now_us() RETURNS bigint LANGUAGE sql VOLATILE AS
-'SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint'
-"""
+_CLOCK = (
+    "CREATE SEQUENCE stepwell_clock_last MINVALUE 0 START 0",
+    "CREATE SEQUENCE stepwell_clock_ahead MINVALUE 0 START 0",
+    """
+    CREATE FUNCTION stepwell_now_us() RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
+    DECLARE
+      now_us bigint;
+      ahead_us bigint;
+      last_us bigint;
+      keeps boolean := current_setting('transaction_read_only') = 'off';
+    BEGIN
+      SELECT last_value INTO ahead_us FROM stepwell_clock_ahead;
+      SELECT last_value INTO last_us FROM stepwell_clock_last;
+      -- After these: a session that is stopped for a while in between has not seen time go back.
+      now_us := (extract(epoch FROM clock_timestamp()) * 1000000)::bigint + ahead_us;
+      IF keeps AND now_us >= last_us + 1000000 THEN
+        PERFORM setval('stepwell_clock_last', now_us);
+      ELSIF keeps AND now_us < last_us - 1000000 THEN
+        PERFORM setval('stepwell_clock_ahead', ahead_us + last_us - now_us);
+      END IF;
+      RETURN greatest(now_us, last_us);
+    END $$
+    """,
+)
+"""The store's time goes on from where it was when the server's clock is set back; else all that was stamped
+before would have to wait for as long. Sequences, because no transaction holds them: nobody waits for another.
+A second is as much as is lost by it, and what two sessions that look at once may be apart."""
 
 
 def upgrade() -> None:
     """Make every table; in Postgres, where the server's clock is the store's, the function that tells it."""
     metadata.create_all(op.get_bind(), checkfirst=False)
     if op.get_bind().dialect.name == "postgresql":
-        op.execute(_NOW)
+        for statement in _CLOCK:
+            op.execute(statement)
