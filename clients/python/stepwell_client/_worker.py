@@ -15,7 +15,7 @@ import contextlib
 import logging
 import re
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -43,7 +43,7 @@ from stepwell_client._log_sender import LogSender
 from stepwell_client._plans import seconds_of
 from stepwell_client._services import WorkerServices
 from stepwell_client._status import from_rpc_error
-from stepwell_client._worker_state import StepLease, WorkerState
+from stepwell_client._worker_state import ExecutionKey, StepLease, WorkerState
 from stepwell_client.execution import AgentRunner
 from stepwell_client.v1 import worker_pb2, worker_pb2_grpc
 
@@ -319,16 +319,20 @@ class Worker:
     def _accept(self, response: worker_pb2.WorkResponse) -> None:
         for ack in response.acks:
             self._settle(ack)
-        for cancellation in response.cancellations:
-            self._abandon(self._state.running.get((cancellation.run_id, cancellation.execution_id)))
+        cancelled = {(one.run_id, one.execution_id) for one in response.cancellations}
+        for key in cancelled:
+            self._abandon(self._state.running.get(key))
         for assignment in response.assignments:
-            self._start(assignment)
+            self._start(assignment, cancelled)
         if response.acks or response.assignments:
             self._wake.set()
 
     # Steps.
 
-    def _start(self, assignment: worker_pb2.Assignment) -> None:
+    def _start(
+        self, assignment: worker_pb2.Assignment, cancelled: Collection[ExecutionKey]
+    ) -> None:
+        """Start a step, unless the message that brought it cancels it as well."""
         lease = StepLease(
             (assignment.run.spec.run_id, assignment.execution.execution_id),
             assignment.lease_token,
@@ -337,7 +341,11 @@ class Worker:
         )
         if self._state.draining:
             self._state.report(lease, _released(lease, "the worker drains"))
-        elif self._state.accept(lease):
+        elif not self._state.accept(lease):
+            return
+        elif lease.key in cancelled:
+            self._state.finish(lease, None)
+        else:
             lease.task = self._runtime.spawn(self._execute(lease, assignment))
 
     async def _execute(self, lease: StepLease, assignment: worker_pb2.Assignment) -> None:

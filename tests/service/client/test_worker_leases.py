@@ -72,6 +72,28 @@ async def test_a_pushed_cancellation_cancels_the_step_and_nothing_is_reported(
     assert not stream.outcomes
 
 
+async def test_step_cancelled_by_the_message_that_brings_it_never_starts(
+    server: FakeServer, client: Client, agent: Agent
+) -> None:
+    calls: list[str] = []
+
+    @agent.task
+    async def work(ctx: TaskContext) -> None:
+        calls.append(ctx.execution_id)
+
+    async with serving(agent, client, concurrency=1) as worker:
+        stream = await welcomed(server)
+        await stream.granted(1)
+        await stream.send(assignments=[assignment()], cancellations=[CANCELLATION])
+        # Its place is free again.
+        await stream.granted(2)
+        await stream.send(assignments=[assignment("e2")])
+        assert (await stream.outcome()).execution_id == "e2"
+        assert worker.in_flight == 0
+
+    assert calls == ["e2"]
+
+
 async def test_a_heartbeat_answered_lost_cancels_the_step(
     server: FakeServer, client: Client
 ) -> None:
