@@ -82,7 +82,6 @@ PURGED = spared("page", "delete_run", why="called again, a purge names what it r
 SPARED = {
     "test_a_killed_workers_conversation_goes_on": LINES,
     "test_purge_removes_what_ended_and_nothing_else": PURGED,
-    "test_purge_takes_the_oldest_ends_first_and_says_that_there_are_more": PURGED,
     "test_another_run_of_the_pipeline_takes_the_result": spared(
         "find_keyed", "read_payloads", why="across runs a key is best effort"
     ),

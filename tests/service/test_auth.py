@@ -13,7 +13,6 @@ from typing import Any, cast
 import grpc
 import grpc.aio
 import pytest
-from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from pydantic import SecretStr
 
@@ -63,14 +62,6 @@ async def test_reflection_needs_a_token_and_then_names_the_services(stranger: Cl
     answer = await answered.read()
     names = {service.name for service in answer.list_services_response.service}
     assert {"stepwell.v1.Orchestrator", "stepwell.v1.Worker", "grpc.health.v1.Health"} <= names
-
-
-async def test_health_needs_none(stranger: Client) -> None:
-    stub: Any = health_pb2_grpc.HealthStub(stranger.channel)
-
-    for name in ("", "stepwell.v1.Orchestrator", "stepwell.v1.Worker"):
-        answer = await stub.Check(health_pb2.HealthCheckRequest(service=name))
-        assert answer.status == health_pb2.HealthCheckResponse.SERVING
 
 
 async def test_unknown_method_reveals_nothing_without_a_token(stranger: Client) -> None:

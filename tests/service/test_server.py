@@ -339,10 +339,3 @@ def test_a_file_that_is_named_must_be_there(here: Path, monkeypatch: pytest.Monk
 
     with pytest.raises(SettingsRefused, match="is not there"):
         load()
-
-
-async def test_a_store_that_can_not_be_opened_says_why(world: World) -> None:
-    world.url = "nosuch://host"
-
-    with pytest.raises(Exception, match="no driver opens"):
-        await world.server()

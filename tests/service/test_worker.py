@@ -8,7 +8,7 @@ import grpc
 import grpc.aio
 import pytest
 
-from stepwell.config import ExecutorSettings, WatchSettings
+from stepwell.config import ExecutorSettings
 from stepwell.core.records.errors import StoreUnavailable
 from stepwell_client.v1 import types_pb2
 from stepwell_client.v1 import worker_pb2 as wpb
@@ -17,13 +17,12 @@ from tests.service.conftest import (
     NO_RUN,
     Client,
     World,
-    bearer,
     completed,
     lease_of,
     outcome,
     refusal,
 )
-from tests.support.patience import until
+from tests.service.test_append import LIVE, append, appended, lines, messages
 
 ACCEPTED, LOST = wpb.ACK_STATUS_ACCEPTED, wpb.ACK_STATUS_LEASE_LOST
 REJECTED = wpb.ACK_STATUS_REJECTED
@@ -51,17 +50,6 @@ async def test_many_outcomes_in_a_message_are_each_acknowledged(client: Client) 
     assert {ack.delivery_id for ack in acks} == {completed(one).delivery_id for one in got}
 
 
-async def test_begin_is_acknowledged(client: Client) -> None:
-    task = types_pb2.TaskSpec(task_id="a", effect=types_pb2.EFFECT_AT_MOST_ONCE)
-    await client.start(plan=types_pb2.PlanDraft(tasks=[task]), queue="q")
-    async with client.worker(queues=["q"]) as worker:
-        got = await worker.assignment()
-        for _ in range(2):
-            ack = await worker.begin(got)
-            assert (ack.delivery_id, ack.status) == ("b", ACCEPTED)
-        assert (await worker.complete(got)).status == ACCEPTED
-
-
 async def test_cancelled_run_notifies_its_workers(client: Client) -> None:
     run = await client.start_tasks("a", queue="q")
     run_id = run.spec.run_id
@@ -70,7 +58,7 @@ async def test_cancelled_run_notifies_its_workers(client: Client) -> None:
         await client.ask("CancelRun", run_id=run_id)
         cancellation = await worker.cancellation()
         ack = await worker.complete(got)
-        beat = await client.work.Heartbeat(_heartbeat(got), metadata=ME)
+        beat = await client.ask("Heartbeat", heartbeats=[wpb.LeaseHeartbeat(**lease_of(got))])
         late = wpb.Appended(**lease_of(got), logs=[wpb.LogLine(text="late")])
         kept = await client.ask("Append", appended=[late])
 
@@ -82,27 +70,6 @@ async def test_cancelled_run_notifies_its_workers(client: Client) -> None:
 
 
 # --- bad input ---------------------------------------------------------------------------------------
-
-
-async def test_a_heartbeat_for_a_lost_lease(client: Client) -> None:
-    await client.start_tasks("a", queue="q")
-    async with client.worker(queues=["q"]) as worker:
-        got = await worker.assignment()
-        live = await client.work.Heartbeat(_heartbeat(got), metadata=ME)
-        wrong = _heartbeat(got)
-        wrong.heartbeats[0].lease_token = "0" * 32
-        lost = await client.work.Heartbeat(wrong, metadata=ME)
-        foreign = await client.work.Heartbeat(_heartbeat(got), metadata=bearer("foreign"))
-
-    assert live.leases[0].status == wpb.LEASE_STATUS_LIVE
-    assert lost.leases[0].status == wpb.LEASE_STATUS_LOST
-    assert foreign.leases[0].status == wpb.LEASE_STATUS_LOST
-    assert not foreign.leases[0].cancel_requested
-
-
-def _heartbeat(got: wpb.Assignment) -> wpb.HeartbeatRequest:
-    beat = wpb.LeaseHeartbeat(**lease_of(got), progress=types_pb2.Payload(data=b"half"))
-    return wpb.HeartbeatRequest(heartbeats=[beat])
 
 
 async def test_two_workers_with_one_id(client: Client) -> None:
@@ -222,6 +189,34 @@ async def test_an_outcome_that_does_not_fit_is_rejected_with_its_fields(
     assert [one.field for one in ack.failure.violations] == paths
 
 
+@pytest.mark.parametrize("by", ["Work", "Complete"])
+async def test_text_that_no_store_can_hold_is_kept_with_escapes(client: Client, by: str) -> None:
+    odd, kept, kept_in_a_line = "a\x00\n", "a\\x00\n", "a\\x00\\x0a"
+    session = types_pb2.Session(backend=odd, session_id=odd)
+    said = [types_pb2.Message(role=odd, content=odd)]
+    run = await client.start_tasks("a", queue="q")
+    async with client.worker(queues=["q"]) as worker:
+        got = await worker.assignment()
+        beat = wpb.LeaseHeartbeat(**lease_of(got), session=session)
+        assert (await client.ask("Heartbeat", heartbeats=[beat])).leases[0].status == LIVE
+        assert await append(client, appended(got, odd, messages=said)) == [LIVE]
+        failure = {"kind": odd, "message": odd, "details": odd, "retryable": False}
+        last = outcome(
+            got, session=session, messages=said, messages_after=1, failed={"failure": failure}
+        )
+        if by == "Work":
+            ack = await worker.report(last)
+        else:
+            (ack,) = (await client.ask("Complete", outcomes=[last])).acks
+    assert ack.status == ACCEPTED
+    assert [line.text for line in await lines(client, run.spec.run_id)] == [kept]
+    (row,) = (await client.ask("ListExecutions", run_id=run.spec.run_id)).executions
+    assert (row.failure.kind, row.failure.message) == (kept_in_a_line, kept)
+    assert (row.session.backend, row.session.session_id) == (kept_in_a_line, kept_in_a_line)
+    for message in (await messages(client, run.spec.run_id)).messages:
+        assert (message.role, message.content) == (kept_in_a_line, kept)
+
+
 async def test_a_message_over_4_mib_ends_the_stream(client: Client) -> None:
     await client.start_tasks("a", queue="q")
     async with client.worker(queues=["q"]) as worker:
@@ -293,17 +288,3 @@ async def test_an_outcome_that_the_store_can_not_take_is_not_acknowledged(world:
     store.commit = commit
     reply = await client.ask("Complete", outcomes=[completed(got)])
     assert reply.acks[0].status == ACCEPTED
-
-
-async def test_a_worker_that_stops_reading_is_cut_off(world: World) -> None:
-    server = await world.server(watch=WatchSettings(stall_ms=200))
-    client = await world.client(server)
-    await client.start_tasks(*(f"t{i}" for i in range(64)), queue="q", input={"data": bytes(10**6)})
-    options = [("grpc.http2.lookahead_bytes", 1_024), ("grpc.http2.bdp_probe", 0)]
-    async with grpc.aio.insecure_channel(server.addresses[0], options=options) as channel:
-        call: Any = type(client.work)(channel).Work(metadata=ME)
-        hello = wpb.Hello(worker_id="deaf", instance_id="i", queues=["q"])
-        await call.write(wpb.WorkRequest(hello=hello, credits=64))
-        await call.read()
-
-        await until(lambda: len(server.parts.executor.connected) == 0)

@@ -7,20 +7,14 @@ import pytest
 from stepwell_client import (
     Agent,
     FailedPrecondition,
-    FinishReason,
     NotFound,
     OnFailure,
-    PlanContext,
-    ReflectContext,
-    Replan,
     Retry,
-    RunStatus,
     Task,
     TaskContext,
 )
 from stepwell_client.v1 import types_pb2
 from tests.service.capabilities.conftest import Served
-from tests.support.patience import PATIENCE_S
 
 ONCE = Retry(max_attempts=1)
 
@@ -70,36 +64,3 @@ async def test_a_failed_task_runs_again_with_what_was_skipped_because_of_it(
         assert done.value.reason == "TASK_STATUS"
         await run.skip_task("wait")
         assert await run.result() == {"a": "a", "b": "b"}
-
-
-def tireless() -> Agent:
-    """Return an agent that never has enough, and does the same over and over."""
-    agent = Agent("tireless")
-
-    @agent.plan
-    def plan(ctx: PlanContext) -> list[Task]:
-        return [Task("read", "read")]
-
-    @agent.task("read")
-    def read(ctx: TaskContext) -> str:
-        return "nothing"
-
-    @agent.reflect
-    def reflect(ctx: ReflectContext) -> Replan:
-        return Replan("once more")
-
-    return agent
-
-
-async def test_a_run_ends_after_the_iteration_in_progress(served: Served) -> None:
-    async with served.worker(tireless()):
-        run = await served.client.start("look", max_iterations=10_000, no_progress_limit=0)
-        await until(served, run.id, types_pb2.EVENT_TYPE_ITERATION_COMPLETED)
-        answer = await served.client.stop(run.id, reason="enough")
-        assert answer.changed or not served.calm
-        ended = await run.wait(PATIENCE_S)
-    assert ended.status == RunStatus.SUCCEEDED
-    assert ended.finish_reason == FinishReason.STOPPED
-    with pytest.raises(FailedPrecondition) as over:
-        await run.stop()
-    assert over.value.reason == "RUN_ENDED"

@@ -119,26 +119,6 @@ async def test_a_reconcile_function_finds_that_it_was_done(served_everywhere: Se
     assert (look.kind, look.status) == (StepKind.RECONCILE, ExecutionStatus.COMPLETED)
 
 
-async def test_an_agent_without_the_function_leaves_it_to_a_person(served: Served) -> None:
-    bank = Bank()
-    agent = bank.agent()
-
-    @agent.reconcile("other")
-    def other(ctx: ReconcileContext) -> NotDone:
-        return NotDone()
-
-    async with (
-        cut_off(served, bank, reconcile=True) as run,
-        served.worker(agent, worker_id="second"),
-    ):
-        await until(run, lambda one: one.attempts.failed == 1)
-        await until(run, is_unknown)
-    rows = await executions(served, run)
-    failure = rows["reconcile:charge#1"].failure
-    assert "@agent.reconcile('charge')" in failure.message
-    assert not failure.retryable
-
-
 async def test_a_person_settles_it_once(served: Served) -> None:
     bank = Bank()
     async with cut_off(served, bank) as run:

@@ -206,22 +206,9 @@ async def test_each_mode_says_what_does_not_fit_before_anything_is_written(
         await run.fork(mode=ForkMode.PATCH, plan=[Task("c", depends_on=["d"])])
     assert invalid.value.reason == "PLAN_INVALID"
     assert invalid.value.violations[0].field == "plan.tasks[0].depends_on[0]"
-    assert [one.spec.run_id async for one in served.client.list()] == [run.id]
-
-
-async def test_versions_that_are_not_there_are_refused(served: Served) -> None:
-    run = await served.client.start("nobody serves it", queue="nobody")
-    for call in (
-        served.client.get(run.id, version=9),
-        run.fork(version=9, replan=True),
-        anext(served.client.tasks(run.id, version=9)),
-    ):
-        with pytest.raises(InvalidRequest) as caught:
-            await call
-        assert caught.value.reason == "VERSION_IN_FUTURE"
-        assert caught.value.violations[0].field == "version"
     with pytest.raises(InvalidRequest, match="either a plan or replan"):
-        await run.fork(plan=[Task("a")], replan=True, mode=ForkMode.PATCH)
+        await run.fork(plan=[a], replan=True, mode=ForkMode.PATCH)
+    assert [one.spec.run_id async for one in served.client.list()] == [run.id]
 
 
 async def test_the_same_request_finds_the_same_fork_and_another_is_refused(

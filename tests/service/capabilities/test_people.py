@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -78,22 +77,6 @@ async def asking(served: Served, **question: Any) -> AsyncIterator[tuple[RunHand
 
 
 # --- answers -------------------------------------------------------------------------------------------
-
-
-async def test_ten_parallel_questions_each_get_their_own_answer(served_everywhere: Served) -> None:
-    served = served_everywhere
-    names = [f"t{n}" for n in range(10)]
-    async with served.worker(agent_of()):
-        run = await served.client.start("ask", plan=[Task(one, "ask") for one in names])
-        asked = await open_inputs(run, 10)
-        assert {one.request.prompt for one in asked} == {f"{one}?" for one in names}
-        across = [one async for one in served.client.inputs()]
-        assert {one.request.input_id for one in across} == {one.request.input_id for one in asked}
-        random.Random(6).shuffle(asked)
-        for one in asked:
-            await run.answer(one.request.input_id, {"for": one.request.task_id})
-        assert await run.result() == {one: {"for": one} for one in names}
-        assert [one async for one in served.client.inputs()] == []
 
 
 async def test_an_answer_is_given_once(served: Served) -> None:

@@ -58,18 +58,6 @@ async def test_purge_removes_what_ended_and_nothing_else(served: Served) -> None
     assert [one.field for one in caught.value.violations] == ["statuses[0]"]
 
 
-async def test_purge_takes_the_oldest_ends_first_and_says_that_there_are_more(
-    served: Served,
-) -> None:
-    over = await ended(served, succeeded=3)
-    rehearsal = await served.client.purge(max_runs=2, validate_only=True)
-    assert (list(rehearsal.run_ids), rehearsal.complete) == (over[:2], False)
-    assert await stored(served) == set(over)
-    answer = await served.client.purge(max_runs=2)
-    assert (list(answer.run_ids), answer.complete) == (over[:2], False)
-    assert await stored(served) == {over[2]}
-
-
 async def test_the_sweep_removes_runs_by_status_and_age(served_everywhere: Served) -> None:
     served = served_everywhere
     over = await ended(served, succeeded=2, cancelled=1)

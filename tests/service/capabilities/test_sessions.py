@@ -72,22 +72,3 @@ async def test_a_synchronous_function_saves_and_reads_its_conversation_too(serve
     run = await served.client.start("talk", plan=[Task("a", "talk", retry=AT_ONCE)])
     async with served.worker(agent):
         assert await run.result() == {"a": ["one", "two"]}
-
-
-async def test_a_conversation_too_long_for_an_assignment_is_read_whole(served: Served) -> None:
-    agent = Agent("wordy")
-    large = "x" * 300_000
-
-    @agent.task("talk")
-    async def talk(ctx: TaskContext) -> list[int]:
-        if ctx.attempt == 1:
-            for number in range(1, 7):
-                ctx.append("user", f"{number} {large}")
-                await ctx.save_messages()
-            raise Failure("again")
-        assert [one.number for one in ctx.previous_messages] == [4, 5, 6]
-        return [int(one.content.split()[0]) async for one in ctx.conversation()]
-
-    run = await served.client.start("talk", plan=[Task("a", "talk", retry=AT_ONCE)])
-    async with served.worker(agent):
-        assert await run.result() == {"a": [1, 2, 3, 4, 5, 6]}
