@@ -29,9 +29,8 @@ from typing import TypeVar
 
 import pytest
 
-from stepwell.core.port import Commit, CommitResult, Store
+from stepwell.core.port import Store
 from stepwell.core.records.states import TaskStatus
-from stepwell_testkit.proxy import StoreProxy
 from tests.contract.conformance.conftest import (
     RemoteMemoryFactory,
     RemoteSqliteFactory,
@@ -153,26 +152,6 @@ def test_S3_S4_S7_S12_S13_S18_a_crash_at_any_commit_changes_no_end_on_memory(nam
         assert played.world.happened.total() == 1, crash
         tally.count(played, (crash,))
     tally.keep("memory", "make proof ARGS='-k on_memory'")
-
-
-class AnswersEndsLate(StoreProxy):
-    """A store in which others see the end of a run a while before its sender is answered."""
-
-    async def commit(self, commits: Sequence[Commit]) -> Sequence[CommitResult]:
-        results = await self.inner.commit(commits)
-        if any(commit.run.ended for commit in commits):
-            await asyncio.sleep(5.0)
-        return results
-
-
-def test_crash_at_the_last_commit_counts_after_its_end_was_seen() -> None:
-    (commits,) = whole("sequence").world.commits
-    crash = Crash(commits, Side.AFTER)
-    played = on_memory(
-        ALL["sequence"], crash, driver=lambda store, _runtime: AnswersEndsLate(store)
-    )
-    check("sequence", played, crash)
-    assert played.world.lives == 2
 
 
 @pytest.mark.proof

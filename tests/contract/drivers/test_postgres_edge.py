@@ -107,14 +107,6 @@ def end_listeners(server: Any) -> int:
 # --- listening ---
 
 
-async def test_notifications_arrive_in_order(server: Any) -> None:
-    async with listening(server.url()) as ear:
-        for word in ("one", "two", ""):
-            await asyncio.to_thread(notify, server, word)
-        assert [await ear.words.get() for _ in range(3)] == ["one", "two", ""]
-        assert ear.gaps.empty()
-
-
 async def test_a_cut_connection_comes_back_and_says_that_it_was_away(server: Any) -> None:
     with capture_logs() as logs:
         async with listening(server.url()) as ear:
@@ -148,24 +140,6 @@ async def test_a_silent_server_is_noticed_and_one_line_says_so(
                 await asyncio.to_thread(notify, server, "thawed")
                 assert await ear.words.get() == "thawed"
     assert [line["event"] for line in logs].count("not listening to the database") == 1
-
-
-@pytest.mark.usefixtures("backends")
-async def test_a_server_that_is_not_there_yet_is_waited_for() -> None:
-    server = Postgres(18)
-    ear = Ear(server.url())
-    with capture_logs() as logs:
-        ear.listener.start()
-        try:
-            async with asyncio.timeout(WAIT_S):
-                await until(lambda: bool(logs))
-                await asyncio.to_thread(server.start)
-                await ear.gaps.get()
-                assert ear.listener.listening.is_set()
-        finally:
-            await ear.listener.close()
-            server.close()
-    assert [line["log_level"] for line in logs] == ["warning", "info"]
 
 
 async def test_an_ear_that_fails_goes_on_listening(server: Any) -> None:

@@ -45,12 +45,6 @@ async def test_store_that_cannot_be_opened_says_why(
     assert words in await refused(own.url(other or database, **options), StoreRefused)
 
 
-async def test_read_only_database_is_refused(own: Postgres, database: str) -> None:
-    own.execute(f'ALTER DATABASE "{database}" SET default_transaction_read_only = on')
-    words = "default_transaction_read_only is on"
-    assert words in await refused(own.url(database), StoreRefused)
-
-
 # --- nobody there ---
 
 
@@ -109,22 +103,6 @@ async def test_pooler_that_was_not_named_is_refused(bouncer: PgBouncer, database
 
 
 # --- schemas ---
-
-
-async def test_newer_schema_is_refused(server: Server, database: str, tmp_path: Path) -> None:
-    async with opened(server.url(database)):
-        pass
-    server.execute("UPDATE stepwell.alembic_version SET version_num = '9999'", database=database)
-
-    for options in WAYS:
-        assert "schema 9999" in await refused(server.url(database, **options), StoreRefused)
-    for flags in ((), ("--check",)):
-        answer = await asyncio.to_thread(
-            Terminal(tmp_path), "migrate", "--store", server.url(database), *flags
-        )
-        assert answer.code == Exit.USAGE
-        assert "schema 9999" in answer.err
-        assert_no_secret(answer.out + answer.err)
 
 
 async def test_schema_of_somebody_else_is_refused(server: Server, database: str) -> None:

@@ -1,10 +1,8 @@
-"""A driver of somebody else's: built, installed, found by its entry point, and killed."""
+"""A driver of somebody else's: built, installed, found by its entry point, and its server killed."""
 
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -14,46 +12,6 @@ from stepwell_client import RunStatus, TaskStatus
 from stepwell_client.v1 import types_pb2
 from tests.chaos.test_positions import GATES, canonical, reached, uninterrupted
 from tests.chaos.world.processes import Place
-
-OPEN = """
-import asyncio, sys
-from stepwell.core.records.errors import StoreRefused
-from stepwell.runtime import SystemRuntime
-from stepwell.store.opener import open_store
-
-async def main():
-    try:
-        store = await open_store(sys.argv[1], runtime=SystemRuntime())
-    except StoreRefused as refused:
-        return print(refused)
-    print(await store.describe())
-    await store.close()
-
-asyncio.run(main())
-"""
-
-
-def open_in(environment: dict[str, str] | None, url: str) -> str:
-    """Open a store in an interpreter of its own and return what it says."""
-    done = subprocess.run(
-        [sys.executable, "-c", OPEN, url],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def test_it_is_found_where_it_is_installed_and_nowhere_else(
-    tmp_path: Path, environment: dict[str, str]
-) -> None:
-    url = f"journal://{tmp_path}/x.journal"
-    assert "driver='journal', durability=<Durability.POWER" in open_in(environment, url)
-    said = open_in(None, url)
-    assert said.startswith(f"no driver opens {url!r}; known: ")
 
 
 class JournalPlace(Place):

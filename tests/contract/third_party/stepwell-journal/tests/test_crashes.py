@@ -121,49 +121,9 @@ async def test_after_a_failed_fsync_nothing_is_said_until_the_file_is_read_again
     await store.close()
 
 
-async def test_a_chain_that_fails_in_its_middle_has_no_known_outcome(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store = await opened(tmp_path / "x.journal")
-    real, calls = os.pwrite, iter([True, False])
-
-    def once(file: int, data: Any, at: int) -> int:
-        if next(calls):
-            return real(file, data, at)
-        raise OSError(errno.EIO, "Input/output error")
-
-    with monkeypatch.context() as patch:
-        patch.setattr("stepwell_journal.journal.os.pwrite", once)
-        with pytest.raises(OutcomeUnknown):
-            await store.commit([FIRST, SECOND])
-    results = await store.commit([FIRST, SECOND])
-    assert [result.verdict for result in results] == [Verdict.COMMITTED] * 2
-    await store.close()
-
-
 async def test_a_journal_is_held_by_one_store(tmp_path: Path) -> None:
     store = await opened(tmp_path / "x.journal")
     with pytest.raises(StoreRefused, match="in use"):
         await opened(tmp_path / "x.journal")
     await store.close()
     await (await opened(tmp_path / "x.journal")).close()
-
-
-@pytest.mark.parametrize("content", [b"", b"not a journal", b"stepwell-journal 9\n" + b"0" * 64])
-async def test_a_file_that_is_no_journal_is_left_alone(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "x.journal"
-    path.write_bytes(content)
-    with pytest.raises(StoreRefused, match="no journal"):
-        await opened(path)
-    assert path.read_bytes() == content
-
-
-@pytest.mark.parametrize("url", ["journal://relative", "journal://", "journal:///x?y=1"])
-async def test_a_url_that_says_less_or_more_than_a_path_is_refused(url: str) -> None:
-    with pytest.raises(StoreRefused, match="journal:///path/to/file"):
-        await open_store(url, runtime=ManualRuntime("urls"))
-
-
-async def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(StoreRefused, match="No such file or directory"):
-        await opened(tmp_path / "missing" / "x.journal")
