@@ -1,4 +1,4 @@
-"""C1, C3: clocks of servers, workers and stores jump by an hour and drift while runs go on.
+"""C1: clocks of servers, workers and stores jump by an hour and drift while runs go on.
 
 Safety is looked at as after kills: the whole history of three replicas. In the end the clocks are right again
 and every run ends: what a store stamped while its clock was ahead must not wait until it is that late.
@@ -29,7 +29,7 @@ from tests.support.proofs.sizes import Scale, scale, size
 SERVERS = ("postgres", "redis")
 SEED = int(os.environ.get("STEPWELL_CLOCK_SEED", "20261122"))
 KINDS = ("redis",) if scale() is Scale.TEST else SERVERS
-"""The others read the wall clock once, when they are opened: see test_store_time.py."""
+"""The others read the wall clock once, when they are opened: see the conformance suite."""
 OFFS_S = (-HOUR_S, 0.0, HOUR_S)
 RATES = (1.0, 1.0, 0.9, 1.1)
 

@@ -11,7 +11,7 @@ from random import Random
 import pytest
 
 from tests.chaos.conftest import SEED
-from tests.chaos.faults.fail_overs import WAIT_MS, WAYS, fail_over, move
+from tests.chaos.faults.fail_overs import WAIT_MS, WAYS, fail_over
 from tests.chaos.load.follower import Follower
 from tests.chaos.load.manual_worker import ManualWorker
 from tests.chaos.load.runs import checked, ended, graph, started
@@ -45,17 +45,6 @@ async def test_S3_service_on_redis_cluster_with_wait_outlives_its_masters(
     watched.log.streams = False
     what = "redis+cluster with wait=1"
     await serve_through(url, tmp_path, rnd, what, fail, watchers_may_lose=True)
-
-
-async def test_S3_service_on_redis_cluster_goes_on_while_slots_move(
-    cluster: RedisCluster, tmp_path: Path, rnd: Random
-) -> None:
-    def moves() -> str:
-        for _ in range(8):
-            move(cluster, rnd)
-        return "eight slots moved"
-
-    await serve_through(cluster.url(all_nodes=True), tmp_path, rnd, "slots that move", moves)
 
 
 async def test_S3_service_on_postgres_outlives_its_primaries(

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from multiprocessing.forkserver import ensure_running
 from pathlib import Path
 from unittest import mock
 
 from tests.chaos.world.cluster import NAMES, Cluster
 from tests.chaos.world.faked import Clock, child_of
-from tests.chaos.world.stores import STORES, Shared
+from tests.chaos.world.stores import Shared
 from tests.support.backends import postgres as postgres_backend
 from tests.support.backends import redis as redis_backend
 from tests.support.backends.child import drop_folder, new_folder
@@ -30,44 +30,20 @@ def living_by(clock: Clock) -> Iterator[None]:
 
 
 @contextmanager
-def _postgres(folder: Path, clock: Clock) -> Iterator[Shared]:
-    with mock.patch.object(postgres_backend, "Child", child_of(clock)):
-        server = postgres_backend.Postgres(18, fsync=False)
-        try:
-            server.start()
-            yield Shared(server.url(server.new_database()) + "?sslmode=disable")
-        finally:
-            server.close()
-
-
-@contextmanager
-def _redis(folder: Path, clock: Clock) -> Iterator[Shared]:
-    with mock.patch.object(redis_backend, "Child", child_of(clock)):
-        server = redis_backend.Redis("redis")
-        try:
-            server.start()
-            yield Shared(server.url())
-        finally:
-            server.close()
-
-
-@contextmanager
-def _service(folder: Path, clock: Clock) -> Iterator[Shared]:
-    """A Store service over SQLite: the store's clock is its process's."""
-    with living_by(clock):
-        shared = STORES["grpc"](folder)
-        stored = shared.__enter__()
-    try:
-        yield stored
-    finally:
-        shared.__exit__(None, None, None)
-
-
-PLACES: dict[str, Callable[[Path, Clock], AbstractContextManager[Shared]]] = {
-    "sqlite": _service,
-    "postgres": _postgres,
-    "redis": _redis,
-}
+def _served(kind: str, clock: Clock) -> Iterator[str]:
+    """The address of a database whose server lives by this clock."""
+    if kind == "postgres":
+        with (
+            mock.patch.object(postgres_backend, "Child", child_of(clock)),
+            postgres_backend.Postgres(18, fsync=False) as server,
+        ):
+            yield server.url(server.new_database(), sslmode="disable")
+    else:
+        with (
+            mock.patch.object(redis_backend, "Child", child_of(clock)),
+            redis_backend.Redis() as server,
+        ):
+            yield server.url()
 
 
 class Timepieces:
@@ -88,24 +64,18 @@ class Timepieces:
 @contextmanager
 def clocked_cluster(kind: str, folder: Path) -> Iterator[tuple[Cluster, Timepieces]]:
     """Return a cluster of which nothing is started but the store, and its clocks."""
-    with reachable() as place:
-        times = Timepieces(place)
-        with PLACES[kind](folder, times[STORE]) as shared:
-            cluster = Cluster(folder, shared)
+    # Processes of other users look at it, as Postgres' is.
+    place = new_folder("clocks")
+    times = Timepieces(place)
+    try:
+        with _served(kind, times[STORE]) as url:
+            cluster = Cluster(folder, Shared(url))
             try:
                 yield cluster, times
             finally:
                 cluster.close()
-
-
-@contextmanager
-def reachable() -> Iterator[Path]:
-    """Return a folder for clocks that processes of other users can look at, as Postgres' is."""
-    folder = new_folder("clocks")
-    try:
-        yield folder
     finally:
-        drop_folder(folder)
+        drop_folder(place)
 
 
 async def start_by(cluster: Cluster, times: Timepieces, **environment: str) -> None:

@@ -4,13 +4,11 @@
 
 Every commit is written down before it is sent and again with its verdict, so that a SIGKILL between
 the two leaves a commit of unknown fate and never an unseen one. What a claim found due is written
-down too. The environment adds faults: hints that are dropped, commits whose answer is lost,
-expired leases that nobody takes up before two replicas have found some.
+down too. The environment adds faults: hints that are dropped, commits whose answer is lost.
 """
 
 from __future__ import annotations
 
-import asyncio
 import os
 import time
 from collections import Counter
@@ -36,8 +34,6 @@ DEAF = "REPLICA_DEAF"
 """The share of the runs, from 0 to 1, of which every hint of the store is dropped; the same at all replicas."""
 LOST_ANSWERS = "REPLICA_LOST_ANSWERS"
 """The share of groups of commits, from 0 to 1, that are applied and get no answer."""
-MEETING = "REPLICA_MEETING"
-"""A folder. Who finds leases that ran out goes on when another replica with this folder has found some, too."""
 
 
 class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -88,7 +84,6 @@ class Scribe(StoreProxy):
         self._lost = float(os.environ.get(LOST_ANSWERS, "0"))
         self._deaf = float(os.environ.get(DEAF, "0"))
         self._said_deaf = False
-        self._meeting = os.environ.get(MEETING)
 
     def _write(self, entries: Sequence[dict[str, Any]]) -> None:
         at = time.monotonic()
@@ -132,16 +127,7 @@ class Scribe(StoreProxy):
         due = [(one.run_id, one.token) for one in claimed.due if one.kind is not DueKind.TIMER]
         if due:
             self._write([{"due": due}])
-            await self._meet()
         return claimed
-
-    async def _meet(self) -> None:
-        if self._meeting is None:
-            return
-        place = Path(self._meeting)
-        (place / self._door).touch()
-        while len(os.listdir(place)) < 2:  # noqa: ASYNC110, PTH208 - files are what processes share
-            await asyncio.sleep(0.02)
 
     def subscribe(self, hint: Hint) -> Callable[[], None]:
         def pass_on(tenant_id: str, run_id: str, version: int = 0) -> None:

@@ -10,8 +10,6 @@ from pathlib import Path
 from stepwell_client import Client
 from tests.chaos.world.programs import Program, wait_for
 
-AGENT = "tests.chaos.world.stages:agent"
-
 
 class Place:
     """A store, a socket and a state folder: everything that outlives the processes."""
@@ -58,10 +56,10 @@ class Place:
         self.server = self._spawn("server", "serve", *where)
         await asyncio.to_thread(wait_for, self.server, "listens on")
 
-    def start_worker(self) -> None:
+    def start_worker(self, agent: str) -> None:
         """Start it; it connects by itself."""
         where = ["--target", self.target, "--token-file", str(self.token_file)]
-        self.worker = self._spawn("worker", "worker", AGENT, *where)
+        self.worker = self._spawn("worker", "worker", agent, *where)
 
     def kill_server(self) -> None:
         if self.server is not None:
@@ -74,10 +72,6 @@ class Place:
     def open_gate(self, name: str) -> None:
         """Let the agent pass."""
         (self.folder / "gates" / name).touch()
-
-    def close_gate(self, name: str) -> None:
-        """Have it be as though the gate had never been opened."""
-        (self.folder / "gates" / name).unlink()
 
     def log(self, name: str) -> str:
         return (self.folder / f"{name}.log").read_text()[-4_000:]

@@ -58,7 +58,9 @@ async def test_purge_removes_what_ended_and_nothing_else(served: Served) -> None
     assert [one.field for one in caught.value.violations] == ["statuses[0]"]
 
 
-async def test_the_sweep_removes_runs_by_status_and_age(served_everywhere: Served) -> None:
+async def test_E6_sweep_removes_runs_and_they_are_gone_at_every_cursor(
+    served_everywhere: Served,
+) -> None:
     served = served_everywhere
     over = await ended(served, succeeded=2, cancelled=1)
     live = await served.client.start("x", plan=[Task("a")])
@@ -68,6 +70,9 @@ async def test_the_sweep_removes_runs_by_status_and_age(served_everywhere: Serve
         return await stored(served) == {over[2], live.id}
 
     await until(swept)
+    for after in (0, 3, 1_000):
+        with pytest.raises(RunNotFound):
+            _ = [event async for event in served.client.watch(over[0], after=after)]
 
 
 async def test_logs_are_swept_before_their_runs(served: Served) -> None:

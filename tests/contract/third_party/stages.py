@@ -9,7 +9,6 @@ from pathlib import Path
 from stepwell_client import (
     Agent,
     Continue,
-    Failure,
     Finish,
     Plan,
     PlanContext,
@@ -37,7 +36,6 @@ async def plan(ctx: PlanContext) -> Plan:
             Task("left", type="count"),
             Task("right", type="count"),
             Task("sum", type="add", depends_on=["left", "right"]),
-            Task("fragile", type="fragile", depends_on=["sum"]),
         ]
     )
 
@@ -51,14 +49,6 @@ async def count(ctx: TaskContext) -> int:
 @agent.task("add")
 async def add(ctx: TaskContext) -> int:
     return sum(int(ctx.results[name]) for name in ("left", "right"))
-
-
-@agent.task("fragile")
-async def fragile(ctx: TaskContext) -> str:
-    if (Path(os.environ["SYSTEM_GATES"]) / "fail").exists():
-        # Only that: an attempt that a slow machine loses is made again.
-        raise Failure("as the test wanted", kind="WANTED", retryable=False)
-    return "whole"
 
 
 @agent.reflect
