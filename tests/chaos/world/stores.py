@@ -48,6 +48,8 @@ class Shared(NamedTuple):
     url: str
     victims: tuple[Victim, ...] = ()
     """The processes of the store itself; none: it is left alone."""
+    program: Program | None = None
+    """The store's own process, where it is one of ours."""
     settle: Callable[[], None] | None = None
     """Blocks until whoever opens the store finds all of it: a node that is back may not serve at once."""
 
@@ -107,7 +109,7 @@ def store_service(folder: Path) -> Iterator[Shared]:
     try:
         program.start()
         wait_for(program, "listens on")
-        yield Shared(f"grpc://127.0.0.1:{port.number}", (Service(program),))
+        yield Shared(f"grpc://127.0.0.1:{port.number}", (Service(program),), program)
     finally:
         program.kill()
         port.close()
