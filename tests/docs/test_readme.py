@@ -1,4 +1,4 @@
-"""The README's snippets work when pasted, and its promises about crashes hold."""
+"""The README's snippets work when pasted, and `serve` alone keeps its state."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from stepwell_client import SyncClient, Task
-from stepwell_client.v1 import types_pb2
+from stepwell_client import Task
 from tests.docs.pages import PAGES, TOP, blocks
-from tests.docs.shell import WAIT_S, Shell, stepwell_commands, stop
+from tests.docs.shell import Shell, stepwell_commands, stop
 
 README = TOP / "README.md"
 AGENT, CLIENT = (block.text for block in blocks(README, "python"))
@@ -23,35 +22,11 @@ SERVE, WORKER, RUN = (
     command for block in blocks(README, "sh") for command in stepwell_commands(block.text)
 )
 
-# Its steps end when a file is there, so that a test can kill things in the midst of them.
-GATED = """
-import time
-from pathlib import Path
-from stepwell_client import Agent
-
-agent = Agent("gated")
-
-
-@agent.task("quick")
-def quick(ctx):
-    return "quick"
-
-
-@agent.task("slow")
-def slow(ctx):
-    Path("begun").touch()
-    while not Path("go").exists():
-        ctx.check_cancelled()
-        time.sleep(0.01)
-    return ctx.attempt
-"""
-
 
 @pytest.fixture
 def shell(tmp_path: Path) -> Iterator[Shell]:
     (tmp_path / "agent.py").write_text(AGENT, encoding="utf-8")
     (tmp_path / "client.py").write_text(CLIENT, encoding="utf-8")
-    (tmp_path / "gated.py").write_text(GATED, encoding="utf-8")
     with Shell(tmp_path) as made:
         yield made
 
@@ -99,53 +74,6 @@ def test_readme_snippets_work_when_pasted(shell: Shell) -> None:
 def _rows(path: Path, select: str) -> list[tuple[object, ...]]:
     with closing(sqlite3.connect(path)) as connection:
         return sorted(connection.execute(select))
-
-
-# --- what survives what ----------------------------------------------------------------------------
-
-
-def _start_gated(shell: Shell, client: SyncClient) -> str:
-    """Start a run of two tasks, and return when the first is done and the second in flight."""
-    plan = [Task("first", "quick"), Task("second", "slow", depends_on=["first"])]
-    run_id = client.start("survive", plan=plan).run.spec.run_id
-    shell.until((shell.folder / "begun").exists)
-    return run_id
-
-
-def _finish(shell: Shell, run_id: str) -> dict[str, int]:
-    """Let the second task end; return how many attempts each has taken."""
-    (shell.folder / "go").touch()
-    with shell.client() as client:
-        assert client.wait(run_id, WAIT_S).status == types_pb2.RUN_STATUS_SUCCEEDED
-        return {entry.task.task_id: entry.task.attempts for entry in client.tasks(run_id)}
-
-
-def test_steps_in_flight_lose_nothing_when_the_server_is_stopped_and_killed(shell: Shell) -> None:
-    server = shell.serve(SERVE)
-    shell.start("stepwell worker gated:agent")
-    with shell.client() as client:
-        run_id = _start_gated(shell, client)
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        stop(server, number)
-        server = shell.serve(SERVE)
-    assert _finish(shell, run_id) == {"first": 1, "second": 1}
-
-
-def test_killed_workers_steps_run_again_and_a_watch_misses_nothing(
-    shell: Shell,
-) -> None:
-    shell.serve(SERVE)
-    worker = shell.start("stepwell worker gated:agent")
-    with shell.client() as client:
-        run_id = _start_gated(shell, client)
-        with client.watch(run_id) as watch:
-            seen = [next(iter(watch)).number]
-    stop(worker, signal.SIGKILL)
-    shell.start("stepwell worker gated:agent")
-    assert _finish(shell, run_id) == {"first": 1, "second": 2}
-    with shell.client() as client:
-        seen += [event.number for event in client.watch(run_id, seen[-1])]
-        assert seen == list(range(1, client.get(run_id).last_event + 1))
 
 
 def test_serve_keeps_its_state_by_itself(shell: Shell) -> None:

@@ -1,4 +1,4 @@
-"""The demo from end to end on a small tree, and the check of its history that it ends with."""
+"""The demo from end to end on a small tree."""
 
 from __future__ import annotations
 
@@ -13,11 +13,7 @@ from pathlib import Path
 import pytest
 
 from examples.survey.agent import Request, Survey, agent
-from examples.survey.history import History
 from stepwell.embedded import Orchestrator
-from stepwell_client import EventType, ExecutionStatus, StepKind
-from stepwell_client.toolkit import to_wire
-from stepwell_client.v1 import types_pb2
 from tests.unit.house.source import TOP, write_tree
 
 
@@ -79,26 +75,6 @@ def test_the_demo_survives_both_kills(tree: Path, tmp_path: Path) -> None:
     assert statuses == {"COMPLETED"}
 
 
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("nowhere", "is not there"),
-        ("file", "is not a directory"),
-        ("empty", "there are no files to survey"),
-    ],
-)
-def test_unusable_folder_is_refused_at_once(tmp_path: Path, name: str, words: str) -> None:
-    (tmp_path / "file").touch()
-    (tmp_path / "empty").mkdir()
-
-    done = demo(tmp_path / name, tmp_path / "state")
-
-    assert done.returncode == 1
-    assert done.stdout.startswith("error: ")
-    assert words in " ".join(done.stdout.split())
-    assert not (tmp_path / "state").exists()
-
-
 async def test_the_agent_takes_a_closer_look_in_a_second_iteration(
     tree: Path, tmp_path: Path
 ) -> None:
@@ -111,45 +87,3 @@ async def test_the_agent_takes_a_closer_look_in_a_second_iteration(
     assert (survey.files, survey.functions) == (7, 6)
     page = Path(survey.report).read_text(encoding="utf-8")  # noqa: ASYNC240 - nothing else runs
     assert page == survey.markdown
-
-
-# The proof.
-
-
-def event(number: int, execution_id: str, kind: EventType, status: int) -> types_pb2.Event:
-    change = types_pb2.ExecutionChange(
-        execution_id=execution_id,
-        kind=to_wire(StepKind.TASK),
-        task_id="a",
-        status=to_wire(status),
-        worker_id="w",
-    )
-    return types_pb2.Event(number=number, type=to_wire(kind), task_id="a", executions=[change])
-
-
-def leased(number: int, execution_id: str) -> types_pb2.Event:
-    return event(number, execution_id, EventType.EXECUTION_LEASED, ExecutionStatus.LEASED)
-
-
-def completed(number: int, execution_id: str) -> types_pb2.Event:
-    return event(number, execution_id, EventType.TASK_COMPLETED, ExecutionStatus.COMPLETED)
-
-
-def history_of(*events: types_pb2.Event) -> History:
-    history = History()
-    for each in events:
-        history.add(each)
-    return history
-
-
-@pytest.mark.parametrize(
-    ("events", "words"),
-    [
-        ([leased(1, "x"), completed(2, "x"), leased(3, "y")], "leased again by event 3"),
-        ([leased(1, "x"), completed(2, "x"), completed(3, "x")], "by each of the events"),
-        ([leased(1, "x"), completed(3, "x")], "event 3 came out of order"),
-        ([leased(1, "x"), leased(1, "x")], "event 1 came out of order"),
-    ],
-)
-def test_a_broken_history_is_caught(events: list[types_pb2.Event], words: str) -> None:
-    assert words in " ".join(history_of(*events).violations())
