@@ -14,14 +14,18 @@ import pytest
 
 from examples.survey.agent import Request, Survey, agent
 from stepwell.embedded import Orchestrator
-from tests.unit.house.source import TOP, write_tree
+from tests.docs.pages import TOP
 
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
+    top = tmp_path / "a tree, 'odd'"
     files = {f"part{n}/m{n}.py": f"def f{n}():\n    return {n}\n" for n in range(5)}
-    long = "def long():\n" + "    x = 1\n" * 80
-    return write_tree(tmp_path / "a tree, 'odd'", files | {"long.py": long, "bad.py": "def f(:"})
+    files |= {"long.py": "def long():\n" + "    x = 1\n" * 80, "bad.py": "def f(:"}
+    for name, text in files.items():
+        (top / name).parent.mkdir(parents=True, exist_ok=True)
+        (top / name).write_text(text, encoding="utf-8")
+    return top
 
 
 def demo(directory: Path, state: Path, *options: str) -> subprocess.CompletedProcess[str]:

@@ -1,59 +1,75 @@
-"""Helpers of the house tests: the repository's source roots and their modules as syntax trees."""
+"""The tree as the house's rules see it: every hand-written Python file, read and parsed once."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache, cached_property
 from pathlib import Path
 
 TOP = Path(__file__).resolve().parents[3]
-SOURCE_ROOTS = (
-    TOP / "service",
-    TOP / "drivers",
-    TOP / "clients" / "python",
-    TOP / "testkit",
-)
-GENERATED = "stepwell_client.v1"
+DISTRIBUTIONS = {
+    "service/": "stepwell",
+    "drivers/": "stepwell_drivers",
+    "clients/python/": "stepwell_client",
+    "testkit/": "stepwell_testkit",
+}
+"""Source roots of what is shipped, and the package that each one holds."""
+SHIPPED = tuple(DISTRIBUTIONS)
+FOLDERS = (*SHIPPED, "scripts/", "tests/", "bench/", "examples/")
+GENERATED = "clients/python/stepwell_client/v1/"
 
 
 @dataclass(frozen=True)
 class Module:
-    """One Python file: its dotted name, path, text and tree."""
+    """One Python file: its path below the top, and its text."""
 
-    name: str
-    path: Path
+    path: str
     text: str
-    tree: ast.Module
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        """The syntax tree."""
+        return ast.parse(self.text, filename=self.path)
+
+    @property
+    def distribution(self) -> str:
+        """The package of its distribution; empty: it isn't shipped."""
+        return next((DISTRIBUTIONS[root] for root in SHIPPED if self.path.startswith(root)), "")
+
+    @property
+    def is_package(self) -> bool:
+        """Return whether it is an `__init__` file."""
+        return self.path.endswith("/__init__.py")
+
+    @property
+    def name(self) -> str:
+        """The dotted name, by its place below the source root."""
+        root = next((root for root in SHIPPED if self.path.startswith(root)), "")
+        below = self.path.removeprefix(root).removesuffix(".py").removesuffix("/__init__")
+        return below.replace("/", ".")
 
 
-def is_generated(name: str) -> bool:
-    """Return whether the module is generated: no house rule binds it."""
-    return name == GENERATED or name.startswith(GENERATED + ".")
+Rule = Callable[[Module], Iterator[tuple[int, str]]]
+"""Yields what is wrong in a module, and in which line."""
 
 
-def python_files(*tops: Path) -> Iterator[Path]:
-    """Every Python file below the folders, without hidden folders and caches."""
-    for top in tops:
-        for path in sorted(top.rglob("*.py")):
-            parts = path.relative_to(top).parts
-            if not any(part.startswith(".") or part == "__pycache__" for part in parts):
-                yield path
+@cache
+def modules() -> tuple[Module, ...]:
+    """Return all hand-written modules of this tree."""
+    files = (path for folder in FOLDERS for path in sorted((TOP / folder).rglob("*.py")))
+    texts = {path.relative_to(TOP).as_posix(): path for path in files}
+    return tuple(
+        Module(name, path.read_text(encoding="utf-8"))
+        for name, path in texts.items()
+        if not name.startswith(GENERATED) and "/." not in name
+    )
 
 
-def read_module(root: Path, path: Path) -> Module:
-    """Parses one file; its name is taken from its place below the source root."""
-    parts = list(path.relative_to(root).with_suffix("").parts)
-    if parts[-1] == "__init__":
-        parts.pop()
-    text = path.read_text(encoding="utf-8")
-    return Module(".".join(parts), path, text, ast.parse(text, filename=str(path)))
-
-
-def read_modules(*roots: Path) -> dict[str, Module]:
-    """All hand-written modules below the source roots, by name."""
-    modules = [read_module(root, path) for root in roots for path in python_files(root)]
-    return {module.name: module for module in modules if not is_generated(module.name)}
+def findings(rule: Rule, among: Iterable[Module]) -> list[str]:
+    """Return everything that a rule finds, one line each."""
+    return [f"{one.path}:{line}: {wrong}" for one in among for line, wrong in rule(one)]
 
 
 def longest_prefix(name: str, table: Mapping[str, object]) -> str | None:
@@ -64,12 +80,3 @@ def longest_prefix(name: str, table: Mapping[str, object]) -> str | None:
         if prefix in table:
             return prefix
     return None
-
-
-def write_tree(top: Path, files: Mapping[str, str]) -> Path:
-    """Writes small sources for a test of a house test."""
-    for name, text in files.items():
-        path = top / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    return top

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from pathlib import Path
 
 import pytest
 
@@ -12,8 +11,7 @@ from tests.support.proofs import sizes
 from tests.support.proofs.must_happen import MUST_HAPPEN, SIMULATED
 from tests.support.proofs.shares import SHARES, shares_of
 from tests.support.proofs.sizes import SCALE, SIZES, Scale, chunks, size
-
-TESTS = Path(__file__).parents[2]
+from tests.unit.house.source import modules
 
 
 def test_the_environment_picks_the_scale(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,12 +41,15 @@ def test_shares_are_a_tenth_each_and_leave_nothing_out() -> None:
     assert len({found[one] for one in few}) == len(few)
 
 
+TESTS = [module for module in modules() if module.path.startswith("tests/")]
+
+
 def test_each_rare_thing_is_the_duty_of_a_proof() -> None:
     """A name that no proof must meet would be asked for in no share."""
     duties = [
         ast.unparse(keyword.value)
-        for path in TESTS.rglob("test_*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for module in TESTS
+        for node in ast.walk(module.tree)
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.mark.proof"
         for keyword in node.keywords
     ]
@@ -59,8 +60,7 @@ def test_each_rare_thing_is_the_duty_of_a_proof() -> None:
 
 def test_every_sized_proof_carries_the_mark() -> None:
     """A test that asks for a size without the mark would be left out of the whole run."""
-    for path in TESTS.rglob("test_*.py"):
-        text = path.read_text(encoding="utf-8")
-        if path != Path(__file__) and ("import size" in text or "chunks" in text):
-            asks = "tests.support.proofs.sizes" in text
-            assert not asks or "mark.proof" in text, path.relative_to(TESTS)
+    for path, text in ((module.path, module.text) for module in TESTS):
+        asks = "tests.support.proofs.sizes" in text and ("import size" in text or "chunks" in text)
+        if asks and "/test_" in path and not path.endswith("house/test_proofs.py"):
+            assert "mark.proof" in text, path

@@ -1,132 +1,140 @@
-"""Clock, ids, chance, spawning and sleeping come from Runtime: a simulation must hold them all.
+"""Names that a part of the tree may not use: originals of Runtime, what is real, what is private.
 
-One module a distribution implements it, and so does the simulator; every other is refused the
-originals. `asyncio.timeout` and `wait_for` stay allowed: they count on the event loop's clock, which a
-simulation brings itself.
+Clock, ids, chance, spawning and sleeping come from Runtime: a simulation must hold them all.
+`asyncio.timeout` and `wait_for` stay allowed: they count on the event loop's clock, which a simulation
+brings itself. `tests/unit` starts no server and no process, opens no socket, and waits for no real time.
 """
 
 from __future__ import annotations
 
 import ast
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 
-from tests.unit.house.source import SOURCE_ROOTS, Module, read_modules, write_tree
+from tests.unit.house.source import DISTRIBUTIONS, Module, Rule, findings, modules
 
-IMPLEMENTATIONS = {
-    "stepwell.runtime",
-    "stepwell_client._runtime",
-}
-
-# Names as the standard library has them; a whole module is refused with ".*".
-REFUSED = {
-    "time.*",
-    "random.*",
-    "secrets.*",
-    "uuid.uuid1",
-    "uuid.uuid4",
-    "os.urandom",
-    "os.getrandom",
-    "datetime.datetime.now",
-    "datetime.datetime.utcnow",
-    "datetime.datetime.today",
-    "datetime.date.today",
-    "asyncio.create_task",
-    "asyncio.ensure_future",
-    "asyncio.sleep",
-    "asyncio.TaskGroup",
-}
-# Methods of event loops and task groups, whatever the object is called.
-REFUSED_METHODS = {"create_task", "call_later", "call_at"}
-MODULES = {"time", "random", "secrets", "uuid", "os", "datetime", "asyncio"}
+IMPLEMENTATIONS = {"service/stepwell/runtime.py", "clients/python/stepwell_client/_runtime.py"}
+"""One module a distribution implements Runtime; the simulator brings its own."""
+ORIGINALS = (
+    *("time", "random", "secrets", "uuid.uuid1", "uuid.uuid4", "os.urandom", "os.getrandom"),
+    *("datetime.datetime.now", "datetime.datetime.utcnow", "datetime.datetime.today"),
+    *("datetime.date.today", "asyncio.sleep"),
+    *("asyncio.create_task", "asyncio.ensure_future", "asyncio.TaskGroup"),
+)
+"""Names, with what lies below them, that Runtime stands for."""
+SPAWNING = {"create_task", "call_later", "call_at"}
+"""Methods of event loops and task groups, whatever the object is called."""
+REAL = (
+    *("socket", "subprocess", "multiprocessing", "grpc.aio", "time.sleep", "asyncio.sleep"),
+    *("asyncio.create_subprocess_exec", "asyncio.open_connection"),
+    *("asyncio.start_server", "asyncio.start_unix_server"),
+    *("tests.service", "tests.contract", "tests.chaos", "tests.support.backends"),
+)
+"""Names, with what lies below them, that a unit test has no use for."""
 
 
-def is_refused(name: str) -> bool:
-    """Return whether a full dotted name is an original that Runtime stands for."""
-    return name in REFUSED or f"{name.partition('.')[0]}.*" in REFUSED
-
-
-def local_names(tree: ast.Module) -> dict[str, str]:
-    """Return the full name of each imported local name, for the modules in question."""
-    names: dict[str, str] = {}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                if alias.name in MODULES:
-                    names[alias.asname or alias.name] = alias.name
-        elif isinstance(node, ast.ImportFrom) and node.module in MODULES and not node.level:
-            for alias in node.names:
-                names[alias.asname or alias.name] = f"{node.module}.{alias.name}"
-    return names
-
-
-def uses(module: Module) -> list[str]:
-    """Each use of a refused name in a module, one line each."""
-    names = local_names(module.tree)
-    found: set[tuple[int, str]] = set()
+def imported(module: Module) -> Iterator[tuple[int, str, str]]:
+    """Yield each absolute import: line, the name that it gives here, and its full name."""
     for node in ast.walk(module.tree):
-        if isinstance(node, ast.ImportFrom):
-            for alias in node.names:
-                full = f"{node.module}.{alias.name}"
-                if not node.level and is_refused(full):
-                    found.add((node.lineno, full))
-        elif isinstance(node, ast.Attribute):
+        match node:
+            case ast.Import(names=names):
+                for alias in names:
+                    yield node.lineno, alias.asname or alias.name, alias.name
+            case ast.ImportFrom(module=str(base), names=names, level=0):
+                for alias in names:
+                    yield node.lineno, alias.asname or alias.name, f"{base}.{alias.name}"
+            case _:
+                pass
+
+
+def used(module: Module) -> Iterator[tuple[int, str]]:
+    """Yield the full name of each import and of each attribute of something imported."""
+    full: dict[str, str] = {}
+    for line, name, whole in imported(module):
+        top, below, _ = name.partition(".")
+        full[top] = top if below else whole
+        yield line, whole
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Attribute):
             head, _, rest = ast.unparse(node).partition(".")
-            full = f"{names[head]}.{rest}" if head in names else ""
-            if full and is_refused(full):
-                found.add((node.lineno, full))
-        elif isinstance(node, ast.Call):
-            method = node.func.attr if isinstance(node.func, ast.Attribute) else ""
-            if method in REFUSED_METHODS:
-                found.add((node.lineno, f"….{method}"))
-    # A call like asyncio.create_task is one finding, not two.
-    named = {line for line, name in found if not name.startswith("…")}
-    return [
-        f"{module.name}:{line}: {name} is Runtime's"
-        for line, name in sorted(found)
-        if not (name.startswith("…") and line in named)
-    ]
+            if head in full:
+                yield node.lineno, f"{full[head]}.{rest}"
 
 
-def violations(*roots: Path) -> list[str]:
-    """Every use outside the implementations, one line each."""
-    modules = read_modules(*roots)
-    return [
-        line
-        for name, module in modules.items()
-        if name not in IMPLEMENTATIONS
-        for line in uses(module)
-    ]
+def among(names: tuple[str, ...], module: Module) -> Iterator[tuple[int, str]]:
+    """Yield each use of these names or of what lies below them."""
+    prefixes = tuple(f"{name}." for name in names)
+    for line, name in used(module):
+        if f"{name}.".startswith(prefixes):
+            yield line, name
 
 
-def test_only_the_runtime_touches_clock_chance_and_tasks() -> None:
-    assert violations(*SOURCE_ROOTS) == []
+def originals(module: Module) -> Iterator[tuple[int, str]]:
+    """Yield each use of an original that Runtime stands for."""
+    if module.distribution and module.path not in IMPLEMENTATIONS:
+        yield from among(ORIGINALS, module)
+        for node in ast.walk(module.tree):
+            match node:
+                case ast.Call(func=ast.Attribute(attr=method)) if method in SPAWNING:
+                    yield node.lineno, f"….{method}"
+                case _:
+                    pass
+
+
+def real_things(module: Module) -> Iterator[tuple[int, str]]:
+    """Yield what a unit test imports, starts or waits for that is real."""
+    if module.path.startswith("tests/unit/"):
+        turns = {
+            node.lineno
+            for node in ast.walk(module.tree)
+            if isinstance(node, ast.Call) and ast.unparse(node) == "asyncio.sleep(0)"
+        }
+        for line, name in among(REAL, module):
+            if name != "asyncio.sleep" or line not in turns:
+                yield line, name
+
+
+def private_names(module: Module) -> Iterator[tuple[int, str]]:
+    """Yield imports of names of another distribution that begin with an underscore."""
+    for line, _, name in imported(module):
+        top, *parts = name.split(".")
+        private = any(part.startswith("_") and not part.endswith("__") for part in parts)
+        if private and top in DISTRIBUTIONS.values() and top != module.distribution:
+            yield line, name
+
+
+@pytest.mark.parametrize("rule", [originals, real_things, private_names])
+def test_the_tree_keeps_the_rule(rule: Rule) -> None:
+    assert findings(rule, modules()) == []
 
 
 @pytest.mark.parametrize(
-    "source",
+    ("rule", "path", "source"),
     [
-        "import time\ntime.monotonic()",
-        "import time as t\nt.sleep(1)",
-        "from time import monotonic",
-        "import time\nclock = time.time",
-        "import random\nrandom.Random(1)",
-        "import secrets\nsecrets.token_hex()",
-        "import uuid\nuuid.uuid4()",
-        "from uuid import uuid1",
-        "import os\nos.urandom(8)",
-        "import datetime\ndatetime.datetime.now()",
-        "from datetime import datetime\ndatetime.now()",
-        "from datetime import datetime as d\nd.utcnow()",
-        "import asyncio\nasyncio.create_task(x())",
-        "import asyncio\nasyncio.ensure_future(x())",
-        "import asyncio\nasync def f():\n    await asyncio.sleep(1)",
-        "def f(loop): loop.create_task(x())",
-        "def f(loop): loop.call_later(1, x)",
+        (originals, "service/stepwell/a.py", "import time as t\nt.sleep(1)"),
+        (originals, "service/stepwell/a.py", "from time import monotonic"),
+        (originals, "drivers/stepwell_drivers/a.py", "import uuid\nclock = uuid.uuid4"),
+        (originals, "testkit/stepwell_testkit/a.py", "import datetime\ndatetime.datetime.now()"),
+        (originals, "service/stepwell/a.py", "from datetime import datetime as d\nd.utcnow()"),
+        (originals, "service/stepwell/a.py", "import asyncio\nasyncio.create_task(x())"),
+        (originals, "service/stepwell/a.py", "def f(loop): loop.call_later(1, x)"),
+        (real_things, "tests/unit/a.py", "import socket"),
+        (real_things, "tests/unit/a.py", "from tests.service import conftest"),
+        (real_things, "tests/unit/a.py", "import asyncio\nasyncio.sleep(0.01)"),
+        (real_things, "tests/unit/a.py", "import asyncio\nasyncio.start_server(print)"),
+        (private_names, "service/stepwell/a.py", "from stepwell_client._plans import draft"),
+        (private_names, "service/stepwell/a.py", "from stepwell_client import Agent, _plans"),
+        (private_names, "drivers/stepwell_drivers/a.py", "import stepwell.wire._codec"),
+        (private_names, "tests/unit/a.py", "def f():\n    from stepwell.core import _x"),
     ],
 )
-def test_each_original_is_refused(tmp_path: Path, source: str) -> None:
-    write_tree(tmp_path, {"stepwell/executor.py": source})
+def test_the_rule_bites(rule: Rule, path: str, source: str) -> None:
+    assert findings(rule, [Module(path, source)])
 
-    assert len(violations(tmp_path)) == 1
+
+@pytest.mark.parametrize("path", ["service/stepwell/a.py", "tests/unit/a.py"])
+def test_what_is_allowed_passes(path: str) -> None:
+    source = "import asyncio\nfrom stepwell.core import loop\nasyncio.timeout(1)"
+    for rule in (originals, real_things, private_names):
+        assert findings(rule, [Module(path, source)]) == []
