@@ -1,7 +1,7 @@
 """A world for the loop alone: it plays workers, the store's clock and people, and checks every step.
 
-No store and no asyncio: transitions are applied at once. After each one the S invariants that a pure
-loop can break are asserted, the fold of all events (S20) among them.
+No store and no asyncio: transitions are applied at once. Each commit must be one that the simulator's
+rules allow; after it the fold of all events (S20), the counts and the indexes are compared.
 """
 
 from __future__ import annotations
@@ -47,15 +47,13 @@ from stepwell.core.records.model import (
     TaskSpec,
 )
 from stepwell.core.records.states import (
-    ENDED,
     OPEN,
     SETTLED,
-    EventType,
     ExecutionStatus,
-    RunStatus,
     StepKind,
-    TaskStatus,
 )
+from tests.simulation.simulator.rules import check_after, check_before
+from tests.simulation.simulator.run_model import Applied, RunModel
 
 BOTH = (StepKind.REFLECT, StepKind.SYNTHESIZE)
 ONCE = RetryPolicy(max_attempts=1)
@@ -69,10 +67,7 @@ class World:
     def __init__(self, *, seed: int = 0) -> None:
         self.state = RunState.empty("tenant", "run")
         self.seed = seed
-        self.events: list[Event] = []
-        self.plans: dict[int, Plan] = {}
-        self.executions: dict[str, Execution] = {}
-        self.tokens: set[str] = set()
+        self._model = RunModel("tenant", "run")
         self.timers: dict[str, int] = {}
         self.known: dict[str, KnownResult | None] = {}
         self.keyed: list[KeyedResult] = []
@@ -95,9 +90,7 @@ class World:
         assert _picture(self.state) == before, "advance changed the state that it was given"
         assert advance(self.state, signals, context) == transition, "advance is not a function"
         if transition.commit is not None:
-            self._check(transition.commit)
-            self.state.apply(transition.commit)
-            self._check_state(transition.commit)
+            self._apply(transition.commit)
             self._minted += len(transition.commit.leases) if eager else 0
         return transition.replies
 
@@ -201,6 +194,18 @@ class World:
     # --- looking ------------------------------------------------------------------------------------
 
     @property
+    def events(self) -> list[Event]:
+        return self._model.events
+
+    @property
+    def plans(self) -> dict[int, Plan]:
+        return self._model.plans
+
+    @property
+    def executions(self) -> dict[str, Execution]:
+        return self._model.executions
+
+    @property
     def run(self) -> Run:
         return self.state.run
 
@@ -230,93 +235,33 @@ class World:
 
     # --- checking -----------------------------------------------------------------------------------
 
-    def _check(self, commit: Commit) -> None:
-        before, after = self.state.run, commit.run
-        assert after.version == before.version + 1, "S2"
-        assert before.status not in (RunStatus.SUCCEEDED, RunStatus.CANCELLED), "S15"
-        assert not (used_up(before) and used_up(after) and commit.leases), "S17"
-        if before.status is RunStatus.FAILED:
-            assert commit.events[0].type is EventType.RUN_RESUMED, "S15"
-        numbers = [event.number for event in commit.events]
-        first = before.last_event + 1
-        assert numbers == list(range(first, first + len(numbers))), "E1"
-        for lease in commit.leases:
-            assert lease.token not in self.tokens, "S9: tokens never repeat"
-            self.tokens.add(lease.token)
-            execution = next(e for e in commit.executions if e.execution_id == lease.execution_id)
-            if execution.task_id:
-                self._check_lease(execution.task_id, commit)
-        for execution in commit.executions:
-            known = self.executions.get(execution.execution_id)
-            assert known is None or known.status in OPEN, "S9: attempts are never reused"
-            self.executions[execution.execution_id] = execution
-        for task in commit.tasks:
-            known_task = self.state.tasks.get(task.task_id)
-            assert known_task is None or task.attempts >= known_task.attempts, "S9"
-        if commit.plan is not None:
-            assert commit.plan.revision == len(self.plans) + 1, "S17"
-            self.plans[commit.plan.revision] = commit.plan
+    def _apply(self, commit: Commit) -> None:
+        applied = Applied(commit, "here", len(self.events), self.now_us, at=0.0)
+        check_before(self._model, applied)
+        self._model.apply(applied)
+        check_after(self._model, applied)
         for timer in commit.timers:
             if timer.delay_ms < 0:
                 self.timers.pop(timer.name, None)
             else:
                 self.timers[timer.name] = timer.delay_ms
-        self.events.extend(commit.events)
         self.keyed.extend(commit.keyed)
+        self.state.apply(commit)
+        self._check_state()
 
-    def _check_lease(self, task_id: str, commit: Commit) -> None:
-        after = {**self.state.tasks, **{task.task_id: task for task in commit.tasks}}
-        before = self.state.tasks.get(task_id)
-        if before is not None and before.revision == after[task_id].revision:
-            assert before.status is not TaskStatus.COMPLETED, "S6"
-        new = commit.plan.tasks if commit.plan is not None else ()
-        specs = {**self.state.graph.specs, **{spec.task_id: spec for spec in new}}
-        for dependency in specs[task_id].depends_on:
-            assert after[dependency].status in SETTLED, "S11"
-
-    def _check_state(self, commit: Commit) -> None:
-        state = self.state
-        open_rows = [row.execution for row in state.open.values()]
-        running = [e for e in open_rows if e.status is not ExecutionStatus.UNKNOWN_OUTCOME]
-        assert len(running) <= state.run.spec.max_parallel, "S11"
-        steps = [(e.kind, e.task_id) for e in open_rows]
-        assert len(steps) == len(set(steps)), "S10"
-        if state.run.status in ENDED:
-            # What became of an AT_MOST_ONCE step that a failing run cut off is still to be settled.
-            left = [e.status for e in open_rows if state.run.status is RunStatus.FAILED]
-            assert set(left) <= {ExecutionStatus.UNKNOWN_OUTCOME}, "S14"
-            assert len(left) == len(open_rows), "S14"
-            assert not self.timers, "an ended run has timers"
-            assert commit.events[-1].type == f"RUN_{state.run.status}", "S15"
-        else:
-            waits = state.run.blocked_on != "NONE"
-            goes_on = MORE_TIMER in self.timers
-            assert waits or self.leased() or goes_on, "a run that waits for nothing has leases"
-            paused = state.run.status is RunStatus.PAUSED
-            assert paused or open_rows or state.inputs or goes_on, "L1"
-        self._check_attempts()
-        self._check_budget()
-        self._check_indexes()
-        ended = [e.status for e in self.executions.values() if e.status not in OPEN]
-        counts = astuple(state.run.attempts)
-        for status, count in zip(AttemptCounts.__struct_fields__, counts, strict=True):
-            assert count == ended.count(ExecutionStatus(status.upper())), f"attempts {status}"
-        rows = fold(state.run.spec, self.plans, self.events)
-        assert rows.run == state.run, "S20"
-        assert rows.tasks == state.tasks, "S20"
-        assert rows.executions == self.executions, "S20"
-
-    def _check_attempts(self) -> None:
-        for task_id, task in self.state.tasks.items():
-            policy = self.state.graph.specs[task_id].retry
-            assert task.spent <= policy.max_attempts, "S12"
-        assert self.run.step_spent <= self.run.spec.step_retry.max_attempts, "S12"
-
-    def _check_budget(self) -> None:
-        run = self.run
-        assert not run.budget.tasks or run.tally.tasks <= run.budget.tasks, "S17"
+    def _check_state(self) -> None:
+        run, executions = self.run, self.executions
+        goes_on = run.ended or run.blocked_on != "NONE" or MORE_TIMER in self.timers
+        assert goes_on or self.leased(), "a run that waits for nothing has leases"
         if used_up(run) and not run.ended:
             assert not self.ready(), "S17: something is offered, and the budget is used up"
+        ended = [e.status for e in executions.values() if e.status not in OPEN]
+        counts = astuple(run.attempts)
+        for status, count in zip(AttemptCounts.__struct_fields__, counts, strict=True):
+            assert count == ended.count(ExecutionStatus(status.upper())), f"attempts {status}"
+        rows = fold(run.spec, self.plans, self.events)
+        assert (rows.run, rows.tasks, rows.executions) == (run, self.state.tasks, executions), "S20"
+        self._check_indexes()
 
     def _check_indexes(self) -> None:
         state = self.state
