@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -24,16 +24,34 @@ TENANT = "tenant"
 RUN = "00000000-0000-4000-8000-000000000001"
 
 
-class Counting(StoreProxy):
-    """A store that counts its calls."""
+class Rigged(StoreProxy):
+    """A store that counts its calls, and before each does what a test says."""
 
-    def __init__(self, inner: Store) -> None:
+    def __init__(self, inner: Store, first: Callable[..., Awaitable[None]] | None = None) -> None:
         super().__init__(inner)
         self.calls: Counter[str] = Counter()
+        self._first = first
 
     async def call(self, method: str, *args: Any, **kwargs: Any) -> Any:
         self.calls[method] += 1
+        if self._first is not None:
+            await self._first(method, *args)
         return await super().call(method, *args, **kwargs)
+
+
+class Slow(Rigged):
+    """A store whose calls of one method wait until they are let go on."""
+
+    def __init__(self, inner: Store, slow: str) -> None:
+        self.waiting = 0
+        self.go_on = asyncio.Event()
+
+        async def first(method: str, *_: Any) -> None:
+            if method == slow:
+                self.waiting += 1
+                await self.go_on.wait()
+
+        super().__init__(inner, first)
 
 
 class FakeWorker:
@@ -83,6 +101,10 @@ class FakeWorker:
         self.executor.credit(self.session, credits)
         return live
 
+    def credit(self, credits: int = 1) -> None:  # noqa: A002 - the protocol's word
+        assert self.session is not None
+        self.executor.credit(self.session, credits)
+
     async def next(self) -> Assignment:
         async with asyncio.timeout(PATIENCE_S):
             return await self.pile.get()
@@ -93,11 +115,10 @@ class FakeWorker:
 
     async def do_all(self, store: Store, run_id: str = RUN) -> None:
         """Complete whatever comes until the run has ended."""
-        assert self.session is not None
         while True:
             assignment = await self.next()
             await self.deliver(assignment)
-            self.executor.credit(self.session, 1)
+            self.credit()
             run = await store.get_run(TENANT, run_id)
             if run is not None and run.ended:
                 return

@@ -76,11 +76,10 @@ async def test_the_next_attempt_is_given_what_the_last_one_left(world: ExecutorW
     worker, first = await leased(world)
     assert (first.previous_failure, first.previous_progress) == (None, None)
     assert (first.previous_session, first.previous_messages) == (Session(), ())
-    assert worker.session is not None
     await world.executors[0].append(TENANT, [said(first, "one", "two")])
     failed = delivery(first, BOOM)
     await world.executors[0].deliver(TENANT, RUN, replace(failed, session=SESSION, progress=HALF))
-    world.executors[0].credit(worker.session, 1)
+    worker.credit()
     second = await worker.next()
     assert second.execution.attempt == 2
     assert (second.previous_session, second.previous_progress) == (SESSION, HALF)
@@ -92,9 +91,8 @@ async def test_the_next_attempt_is_given_what_the_last_one_left(world: ExecutorW
 
 async def test_a_lost_attempt_leaves_what_its_heartbeats_brought(world: ExecutorWorld) -> None:
     worker, first = await leased(world)
-    assert worker.session is not None
     assert list(await world.executors[0].heartbeat(TENANT, [beat(first)])) == [True]
-    world.executors[0].credit(worker.session, 1)
+    worker.credit()
     world.pass_time(11_000)
     second = await worker.next()
     assert second.execution.attempt == 2
@@ -107,12 +105,11 @@ async def test_a_conversation_that_is_too_long_is_sent_from_its_newest_message_b
     world: ExecutorWorld,
 ) -> None:
     worker, first = await leased(world)
-    assert worker.session is not None
     large = "x" * 400_000
     for number in range(5):
         await world.executors[0].append(TENANT, [said(first, f"{number}{large}", after=number)])
     await world.executors[0].deliver(TENANT, RUN, delivery(first, Released()))
-    world.executors[0].credit(worker.session, 1)
+    worker.credit()
     second = await worker.next()
     assert [one.number for one in second.previous_messages] == [4, 5]
     assert second.conversation == 5

@@ -3,40 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from typing import Any
 
 import pytest
 
-from stepwell.core.loop.signals import Cancel, Pause
-from stepwell.core.port import Store
-from stepwell.core.records.model import TaskSpec
+from stepwell.core.loop.signals import Cancel, Pause, Start
+from stepwell.core.records.errors import StoreUnavailable
+from stepwell.core.records.model import Payload, RetryPolicy, RunSpec, TaskSpec
+from stepwell.core.records.states import RunStatus
 from stepwell.engine.appender import AppendBatch
 from stepwell_testkit.conformance.harness import turns
-from stepwell_testkit.proxy import StoreProxy
 from tests.unit.executor_world import (
     RUN,
     TENANT,
     ExecutorWorld,
     FakeWorker,
+    Rigged,
+    Slow,
     until,
 )
 from tests.unit.loop_world import chain
-
-
-class Slow(StoreProxy):
-    """A store whose calls of one method wait until they are let go on."""
-
-    def __init__(self, inner: Store, method: str) -> None:
-        super().__init__(inner)
-        self._method = method
-        self.waiting = 0
-        self.go_on = asyncio.Event()
-
-    async def call(self, method: str, *args: Any, **kwargs: Any) -> Any:
-        if method == self._method:
-            self.waiting += 1
-            await self.go_on.wait()
-        return await super().call(method, *args, **kwargs)
 
 
 async def test_a_lease_that_is_being_committed_counts_against_its_queue(
@@ -116,3 +103,35 @@ async def test_reply_to_a_command_carries_the_run_it_left(world: ExecutorWorld) 
     assert (again.status, again.run) == ("UNCHANGED", paused.run)
     await executor.send(TENANT, RUN, Cancel())
     assert (await executor.send(TENANT, RUN, Pause())).run is None
+
+
+async def test_S12_an_assignment_that_could_not_be_filled_spends_no_attempt(
+    world: ExecutorWorld,
+) -> None:
+    once = RetryPolicy(max_attempts=1)
+    spec = RunSpec(tenant_id=TENANT, run_id=RUN)
+    start = Start(spec=spec, plan=tuple(chain("a", retry=once)), input=Payload(data=b'"x"'))
+    await world.executor().send(TENANT, RUN, start)
+    # It refuses the read of an assignment's bytes, and then the commits that would release it.
+    left = Counter({"read_payloads": 1, "commit": 0})
+
+    async def first(method: str, *_: Any) -> None:
+        if left[method]:
+            left[method] -= 1
+            left["commit"] += 3 * (method == "read_payloads")
+            raise StoreUnavailable("it refused")
+
+    store = Rigged(world.store, first)
+    # It has nothing at hand, and must read the run's input.
+    worker = FakeWorker(world.executor(store, lease_ms=10_000))
+    await worker.attach(1)
+    for _ in range(80):
+        world.pass_time(500)
+        await turns()
+        if not worker.pile.empty():
+            break
+    assert left.total() == 0
+    assert await world.status() is RunStatus.RUNNING
+    await worker.deliver(await worker.next())
+    run = await world.run()
+    assert (run.status, run.attempts.lost) == (RunStatus.SUCCEEDED, 0)

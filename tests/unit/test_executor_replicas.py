@@ -10,9 +10,9 @@ from stepwell_testkit.conformance.harness import turns
 from tests.unit.executor_world import (
     RUN,
     TENANT,
-    Counting,
     ExecutorWorld,
     FakeWorker,
+    Rigged,
     delivery,
     until,
 )
@@ -49,7 +49,7 @@ async def test_task_made_ready_on_one_replica_runs_on_another(
 
 
 async def test_a_replica_s_own_commits_cause_no_claims(world: ExecutorWorld) -> None:
-    store = Counting(world.store)
+    store = Rigged(world.store)
     executor, worker = await world.serving(store=store, credits=5)
     await world.start(executor, chain("a", "b", "c", "d"))
     await worker.deliver(await worker.next())
@@ -65,7 +65,7 @@ async def test_a_replica_s_own_commits_cause_no_claims(world: ExecutorWorld) -> 
 
 
 async def test_hints_alone_cause_no_storm_of_claims(world: ExecutorWorld) -> None:
-    store = Counting(world.store)
+    store = Rigged(world.store)
     world.executor(store)
     busy = world.executor()
     worker = FakeWorker(busy)
@@ -80,7 +80,7 @@ async def test_hints_alone_cause_no_storm_of_claims(world: ExecutorWorld) -> Non
 
 
 async def test_a_hint_that_is_held_back_holds_nothing_else_back(world: ExecutorWorld) -> None:
-    store = Counting(world.store)
+    store = Rigged(world.store)
     executor, busy = world.executor(store), world.executor()
     await until(lambda: store.calls["claim"] == 1)
     await world.start(busy, chain("a"))

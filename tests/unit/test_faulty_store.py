@@ -20,7 +20,7 @@ from stepwell_testkit.conformance.harness import soon, turns
 from stepwell_testkit.faults import Faults, FaultyStore, Mode
 from stepwell_testkit.proxy import StoreProxy
 from stepwell_testkit.runtime import ManualRuntime
-from tests.unit.executor_world import Counting
+from tests.unit.executor_world import Rigged
 
 METHODS = {name: each for name, each in vars(Store).items() if not name.startswith("_")}
 NO_CALLS = {"subscribe": "its hints are lost instead", "close": "always works"}
@@ -51,13 +51,13 @@ def runtime() -> ManualRuntime:
 
 
 @pytest.fixture
-async def counting(runtime: ManualRuntime) -> AsyncIterator[Counting]:
-    store = Counting(await open_store("memory://", runtime=runtime))
+async def counting(runtime: ManualRuntime) -> AsyncIterator[Rigged]:
+    store = Rigged(await open_store("memory://", runtime=runtime))
     yield store
     await store.close()
 
 
-def faulty(counting: Counting, runtime: ManualRuntime, mode: Mode, method: str) -> FaultyStore:
+def faulty(counting: Rigged, runtime: ManualRuntime, mode: Mode, method: str) -> FaultyStore:
     faults = Faults(methods=frozenset({method}))._replace(**{mode.value: 1.0})
     return FaultyStore(counting, runtime, faults)
 
@@ -69,7 +69,7 @@ def test_every_method_of_the_port_is_asked_here_and_passed_on_by_the_proxy() -> 
 
 @pytest.mark.parametrize("method", ASKS)
 async def test_S4_refusal_does_nothing_and_twice_does_it_twice(
-    method: str, counting: Counting, runtime: ManualRuntime
+    method: str, counting: Rigged, runtime: ManualRuntime
 ) -> None:
     store = faulty(counting, runtime, Mode.REFUSE, method)
     with pytest.raises(StoreUnavailable):
@@ -81,7 +81,7 @@ async def test_S4_refusal_does_nothing_and_twice_does_it_twice(
 
 @pytest.mark.parametrize("method", ASKS)
 async def test_S4_time_out_does_it_and_tells_nobody(
-    method: str, counting: Counting, runtime: ManualRuntime
+    method: str, counting: Rigged, runtime: ManualRuntime
 ) -> None:
     store = faulty(counting, runtime, Mode.TIME_OUT, method)
     error = OutcomeUnknown if method == "commit" else StoreUnavailable
@@ -94,7 +94,7 @@ async def test_S4_time_out_does_it_and_tells_nobody(
 
 @pytest.mark.parametrize("method", ASKS)
 async def test_S4_delay_does_it_late_and_tells(
-    method: str, counting: Counting, runtime: ManualRuntime
+    method: str, counting: Rigged, runtime: ManualRuntime
 ) -> None:
     store = faulty(counting, runtime, Mode.DELAY, method)
     asked = asyncio.ensure_future(ASKS[method](store))
@@ -109,7 +109,7 @@ async def test_S4_delay_does_it_late_and_tells(
 
 @pytest.mark.parametrize("method", ASKS)
 async def test_S4_cut_loses_breaks_off_or_goes_on_behind_the_callers_back(
-    method: str, counting: Counting, runtime: ManualRuntime
+    method: str, counting: Rigged, runtime: ManualRuntime
 ) -> None:
     store = faulty(counting, runtime, Mode.CUT, method)
     error = OutcomeUnknown if method == "commit" else StoreUnavailable
@@ -124,7 +124,7 @@ async def test_S4_cut_loses_breaks_off_or_goes_on_behind_the_callers_back(
 
 
 async def test_a_cut_connection_is_deaf_and_says_so_when_it_is_there_again(
-    counting: Counting, runtime: ManualRuntime
+    counting: Rigged, runtime: ManualRuntime
 ) -> None:
     store = faulty(counting, runtime, Mode.CUT, "get_run")
     received: list[tuple[str, str, int]] = []
