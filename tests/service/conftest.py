@@ -72,11 +72,11 @@ class Client:
         self.runs = orchestrator_pb2_grpc.OrchestratorStub(self.channel)
         self.work = worker_pb2_grpc.WorkerStub(self.channel)
 
-    def ask(self, method: str, *, metadata: Metadata = ME, **fields: Any) -> Any:
+    def ask(self, method: str, *, metadata: Metadata | None = None, **fields: Any) -> Any:
         """Call a method of either service; returns the call, to be awaited or read."""
         stub, messages = (self.runs, opb) if hasattr(self.runs, method) else (self.work, wpb)
         request = getattr(messages, f"{method}Request")(**fields)
-        return getattr(stub, method)(request, metadata=metadata)
+        return getattr(stub, method)(request, metadata=self.me if metadata is None else metadata)
 
     async def start(self, **fields: Any) -> types_pb2.Run:
         return (await self.ask("StartRun", **fields)).run

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any, cast
 
 import grpc.aio
 import pytest
@@ -28,7 +27,7 @@ from stepwell_client.v1 import (
 )
 from stepwell_testkit.conformance import builders as b
 from stepwell_testkit.conformance.harness import soon
-from tests.service.store_server import FOREIGN_TOKEN, TOKEN
+from tests.service.store_server import TOKEN
 from tests.service.store_world import World, verdicts
 
 COMMITTED = Verdict.COMMITTED
@@ -41,24 +40,6 @@ async def world(tmp_path: Path) -> AsyncIterator[World]:
 
 
 # --- who may call, and with what --------------------------------------------------------------------
-
-METHODS = list(store_pb2.DESCRIPTOR.services_by_name["Store"].methods)
-
-
-@pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
-async def test_T3_no_method_takes_a_worker_s_token_or_none(world: World, method: Any) -> None:
-    async with grpc.aio.insecure_channel(world.server.address) as channel:
-        stub = cast("Any", store_pb2_grpc.StoreStub(channel))
-        request = getattr(store_pb2, method.input_type.name)()
-        for token, code in (
-            (FOREIGN_TOKEN, grpc.StatusCode.PERMISSION_DENIED),
-            ("", grpc.StatusCode.UNAUTHENTICATED),
-        ):
-            metadata = (("authorization", f"Bearer {token}"),) if token else ()
-            call = getattr(stub, method.name)(request, metadata=metadata)
-            with pytest.raises(grpc.aio.AioRpcError) as caught:
-                await (call.read() if method.name == "Subscribe" else call)
-            assert caught.value.code() is code
 
 
 async def test_a_request_that_is_no_legal_call_is_refused_with_the_field(world: World) -> None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
-from tests.service.cli.world import Terminal, plan_file, start
+import pytest
+
+from tests.service.cli.world import Row, Terminal, plan_file, start
 from tests.service.conftest import Client
 
 CHARGE = {"id": "charge", "type": "echo", "effect": "at_most_once"}
+SETTLED = "task:charge#1 of run {short} is settled\n"
 
 
 async def begin_and_die(terminal: Terminal, name: str) -> None:
@@ -35,50 +38,46 @@ def waiting(terminal: Terminal, name: str) -> str:
 def test_show_and_ls_say_which_execution_and_since_when(terminal: Terminal) -> None:
     run_id = waiting(terminal, "seen")
     said = "nobody knows what came of task:charge#1, for "
-    shown = terminal("show", run_id)
-    assert said in shown.out
-    assert "stepwell resolve" in shown.err
+    terminal.plays(run_id, Row("show {run}", 0, said, "stepwell resolve"))
     listed = terminal("ls", "--blocked-on", "unknown-outcome", "--queue", "seen", COLUMNS="200")
     assert said in listed.out
 
 
-def test_a_person_says_that_it_was_done(terminal: Terminal) -> None:
-    run_id = waiting(terminal, "done")
-    answer = terminal("resolve", run_id, "charge", "--done", "--result", '"paid"')
-    assert answer.code == 0, answer.err
-    assert answer.out == f"task:charge#1 of run {run_id[:8]} is settled\n"
-    assert terminal("show", run_id, "--result", "--json").json == {"answer": {"charge": "paid"}}
-    lines = terminal("watch", run_id).out
-    assert "it is known what came of it: a person: its effect took place" in lines
-
-
-def test_a_person_says_that_it_was_not_done(terminal: Terminal) -> None:
-    run_id = waiting(terminal, "not-done")
-    answer = terminal("resolve", run_id, "task:charge#1", "--not-done", "--json")
-    assert answer.json["changed"]
-    executions = terminal("show", run_id, "--json").json["executions"]
-    assert [one["executionId"] for one in executions] == ["task:charge#1", "task:charge#2"]
-
-
-def test_a_person_says_that_it_failed(terminal: Terminal) -> None:
-    run_id = waiting(terminal, "failed")
-    assert terminal("resolve", run_id, "charge", "--done", "--failed", "no money").code == 0
-    assert "no money" in terminal("show", run_id).out
+@pytest.mark.parametrize(
+    "rows",
+    [
+        (
+            Row("resolve {run} charge --done --result '\"paid\"'", 0, SETTLED),
+            Row("show {run} --result --json", 0, '"charge": "paid"'),
+            Row("watch {run}", 0, "it is known what came of it: a person: its effect took place"),
+        ),
+        (
+            Row("resolve {run} task:charge#1 --not-done --json", 0, '"changed": true'),
+            Row("show {run} --json", 0, '"executionId": "task:charge#2"'),
+        ),
+        (
+            Row("resolve {run} charge --done --failed 'no money'", 0, SETTLED),
+            Row("show {run}", 0, "no money"),
+        ),
+    ],
+    ids=["done", "not done", "failed"],
+)
+def test_a_person_says_what_came_of_it(
+    terminal: Terminal, rows: tuple[Row, ...], request: pytest.FixtureRequest
+) -> None:
+    terminal.plays(waiting(terminal, request.node.callspec.id.replace(" ", "-")), *rows)
 
 
 def test_refused_resolution_names_its_reason(terminal: Terminal) -> None:
-    run_id = start(terminal, CHARGE, queue="nobody")
-    for arguments, said in (
-        (["charge", "--done"], "no execution whose outcome is unknown"),
-        (["task:charge#1", "--done"], "whose outcome is unknown"),
-        (["charge"], "--done or --not-done"),
-        (["charge", "--not-done", "--result", "1"], "go with --done"),
-        (["charge", "--done", "--result", "{"], "--result is no JSON"),
-        (["charge", "--done", "--result", "1", "--failed", "x"], "don't go together"),
-    ):
-        answer = terminal("resolve", run_id, *arguments)
-        assert answer.code != 0
-        assert said in answer.err
+    terminal.plays(
+        start(terminal, CHARGE, queue="nobody"),
+        Row("resolve {run} charge --done", 2, err="no execution whose outcome is unknown"),
+        Row("resolve {run} task:charge#1 --done", 1, err="whose outcome is unknown"),
+        Row("resolve {run} charge", 2, err="--done or --not-done"),
+        Row("resolve {run} charge --not-done --result 1", 2, err="go with --done"),
+        Row("resolve {run} charge --done --result {", 2, err="--result is no JSON"),
+        Row("resolve {run} charge --done --result 1 --failed x", 2, err="don't go together"),
+    )
 
 
 def test_a_task_that_took_a_result_says_deduplicated(terminal: Terminal) -> None:

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from stepwell.cli.exits import Exit
-from tests.service.cli.world import Terminal
+from tests.service.cli.world import Row, Terminal
+
+URL = "sqlite:///a.db"
 
 
 @pytest.fixture
@@ -17,46 +19,31 @@ def terminal(tmp_path: Path) -> Terminal:
     return Terminal(tmp_path)
 
 
-@pytest.fixture
-def url(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path}/a.db"
+def test_a_file_is_made_then_it_is_up_to_date(terminal: Terminal) -> None:
+    terminal.plays(
+        "",
+        Row(f"migrate --check --store {URL}", Exit.FAILED, err="run `stepwell migrate`"),
+        Row(f"migrate --store {URL}", Exit.DONE, f"{URL}: schema nothing → "),
+        Row(f"migrate --store {URL}", Exit.DONE, "up to date"),
+        Row(f"migrate --store {URL} --check", Exit.DONE),
+        Row("migrate --store memory://", Exit.DONE, "nothing to do"),
+    )
 
 
-def test_a_file_is_made_then_it_is_up_to_date(terminal: Terminal, url: str) -> None:
-    made = terminal("migrate", "--store", url)
-    again = terminal("migrate", "--store", url)
-
-    assert (made.code, again.code) == (Exit.DONE, Exit.DONE)
-    assert made.out.startswith(f"{url}: schema nothing → ")
-    assert "up to date" in again.out
-    assert terminal("migrate", "--store", url, "--check").code == Exit.DONE
-
-
-def test_check_reports_and_changes_nothing(terminal: Terminal, url: str, tmp_path: Path) -> None:
-    answer = terminal("migrate", "--check", "--store", url)
-
-    assert answer.code == Exit.FAILED
-    assert "run `stepwell migrate`" in answer.err
+def test_check_changes_nothing(terminal: Terminal, tmp_path: Path) -> None:
+    assert terminal("migrate", "--check", "--store", URL).code == Exit.FAILED
     assert not (tmp_path / "a.db").exists()
 
 
-def test_a_newer_schema_is_refused_and_left_alone(
-    terminal: Terminal, url: str, tmp_path: Path
-) -> None:
-    terminal("migrate", "--store", url)
+def test_a_newer_schema_is_refused_and_left_alone(terminal: Terminal, tmp_path: Path) -> None:
+    terminal("migrate", "--store", URL)
     with closing(sqlite3.connect(tmp_path / "a.db")) as connection, connection:
         connection.execute("UPDATE alembic_version SET version_num = '9999'")
-    for flags in ((), ("--check",)):
-        answer = terminal("migrate", "--store", url, *flags)
-        assert answer.code == Exit.USAGE
-        assert "9999" in answer.err
-
-
-def test_a_store_without_a_schema_has_nothing_to_do(terminal: Terminal) -> None:
-    answer = terminal("migrate", "--store", "memory://")
-
-    assert answer.code == Exit.DONE
-    assert "nothing to do" in answer.out
+    terminal.plays(
+        "",
+        Row(f"migrate --store {URL}", Exit.USAGE, err="9999"),
+        Row(f"migrate --store {URL} --check", Exit.USAGE, err="9999"),
+    )
 
 
 @pytest.mark.parametrize("given", ["nothing://u:hunter2@x/y", "postgresql://u:hunter2@h", "file"])

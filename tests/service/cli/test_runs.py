@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.service.cli.world import Terminal, end, plan_file, read_until
+from tests.service.cli.world import Row, Terminal, end, plan_file, read_until
 
 
 def start(terminal: Terminal, *arguments: str) -> str:
@@ -37,7 +37,7 @@ def test_a_run_is_followed_to_its_result(terminal: Terminal) -> None:
     assert answer.out.endswith("# Report\n\ntwice: a, b, c\n")
 
 
-def test_a_run_in_json_is_lines_of_events_and_the_run_last(terminal: Terminal) -> None:
+def test_a_run_in_json_is_lines_of_events_and_a_document_at_last(terminal: Terminal) -> None:
     answer = terminal("run", "--goal", "once", "--json")
 
     *events, last = answer.json_lines
@@ -47,6 +47,13 @@ def test_a_run_in_json_is_lines_of_events_and_the_run_last(terminal: Terminal) -
     assert last["run"]["spec"]["goal"] == "once"
     assert last["answer"] == "# Report\n\nonce: a, b"
     assert answer.code == 0
+    shown = terminal("show", answer.run_id, "--json").json
+    assert shown["run"]["counts"]["completed"] == "2"
+    assert [one["spec"]["taskId"] for one in shown["tasks"]] == ["a", "b"]
+    assert [one["kind"] for one in shown["executions"]].count("STEP_KIND_TASK") == 2
+    assert shown["answer"] == last["answer"]
+    result = Row("show {run} --result", 0, "# Report\n\nonce: a, b\n")
+    terminal.plays(answer.run_id, result)
 
 
 def test_a_plan_file_is_run_and_its_tasks_are_the_answer(terminal: Terminal) -> None:
@@ -88,37 +95,33 @@ def test_a_run_that_waits_is_4(terminal: Terminal) -> None:
     assert answer.code == 4
     assert "asks: may I?" in answer.out
     run_id = terminal("ls", "--status", "waiting", "--json").json["runs"][0]["spec"]["runId"]
-    shown = terminal("show", run_id)
-    assert "a person is asked for something" in shown.out
-    assert "asks: may I?" in shown.out
+    terminal.plays(
+        run_id,
+        Row("show {run}", 0, "a person is asked for something"),
+        Row("show {run}", 0, "asks: may I?"),
+    )
 
 
 def test_a_cancelled_run_is_3_to_who_follows_it(terminal: Terminal) -> None:
-    run_id = start(terminal, "--goal", "no")
-
-    assert terminal("cancel", run_id, "--reason", "wrong").out == f"run {run_id[:8]} is cancelled\n"
-    assert "was cancelled already" in terminal("cancel", run_id).out
-    answer = terminal("watch", run_id)
-    assert answer.code == 3
-    assert "was cancelled" in answer.out
-    refused = terminal("resume", run_id)
-    assert refused.code == 1
-    assert refused.err.startswith("error: ")
-    assert "fork" in refused.err
+    terminal.plays(
+        start(terminal, "--goal", "no"),
+        Row("cancel {run} --reason wrong", 0, "run {short} is cancelled\n"),
+        Row("cancel {run}", 0, "was cancelled already"),
+        Row("watch {run}", 3, "was cancelled"),
+        Row("resume {run}", 1, err="fork"),
+    )
 
 
 def test_a_paused_run_is_4_until_it_is_resumed(terminal: Terminal) -> None:
-    run_id = start(terminal)
-
-    assert terminal("pause", run_id, "--reason", "lunch").out == f"run {run_id[:8]} is paused\n"
-    assert "was paused already" in terminal("pause", run_id).out
-    answer = terminal("watch", run_id[:8])
-    assert answer.code == 4
-    assert "paused: lunch" in answer.out
-    assert f"go on: stepwell resume {run_id[:8]}" in answer.err
-    assert "goes on" in terminal("resume", run_id, "--detach").err
-    assert terminal("pause", run_id, "--json").json["changed"] is True
-    terminal("cancel", run_id)
+    terminal.plays(
+        start(terminal),
+        Row("pause {run} --reason lunch", 0, "run {short} is paused\n"),
+        Row("pause {run}", 0, "was paused already"),
+        Row("watch {short}", 4, "paused: lunch", "go on: stepwell resume {short}"),
+        Row("resume {run} --detach", 0, err="goes on"),
+        Row("pause {run} --json", 0, '"changed": true'),
+        Row("cancel {run}", 0),
+    )
 
 
 def test_ctrl_c_leaves_the_run_going_and_says_how_to_follow_it(terminal: Terminal) -> None:
@@ -187,43 +190,32 @@ def test_show_shows_the_tree_the_details_and_the_answer(terminal: Terminal) -> N
     assert shown.endswith("twice: a, b, c\n")
 
 
-def test_show_in_json_is_one_document(terminal: Terminal) -> None:
-    run_id = terminal("run", "--json", "--goal", "once").run_id
-    shown = terminal("show", run_id, "--json").json
-
-    assert shown["run"]["counts"]["completed"] == "2"
-    assert [one["spec"]["taskId"] for one in shown["tasks"]] == ["a", "b"]
-    assert [one["kind"] for one in shown["executions"]].count("STEP_KIND_TASK") == 2
-    assert shown["answer"] == "# Report\n\nonce: a, b"
-    assert terminal("show", run_id, "--result").out == "# Report\n\nonce: a, b\n"
-
-
 def test_a_result_of_bytes_is_printed_as_bytes(terminal: Terminal) -> None:
     run_id = terminal("run", "--json", "--goal", "bytes").run_id
     raw = terminal("show", run_id, "--result").out.encode("utf-8", "surrogateescape")
 
     assert raw == b"\x00\xff"
-    assert "2 bytes of application/octet-stream" in terminal("show", run_id).out
-    assert terminal("show", run_id, "--result", "--json").json == {"answer": "AP8="}
+    terminal.plays(
+        run_id,
+        Row("show {run}", 0, "2 bytes of application/octet-stream"),
+        Row("show {run} --result --json", 0, '"answer": "AP8="'),
+    )
 
 
 def test_a_run_without_a_result_says_so(terminal: Terminal) -> None:
-    answer = terminal("show", start(terminal), "--result")
-
-    assert answer.code == 1
-    assert "is QUEUED, so it has no result" in answer.err
+    none = "is QUEUED, so it has no result"
+    terminal.plays(start(terminal), Row("show {run} --result", 1, err=none))
 
 
 def test_rm_removes_runs_that_have_ended_and_no_others(terminal: Terminal) -> None:
-    ended, goes_on = start(terminal), start(terminal)
-    terminal("cancel", ended)
-
-    assert terminal("rm", ended, "zzzz").code == 2
-    assert terminal("rm", ended, "--json").json == {"removed": [ended]}
-    refused = terminal("rm", goes_on)
-    assert refused.code == 1
-    assert "cancel it first" in refused.err
-    assert terminal("show", ended).code == 2
+    terminal.plays(
+        start(terminal),
+        Row("rm {run}", 1, err="cancel it first"),
+        Row("cancel {run}", 0),
+        Row("rm {run} zzzz", 2),
+        Row("rm {run} --json", 0, '"{run}"'),
+        Row("show {run}", 2),
+    )
 
 
 def test_purge_removes_old_runs_and_rehearses_it(terminal: Terminal) -> None:
@@ -347,29 +339,24 @@ def test_an_import_that_fails_shows_where(terminal: Terminal) -> None:
     assert "stepwell/cli" not in answer.err
 
 
-def test_no_server_is_5(terminal: Terminal) -> None:
-    answer = terminal("ls", STEPWELL_TARGET="127.0.0.1:1")
-
-    assert answer.code == 5
-    assert answer.err.startswith("error: no server answers at 127.0.0.1:1; start one with")
-    assert terminal("health", "--target", "127.0.0.1:1").code == 5
-
-
-def test_no_token_or_a_wrong_one_is_5(terminal: Terminal) -> None:
+def test_no_server_or_no_good_token_is_5(terminal: Terminal) -> None:
     (terminal.folder / "wrong").write_text("0123456789abcdef0123456789abcdef")
-
-    assert terminal("ls", "--token-file", "nowhere").code == 5
+    nobody = "error: no server answers at 127.0.0.1:1; start one with"
+    terminal.plays(
+        "",
+        Row("health --target 127.0.0.1:1", 5),
+        Row("ls --token-file nowhere", 5),
+        Row("ls --token-file wrong", 5, err="wants a token"),
+        Row("health --token-file wrong", 0),
+        Row("--target 127.0.0.1:1 ls", 5, err=nobody),
+    )
     assert terminal("ls", STEPWELL_TOKEN_FILE="nowhere").code == 5
-    wrong = terminal("ls", "--token-file", "wrong")
-    assert wrong.code == 5
-    assert "wants a token" in wrong.err
     assert terminal("ls", XDG_STATE_HOME=str(terminal.folder / "elsewhere")).code == 5
-    assert terminal("health", "--token-file", "wrong").code == 0
 
 
-def test_an_option_before_the_command_goes_over_the_environment(terminal: Terminal) -> None:
-    assert terminal("--target", "127.0.0.1:1", "ls").code == 5
+def test_an_option_goes_over_the_environment_and_its_later_place_first(terminal: Terminal) -> None:
     address = terminal.variables["STEPWELL_TARGET"]
+    assert terminal("ls", STEPWELL_TARGET="127.0.0.1:1").code == 5
     assert terminal("--target", address, "ls", STEPWELL_TARGET="127.0.0.1:1").code == 0
     assert terminal("--target", "127.0.0.1:1", "ls", "--target", address).code == 0
 
@@ -388,9 +375,12 @@ def test_a_reader_that_goes_away_hears_no_complaint(terminal: Terminal) -> None:
 
 
 def test_health_says_ready(terminal: Terminal) -> None:
-    assert terminal("health").out.endswith(" is ready\n")
-    assert terminal("health", "--json").json["status"] == "SERVING"
-    assert terminal("health", "--service", "stepwell.v1.Worker").code == 0
+    terminal.plays(
+        "",
+        Row("health", 0, " is ready"),
+        Row("health --json", 0, '"status": "SERVING"'),
+        Row("health --service stepwell.v1.Worker", 0),
+    )
 
 
 def test_help_is_plain_and_every_command_has_an_example(tmp_path: Path) -> None:

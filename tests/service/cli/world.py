@@ -7,6 +7,7 @@ import io
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -122,6 +123,18 @@ class Answer(NamedTuple):
         return self.json_lines[-1]["run"]["spec"]["runId"]
 
 
+class Row(NamedTuple):
+    """A command line, and what it must come to: its exit code, and texts that it says.
+
+    `{run}` stands for a run's id, `{short}` for its beginning. A text that ends its line is all that is said.
+    """
+
+    line: str
+    code: int
+    out: str = ""
+    err: str = ""
+
+
 class Terminal:
     """Runs commands as a user of the command line does, in a folder of its own."""
 
@@ -152,6 +165,19 @@ class Terminal:
             err.flush()
             said = [stream.buffer.getvalue() for stream in (out, err)]
         return Answer(code, said[0].decode("utf-8", "surrogateescape"), said[1].decode())
+
+    def plays(self, run_id: str, *rows: Row) -> None:
+        """Run the rows one after the other, about this run."""
+        for row in rows:
+            line, out, err = (
+                text.replace("{run}", run_id).replace("{short}", run_id[:8])
+                for text in (row.line, row.out, row.err)
+            )
+            answer = self(*shlex.split(line))
+            assert answer.code == row.code, (line, answer)
+            assert answer.out == out if out.endswith("\n") else out in answer.out, (line, answer)
+            assert err in answer.err, (line, answer)
+            assert "Traceback" not in answer.err, (line, answer)
 
     def apart(self, *arguments: str, **variables: str) -> Answer:
         """Run a command in a process of its own."""

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from stepwell.core.port import Store
 from stepwell_client.v1 import types_pb2 as tpb
 from stepwell_client.v1 import worker_pb2 as wpb
-from tests.service.conftest import ME, NO_RUN, Client, outcome
+from tests.service.conftest import NO_RUN, Client, lease_of, outcome
 from tests.service.tenants.rows import Names
 
 OWNER, STRANGER = "tenant-a", "tenant-b"
@@ -44,20 +44,9 @@ def _asks(got: wpb.Assignment) -> wpb.Outcome:
     return outcome(got, needs_input=asking)
 
 
-def _says(got: wpb.Assignment) -> wpb.AppendRequest:
-    item = wpb.Appended(
-        run_id=got.run.spec.run_id,
-        execution_id=got.execution.execution_id,
-        lease_token=got.lease_token,
-        logs=[wpb.LogLine(text=SECRET)],
-        messages=[tpb.Message(role="user", content=SECRET)],
-    )
-    return wpb.AppendRequest(appended=[item])
-
-
 @asynccontextmanager
-async def scene(client: Client, store: Store) -> AsyncIterator[Scene]:
-    """Play the owner's part up to a task that its worker has, and an input that is asked for."""
+async def scene(client: Client, store: Store, owner: str = OWNER) -> AsyncIterator[Scene]:
+    """Play an owner's part up to a task that its worker has, and an input that is asked for."""
     async with client.worker("w1", queues=["q"]) as worker:
         run = await client.start(
             goal=SECRET,
@@ -70,13 +59,16 @@ async def scene(client: Client, store: Store) -> AsyncIterator[Scene]:
         got = {one.task.task_id: one for one in [await worker.assignment() for _ in range(3)]}
         await worker.complete(got["done"], f'"{SECRET}"'.encode())
         await worker.report(_asks(got["asking"]))
-        await client.work.Append(_says(got["leased"]), metadata=ME)
-
-        loaded = await store.load(OWNER, run_id)
-        assert loaded is not None
         leased = got["leased"]
+        said = [tpb.Message(role="user", content=SECRET)]
+        lines = [wpb.LogLine(text=SECRET)]
+        item = wpb.Appended(**lease_of(leased), logs=lines, messages=said)
+        await client.ask("Append", appended=[item])
+
+        loaded = await store.load(owner, run_id)
+        assert loaded is not None
         names = Names(
-            tenant_id=OWNER,
+            tenant_id=owner,
             run_id=run_id,
             input_id=loaded.inputs[0].input_id,
             execution_id=leased.execution.execution_id,
