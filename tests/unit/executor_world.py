@@ -35,7 +35,7 @@ class Rigged(StoreProxy):
     async def call(self, method: str, *args: Any, **kwargs: Any) -> Any:
         self.calls[method] += 1
         if self._first is not None:
-            await self._first(method, *args)
+            await self._first(method, *args, **kwargs)
         return await super().call(method, *args, **kwargs)
 
 
@@ -46,7 +46,7 @@ class Slow(Rigged):
         self.waiting = 0
         self.go_on = asyncio.Event()
 
-        async def first(method: str, *_: Any) -> None:
+        async def first(method: str, *_: Any, **__: Any) -> None:
             if method == slow:
                 self.waiting += 1
                 await self.go_on.wait()

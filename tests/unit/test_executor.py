@@ -193,7 +193,7 @@ async def test_commits_go_together_and_one_that_cannot_be_stored_harms_no_other(
 ) -> None:
     groups: list[int] = []
 
-    async def first(method: str, *args: Any) -> None:
+    async def first(method: str, *args: Any, **_: Any) -> None:
         if method == "commit":
             groups.append(len(args[0]))
             if any(commit.run_id == "bad" for commit in args[0]):

@@ -72,7 +72,7 @@ async def test_an_unknown_outcome_counts_as_held(world: ExecutorWorld, instance_
 async def test_a_store_that_cannot_be_asked_for_keys_holds_nothing_up(
     world: ExecutorWorld,
 ) -> None:
-    async def first(method: str, *_: Any) -> None:
+    async def first(method: str, *_: Any, **__: Any) -> None:
         if method == "find_keyed":
             raise StoreUnavailable("not now")
 

@@ -115,7 +115,7 @@ async def test_S12_an_assignment_that_could_not_be_filled_spends_no_attempt(
     # It refuses the read of an assignment's bytes, and then the commits that would release it.
     left = Counter({"read_payloads": 1, "commit": 0})
 
-    async def first(method: str, *_: Any) -> None:
+    async def first(method: str, *_: Any, **__: Any) -> None:
         if left[method]:
             left[method] -= 1
             left["commit"] += 3 * (method == "read_payloads")

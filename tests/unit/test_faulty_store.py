@@ -68,7 +68,7 @@ def test_every_method_of_the_port_is_asked_here_and_passed_on_by_the_proxy() -> 
 
 
 @pytest.mark.parametrize("method", ASKS)
-async def test_S4_refusal_does_nothing_and_twice_does_it_twice(
+async def test_S4_refusal_does_nothing_twice_does_it_twice_and_delay_later(
     method: str, counting: Rigged, runtime: ManualRuntime
 ) -> None:
     store = faulty(counting, runtime, Mode.REFUSE, method)
@@ -77,6 +77,14 @@ async def test_S4_refusal_does_nothing_and_twice_does_it_twice(
     assert (counting.calls[method], store.seen[f"{method}:refuse"]) == (0, 1)
     await ASKS[method](faulty(counting, runtime, Mode.TWICE, method))
     assert counting.calls[method] == 2
+    late = asyncio.ensure_future(ASKS[method](faulty(counting, runtime, Mode.DELAY, method)))
+    await turns()
+    assert not late.done()
+    for _ in range(2):
+        runtime.advance(50)
+        await turns()
+    await late
+    assert counting.calls[method] == 3
 
 
 @pytest.mark.parametrize("method", ASKS)
@@ -90,21 +98,6 @@ async def test_S4_time_out_does_it_and_tells_nobody(
             await ASKS[method](store)
         assert method == "commit" or counting.calls[method] == asked
     assert 0 < counting.calls[method] <= 20
-
-
-@pytest.mark.parametrize("method", ASKS)
-async def test_S4_delay_does_it_late_and_tells(
-    method: str, counting: Rigged, runtime: ManualRuntime
-) -> None:
-    store = faulty(counting, runtime, Mode.DELAY, method)
-    asked = asyncio.ensure_future(ASKS[method](store))
-    await turns()
-    assert not asked.done()
-    for _ in range(2):
-        runtime.advance(50)
-        await turns()
-    await asked
-    assert counting.calls[method] == 1
 
 
 @pytest.mark.parametrize("method", ASKS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -15,9 +16,11 @@ from stepwell.core.loop.signals import Completed, Delivery, GrantLease, Signal, 
 from stepwell.core.loop.state import RunState
 from stepwell.core.port import EventPage, Store
 from stepwell.core.records.errors import CursorOutOfRange, InvalidArgument, RunNotFound
-from stepwell.core.records.model import Run, RunSpec, TaskSpec
+from stepwell.core.records.model import Run, RunSpec
 from stepwell.runtime import SystemRuntime
 from stepwell_testkit.proxy import StoreProxy
+from tests.unit.executor_world import Rigged
+from tests.unit.loop_world import committed, tasks
 
 TASKS = 400
 RUNTIME = SystemRuntime()
@@ -25,25 +28,21 @@ RUNTIME = SystemRuntime()
 
 async def long_run(store: Store) -> Run:
     """A run of some 800 events in 800 commits, which is over."""
-    spec = RunSpec(tenant_id="t", run_id="r", max_parallel=1)
     state = RunState.empty("t", "r")
 
     async def take(signal: Signal) -> None:
         context = Context(commit_id=f"c{state.run.version + 1}", now_us=1)
-        commit = advance(state, [signal], context).commit
-        assert commit is not None
+        commit = committed(advance(state, [signal], context))
         (result,) = await store.commit([commit])
         assert result.verdict == "COMMITTED"
         state.apply(commit)
 
-    plan = tuple(TaskSpec(task_id=f"t{n}") for n in range(TASKS))
-    await take(Start(spec=spec, plan=plan))
+    plan = tasks(*(f"t{n}" for n in range(TASKS)))
+    await take(Start(spec=RunSpec(tenant_id="t", run_id="r", max_parallel=1), plan=plan))
     while not state.run.ended:
         (name,) = state.open
-        lease = GrantLease(execution_id=name, token=f"of {name}", worker_id="w")
-        await take(lease)
-        done = Delivery(execution_id=name, token=f"of {name}", result=Completed())
-        await take(done)
+        await take(GrantLease(execution_id=name, token=f"of {name}", worker_id="w"))
+        await take(Delivery(execution_id=name, token=f"of {name}", result=Completed()))
     return state.run
 
 
@@ -67,14 +66,11 @@ async def test_others_have_their_turn_while_a_long_run_is_folded(store: Store) -
 async def test_next_fold_begins_at_the_last_folded_version(store: Store) -> None:
     run, looked = await long_run(store), list[int]()
 
-    class Seen(StoreProxy):
-        async def read_events(
-            self, tenant_id: str, run_id: str, *, after: int, limit: int
-        ) -> EventPage | None:
-            looked.append(after)
-            return await self.inner.read_events(tenant_id, run_id, after=after, limit=limit)
+    async def first(method: str, *_: Any, **kwargs: Any) -> None:
+        if method == "read_events":
+            looked.append(kwargs["after"])
 
-    past = History(Seen(store), RUNTIME)
+    past = History(Rigged(store, first), RUNTIME)
     early = await past.rows_at(run, 100)
     before = early.run, dict(early.tasks)
     looked.clear()

@@ -6,7 +6,6 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from importlib import metadata
-from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import ModuleType
 
@@ -106,73 +105,55 @@ def test_passwords_and_secret_parameters_are_masked(url: str, masked: str) -> No
     assert mask_url(url) == masked
 
 
-# --- what is missing ---
+# --- what is missing or broken ---
 
 
-async def test_a_package_that_an_extra_brings_is_asked_for_by_that_extra(
-    installed: Installed,
+WHILE_OPENING = """
+    async def open_store(url, *, runtime):
+        import nowhere
+"""
+
+
+@pytest.mark.parametrize(
+    ("point", "source", "words"),
+    [
+        (
+            ":open_store [fast]",
+            "import nowhere",
+            "the driver for some:// (of some-stores) needs the package 'nowhere', which is not",
+        ),
+        (":open_store [fast]", WHILE_OPENING, "try: pip install 'some-stores[fast]'"),
+        (
+            ":open_store",
+            "import nowhere",
+            "'nowhere', which is not installed; install it, or some-stores again",
+        ),
+        (
+            ":open_store",
+            "raise ValueError('too old')",
+            "(of some-stores) can't be loaded from 'some_driver:open_store': ValueError: too old",
+        ),
+        (":open_store", "", "AttributeError"),
+        (":open_store", "open_store = 'text'", "is not callable, but a str"),
+        (":open_store", "def open_store(url, *, runtime): return 1", "is no async function"),
+        (":open_store", "from stepwell.store.opener import nothing_of_the_kind", "ImportError"),
+    ],
+    ids=["extra", "while opening", "no extra", "raises", "nothing", "text", "sync", "import"],
+)
+async def test_driver_that_cannot_be_used_is_refused_by_name_and_harms_no_other(
+    installed: Installed, point: str, source: str, words: str
 ) -> None:
-    installed.add(
-        "some-stores", "some = some_driver:open_store [fast]", some_driver="import nowhere"
-    )
+    installed.add("some-stores", f"some = some_driver{point}", some_driver=source)
     said = await refusal_of("some://me:hunter2@host")
-    assert said == (
-        "the driver for some:// (of some-stores) needs the package 'nowhere', which is not"
-        " installed; try: pip install 'some-stores[fast]'"
-    )
-
-
-async def test_without_an_extra_the_distribution_is_named(installed: Installed) -> None:
-    installed.add("some-stores", "some = some_driver:open_store", some_driver="import nowhere")
-    said = await refusal_of("some://")
-    assert "'nowhere', which is not installed; install it, or some-stores again" in said
-    assert "[" not in said
-
-
-async def test_a_package_that_is_missed_only_while_opening_is_asked_for_too(
-    installed: Installed,
-) -> None:
-    source = """
-        async def open_store(url, *, runtime):
-            import nowhere
-    """
-    installed.add("some-stores", "some = some_driver:open_store [fast]", some_driver=source)
-    assert "pip install 'some-stores[fast]'" in await refusal_of("some://")
+    assert words in said
+    assert "hunter" not in said
+    await (await open_store("memory://", runtime=ManualRuntime())).close()
 
 
 def test_every_extra_that_a_driver_of_ours_names_is_one_of_the_distribution() -> None:
     offered = set(metadata.metadata("stepwell").get_all("Provides-Extra") or ())
     for point in metadata.entry_points(group=opener.DRIVERS):
         assert set(point.extras) <= offered, point
-
-
-# --- what is broken ---
-
-
-async def test_a_driver_that_raises_when_it_is_imported_is_named(installed: Installed) -> None:
-    installed.add("bad", "bad = bad_driver:open_store", bad_driver="raise ValueError('too old')")
-    said = await refusal_of("bad://")
-    assert said == (
-        "the driver for bad:// (of bad) can't be loaded from 'bad_driver:open_store':"
-        " ValueError: too old"
-    )
-    await (await open_store("memory://", runtime=ManualRuntime())).close()
-
-
-@pytest.mark.parametrize(
-    ("source", "words"),
-    [
-        ("", "AttributeError"),
-        ("open_store = 'text'", "is not callable, but a str"),
-        ("def open_store(url, *, runtime): return 1", "is no async function"),
-        ("from stepwell.store.opener import nothing_of_the_kind", "ImportError"),
-    ],
-)
-async def test_an_entry_point_that_names_no_opener_is_refused(
-    installed: Installed, source: str, words: str
-) -> None:
-    installed.add("bad", "bad = bad_driver:open_store", bad_driver=source)
-    assert words in await refusal_of("bad://")
 
 
 async def test_two_drivers_of_one_scheme_are_refused_by_name(installed: Installed) -> None:
@@ -204,9 +185,3 @@ async def test_driver_installed_later_is_loaded(installed: Installed) -> None:
     assert "no driver opens" in await refusal_of("late://")
     installed.add("late", "late = late_driver:open_store", late_driver="open_store = 1")
     assert "is not callable" in await refusal_of("late://")
-
-
-def test_an_entry_point_of_no_distribution_has_a_refusal_too() -> None:
-    point = EntryPoint("some", "nowhere:open_store [fast]", opener.DRIVERS)
-    with pytest.raises(StoreRefused, match=r"pip install 'stepwell\[fast\]'"):
-        opener._load(point)

@@ -42,15 +42,7 @@ def outcome(**fields: Any) -> worker_pb2.Outcome:
 
 @pytest.mark.parametrize(
     "field",
-    [
-        *("GetRunRequest.run_id", "TaskSpec.prompt", "TaskSpec.depends_on", "Payload.data"),
-        *(
-            "RetryPolicy.jitter",
-            "StartRunRequest.step_timeout",
-            "StartRunRequest.labels",
-            "Message.role",
-        ),
-    ],
+    ["GetRunRequest.run_id", "TaskSpec.depends_on", "Payload.data", "StartRunRequest.labels"],
 )
 def test_field_without_a_limit_stops_the_import(
     field: str, monkeypatch: pytest.MonkeyPatch
@@ -126,11 +118,7 @@ def test_a_limit_holds_to_the_last_one(
 )
 def test_names_are_of_the_allow_list(name: str) -> None:
     assert paths(start(queue=name)) == ["queue"]
-
-
-@pytest.mark.parametrize("name", ["a", "0", "team/agents:v1.2_b@c+d-e", "default"])
-def test_ordinary_names_pass(name: str) -> None:
-    assert paths(start(queue=name, pipeline_id=name)) == []
+    assert paths(start(queue="team/agents:v1.2_b@c+d-e", pipeline_id="0")) == []
 
 
 @pytest.mark.parametrize("form", ["", "x", "{}0", "{}\n", "{{{}}}"])
@@ -138,18 +126,6 @@ def test_a_malformed_run_id_is_named(form: str) -> None:
     assert paths(orchestrator_pb2.GetRunRequest(run_id=RUN_ID)) == []
     for run_id in (form.format(RUN_ID), RUN_ID[:-1], RUN_ID.replace("-", "")):
         assert paths(orchestrator_pb2.GetRunRequest(run_id=run_id)) == ["run_id"]
-
-
-def test_pages_watches_and_waits_have_their_limits() -> None:
-    assert paths(orchestrator_pb2.ListRunsRequest(page_size=-1)) == ["page_size"]
-    assert paths(orchestrator_pb2.ListRunsRequest(page_size=1_001)) == ["page_size"]
-    assert paths(orchestrator_pb2.ListRunsRequest(page_size=1_000)) == []
-    late = orchestrator_pb2.WaitRunRequest(run_id=RUN_ID)
-    late.timeout.seconds = 301
-    assert paths(late) == ["timeout"]
-    watch = orchestrator_pb2.WatchRunRequest(run_id=RUN_ID, after=-1)
-    watch.progress_interval.nanos = 1
-    assert paths(watch) == ["after", "progress_interval"]
 
 
 def test_an_enum_s_unknown_and_unspecified_numbers_are_named() -> None:
@@ -218,28 +194,46 @@ def test_an_outcome_is_looked_at_by_itself() -> None:
     assert paths(outcome()) == []
 
 
+HELLO = {"instance_id": "i", "roles": ["*", "writer"]}
+
+
 @pytest.mark.parametrize(
-    ("fields", "path"),
+    ("message", "found"),
     [
-        ({"failed": worker_pb2.Outcome.Failed()}, "failed.failure"),
-        ({"reflected": worker_pb2.Outcome.Reflected()}, "reflected.decision"),
-        ({"usage": types_pb2.Usage(cost_micros=-1)}, "usage.cost_micros"),
-        ({"response": "x" * 1_048_577}, "response"),
-        ({"messages": [types_pb2.Message()] * 257}, "messages"),
-        ({"messages": [types_pb2.Message(content="x")]}, "messages[0].role"),
+        (orchestrator_pb2.ListRunsRequest(page_size=1_000), []),
+        (orchestrator_pb2.ListRunsRequest(page_size=1_001), ["page_size"]),
+        (orchestrator_pb2.WaitRunRequest(run_id=RUN_ID, timeout={"seconds": 301}), ["timeout"]),
         (
-            {"failed": {"failure": {"message": "x" * 65_537}}},
-            "failed.failure.message",
+            orchestrator_pb2.WatchRunRequest(
+                run_id=RUN_ID, after=-1, progress_interval={"nanos": 1}
+            ),
+            ["after", "progress_interval"],
         ),
+        (outcome(failed={}), ["failed.failure"]),
+        (outcome(reflected={}), ["reflected.decision"]),
+        (outcome(usage={"cost_micros": -1}), ["usage.cost_micros"]),
+        (outcome(response="x" * 1_048_577), ["response"]),
+        (outcome(messages=[{}] * 257), ["messages"]),
+        (outcome(messages=[{"content": "x"}]), ["messages[0].role"]),
+        (outcome(failed={"failure": {"message": "x" * 65_537}}), ["failed.failure.message"]),
         (
-            {"planned": {"plan": {"tasks": [{"task_id": "a", "role": "a b"}]}}},
-            "planned.plan.tasks[0].role",
+            outcome(planned={"plan": {"tasks": [{"task_id": "a", "role": "a b"}]}}),
+            ["planned.plan.tasks[0].role"],
         ),
+        (worker_pb2.WorkRequest(hello={"worker_id": "w", **HELLO}), []),
+        (worker_pb2.WorkRequest(hello=HELLO), ["hello.worker_id"]),
+        (
+            worker_pb2.WorkRequest(hello={**HELLO, "worker_id": "w", "roles": ["*", "**"]}),
+            ["hello.roles[1]"],
+        ),
+        (store_pb2.StoreLoadRequest(tenant_id="a b", run_id="x" * 129), ["run_id", "tenant_id"]),
+        (store_pb2.StorePageRequest(), ["query"]),
+        (store_pb2.StorePageRequest(feed={}), ["feed.limit"]),
     ],
-    ids=str,
+    ids=lambda one: type(one).__name__ if isinstance(one, Message) else " ".join(one) or "sound",
 )
-def test_a_fault_in_an_outcome_is_named(fields: dict[str, object], path: str) -> None:
-    assert paths(outcome(**fields)) == [path]
+def test_a_fault_of_a_message_is_named(message: Message, found: list[str]) -> None:
+    assert paths(message) == found
 
 
 def test_what_a_worker_writes_is_cleaned_and_not_refused() -> None:
@@ -273,14 +267,6 @@ def test_progress_is_smaller_than_other_payloads() -> None:
     ]
 
 
-def test_hello_says_who_it_is_and_may_take_every_role() -> None:
-    hello = worker_pb2.Hello(worker_id="w", instance_id="i", roles=["*", "writer"])
-    assert paths(worker_pb2.WorkRequest(hello=hello)) == []
-    hello.roles.append("**")
-    hello.ClearField("worker_id")
-    assert paths(worker_pb2.WorkRequest(hello=hello)) == ["hello.roles[2]", "hello.worker_id"]
-
-
 # --- the store, and speed ----------------------------------------------------------------------------
 
 
@@ -299,15 +285,6 @@ def test_of_a_record_only_names_and_nul_are_checked() -> None:
     wants = [store_pb2.Want(tenant_id="t", queues=["q", "\x00"], roles=["*", "**"])]
     claim = store_pb2.StoreClaimRequest(request={"wants": wants})
     assert paths(claim) == ["request.wants[0].queues[1]", "request.wants[0].roles[1]"]
-
-
-def test_the_frame_of_a_store_request_is_checked() -> None:
-    load = store_pb2.StoreLoadRequest(tenant_id="a b", run_id="x" * 129)
-    assert paths(load) == ["run_id", "tenant_id"]
-    assert paths(store_pb2.StorePageRequest()) == ["query"]
-    feed = store_pb2.StorePageRequest()
-    feed.feed.SetInParent()
-    assert paths(feed) == ["feed.limit"]
 
 
 def _long_plan(tasks: int) -> orchestrator_pb2.StartRunRequest:
