@@ -13,7 +13,7 @@ from stepwell.store.opener import open_store as open_by_url
 from stepwell_testkit.conformance.groups import OPTIONAL
 from stepwell_testkit.conformance.harness import StoreFactory
 from stepwell_testkit.conformance.report import pytest_terminal_summary
-from tests.contract.conformance.bare import bare
+from tests.contract.conformance.bare import BareStore
 from tests.contract.conformance.postgres import PostgresFactory
 from tests.contract.conformance.redis import (
     RedisClusterFactory,
@@ -52,7 +52,7 @@ class BareFactory(MemoryFactory):
     excuses: Mapping[str, str] = dict.fromkeys(OPTIONAL, "left out to show that the rest stands")
 
     async def at(self, url: str) -> Store:
-        store = bare(await open_by_url(url, runtime=self.runtime), self.excuses)
+        store = BareStore(await open_by_url(url, runtime=self.runtime))
         self.opened[id(store)] = (store, url)
         return store
 
