@@ -37,9 +37,8 @@ from stepwell.core.records.states import (
     RunStatus,
 )
 from tests.simulation.simulator import forks
-from tests.simulation.simulator.ledger import Ledger
-from tests.simulation.simulator.network import Network, Unreachable
-from tests.simulation.simulator.replica import Replica
+from tests.simulation.simulator.network import Unreachable
+from tests.simulation.simulator.replica import Service
 from tests.simulation.simulator.rng import Rng
 from tests.simulation.simulator.rules import FINAL
 from tests.simulation.simulator.run_model import RunModel
@@ -81,9 +80,7 @@ class Client:
         self,
         key: tuple[str, str],
         workload: Workload,
-        network: Network,
-        replicas: list[Replica],
-        ledger: Ledger,
+        service: Service,
         rng: Rng,
         *,
         adopt: Callable[[Client, Fork], None],
@@ -91,9 +88,9 @@ class Client:
     ) -> None:
         self.key = key
         self.workload = workload
-        self._network = network
-        self._replicas = replicas
-        self._ledger = ledger
+        self._service = service
+        self._ledger = service.ledger
+        self._runtime = service.network.runtime
         self._rng = rng
         self._requests = 0
         self.leaves_paused = rng.happens(0.1)
@@ -119,8 +116,8 @@ class Client:
 
     async def act(self, seconds: float) -> None:
         """Start the run and, for so long, send a command now and then."""
-        sleep, rng = self._network.runtime.sleep, self._rng
-        until = self._network.runtime.monotonic() + seconds
+        sleep, rng = self._runtime.sleep, self._rng
+        until = self._runtime.monotonic() + seconds
         await sleep(rng.random() * 2)
         while not self.started:
             try:
@@ -129,7 +126,7 @@ class Client:
                 # The next one to care for the run starts it again, under the same name.
                 await sleep(rng.random())
         patience_s = rng.pick([3.0, 12.0]) if not self.workload.replans else 1.5
-        while self._network.runtime.monotonic() < until and not self._is_final():
+        while self._runtime.monotonic() < until and not self._is_final():
             await sleep(0.05 if self._cancels_at else 0.3 + rng.random() * patience_s)
             try:
                 await self._one_thing()
@@ -273,21 +270,16 @@ class Client:
                 self._crashed = False
                 self._ledger.history.seen["caller crashed"] += 1
                 raise _Forgotten
-            up = [replica for replica in self._replicas if replica.up]
-            if up:
-                replica = self._rng.pick(up)
-                try:
-                    reply = await self._network.call(
-                        replica,
-                        "send",
-                        lambda to=replica: to.send(tenant_id, run_id, command),
-                    )
-                except RunNotFound:
-                    self._check(not self.started, "S3", "the run is gone")
-                except (Unreachable, StepwellError):
-                    pass
-                else:
-                    name = type(command).__name__
-                    self._ledger.history.note(f"{run_id} {name} {reply.status} {reply.reason}")
-                    return reply
-            await self._network.runtime.sleep(0.1 + self._rng.random() * 0.5)
+            try:
+                reply = await self._service.call(
+                    self._rng, "send", lambda to: to.send(tenant_id, run_id, command)
+                )
+            except RunNotFound:
+                self._check(not self.started, "S3", "the run is gone")
+            except (Unreachable, StepwellError):
+                pass
+            else:
+                name = type(command).__name__
+                self._ledger.history.note(f"{run_id} {name} {reply.status} {reply.reason}")
+                return reply
+            await self._runtime.sleep(0.1 + self._rng.random() * 0.5)

@@ -7,8 +7,8 @@ last, or not. The next start has a new connection, a new executor and another sk
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from stepwell.core.loop.signals import AnyCommand, AppendMessages, Begin, Delivery, Fork, Start
 from stepwell.core.loop.transition import Reply
@@ -21,11 +21,12 @@ from stepwell.engine.workers import WorkerConnection
 from stepwell.watch.notifier import Notifier
 from stepwell_testkit.faults import Faults, FaultyStore
 from tests.simulation.simulator.ledger import Ledger, WitnessedStore
-from tests.simulation.simulator.network import Network, Stream
+from tests.simulation.simulator.network import Network, Stream, Unreachable
 from tests.simulation.simulator.ports import HONEST, Ports
 from tests.simulation.simulator.rng import Rng
 from tests.simulation.simulator.runtime import SimRuntime
 
+T = TypeVar("T")
 DRAIN_S_MAX = 2.0
 CONFIG = ExecutorConfig(
     lease_ms=3_000, poll_ms=1_000, hold_ms=1_500, presence_ms=10_000, stickiness_ms=100
@@ -234,3 +235,30 @@ class Replica:
         """Answer a command."""
         self._refuse_while_draining()
         return await self.executor.send(tenant_id, run_id, command)
+
+
+class Service(NamedTuple):
+    """All replicas and the way to them, as workers, callers and watchers share it."""
+
+    network: Network
+    ledger: Ledger
+    replicas: list[Replica]
+
+    def up(self) -> list[Replica]:
+        """Return the replicas that are up."""
+        return [replica for replica in self.replicas if replica.up]
+
+    async def call(
+        self, rng: Rng | None, name: str, work: Callable[[Replica], Coroutine[Any, Any, T]]
+    ) -> T:
+        """Have any replica that is up do something, without an `rng` the first of them.
+
+        Raises:
+            Unreachable: no answer came, or none is up.
+            StepwellError: what it answered.
+        """
+        up = self.up()
+        if not up:
+            raise Unreachable
+        replica = rng.pick(up) if rng is not None else up[0]
+        return await self.network.call(replica, name, lambda: work(replica))

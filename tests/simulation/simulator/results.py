@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple
-
 from stepwell.core.records.model import Payload, Task
 from stepwell.core.records.states import SETTLED, RunStatus, StepKind, TaskStatus
 from tests.simulation.simulator.run_model import RunModel
@@ -12,25 +9,16 @@ from tests.simulation.simulator.violation import holds
 from tests.simulation.simulator.workloads import Workload, digest_of
 
 
-class Ending(NamedTuple):
-    """A run, and whether its caller has sent commands."""
-
-    model: RunModel
-    workload: Workload
-    acted_on: bool
-
-
-def check(endings: Iterable[Ending]) -> None:
-    """Check each of them.
+def check(model: RunModel, workload: Workload, *, acted_on: bool) -> None:
+    """Check a run, of which is known whether its caller has sent commands.
 
     Raises:
         InvariantViolation: something doesn't hold.
     """
-    for one in endings:
-        if one.workload.poison:
-            _quarantined(one.model)
-        if not one.acted_on:
-            _as_uninterrupted(one.model)
+    if workload.poison:
+        _quarantined(model)
+    if not acted_on:
+        _as_uninterrupted(model)
 
 
 def _quarantined(model: RunModel) -> None:

@@ -10,9 +10,7 @@ from stepwell.core.records.errors import InvalidArgument, RunNotFound, StoreErro
 from stepwell.core.records.events import Event
 from stepwell.watch.notifier import POLL_MS
 from stepwell.watch.runs import Batch, watch_run
-from tests.simulation.simulator.ledger import Ledger
-from tests.simulation.simulator.network import Network
-from tests.simulation.simulator.replica import Replica
+from tests.simulation.simulator.replica import Replica, Service
 from tests.simulation.simulator.rng import Rng
 from tests.simulation.simulator.violation import InvariantViolation, holds
 
@@ -27,16 +25,14 @@ class Watcher:
         self,
         name: str,
         key: tuple[str, str],
-        network: Network,
-        replicas: list[Replica],
-        ledger: Ledger,
+        service: Service,
         rng: Rng,
     ) -> None:
         self.name = name
         self.key = key
-        self._network = network
-        self._replicas = replicas
-        self._ledger = ledger
+        self._service = service
+        self._ledger = service.ledger
+        self._runtime = service.network.runtime
         self._rng = rng
         self.after = 0
         self.steady_since: float | None = None
@@ -61,13 +57,13 @@ class Watcher:
 
     def stop_faults(self) -> None:
         """Neither crash nor stand still nor leave any more."""
-        self.steady_since = self._network.runtime.monotonic()
+        self.steady_since = self._runtime.monotonic()
         self.awake.set()
 
     async def follow(self) -> None:
         """Watch for ever."""
         while True:
-            up = [replica for replica in self._replicas if replica.up and not replica.draining]
+            up = [replica for replica in self._service.up() if not replica.draining]
             if up:
                 replica = self._rng.pick(up)
                 self._task = replica.runtime.spawn(self._watch(replica), name=self.name)
@@ -76,11 +72,11 @@ class Watcher:
                     raise error
             run = self._ledger.model(self.key).run
             patience_s = 2.0 if run is None or run.ended else 0.5
-            await self._network.runtime.sleep(0.05 + self._rng.random() * patience_s)
+            await self._runtime.sleep(0.05 + self._rng.random() * patience_s)
 
     async def _watch(self, replica: Replica) -> None:
         """Watch on one replica, until the watcher leaves, the replica dies or the run has ended."""
-        self._since = self._network.runtime.monotonic()
+        self._since = self._runtime.monotonic()
         if self._left_in_mid_batch not in ("", replica.name):
             seen = self._ledger.history.seen
             seen["watcher reconnected on another replica in mid-batch"] += 1
@@ -128,7 +124,7 @@ class Watcher:
 
     async def _check(self, batch: Batch, replica: Replica) -> None:
         model = self._ledger.model(self.key)
-        last, now = self.after, self._network.runtime.monotonic()
+        last, now = self.after, self._runtime.monotonic()
         events = batch.events
         if self.steady_since is None and len(events) > 1 and self._rng.happens(0.1):
             # It is gone while the batch is on its way: the rest of it must come from elsewhere.
@@ -171,7 +167,7 @@ class Watcher:
 
     async def _check_elsewhere(self, version: int) -> None:
         """Check that what is seen here is there on every replica, and that its rows are of one version."""
-        up = [replica for replica in self._replicas if replica.up]
+        up = self._service.up()
         if not up:
             return
         store = self._rng.pick(up).store

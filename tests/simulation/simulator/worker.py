@@ -11,11 +11,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from stepwell.core.loop.signals import AppendMessages, Begin, Completed, Delivery, Released
 from stepwell.core.loop.transition import ReplyStatus
 from stepwell.core.port import ANY_ROLE, Assignment, Presence
 from stepwell.core.records.errors import NotFound, StepwellError
-from stepwell.core.records.model import Session, Usage
+from stepwell.core.records.model import Usage
 from stepwell.core.records.states import Effect, StepKind
 from stepwell.engine.executor import Heartbeat, HeldLease
 from tests.simulation.simulator.conversation import (
@@ -27,9 +29,8 @@ from tests.simulation.simulator.conversation import (
     speech,
     written,
 )
-from tests.simulation.simulator.ledger import Ledger
-from tests.simulation.simulator.network import Network, Stream, Unreachable
-from tests.simulation.simulator.replica import CONFIG, Replica, StreamPort
+from tests.simulation.simulator.network import Stream, Unreachable
+from tests.simulation.simulator.replica import CONFIG, Replica, Service, StreamPort
 from tests.simulation.simulator.rng import Rng
 from tests.simulation.simulator.runtime import SimRuntime
 from tests.simulation.simulator.violation import holds
@@ -53,9 +54,7 @@ MEETING_S_MAX = 6.0
 class WorkerPool(NamedTuple):
     """The parts that all workers share."""
 
-    network: Network
-    ledger: Ledger
-    replicas: list[Replica]
+    service: Service
     workloads: dict[tuple[str, str], Workload]
     tenants: tuple[str, ...]
     died: Callable[[Worker], None]
@@ -87,9 +86,11 @@ class Worker:
         self.instance = instance
         self.instance_id = f"{character.worker_id}-{instance}"
         self.pool = pool
+        self.service = pool.service
+        self.ledger = pool.service.ledger
         self.rng = rng
         skew_us = character.skew_ms * 1_000
-        loop = pool.network.runtime.loop
+        loop = pool.service.network.runtime.loop
         self.runtime = SimRuntime(loop, rng.stream("runtime"), skew_us=skew_us)
         self.jobs: dict[str, Job] = {}
         """The steps under way, by lease token."""
@@ -120,7 +121,7 @@ class Worker:
 
     def kill(self) -> None:
         """Be gone at once."""
-        self.pool.ledger.history.note(f"{self.instance_id} dies with {len(self.jobs)}")
+        self.ledger.history.note(f"{self.instance_id} dies with {len(self.jobs)}")
         self.runtime.kill()
         if self.stream is not None:
             self.stream.tear()
@@ -138,7 +139,7 @@ class Worker:
     async def _stay_connected(self) -> None:
         while not self.replaced:
             await self._awake.wait()
-            up = [replica for replica in self.pool.replicas if replica.up]
+            up = self.service.up()
             if not up or not await self._connect(self.rng.pick(up)):
                 await self.runtime.sleep(0.05 + self.rng.random() * 0.4)
                 continue
@@ -159,7 +160,7 @@ class Worker:
         port = StreamPort(presence, stages, self)
         lost = asyncio.Event()
         stream = Stream(
-            self.pool.network,
+            self.service.network,
             worker_lost_it=lost.set,
             replica_lost_it=lambda: replica.hang_up(port),
         )
@@ -176,7 +177,7 @@ class Worker:
         ]
         try:
             # The first message of a stream: it may be lost, and comes never twice.
-            live = await self.pool.network.call(
+            live = await self.service.network.call(
                 replica, "attach", lambda: replica.attach(port, held), may_repeat=False
             )
         except (Unreachable, StepwellError):
@@ -208,7 +209,7 @@ class Worker:
         if self.runtime.dead or stream is not self.stream or token in self._seen:
             return
         self._seen.add(token)
-        who, ledger = self.character, self.pool.ledger
+        who, ledger = self.character, self.ledger
         foreign = assignment.run.spec.tenant_id != who.tenant_id
         ledger.guard(holds, not foreign, "T3", who.worker_id, "got", assignment.run.spec)
         over = len(self.jobs) >= who.slots
@@ -277,7 +278,7 @@ class Worker:
             delivery = Delivery(execution_id=execution.execution_id, token=token, result=Released())
         if has_conversation(assignment) and not isinstance(delivery.result, Released):
             delivery = final_delivery(assignment, delivery, sent)
-        self.pool.ledger.deliveries[token] = delivery
+        self.ledger.deliveries[token] = delivery
         await self._trespass(assignment)
         meets = behaviour == "meet" or execution.kind is StepKind.PLAN
         if meets:
@@ -302,7 +303,7 @@ class Worker:
 
     async def _converse(self, assignment: Assignment) -> int:
         """Send messages before there is an outcome; returns how many."""
-        self.pool.ledger.guard(check_carryover, assignment)
+        self.ledger.guard(check_carryover, assignment)
         sent = 0
         for one in speech(assignment, self.rng):
             await self.runtime.sleep(self.rng.random() * self._longest_s("") / 4)
@@ -314,13 +315,10 @@ class Worker:
 
     async def _write(self, assignment: Assignment) -> None:
         """Write a line to the log of any replica, once: it may be lost."""
-        up = [replica for replica in self.pool.replicas if replica.up]
-        if not up:
-            return
-        replica, tenant_id = self.rng.pick(up), self.character.tenant_id
+        tenant_id = self.character.tenant_id
         with suppress(Unreachable, StepwellError):
-            await self.pool.network.call(
-                replica, "append", lambda: replica.append(tenant_id, [written(assignment)])
+            await self.service.call(
+                self.rng, "append", lambda to: to.append(tenant_id, [written(assignment)])
             )
 
     def _longest_s(self, behaviour: str) -> float:
@@ -331,19 +329,19 @@ class Worker:
         spec = assignment.run.spec
         for one in assignment.results:
             # What a fork has kept is another run's.
-            model = self.pool.ledger.model((spec.tenant_id, one.run_id or spec.run_id))
+            model = self.ledger.model((spec.tenant_id, one.run_id or spec.run_id))
             kept = model.outcomes.get(one.execution_id)
             right = kept is not None and kept.result == one.payload
             details = f"{assignment.execution.execution_id} got other bytes of {one.task_id}"
             fine = right if one.payload is not None else one.failure is not None or one.skipped
-            self.pool.ledger.guard(holds, fine, "S7", details)
+            self.ledger.guard(holds, fine, "S7", details)
         answered = assignment.answered
         if answered is None:
             return
         own = assignment.task is not None and answered.task_id == assignment.task.task_id
         fits = own and assignment.answer == answer_to(answered)
         details = f"{assignment.execution.execution_id} got another's answer"
-        self.pool.ledger.guard(holds, fits, "S7", details)
+        self.ledger.guard(holds, fits, "S7", details)
 
     async def _send(
         self,
@@ -357,22 +355,19 @@ class Worker:
         spec = assignment.run.spec
         for _ in range(times):
             await self._awake.wait()
-            up = [replica for replica in self.pool.replicas if replica.up]
-            if up:
-                replica = up[0] if to_the_first else self.rng.pick(up)
-                try:
-                    reply = await self.pool.network.call(
-                        replica,
-                        "deliver",
-                        lambda to=replica: to.deliver(spec.tenant_id, spec.run_id, delivery),
-                    )
-                except NotFound:
-                    self.pool.ledger.guard(holds, False, "S3", f"{spec.run_id} is gone")
-                    return False
-                except (Unreachable, StepwellError):
-                    pass
-                else:
-                    return reply.status in (ReplyStatus.ACCEPTED, ReplyStatus.UNCHANGED)
+            try:
+                reply = await self.service.call(
+                    None if to_the_first else self.rng,
+                    "deliver",
+                    lambda to: to.deliver(spec.tenant_id, spec.run_id, delivery),
+                )
+            except NotFound:
+                self.ledger.guard(holds, False, "S3", f"{spec.run_id} is gone")
+                return False
+            except (Unreachable, StepwellError):
+                pass
+            else:
+                return reply.status in (ReplyStatus.ACCEPTED, ReplyStatus.UNCHANGED)
             await self.runtime.sleep(self.rng.random() * 0.5)
         return False
 
@@ -381,26 +376,24 @@ class Worker:
             await self.runtime.sleep(self.character.pace * CONFIG.heartbeat_ms / 1_000)
             await self._busy.wait()
             await self._awake.wait()
-            up = [replica for replica in self.pool.replicas if replica.up]
-            if self.jobs and up:
-                await self._beat_once(self.rng.pick(up))
+            if self.jobs:
+                await self._beat_once()
 
-    async def _beat_once(self, replica: Replica) -> None:
+    async def _beat_once(self) -> None:
         beats = [
             Heartbeat(
                 run_id=job.assignment.run.spec.run_id,
                 execution_id=job.assignment.execution.execution_id,
                 token=token,
-                progress=progress_of(job.assignment) if has_conversation(job.assignment) else None,
-                session=session_of(job.assignment)
-                if has_conversation(job.assignment)
-                else Session(),
             )
             for token, job in self.jobs.items()
         ]
+        for at, job in enumerate(self.jobs.values()):
+            if has_conversation(one := job.assignment):
+                beats[at] = replace(beats[at], progress=progress_of(one), session=session_of(one))
         try:
-            live = await self.pool.network.call(
-                replica, "heartbeat", lambda: replica.heartbeat(self.character.tenant_id, beats)
+            live = await self.service.call(
+                self.rng, "heartbeat", lambda to: to.heartbeat(self.character.tenant_id, beats)
             )
         except (Unreachable, StepwellError):
             return
@@ -412,18 +405,17 @@ class Worker:
         """Report the step under another tenant's name, with its exact ids and token."""
         spec, execution_id = assignment.run.spec, assignment.execution.execution_id
         others = [one for one in self.pool.tenants if one != spec.tenant_id]
-        up = [replica for replica in self.pool.replicas if replica.up]
-        if not others or not up or not self.rng.happens(0.05):
+        if not others or not self.service.up() or not self.rng.happens(0.05):
             return
         delivery = Delivery(execution_id=execution_id, token=assignment.token, result=Completed())
-        other, replica = self.rng.pick(others), self.rng.pick(up)
+        other = self.rng.pick(others)
         try:
-            reply = await self.pool.network.call(
-                replica, "trespass", lambda: replica.deliver(other, spec.run_id, delivery)
+            reply = await self.service.call(
+                self.rng, "trespass", lambda to: to.deliver(other, spec.run_id, delivery)
             )
         except (Unreachable, StepwellError):
             return
         refused = reply.status is ReplyStatus.LEASE_LOST
-        self.pool.ledger.history.seen["foreign delivery refused"] += refused
+        self.ledger.history.seen["foreign delivery refused"] += refused
         details = f"{execution_id} of {spec.tenant_id} was reported by {other}: {reply.status}"
-        self.pool.ledger.guard(holds, refused, "T3", details)
+        self.ledger.guard(holds, refused, "T3", details)

@@ -13,6 +13,8 @@ import hashlib
 import zlib
 from collections.abc import Callable, Sequence
 
+from msgspec.structs import replace
+
 from stepwell.core.loop.signals import (
     Completed,
     Failed,
@@ -164,12 +166,7 @@ def digest_of(name: str, results: Sequence[tuple[str, Payload | None]]) -> Paylo
 def task(task_id: str, *depends_on: str, behaviour: str = "", **fields: object) -> TaskSpec:
     """Return a task with a behaviour."""
     base = TaskSpec(task_id=task_id, depends_on=depends_on, type=behaviour, retry=QUICK)
-    return _with(base, fields)
-
-
-def _with(base: TaskSpec, fields: dict[str, object]) -> TaskSpec:
-    values = {name: getattr(base, name) for name in TaskSpec.__struct_fields__}
-    return TaskSpec(**{**values, **fields})
+    return replace(base, **fields)
 
 
 def chain(prefix: str, count: int, **fields: object) -> tuple[TaskSpec, ...]:
@@ -196,7 +193,7 @@ def with_behaviours(rng: Rng, plan: Sequence[TaskSpec], *behaviours: str) -> tup
     chosen = rng.sample(range(len(plan)), len(behaviours))
     assigned = dict(zip(chosen, behaviours, strict=False))
     return tuple(
-        _with(one, {"type": assigned[index]}) if index in assigned else one
+        replace(one, type=assigned[index]) if index in assigned else one
         for index, one in enumerate(plan)
     )
 
@@ -258,7 +255,7 @@ def _keyed(rng: Rng) -> Workload:
     plan = with_behaviours(rng, fan("y", rng.between(3, 6)), "flaky:1")
     keys = ("one", "one", "two")
     keyed = tuple(
-        _with(one, {"idempotency_key": keys[index % len(keys)]} if not one.depends_on else {})
+        one if one.depends_on else replace(one, idempotency_key=keys[index % len(keys)])
         for index, one in enumerate(plan)
     )
     return Workload(name="keys", plans=(keyed,), by_caller=True, max_parallel=4)
@@ -338,8 +335,8 @@ def plan_meets_outcomes(rng: Rng) -> Workload:
 
 def _slow(rng: Rng) -> Workload:
     plan = with_behaviours(rng, fan("w", 3), "slow", "slow")
-    patient = tuple(_with(one, {"total_timeout_ms": 60_000}) for one in plan)
-    timed = tuple(_with(one, {"attempt_timeout_ms": 2_500}) for one in plan)
+    patient = tuple(replace(one, total_timeout_ms=60_000) for one in plan)
+    timed = tuple(replace(one, attempt_timeout_ms=2_500) for one in plan)
     delay_ms = rng.pick([0, 700])
     plans = (rng.pick([plan, patient, timed]),)
     return Workload(name="slow", plans=plans, by_caller=True, start_delay_ms=delay_ms)

@@ -24,7 +24,7 @@ from tests.simulation.simulator.ledger import Ledger
 from tests.simulation.simulator.loop import VirtualLoop
 from tests.simulation.simulator.network import Network, NetworkFaults
 from tests.simulation.simulator.ports import Ports
-from tests.simulation.simulator.replica import Place, Replica
+from tests.simulation.simulator.replica import Place, Replica, Service
 from tests.simulation.simulator.rng import Rng
 from tests.simulation.simulator.rules import FINAL
 from tests.simulation.simulator.run_model import RunModel
@@ -81,11 +81,10 @@ class World:
             ports,
         )
         self.replicas = [Replica(f"r{n}", place) for n in range(setting.replicas)]
+        self.service = Service(self.network, self.ledger, self.replicas)
         self.clients = self._clients()
         workloads = {client.key: client.workload for client in self.clients}
-        self.pool = WorkerPool(
-            self.network, self.ledger, self.replicas, workloads, setting.tenants, self._died, {}
-        )
+        self.pool = WorkerPool(self.service, workloads, setting.tenants, self._died, {})
         self.workers: dict[str, Worker] = {}
         """The newest instance of each."""
         self.old_workers: list[Worker] = []
@@ -94,16 +93,10 @@ class World:
         self._ready_since: dict[tuple[tuple[str, str], str], float] = {}
         self._returning: list[Worker] = []
         self.watchers = [
-            Watcher(
-                f"watcher {client.key} {n}",
-                client.key,
-                self.network,
-                self.replicas,
-                self.ledger,
-                rng.stream(f"watcher {client.key} {n}"),
-            )
+            Watcher(name, client.key, self.service, rng.stream(name))
             for client in self.clients
             for n in range(setting.watchers)
+            for name in [f"watcher {client.key} {n}"]
         ]
         self.errors: list[Exception] = []
         self._over = asyncio.Event()
@@ -124,16 +117,7 @@ class World:
     def _client(
         self, key: tuple[str, str], workload: Workload, rng: Rng, origin: Fork | None = None
     ) -> Client:
-        return Client(
-            key,
-            workload,
-            self.network,
-            self.replicas,
-            self.ledger,
-            rng,
-            adopt=self._adopt,
-            origin=origin,
-        )
+        return Client(key, workload, self.service, rng, adopt=self._adopt, origin=origin)
 
     def _adopt(self, parent: Client, fork: Fork) -> None:
         """Let a fork have a caller of its own, and workers that know what it is."""
@@ -183,8 +167,8 @@ class World:
         for watcher in self.watchers:
             self.spawn(watcher.follow(), watcher.name)
         for client in self.clients:
-            busy = setting.callers_act or client.workload.replans > 0
-            self.spawn(client.act(setting.safety_s if busy else 0.0), f"client {client.key}")
+            busy_s = setting.safety_s if self._is_busy(client) else 0.0
+            self.spawn(client.act(busy_s), f"client {client.key}")
         if setting.fault_interval_s:
             self.spawn(self.inject_faults(self), "faults")
         while self.loop.time() < setting.safety_s and not self._all_is_over():
@@ -194,18 +178,16 @@ class World:
         await self._watchers_saw_it_all()
         await self._no_timer_is_forgotten()
         await audit(self.store, self.ledger)
-        results.check(
-            results.Ending(
-                client.model,
-                client.workload,
-                acted_on=self.setting.callers_act or client.workload.replans > 0,
-            )
-            for client in self.clients
-        )
+        for client in self.clients:
+            results.check(client.model, client.workload, acted_on=self._is_busy(client))
         starts = [
             run_id for (_, run_id), model in self.ledger.models.items() if model.run is not None
         ]
         self.history.seen["two tenants with equal ids"] += len(starts) > len(set(starts))
+
+    def _is_busy(self, client: Client) -> bool:
+        """Return whether a caller commands its run."""
+        return self.setting.callers_act or client.workload.replans > 0
 
     def _all_is_over(self) -> bool:
         """Return whether no run will move again."""
@@ -340,7 +322,7 @@ class World:
             return
         self._check_starving(model, max(now, since))
         still_s = now - max(since, self._last_move(model))
-        name = "L3" if not any(_is_taken(model)) else "L2"
+        name = "L2" if model.leased() else "L3"
         status = model.run.status if model.run else "unborn"
         moves = still_s < STILL_S
         holds(moves, name, model.key, status, "and nothing for", still_s, "s:", _open(model))
@@ -404,10 +386,6 @@ def _rests(model: RunModel) -> bool:
         return not model.leased()
     blocked = any(task.status is TaskStatus.BLOCKED for task in model.tasks.values())
     return run.status is RunStatus.WAITING and blocked
-
-
-def _is_taken(model: RunModel) -> list[bool]:
-    return [execution.status is ExecutionStatus.LEASED for execution in model.open()]
 
 
 def _open(model: RunModel) -> list[str]:
