@@ -42,30 +42,23 @@ def test_every_invariant_that_a_store_can_keep_has_a_case() -> None:
     assert catalog.uncovered(_cases()) == []
 
 
-def test_every_group_of_cases_is_exported() -> None:
-    assert {group.__name__ for group in Cases.__subclasses__()} <= set(conformance.__all__)
-
-
 def test_every_case_holds_a_sentence_and_has_a_name_of_its_own() -> None:
     cases = _cases()
     assert [name for name, times in Counter(cases).items() if times > 1] == []
     assert sorted(set(cases) - {promise.case for promise in catalog.PROMISES}) == []
 
 
-def test_every_class_of_cases_stands_in_one_group() -> None:
-    placed = [name for group in groups.GROUPS.values() for name in group.classes]
-    assert sorted(placed) == sorted(group.__name__ for group in Cases.__subclasses__())
+def test_every_class_of_cases_is_exported_and_stands_in_one_group() -> None:
+    classes = sorted(group.__name__ for group in Cases.__subclasses__())
+    assert set(classes) <= set(conformance.__all__)
+    assert sorted(name for group in groups.GROUPS.values() for name in group.classes) == classes
+    assert all(group.classes for group in groups.GROUPS.values())
+    assert sorted([*OPTIONAL, *MANDATORY]) == sorted(groups.GROUPS)
 
 
 def test_what_needs_optional_groups_is_a_case_and_they_are_optional() -> None:
     assert sorted(set(groups.ALSO) - set(_cases())) == []
     assert {name for names in groups.ALSO.values() for name in names} <= set(OPTIONAL)
-
-
-def test_no_group_is_both_optional_and_mandatory_and_each_has_cases() -> None:
-    assert set(OPTIONAL) | set(MANDATORY) == set(groups.GROUPS)
-    assert not set(OPTIONAL) & set(MANDATORY)
-    assert all(group.classes for group in groups.GROUPS.values())
 
 
 @pytest.mark.parametrize("factory", FACTORIES, ids=lambda factory: factory.name)

@@ -29,34 +29,10 @@ from stepwell_drivers.sql.statements import compiled
 from stepwell_drivers.sql.store import SqlStore
 from stepwell_testkit.conformance import ask
 from stepwell_testkit.conformance import builders as b
+from tests.contract.drivers.parked import OVERDUE, PARKED
 from tests.contract.drivers.postgres_place import Place
 from tests.support.backends.shared import postgres_server
 
-PARKED = """
-INSERT INTO runs (tenant_id, run_id, step_retry)
-SELECT 'acme', 'parked-' || at, '{{}}' FROM generate_series({first}, {last}) AS at;
-INSERT INTO executions (tenant_id, run_id, execution_id, task_id, kind, status, queue, role, priority,
-  available_us)
-SELECT (ARRAY['acme', 'acme', 'acme', 'elsewhere', 'acme'])[1 + at % 5], 'parked-' || at, 'x', 'x',
-  (ARRAY['TASK', 'REFLECT', 'TASK', 'TASK', 'TASK'])[1 + at % 5], 'READY',
-  (ARRAY['default', 'default', 'other', 'default', 'default'])[1 + at % 5],
-  (ARRAY['lawyer', '', '', '', ''])[1 + at % 5], 9,
-  CASE WHEN at % 5 = 4 THEN 9e18 ELSE 1 END
-FROM generate_series({first}, {last}) AS at;
-INSERT INTO leases (tenant_id, run_id, execution_id, token, armed, deadline_us)
-SELECT 'acme', 'parked-' || at, 'x', 't', at % 2, CASE WHEN at % 2 = 1 THEN 9e18 ELSE 1 END
-FROM generate_series({first}, {last}) AS at;
-INSERT INTO timers (tenant_id, run_id, name, due_us)
-SELECT 'acme', 'parked-' || at, 'x', 9e18 FROM generate_series({first}, {last}) AS at;
-"""
-OVERDUE = """
-INSERT INTO runs (tenant_id, run_id, step_retry)
-SELECT 'acme', 'overdue-' || at, '{{}}' FROM generate_series({first}, {last}) AS at;
-INSERT INTO leases (tenant_id, run_id, execution_id, token, armed, deadline_us)
-SELECT 'acme', 'overdue-' || at, 'x', 't', 1, at FROM generate_series({first}, {last}) AS at;
-INSERT INTO timers (tenant_id, run_id, name, due_us)
-SELECT 'acme', 'overdue-' || at, 'x', at FROM generate_series({first}, {last}) AS at;
-"""
 BLOCKS = """
 SELECT sum(heap_blks_hit + heap_blks_read + idx_blks_hit + idx_blks_read)::bigint
 FROM pg_statio_user_tables WHERE schemaname = current_schema()
@@ -123,9 +99,9 @@ async def _few_and_many(
         check(await store.claim(request))
 
     try:
-        await client.execute(rows.format(first=1, last=100))
+        await client.execute(rows.format(rows="generate_series(1, 100)"))
         few = await _cost(store, client, claim)
-        await client.execute(rows.format(first=101, last=100_000))
+        await client.execute(rows.format(rows="generate_series(101, 100000)"))
         return few, await _cost(store, client, claim)
     finally:
         await client.close()

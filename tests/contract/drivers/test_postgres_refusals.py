@@ -16,7 +16,6 @@ from tests.chaos.load.chains import (
     SECRET,
     Server,
     assert_no_secret,
-    logs_without_secrets,
     opened,
     refused,
     session,
@@ -169,16 +168,3 @@ async def test_program_ends_with_a_line_that_says_why(
     assert "check the user and the password" in last
     assert all("minted a token" in line for line in before), answer.err
     assert_no_secret(answer.out + answer.err)
-
-
-async def test_log_of_opening_has_the_warning_and_no_password(
-    own: Postgres, database: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    own.execute(f'ALTER DATABASE "{database}" SET synchronous_commit = off')
-    with logs_without_secrets(caplog) as lines:
-        async with opened(own.url(database)) as store:
-            assert (await store.describe()).durability == "VOLATILE"
-        await refused(own.url(database, password=SECRET + "x"), StoreRefused)
-    warned: list[Any] = [line for line in lines if line["log_level"] == "warning"]
-    assert [line["event"] for line in warned] == ["acknowledged commits may be lost"]
-    assert "synchronous_commit" in warned[0]["todo"]

@@ -158,23 +158,17 @@ async def test_lost_connection_separates_sent_from_unsent_commands() -> None:
         assert caught.value.sent is False
 
 
-async def test_closed_connection_fails_its_callers() -> None:
+@pytest.mark.parametrize("said", [b"", b"HTTP/1.1 400\r\n", b"$x\r\n", b"*a\r\n", b"\r\n:1\r\n"])
+async def test_peer_that_closes_or_speaks_no_redis_fails_its_callers(said: bytes) -> None:
     async with met() as (peer, connection):
         asked = connection.ask(("GET", "x"))
         await peer.hears(b"GET")
-        peer.hang_up()
-        with pytest.raises(Lost, match="closed the connection") as caught:
-            await asked
-        assert caught.value.sent is True
-
-
-@pytest.mark.parametrize("said", [b"HTTP/1.1 400\r\n", b"$x\r\n", b"*a\r\n", b"\r\n:1\r\n"])
-async def test_peer_without_redis_protocol_is_dropped(said: bytes) -> None:
-    async with met() as (peer, connection):
-        asked = connection.ask(("GET", "x"))
-        await peer.hears(b"GET")
-        peer.send(said)
-        with pytest.raises(Lost, match="is no Redis") as caught:
+        if said:
+            peer.send(said)
+        else:
+            peer.hang_up()
+        words = "is no Redis" if said else "closed the connection"
+        with pytest.raises(Lost, match=words) as caught:
             await asked
         assert caught.value.sent is True
 

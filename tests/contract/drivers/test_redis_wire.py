@@ -9,7 +9,7 @@ from stepwell.core.records.errors import InvalidArgument, StoreFull, StoreRefuse
 from stepwell.core.records.states import Durability
 from stepwell_drivers.redis.cursors import cursor_of, feed_cursor, feed_places, place_of
 from stepwell_drivers.redis.errors import Meaning, Refusal, error_of, meaning_of
-from stepwell_drivers.redis.facts import Facts, check, info_of, promise, settings_of
+from stepwell_drivers.redis.facts import Facts, check, info_of, promise
 from stepwell_drivers.redis.packing import pack
 from stepwell_drivers.redis.slots import owners_of
 from stepwell_drivers.redis.url import Address
@@ -63,39 +63,35 @@ def facts(*, info: str = "", **settings: str) -> Facts:
 ALWAYS = {"appendonly": "yes", "appendfsync": "always"}
 
 
+EVERYSEC = {"appendonly": "yes", "appendfsync": "everysec"}
+
+
 @pytest.mark.parametrize(
-    ("settings", "wait", "durability"),
+    ("servers", "wait", "durability"),
     [
-        (ALWAYS, 0, Durability.POWER),
-        (ALWAYS, 1, Durability.NODE),
-        ({"appendonly": "yes", "appendfsync": "everysec"}, 0, Durability.VOLATILE),
-        ({"appendonly": "yes", "appendfsync": "everysec"}, 2, Durability.VOLATILE),
-        ({"appendonly": "yes", "appendfsync": "no"}, 0, Durability.VOLATILE),
-        ({"appendonly": "no", "appendfsync": "always"}, 0, Durability.VOLATILE),
-        ({}, 0, Durability.VOLATILE),
+        ([ALWAYS], 0, Durability.POWER),
+        ([ALWAYS], 1, Durability.NODE),
+        ([EVERYSEC], 0, Durability.VOLATILE),
+        ([EVERYSEC], 2, Durability.VOLATILE),
+        ([{"appendonly": "yes", "appendfsync": "no"}], 0, Durability.VOLATILE),
+        ([{"appendonly": "no", "appendfsync": "always"}], 0, Durability.VOLATILE),
+        ([{}], 0, Durability.VOLATILE),
+        # A cluster promises what its weakest node does.
+        ([ALWAYS, EVERYSEC, ALWAYS], 0, Durability.VOLATILE),
     ],
 )
 def test_the_class_follows_from_the_settings(
-    settings: dict[str, str], wait: int, durability: Durability
+    servers: list[dict[str, str]], wait: int, durability: Durability
 ) -> None:
-    assert promise([facts(**settings)], wait=wait, word=None).durability is durability
+    found = [facts(**settings) for settings in servers]
+    assert promise(found, wait=wait, word=None).durability is durability
 
 
-@pytest.mark.parametrize(("value", "warns"), [("yes", True), ("no", False)])
-def test_a_log_that_is_cut_anywhere_is_warned_of(value: str, *, warns: bool) -> None:
-    message = promise([facts(**ALWAYS, aof_load_truncated=value)], wait=0, word=None)
-    assert ("set it to no" in message.detail) is warns
-
-
-def test_a_cluster_promises_what_its_weakest_node_does() -> None:
-    servers = [facts(**ALWAYS), facts(appendonly="yes", appendfsync="everysec"), facts(**ALWAYS)]
-    assert promise(servers, wait=0, word=None).durability is Durability.VOLATILE
-
-
-def test_one_truncating_node_of_a_cluster_is_warned_of() -> None:
-    well = facts(**ALWAYS, aof_load_truncated="no")
-    servers = [well, facts(**ALWAYS, aof_load_truncated="yes"), well]
-    assert "set it to no" in promise(servers, wait=0, word=None).detail
+@pytest.mark.parametrize("truncated", [["yes"], ["no"], ["no", "yes", "no"]])
+def test_a_log_that_is_cut_anywhere_is_warned_of(truncated: list[str]) -> None:
+    servers = [facts(**ALWAYS, aof_load_truncated=value) for value in truncated]
+    warns = "set it to no" in promise(servers, wait=0, word=None).detail
+    assert warns is ("yes" in truncated)
 
 
 def test_declared_durability_counts_only_where_the_server_is_silent() -> None:
@@ -128,10 +124,6 @@ def test_a_server_that_cant_be_used_is_refused(
 @pytest.mark.parametrize("policy", ["noeviction", "volatile-lru", "volatile-ttl"])
 def test_a_server_that_evicts_only_what_expires_is_taken(policy: str) -> None:
     check(facts(maxmemory_policy=policy), is_cluster=False)
-
-
-def test_settings_come_in_pairs() -> None:
-    assert settings_of([b"appendonly", b"yes", b"maxmemory", b"0"])["appendonly"] == "yes"
 
 
 def test_a_node_without_a_host_is_the_one_that_was_asked() -> None:

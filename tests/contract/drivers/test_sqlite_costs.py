@@ -34,6 +34,7 @@ from stepwell_drivers.sql.sqlite.url import parse
 from stepwell_drivers.sql.statements import Delete, Pick, Query, Update, compiled
 from stepwell_testkit.conformance import ask
 from stepwell_testkit.conformance import builders as b
+from tests.contract.drivers.parked import PARKED
 
 
 @pytest.fixture
@@ -148,36 +149,13 @@ class Effort:
         return self._steps
 
 
-def park(path: Path, many: int, *, now_us: int) -> None:
-    """Put that many executions where no claim below may find them, in all the ways there are."""
+def park(path: Path, first: int, last: int) -> None:
+    """Put executions where no claim below may find them, in all the ways there are."""
+    rows = f"WITH RECURSIVE s(at) AS (VALUES ({first}) UNION ALL SELECT at + 1 FROM s WHERE at < {last})"
     with closing(sqlite3.connect(path, isolation_level=None)) as file:
-        file.execute("BEGIN IMMEDIATE")
-        later = now_us + 3_600_000_000
-        for at in range(many):
-            role, kind, queue, tenant, us = [
-                ("lawyer", "TASK", "default", b.TENANT, 1),
-                ("", "REFLECT", "default", b.TENANT, 1),
-                ("", "TASK", "other", b.TENANT, 1),
-                ("", "TASK", "default", "elsewhere", 1),
-                ("", "TASK", "default", b.TENANT, later),
-            ][at % 5]
-            file.execute(
-                "INSERT INTO executions (tenant_id, run_id, execution_id, task_id, kind, status,"
-                " queue, role, priority, available_us) VALUES (?, ?, 'x', 'x', ?, 'READY', ?, ?,"
-                " 9, ?)",
-                (tenant, f"parked-{many}-{at}", kind, queue, role, us),
-            )
-            lease = (tenant, f"parked-{many}-{at}", at % 2, later if at % 2 else 1)
-            file.execute(
-                "INSERT INTO leases (tenant_id, run_id, execution_id, token, armed, deadline_us)"
-                " VALUES (?, ?, 'x', 't', ?, ?)",
-                lease,
-            )
-            file.execute(
-                "INSERT INTO timers (tenant_id, run_id, name, due_us) VALUES (?, ?, 'x', ?)",
-                (tenant, f"parked-{many}-{at}", later),
-            )
-        file.execute("COMMIT")
+        file.executescript(
+            "BEGIN IMMEDIATE;" + PARKED.format(rows=f"({rows} SELECT at FROM s)") + "COMMIT"
+        )
 
 
 async def test_a_claim_costs_the_same_however_many_runs_are_parked(
@@ -193,9 +171,9 @@ async def test_a_claim_costs_the_same_however_many_runs_are_parked(
         assert [[step.run_id for step in steps] for steps in found.ready] == [[b.RUN]]
         assert found.due == ()
 
-    park(tmp_path / "a.db", 100, now_us=now_us)
+    park(tmp_path / "a.db", 1, 100)
     few = effort.of(read_once)
-    park(tmp_path / "a.db", 20_000, now_us=now_us)
+    park(tmp_path / "a.db", 101, 20_000)
     many = effort.of(read_once)
     effort.connection.close()
     assert many <= 1.2 * few, (few, many)

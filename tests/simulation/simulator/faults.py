@@ -6,6 +6,7 @@ go down in good order, too, a stream may tear, and the store's clock may be set.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -97,10 +98,7 @@ async def _crash_caller(world: World, rng: Rng) -> None:
 
 
 async def _pause_caller(world: World, rng: Rng) -> None:
-    client = rng.pick(world.clients)
-    client.awake.clear()
-    await world.runtime.sleep(rng.random() * 4)
-    client.awake.set()
+    await _pause(world, rng.pick(world.clients).awake, rng.random() * 4)
 
 
 async def _crash_watcher(world: World, rng: Rng) -> None:
@@ -111,10 +109,13 @@ async def _crash_watcher(world: World, rng: Rng) -> None:
 
 async def _pause_watcher(world: World, rng: Rng) -> None:
     if world.watchers:
-        watcher = rng.pick(world.watchers)
-        watcher.awake.clear()
-        await world.runtime.sleep(rng.random() * 6)
-        watcher.awake.set()
+        await _pause(world, rng.pick(world.watchers).awake, rng.random() * 6)
+
+
+async def _pause(world: World, awake: asyncio.Event, seconds: float) -> None:
+    awake.clear()
+    await world.runtime.sleep(seconds)
+    awake.set()
 
 
 # --- the store's clock ---

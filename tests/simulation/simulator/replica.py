@@ -15,8 +15,7 @@ from stepwell.core.loop.transition import Reply
 from stepwell.core.port import Assignment, Presence, Store
 from stepwell.core.records.errors import StoreUnavailable
 from stepwell.core.records.states import StepKind
-from stepwell.engine.appender import AppendBatch
-from stepwell.engine.executor import Executor, ExecutorConfig, Heartbeat, HeldLease
+from stepwell.engine.executor import Executor, ExecutorConfig, HeldLease
 from stepwell.engine.workers import WorkerConnection
 from stepwell.watch.notifier import Notifier
 from stepwell_testkit.faults import Faults, FaultyStore
@@ -147,9 +146,7 @@ class Replica:
         """Be gone at once."""
         self.up = False
         self.place.ledger.history.note(f"{self.name} crashes")
-        self.place.ledger.history.seen.update(
-            {f"{key}": count for key, count in self.store.seen.items()}
-        )
+        self.place.ledger.history.seen.update(self.store.seen)
         self.store.kill()
         self.runtime.kill()
         self._hang_up_on_all()
@@ -213,10 +210,6 @@ class Replica:
         if port.session is not None and self.up and not self.runtime.dead:
             self.runtime.spawn(self.executor.detach(port.session), name="detach")
 
-    async def append(self, tenant_id: str, written: Sequence[AppendBatch]) -> Sequence[bool]:
-        """Keep what steps write while they work."""
-        return await self.executor.append(tenant_id, written)
-
     async def deliver(
         self, tenant_id: str, run_id: str, delivery: Delivery | Begin | AppendMessages
     ) -> Reply:
@@ -226,10 +219,6 @@ class Replica:
         reply = await self.executor.deliver(tenant_id, run_id, delivery)
         ledger.replied((tenant_id, run_id), invoked, delivery, reply, self.name)
         return reply
-
-    async def heartbeat(self, tenant_id: str, beats: Sequence[Heartbeat]) -> Sequence[bool]:
-        """Answer heartbeats."""
-        return await self.executor.heartbeat(tenant_id, beats)
 
     async def send(self, tenant_id: str, run_id: str, command: Start | Fork | AnyCommand) -> Reply:
         """Answer a command."""

@@ -318,7 +318,7 @@ class Worker:
         tenant_id = self.character.tenant_id
         with suppress(Unreachable, StepwellError):
             await self.service.call(
-                self.rng, "append", lambda to: to.append(tenant_id, [written(assignment)])
+                self.rng, "append", lambda to: to.executor.append(tenant_id, [written(assignment)])
             )
 
     def _longest_s(self, behaviour: str) -> float:
@@ -393,7 +393,9 @@ class Worker:
                 beats[at] = replace(beats[at], progress=progress_of(one), session=session_of(one))
         try:
             live = await self.service.call(
-                self.rng, "heartbeat", lambda to: to.heartbeat(self.character.tenant_id, beats)
+                self.rng,
+                "heartbeat",
+                lambda to: to.executor.heartbeat(self.character.tenant_id, beats),
             )
         except (Unreachable, StepwellError):
             return

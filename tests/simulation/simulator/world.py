@@ -345,21 +345,22 @@ class World:
 
     async def _watchers_saw_it_all(self) -> None:
         """With nothing lost any more every watcher comes to the end, wherever it left off (E3, E10)."""
-        until = self.loop.time() + 2 * LAG_S_MAX
-        while self.loop.time() < until and any(map(self._lag, self.watchers)):
-            await self.runtime.sleep(0.25)
+        await self._wait_while(lambda: any(map(self._lag, self.watchers)), 2 * LAG_S_MAX)
         for watcher in self.watchers:
             left = self._lag(watcher)
             holds(not left, "E10", watcher.name, "is at", watcher.after, "and misses", left)
+
+    async def _wait_while(self, holds_up: Callable[[], bool], seconds: float) -> None:
+        until = self.loop.time() + seconds
+        while self.loop.time() < until and holds_up():
+            await self.runtime.sleep(0.25)
 
     def _lag(self, watcher: Watcher) -> int:
         return len(self.ledger.model(watcher.key).events) - watcher.after
 
     async def _no_timer_is_forgotten(self) -> None:
         """Check that every timer that runs out is handled, also where the run waits for other things (L3)."""
-        until = self.loop.time() + FORGOTTEN_S
-        while self.loop.time() < until and self._ran_out():
-            await self.runtime.sleep(0.25)
+        await self._wait_while(lambda: bool(self._ran_out()), FORGOTTEN_S)
         left = self._ran_out()
         holds(not left, "L3", left, "ran out, and nothing followed")
 

@@ -1,0 +1,30 @@
+"""Rows of other runs that a claim must not walk over, in SQL that Postgres and SQLite both know."""
+
+from __future__ import annotations
+
+PARKED = """
+INSERT INTO runs (tenant_id, run_id, step_retry)
+SELECT 'acme', 'parked-' || at, '{{}}' FROM {rows} AS at;
+INSERT INTO executions (tenant_id, run_id, execution_id, task_id, kind, status, queue, role, priority,
+  available_us)
+SELECT CASE at % 5 WHEN 3 THEN 'elsewhere' ELSE 'acme' END, 'parked-' || at, 'x', 'x',
+  CASE at % 5 WHEN 1 THEN 'REFLECT' ELSE 'TASK' END, 'READY',
+  CASE at % 5 WHEN 2 THEN 'other' ELSE 'default' END,
+  CASE at % 5 WHEN 0 THEN 'lawyer' ELSE '' END, 9,
+  CASE at % 5 WHEN 4 THEN 9000000000000000000 ELSE 1 END
+FROM {rows} AS at;
+INSERT INTO leases (tenant_id, run_id, execution_id, token, armed, deadline_us)
+SELECT 'acme', 'parked-' || at, 'x', 't', at % 2, CASE at % 2 WHEN 1 THEN 9000000000000000000 ELSE 1 END
+FROM {rows} AS at;
+INSERT INTO timers (tenant_id, run_id, name, due_us)
+SELECT 'acme', 'parked-' || at, 'x', 9000000000000000000 FROM {rows} AS at;
+"""
+"""Runs that wait for another role, kind, queue or tenant, or for later; {rows}: a set of their numbers."""
+OVERDUE = """
+INSERT INTO runs (tenant_id, run_id, step_retry)
+SELECT 'acme', 'overdue-' || at, '{{}}' FROM {rows} AS at;
+INSERT INTO leases (tenant_id, run_id, execution_id, token, armed, deadline_us)
+SELECT 'acme', 'overdue-' || at, 'x', 't', 1, at FROM {rows} AS at;
+INSERT INTO timers (tenant_id, run_id, name, due_us)
+SELECT 'acme', 'overdue-' || at, 'x', at FROM {rows} AS at;
+"""
