@@ -82,6 +82,22 @@ async def test_type_of_a_closure_is_resolved() -> None:
     assert decode(outcome.completed.result, Local) == Local(n=2)
 
 
+@pytest.mark.parametrize(("given", "seen"), [(7, [7, 1]), (0, [0, 1]), (None, [5, 1])])
+async def test_input_takes_the_place_of_the_parameters_default(given: Any, seen: list[int]) -> None:
+    def work(ctx: TaskContext, x: int = 5, *, own: int = 1) -> list[int]:
+        return [x, own]
+
+    assert decode((await outcome_of(work, given=given)).completed.result) == seen
+
+
+async def test_a_partials_keyword_keeps_its_value() -> None:
+    def work(ctx: TaskContext, x: int) -> int:
+        return x
+
+    outcome = await outcome_of(functools.partial(work, x=3), given=7)
+    assert decode(outcome.completed.result) == 3
+
+
 def test_a_function_of_the_wrong_shape_is_refused_at_the_decorator() -> None:
     agent = Agent()
     with pytest.raises(Misconfigured, match="must take the context"):

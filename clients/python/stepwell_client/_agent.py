@@ -5,6 +5,9 @@ A function takes the context and optionally the step's input, decoded as annotat
     @agent.task("count")
     def count(ctx: TaskContext, text: str) -> dict[str, int]: ...
 
+Where that parameter has a default, a step without input is called without it. Keyword-only parameters are
+the author's own.
+
 Functions may be async, or not: those run in threads. Their return values are encoded, see `_payloads`.
 """
 
@@ -21,13 +24,20 @@ from stepwell_client._errors import Misconfigured
 
 F = TypeVar("F", bound=Callable[..., object])
 
-_NO_INPUT: Any = inspect.Parameter.empty
+_EMPTY: Any = inspect.Parameter.empty
 
 
 class Step:
     """A function of an agent, and how it is called; its signature is read once."""
 
-    __slots__ = ("annotation", "function", "is_async", "manual_begin", "wants_input")
+    __slots__ = (
+        "annotation",
+        "function",
+        "has_default",
+        "is_async",
+        "manual_begin",
+        "wants_input",
+    )
 
     def __init__(self, function: Callable[..., object], *, manual_begin: bool = False) -> None:
         self.function = function
@@ -37,7 +47,8 @@ class Step:
         )
         parameters = _positional(function)
         self.wants_input = len(parameters) == 2
-        self.annotation = _resolve(function, parameters[1]) if self.wants_input else _NO_INPUT
+        self.annotation = _resolve(function, parameters[1]) if self.wants_input else _EMPTY
+        self.has_default = self.wants_input and parameters[1].default is not _EMPTY
 
 
 def _positional(function: Callable[..., object]) -> list[inspect.Parameter]:
@@ -59,8 +70,8 @@ def _positional(function: Callable[..., object]) -> list[inspect.Parameter]:
             f"{name} must take the context and, if it wants, the step's input: "
             "`def f(ctx)` or `def f(ctx, text: str)`"
         )
-    # A second parameter with a default, such as a partial's, is the author's own.
-    return fit[:2] if len(fit) > 1 and fit[1].default is inspect.Parameter.empty else fit[:1]
+    # Further parameters have defaults, and keyword-only ones, such as a partial's: they are the author's own.
+    return fit[:2]
 
 
 def _resolve(function: Callable[..., object], parameter: inspect.Parameter) -> Any:

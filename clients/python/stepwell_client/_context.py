@@ -136,6 +136,11 @@ class StepContext(OutputContext):
         """Return the step's input: the task's own, or the run's."""
         return decode(self._input_payload(), kind)
 
+    @property
+    def has_input(self) -> bool:
+        """The step was given an input; None as an input is none."""
+        return self._input_payload() is not None
+
     @overload
     def run_input(self) -> Any: ...
     @overload

@@ -180,9 +180,8 @@ class AgentRunner:
             output=StepOutput(assignment, services),
         )
         try:
-            arguments = (
-                (context, context.input(step.annotation)) if step.wants_input else (context,)
-            )
+            takes_input = step.wants_input and (context.has_input or not step.has_default)
+            arguments = (context, context.input(step.annotation)) if takes_input else (context,)
         except DecodeError as error:
             failure = _failure(INVALID_INPUT, f"the step's input: {error.message}", retryable=False)
             for violation in error.violations[:VIOLATIONS_MAX]:
