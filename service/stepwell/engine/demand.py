@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 
 from stepwell.core.port import Runtime
 from stepwell.engine.names import QueueKey
@@ -19,6 +20,9 @@ class Demand:
         self._stickiness_ms = stickiness_ms
         self._wake = asyncio.Event()
         self._waiting_since: dict[QueueKey, float] = {}
+        self._due_at = math.inf
+        """The moment, by the event loop's clock, at which something comes due that no claim has seen."""
+        self._waiting: asyncio.Timeout | None = None
         self.more_ready = True
         """READY steps may be waiting in the store."""
 
@@ -35,6 +39,14 @@ class Demand:
     def wake_idle(self) -> None:
         """End the claim loop's wait, whatever there is to claim."""
         self._wake.set()
+
+    def due_in(self, delay_ms: int) -> None:
+        """Have a claim made in `delay_ms`, if none is made before: something that was committed comes due."""
+        at = asyncio.get_running_loop().time() + delay_ms / 1_000
+        if at < self._due_at:
+            self._due_at = at
+            if self._waiting is not None and at < (self._waiting.when() or 0):
+                self._waiting.reschedule(at)
 
     def step_waits(self, queue: QueueKey) -> None:
         """Note that a step of this queue became ready while no worker was free for it."""
@@ -56,14 +68,18 @@ class Demand:
         return (self._runtime.monotonic() - since) * 1_000 >= self._stickiness_ms
 
     def clear(self) -> None:
-        """Forget past wakes; a claim begins."""
+        """Forget past wakes and what comes due; a claim begins and sees it."""
         self._wake.clear()
+        self._due_at = math.inf
 
     async def wait(self, within_ms: float) -> bool:
-        """Wait for a wake, but no longer than this; return whether there was one."""
+        """Wait for a wake, or for what comes due, but no longer than this; return whether it was a wake."""
+        at = asyncio.get_running_loop().time() + within_ms / 1_000
         try:
-            async with asyncio.timeout(within_ms / 1_000):
+            async with asyncio.timeout_at(min(at, self._due_at)) as self._waiting:
                 await self._wake.wait()
         except TimeoutError:
             return False
+        finally:
+            self._waiting = None
         return True

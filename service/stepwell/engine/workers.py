@@ -217,7 +217,10 @@ class Workers:
         return None if connection is None or connection.closed else connection
 
     def apply(self, key: RunKey, commit: Commit) -> None:
-        """Drop the leases that a commit ended."""
+        """Drop the leases that a commit ended; have a claim made when what it wrote comes due."""
+        due_ms = _due_ms(commit)
+        if due_ms >= 0:
+            self._demand.due_in(due_ms)
         for execution in commit.executions:
             if execution.worker_id and execution.ended_us:
                 self._drop_lease(key, execution)
@@ -234,3 +237,11 @@ class Workers:
     def uncommitted(self, tenant_id: str) -> frozenset[LeaseKey]:
         """Return the leases granted in a tenant's limited queues whose commit is not known yet."""
         return frozenset(lease for whose, _, lease in self._limited.values() if whose == tenant_id)
+
+
+def _due_ms(commit: Commit) -> int:
+    """Return the milliseconds until the first thing comes due that a commit wrote; -1: nothing will."""
+    due = [min(one.lease_ms, one.limit_ms or one.lease_ms) for one in commit.leases]
+    due += [one.delay_ms for one in commit.timers if one.delay_ms >= 0]
+    due += [one.delay_ms for one in commit.executions if one.delay_ms]
+    return min(due, default=-1)
