@@ -216,6 +216,8 @@ class Settings(Group):
     log: LogSettings = LogSettings()
     drain_ms: _Ms = 10_000
     """The time that a shutdown may take until what is left is cut off."""
+    notice_ms: Annotated[int, Field(ge=0, le=3600 * 1000)] = 0
+    """The time for which a shutdown answers NOT_SERVING and still serves: until balancers have seen it."""
     health_ms: _Ms = 5_000
     """The interval at which the server checks that the store accepts commits."""
 

@@ -13,6 +13,7 @@ from typing import Any, cast
 import grpc
 import grpc.aio
 import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from pydantic import SecretStr
 
@@ -62,6 +63,25 @@ async def test_reflection_needs_a_token_and_then_names_the_services(stranger: Cl
     answer = await answered.read()
     names = {service.name for service in answer.list_services_response.service}
     assert {"stepwell.v1.Orchestrator", "stepwell.v1.Worker", "grpc.health.v1.Health"} <= names
+
+
+async def test_reflection_speaks_version_1_too(stranger: Client) -> None:
+    ask = stranger.channel.stream_stream(
+        "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+        request_serializer=reflection_pb2.ServerReflectionRequest.SerializeToString,
+        response_deserializer=reflection_pb2.ServerReflectionResponse.FromString,
+    )
+    request = reflection_pb2.ServerReflectionRequest(file_containing_symbol="stepwell.v1.Worker")
+    call: Any = ask(iter([request]), metadata=bearer("worker"))
+    assert (await call.read()).file_descriptor_response.file_descriptor_proto
+
+
+async def test_health_lists_all_names_without_a_token(stranger: Client) -> None:
+    stub: Any = health_pb2_grpc.HealthStub(stranger.channel)
+    messages: Any = health_pb2
+    statuses = (await stub.List(messages.HealthListRequest())).statuses
+    assert statuses.keys() == {"", "liveness", "stepwell.v1.Orchestrator", "stepwell.v1.Worker"}
+    assert {one.status for one in statuses.values()} == {health_pb2.HealthCheckResponse.SERVING}
 
 
 async def test_unknown_method_reveals_nothing_without_a_token(stranger: Client) -> None:

@@ -168,11 +168,26 @@ async def test_while_it_drains_health_says_no_and_outcomes_are_still_taken(world
 
     assert await _health(client) == NOT_SERVING
     assert await _health(client, "stepwell.v1.Worker") == NOT_SERVING
+    assert await _health(client, "liveness") == SERVING
     error = await refusal(client.start(goal="g"))
     assert (error.code, error.reason) == (grpc.StatusCode.UNAVAILABLE, "DRAINING")
     request = wpb.CompleteRequest(outcomes=[completed(got)])
     reply = await client.work.Complete(request, metadata=ME)
     assert reply.acks[0].status == wpb.ACK_STATUS_ACCEPTED
+
+
+async def test_server_that_leaves_still_serves_until_balancers_have_seen_it(world: World) -> None:
+    server = await world.server(notice_ms=60_000)
+    client = await world.client(server)
+    drain = asyncio.create_task(server.drain())
+    await asyncio.sleep(0)
+    assert await _health(client) == NOT_SERVING
+
+    assert (await client.start(goal="g")).spec.goal == "g"
+
+    world.runtime.skip(60_000)
+    await drain
+    assert (await refusal(client.start(goal="g"))).reason == "DRAINING"
 
 
 async def test_stopping_twice_is_safe_and_leaves_no_task(world: World) -> None:

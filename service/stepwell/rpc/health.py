@@ -1,12 +1,14 @@
 """Health, per service: ready means that the store takes commits.
 
-A small write proves that it does: the presence of this replica, under a tenant that nobody can have.
+A small write proves that it does: the presence of this replica, under a tenant that nobody can have. Under the
+name `liveness` the answer is SERVING for as long as the process answers at all: a restart mends no store.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from typing import Any
 
 import structlog
 from grpc_health.v1 import health, health_pb2
@@ -20,13 +22,39 @@ _SERVING = health_pb2.HealthCheckResponse.SERVING
 _NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 
 
+LIVENESS = "liveness"
+"""The name that is asked for the process apart from its store."""
+
+
+_MESSAGES: Any = health_pb2
+"""The library's messages: its type hints lack those of `List`."""
+
+
+class _Servicer(health.aio.HealthServicer):
+    """The library's servicer, and `List`, which it lacks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.statuses: dict[str, Any] = {}
+
+    async def set(self, service: str, status: Any) -> None:
+        """Set the status of a name, and notify those who watch it."""
+        self.statuses[service] = _MESSAGES.HealthCheckResponse(status=status)
+        await super().set(service, status)
+
+    async def List(self, request: object, context: object) -> Any:  # noqa: N802 - the protocol's name
+        """Return the status of each name."""
+        del request, context
+        return _MESSAGES.HealthListResponse(statuses=self.statuses)
+
+
 class Health:
     """Keeps the health service's answer up to date."""
 
     def __init__(
         self, store: Store, runtime: Runtime, replica_id: str, *, interval_ms: int
     ) -> None:
-        self.servicer = health.aio.HealthServicer()
+        self.servicer = _Servicer()
         self._store = store
         self._runtime = runtime
         self._interval_ms = interval_ms
@@ -35,6 +63,7 @@ class Health:
         )
         self._names: tuple[str, ...] = ("",)
         self._serving: bool | None = None
+        self._leaving = False
 
     def cover(self, services: Iterable[str]) -> None:
         """Set the services that depend on the store."""
@@ -51,8 +80,9 @@ class Health:
             await self.check()
 
     async def leave(self) -> None:
-        """Answer that nothing is served any more, whatever the store can."""
-        await self.servicer.enter_graceful_shutdown()
+        """Answer that nothing is served any more, whatever the store can; the process still lives."""
+        await self._answer(serving=False)
+        self._leaving = True
 
     async def _trouble(self) -> str:
         """Return why the store takes no writes; empty: it does."""
@@ -74,5 +104,10 @@ class Health:
         elif self._serving is not None:
             log.warning("the store takes writes")
         self._serving = serving
-        for name in self._names:
-            await self.servicer.set(name, _SERVING if serving else _NOT_SERVING)
+        await self.servicer.set(LIVENESS, _SERVING)
+        await self._answer(serving=serving)
+
+    async def _answer(self, *, serving: bool) -> None:
+        if not self._leaving:
+            for name in self._names:
+                await self.servicer.set(name, _SERVING if serving else _NOT_SERVING)

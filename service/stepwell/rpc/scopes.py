@@ -63,6 +63,7 @@ SCOPES: Mapping[str, str] = {
     "/grpc.health.v1.Health/Check": NONE,
     "/grpc.health.v1.Health/Watch": NONE,
     "/grpc.health.v1.Health/List": NONE,
+    "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo": ANY,
     "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo": ANY,
 }
 """The scope of each method, by its full name, compared as a whole."""

@@ -19,7 +19,7 @@ import grpc
 import grpc.aio
 import structlog
 from grpc_health.v1 import health_pb2_grpc
-from grpc_reflection.v1alpha import reflection
+from grpc_reflection.v1alpha import reflection, reflection_pb2
 
 from stepwell.app.retention import Retention, Sweeper
 from stepwell.config import GrpcSettings, Settings, state_folder
@@ -112,6 +112,7 @@ class Server:
         self._tasks: list[asyncio.Task[None]] = []
         self._services: list[Service] = []
         self._page: MetricsPage | None = None
+        self._draining = False
         self._stopped = False
 
     # --- the start ----------------------------------------------------------------------------------
@@ -196,7 +197,7 @@ class Server:
         names = [service.name for service in self._services]
         self._health.cover(names)
         health_pb2_grpc.add_HealthServicer_to_server(self._health.servicer, recorder)
-        reflection.enable_server_reflection((*names, _HEALTH, reflection.SERVICE_NAME), recorder)
+        _add_reflection((*names, _HEALTH, reflection.SERVICE_NAME), recorder)
         scopes.refuse_undeclared(recorder.methods)
 
     # --- the end ------------------------------------------------------------------------------------
@@ -204,14 +205,16 @@ class Server:
     async def drain(self) -> None:
         """End all work in order, so that nothing acknowledged is lost and every caller gets an answer.
 
-        Health answers NOT_SERVING; calls that begin are refused; no more steps are leased; commits that were
+        Health answers NOT_SERVING, for `notice_ms` before anything else; calls that begin are refused; no more steps are leased; commits that were
         begun are finished; streams end, each by a message. What isn't done by `drain_ms` is cut off.
         """
-        if self._gate.draining:
+        if self._draining:
             return
+        self._draining = True
         log.info("draining")
-        self._gate.draining = True
         await self._health.leave()
+        await self._runtime.sleep(self.settings.notice_ms / 1_000)
+        self._gate.draining = True
         try:
             async with asyncio.timeout(self.settings.drain_ms / 1_000):
                 await self.parts.executor.drain()
@@ -268,6 +271,21 @@ async def serve(settings: Settings, **how: Any) -> None:
     finally:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.remove_signal_handler(number)
+
+
+def _add_reflection(names: Iterable[str], server: grpc.aio.Server) -> None:
+    """Add reflection in both versions: their messages are the same, and the library knows the older one only."""
+    reflection.enable_server_reflection(names, server)
+    servicer: Any = reflection.aio.ReflectionServicer(names)
+    handler = grpc.stream_stream_rpc_method_handler(
+        servicer.ServerReflectionInfo,
+        request_deserializer=reflection_pb2.ServerReflectionRequest.FromString,
+        response_serializer=reflection_pb2.ServerReflectionResponse.SerializeToString,
+    )
+    methods = {"ServerReflectionInfo": handler}
+    service = "grpc.reflection.v1.ServerReflection"
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, methods),))
+    server.add_registered_method_handlers(service, methods)
 
 
 def _executor_config(settings: Settings) -> ExecutorConfig:
