@@ -7,8 +7,6 @@ import sys
 import textwrap
 from ast import literal_eval
 
-import pytest
-
 
 def fresh(program: str) -> str:
     """Run a program in an interpreter of its own and return what it prints."""
@@ -56,31 +54,3 @@ def test_client_works_without_pydantic() -> None:
         assert stepwell_client.decode(stepwell_client.encode({"a": 1})) == {"a": 1}
         """
     )
-
-
-@pytest.mark.parametrize(
-    ("package", "scheme", "extra"),
-    [
-        ("asyncpg", "postgresql", "postgres"),
-        ("redis", "redis", "redis"),
-        ("redis", "rediss+cluster", "redis"),
-    ],
-)
-def test_driver_without_its_library_names_the_extra(package: str, scheme: str, extra: str) -> None:
-    said = fresh(
-        f"""
-        import asyncio, sys
-        sys.modules["{package}"] = None  # as if it were not installed
-        from stepwell.core.records.errors import StoreRefused
-        from stepwell.runtime import SystemRuntime
-        from stepwell.store.opener import open_store
-        try:
-            url = "{scheme}://me:hunter2@127.0.0.1:1"
-            asyncio.run(open_store(url, runtime=SystemRuntime()))
-        except StoreRefused as refused:
-            print(refused)
-        """
-    )
-    assert f"needs the package '{package}" in said
-    assert f"try: pip install 'stepwell[{extra}]'" in said
-    assert "hunter2" not in said

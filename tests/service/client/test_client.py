@@ -259,20 +259,20 @@ async def test_a_filtered_watch_goes_on_after_what_was_filtered_out(
     assert {tuple(request.types) for request in server.runs.requests} == {(11,)}
 
 
-async def test_a_purged_run_raises(server: FakeServer, client: Client) -> None:
-    server.runs.watches.append([events(1), watch_end(PURGED)])
+@pytest.mark.parametrize(
+    ("last", "error"),
+    [(watch_end(PURGED), RunPurged), (End(grpc.StatusCode.OUT_OF_RANGE, "x"), CursorOutOfRange)],
+    ids=["purged", "permanent"],
+)
+async def test_a_watch_that_can_not_go_on_raises(
+    server: FakeServer, client: Client, last: Any, error: type[Exception]
+) -> None:
+    server.runs.watches.append([events(1), last])
 
-    with pytest.raises(RunPurged) as caught:
+    with pytest.raises(error) as caught:
         await numbers(client.watch(RUN_ID))
 
-    assert isinstance(caught.value, RunNotFound | ValueError)
-
-
-async def test_permanent_watch_error_is_raised(server: FakeServer, client: Client) -> None:
-    server.runs.watches.append([events(1), End(grpc.StatusCode.OUT_OF_RANGE, "too old")])
-
-    with pytest.raises(CursorOutOfRange):
-        await numbers(client.watch(RUN_ID))
+    assert isinstance(caught.value, RunNotFound | CursorOutOfRange)
 
 
 async def test_a_watch_gives_up_on_a_server_that_does_not_come_back(server: FakeServer) -> None:
@@ -396,20 +396,6 @@ async def test_the_log_of_a_run_that_was_deleted_raises(server: FakeServer, clie
 
     with pytest.raises(RunPurged):
         [entry async for entry in client.logs(RUN_ID, follow=True)]
-
-
-async def test_messages_are_read_page_by_page(server: FakeServer, client: Client) -> None:
-    page = orchestrator_pb2.GetMessagesResponse
-    server.runs.answers["GetMessagesRequest"] = Script(
-        page(messages=[types_pb2.Message(content="first")], next_page_token="second"),
-        page(messages=[types_pb2.Message(content="last")]),
-    )
-
-    found = [one.content async for one in client.messages(RUN_ID, task_id="t")]
-
-    assert found == ["first", "last"]
-    assert [request.page_token for request in server.runs.requests] == ["", "second"]
-    assert {request.task_id for request in server.runs.requests} == {"t"}
 
 
 def test_each_error_is_of_the_tree_and_drawn_in_it() -> None:

@@ -237,19 +237,6 @@ async def test_cancelled_worker_releases_its_steps(server: FakeServer, client: C
     assert [item.WhichOneof("result") for item in server.workers.completed] == ["released"]
 
 
-async def test_as_a_context_it_serves_and_then_drains(
-    server: FakeServer, client: Client, agent: Agent
-) -> None:
-    async with Worker(agent, client) as worker:
-        stream = await welcomed(server)
-        await worker.connected()
-        await stream.send(assignments=[assignment(type_="double", given=1)])
-        await stream.ack(await stream.outcome())
-        await until(lambda: not worker._state.pending)
-
-    assert worker.in_flight == 0
-
-
 async def test_an_at_most_once_step_starts_when_its_begin_is_acknowledged(
     server: FakeServer, client: Client
 ) -> None:
