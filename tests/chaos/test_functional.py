@@ -28,7 +28,6 @@ from tests.chaos.faults.functional import (
     replay_command,
     seed,
     spared,
-    stores_for,
 )
 from tests.service.capabilities import (
     test_budgets,
@@ -87,7 +86,7 @@ SPARED = {
     ),
 }
 """Tests in which some calls meet no faults; all the others do."""
-SPARED |= {name: LINES for name, _, _ in borrowed(test_logs) if name not in SPARED}
+SPARED |= {name: LINES for name, _ in borrowed(test_logs) if name not in SPARED}
 Delete = Callable[[Client, str], Awaitable[None]]
 CELLS: dict[str, list[Cell]] = {}
 MET = {
@@ -98,9 +97,9 @@ MET = {
 }
 """Names of the faulty store's counts, and the whole proof's names for them."""
 
-for _name, _test, _fixture in borrowed(*MODULES):
+for _name, _test in borrowed(*MODULES):
     assert _name not in CELLS, f"two tests are called {_name}"
-    CELLS[_name] = cells_of(_name, stores_for(_fixture), LEFT_OUT.get(_name))
+    CELLS[_name] = cells_of(_name, tuple(STORES), LEFT_OUT.get(_name))
     if CELLS[_name]:
         globals()[_name] = _test
 
@@ -110,11 +109,11 @@ pytestmark = pytest.mark.proof
 def test_few_cells_are_left_out() -> None:
     """Most tests that want a server are played over the four stores, in every mode."""
     every = left_out = 0
-    for name, _, fixture in borrowed(*MODULES):
-        cells = len(stores_for(fixture)) * len(Mode)
+    for name, _ in borrowed(*MODULES):
+        cells = len(STORES) * len(Mode)
         every += cells
         if name in LEFT_OUT:
-            left_out += len(stores_for(fixture)) * len(LEFT_OUT[name].modes)
+            left_out += len(STORES) * len(LEFT_OUT[name].modes)
     assert left_out < every / 8, f"{left_out} of {every}"
     assert LEFT_OUT.keys() | SPARED.keys() <= CELLS.keys()
 

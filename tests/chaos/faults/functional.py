@@ -21,7 +21,6 @@ from stepwell.core.port import Store
 from stepwell.rpc.server import Server
 from stepwell.runtime import SystemRuntime
 from stepwell_testkit.faults import Faults, FaultyStore, Mode
-from tests.service.capabilities.conftest import STORES
 from tests.support.proofs.sizes import SCALE, size
 
 SEED = "STEPWELL_FAULTS_SEED"
@@ -117,19 +116,13 @@ def cells_of(test: str, stores: tuple[str, ...], left_out: LeftOut | None = None
     ]
 
 
-def borrowed(*modules: ModuleType) -> Iterator[tuple[str, Test, str]]:
-    """Return each test of the modules that wants a server, with its name and its fixture's."""
+def borrowed(*modules: ModuleType) -> Iterator[tuple[str, Test]]:
+    """Return each test of the modules that wants a server, with its name."""
     for module in modules:
         for name, test in vars(module).items():
             wanted = inspect.signature(test).parameters if name.startswith("test_") else ()
-            for fixture in FIXTURES:
-                if fixture in wanted:
-                    yield name, test, fixture
-
-
-def stores_for(fixture: str) -> tuple[str, ...]:
-    """Return the kinds of store that a fixture stands for."""
-    return tuple(STORES)
+            if any(fixture in wanted for fixture in FIXTURES):
+                yield name, test
 
 
 def faults_of(cell: Cell, spared: Spared) -> Faults:

@@ -154,10 +154,10 @@ async def _purge(bench: Bench) -> Asked:
 async def _work(bench: Bench) -> Asked:
     got = await leased(bench)
     names, queue = lease_of(got), got.run.spec.queue
-    lease = {key: getattr(names, key) for key in ("run_id", "execution_id", "lease_token")}
-    held = [wpb.HeldLease(**lease)]
-    hello = wpb.Hello(worker_id=f"of-{queue}", instance_id="one", queues=[queue], held=held)
     done: Any = SERVED_ROWS["Worker/Complete"](names)
+    of: Any = SERVED_ROWS["Worker/Work"](names)
+    hello = wpb.Hello(worker_id=f"of-{queue}", instance_id="one", queues=[queue])
+    hello.held.extend(of.hello.held)
     requests = [
         wpb.WorkRequest(hello=hello, credits=3),
         wpb.WorkRequest(outcomes=done.outcomes, credits=1),

@@ -7,7 +7,7 @@ its caller may see.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from google.protobuf.message import Message
 
@@ -58,43 +58,32 @@ def _raise_budget(n: Names) -> Message:
     return opb.RaiseBudgetRequest(run_id=n.run_id, budget=tpb.Budget(tasks=500))
 
 
+def _lease(n: Names) -> Any:
+    """Return the fields that name a lease."""
+    return {key: getattr(n, key) for key in ("run_id", "execution_id", "lease_token")}
+
+
 def _outcome(n: Names) -> wpb.Outcome:
-    return wpb.Outcome(
-        delivery_id="d",
-        run_id=n.run_id,
-        execution_id=n.execution_id,
-        lease_token=n.lease_token,
-        completed=wpb.Outcome.Completed(result=_payload()),
-    )
+    done = wpb.Outcome.Completed(result=_payload())
+    return wpb.Outcome(delivery_id="d", **_lease(n), completed=done)
 
 
 def _work(n: Names) -> Message:
-    held = wpb.HeldLease(run_id=n.run_id, execution_id=n.execution_id, lease_token=n.lease_token)
+    held = wpb.HeldLease(**_lease(n))
     hello = wpb.Hello(worker_id=n.worker_id, instance_id="another", queues=["q"], held=[held])
-    begin = wpb.Begin(
-        delivery_id="b", run_id=n.run_id, execution_id=n.execution_id, lease_token=n.lease_token
-    )
+    begin = wpb.Begin(delivery_id="b", **_lease(n))
     return wpb.WorkRequest(hello=hello, credits=5, begins=[begin])
 
 
 def _heartbeat(n: Names) -> Message:
-    beat = wpb.LeaseHeartbeat(
-        run_id=n.run_id,
-        execution_id=n.execution_id,
-        lease_token=n.lease_token,
-        progress=_payload(),
-    )
+    beat = wpb.LeaseHeartbeat(**_lease(n), progress=_payload())
     return wpb.HeartbeatRequest(heartbeats=[beat])
 
 
 def _append(n: Names) -> Message:
-    item = wpb.Appended(
-        run_id=n.run_id,
-        execution_id=n.execution_id,
-        lease_token=n.lease_token,
-        logs=[wpb.LogLine(text="what a stranger wrote")],
-        messages=[tpb.Message(role="user", content="what a stranger wrote")],
-    )
+    said = "what a stranger wrote"
+    messages = [tpb.Message(role="user", content=said)]
+    item = wpb.Appended(**_lease(n), logs=[wpb.LogLine(text=said)], messages=messages)
     return wpb.AppendRequest(appended=[item])
 
 
