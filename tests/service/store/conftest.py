@@ -1,10 +1,12 @@
-"""Helpers of the Store service's tests: a store that fails when asked to, a wire that is cut."""
+"""The world of the Store service's tests: a store that fails when asked to, and a server before it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, Self
+
+import pytest
 
 from stepwell.core.port import Commit, Store
 from stepwell.core.records.errors import StepwellError
@@ -71,6 +73,12 @@ class World:
             await door.close()
         await self.server.close()
         await self.behind.close()
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    async with World(tmp_path) as made:
+        yield made
 
 
 async def verdicts(store: Store, *commits: Commit) -> list[Verdict]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import cast
 
 import pytest
@@ -17,24 +15,14 @@ from stepwell.core.records.errors import (
     StoreUnavailable,
 )
 from stepwell.core.records.model import Payload
-from stepwell.core.records.states import Verdict
 from stepwell.rpc import store as store_rpc
 from stepwell.runtime import SystemRuntime
 from stepwell_drivers.remote import packing
 from stepwell_testkit.conformance import builders as b
 from stepwell_testkit.conformance.harness import soon
-from tests.service.store_world import World, raises, until_there, verdicts
+from tests.service.store.conftest import COMMITTED, World, raises, until_there, verdicts
 from tests.support.backends.proxy import Proxy
 from tests.support.patience import insisting
-
-COMMITTED = Verdict.COMMITTED
-
-
-@pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    async with World(tmp_path) as world:
-        yield world
-
 
 # --- what is lost is said to be lost ----------------------------------------------------------------
 

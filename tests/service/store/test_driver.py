@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import grpc.aio
 import pytest
 
 from stepwell.core.records.errors import StoreRefused
-from stepwell.core.records.states import Verdict
 from stepwell.rpc import store as store_rpc
 from stepwell.runtime import SystemRuntime
 from stepwell.store.opener import open_store
@@ -24,17 +22,8 @@ from stepwell_drivers.remote.link import Link
 from stepwell_drivers.remote.url import parse
 from stepwell_testkit.conformance import builders as b
 from stepwell_testkit.conformance.harness import soon
+from tests.service.store.conftest import COMMITTED, World, verdicts
 from tests.service.store_server import FOREIGN_TOKEN, TOKEN, StoreServer
-from tests.service.store_world import World, verdicts
-
-COMMITTED = Verdict.COMMITTED
-
-
-@pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    async with World(tmp_path) as world:
-        yield world
-
 
 # --- the URL ----------------------------------------------------------------------------------------
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import grpc.aio
@@ -13,7 +12,7 @@ from stepwell.config import AuthSettings, GrpcSettings, Settings, StoreSettings
 from stepwell.core.port import FeedQuery
 from stepwell.core.records.errors import InvalidArgument, StoreUnavailable
 from stepwell.core.records.limits import STORE_MESSAGE_BYTES_MAX
-from stepwell.core.records.states import Durability, RunStatus, Verdict
+from stepwell.core.records.states import Durability, RunStatus
 from stepwell.rpc import store as store_rpc
 from stepwell.rpc.server import Server
 from stepwell.runtime import SystemRuntime
@@ -27,17 +26,8 @@ from stepwell_client.v1 import (
 )
 from stepwell_testkit.conformance import builders as b
 from stepwell_testkit.conformance.harness import soon
+from tests.service.store.conftest import COMMITTED, World, verdicts
 from tests.service.store_server import TOKEN
-from tests.service.store_world import World, verdicts
-
-COMMITTED = Verdict.COMMITTED
-
-
-@pytest.fixture
-async def world(tmp_path: Path) -> AsyncIterator[World]:
-    async with World(tmp_path) as world:
-        yield world
-
 
 # --- who may call, and with what --------------------------------------------------------------------
 
