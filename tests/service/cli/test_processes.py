@@ -67,6 +67,14 @@ def test_worker_drains_and_exits_with_0(terminal: Terminal) -> None:
     assert "draining" in answer.err
 
 
+def test_worker_without_a_valid_token_exits_with_5(terminal: Terminal) -> None:
+    (terminal.folder / "wrong").write_text("0123456789abcdef0123456789abcdef")
+    answer = terminal.apart("worker", "cli_agent:agent", "--token-file", "wrong")
+
+    assert answer.code == 5
+    assert "wants a token" in answer.err
+
+
 def test_terminal_shows_the_tree(terminal: Terminal) -> None:
     printed = in_a_terminal(terminal, "run", "--goal", "twice")
 

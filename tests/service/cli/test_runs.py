@@ -347,7 +347,6 @@ def test_no_server_or_no_good_token_is_5(terminal: Terminal) -> None:
         Row("health --target 127.0.0.1:1", 5),
         Row("ls --token-file nowhere", 5),
         Row("ls --token-file wrong", 5, err="wants a token"),
-        Row("worker cli_agent:agent --token-file wrong", 5, err="wants a token"),
         Row("health --token-file wrong", 0),
         Row("--target 127.0.0.1:1 ls", 5, err=nobody),
     )
