@@ -128,7 +128,10 @@ def _cases(invariant: str) -> Iterator[tuple[str, Play]]:
                 marks = getattr(function, "pytestmark", ())
                 sets = [mark.args for mark in marks if mark.name == "parametrize"]
                 for values in product(*(list(given) for _, given in sets)):
-                    given = dict(zip([one for one, _ in sets], values, strict=True))
+                    given: dict[str, Any] = {}
+                    for (names, _), value in zip(sets, values, strict=True):
+                        one = isinstance(names, str)
+                        given |= {names: value} if one else dict(zip(names, value, strict=True))
                     yield name, partial(_case, invariant, owner, name, given)
 
 
