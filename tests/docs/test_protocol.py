@@ -13,7 +13,7 @@ import pytest
 from google.protobuf.descriptor_pb2 import DescriptorProto, FileDescriptorSet
 
 from stepwell.rpc import scopes, status
-from stepwell.rpc.field_limits import FIELD_LIMITS
+from stepwell.wire.field_limits import FIELD_LIMITS
 from tests.docs.pages import TOP
 
 PAGE = (TOP / "docs" / "protocol.md").read_text(encoding="utf-8")

@@ -15,8 +15,8 @@ from google.protobuf.message import Message
 
 from stepwell.core.records import limits
 from stepwell.core.records.errors import InvalidArgument
-from stepwell.rpc import constraints, validate
-from stepwell.rpc.field_limits import FIELD_LIMITS
+from stepwell.wire import constraints, validate
+from stepwell.wire.field_limits import FIELD_LIMITS
 from stepwell_client.v1 import orchestrator_pb2, store_pb2, types_pb2, worker_pb2
 
 TOP = Path(__file__).resolve().parents[2]

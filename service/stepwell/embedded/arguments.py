@@ -20,8 +20,8 @@ from stepwell.core.records.model import Budget, Payload, RunSpec, TaskSpec
 from stepwell.core.records.model import Failure as FailureRecord
 from stepwell.core.records.states import Finding, StepKind
 from stepwell.core.records.texts import storable
-from stepwell.rpc.validate import check
 from stepwell.wire import to_record
+from stepwell.wire.validate import check
 from stepwell_client import Budget as ClientBudget
 from stepwell_client import Done, Failure, NotDone, PlanLike, encode
 from stepwell_client import StepKind as ClientStepKind

@@ -24,9 +24,9 @@ from stepwell.core.records.states import StepKind
 from stepwell.embedded.writing import Scribe
 from stepwell.engine.executor import Executor, Heartbeat
 from stepwell.engine.workers import WorkerConnection
-from stepwell.rpc.validate import violations
 from stepwell.schemas import question_violations
 from stepwell.wire import to_message, to_record
+from stepwell.wire.validate import violations
 from stepwell_client import LeaseLost
 from stepwell_client.execution import AgentRunner
 from stepwell_client.v1 import types_pb2, worker_pb2

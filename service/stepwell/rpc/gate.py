@@ -28,7 +28,7 @@ from stepwell.core.records.errors import (
 from stepwell.rpc import scopes, status
 from stepwell.rpc.caller import set_caller
 from stepwell.rpc.metrics import RpcMetrics
-from stepwell.rpc.validate import check
+from stepwell.wire.validate import check
 
 log = structlog.get_logger(__name__)
 

@@ -16,7 +16,6 @@ from stepwell.core.port import Principal
 from stepwell.core.records.errors import InvalidArgument, StepwellError
 from stepwell.core.records.graph import Graph, fingerprint, violations_of
 from stepwell.core.records.model import TaskSpec
-from stepwell.rpc import validate
 from stepwell.rpc.auth import Credential, TokenAuthenticator
 from stepwell.rpc.orchestrator import pages
 from stepwell.schemas import json_text, patterns
@@ -24,6 +23,7 @@ from stepwell.schemas.checks import STEPS_AT_ONCE_MAX
 from stepwell.schemas.effort import Effort, TooLong
 from stepwell.schemas.guarded import Schema, SchemaError
 from stepwell.store.opener import mask_url
+from stepwell.wire import validate
 from stepwell_client.v1 import orchestrator_pb2 as opb
 from stepwell_drivers.redis import cursors as redis_cursors
 from stepwell_drivers.redis import url as redis_url

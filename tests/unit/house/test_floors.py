@@ -58,8 +58,7 @@ GROUPS: dict[str, Group] = {
         5, (CORE, "stepwell.wire", "stepwell_drivers.hints", PROTOCOL)
     ),
     # Floor 6: composition.
-    # Its arguments have the limits of requests.
-    "stepwell.embedded": Group(6, (*SHELL, "stepwell.rpc.validate", "stepwell_client")),
+    "stepwell.embedded": Group(6, (*SHELL, "stepwell_client")),
     "stepwell.cli": Group(6, (*SHELL, "stepwell.rpc", "stepwell.embedded", "stepwell_client")),
     "stepwell.__main__": Group(6, ("stepwell.cli",)),
     # Distributions of their own: the client is below everything, the test kit above.

@@ -17,9 +17,9 @@ from stepwell.core.loop.transition import Reply, ReplyStatus
 from stepwell.core.records import errors
 from stepwell.core.records.model import Failure, Violation
 from stepwell.engine.executor import Executor
-from stepwell.rpc.validate import violations
 from stepwell.schemas import check_question
 from stepwell.wire import fill, to_record
+from stepwell.wire.validate import violations
 from stepwell_client.v1 import worker_pb2 as pb
 
 INVALID_OUTCOME = "INVALID_OUTCOME"

@@ -22,9 +22,9 @@ from stepwell.engine.workers import WorkerConnection
 from stepwell.rpc.caller import tenant
 from stepwell.rpc.parts import Parts, server_version
 from stepwell.rpc.step_kinds import step_kinds
-from stepwell.rpc.validate import check
 from stepwell.rpc.worker.intake import Answer, Intake, Item, Receipt
 from stepwell.rpc.worker.outbox import Outbox
+from stepwell.wire.validate import check
 from stepwell_client.v1 import worker_pb2 as pb
 
 log = structlog.get_logger(__name__)

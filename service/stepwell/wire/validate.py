@@ -25,11 +25,11 @@ from google.protobuf.message import Message
 
 from stepwell.core.records.errors import InvalidArgument, Violation
 from stepwell.core.records.limits import STORE_ITEMS_MAX, VIOLATIONS_MAX
-from stepwell.rpc.constraints import HELPERS, Limit, mapping, shown
-from stepwell.rpc.field_limits import FIELD_LIMITS, NOT_ENTERED, RECORDS, record_limit
+from stepwell.wire.constraints import HELPERS, Limit, mapping, shown
+from stepwell.wire.field_limits import FIELD_LIMITS, NOT_ENTERED, RECORDS, record_limit
 from stepwell_client.v1 import orchestrator_pb2, store_pb2, worker_pb2
 
-SOURCE_NAME = "<stepwell.rpc.validate, generated>"
+SOURCE_NAME = "<stepwell.wire.validate, generated>"
 _DURATION = "google.protobuf.Duration"
 
 
@@ -262,7 +262,7 @@ def _cleaning(limit: Limit | None, target: str) -> list[str]:
 
 def _required(field: FieldDescriptor, limit: Limit | None) -> Limit:
     if limit is None:
-        raise TypeError(f"{field.full_name} has no limit in stepwell.rpc.field_limits")
+        raise TypeError(f"{field.full_name} has no limit in stepwell.wire.field_limits")
     return limit
 
 

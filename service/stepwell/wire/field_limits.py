@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from stepwell.core.records import limits
-from stepwell.rpc.constraints import (
+from stepwell.wire.constraints import (
     Limit,
     blob,
     chars,
