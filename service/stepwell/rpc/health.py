@@ -21,10 +21,8 @@ log = structlog.get_logger(__name__)
 _SERVING = health_pb2.HealthCheckResponse.SERVING
 _NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 
-
 LIVENESS = "liveness"
 """The name that is asked for the process apart from its store."""
-
 
 _MESSAGES: Any = health_pb2
 """The library's messages: its type hints lack those of `List`."""
@@ -81,8 +79,8 @@ class Health:
 
     async def leave(self) -> None:
         """Answer that nothing is served any more, whatever the store can; the process still lives."""
-        await self._answer(serving=False)
         self._leaving = True
+        await self._answer(serving=False)
 
     async def _trouble(self) -> str:
         """Return why the store takes no writes; empty: it does."""
@@ -108,6 +106,7 @@ class Health:
         await self._answer(serving=serving)
 
     async def _answer(self, *, serving: bool) -> None:
-        if not self._leaving:
-            for name in self._names:
-                await self.servicer.set(name, _SERVING if serving else _NOT_SERVING)
+        for name in self._names:
+            # A check may be half-way through the names when the server begins to leave.
+            now = serving and not self._leaving
+            await self.servicer.set(name, _SERVING if now else _NOT_SERVING)
