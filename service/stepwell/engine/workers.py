@@ -243,5 +243,5 @@ def _due_ms(commit: Commit) -> int:
     """Return the milliseconds until the first thing comes due that a commit wrote; -1: nothing will."""
     due = [min(one.lease_ms, one.limit_ms or one.lease_ms) for one in commit.leases]
     due += [one.delay_ms for one in commit.timers if one.delay_ms >= 0]
-    due += [one.delay_ms for one in commit.executions if one.delay_ms]
+    due += [one.delay_ms for one in commit.executions if one.status is ExecutionStatus.READY]
     return min(due, default=-1)
