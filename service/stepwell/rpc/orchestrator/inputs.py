@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from stepwell.app.questions import give_answer
 from stepwell.app.runs import read_run
 from stepwell.core.loop.signals import Answer
 from stepwell.core.port import FoundInput, InputQuery
 from stepwell.rpc.caller import caller, tenant
 from stepwell.rpc.orchestrator.commands import common_fields
-from stepwell.rpc.orchestrator.pages import cursor_of, read_page, size_of, token_of
+from stepwell.rpc.orchestrator.pages import cursor_of, read_page, rows_of, size_of, token_of
 from stepwell.rpc.orchestrator.presenter import RunPresenter
 from stepwell.rpc.parts import Parts
 from stepwell.wire import fill, to_message, to_record
@@ -24,17 +22,14 @@ async def list_inputs(parts: Parts, request: pb.ListInputsRequest) -> pb.ListInp
     if request.run_id:
         await read_run(parts.store, tenant(), request.run_id)
 
-    async def read(limit: int) -> tuple[Sequence[FoundInput], str]:
-        query = InputQuery(tenant_id=tenant_id, run_id=request.run_id, cursor=cursor, limit=limit)
-        page = await parts.store.page(query)
-        return page.items, page.cursor
+    query = InputQuery(tenant_id=tenant_id, run_id=request.run_id, cursor=cursor)
 
     async def show(one: FoundInput) -> pb.RunInput:
         message = pb.RunInput(run_id=one.run_id)
         fill(one.request, message.request)
         return message
 
-    inputs, after = await read_page(read, show, size_of(request))
+    inputs, after = await read_page(rows_of(parts.store, query), show, size_of(request))
     return pb.ListInputsResponse(inputs=inputs, next_page_token=token_of(tenant_id, request, after))
 
 

@@ -10,7 +10,7 @@ from stepwell.core.port import ExecutionQuery, RunQuery, TaskQuery
 from stepwell.core.records.model import Execution, Run, Task, TaskSpec
 from stepwell.core.records.states import BlockedKind, RunStatus
 from stepwell.rpc.caller import tenant
-from stepwell.rpc.orchestrator.pages import cursor_of, read_page, size_of, token_of
+from stepwell.rpc.orchestrator.pages import cursor_of, read_page, rows_of, size_of, token_of
 from stepwell.rpc.orchestrator.presenter import RunPresenter
 from stepwell.rpc.parts import Parts
 from stepwell.wire import fill, to_message
@@ -43,21 +43,17 @@ async def list_runs(
         asked.add(BlockedKind.WORKER)
     workers = await presenter.workers(tenant_id)
 
-    async def read(limit: int) -> tuple[Sequence[Run], str]:
-        query = RunQuery(
-            tenant_id=tenant_id,
-            statuses=run_statuses(request.statuses),
-            pipeline_id=request.pipeline_id,
-            queue=request.queue,
-            executor_id=request.executor_id,
-            labels=dict(request.labels),
-            blocked_on=tuple(sorted(asked)),
-            parent_run_id=request.parent_run_id,
-            cursor=cursor,
-            limit=limit,
-        )
-        page = await parts.store.page(query)
-        return page.items, page.cursor
+    query = RunQuery(
+        tenant_id=tenant_id,
+        statuses=run_statuses(request.statuses),
+        pipeline_id=request.pipeline_id,
+        queue=request.queue,
+        executor_id=request.executor_id,
+        labels=dict(request.labels),
+        blocked_on=tuple(sorted(asked)),
+        parent_run_id=request.parent_run_id,
+        cursor=cursor,
+    )
 
     async def show(run: Run) -> types_pb2.Run | None:
         refined = await presenter.refine(run, workers)
@@ -65,7 +61,7 @@ async def list_runs(
             return None
         return to_message(refined)
 
-    runs, after = await read_page(read, show, size_of(request))
+    runs, after = await read_page(rows_of(parts.store, query), show, size_of(request))
     return pb.ListRunsResponse(runs=runs, next_page_token=token_of(tenant_id, request, after))
 
 
@@ -78,6 +74,8 @@ async def list_tasks(
     check_version(run, request.version)
     cursor = cursor_of(tenant_id, request)
     specs = Specs(parts, tenant_id, run_id)
+    query = TaskQuery(tenant_id=tenant_id, run_id=run_id, cursor=cursor)
+    rows = rows_of(parts.store, query)
 
     async def read(limit: int) -> tuple[Sequence[Task], str]:
         if request.version:
@@ -85,10 +83,7 @@ async def list_tasks(
             start = int(cursor or "0")
             end = start + limit
             return tasks[start:end], str(end) if end < len(tasks) else ""
-        page = await parts.store.page(
-            TaskQuery(tenant_id=tenant_id, run_id=run_id, cursor=cursor, limit=limit)
-        )
-        return page.items, page.cursor
+        return await rows(limit)
 
     async def show(task: Task) -> pb.TaskEntry:
         entry = pb.TaskEntry()
@@ -131,21 +126,14 @@ async def list_executions(
     await read_run(parts.store, tenant(), run_id)
     cursor = cursor_of(tenant_id, request)
 
-    async def read(limit: int) -> tuple[Sequence[Execution], str]:
-        page = await parts.store.page(
-            ExecutionQuery(
-                tenant_id=tenant_id,
-                run_id=run_id,
-                task_id=request.task_id,
-                cursor=cursor,
-                limit=limit,
-            )
-        )
-        return page.items, page.cursor
+    query = ExecutionQuery(
+        tenant_id=tenant_id, run_id=run_id, task_id=request.task_id, cursor=cursor
+    )
 
     async def show(execution: Execution) -> types_pb2.Execution:
         return to_message(execution)
 
-    executions, after = await read_page(read, show, size_of(request))
+    rows = rows_of(parts.store, query)
+    executions, after = await read_page(rows, show, size_of(request))
     token = token_of(tenant_id, request, after)
     return pb.ListExecutionsResponse(executions=executions, next_page_token=token)

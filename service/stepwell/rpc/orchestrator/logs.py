@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 
 from stepwell.app.runs import read_run
@@ -11,7 +11,7 @@ from stepwell.core.records.errors import InvalidArgument, RunNotFound, Violation
 from stepwell.core.records.model import Message
 from stepwell.core.records.states import LogKind
 from stepwell.rpc.caller import tenant
-from stepwell.rpc.orchestrator.pages import cursor_of, read_page, size_of, token_of
+from stepwell.rpc.orchestrator.pages import cursor_of, read_page, rows_of, size_of, token_of
 from stepwell.rpc.orchestrator.tokens import seal, unseal
 from stepwell.rpc.orchestrator.watch import LastMessage, progress_ms
 from stepwell.rpc.parts import Context, Parts
@@ -127,21 +127,12 @@ async def get_messages(parts: Parts, request: pb.GetMessagesRequest) -> pb.GetMe
     await read_run(parts.store, tenant(), run_id)
     cursor = cursor_of(tenant_id, request)
 
-    async def read(limit: int) -> tuple[Sequence[Message], str]:
-        page = await parts.store.page(
-            MessageQuery(
-                tenant_id=tenant_id,
-                run_id=run_id,
-                task_id=request.task_id,
-                cursor=cursor,
-                limit=limit,
-            )
-        )
-        return page.items, page.cursor
+    query = MessageQuery(tenant_id=tenant_id, run_id=run_id, task_id=request.task_id, cursor=cursor)
 
     async def show(message: Message) -> types_pb2.Message:
         return to_message(message)
 
-    messages, after = await read_page(read, show, min(size_of(request), MESSAGES_AT_ONCE))
+    size = min(size_of(request), MESSAGES_AT_ONCE)
+    messages, after = await read_page(rows_of(parts.store, query), show, size)
     token = token_of(tenant_id, request, after)
     return pb.GetMessagesResponse(messages=messages, next_page_token=token)

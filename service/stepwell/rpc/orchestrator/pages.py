@@ -6,7 +6,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
 from google.protobuf.message import Message
+from msgspec.structs import replace
 
+from stepwell.core.port import Query, Store
 from stepwell.core.records import limits
 from stepwell.core.records.errors import InvalidArgument, PageTokenInvalid, Violation
 from stepwell.rpc.orchestrator.tokens import seal, unseal
@@ -24,6 +26,8 @@ class PageRequest(Protocol):
 
 T = TypeVar("T")
 M = TypeVar("M", bound=Message)
+Reader = Callable[[int], Awaitable[tuple[Sequence[T], str]]]
+"""Called with the most items to return; returns them and the cursor behind them."""
 
 
 def size_of(request: PageRequest) -> int:
@@ -59,14 +63,24 @@ def _query_of(tenant_id: str, request: Any) -> tuple[str, str, bytes]:
     return tenant_id, request.DESCRIPTOR.full_name, query.SerializeToString(deterministic=True)
 
 
+def rows_of(store: Store, query: Query[T]) -> Reader[T]:
+    """Return the reader, for `read_page`, of the rows that a query asks for."""
+
+    async def read(limit: int) -> tuple[Sequence[T], str]:
+        page = await store.page(replace(query, limit=limit))
+        return page.items, page.cursor
+
+    return read
+
+
 async def read_page(
-    read: Callable[[int], Awaitable[tuple[Sequence[T], str]]],
+    read: Reader[T],
     show: Callable[[T], Awaitable[M | None]],
     limit: int,
 ) -> tuple[list[M], str]:
     """Return a page's messages and the cursor behind it; the page is cut where it gets too large.
 
-    `read(limit)` returns items and the cursor behind them. `show` returns None for what is not to
+    `show` returns None for what is not to
     be in the list, so a page may be shorter than asked for, and empty before the last.
     """
     try:
