@@ -19,6 +19,7 @@ from stepwell.core.port import (
     Store,
     TaskQuery,
 )
+from tests.simulation.simulator.reading import every
 
 LIMIT = 500
 OF_A_RUN: dict[str, Any] = {
@@ -36,14 +37,14 @@ async def rows_of(
     """Return all rows by what they are; `gone` names runs that are deleted, and must stay so."""
     found: dict[str, object] = {}
     runs = [
-        run.spec.run_id for run in await _all(store, RunQuery(tenant_id=tenant_id, limit=LIMIT))
+        run.spec.run_id for run in await every(store, RunQuery(tenant_id=tenant_id, limit=LIMIT))
     ]
     for run_id in [*runs, *gone]:
         found[run_id] = await _run(store, tenant_id, run_id)
     for worker in workers:
         query = LeaseQuery(tenant_id=tenant_id, worker_id=worker)
-        found[f"leases of {worker}"] = await _all(store, query)
-    found["feed"] = await _all(store, FeedQuery(tenant_id=tenant_id))
+        found[f"leases of {worker}"] = await every(store, query)
+    found["feed"] = await every(store, FeedQuery(tenant_id=tenant_id))
     return found
 
 
@@ -51,7 +52,7 @@ async def _run(store: Store, tenant_id: str, run_id: str) -> dict[str, object]:
     key = (tenant_id, run_id)
     loaded = await store.load(*key)
     found = {
-        name: await _all(store, query(tenant_id=tenant_id, run_id=run_id, limit=LIMIT))
+        name: await every(store, query(tenant_id=tenant_id, run_id=run_id, limit=LIMIT))
         for name, query in OF_A_RUN.items()
     }
     names = [one.execution_id for one in found["executions"]]
@@ -63,17 +64,6 @@ async def _run(store: Store, tenant_id: str, run_id: str) -> dict[str, object]:
         "payloads": await store.read_payloads(*key, [INPUT_KEY, *names]),
         "events": await _events(store, *key),
     }
-
-
-async def _all(store: Store, query: Any) -> list[Any]:
-    """Return what is on all pages."""
-    found: list[Any] = []
-    while True:
-        page = await store.page(query)
-        found += page.items
-        if not page.items or not page.cursor:
-            return found
-        query = replace(query, cursor=page.cursor)
 
 
 async def _events(store: Store, tenant_id: str, run_id: str) -> list[object]:
