@@ -66,7 +66,7 @@ async def test_an_assignment_brings_the_results_that_it_builds_on(world: Executo
     await worker.deliver(first, Completed(result=Payload(data=b"42")))
     second = await worker.next()
     assert [(r.task_id, r.payload) for r in second.results] == [("a", Payload(data=b"42"))]
-    assert second.idempotency_key == f"{RUN}/b"
+    assert second.idempotency_key == f"{RUN}/task:b@1"
 
 
 async def test_results_without_room_are_sent_by_reference(world: ExecutorWorld) -> None:

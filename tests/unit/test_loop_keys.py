@@ -1,4 +1,4 @@
-"""Tasks of the same idempotency key: done once, and the others take what came of it."""
+"""Idempotency keys: each step's own, and the planner's, under which a task is done once."""
 
 from __future__ import annotations
 
@@ -6,19 +6,83 @@ from typing import Any
 
 from stepwell.core.loop.advance import advance
 from stepwell.core.loop.context import Context, KnownResult
-from stepwell.core.loop.idempotency import MORE_TIMER
-from stepwell.core.loop.signals import Completed, Start, TimerDue
+from stepwell.core.loop.idempotency import MORE_TIMER, key_of
+from stepwell.core.loop.signals import (
+    Completed,
+    Failed,
+    Planned,
+    Reflected,
+    Released,
+    Resume,
+    Start,
+    TimerDue,
+)
 from stepwell.core.loop.state import RunState
 from stepwell.core.loop.transition import Transition
 from stepwell.core.port import KeyedResult
 from stepwell.core.records import limits
-from stepwell.core.records.model import Payload, RunSpec, TaskSpec
-from stepwell.core.records.states import OnFailure
-from tests.unit.loop_world import ONCE, World, started, task
+from stepwell.core.records.model import Failure, Payload, RunSpec, TaskSpec
+from stepwell.core.records.states import Decision, Effect, OnFailure
+from tests.unit.loop_world import AT_ONCE, ONCE, World, started, task, tasks
 
 
 def keyed(task_id: str, key: str = "k", *depends_on: str, **fields: Any) -> TaskSpec:
     return task(task_id, *depends_on, idempotency_key=key, **fields)
+
+
+def test_each_step_has_a_key_of_its_own_in_all_its_attempts() -> None:
+    world = World()
+    keys: dict[str, str] = {}
+
+    def do(execution_id: str, *results: Any) -> None:
+        """Play the attempts of a step from this one on; all of them have the same key."""
+        step, _, number = execution_id.rpartition("#")
+        for attempt, result in enumerate(results, int(number)):
+            execution_id = f"{step}#{attempt}"
+            key = key_of(world.state, world.held(execution_id).execution)
+            assert keys.setdefault(key, step) == step, "the key is another step's"
+            world.deliver(execution_id, result)
+        assert list(keys.values()).count(step) == 1, "the attempts have different keys"
+
+    failed = Failed(failure=Failure(kind="Boom"))
+    world.start(step_retry=ONCE)
+    do("plan:1#1", failed)
+    world.do(Resume())
+    do(
+        "plan:1#2",
+        Released(),
+        Planned(tasks=(*tasks("plan", "same", retry=AT_ONCE), keyed("given"))),
+    )
+    do("task:plan#1", failed, Completed())
+    do("task:same#1", Completed())
+    do("task:given#1", Completed())
+    anew = task("plan", effect=Effect.AT_MOST_ONCE, reconcile=True)
+    do(
+        "reflect:1#1",
+        Reflected(decision=Decision.CONTINUE, tasks=(anew, task("same", retry=AT_ONCE))),
+    )
+    key = key_of(world.state, world.held("task:plan#3").execution)
+    assert (key, keys["run/task:plan@1"]) == ("run/task:plan@2", "task:plan")
+    world.begin("task:plan#3")
+    world.expire("task:plan#3")
+    assert key_of(world.state, world.held("reconcile:plan#1").execution) == key
+    world.deliver("task:plan#3", Completed())
+    do("reflect:2#1", Reflected(decision=Decision.REPLAN))
+    do("plan:3#1", Planned(tasks=tasks("x")))
+    world.complete("x")
+    do("reflect:3#1", Reflected(decision=Decision.FINISH))
+    do("synthesize:3#1", Completed())
+    assert list(keys) == [
+        "run/plan@0",
+        "run/task:plan@1",
+        "run/task:same@1",
+        "k",
+        "run/reflect@1",
+        "run/reflect@2",
+        "run/plan@2",
+        "run/reflect@3",
+        "run/synthesize@3",
+    ]
 
 
 def test_one_of_a_key_is_in_flight_and_the_others_take_its_result() -> None:

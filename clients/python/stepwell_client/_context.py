@@ -120,7 +120,7 @@ class StepContext(OutputContext):
 
     @property
     def idempotency_key(self) -> str:
-        """A key for the systems that the step calls: the same in all its attempts."""
+        """A key for the systems that the step calls: the same in all its attempts, and no other step's."""
         return self._assignment.idempotency_key
 
     @property

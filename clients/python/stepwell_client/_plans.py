@@ -113,8 +113,9 @@ class Task:
     on_failure: OnFailure = OnFailure.FAIL_RUN
     effect: Effect = Effect.IDEMPOTENT
     idempotency_key: str = ""
-    """A key for the systems that it calls; empty: `run_id/task_id`. With a key of your own, the result of
-    another task of this key, in this run or another one of the pipeline, is reused."""
+    """A key for the systems that it calls; empty: one that names the run, the task and the plan revision that
+    defined it. With a key of your own, the result of another task of this key, in this run or another
+    one of the pipeline, is reused."""
     reconcile: bool = False
     """Run the agent's reconcile function once its outcome is unknown."""
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from stepwell.core.loop import budgets
+from stepwell.core.loop import budgets, idempotency
 from stepwell.core.loop.state import RunState
 from stepwell.core.port import INPUT_KEY, Assignment, DependencyResult, Lease
 from stepwell.core.records import limits
@@ -26,9 +26,7 @@ def outline(state: RunState, lease: Lease, *, now_us: int) -> Assignment:
     `now_us` is this replica's estimate of the store's time, for the rest of the wall time.
     """
     execution = state.open[lease.execution_id].execution
-    spec = state.run.spec
     task = state.graph.specs[execution.task_id] if execution.task_id else None
-    key = f"{spec.run_id}/{execution.task_id or execution.kind.lower()}"
     row = state.tasks.get(execution.task_id)
     before = row.previous if row is not None else state.run.previous
     return Assignment(
@@ -44,7 +42,7 @@ def outline(state: RunState, lease: Lease, *, now_us: int) -> Assignment:
         previous_failure=before.failure if before.failure != Failure() else None,
         conversation=row.messages if row is not None else 0,
         answered=asked_by(row) if task is not None else None,
-        idempotency_key=(task.idempotency_key if task else "") or key,
+        idempotency_key=idempotency.key_of(state, execution),
         remaining_budget=budgets.remaining(state.run, now_us),
         unknown_execution_id=_unknown_of(state, execution),
     )

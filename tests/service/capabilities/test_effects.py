@@ -111,7 +111,7 @@ async def test_a_reconcile_function_finds_that_it_was_done(served_everywhere: Se
         served.worker(bank.agent(answer=answer), worker_id="second"),
     ):
         assert await run.result() == {"charge": "found in the books"}
-    assert seen == [(ONCE, f"{run.id}/charge", "charge")]
+    assert seen == [(ONCE, f"{run.id}/task:charge@1", "charge")]
     assert bank.charges == 1
     rows = await executions(served, run)
     assert rows[ONCE].status == ExecutionStatus.COMPLETED

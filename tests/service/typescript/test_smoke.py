@@ -86,7 +86,7 @@ async def check_plan(program: Program, client: Client) -> None:
         "hold": 0,
         "sum": 6,
         "flaky": {"attempt": 2},
-        "pay": {"paid": f"{run_id}/pay"},
+        "pay": {"paid": f"{run_id}/task:pay@1"},
     }
     spent = {entry.task.task_id: entry.task.spent async for entry in client.tasks(run_id)}
     assert spent == {**dict.fromkeys(said, 0), "flaky": 1}, "no attempt was lost with a connection"

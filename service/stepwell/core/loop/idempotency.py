@@ -1,6 +1,9 @@
-"""Idempotency keys that a planner set: a task completed under a key is not run again.
+"""Idempotency keys: the one that every step has, and those that a planner set.
 
-Within a run this is exact: only one task of a key is in flight at a time (`Draft.pop_runnable` passes over
+A step's key is for the systems that its function calls. It is the same in all its attempts and differs from
+that of every other step, so that none of them is answered with another step's result.
+
+A task that completed under a key that a planner set is not run again. Within a run this is exact: only one task of a key is in flight at a time (`Draft.pop_runnable` passes over
 the others), and once it is COMPLETED the others take its result. Across the runs of a tenant and
 pipeline it is best effort: before such a task is offered, the engine searches the store for its key and
 passes the result in `Context.known`.
@@ -13,6 +16,7 @@ from collections.abc import Iterable
 from stepwell.core.loop.changes import ExecutionFields, TaskFields
 from stepwell.core.loop.context import KnownResult
 from stepwell.core.loop.draft import Draft
+from stepwell.core.loop.state import RunState
 from stepwell.core.port import KeyedResult, Timer
 from stepwell.core.records import limits
 from stepwell.core.records.model import Execution, Outcome
@@ -20,6 +24,20 @@ from stepwell.core.records.states import EventType, ExecutionStatus, StepKind, T
 
 MORE_TIMER = "deduplicate"
 """Due at once: more tasks take a known result than one commit should hold."""
+
+
+def key_of(state: RunState, execution: Execution) -> str:
+    """Return the idempotency key of an execution's step: the planner's, or one that names the step.
+
+    It names the run and, of a task, the id and the plan revision that defined it; of PLAN, the revision that
+    it follows; of REFLECT and SYNTHESIZE, the iteration. A RECONCILE step has the key of its task.
+    """
+    run, task_id = state.run, execution.task_id
+    if task_id:
+        given = state.graph.specs[task_id].idempotency_key
+        return given or f"{run.spec.run_id}/task:{task_id}@{state.tasks[task_id].revision}"
+    number = run.plan_revision if execution.kind is StepKind.PLAN else execution.iteration
+    return f"{run.spec.run_id}/{execution.kind.lower()}@{number}"
 
 
 def apply_known(draft: Draft, task_id: str) -> bool:

@@ -156,7 +156,7 @@ class TaskSpec(Record, frozen=True, kw_only=True):
     on_failure: OnFailure = OnFailure.FAIL_RUN
     effect: Effect = Effect.IDEMPOTENT
     idempotency_key: str = ""
-    """Empty: `run_id/task_id`. Otherwise tasks of the same key run once, see TASK_DEDUPLICATED."""
+    """Empty: one of the task's own (`idempotency.key_of`). Otherwise tasks of the same key run once, see TASK_DEDUPLICATED."""
     reconcile: bool = False
     """A RECONCILE step checks the task's effect once its outcome is unknown."""
 
