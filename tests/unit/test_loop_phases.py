@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from stepwell.core.loop.signals import Completed, Delivery, Failed, Planned, Reflected
+from stepwell.core.loop.signals import (
+    Completed,
+    Delivery,
+    Failed,
+    Planned,
+    Reflected,
+    TimerDue,
+)
 from stepwell.core.loop.table import PHASE_MOVES, IllegalMove, Trigger, next_phase
 from stepwell.core.records.model import Failure, Payload, Usage
 from stepwell.core.records.states import Decision, Phase, StepKind
@@ -25,6 +32,7 @@ def test_a_run_plans_executes_reflects_and_synthesizes() -> None:
     assert (world.run.status, world.run.phase) == ("SUCCEEDED", "DONE")
     assert world.run.result_id == "synthesize:1#1"
     assert world.run.finish_reason == "FINISHED"
+    assert [e.message for e in world.events if e.type == "REFLECTION_ACCEPTED"] == ["finish"]
     leased = "EXECUTION_LEASED"
     assert world.kinds() == [
         *("RUN_STARTED", leased, "PLAN_ACCEPTED"),
@@ -150,6 +158,14 @@ def test_a_start_delay_holds_the_first_steps_back() -> None:
     world = started("a", start_delay_ms=500)
     assert world.held("task:a#1").execution.delay_ms == 500
     assert world.run.blocked_on == "TIMER"
+
+
+def test_a_wait_that_ends_with_a_lease_has_no_event_of_its_own() -> None:
+    together, alone = started("a", start_delay_ms=500), started("a", start_delay_ms=500)
+    together.do(TimerDue(name="blocked"), together.take("task:a#1"))
+    assert together.kinds()[-2:] == ["PLAN_ACCEPTED", "EXECUTION_LEASED"]
+    alone.do(TimerDue(name="blocked"))
+    assert (alone.kinds()[-1], alone.run.blocked_on) == ("RUN_BLOCKED", "WORKER")
 
 
 def test_a_move_that_is_not_in_the_table_is_refused() -> None:

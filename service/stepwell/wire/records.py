@@ -31,9 +31,6 @@ _EXCEPTIONS: tuple[Pair, ...] = (
         worker_pb2.Assignment,
         # The worker's three messages that prove a lease call it by one name.
         renamed={"token": "lease_token"},
-        message_only={
-            "trace_context": "of the replica that sends it, not of the record",
-        },
     ),
     Pair(
         signals.Delivery,

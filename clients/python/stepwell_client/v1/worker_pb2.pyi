@@ -121,14 +121,7 @@ class LeaseState(_message.Message):
     def __init__(self, run_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., status: _Optional[_Union[LeaseStatus, str]] = ..., cancel_requested: bool = ...) -> None: ...
 
 class Assignment(_message.Message):
-    __slots__ = ("run", "execution", "lease_token", "task", "run_input", "results", "lease", "limit", "previous_progress", "previous_session", "previous_failure", "answer", "idempotency_key", "remaining_budget", "trace_context", "previous_messages", "conversation", "answered", "unknown_execution_id")
-    class TraceContextEntry(_message.Message):
-        __slots__ = ("key", "value")
-        KEY_FIELD_NUMBER: _ClassVar[int]
-        VALUE_FIELD_NUMBER: _ClassVar[int]
-        key: str
-        value: str
-        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    __slots__ = ("run", "execution", "lease_token", "task", "run_input", "results", "lease", "limit", "previous_progress", "previous_session", "previous_failure", "answer", "idempotency_key", "remaining_budget", "previous_messages", "conversation", "answered", "unknown_execution_id")
     RUN_FIELD_NUMBER: _ClassVar[int]
     EXECUTION_FIELD_NUMBER: _ClassVar[int]
     LEASE_TOKEN_FIELD_NUMBER: _ClassVar[int]
@@ -143,7 +136,6 @@ class Assignment(_message.Message):
     ANSWER_FIELD_NUMBER: _ClassVar[int]
     IDEMPOTENCY_KEY_FIELD_NUMBER: _ClassVar[int]
     REMAINING_BUDGET_FIELD_NUMBER: _ClassVar[int]
-    TRACE_CONTEXT_FIELD_NUMBER: _ClassVar[int]
     PREVIOUS_MESSAGES_FIELD_NUMBER: _ClassVar[int]
     CONVERSATION_FIELD_NUMBER: _ClassVar[int]
     ANSWERED_FIELD_NUMBER: _ClassVar[int]
@@ -162,12 +154,11 @@ class Assignment(_message.Message):
     answer: _types_pb2.Payload
     idempotency_key: str
     remaining_budget: _types_pb2.Budget
-    trace_context: _containers.ScalarMap[str, str]
     previous_messages: _containers.RepeatedCompositeFieldContainer[_types_pb2.Message]
     conversation: int
     answered: _types_pb2.InputRequest
     unknown_execution_id: str
-    def __init__(self, run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., execution: _Optional[_Union[_types_pb2.Execution, _Mapping]] = ..., lease_token: _Optional[str] = ..., task: _Optional[_Union[_types_pb2.TaskSpec, _Mapping]] = ..., run_input: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., results: _Optional[_Iterable[_Union[DependencyResult, _Mapping]]] = ..., lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., limit: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., previous_progress: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., previous_session: _Optional[_Union[_types_pb2.Session, _Mapping]] = ..., previous_failure: _Optional[_Union[_types_pb2.Failure, _Mapping]] = ..., answer: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., idempotency_key: _Optional[str] = ..., remaining_budget: _Optional[_Union[_types_pb2.Budget, _Mapping]] = ..., trace_context: _Optional[_Mapping[str, str]] = ..., previous_messages: _Optional[_Iterable[_Union[_types_pb2.Message, _Mapping]]] = ..., conversation: _Optional[int] = ..., answered: _Optional[_Union[_types_pb2.InputRequest, _Mapping]] = ..., unknown_execution_id: _Optional[str] = ...) -> None: ...
+    def __init__(self, run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., execution: _Optional[_Union[_types_pb2.Execution, _Mapping]] = ..., lease_token: _Optional[str] = ..., task: _Optional[_Union[_types_pb2.TaskSpec, _Mapping]] = ..., run_input: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., results: _Optional[_Iterable[_Union[DependencyResult, _Mapping]]] = ..., lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., limit: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., previous_progress: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., previous_session: _Optional[_Union[_types_pb2.Session, _Mapping]] = ..., previous_failure: _Optional[_Union[_types_pb2.Failure, _Mapping]] = ..., answer: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., idempotency_key: _Optional[str] = ..., remaining_budget: _Optional[_Union[_types_pb2.Budget, _Mapping]] = ..., previous_messages: _Optional[_Iterable[_Union[_types_pb2.Message, _Mapping]]] = ..., conversation: _Optional[int] = ..., answered: _Optional[_Union[_types_pb2.InputRequest, _Mapping]] = ..., unknown_execution_id: _Optional[str] = ...) -> None: ...
 
 class DependencyResult(_message.Message):
     __slots__ = ("task_id", "execution_id", "payload", "by_reference", "failure", "skipped", "run_id")

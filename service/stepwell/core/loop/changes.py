@@ -142,6 +142,11 @@ class EventDraft:
         self.executions: dict[str, ExecutionFields] = {}
         self.inputs: dict[str, InputRequest] = {}
 
+    @property
+    def is_empty(self) -> bool:
+        """True: it has no delta."""
+        return not (self.run or self.tasks or self.executions or self.inputs)
+
     def finish(self, number: int, version: int, time_us: int) -> Event:
         """Return the event."""
         return Event(

@@ -122,10 +122,11 @@ def _reflect(draft: Draft, execution: Execution, delivery: Delivery, result: Ref
     continues = result.decision is Decision.CONTINUE and not last
     if continues and (violations := plan_violations(draft, result.tasks)):
         return _reject_plan(draft, execution, delivery, violations)
+    decision = result.decision.lower()
     draft.event(
         EventType.REFLECTION_ACCEPTED,
         execution_id=execution.execution_id,
-        message=f"{result.decision.lower()}: {result.reason}" if result.reason else "",
+        message=f"{decision}: {result.reason}" if result.reason else decision,
     )
     end_attempt(draft, execution, ExecutionStatus.COMPLETED, delivery)
     draft.change_run(reason=result.reason)

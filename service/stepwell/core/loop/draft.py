@@ -311,8 +311,12 @@ class Draft:
         """Return the transition."""
         if not self._events:
             return Transition(run=self.state.run, replies=replies)
+        # A wait that ends in the commit of the lease that ends it: EXECUTION_LEASED tells all of it.
+        blocked = EventType.RUN_BLOCKED
+        events = [one for one in self._events if one.kind is not blocked or not one.is_empty]
+        events = events or self._events
         first = self.state.run.last_event + 1
-        last = self.state.run.last_event + len(self._events)
+        last = self.state.run.last_event + len(events)
         self.run = replace(self.run, version=self.version, last_event=last)
         now_us = self.context.now_us
         return Transition(
@@ -340,7 +344,7 @@ class Draft:
                 inputs=tuple(self.changed_inputs.values()),
                 events=tuple(
                     event.finish(number, self.version, now_us)
-                    for number, event in enumerate(self._events, first)
+                    for number, event in enumerate(events, first)
                 ),
                 messages=tuple(self.messages),
                 keyed=tuple(self.keyed),
