@@ -18,6 +18,7 @@ from stepwell.core.loop.signals import (
     Signal,
     SkipTask,
     Stop,
+    TimerDue,
 )
 from stepwell.core.records.model import Failure, RetryPolicy
 from stepwell.core.records.states import Decision, Effect, OnFailure, StepKind
@@ -115,13 +116,60 @@ def test_resume_brings_skipped_tasks_back_with_what_made_them_skip() -> None:
     assert "task:a#2" in world.ready()
 
 
-def test_resume_without_retry_leaves_failures_as_they_are() -> None:
-    world = started(task("a", retry=ONCE), "b")
+def test_resume_that_keeps_a_failure_runs_what_is_independent_and_fails_with_it() -> None:
+    world = started(*chain("a", "b", "c", retry=ONCE), task("out", "a"), "free")
+    skip(world, "out")
+    world.fail("a", kind="Kept")
+    world.do(Resume(retry_failed=False))
+    stopped = {"a": "FAILED", "b": "SKIPPED", "c": "SKIPPED", "out": "SKIPPED"}
+    assert world.statuses() == {**stopped, "free": "READY"}
+    world.complete("free")
+    assert (world.run.status, world.run.failure.kind) == ("FAILED", "Kept")
+    world.do(Resume(retry_failed=False))
+    assert (world.run.status, world.kinds()[-2:]) == ("FAILED", ["RUN_RESUMED", "RUN_FAILED"])
+    world.do(Resume())
+    assert (world.ready(), world.task("b").status) == (["task:a#2"], "PENDING")
+    world.complete("a", "b", "c", "out")
+    assert world.run.status == "SUCCEEDED"
+
+
+def test_kept_failure_may_be_retried_while_the_others_run() -> None:
+    world = started(*chain("a", "b", retry=ONCE), "free")
     world.fail("a")
     world.do(Resume(retry_failed=False))
-    assert world.task("a").status == "FAILED"
-    world.complete("b")
+    assert retry(world, "a") == "ACCEPTED"
+    world.complete("free", "a", "b")
     assert world.run.status == "SUCCEEDED"
+
+
+def test_what_a_person_skipped_stays_skipped_below_a_failure_that_is_retried() -> None:
+    world = started(task("a", total_timeout_ms=1_000), task("out", "a"), task("b", "a"))
+    skip(world, "out")
+    for _ in range(2):
+        world.do(TimerDue(name="total:a"))
+        assert world.run.status == "FAILED"
+        world.do(Resume())
+        assert (world.task("out").status, world.task("b").status) == ("SKIPPED", "PENDING")
+
+
+def test_failure_kept_while_a_plan_is_made_counts_if_the_plan_names_its_task() -> None:
+    for named in (True, False):
+        world = World()
+        plan = [task("a", retry=ONCE), *tasks("asks", "free")]
+        world.start(plan=plan, stages=(StepKind.REFLECT,))
+        world.lease("task:a#1")
+        world.answer(world.ask("asks"), replan=True)
+        world.fail("a")
+        assert (world.run.status, world.run.phase) == ("FAILED", "PLANNING")
+        world.do(Resume(retry_failed=False))
+        anew = (*plan, task("b", "a")) if named else tasks("free")
+        assert world.deliver("plan:2#2", Planned(tasks=anew)).status == "ACCEPTED"
+        assert not named or world.task("b").status == "SKIPPED"
+        while world.ready():
+            world.deliver(world.ready()[0], Completed())
+            if world.run.phase != "EXECUTING":
+                break
+        assert world.run.status == ("FAILED" if named else "RUNNING")
 
 
 def test_a_resumed_run_may_fail_and_be_resumed_again() -> None:

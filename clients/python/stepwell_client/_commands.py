@@ -51,7 +51,11 @@ class CommandCalls(CallsBase):
         request_id: str = "",
         validate_only: bool = False,
     ) -> pb.ResumeRunResponse:
-        """Make a PAUSED or FAILED run go on from its last checkpoint."""
+        """Make a PAUSED or FAILED run go on from its last checkpoint.
+
+        Without `retry_failed` failed tasks stay as they are. Of a run that a task failed, what depends on it
+        is skipped, the rest runs, and then the run fails with that failure.
+        """
         request = pb.ResumeRunRequest(
             run_id=run_id,
             retry_failed=retry_failed,

@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
-from stepwell.app.commands import carry_out
+from stepwell.app.commands import CommandResult, carry_out
 from stepwell.app.history import History, check_version
 from stepwell.app.runs import read_run
 from stepwell.core.fork.carry import Changes
@@ -51,14 +51,12 @@ class ForkOrder(NamedTuple):
     budget: Budget | None
 
 
-class Forked(NamedTuple):
-    """A fork that was made."""
+class PreparedFork(NamedTuple):
+    """A fork that may be made."""
 
-    run: Run
-    created: bool
-    """False: by an earlier call with the same request id."""
-    kept: Sequence[str]
-    rerun: Sequence[str]
+    base: Base
+    warnings: tuple[str, ...]
+    """Notes on what its caller may not expect of it."""
 
 
 async def find_fork(store: Store, order: ForkOrder) -> Run | None:
@@ -69,7 +67,7 @@ async def find_fork(store: Store, order: ForkOrder) -> Run | None:
     return None
 
 
-async def prepare_fork(store: Store, history: History, order: ForkOrder) -> Base:
+async def prepare_fork(store: Store, history: History, order: ForkOrder) -> PreparedFork:
     """Return the fork's first state, and what doesn't fit of the changes asked for.
 
     Raises:
@@ -91,11 +89,26 @@ async def prepare_fork(store: Store, history: History, order: ForkOrder) -> Base
         ),
     )
     base = base_of(spec, rows, plans, changes)
-    return base._replace(fork=replace(base.fork, input=await _input(store, order)))
+    stored = await store.read_payloads(order.tenant_id, order.parent_run_id, [INPUT_KEY])
+    before = stored[0].payload if stored else None
+    given = before if order.input is None else order.input
+    changed = [
+        *(["with another input"] if given != before else []),
+        *(["for another goal"] if spec.goal != rows.run.spec.goal else []),
+    ]
+    warnings = [_warning(len(base.kept), changed)] if base.kept and changed else []
+    base = base._replace(fork=replace(base.fork, input=given))
+    return PreparedFork(base, tuple(warnings))
 
 
-async def make_fork(executor: Executor, order: ForkOrder, base: Base) -> Forked:
-    """Start a fork, and return it after its first commit.
+def _warning(kept: int, changed: Sequence[str]) -> str:
+    results = "1 result is" if kept == 1 else f"{kept:,} results are"
+    how = " and ".join(changed)
+    return f"{results} kept though made {how}; to make them anew, fork a version before them"
+
+
+async def make_fork(executor: Executor, order: ForkOrder, base: Base) -> CommandResult:
+    """Start a fork, and return it after its first commit; not `changed`: an earlier call has made it.
 
     Raises:
         ForkIncompatible: the changes don't fit the parent.
@@ -104,12 +117,11 @@ async def make_fork(executor: Executor, order: ForkOrder, base: Base) -> Forked:
     if base.misfits:
         raise _incompatible(base.misfits)
     try:
-        made = await carry_out(executor, order.tenant_id, order.run_id, base.fork)
+        return await carry_out(executor, order.tenant_id, order.run_id, base.fork)
     except AlreadyExists:
         # With the last of its family gone, nothing is forked.
         await read_run(executor.store, order.tenant_id, order.parent_run_id)
         raise
-    return Forked(made.run, made.changed, base.kept, base.rerun)
 
 
 def _spec(parent: Run, order: ForkOrder) -> RunSpec:
@@ -143,13 +155,6 @@ def _roles(workers: Sequence[Presence], queue: str) -> frozenset[str] | None:
     if not serving:
         return None
     return frozenset(role for one in serving if StepKind.TASK in one.kinds for role in one.roles)
-
-
-async def _input(store: Store, order: ForkOrder) -> Payload | None:
-    if order.input is not None:
-        return order.input
-    stored = await store.read_payloads(order.tenant_id, order.parent_run_id, [INPUT_KEY])
-    return stored[0].payload if stored else None
 
 
 def _incompatible(misfits: Sequence[Misfit]) -> errors.ForkIncompatible:

@@ -37,7 +37,7 @@ def test_a_fork_with_another_plan_is_followed_to_its_result(
 
     assert answer.code == 0, answer.err
     assert f"is a fork of {parent[:8]} at version " in answer.err
-    assert "1 result kept, 2 to be done again" in answer.err
+    assert "1 result kept, 2 to be done again, 0 still to do" in answer.err
     assert f"forked from {parent[:8]} at version " in answer.out
     assert answer.out.splitlines()[-3:] == ["one: 20", "two: 30", "all: 50"]
     fork = answer.err.split()[0]
@@ -55,11 +55,27 @@ def test_a_dry_run_says_what_would_be_kept_and_starts_nothing(
 ) -> None:
     before = len(terminal("ls", "--json").json["runs"])
     answer = terminal("fork", parent, "--patch", "--plan", changed_plan(terminal), "--dry-run")
-    assert (answer.code, answer.out) == (0, "kept: one\ndone again: two, all\n")
+    assert answer.code == 0
+    assert answer.out == "kept (1): one\ndone again (2): two, all\nstill to do (0): -\n"
+    early = terminal("fork", parent, "--at", "1", "--dry-run").out.splitlines()
+    assert early == ["kept (0): -", "done again (0): -", "still to do (3): one, two, all"]
     refused = terminal("fork", parent, "--strict", "--plan", changed_plan(terminal), "--dry-run")
     assert refused.code == 1
     assert "definition changed: plan.tasks[1].input: Its input was another" in refused.out
     assert len(terminal("ls", "--json").json["runs"]) == before
+
+
+def test_fork_with_another_input_or_goal_says_that_results_are_kept(
+    terminal: Terminal, parent: str
+) -> None:
+    note = (
+        "note: 3 results are kept though made with another input and for another goal; to make them"
+    )
+    changed = ("--input", "7", "--goal", "other")
+    assert note in terminal("fork", parent, *changed, "--dry-run").out
+    assert note in terminal("fork", parent, *changed, "--detach").err
+    assert "note" not in terminal("fork", parent, "--goal", "add", "--dry-run").out
+    assert "note" not in terminal("fork", parent, *changed, "--at", "1", "--dry-run").out
 
 
 def test_a_fork_that_does_not_fit_says_why(terminal: Terminal, parent: str) -> None:
@@ -158,7 +174,7 @@ def test_a_plan_is_printed_as_a_file_that_a_strict_fork_takes(terminal: Terminal
     (terminal.folder / "again.json").write_text(printed.out)
     answer = terminal("fork", run_id, "--plan", "again.json", "--dry-run")
     assert answer.code == 0, answer.err
-    assert answer.out.startswith("kept: one, two")
+    assert answer.out.startswith("kept (2): one, two")
     missing = "there is no plan 2; the run has 1 plan"
     terminal.plays(run_id, Row("plans {run} --tasks-of 2", 2, err=missing))
 

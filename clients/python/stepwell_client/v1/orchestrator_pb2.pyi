@@ -430,7 +430,7 @@ class GetServerInfoRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class GetServerInfoResponse(_message.Message):
-    __slots__ = ("version", "features", "store", "limits", "subject", "tenant_id", "scopes", "replica_id", "server_time")
+    __slots__ = ("version", "store", "limits", "subject", "tenant_id", "scopes", "replica_id", "server_time")
     class LimitsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -439,7 +439,6 @@ class GetServerInfoResponse(_message.Message):
         value: int
         def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
     VERSION_FIELD_NUMBER: _ClassVar[int]
-    FEATURES_FIELD_NUMBER: _ClassVar[int]
     STORE_FIELD_NUMBER: _ClassVar[int]
     LIMITS_FIELD_NUMBER: _ClassVar[int]
     SUBJECT_FIELD_NUMBER: _ClassVar[int]
@@ -448,7 +447,6 @@ class GetServerInfoResponse(_message.Message):
     REPLICA_ID_FIELD_NUMBER: _ClassVar[int]
     SERVER_TIME_FIELD_NUMBER: _ClassVar[int]
     version: str
-    features: _containers.RepeatedScalarFieldContainer[str]
     store: _types_pb2.StoreInfo
     limits: _containers.ScalarMap[str, int]
     subject: str
@@ -456,7 +454,7 @@ class GetServerInfoResponse(_message.Message):
     scopes: _containers.RepeatedScalarFieldContainer[str]
     replica_id: str
     server_time: _timestamp_pb2.Timestamp
-    def __init__(self, version: _Optional[str] = ..., features: _Optional[_Iterable[str]] = ..., store: _Optional[_Union[_types_pb2.StoreInfo, _Mapping]] = ..., limits: _Optional[_Mapping[str, int]] = ..., subject: _Optional[str] = ..., tenant_id: _Optional[str] = ..., scopes: _Optional[_Iterable[str]] = ..., replica_id: _Optional[str] = ..., server_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    def __init__(self, version: _Optional[str] = ..., store: _Optional[_Union[_types_pb2.StoreInfo, _Mapping]] = ..., limits: _Optional[_Mapping[str, int]] = ..., subject: _Optional[str] = ..., tenant_id: _Optional[str] = ..., scopes: _Optional[_Iterable[str]] = ..., replica_id: _Optional[str] = ..., server_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class ForkRunRequest(_message.Message):
     __slots__ = ("run_id", "version", "mode", "plan", "goal", "input", "replan", "max_iterations", "max_parallel", "priority", "budget", "labels", "queue", "executor_id", "request_id", "validate_only")
@@ -514,18 +512,22 @@ class ForkViolation(_message.Message):
     def __init__(self, kind: _Optional[_Union[ForkViolationKind, str]] = ..., task_id: _Optional[str] = ..., field: _Optional[str] = ..., description: _Optional[str] = ...) -> None: ...
 
 class ForkRunResponse(_message.Message):
-    __slots__ = ("run", "created", "violations", "kept_task_ids", "rerun_task_ids")
+    __slots__ = ("run", "created", "violations", "kept_task_ids", "rerun_task_ids", "pending_task_ids", "warnings")
     RUN_FIELD_NUMBER: _ClassVar[int]
     CREATED_FIELD_NUMBER: _ClassVar[int]
     VIOLATIONS_FIELD_NUMBER: _ClassVar[int]
     KEPT_TASK_IDS_FIELD_NUMBER: _ClassVar[int]
     RERUN_TASK_IDS_FIELD_NUMBER: _ClassVar[int]
+    PENDING_TASK_IDS_FIELD_NUMBER: _ClassVar[int]
+    WARNINGS_FIELD_NUMBER: _ClassVar[int]
     run: _types_pb2.Run
     created: bool
     violations: _containers.RepeatedCompositeFieldContainer[ForkViolation]
     kept_task_ids: _containers.RepeatedScalarFieldContainer[str]
     rerun_task_ids: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., created: bool = ..., violations: _Optional[_Iterable[_Union[ForkViolation, _Mapping]]] = ..., kept_task_ids: _Optional[_Iterable[str]] = ..., rerun_task_ids: _Optional[_Iterable[str]] = ...) -> None: ...
+    pending_task_ids: _containers.RepeatedScalarFieldContainer[str]
+    warnings: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., created: bool = ..., violations: _Optional[_Iterable[_Union[ForkViolation, _Mapping]]] = ..., kept_task_ids: _Optional[_Iterable[str]] = ..., rerun_task_ids: _Optional[_Iterable[str]] = ..., pending_task_ids: _Optional[_Iterable[str]] = ..., warnings: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ListPlansRequest(_message.Message):
     __slots__ = ("run_id", "page_size", "page_token", "with_tasks")

@@ -192,7 +192,7 @@ def fork(
         bool, typer.Option("--replan", help="Ask for another plan before anything else is done.")
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be kept and run again; start nothing.")
+        bool, typer.Option("--dry-run", help="Say what would be kept and done; start nothing.")
     ] = False,
     label: options.Label = None,
     queue: Annotated[
@@ -209,8 +209,9 @@ def fork(
 ) -> int:
     """Start a run from a version of another one, and follow it.
 
-    What was completed there is kept and not done again. What isn't named stays as it was. The plan's
-    file is that of `stepwell run --plan`.
+    What was completed there is kept and not done again, with another goal or input too: to do it again, fork
+    a version before it (--at). What isn't named stays as it was. The plan's file is that of
+    `stepwell run --plan`.
     """
     wanted = ForkOptions(
         version=at,
@@ -244,6 +245,8 @@ def fork(
     name = connect.name_of(response.run)
     if not json:
         note(_summary(response, name))
+        for warning in response.warnings:
+            note(f"note: {one_line(warning)}")
     if not detach:
         return follow(client, response.run, keep=keep, json=json)
     return _detached(response, name, json=json)
@@ -255,7 +258,8 @@ def _summary(response: orchestrator_pb2.ForkRunResponse, name: str) -> str:
     spec = response.run.spec
     kept = count(len(response.kept_task_ids), "result")
     origin = f"{name} is a fork of {spec.parent_run_id[:8]} at version {spec.parent_version}"
-    return f"{origin}: {kept} kept, {len(response.rerun_task_ids):,} to be done again"
+    again, pending = len(response.rerun_task_ids), len(response.pending_task_ids)
+    return f"{origin}: {kept} kept, {again:,} to be done again, {pending:,} still to do"
 
 
 def _incompatible(error: ForkIncompatible) -> str:
@@ -272,8 +276,11 @@ def _print_check(response: orchestrator_pb2.ForkRunResponse, *, json: bool) -> i
     for title, ids in (
         ("kept", response.kept_task_ids),
         ("done again", response.rerun_task_ids),
+        ("still to do", response.pending_task_ids),
     ):
-        print(f"{title}: {one_line(', '.join(ids)) or '-'}")
+        print(f"{title} ({len(ids):,}): {one_line(', '.join(ids)) or '-'}")
+    for warning in response.warnings:
+        print(f"note: {one_line(warning)}")
     for one in response.violations:
         kind = orchestrator_pb2.ForkViolationKind.Name(one.kind)
         kind = kind.removeprefix("FORK_VIOLATION_KIND_").lower().replace("_", " ")
@@ -288,7 +295,10 @@ def resume(
     run: options.Run,
     retry_failed: Annotated[
         bool,
-        typer.Option("--retry-failed/--keep-failed", help="Whether failed tasks are run again."),
+        typer.Option(
+            "--retry-failed/--keep-failed",
+            help="Whether failed tasks run again, or what doesn't depend on them alone.",
+        ),
     ] = True,
     reason: options.Reason = "",
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Don't follow it.")] = False,

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from stepwell.core.loop.resuming import tasks_to_repeat
+from stepwell.core.loop.resuming import tasks_to_repeat, was_kept
 from stepwell.core.records.fold import Rows
 from stepwell.core.records.graph import Graph
 from stepwell.core.records.model import Execution, InputRequest, Plan, Run, Task, TaskSpec
@@ -88,7 +88,12 @@ class Carry:
     def __init__(self, before: Parent, changes: Changes, *, executing: bool) -> None:
         self._before = before
         self._again = (
-            tasks_to_repeat(before.graph, before.as_if_live, before.in_force.__contains__)
+            tasks_to_repeat(
+                before.graph,
+                before.as_if_live,
+                before.in_force.__contains__,
+                lambda one: was_kept(before.run, before.tasks[one]),
+            )
             if executing
             else frozenset[str]()
         )

@@ -42,6 +42,8 @@ class Base(NamedTuple):
     """Tasks whose results carry over."""
     rerun: tuple[str, ...] = ()
     """Tasks that the parent completed and the fork runs again."""
+    pending: tuple[str, ...] = ()
+    """Tasks that the parent had not completed and that are still to do."""
 
 
 def base_of(spec: RunSpec, rows: Rows, plans: Mapping[int, Plan], changes: Changes) -> Base:
@@ -73,6 +75,11 @@ def base_of(spec: RunSpec, rows: Rows, plans: Mapping[int, Plan], changes: Chang
         tuple(misfits_of(parent, carry, changes))[: limits.VIOLATIONS_MAX],
         kept=tuple(k for k in completed if k in carry.carried),
         rerun=tuple(k for k in completed if k not in carry.carried),
+        pending=tuple(
+            k
+            for k in carry.specs
+            if k not in carry.carried and parent.status(k) is not TaskStatus.COMPLETED
+        ),
     )
 
 

@@ -19,6 +19,7 @@ from stepwell.core.records.states import (
     EventType,
     ExecutionStatus,
     InputStatus,
+    OnFailure,
     PauseReason,
     RunStatus,
     StepKind,
@@ -163,6 +164,19 @@ def skip_dependents(draft: Draft, task_id: str) -> None:
             if draft.task(dependent).attempts:
                 # It was offered before a plan defined its dependencies anew, so its timer runs.
                 drop_total_timer(draft, dependent)
+
+
+def failed_for_the_run(draft: Draft, task_id: str) -> bool:
+    """Return whether a task is FAILED and its policy is that the run fails with it."""
+    failed = draft.task(task_id).status is TaskStatus.FAILED
+    return failed and draft.spec(task_id).on_failure is OnFailure.FAIL_RUN
+
+
+def run_again(draft: Draft, task_id: str) -> None:
+    """Return a settled task to PENDING; the caller opens a new allowance of attempts."""
+    draft.change_task(
+        task_id, status=TaskStatus.PENDING, failure=Failure(), started_us=0, ended_us=0
+    )
 
 
 # --- runs -------------------------------------------------------------------------------------------

@@ -90,6 +90,9 @@ def fail_task(draft: Draft, task_id: str, failure: Failure, execution_id: str = 
     )
     now_us = draft.context.now_us
     fields: TaskFields = {"status": TaskStatus.FAILED, "failure": failure, "ended_us": now_us}
+    if draft.task(task_id).allowance != draft.run.allowance:
+        # Its time is over, or a person decided, before any attempt in this allowance was spent.
+        fields |= {"spent": 0, "allowance": draft.run.allowance}
     # An answered request stays for the attempts that a resume or a retry may bring.
     if withdraw_inputs(draft, task_id):
         fields["input_id"] = ""

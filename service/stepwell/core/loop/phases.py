@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Unpack
 
 from stepwell.core.loop.changes import RunFields
-from stepwell.core.loop.closing import end_run
+from stepwell.core.loop.closing import end_run, fail_run, failed_for_the_run
 from stepwell.core.loop.draft import Draft
 from stepwell.core.loop.table import Trigger, next_phase
-from stepwell.core.records.model import Previous
+from stepwell.core.records.model import Failure, Previous
 from stepwell.core.records.states import EventType, FinishReason, Phase, RunStatus, StepKind
 
 
@@ -23,14 +23,26 @@ def enter_phase(draft: Draft, trigger: Trigger, **fields: Unpack[RunFields]) -> 
 
 
 def leave_finished_phase(draft: Draft) -> None:
-    """Leave EXECUTING once all tasks are settled."""
+    """Leave EXECUTING once all tasks are settled; the run fails with a failure that a resume kept."""
     run = draft.run
     if run.phase is Phase.EXECUTING and run.counts.unsettled == 0:
-        if StepKind.REFLECT in run.stages:
+        if (kept := _kept_failure(draft)) is not None:
+            fail_run(draft, kept)
+        elif StepKind.REFLECT in run.stages:
             enter_phase(draft, Trigger.TASKS_SETTLED)
         else:
             trigger = Trigger.TASKS_SETTLED_NO_REFLECTION
             finish_iteration(draft, trigger, FinishReason.FINISHED)
+
+
+def _kept_failure(draft: Draft) -> Failure | None:
+    """Return the failure of a task of the plan in force with which the run fails; None: there is none."""
+    if not draft.run.counts.failed:
+        return None
+    for task_id in draft.graph.specs:
+        if failed_for_the_run(draft, task_id) and draft.is_planned(task_id):
+            return draft.task(task_id).failure
+    return None
 
 
 def finish_iteration(draft: Draft, trigger: Trigger, reason: FinishReason) -> None:

@@ -10,7 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stepwell.core.loop import no_progress
-from stepwell.core.loop.closing import close, drop_total_timer, withdraw_inputs
+from stepwell.core.loop.closing import (
+    close,
+    drop_total_timer,
+    failed_for_the_run,
+    skip_dependents,
+    withdraw_inputs,
+)
 from stepwell.core.loop.draft import Draft
 from stepwell.core.loop.phases import enter_phase
 from stepwell.core.loop.table import Trigger
@@ -59,6 +65,10 @@ def accept_plan(
         draft.change_run(tally=no_progress.planned(draft.run.tally, plan.fingerprint))
     close_dropped(draft, tasks, carried)
     draft.put_plan(plan)
+    for task_id in carried:
+        if failed_for_the_run(draft, task_id):
+            # A resume kept the failure while this plan was made.
+            skip_dependents(draft, task_id)
 
 
 def carried_over(draft: Draft, tasks: Sequence[TaskSpec]) -> tuple[str, ...]:

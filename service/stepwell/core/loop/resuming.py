@@ -8,11 +8,12 @@ from msgspec.structs import replace
 
 from stepwell.core.loop import budgets
 from stepwell.core.loop.changes import RunFields
+from stepwell.core.loop.closing import failed_for_the_run, run_again, skip_dependents
 from stepwell.core.loop.dispatch import settle
 from stepwell.core.loop.draft import Draft
 from stepwell.core.loop.signals import Resume
 from stepwell.core.records.graph import Graph
-from stepwell.core.records.model import Failure
+from stepwell.core.records.model import Failure, Run, Task
 from stepwell.core.records.states import (
     EventType,
     OnFailure,
@@ -33,7 +34,11 @@ def pauses_again(draft: Draft, command: Resume) -> str:
 
 
 def resume_run(draft: Draft, command: Resume) -> None:
-    """Let a PAUSED or FAILED run continue."""
+    """Let a PAUSED or FAILED run continue.
+
+    A failure that is kept stops what depends on it, and the run fails with it once all else is settled
+    (`phases.leave_finished_phase`).
+    """
     run = draft.run
     failed = run.status is RunStatus.FAILED
     draft.event(EventType.RUN_RESUMED, message=command.reason)
@@ -52,11 +57,12 @@ def resume_run(draft: Draft, command: Resume) -> None:
         fields["tally"] = replace(run.tally, repeats=0)
     draft.change_run(**fields)
     for task_id in retried:
-        draft.change_task(
-            task_id, status=TaskStatus.PENDING, failure=Failure(), started_us=0, ended_us=0
-        )
+        run_again(draft, task_id)
     if failed:
         budgets.arm_wall(draft)
+        for task_id in draft.graph.specs:
+            if failed_for_the_run(draft, task_id) and draft.is_planned(task_id):
+                skip_dependents(draft, task_id)
 
 
 def _failed_tasks(draft: Draft) -> list[str]:
@@ -66,20 +72,31 @@ def _failed_tasks(draft: Draft) -> list[str]:
     """
     if draft.run.phase is Phase.PLANNING:
         # A task failed the run while another plan was made. Whether that plan names it is not known yet.
-        return [task_id for task_id in draft.graph.specs if _failed_the_run(draft, task_id)]
+        return [task_id for task_id in draft.graph.specs if failed_for_the_run(draft, task_id)]
     if draft.run.phase is not Phase.EXECUTING:
         return []
-    again = tasks_to_repeat(draft.graph, lambda one: draft.task(one).status, draft.is_planned)
+    again = tasks_to_repeat(
+        draft.graph,
+        lambda one: draft.task(one).status,
+        draft.is_planned,
+        lambda one: was_kept(draft.run, draft.task(one)),
+    )
     return [task_id for task_id in draft.graph.specs if task_id in again]
 
 
-def _failed_the_run(draft: Draft, task_id: str) -> bool:
-    failed = draft.task(task_id).status is TaskStatus.FAILED
-    return failed and draft.spec(task_id).on_failure is OnFailure.FAIL_RUN
+def was_kept(run: Run, failed: Task) -> bool:
+    """Return whether a failure that fails its run was kept by an earlier resume, which skipped its dependents.
+
+    Each resume of a FAILED run opens an allowance, and a failed task has that in which it failed.
+    """
+    return failed.allowance < run.allowance
 
 
 def tasks_to_repeat(
-    tasks: Graph, status_of: Callable[[str], TaskStatus], is_planned: Callable[[str], bool]
+    tasks: Graph,
+    status_of: Callable[[str], TaskStatus],
+    is_planned: Callable[[str], bool],
+    was_kept: Callable[[str], bool],
 ) -> frozenset[str]:
     """Return the failures that stopped something, and the tasks that were skipped because of them.
 
@@ -102,7 +119,8 @@ def tasks_to_repeat(
         and is_end(task_id)
     ]
     repeated = set(failed)
-    below = [k for k in failed if tasks.specs[k].on_failure is OnFailure.SKIP_DEPENDENTS]
+    skips = OnFailure.SKIP_DEPENDENTS
+    below = [k for k in failed if tasks.specs[k].on_failure is skips or was_kept(k)]
     seen = set(below)
     for task_id in below:
         for dependent in tasks.dependents.get(task_id, ()):

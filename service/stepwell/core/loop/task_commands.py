@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from stepwell.core.loop.closing import close, drop_total_timer, skip_dependents, withdraw_inputs
+from stepwell.core.loop.closing import (
+    close,
+    drop_total_timer,
+    run_again,
+    skip_dependents,
+    withdraw_inputs,
+)
 from stepwell.core.loop.dispatch import offer_task
 from stepwell.core.loop.draft import Draft
 from stepwell.core.loop.signals import RetryTask, SkipTask
 from stepwell.core.loop.transition import UNCHANGED, Reply, refused, run_ended
-from stepwell.core.records.model import Execution, Failure
+from stepwell.core.records.model import Execution
 from stepwell.core.records.states import (
     SETTLED,
     EventType,
@@ -75,9 +81,7 @@ def retry_task(draft: Draft, command: RetryTask) -> Reply:
     again = [task_id, *_skipped_because_of(draft, task_id)]
     draft.change_run(allowance=draft.run.allowance + 1)
     for one in again:
-        draft.change_task(
-            one, status=TaskStatus.PENDING, failure=Failure(), started_us=0, ended_us=0
-        )
+        run_again(draft, one)
     return Reply()
 
 
@@ -135,7 +139,7 @@ def _is_skipped_by_another(draft: Draft, task_id: str, *, but: str) -> bool:
             continue
         seen.add(one)
         policy = draft.spec(one).on_failure
-        if draft.task(one).status is TaskStatus.FAILED and policy is OnFailure.SKIP_DEPENDENTS:
+        if draft.task(one).status is TaskStatus.FAILED and policy is not OnFailure.CONTINUE:
             return True
         above.extend(draft.spec(one).depends_on)
     return False

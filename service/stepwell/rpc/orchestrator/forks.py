@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from stepwell.app.forks import ForkOrder, find_fork, make_fork, prepare_fork
+from stepwell.app.forks import ForkOrder, PreparedFork, find_fork, make_fork, prepare_fork
 from stepwell.app.history import History
 from stepwell.core.fork.fork import Base, fork_id
 from stepwell.core.port import Principal
@@ -32,16 +32,14 @@ async def fork_run(
         known = await find_fork(parts.store, order)
         if known is not None:
             return pb.ForkRunResponse(run=await presenter.message(known))
-    base = await prepare_fork(parts.store, history, order)
+    prepared = await prepare_fork(parts.store, history, order)
+    response = _foretold(prepared)
     if request.validate_only:
-        return _rehearsal(base)
-    forked = await make_fork(parts.executor, order, base)
-    return pb.ForkRunResponse(
-        run=await presenter.message(forked.run),
-        created=forked.created,
-        kept_task_ids=forked.kept,
-        rerun_task_ids=forked.rerun,
-    )
+        return _rehearsal(response, prepared.base)
+    made = await make_fork(parts.executor, order, prepared.base)
+    response.run.CopyFrom(await presenter.message(made.run))
+    response.created = made.changed
+    return response
 
 
 def _order(parts: Parts, who: Principal, request: pb.ForkRunRequest) -> ForkOrder:
@@ -79,8 +77,19 @@ def _given(request: pb.ForkRunRequest, field: str) -> Any:
     return getattr(request, field) if request.HasField(field) else None
 
 
-def _rehearsal(base: Base) -> pb.ForkRunResponse:
-    response = pb.ForkRunResponse(kept_task_ids=base.kept, rerun_task_ids=base.rerun)
+def _foretold(prepared: PreparedFork) -> pb.ForkRunResponse:
+    """Return what a fork will keep and do."""
+    base = prepared.base
+    return pb.ForkRunResponse(
+        kept_task_ids=base.kept,
+        rerun_task_ids=base.rerun,
+        pending_task_ids=base.pending,
+        warnings=prepared.warnings,
+    )
+
+
+def _rehearsal(response: pb.ForkRunResponse, base: Base) -> pb.ForkRunResponse:
+    """Add the violations of a fork, or the run that it would be."""
     for one in base.misfits:
         response.violations.add(
             kind=f"FORK_VIOLATION_KIND_{one.kind}",
