@@ -33,7 +33,7 @@ from stepwell_client.v1 import worker_pb2 as wpb
 from stepwell_testkit.environment.runtime import SkippingRuntime
 
 TOKENS = {
-    "all": ("tenant-a", {"run:read", "run:write", "worker"}),
+    "all": ("tenant-a", {"run:read", "run:write", "worker", "admin"}),
     "reader": ("tenant-a", {"run:read"}),
     "writer": ("tenant-a", {"run:write"}),
     "worker": ("tenant-a", {"worker"}),

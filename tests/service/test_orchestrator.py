@@ -364,6 +364,16 @@ async def test_malformed_message_is_refused(client: Client) -> None:
     error = await refusal(call(b"\xff\xff\xff", metadata=ME))
 
     assert (error.code, error.reason) == (INVALID, "INVALID_ARGUMENT")
+    assert error.fields == ["request"]
+
+
+async def test_a_plan_beyond_its_size_is_an_invalid_plan(client: Client) -> None:
+    many = plan(*[types_pb2.TaskSpec(task_id=f"t{n}") for n in range(10_001)])
+    large = plan(*[types_pb2.TaskSpec(task_id=f"t{n}", prompt="x" * 200_000) for n in range(17)])
+
+    for refused, field in ((many, "plan.tasks"), (large, "plan")):
+        error = await refusal(start(client, plan=refused))
+        assert (error.code, error.reason, error.fields) == (INVALID, "PLAN_INVALID", [field])
 
 
 async def test_an_unexpected_error_leaks_nothing(

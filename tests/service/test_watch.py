@@ -81,6 +81,7 @@ async def test_E5_a_cursor_from_the_future_is_refused(client: Client) -> None:
     missing = await refusal(client.watch(NO_RUN))
 
     assert (error.code, error.reason) == (grpc.StatusCode.INVALID_ARGUMENT, "CURSOR_IN_FUTURE")
+    assert error.fields == ["after"]
     assert (missing.code, missing.reason) == (grpc.StatusCode.NOT_FOUND, "RUN_NOT_FOUND")
     assert missing.metadata == {"run_id": NO_RUN}
 

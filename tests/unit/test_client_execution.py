@@ -372,5 +372,5 @@ async def test_a_plan_that_is_too_large_says_so() -> None:
 
     failure = (await run(agent, assignment(kind=PLAN))).failed.failure
 
-    assert failure.kind == "RESULT_TOO_LARGE"
+    assert failure.kind == "PLAN_INVALID"
     assert "the plan" in failure.message

@@ -267,10 +267,13 @@ def test_error_details_are_read_from_the_trailing_metadata() -> None:
 
 def test_violations_are_read_from_both_kinds_of_details() -> None:
     request = error_details_pb2.BadRequest()
-    request.field_violations.add(field="plan.tasks[0]", description="too long")
+    request.field_violations.add(field="goal", description="too long")
+    request.field_violations.add(field="queue", description="no name")
     wrong = from_rpc_error(failed(grpc.StatusCode.INVALID_ARGUMENT, request))
     assert isinstance(wrong, InvalidRequest)
-    assert wrong.violations == (Violation("plan.tasks[0]", "too long"),)
+    assert wrong.violations == (Violation("goal", "too long"), Violation("queue", "no name"))
+    # Each is said once: the message has the first.
+    assert str(wrong) == "gone\n  queue: no name"
 
     fork = error_details_pb2.ErrorInfo(reason="FORK_INCOMPATIBLE")
     state = error_details_pb2.PreconditionFailure()

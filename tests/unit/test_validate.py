@@ -81,6 +81,11 @@ def test_field_without_a_limit_stops_the_import(
             {"start_delay": {"seconds": 366 * 86_400, "nanos": 1}},
             "start_delay",
         ),
+        (
+            {"step_timeout": {"nanos": 999_999_999}},
+            {"step_timeout": {"nanos": 1_000_000_000}},
+            "step_timeout",
+        ),
         ({"budget": {"tasks": 10**15}}, {"budget": {"tasks": -1}}, "budget.tasks"),
         (
             {"step_retry": {"jitter": 0}},

@@ -74,8 +74,9 @@ class InvalidRequest(StepwellClientError):
         self.violations = tuple(violations)
 
     def __str__(self) -> str:
-        lines = [f"  {violation.field}: {violation.description}" for violation in self.violations]
-        return "\n".join([self.message, *lines])
+        # The message names the first one.
+        others = [f"  {one.field}: {one.description}" for one in self.violations[1:]]
+        return "\n".join([self.message, *others])
 
 
 class NotFound(StepwellClientError):

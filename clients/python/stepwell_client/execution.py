@@ -60,6 +60,7 @@ UNKNOWN_STEP_KIND = "UNKNOWN_STEP_KIND"
 INVALID_INPUT = "INVALID_INPUT"
 INVALID_RESULT = "INVALID_RESULT"
 RESULT_TOO_LARGE = "RESULT_TOO_LARGE"
+PLAN_INVALID = "PLAN_INVALID"
 
 _CONTEXTS: dict[int, type[StepContext]] = {
     StepKind.PLAN: PlanContext,
@@ -367,6 +368,12 @@ def _fit(outcome: worker_pb2.Outcome) -> None:
     size = outcome.ByteSize()
     if size <= PAYLOAD_BYTES_MAX:
         return
+    for plan in (outcome.planned.plan, outcome.reflected.plan):
+        if plan.ByteSize() > PLAN_BYTES_MAX:
+            problem = f"the plan has {plan.ByteSize():,} bytes; {PLAN_BYTES_MAX:,} is the most"
+            # Another attempt may plan less.
+            _fail_unfit(outcome, _failure(PLAN_INVALID, problem))
+            return
     problem = ""
     result = max(
         len(outcome.completed.result.data) if outcome.HasField("completed") else 0,
@@ -374,18 +381,19 @@ def _fit(outcome: worker_pb2.Outcome) -> None:
     )
     if result > PAYLOAD_BYTES_MAX:
         problem = f"the result has {result:,} bytes; {PAYLOAD_BYTES_MAX:,} is the most"
-    for plan in (outcome.planned.plan, outcome.reflected.plan):
-        if plan.ByteSize() > PLAN_BYTES_MAX:
-            problem = f"the plan has {plan.ByteSize():,} bytes; {PLAN_BYTES_MAX:,} is the most"
     if not problem and size > OUTCOME_BYTES_MAX:
         problem = (
             f"result, prompt, response and messages have {size:,} bytes together; "
             f"{OUTCOME_BYTES_MAX:,} is the most"
         )
     if problem:
-        outcome.failed.failure.CopyFrom(_failure(RESULT_TOO_LARGE, problem, retryable=False))
-        for field in ("prompt", "response", "messages"):
-            outcome.ClearField(field)
+        _fail_unfit(outcome, _failure(RESULT_TOO_LARGE, problem, retryable=False))
+
+
+def _fail_unfit(outcome: worker_pb2.Outcome, failure: types_pb2.Failure) -> None:
+    outcome.failed.failure.CopyFrom(failure)
+    for field in ("prompt", "response", "messages"):
+        outcome.ClearField(field)
 
 
 def _name(step: Step) -> str:

@@ -221,16 +221,17 @@ class InProcessWorker:
 
     def _decode(self, step: _Step, outcome: worker_pb2.Outcome) -> Delivery:
         # Only a served run's id is a UUID, and only a stream has deliveries.
-        faults = [one for one in violations(outcome) if one.field not in _OF_A_STREAM]
+        found = violations(outcome)
+        faults = [one for one in found if one.field not in _OF_A_STREAM]
         if not faults:
             try:
                 return to_record(outcome)
             except InvalidArgument as error:
                 faults = list(error.violations)
         failure = Failure(
-            kind="INVALID_OUTCOME",
+            kind=found.reason or "INVALID_OUTCOME",
             message=f"{faults[0].field}: {faults[0].description}",
-            retryable=False,
+            retryable=bool(found.reason),
             violations=tuple(Violation(field=f, description=d) for f, d in faults),
         )
         return self._delivery(step, Failed(failure=failure))

@@ -24,6 +24,7 @@ from stepwell.core.records.errors import (
     ResourceExhausted,
     StepwellError,
     StoreUnavailable,
+    Violation,
 )
 from stepwell.rpc import scopes, status
 from stepwell.rpc.caller import set_caller
@@ -249,7 +250,10 @@ class Gate(grpc.aio.ServerInterceptor):
             try:
                 request: Message = parse(raw)
             except DecodeError:
-                raise InvalidArgument("the request is no message of this method") from None
+                what = "is no message of this method"
+                raise InvalidArgument(
+                    f"the request {what}", (Violation("request", what),)
+                ) from None
             if not request.DESCRIPTOR.full_name.startswith(_UNCHECKED):
                 check(request)
             return request

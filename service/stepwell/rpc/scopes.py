@@ -13,6 +13,7 @@ RUN_WRITE: Final = "run:write"
 WORKER: Final = "worker"
 STORE: Final = "store"
 ADMIN: Final = "admin"
+"""The scope of calls that destroy: deleting runs."""
 ALL: Final = frozenset({RUN_READ, RUN_WRITE, WORKER, STORE, ADMIN})
 ANY: Final = "*"
 """A valid credential, whatever it may do."""
@@ -32,7 +33,7 @@ _ORCHESTRATOR: dict[str, str] = {
     "ResumeRun": RUN_WRITE,
     "PauseRun": RUN_WRITE,
     "CancelRun": RUN_WRITE,
-    "DeleteRun": RUN_WRITE,
+    "DeleteRun": ADMIN,
     "ForkRun": RUN_WRITE,
     "ListPlans": RUN_READ,
     "ListCheckpoints": RUN_READ,
@@ -45,7 +46,7 @@ _ORCHESTRATOR: dict[str, str] = {
     "StopRun": RUN_WRITE,
     "ReadLogs": RUN_READ,
     "GetMessages": RUN_READ,
-    "PurgeRuns": RUN_WRITE,
+    "PurgeRuns": ADMIN,
     "GetServerInfo": ANY,
 }
 _WORKER: dict[str, str] = {

@@ -12,7 +12,12 @@ import msgspec
 from msgspec.structs import replace
 
 from stepwell.core.port import EventPage, FeedEntry, FeedQuery, Runtime, Store
-from stepwell.core.records.errors import CursorOutOfRange, InvalidArgument, RunNotFound
+from stepwell.core.records.errors import (
+    CursorOutOfRange,
+    InvalidArgument,
+    RunNotFound,
+    Violation,
+)
 from stepwell.core.records.events import Event
 from stepwell.core.records.model import Record, Run
 from stepwell.watch.notifier import POLL_MS, Notifier, Pace
@@ -67,10 +72,12 @@ async def watch_run(
     try:
         page = await pages.read(after)
         if after > page.latest:
+            what = (
+                f"is {after}, but the run's last event is {page.latest}; "
+                "start from a number that was seen"
+            )
             raise InvalidArgument(
-                f"after is {after}, but the run's last event is {page.latest}; "
-                "start from a number that was seen",
-                reason="CURSOR_IN_FUTURE",
+                f"after {what}", (Violation("after", what),), reason="CURSOR_IN_FUTURE"
             )
         while True:
             if after + 1 < page.oldest:

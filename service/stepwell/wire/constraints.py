@@ -21,6 +21,7 @@ from stepwell.core.records.texts import one_line, storable
 _SHOWN_CHARS_MAX = 40
 _NAME_HINT = " (letters, digits and . _ : / @ + -, first a letter or digit)"
 _HAS_NUL = r"'\0' in v"
+_NANOS = 1_000_000_000
 _SPANS_MS = {"day": 86_400_000, "minute": 60_000, "second": 1_000}
 
 HELPERS: dict[str, Any] = {
@@ -54,6 +55,8 @@ class Limit(NamedTuple):
     """An expression that is true if the value can't be kept as it is, though within the limit."""
     cleaned: str = ""
     """An expression for what is kept in its place."""
+    reason: str = ""
+    """The reason of the error for a value beyond the limit; empty: the one of most limits."""
 
     def fault(self, value: Any) -> str:
         """Return what is wrong with a value, and what would be right."""
@@ -140,7 +143,8 @@ def number(low: int, high: int | None = None) -> Limit:
 def span(low_ms: int, high_ms: int) -> Limit:
     """Return the limit of a Duration, both ends included."""
     low, high = low_ms * 1_000_000, high_ms * 1_000_000
-    beyond = f"not {low} <= v.seconds * 1_000_000_000 + v.nanos <= {high}"
+    amount = f"{low} <= v.seconds * {_NANOS} + v.nanos <= {high}"
+    beyond = f"not (0 <= v.nanos < {_NANOS} and {amount})"
     return Limit(beyond, f"{_span(low_ms)} to {_span(high_ms)}", _seconds)
 
 
@@ -203,7 +207,9 @@ def _items(value: Sized) -> str:
 
 
 def _seconds(value: Any) -> str:
-    return f"{(value.seconds * 1_000_000_000 + value.nanos) / 1_000_000_000:g} s"
+    if not -_NANOS < value.nanos < _NANOS:
+        return f"{value.nanos:,} nanos, where at most {_NANOS - 1:,} may stand"
+    return f"{value.seconds + value.nanos / _NANOS:g} s"
 
 
 def _size(bytes_max: int) -> str:

@@ -54,7 +54,7 @@ _GOAL = text(limits.GOAL_BYTES_MAX)
 _MAX_ITERATIONS = number(1, limits.ITERATIONS_MAX)
 _MAX_PARALLEL = number(1, limits.PARALLEL_MAX)
 _PRIORITY = number(-limits.PRIORITY_MAX, limits.PRIORITY_MAX)
-_PLAN = message(limits.PLAN_BYTES_MAX)
+_PLAN = message(limits.PLAN_BYTES_MAX)._replace(reason="PLAN_INVALID")
 _STAGES = many(
     2,
     one_of("REFLECT or SYNTHESIZE", types_pb2.STEP_KIND_REFLECT, types_pb2.STEP_KIND_SYNTHESIZE),
@@ -117,7 +117,7 @@ _RECORDS: dict[str, dict[str, Limit]] = {
         "total_timeout": _SPAN,
         "idempotency_key": chars(limits.IDEMPOTENCY_KEY_CHARS_MAX),
     },
-    "PlanDraft": {"tasks": many(limits.PLAN_TASKS_MAX)},
+    "PlanDraft": {"tasks": many(limits.PLAN_TASKS_MAX)._replace(reason="PLAN_INVALID")},
     "Message": {
         "role": chars(limits.NAME_CHARS_MAX, required=True, written=True),
         "content": text(limits.RESPONSE_BYTES_MAX, written=True),

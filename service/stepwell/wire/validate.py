@@ -37,9 +37,12 @@ class Faults(list[Violation]):
     """The faults found so far; those beyond `VIOLATIONS_MAX` are only counted."""
 
     more = 0
+    reason = ""
+    """The reason of the error; empty: the one of most limits."""
 
-    def add(self, field: str, description: str) -> None:
+    def add(self, field: str, description: str, reason: str = "") -> None:
         """Add a fault."""
+        self.reason = self.reason or reason
         if len(self) < VIOLATIONS_MAX:
             self.append(Violation(field, description))
         else:
@@ -56,7 +59,11 @@ def check(request: Message) -> None:
     if faults:
         first, others = faults[0], len(faults) - 1 + faults.more
         more = f" (and {others:,} more)" if others else ""
-        raise InvalidArgument(f"{first.field}: {first.description}{more}", tuple(faults))
+        raise InvalidArgument(
+            f"{first.field}: {first.description}{more}",
+            tuple(faults),
+            reason=faults.reason or None,
+        )
 
 
 def violations(message: Message) -> Faults:
@@ -194,7 +201,8 @@ class _Compiler:
 
     def _test(self, limit: Limit, at: str, otherwise: Iterable[str] = ()) -> list[str]:
         """Return the statements that add a fault at the path `at`, or else do `otherwise`."""
-        lines = [f"if {limit.beyond}: f.add({at}, {self._limit(limit)}.fault(v))"]
+        reason = f", {limit.reason!r}" if limit.reason else ""
+        lines = [f"if {limit.beyond}: f.add({at}, {self._limit(limit)}.fault(v){reason})"]
         other = _indented(otherwise)
         return [*lines, "else:", *other] if other else lines
 

@@ -141,8 +141,8 @@ def _check_plan(carry: Carry, changes: Changes) -> None:
                 reason="PLAN_INVALID",
             )
     if len(carry.specs) > limits.PLAN_TASKS_MAX:
-        raise InvalidArgument(
+        what = (
             f"all plans together have {len(carry.specs)} tasks at that version, and a plan has at most "
-            f"{limits.PLAN_TASKS_MAX}; fork an earlier version, or give a plan",
-            reason="PLAN_INVALID",
+            f"{limits.PLAN_TASKS_MAX}; fork an earlier version, or give a plan"
         )
+        raise InvalidArgument(what, (Violation("plan", what),), reason="PLAN_INVALID")

@@ -7,13 +7,10 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-import msgspec
-
 from stepwell.core.records import canonical, limits
 from stepwell.core.records.model import TaskSpec, Violation
 
 _TASK_ID = re.compile(limits.TASK_ID_PATTERN)
-_ENCODER = msgspec.json.Encoder()
 
 
 class Graph:
@@ -90,8 +87,6 @@ def violations_of(
     _check_dependencies(tasks, positions, settled, report)
     if not found:
         _check_cycles(tasks, positions, report)
-    if not found and (size := len(_ENCODER.encode(tuple(tasks)))) > limits.PLAN_BYTES_MAX:
-        report("tasks", f"{size} bytes in all; a plan has at most {limits.PLAN_BYTES_MAX}.")
     return tuple(found)
 
 

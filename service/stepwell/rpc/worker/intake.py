@@ -23,6 +23,8 @@ from stepwell.wire.validate import violations
 from stepwell_client.v1 import worker_pb2 as pb
 
 INVALID_OUTCOME = "INVALID_OUTCOME"
+RESULT_TOO_LARGE = "RESULT_TOO_LARGE"
+_RESULTS = frozenset({"completed.result.data", "reconciled.result.data"})
 _ECHO_CHARS_MAX = 256
 """Characters of an id that is too long which the answer repeats."""
 _NAMES_ITS_LEASE = frozenset({"run_id", "execution_id", "lease_token"})
@@ -115,13 +117,14 @@ def _ask(
 
 def _read(item: Item) -> tuple[Delivery | Begin | None, Failure | None]:
     """Return the record for the loop, and the failure that replaced an invalid item."""
-    faults: Sequence[errors.Violation] = violations(item)
-    if not faults:
+    found = violations(item)
+    faults: Sequence[errors.Violation] = found
+    if not found:
         try:
             return to_record(item), None
         except errors.InvalidArgument as error:
             faults = error.violations
-    failure = _failure_of(faults)
+    failure = _failure_of(faults, found.reason)
     if any(one.field in _NAMES_ITS_LEASE for one in faults):
         return None, failure
     result = Failed(failure=failure)
@@ -150,11 +153,14 @@ def _answer_of(
     return Receipt(delivery_id, execution_id, pb.ACK_STATUS_REJECTED, failure)
 
 
-def _failure_of(faults: Sequence[errors.Violation]) -> Failure:
+def _failure_of(faults: Sequence[errors.Violation], reason: str = "") -> Failure:
     first = faults[0]
     more = f" (and {len(faults) - 1:,} more)" if len(faults) > 1 else ""
+    # The same work would come to the same size again.
+    too_large = any(one.field in _RESULTS for one in faults)
     return Failure(
-        kind=INVALID_OUTCOME,
+        kind=RESULT_TOO_LARGE if too_large else reason or INVALID_OUTCOME,
+        retryable=not too_large,
         message=f"{first.field}: {first.description}{more}",
         violations=tuple(Violation(field=f, description=d) for f, d in faults),
     )
