@@ -17,6 +17,7 @@ from stepwell.core.port import (
     Runtime,
     Store,
 )
+from stepwell.core.records.model import Losses
 from stepwell.core.records.states import DueKind, ExecutionStatus
 from stepwell_testkit.proxy import StoreProxy
 
@@ -124,8 +125,8 @@ def with_none_spent(rows: Loaded) -> Loaded:
     """Load tasks and stages as though no attempt had been spent."""
     return replace(
         rows,
-        run=replace(rows.run, step_spent=0),
-        tasks=tuple(replace(task, spent=0) for task in rows.tasks),
+        run=replace(rows.run, step_spent=0, step_losses=Losses()),
+        tasks=tuple(replace(task, spent=0, losses=Losses()) for task in rows.tasks),
     )
 
 

@@ -69,7 +69,7 @@ FLAKY = with_behaviours(Rng("flaky"), diamond("r"), "flaky:1", "flaky:2")
 
 _UNHEARD = task("unheard", behaviour="unheard", on_failure=OnFailure.CONTINUE)
 _LOST = {"effect": Effect.AT_MOST_ONCE, "heartbeat_timeout_ms": SHORT_MS}
-_FEW = RetryPolicy(max_attempts=POISON_ATTEMPTS_MAX, initial_backoff_ms=0)
+_FEW = RetryPolicy(max_losses=POISON_ATTEMPTS_MAX - 1, initial_backoff_ms=0)
 _BAD = task("poison", behaviour="poison", on_failure=OnFailure.CONTINUE)
 
 PLAIN = {

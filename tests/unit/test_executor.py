@@ -138,20 +138,20 @@ async def test_a_reconnect_keeps_the_leases_that_it_lists(world: ExecutorWorld) 
     assert (await worker.deliver(assignment)).status == "ACCEPTED"
 
 
-@pytest.mark.parametrize(("instance_id", "spent"), [("one", 0), ("two", 1)])
-async def test_unlisted_leases_end_and_only_another_instance_spends_attempts(
-    world: ExecutorWorld, instance_id: str, spent: int
+@pytest.mark.parametrize(("instance_id", "lost"), [("one", 0), ("two", 1)])
+async def test_unlisted_leases_end_and_only_those_of_another_instance_are_losses(
+    world: ExecutorWorld, instance_id: str, lost: int
 ) -> None:
     executor, old = await world.serving()
     await world.start(executor, chain("a", retry=AT_ONCE))
-    lost = await old.next()
+    held = await old.next()
     new = FakeWorker(executor, instance_id=instance_id)
     await new.attach(held=[])
     assert old.was_replaced
     assert (await new.next()).execution.attempt == 2
-    assert (await old.deliver(lost)).status == "LEASE_LOST"
+    assert (await old.deliver(held)).status == "LEASE_LOST"
     page = await world.store.page(TaskQuery(tenant_id=TENANT, run_id=RUN))
-    assert page.items[0].spent == spent
+    assert page.items[0].losses.count == lost
 
 
 async def test_outcomes_of_one_run_that_arrive_together_make_one_commit(

@@ -31,7 +31,7 @@ FOUND = Reconciled(finding=Finding.DONE, result=PAID.result, reason="the bank ha
 NOT_FOUND = Reconciled(finding=Finding.NOT_DONE)
 CANT_TELL = Reconciled(finding=Finding.UNDECIDED, reason="the bank is closed")
 DECLINED = Failed(failure=Failure(kind="Declined", message="no money"))
-NO_WAIT = RetryPolicy(max_attempts=2, initial_backoff_ms=0)
+NO_WAIT = RetryPolicy(max_attempts=2, max_losses=1, initial_backoff_ms=0)
 
 
 def ready(*others: str, reconcile: bool = False, max_parallel: int = 8, **fields: Any) -> World:
@@ -218,11 +218,17 @@ def test_undecided_reconcile_leaves_it_to_a_person() -> None:
     assert world.run.status == "SUCCEEDED"
 
 
-def test_reconcile_is_tried_again_and_then_left_to_a_person() -> None:
+@pytest.mark.parametrize("lost", [False, True])
+def test_S12_reconcile_is_tried_again_and_then_left_to_a_person(*, lost: bool) -> None:
     world, _ = unknown(reconcile=True)
     world.deliver(LOOK, DECLINED)
-    assert world.ready() == ["reconcile:charge#2"]
     world.expire("reconcile:charge#2")
+    assert world.task("charge").reconcile_losses.count == 1
+    assert world.ready() == ["reconcile:charge#3"]
+    if lost:
+        world.expire("reconcile:charge#3")
+    else:
+        world.deliver("reconcile:charge#3", DECLINED)
     assert not world.ready()
     assert (world.run.status, world.run.blocked_on) == ("WAITING", "UNKNOWN_OUTCOME")
     assert world.task("charge").spent == 0

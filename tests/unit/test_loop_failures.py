@@ -15,11 +15,14 @@ from stepwell.core.loop.signals import (
     Failed,
     GrantLease,
     LeaseExpired,
+    Planned,
+    Reflected,
     Released,
+    Resume,
     TimerDue,
 )
 from stepwell.core.records.model import Failure, Message, RetryPolicy, Session
-from stepwell.core.records.states import OnFailure
+from stepwell.core.records.states import Decision, OnFailure
 from tests.unit.loop_world import ONCE, World, chain, committed, started, task
 
 
@@ -140,15 +143,68 @@ def test_S7_a_second_outcome_is_refused() -> None:
     assert [reply.status for reply in world.do(done, done)] == ["ACCEPTED", "LEASE_LOST"]
 
 
-@pytest.mark.parametrize(("timed_out", "status"), [(False, "LOST"), (True, "TIMED_OUT")])
-def test_S13_a_poison_task_ends_within_its_attempts(*, timed_out: bool, status: str) -> None:
-    world = one()
-    for attempt in (1, 2, 3):
-        assert world.ready() == [f"task:a#{attempt}"]
-        world.expire(f"task:a#{attempt}", timed_out=timed_out)
-        assert world.status_of(f"task:a#{attempt}") == status
-        assert world.task("a").spent == attempt
-    assert (world.run.status, world.run.failure.kind) == ("FAILED", status)
+@pytest.mark.parametrize(
+    ("policy", "losses"),
+    [
+        (RetryPolicy(), 10),
+        (RetryPolicy(max_attempts=1), 0),
+        (RetryPolicy(max_attempts=1, max_losses=2), 2),
+        (RetryPolicy(max_losses=0), 0),
+    ],
+)
+def test_S12_losses_are_made_up_for_apart_from_failures(policy: RetryPolicy, losses: int) -> None:
+    assert policy.max_losses == losses
+    world = one(retry=policy)
+    for _ in range(policy.max_attempts - 1):
+        world.fail("a")
+    for count in range(1, losses + 1):
+        world.expire(world.ready()[0])
+        assert world.task("a").losses.count == count
+    world.expire(world.ready()[0])
+    assert (world.run.status, world.run.failure.kind) == ("FAILED", "LOST")
+
+
+def test_S12_time_outs_count_as_failures_and_losses_do_not() -> None:
+    world = one(retry=RetryPolicy(max_attempts=2))
+    world.expire("task:a#1")
+    world.expire("task:a#2", timed_out=True)
+    assert (world.task("a").losses.count, world.task("a").spent) == (1, 1)
+    world.expire("task:a#3", timed_out=True)
+    assert (world.run.status, world.run.failure.kind) == ("FAILED", "TIMED_OUT")
+
+
+def test_losses_back_off_by_their_own_number() -> None:
+    world = one(retry=RetryPolicy(initial_backoff_ms=1_000, jitter=0.0))
+    world.fail("a")
+    world.expire("task:a#2")
+    assert world.held("task:a#3").execution.delay_ms == 1_000
+    world.expire("task:a#3")
+    assert world.held("task:a#4").execution.delay_ms == 2_000
+
+
+@pytest.mark.parametrize("name", ["plan", "reflect", "synthesize"])
+def test_S12_each_step_of_a_run_has_an_allowance_of_losses(name: str) -> None:
+    world = World()
+    world.start(step_retry=RetryPolicy(max_losses=1))
+    results = {
+        "plan": Planned(tasks=(task("a"),)),
+        "task": Completed(),
+        "reflect": Reflected(decision=Decision.FINISH),
+        "synthesize": Completed(),
+    }
+    for kind, result in results.items():
+        step = world.ready()[0]
+        assert step.startswith(kind)
+        world.expire(step)
+        if kind == name:
+            world.expire(world.ready()[0])
+            break
+        world.deliver(world.ready()[0], result)
+    assert (world.run.status, world.run.step_losses.count) == ("FAILED", 2)
+    world.do(Resume())
+    # A resume opens a new allowance.
+    world.expire(world.ready()[0])
+    assert (world.run.status, world.run.step_losses.count) == ("RUNNING", 1)
 
 
 def test_S12_a_release_spends_no_attempt() -> None:

@@ -38,7 +38,7 @@ class Retry:
     """A retry policy. Fields that are None are left to the server."""
 
     max_attempts: int | None = None
-    """Failed and lost attempts together; 1 means no retry. The server's default: 3."""
+    """Failed attempts; 1 means no retry. The server's default: 3."""
     initial_backoff: Span | None = None
     """The back-off before the second attempt. The server's default: 1 s."""
     backoff_multiplier: float | None = None
@@ -49,6 +49,9 @@ class Retry:
     """The part of each back-off that is drawn at random. The server's default: 1, full jitter."""
     non_retryable_kinds: Sequence[str] = ()
     """Kinds of failure, such as names of exceptions, that are not retried."""
+    max_losses: int | None = None
+    """Attempts that were lost with their worker and are made again. The server's default: 10, or 0 where
+    `max_attempts` is 1."""
 
     def message(self) -> types_pb2.RetryPolicy:
         return types_pb2.RetryPolicy(
@@ -58,6 +61,7 @@ class Retry:
             max_backoff=duration(self.max_backoff),
             jitter=self.jitter,
             non_retryable_kinds=self.non_retryable_kinds,
+            max_losses=self.max_losses,
         )
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from stepwell.core.records.model import Failure, Payload, Previous, Session, Usage
+from stepwell.core.records.model import Failure, Losses, Payload, Previous, Session, Usage
 
 Values = tuple[Any, ...]
 """A row as it goes to the driver."""
@@ -14,10 +14,12 @@ Values = tuple[Any, ...]
 _encode = msgspec.json.Encoder().encode
 _failure = msgspec.json.Decoder(Failure).decode
 _usage = msgspec.json.Decoder(Usage).decode
+_losses = msgspec.json.Decoder(Losses).decode
 _previous = msgspec.json.Decoder(Previous).decode
 
 _NO_FAILURE = Failure()
 _NO_USAGE = Usage()
+_NO_LOSSES = Losses()
 _NO_SESSION = Session()
 _NO_PREVIOUS = Previous()
 
@@ -59,3 +61,13 @@ def usage_of(text: str) -> Usage:
 def previous_of(text: str) -> Previous:
     """Return what earlier attempts left; most left nothing."""
     return _NO_PREVIOUS if text == "{}" else _previous(text)
+
+
+def losses_json(losses: Losses) -> str:
+    """Return losses as JSON; nearly always there are none."""
+    return "{}" if losses == _NO_LOSSES else to_json(losses)
+
+
+def losses_of(text: str) -> Losses:
+    """Return losses."""
+    return _NO_LOSSES if text == "{}" else _losses(text)

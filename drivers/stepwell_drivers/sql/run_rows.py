@@ -33,7 +33,15 @@ from stepwell.core.records.states import (
     StepKind,
     TaskStatus,
 )
-from stepwell_drivers.sql.columns import Values, failure_of, previous_of, to_json, usage_of
+from stepwell_drivers.sql.columns import (
+    Values,
+    failure_of,
+    losses_json,
+    losses_of,
+    previous_of,
+    to_json,
+    usage_of,
+)
 from stepwell_drivers.sql.schema import UNPLACED
 
 _counts = msgspec.json.Decoder(Counts).decode
@@ -58,7 +66,7 @@ RUN_MOVING = (
     *("counts", "usage", "budget", "blocked_on", "blocked_since_us"),
     *("pause_reason", "finish_reason", "reason", "failure", "result_id"),
     *("created_us", "started_us", "ended_us"),
-    *("attempts", "tally", "stopping", "previous"),
+    *("attempts", "tally", "stopping", "previous", "step_losses"),
 )
 RUN_FIXED = (
     *("pipeline_id", "queue", "goal", "labels", "executor_id"),
@@ -80,6 +88,7 @@ def run_moving(run: Run) -> Values:
         *(to_json(run.failure), run.result_id),
         *(run.created_us, run.started_us, run.ended_us),
         *(to_json(run.attempts), to_json(run.tally), int(run.stopping), to_json(run.previous)),
+        losses_json(run.step_losses),
     )
 
 
@@ -105,7 +114,7 @@ def run_of(row: Sequence[Any]) -> Run:
     counts, usage, budget, blocked_on, blocked_since_us = row[at + 11 : at + 16]
     pause_reason, finish_reason, reason, failure, result_id = row[at + 16 : at + 21]
     created_us, started_us, ended_us = row[at + 21 : at + 24]
-    attempts, tally, stopping, previous = row[at + 24 : at + 28]
+    attempts, tally, stopping, previous, step_losses = row[at + 24 : at + 29]
     return Run(
         spec=_spec_of(row),
         version=version,
@@ -119,6 +128,7 @@ def run_of(row: Sequence[Any]) -> Run:
         allowance=allowance,
         step_attempt=step_attempt,
         step_spent=step_spent,
+        step_losses=losses_of(step_losses),
         counts=_counts(counts),
         attempts=_attempts(attempts),
         usage=usage_of(usage),
@@ -219,7 +229,7 @@ TASK_MOVING = (
     *("version", "status", "attempts", "spent", "allowance", "result_id"),
     *("failure", "input_id", "started_us", "ended_us"),
     *("result_run_id", "deduplicated_from", "messages", "previous"),
-    *("reconciles", "reconciles_spent"),
+    *("reconciles", "reconciles_spent", "losses", "reconcile_losses"),
 )
 TASK_FIXED = (
     *("position", "type", "title", "role", "idempotency_key", "effect", "on_failure"),
@@ -236,6 +246,7 @@ def task_moving(version: int, task: Task) -> Values:
         *(task.started_us, task.ended_us),
         *(task.result_run_id, task.deduplicated_from, task.messages, to_json(task.previous)),
         *(task.reconciles, task.reconciles_spent),
+        *(losses_json(task.losses), losses_json(task.reconcile_losses)),
     )
 
 
@@ -257,7 +268,7 @@ def task_of(row: Sequence[Any]) -> Task:
     task_id, revision, status, attempts, spent, allowance = row[0:6]
     result_id, failure, input_id, started_us, ended_us = row[6:11]
     result_run_id, deduplicated_from, messages, previous = row[11:15]
-    reconciles, reconciles_spent = row[15:17]
+    reconciles, reconciles_spent, losses, reconcile_losses = row[15:19]
     return Task(
         task_id=task_id,
         revision=revision,
@@ -265,6 +276,7 @@ def task_of(row: Sequence[Any]) -> Task:
         attempts=attempts,
         spent=spent,
         allowance=allowance,
+        losses=losses_of(losses),
         result_id=result_id,
         result_run_id=result_run_id,
         deduplicated_from=deduplicated_from,
@@ -274,6 +286,7 @@ def task_of(row: Sequence[Any]) -> Task:
         previous=previous_of(previous),
         reconciles=reconciles,
         reconciles_spent=reconciles_spent,
+        reconcile_losses=losses_of(reconcile_losses),
         started_us=started_us,
         ended_us=ended_us,
     )

@@ -282,7 +282,7 @@ class Executor:
         """Connect a worker; returns its connection, and for each held lease whether it is still valid.
 
         The newest instance wins: an older one's connection ends, and the leases that it held and that
-        aren't listed are over at once, each with its attempt spent (they may have caused its death). A
+        aren't listed are over at once, each as a loss (they may have caused its death). A
         lease of this very instance that isn't listed never reached it and is released.
         """
         presence = port.presence

@@ -100,6 +100,7 @@ _RECORDS: dict[str, dict[str, Limit]] = {
         "non_retryable_kinds": many(
             limits.RETRY_KINDS_MAX, chars(limits.NAME_CHARS_MAX, required=True)
         ),
+        "max_losses": number(0, limits.ATTEMPTS_MAX),
     },
     "Session": {
         "backend": chars(limits.NAME_CHARS_MAX, written=True),

@@ -13,6 +13,7 @@ from stepwell.core.records.model import (
     Execution,
     Failure,
     InputRequest,
+    Losses,
     Message,
     Outcome,
     Payload,
@@ -103,6 +104,7 @@ def _run() -> Run:
         allowance=2,
         step_attempt=4,
         step_spent=1,
+        step_losses=_losses(),
         counts=Counts(total=9, completed=1, failed=2, skipped=3, cancelled=2),
         attempts=AttemptCounts(
             completed=1,
@@ -140,6 +142,10 @@ def _previous() -> Previous:
     )
 
 
+def _losses() -> Losses:
+    return Losses(count=LARGEST, allowance=BEYOND_FLOAT)
+
+
 def _retry() -> RetryPolicy:
     return RetryPolicy(
         max_attempts=1_000,
@@ -148,6 +154,7 @@ def _retry() -> RetryPolicy:
         max_backoff_ms=0,
         jitter=-0.0,
         non_retryable_kinds=(ODD, "", "x"),
+        max_losses=7,
     )
 
 
@@ -196,6 +203,8 @@ def full_commit() -> Commit:
         attempts=7,
         spent=2,
         allowance=3,
+        losses=_losses(),
+        reconcile_losses=_losses(),
         result_id=ODD,
         result_run_id=NAME,
         deduplicated_from=ODD,
@@ -206,22 +215,6 @@ def full_commit() -> Commit:
         started_us=BEYOND_FLOAT,
         ended_us=2,
     )
-    question = InputRequest(
-        input_id=ODD,
-        task_id=ODD,
-        execution_id=ODD,
-        kind=InputKind.CHOICE,
-        prompt=ODD,
-        schema=ODD,
-        choices=(ODD, "", "b", "a"),
-        status=InputStatus.OPEN,
-        expires_ms=BEYOND_FLOAT,
-        on_expiry=ExpiryAction.PAUSE,
-        answer=Payload(data=b"", media_type=ODD),
-        answered_by=ODD,
-        created_us=1,
-        ended_us=2,
-    )
     return replace(
         b.created(input=Payload(data=b"\x00\xff", media_type=ODD)),
         commit_id=ODD,
@@ -230,7 +223,7 @@ def full_commit() -> Commit:
         tasks=(row, Task(task_id="a", revision=2)),
         executions=(_execution(),),
         outcomes=(Outcome(execution_id=ODD, result=Payload(), prompt=ODD, response=ODD),),
-        inputs=(question,),
+        inputs=(_question(),),
         events=odd_events(),
         messages=(
             Message(
@@ -245,6 +238,25 @@ def full_commit() -> Commit:
         ),
         keyed=(KeyedResult(pipeline_id=NAME, key=ODD, execution_id=ODD),),
         request=b.request(ODD, BEYOND_FLOAT),
+    )
+
+
+def _question() -> InputRequest:
+    return InputRequest(
+        input_id=ODD,
+        task_id=ODD,
+        execution_id=ODD,
+        kind=InputKind.CHOICE,
+        prompt=ODD,
+        schema=ODD,
+        choices=(ODD, "", "b", "a"),
+        status=InputStatus.OPEN,
+        expires_ms=BEYOND_FLOAT,
+        on_expiry=ExpiryAction.PAUSE,
+        answer=Payload(data=b"", media_type=ODD),
+        answered_by=ODD,
+        created_us=1,
+        ended_us=2,
     )
 
 

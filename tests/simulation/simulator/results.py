@@ -31,8 +31,8 @@ def _quarantined(model: RunModel) -> None:
             task = model.tasks[spec.task_id]
             still = task.status in SETTLED or run.status is RunStatus.FAILED
             holds(still and run.ended, "S13", model.key, task.task_id, "is still", task.status)
-            spent = model.spent[task.task_id, task.revision, run.allowance]
-            holds(spent <= spec.retry.max_attempts, "S13", model.key, spent, "attempts at poison")
+            lost = model.lost[f"task:{task.task_id}", task.revision, run.allowance]
+            holds(lost <= spec.retry.max_losses + 1, "S13", model.key, lost, "losses of poison")
 
 
 def _as_uninterrupted(model: RunModel) -> None:

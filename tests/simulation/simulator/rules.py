@@ -164,17 +164,17 @@ def _one_lease_a_step(model: RunModel, applied: Applied) -> None:
 
 
 def _attempts_are_bounded(model: RunModel, applied: Applied) -> None:
+    """Failures and losses have an allowance each; the one that exceeds its own ends the step (S12)."""
     for execution in applied.commit.executions:
-        if execution.status in OPEN:
-            continue
         purse = model.purse_of(execution)
         spec: TaskSpec | None = model.specs.get(execution.task_id)
         is_task = spec is not None and execution.kind is StepKind.TASK
         policy = spec.retry if spec and is_task else applied.commit.run.spec.step_retry
-        spent = model.spent[purse]
-        most = policy.max_attempts
-        details = (applied, spent, "attempts failed or were lost of at most", most, "at", purse[0])
-        holds(spent <= most, "S12", *details)
+        again = execution.status in OPEN
+        failed, lost = model.spent[purse], model.lost[purse]
+        details = (applied, purse[0], failed, "failed and", lost, "lost by", policy)
+        holds(failed <= policy.max_attempts - again, "S12", *details)
+        holds(lost <= policy.max_losses + 1 - again, "S12", *details)
 
 
 def _the_end_is_clean(model: RunModel, applied: Applied) -> None:

@@ -74,7 +74,9 @@ class RunModel:
         self.timers: dict[str, int] = {}
         self.closed: dict[str, Closing] = {}
         self.spent: Counter[tuple[str, int, int]] = Counter()
-        """Failed and lost attempts by (step, plan revision of its task, allowance)."""
+        """Failed attempts by (step, plan revision of its task, allowance)."""
+        self.lost: Counter[tuple[str, int, int]] = Counter()
+        """Lost attempts, likewise."""
         self.reflections: Counter[int] = Counter()
         self.attempts: dict[str, int] = {}
         """The highest attempt number by step."""
@@ -144,8 +146,10 @@ class RunModel:
             version = applied.commit.version
             self.closed[name] = Closing(applied.order, version, execution.status, fenced)
             self.deadlines.pop(name, None)
-            if execution.status in _SPENDING:
+            if execution.status in _FAILED:
                 self.spent[self.purse_of(execution)] += 1
+            elif execution.status is ExecutionStatus.LOST:
+                self.lost[self.purse_of(execution)] += 1
 
     def purse_of(self, execution: Execution) -> tuple[str, int, int]:
         """Return what a failed or lost attempt is counted against."""
@@ -185,4 +189,4 @@ def step_of(execution: Execution) -> str:
     return execution.execution_id.rpartition("#")[0]
 
 
-_SPENDING = frozenset({ExecutionStatus.FAILED, ExecutionStatus.LOST, ExecutionStatus.TIMED_OUT})
+_FAILED = frozenset({ExecutionStatus.FAILED, ExecutionStatus.TIMED_OUT})

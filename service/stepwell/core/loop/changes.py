@@ -18,6 +18,7 @@ from stepwell.core.records.model import (
     Counts,
     Failure,
     InputRequest,
+    Losses,
     Previous,
     Session,
     Tally,
@@ -48,6 +49,7 @@ class RunFields(TypedDict, total=False):
     allowance: int
     step_attempt: int
     step_spent: int
+    step_losses: Losses
     counts: Counts
     attempts: AttemptCounts
     usage: Usage
@@ -75,6 +77,7 @@ class TaskFields(TypedDict, total=False):
     attempts: int
     spent: int
     allowance: int
+    losses: Losses
     result_id: str
     result_run_id: str
     deduplicated_from: str
@@ -84,6 +87,7 @@ class TaskFields(TypedDict, total=False):
     previous: Previous
     reconciles: int
     reconciles_spent: int
+    reconcile_losses: Losses
     started_us: int
     ended_us: int
 

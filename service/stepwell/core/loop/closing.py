@@ -7,11 +7,11 @@ from typing import Unpack
 from msgspec.structs import replace
 
 from stepwell.core.loop import budgets, idempotency, reconcile
-from stepwell.core.loop.changes import ExecutionFields, ReportFields, RunFields
+from stepwell.core.loop.changes import ExecutionFields, ReportFields, RunFields, TaskFields
 from stepwell.core.loop.draft import Draft
 from stepwell.core.loop.transition import Revoked
 from stepwell.core.port import Timer
-from stepwell.core.records.model import Execution, Failure
+from stepwell.core.records.model import Execution, Failure, Losses
 from stepwell.core.records.states import (
     OPEN,
     SETTLED,
@@ -89,7 +89,10 @@ def make_unknown(draft: Draft, execution: Execution) -> None:
     draft.change_execution(
         execution, status=ExecutionStatus.UNKNOWN_OUTCOME, unknown_us=draft.context.now_us
     )
-    draft.change_task(execution.task_id, status=TaskStatus.BLOCKED, reconciles_spent=0)
+    fields: TaskFields = {"status": TaskStatus.BLOCKED, "reconciles_spent": 0}
+    if draft.task(execution.task_id).reconcile_losses.count:
+        fields["reconcile_losses"] = Losses()
+    draft.change_task(execution.task_id, **fields)
 
 
 def withdraw_ready(draft: Draft) -> None:

@@ -66,7 +66,7 @@ _ATTEMPTS_COUNTED = {
 
 _OF_A_DEFINITION = (
     *("revision", "result_id", "result_run_id", "deduplicated_from", "failure", "input_id"),
-    *("previous", "messages", "started_us", "ended_us"),
+    *("previous", "losses", "messages", "started_us", "ended_us"),
 )
 """Fields of a task that are reset when a plan defines it anew. Attempt numbers never are."""
 

@@ -12,6 +12,7 @@ from stepwell.core.loop.closing import (
     withdraw_inputs,
 )
 from stepwell.core.loop.draft import Draft
+from stepwell.core.loop.losses import count_loss
 from stepwell.core.loop.signals import Delivery, LeaseExpired
 from stepwell.core.records.model import Execution, Failure, RetryPolicy
 from stepwell.core.records.states import (
@@ -51,8 +52,14 @@ def fail_attempt(
             message=failure.message,
         )
     end_attempt(draft, execution, status, report, failure)
-    policy, spent = _spend(draft, execution)
-    if not retry.may_retry(policy, failure, spent):
+    policy = _policy_of(draft, execution)
+    if status is ExecutionStatus.LOST:
+        count = count_loss(draft, execution).count
+        is_over = count > policy.max_losses
+    else:
+        count = _spend(draft, execution)
+        is_over = count >= policy.max_attempts
+    if is_over or not retry.may_retry(policy, failure):
         if execution.kind is StepKind.TASK:
             fail_task(draft, task_id, failure, execution.execution_id)
         elif execution.kind is StepKind.RECONCILE:
@@ -62,25 +69,30 @@ def fail_attempt(
             fail_run(draft, failure)
         return
     chance = retry.chance_of(draft.context.seed, execution.execution_id)
-    delay_ms = retry.backoff_ms(policy, spent, chance)
+    delay_ms = retry.backoff_ms(policy, count, chance)
     is_task = execution.kind is StepKind.TASK
     kind = EventType.TASK_RETRY_SCHEDULED if is_task else EventType.STEP_RETRY_SCHEDULED
     draft.event(kind, task_id=task_id, execution_id=execution.execution_id)
     offer_again(draft, execution, delay_ms)
 
 
-def _spend(draft: Draft, execution: Execution) -> tuple[RetryPolicy, int]:
-    """Count a failed or lost attempt; return the retry policy and their number in this allowance."""
+def _policy_of(draft: Draft, execution: Execution) -> RetryPolicy:
+    is_task = execution.kind is StepKind.TASK
+    return draft.spec(execution.task_id).retry if is_task else draft.run.spec.step_retry
+
+
+def _spend(draft: Draft, execution: Execution) -> int:
+    """Count a failed attempt, within the current event; return their number in this allowance."""
     run = draft.run
     if execution.kind is StepKind.RECONCILE:
         return reconcile.spend(draft, execution.task_id)
     if execution.kind is not StepKind.TASK:
         draft.change_run(step_spent=run.step_spent + 1)
-        return run.spec.step_retry, run.step_spent + 1
+        return draft.run.step_spent
     task = draft.task(execution.task_id)
     spent = (task.spent if task.allowance == run.allowance else 0) + 1
     draft.change_task(execution.task_id, spent=spent, allowance=run.allowance)
-    return draft.spec(execution.task_id).retry, spent
+    return spent
 
 
 def fail_task(draft: Draft, task_id: str, failure: Failure, execution_id: str = "") -> None:

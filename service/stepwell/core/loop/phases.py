@@ -8,7 +8,7 @@ from stepwell.core.loop.changes import RunFields
 from stepwell.core.loop.closing import end_run, fail_run, failed_for_the_run
 from stepwell.core.loop.draft import Draft
 from stepwell.core.loop.table import Trigger, next_phase
-from stepwell.core.records.model import Failure, Previous
+from stepwell.core.records.model import Failure, Losses, Previous
 from stepwell.core.records.states import EventType, FinishReason, Phase, RunStatus, StepKind
 
 
@@ -16,6 +16,8 @@ def enter_phase(draft: Draft, trigger: Trigger, **fields: Unpack[RunFields]) -> 
     """Make the phase move of `trigger`; the next phase's step has its attempts from the start."""
     if draft.run.previous != Previous():
         fields["previous"] = Previous()
+    if draft.run.step_losses.count:
+        fields["step_losses"] = Losses()
     fields["phase"] = next_phase(draft.run.phase, trigger)
     fields["step_attempt"] = 0
     fields["step_spent"] = 0

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from stepwell.core.loop.draft import Draft
-from stepwell.core.records.model import Execution, RetryPolicy
+from stepwell.core.records.model import Execution
 from stepwell.core.records.states import EventType, ExecutionStatus, StepKind
 
 LEFT_TO_A_PERSON = -1
@@ -46,11 +46,11 @@ def _open_one(draft: Draft, task_id: str, fits: Callable[[Execution], bool]) -> 
     return next(matching, None)
 
 
-def spend(draft: Draft, task_id: str) -> tuple[RetryPolicy, int]:
-    """Count a failed or lost RECONCILE step; return the retry policy and the number of such steps."""
+def spend(draft: Draft, task_id: str) -> int:
+    """Count a failed RECONCILE step; return the number of such steps."""
     spent = draft.task(task_id).reconciles_spent + 1
     draft.change_task(task_id, reconciles_spent=spent)
-    return draft.run.spec.step_retry, spent
+    return spent
 
 
 def leave_to_a_person(draft: Draft, task_id: str, message: str) -> None:

@@ -7,22 +7,18 @@ import zlib
 from stepwell.core.records.model import Failure, RetryPolicy
 
 
-def may_retry(policy: RetryPolicy, failure: Failure, spent: int) -> bool:
-    """Return whether another attempt follows `spent` failed or lost ones in this allowance."""
-    return (
-        spent < policy.max_attempts
-        and failure.retryable
-        and failure.kind not in policy.non_retryable_kinds
-    )
+def may_retry(policy: RetryPolicy, failure: Failure) -> bool:
+    """Return whether the policy lets an attempt be made again after this failure, as far as numbers go."""
+    return failure.retryable and failure.kind not in policy.non_retryable_kinds
 
 
-def backoff_ms(policy: RetryPolicy, spent: int, chance: float) -> int:
-    """Return the milliseconds to wait after the `spent`-th failed attempt.
+def backoff_ms(policy: RetryPolicy, count: int, chance: float) -> int:
+    """Return the milliseconds to wait after the `count`-th failed, or lost, attempt.
 
     Exponential up to the policy's maximum; the part `jitter` of it is scaled by `chance` in [0, 1).
     """
     try:
-        raised = policy.initial_backoff_ms * policy.backoff_multiplier ** max(0, spent - 1)
+        raised = policy.initial_backoff_ms * policy.backoff_multiplier ** max(0, count - 1)
     except OverflowError:
         raised = float(policy.max_backoff_ms)
     full = min(raised, policy.max_backoff_ms)

@@ -14,6 +14,7 @@ from stepwell.core.records.model import (
     Counts,
     Failure,
     InputRequest,
+    Losses,
     Previous,
     Record,
     Session,
@@ -45,6 +46,7 @@ class RunChange(Record, frozen=True, kw_only=True):
     allowance: int | UnsetType = UNSET
     step_attempt: int | UnsetType = UNSET
     step_spent: int | UnsetType = UNSET
+    step_losses: Losses | UnsetType = UNSET
     counts: Counts | UnsetType = UNSET
     attempts: AttemptCounts | UnsetType = UNSET
     usage: Usage | UnsetType = UNSET
@@ -73,6 +75,7 @@ class TaskChange(Record, frozen=True, kw_only=True):
     attempts: int | UnsetType = UNSET
     spent: int | UnsetType = UNSET
     allowance: int | UnsetType = UNSET
+    losses: Losses | UnsetType = UNSET
     result_id: str | UnsetType = UNSET
     result_run_id: str | UnsetType = UNSET
     deduplicated_from: str | UnsetType = UNSET
@@ -82,6 +85,7 @@ class TaskChange(Record, frozen=True, kw_only=True):
     previous: Previous | UnsetType = UNSET
     reconciles: int | UnsetType = UNSET
     reconciles_spent: int | UnsetType = UNSET
+    reconcile_losses: Losses | UnsetType = UNSET
     started_us: int | UnsetType = UNSET
     ended_us: int | UnsetType = UNSET
 

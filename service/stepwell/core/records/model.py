@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from stepwell.core.records.states import (
     BlockedKind,
@@ -30,6 +31,9 @@ from stepwell.core.records.states import (
     StepKind,
     TaskStatus,
 )
+
+MAX_LOSSES = 10
+"""Lost attempts at a step that are made again, where its retry policy doesn't say."""
 
 
 class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -104,13 +108,29 @@ class RetryPolicy(Record, frozen=True, kw_only=True):
     """The number of attempts at a step, and the waits between them."""
 
     max_attempts: int = 3
-    """Failed and lost attempts together, per allowance; 1: no retry."""
+    """Failed attempts, per allowance; 1: no retry."""
     initial_backoff_ms: int = 1_000
     backoff_multiplier: float = 2.0
     max_backoff_ms: int = 60_000
     jitter: float = 1.0
     """The random part of each back-off: 1.0 is full jitter, 0.0 none."""
     non_retryable_kinds: tuple[str, ...] = ()
+    max_losses: int = -1
+    """Lost attempts that are made again, per allowance. Below 0 becomes the default: 10, or 0 where
+    `max_attempts` is 1."""
+
+    def __post_init__(self) -> None:
+        """Set the default, which depends on `max_attempts`."""
+        if self.max_losses < 0:
+            force_setattr(self, "max_losses", MAX_LOSSES if self.max_attempts > 1 else 0)
+
+
+class Losses(Record, frozen=True, kw_only=True):
+    """The lost attempts at one step, in one allowance."""
+
+    count: int = 0
+    allowance: int = 0
+    """The allowance that `count` counts in. 0: there was no loss yet."""
 
 
 class Session(Record, frozen=True, kw_only=True):
@@ -273,7 +293,9 @@ class Run(Record, frozen=True, kw_only=True):
     step_attempt: int = 0
     """The highest attempt number used for the current PLAN, REFLECT or SYNTHESIZE step."""
     step_spent: int = 0
-    """Failed and lost attempts at that step in this allowance."""
+    """Failed attempts at that step in this allowance."""
+    step_losses: Losses = Losses()
+    """Lost attempts at that step."""
     counts: Counts = Counts()
     attempts: AttemptCounts = AttemptCounts()
     """Numbers of its ended executions."""
@@ -318,9 +340,11 @@ class Task(Record, frozen=True, kw_only=True):
     attempts: int = 0
     """The highest attempt number used. Numbers are never reused."""
     spent: int = 0
-    """Failed and lost attempts in the allowance `allowance`."""
+    """Failed attempts in the allowance `allowance`."""
     allowance: int = 0
     """The allowance that `spent` counts in. 0: the task was not offered since it was defined."""
+    losses: Losses = Losses()
+    """Lost attempts."""
     result_id: str = ""
     """The execution whose result is the task's."""
     result_run_id: str = ""
@@ -337,7 +361,9 @@ class Task(Record, frozen=True, kw_only=True):
     reconciles: int = 0
     """The highest number of its RECONCILE steps. Numbers are never reused."""
     reconciles_spent: int = 0
-    """RECONCILE steps that failed or were lost for this unknown outcome; -1: it is left to a person."""
+    """RECONCILE steps that failed for this unknown outcome; -1: it is left to a person."""
+    reconcile_losses: Losses = Losses()
+    """RECONCILE steps that were lost for this unknown outcome."""
     started_us: int = 0
     ended_us: int = 0
 

@@ -127,7 +127,7 @@ runs = Table(
     Index("runs_by_birth", "tenant_id", "seq", **_LISTED),
     Index("runs_by_status", "tenant_id", "status", "seq", **_LISTED),
     Index("runs_by_pipeline", "tenant_id", "pipeline_id", "seq", **_LISTED),
-    *_json("attempts", "tally", "previous"),
+    *_json("attempts", "tally", "previous", "step_losses"),
     *_numbers("stopping", "no_progress_limit"),
     *_words("family_id"),
     **_CHANGING,
@@ -174,7 +174,7 @@ tasks = Table(
     ),
     *_words("result_run_id", "deduplicated_from"),
     *_numbers("messages", "reconciles", "reconciles_spent"),
-    *_json("previous"),
+    *_json("previous", "losses", "reconcile_losses"),
     **_CHANGING,
 )
 
