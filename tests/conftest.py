@@ -27,6 +27,14 @@ def _events_are_whole() -> Iterator[None]:
     assert not log.wrong, "\n".join(log.wrong)
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _state_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Tokens and locks of this user's own servers and workers are left alone."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+        yield
+
+
 @pytest.fixture
 def scripted_server(_events_are_whole: None) -> None:
     """A server that breaks the rules on purpose: its streams are let pass."""

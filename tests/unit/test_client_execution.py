@@ -73,6 +73,25 @@ async def test_an_exception_is_data_with_its_traceback(function: Any) -> None:
     assert "stepwell_client/" not in failure.details
 
 
+async def test_the_traceback_of_an_unexpected_exception_is_in_both_logs(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    agent, services = Agent(), FakeServices()
+    agent.task("fail")(fail)
+
+    @agent.task("refuse")
+    def refuse(ctx: TaskContext) -> None:
+        raise NonRetryable("no", kind="HOPELESS")
+
+    outcomes = [await run(agent, assignment(type_=type_), services) for type_ in ("fail", "refuse")]
+
+    details = outcomes[0].failed.failure.details
+    assert services.written == [(details, "ERROR", False)]
+    assert services.flushes == 1
+    assert details in caplog.messages[0]
+    assert caplog.messages[1].endswith("failed: HOPELESS: no")
+
+
 async def test_a_failure_says_its_kind_and_whether_to_try_again() -> None:
     class RateLimited(Failure):
         pass

@@ -197,7 +197,8 @@ async def test_what_an_agent_says_with_nul_is_kept_with_an_escape(store: Store) 
     assert row.failure.message == r"f\x00"
     (said,) = (await store.page(MessageQuery(tenant_id=run[0], run_id=run[1]))).items
     assert said.content == r"m\x00"
-    (line,) = (await store.page(LogQuery(tenant_id=run[0], run_id=run[1]))).items
+    line, trace = (await store.page(LogQuery(tenant_id=run[0], run_id=run[1]))).items
+    assert r"ValueError: f\x00" in trace.text
     assert line.text == r"a\x00b"
     (kept,) = await store.read_payloads(*run, ["task:a#1"], texts=True)
     assert (kept.prompt, kept.response) == (r"p\x00", r"r\udc80")

@@ -12,37 +12,16 @@ from typing import Any, TypeVar
 
 from google.protobuf.message import Message
 
-from stepwell_client._backoff import CALLS
-from stepwell_client._connect import Access, Connection
+from stepwell_client._connect import Connection
 from stepwell_client._errors import DeadlineExceeded, Unauthenticated, Unavailable
+from stepwell_client._outages import Retries
 from stepwell_client._runtime import Runtime
 
 CALL_SECONDS = 30.0
 RECONNECT_SECONDS = 60.0
-"""The time that a watch or a wait, once it has worked, tries to reach a lost server."""
+"""The time that a watch, a wait or a start tries to reach a server that doesn't answer."""
 
 T = TypeVar("T")
-
-
-class Retries:
-    """The decisions about calling again: when to give up, how long to pause, which token to use."""
-
-    def __init__(
-        self, runtime: Runtime, access: Access, *, reconnect_seconds: float | None
-    ) -> None:
-        """`reconnect_seconds`: see RECONNECT_SECONDS. None: never give up."""
-        self.runtime = runtime
-        self.access = access
-        self._reconnect_seconds = reconnect_seconds
-
-    def pause_seconds(self, failures: int) -> float:
-        """Return how many seconds to wait after so many failures in a row."""
-        return CALLS.seconds(self.runtime, failures)
-
-    def gives_up(self, lost_since: float) -> bool:
-        """Return whether a server that was lost at that moment has been tried for long enough."""
-        span = self._reconnect_seconds
-        return span is not None and self.runtime.monotonic() - lost_since >= span
 
 
 class CallsBase(ABC):
@@ -53,7 +32,7 @@ class CallsBase(ABC):
     ) -> None:
         self.connection = connection
         self.runtime = runtime
-        self._retries = Retries(runtime, connection.access, reconnect_seconds=reconnect_seconds)
+        self._retries = Retries(runtime, connection, reconnect_seconds=reconnect_seconds)
 
     @abstractmethod
     async def _send(self, method: str, request: Message, timeout_seconds: float) -> Any:
@@ -64,26 +43,33 @@ class CallsBase(ABC):
     async def _sleep(self, seconds: float) -> None: ...
 
     async def _call(
-        self, method: str, request: Message, *, seconds: float = CALL_SECONDS, repeat: bool = True
+        self,
+        method: str,
+        request: Message,
+        *,
+        seconds: float = CALL_SECONDS,
+        repeat: bool = True,
+        patience_seconds: float | None = 0.0,
     ) -> Any:
-        """Make a call; with `repeat` again, a few times, while the server is UNAVAILABLE."""
-        failures = 0
+        """Make a call; with `repeat` again, a few times, while the server is UNAVAILABLE.
+
+        With `patience_seconds` for so long, and people are told; None: without end.
+        """
+        outage = self._retries.outage(patience_seconds)
         renewed = False
         while True:
             try:
                 return await self._send(method, request, seconds)
-            except DeadlineExceeded:
-                raise
-            except Unavailable:
-                failures += 1
-                if not repeat or failures >= CALLS.attempts_max:
+            except Unavailable as error:
+                if not repeat or (isinstance(error, DeadlineExceeded) and patience_seconds == 0):
                     raise
+                pause = outage.pause(error)
             except Unauthenticated:
                 if renewed or not self.connection.access.reload():
                     raise
                 renewed = True
                 continue
-            await self._sleep(self._retries.pause_seconds(failures))
+            await self._sleep(pause)
 
     async def _pages(
         self, method: str, request: Callable[[str], Message], field: str

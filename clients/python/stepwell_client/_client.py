@@ -63,7 +63,8 @@ class Client(ReadCalls, CommandCalls):
         `target` is `host:port` or `unix:/path`, else $STEPWELL_TARGET, else 127.0.0.1:7878. The
         token is `token`, else the content of `token_file`, else $STEPWELL_TOKEN, $STEPWELL_TOKEN_FILE,
         else the file that a server of the same user mints. `credentials` make the channel TLS. A
-        watch or a wait that lost its server gives up after `reconnect_seconds`; None: never.
+        watch, a wait or a start whose server doesn't answer gives up after `reconnect_seconds`; None:
+        never. A line in the log, of `stepwell_client`, says at once that it waits for one.
         """
         super().__init__(
             Connection(target, token=token, token_file=token_file, credentials=credentials),
@@ -119,7 +120,7 @@ class Client(ReadCalls, CommandCalls):
     # Runs.
 
     async def start(self, goal: str = "", **options: Unpack[StartOptions]) -> RunHandle:
-        """Start a run; return when its first commit is durable."""
+        """Start a run; return when its first commit is durable. Waits for a server that is coming up."""
         response = await self._start(goal, options)
         return RunHandle(self, response.run.spec.run_id, response.run, created=response.created)
 

@@ -31,7 +31,8 @@ class CommandCalls(CallsBase):
 
     async def _start(self, goal: str, options: StartOptions) -> pb.StartRunResponse:
         request = start_request(goal, options, self.runtime.new_id())
-        return await self._call("StartRun", request)
+        patience = options.get("server_seconds", self._retries.reconnect_seconds)
+        return await self._call("StartRun", request, patience_seconds=patience)
 
     async def _fork(self, run_id: str, options: ForkOptions) -> pb.ForkRunResponse:
         request = fork_request(run_id, options, self.runtime.new_id())

@@ -12,8 +12,6 @@ from typing import Generic, TypedDict, TypeVar
 
 import grpc
 
-from stepwell_client._backoff import CALLS
-from stepwell_client._calls import Retries
 from stepwell_client._enums import EventType, LogKind, RunStatus, to_wire
 from stepwell_client._errors import (
     RunPurged,
@@ -22,6 +20,7 @@ from stepwell_client._errors import (
     Unauthenticated,
     Unavailable,
 )
+from stepwell_client._outages import Retries
 from stepwell_client._plans import Span, duration
 from stepwell_client.v1 import orchestrator_pb2, types_pb2
 
@@ -66,8 +65,7 @@ class Cursor(Generic[RequestT, MessageT, Item]):
 
     def __init__(self, retries: Retries) -> None:
         self._retries = retries
-        self._failures = 0
-        self._lost_since: float | None = None
+        self._outage = retries.outage(retries.reconnect_seconds)
         self._worked = False
         self._renewed = False
         self.over = False
@@ -95,23 +93,16 @@ class Cursor(Generic[RequestT, MessageT, Item]):
                 return 0.0
         if error is not None and not _is_loss(error):
             raise error
-        self._failures += 1
-        if self._lost_since is None:
-            self._lost_since = self._retries.runtime.monotonic()
-        if self._worked:
-            give_up = self._retries.gives_up(self._lost_since)
-        else:
-            give_up = self._failures >= CALLS.attempts_max
-        if give_up:
-            raise error or Unavailable("the server ends the watch again and again")
-        return self._retries.pause_seconds(self._failures)
+        # A server that isn't there may be coming up; one that breaks every stream may do so for ever.
+        patient = self._worked or isinstance(error, Unavailable)
+        ended = Unavailable("it ends the watch again and again", reason="WATCH_ENDED")
+        return self._outage.pause(error or ended, patient=patient)
 
     def _received(self) -> None:
         """Count the stream as working."""
         self._worked = True
         self._renewed = False
-        self._failures = 0
-        self._lost_since = None
+        self._outage.end()
 
     def _accept_end(self, reason: orchestrator_pb2.WatchEndReason, what: str) -> None:
         """End the watch if it is FINISHED, raise if PURGED, else have it connect again."""

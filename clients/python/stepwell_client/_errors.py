@@ -27,10 +27,14 @@ if a server sent one; and `status`, the gRPC status code, None where no call was
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import grpc
+
+_NOBODY = re.compile("refused|No such file|Socket closed|reset|Broken pipe|GOAWAY", re.IGNORECASE)
+"""The words of gRPC where nobody listens, or nobody does any more."""
 
 
 class Violation(NamedTuple):
@@ -166,15 +170,30 @@ class ResourceExhausted(StepwellClientError):
 
 
 class Unavailable(StepwellClientError):
-    """The server can't be reached. Nothing was done, or it is not known."""
+    """The server can't be reached, or can't serve now. Nothing was done, or it is not known."""
 
     reason = "UNAVAILABLE"
+
+    def explain(self, target: str, remedy: str = "start one with `stepwell serve`") -> str:
+        """Return in one line for people what is wrong at the target; `remedy`: where no server is."""
+        if self.reason != type(self).reason:  # A server's own.
+            return f"{target} can't serve this now: {self.message} ({self.reason})"
+        if self.status is grpc.StatusCode.CANCELLED:
+            return f"{target} ended the call"
+        cause = self.message.rpartition("last error: ")[2]
+        usual = cause == self.reason or _NOBODY.search(cause) is not None
+        return f"no server answers at {target}{'' if usual else f' ({cause})'}; {remedy}"
 
 
 class DeadlineExceeded(Unavailable):
     """No answer came in time."""
 
     reason = "DEADLINE_EXCEEDED"
+
+    def explain(self, target: str, remedy: str = "") -> str:
+        """Return in one line for people what is wrong at the target."""
+        del remedy
+        return f"{target} did not answer in time"
 
 
 class ServerError(StepwellClientError):

@@ -162,28 +162,27 @@ class ReadCalls(CallsBase):
         return payloads
 
     async def wait(self, run_id: str, timeout_seconds: float | None = None) -> types_pb2.Run:
-        """Wait until a run has ended, or the time is over, and return it: see its status."""
+        """Wait until a run has ended, or the time is over, and return it: see its status.
+
+        A server that doesn't answer is waited for, as long as the client has patience.
+        """
         now = self.runtime.monotonic
         until = None if timeout_seconds is None else now() + timeout_seconds
-        lost_since: float | None = None
-        worked = False
-        failures = 0
+        outage = self._retries.outage(self._retries.reconnect_seconds)
         while True:
             left = WAIT_SLICE_SECONDS if until is None else max(0.0, until - now())
             span = min(WAIT_SLICE_SECONDS, left)
             request = pb.WaitRunRequest(run_id=run_id, timeout=duration(span))
             try:
                 response: pb.WaitRunResponse = await self._call(
-                    "WaitRun", request, seconds=span + CALL_SECONDS
+                    "WaitRun", request, seconds=span + CALL_SECONDS, repeat=False
                 )
-            except Unavailable:
-                lost_since = now() if lost_since is None else lost_since
-                failures += 1
-                if not worked or self._retries.gives_up(lost_since) or left <= 0:
+            except Unavailable as error:
+                if left <= 0:
                     raise
-                await self._sleep(self._retries.pause_seconds(failures))
+                await self._sleep(min(left, outage.pause(error)))
                 continue
-            worked, lost_since, failures = True, None, 0
+            outage.end()
             if response.ended or (until is not None and now() >= until):
                 return response.run
 

@@ -42,6 +42,9 @@ class StartOptions(TypedDict, total=False):
     """Identifies the request: sent again, it returns the same run. Made where it is left out."""
     validate_only: bool
     """Check everything and start nothing."""
+    server_seconds: float | None
+    """The time to wait for a server that doesn't answer; None: without end. Left out: the client's
+    `reconnect_seconds`."""
 
 
 class ForkOptions(TypedDict, total=False):

@@ -53,7 +53,7 @@ class BlockingCalls(ReadCalls, CommandCalls):
     async def start(
         self, goal: str = "", **options: Unpack[StartOptions]
     ) -> orchestrator_pb2.StartRunResponse:
-        """Start a run; return when its first commit is durable."""
+        """Start a run; return when its first commit is durable. Waits for a server that is coming up."""
         return await self._start(goal, options)
 
     async def fork(

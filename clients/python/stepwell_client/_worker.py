@@ -13,8 +13,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import re
-import socket
 from collections.abc import Callable, Collection, Sequence
 from types import TracebackType
 from typing import Any, Self
@@ -40,9 +38,11 @@ from stepwell_client._errors import (
 from stepwell_client._heartbeats import Heartbeats
 from stepwell_client._limits import CONCURRENCY_MAX
 from stepwell_client._log_sender import LogSender
+from stepwell_client._outages import Notices
 from stepwell_client._plans import seconds_of
 from stepwell_client._services import WorkerServices
 from stepwell_client._status import from_rpc_error
+from stepwell_client._worker_slots import WorkerSlots, base_id
 from stepwell_client._worker_state import ExecutionKey, StepLease, WorkerState
 from stepwell_client.execution import AgentRunner
 from stepwell_client.v1 import worker_pb2, worker_pb2_grpc
@@ -53,11 +53,6 @@ ACK_SECONDS = 5.0
 GOODBYE_SECONDS = 1.0
 
 _log = logging.getLogger("stepwell_client.worker")
-
-
-def _default_id(agent: Agent) -> str:
-    name = re.sub(r"[^A-Za-z0-9._:/@+-]", "-", f"{agent.name}@{socket.gethostname()}")
-    return name.lstrip("._:/@+-")[:128] or "worker"
 
 
 class Worker:
@@ -76,18 +71,19 @@ class Worker:
         """Prepare to serve the agent: over a client, at a target, or at the default target.
 
         `worker_id` identifies the worker, also after a restart: the server assigns the leases of an
-        older instance of the same id to a newer one at once. Two processes need two ids, or the newer
-        one ends the other with WorkerReplaced. Default: `agent-name@host`. `queues`: default `default`. `roles`:
-        default those that the agent's functions name; `*`: all. `concurrency`: steps at once, 500 at
-        most.
+        older instance of the same id to a newer one at once, and ends the older with WorkerReplaced.
+        Default: the first of `agent-name@host`, `agent-name@host-2` … that no worker on this machine
+        has; it is taken when `run` begins. `queues`: default `default`. `roles`: default those that
+        the agent's functions name; `*`: all. `concurrency`: steps at once, 500 at most.
         """
         if not 1 <= concurrency <= CONCURRENCY_MAX:
             raise Misconfigured(f"concurrency is 1 to {CONCURRENCY_MAX}, not {concurrency}")
         self.agent = agent
-        self.worker_id = worker_id or _default_id(agent)
+        self.worker_id = worker_id or base_id(agent.name)
         self._owns_client = not isinstance(client, Client)
         self._client = client if isinstance(client, Client) else Client(client)
         self._runtime = self._client.runtime
+        self._slots = None if worker_id else WorkerSlots(self.worker_id, self._runtime)
         self.instance_id = self._runtime.new_id()
         self._queues = queues
         self._roles = agent.roles if roles is None else roles
@@ -115,6 +111,8 @@ class Worker:
         self._stopping = asyncio.Event()
         self._ended = asyncio.Event()
         self._background: asyncio.Task[None] | None = None
+        self._lost_at = self._runtime.monotonic()
+        self._notices = Notices(0.0)
         self._services = WorkerServices(
             self._state, self._heartbeats, self._logs, self._client, self._wake
         )
@@ -150,6 +148,8 @@ class Worker:
         if self._loop is not None:
             raise Misconfigured("a worker runs once; make another one")
         self._loop = asyncio.get_running_loop()
+        if self._slots is not None:
+            self.worker_id = self._slots.take()
         self._heartbeats.start()
         try:
             await self._serve()
@@ -162,6 +162,8 @@ class Worker:
             self._logs.stop()
             self._heartbeats.stop()
             self._runner.close()
+            if self._slots is not None:
+                self._slots.release()
             if self._owns_client:
                 await self._client.close()
             for event in (self._ended, self._quiet, self._connected):
@@ -214,10 +216,7 @@ class Worker:
             try:
                 reason = await self._stream()
                 if reason == worker_pb2.WORK_END_REASON_REPLACED:
-                    raise WorkerReplaced(
-                        f"a newer process is connected as {self.worker_id}: two workers at once "
-                        "need two ids (worker_id=…)"
-                    )
+                    self._replaced()
             except grpc.RpcError as problem:
                 error = from_rpc_error(problem)
             except TimeoutError:
@@ -227,15 +226,38 @@ class Worker:
             if error is not None and not self._may_return(error):
                 raise error
             failures = 1 if self._connected.is_set() else failures + 1
-            _log.log(
-                logging.INFO if failures == 1 else logging.WARNING,
-                "worker %s connects again (%s)",
-                self.worker_id,
-                error.reason if error is not None else "the stream ended",
-            )
+            self._log_loss(error, first=failures == 1)
             if failures > 1:
                 await self._complete(ACK_SECONDS)
             await self._pause(failures)
+
+    def _log_loss(self, error: StepwellClientError | None, *, first: bool) -> None:
+        """Write a line at the loss of the server, and ever more rarely while it lasts."""
+        now, target = self._runtime.monotonic(), self._client.connection.target
+        if first:
+            self._lost_at, self._notices = now, Notices(0.0)
+        if not self._notices.due(now - self._lost_at):
+            return
+        if isinstance(error, Unavailable):
+            cause = error.explain(target)
+        else:
+            cause = f"{target}: {error.reason if error is not None else 'the stream ended'}"
+        _log.warning("worker %s connects again: %s", self.worker_id, cause)
+
+    def _replaced(self) -> None:
+        """Go on under another id, or raise where this one is the author's choice."""
+        if self._slots is None:
+            raise WorkerReplaced(
+                f"a newer process is connected as {self.worker_id}: two workers at once "
+                "need two ids (worker_id=…)"
+            )
+        # Its lock is ours: the other worker has another state folder, as in a container.
+        before, self.worker_id = self.worker_id, self._slots.take()
+        _log.warning(
+            "worker %s goes on as %s: another process is connected by its id",
+            before,
+            self.worker_id,
+        )
 
     def _may_return(self, error: StepwellClientError) -> bool:
         if isinstance(error, Unauthenticated):

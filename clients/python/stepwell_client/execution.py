@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 import traceback
 from collections.abc import Awaitable, Mapping, Sequence
 from functools import partial
@@ -41,6 +42,7 @@ from stepwell_client._errors import DecodeError, LeaseLost, Misconfigured
 from stepwell_client._limits import (
     FAILURE_BYTES_MAX,
     KIND_CHARS_MAX,
+    LOG_TEXT_BYTES_MAX,
     OUTCOME_BYTES_MAX,
     PAYLOAD_BYTES_MAX,
     PLAN_BYTES_MAX,
@@ -54,6 +56,8 @@ from stepwell_client._step_output import AttemptRecord, OutputSink, StepOutput
 from stepwell_client._texts import storable
 from stepwell_client._threads import Threads
 from stepwell_client.v1 import types_pb2, worker_pb2
+
+_log = logging.getLogger("stepwell_client.worker")
 
 UNKNOWN_TASK_TYPE = "UNKNOWN_TASK_TYPE"
 UNKNOWN_STEP_KIND = "UNKNOWN_STEP_KIND"
@@ -135,6 +139,7 @@ class AgentRunner:
             lease_token=assignment.lease_token,
         )
         record = AttemptRecord()
+        trace = ""
         try:
             await self._attempt(assignment, services, record, outcome)
         except asyncio.CancelledError as error:
@@ -142,17 +147,22 @@ class AgentRunner:
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
-            _fail(
-                outcome, error
-            )  # The function itself raised it: something that it awaited was cancelled.
+            # The function itself raised it: something that it awaited was cancelled.
+            trace = _fail(outcome, error)
         except LeaseLost as error:
             if record.cancelled:
                 raise
-            _fail(outcome, error)
+            trace = _fail(outcome, error)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - every exception of the agent is data
-            _fail(outcome, error)
+            trace = _fail(outcome, error)
         _add_record(outcome, record)
         _fit(outcome)
+        if outcome.HasField("failed"):
+            _log_failure(outcome, trace)
+        if trace:
+            record.wrote = True
+            text = clip(trace, LOG_TEXT_BYTES_MAX, keep_end=True)
+            services.write(assignment, text, "ERROR", chunk=False)
         if record.progress is not None and outcome.WhichOneof("result") in _NOT_DONE:
             outcome.progress.CopyFrom(record.progress)
         if record.wrote:
@@ -291,12 +301,16 @@ def _set_value(outcome: worker_pb2.Outcome, kind: int, value: Any) -> None:
             outcome.completed.result.CopyFrom(payload)
 
 
-def _fail(outcome: worker_pb2.Outcome, error: BaseException) -> None:
-    """Put a function's exception into the outcome."""
+def _fail(outcome: worker_pb2.Outcome, error: BaseException) -> str:
+    """Put a function's exception into the outcome.
+
+    Returns its traceback if people should see it: that of a Failure, which the author raised on
+    purpose, is kept with the attempt and shown to nobody who doesn't ask.
+    """
     if isinstance(error, Release):
         outcome.released.reason = clip(error.reason, REASON_BYTES_MAX)
         outcome.released.SetInParent()
-        return
+        return ""
     if isinstance(error, NeedsInput):
         try:
             outcome.needs_input.CopyFrom(error.outcome())
@@ -304,7 +318,7 @@ def _fail(outcome: worker_pb2.Outcome, error: BaseException) -> None:
             outcome.failed.failure.CopyFrom(
                 _failure(INVALID_RESULT, f"the question can't be asked: {problem}", retryable=False)
             )
-        return
+        return ""
     kind = error.kind if isinstance(error, Failure) else type(error).__name__
     details = error.details if isinstance(error, Failure) else ""
     retryable = error.retryable if isinstance(error, Failure) else None
@@ -312,6 +326,14 @@ def _fail(outcome: worker_pb2.Outcome, error: BaseException) -> None:
         details = _traceback(error)
     failure = _failure(kind, _text_of(error), details=details, retryable=retryable)
     outcome.failed.failure.CopyFrom(failure)
+    return "" if isinstance(error, Failure) else failure.details
+
+
+def _log_failure(outcome: worker_pb2.Outcome, trace: str) -> None:
+    """Write the failure of an attempt to the worker's own log, with the traceback that there may be."""
+    failure = outcome.failed.failure
+    what = trace or f"{failure.kind}: {failure.message}"
+    _log.warning("execution %s of run %s failed: %s", outcome.execution_id, outcome.run_id, what)
 
 
 def _failure(

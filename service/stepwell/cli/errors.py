@@ -65,8 +65,7 @@ def explain(error: StepwellClientError, target: str) -> str:
     if isinstance(error, PermissionDenied):
         return f"the token may not do this at {target} ({message}); use one with that scope"
     if isinstance(error, Unavailable):
-        return (
-            f"no server answers at {target}; start one with `stepwell serve`, or name another"
-            " with --target"
+        return error.explain(
+            target, "start one with `stepwell serve`, or name another with --target"
         )
     return message

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.service.cli.world import Terminal, end, read_until, start, working
+from tests.service.cli.world import WAIT_S, Terminal, end, read_until, start, working
 
 
 def test_SIGTERM_drains_the_server_and_it_exits_with_0(tmp_path: Path) -> None:
@@ -105,3 +105,20 @@ def in_a_terminal(terminal: Terminal, *arguments: str) -> str:
     os.close(ours)
     assert process.wait() == 0, written
     return written.decode("utf-8", "replace")
+
+
+def test_run_with_wait_waits_for_a_server_that_is_coming_up(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir(mode=0o700)
+    terminal = Terminal(tmp_path, STEPWELL_TARGET=f"unix:{folder}/s")
+    nobody = f"no server answers at unix:{folder}/s; start one with `stepwell serve`"
+    impatient = terminal("run", "--detach")
+    waiting = terminal.spawn("run", "--detach", "--wait")
+    read_until(waiting.stderr, nobody)
+    server = terminal.spawn("serve", "--socket", f"{folder}/s", "--store", "memory://")
+    out, _ = waiting.communicate(timeout=WAIT_S)
+    listed = terminal("ls", "--json")
+    end(server)
+
+    assert (impatient.code, nobody in impatient.err) == (5, True)
+    assert (waiting.returncode, out.strip() in listed.out) == (0, True)

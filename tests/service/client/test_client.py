@@ -161,6 +161,25 @@ async def test_wait_goes_on_over_slices_and_lost_servers(
     assert (await client.wait(RUN_ID)).status == RunStatus.SUCCEEDED
 
 
+async def test_starts_waits_and_watches_go_on_before_a_server_has_ever_answered(
+    server: FakeServer, client: Client
+) -> None:
+    ended = orchestrator_pb2.WaitRunResponse(run=SUCCEEDED, ended=True)
+    created = orchestrator_pb2.StartRunResponse(run=SUCCEEDED, created=True)
+    server.runs.answers |= {
+        "WaitRunRequest": Script(*[LOST] * 12, ended),
+        "StartRunRequest": Script(*[LOST] * 12, created),
+    }
+    server.runs.watches.extend([*[[LOST]] * 12, [watch_end(FINISHED)]])
+
+    assert (await client.wait(RUN_ID)).status == RunStatus.SUCCEEDED
+    assert (await client.start()).created
+    assert await numbers(client.watch(RUN_ID)) == []
+    server.runs.answers["StartRunRequest"] = Script(LOST)
+    with pytest.raises(Unavailable):
+        await client.start(server_seconds=0)
+
+
 async def test_a_run_that_failed_has_no_result_but_a_reason(
     server: FakeServer, client: Client
 ) -> None:

@@ -186,6 +186,18 @@ async def test_refused_outcome_is_dropped_and_logged(
     assert "token-e1" not in caplog.text
 
 
+async def test_a_lost_server_is_logged_once_with_its_address(
+    server: FakeServer, client: Client, agent: Agent, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.workers.refusals.extend([End(grpc.StatusCode.UNAVAILABLE, "Connection refused")] * 20)
+    async with serving(agent, client):
+        await welcomed(server)
+
+    logged = [line for line in caplog.messages if "connects again" in line]
+    assert len(logged) == 1
+    assert f"no server answers at {server.target};" in logged[0]
+
+
 async def test_replaced_ends_run_with_an_error(
     server: FakeServer, client: Client, agent: Agent
 ) -> None:
@@ -302,10 +314,3 @@ def test_unusable_options_are_refused_at_once(agent: Agent) -> None:
         Worker(agent, "127.0.0.1:1", concurrency=0)
     with pytest.raises(Misconfigured, match="no functions"):
         Worker(Agent("empty"), "127.0.0.1:1")
-
-
-def test_the_default_id_is_a_name_that_the_protocol_takes() -> None:
-    agent = Agent("my agent!")
-    agent.task(lambda ctx: None)
-
-    assert Worker(agent, "127.0.0.1:1").worker_id.startswith("my-agent-@")

@@ -56,6 +56,14 @@ _RunPriority = Annotated[
         "--priority", metavar="N", min=-100, max=100, help="Higher goes first in its queue."
     ),
 ]
+_KeepOrWait = Annotated[
+    bool,
+    typer.Option(
+        "--wait",
+        help="Wait for a server that is coming up, and go on following while the run waits for something"
+        " or is paused.",
+    ),
+]
 _RunRequestId = Annotated[
     str,
     typer.Option(
@@ -116,7 +124,7 @@ def run(
     budget: options.Spend = None,
     request_id: _RunRequestId = "",
     detach: options.Detach = False,
-    keep: options.Keep = False,
+    keep: _KeepOrWait = False,
     json: options.Json = False,
 ) -> int:
     """Start a run and follow it.
@@ -146,6 +154,8 @@ def run(
         wanted["max_iterations"] = max_iterations
     if max_parallel is not None:
         wanted["max_parallel"] = max_parallel
+    if not keep:
+        wanted["server_seconds"] = 0.0
     response = client.start(goal, **wanted)
     name = connect.name_of(response.run)
     if not detach:

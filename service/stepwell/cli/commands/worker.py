@@ -50,7 +50,9 @@ def worker(
     worker_id: Annotated[
         str | None,
         typer.Option(
-            "--id", metavar="ID", help="Who it is, also after a restart. Default: agent@host."
+            "--id",
+            metavar="ID",
+            help="Who it is, also after a restart. Default: agent@host, agent@host-2 …",
         ),
     ] = None,
     drain: Annotated[
@@ -65,7 +67,6 @@ def worker(
     """Serve the steps of a Python agent.
 
     SIGTERM or Ctrl-C drains: no step is begun, those under way may end. A second one quits at once.
-    Two workers on one machine need two ids.
     """
     loaded = load(agent)
     where = connect.connection(context, target, token_file)
@@ -96,7 +97,7 @@ async def _serve(
         where = client.connection.target
         steps = ", ".join(word(StepKind, kind).lower() for kind in agent.kinds)
         note(
-            f"{made.worker_id} serves {steps} of queue {', '.join(queues) or 'default'}"
+            f"agent {agent.name} does {steps} of queue {', '.join(queues) or 'default'}"
             f" at {where}; Ctrl-C drains"
         )
         runtime = SystemRuntime()

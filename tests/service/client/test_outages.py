@@ -1,0 +1,76 @@
+"""Servers that don't answer: attempts, lines for people, and the end of patience, in virtual time."""
+
+from __future__ import annotations
+
+import logging
+from itertools import pairwise
+
+import grpc
+import pytest
+
+from stepwell_client import Client, Unavailable
+from stepwell_client.toolkit import Runtime
+from tests.service.client.fakes import TOKEN, End, FakeServer, Script
+
+
+class VirtualRuntime(Runtime):
+    """A clock that goes on where somebody waits; jitter at its longest."""
+
+    now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def random(self) -> float:
+        return 1.0
+
+    async def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+async def outage(
+    server: FakeServer, patience_s: float, caplog: pytest.LogCaptureFixture
+) -> tuple[VirtualRuntime, list[float]]:
+    """Start a run at a server that refuses; returns the clock, and when that was logged."""
+    logged = list[float]()
+
+    class Teller(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            logged.append(runtime.now)
+
+    refused = End(grpc.StatusCode.UNAVAILABLE, "Connection refused")
+    server.runs.answers["StartRunRequest"] = Script(refused)
+    runtime, teller = VirtualRuntime(), Teller()
+    logging.getLogger("stepwell_client").addHandler(teller)
+    try:
+        async with Client(
+            server.target, token=TOKEN, reconnect_seconds=patience_s, runtime=runtime
+        ) as client:
+            with pytest.raises(Unavailable):
+                await client.start()
+    finally:
+        logging.getLogger("stepwell_client").removeHandler(teller)
+    return runtime, logged
+
+
+async def test_without_patience_a_call_ends_after_five_attempts_in_silence(
+    server: FakeServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    runtime, logged = await outage(server, 0, caplog)
+
+    assert (len(server.runs.requests), runtime.now, logged) == (5, pytest.approx(1.5), [])
+
+
+async def test_an_outage_is_logged_within_two_seconds_and_then_rarely(
+    server: FakeServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    runtime, logged = await outage(server, 600, caplog)
+
+    assert 600 <= runtime.now < 603
+    assert logged[0] < 2
+    assert all(later > sooner for sooner, later in pairwise(b - a for a, b in pairwise(logged)))
+    assert 5 < len(logged) < 9
+    assert caplog.messages[0] == (
+        f"no server answers at {server.target}; start one with `stepwell serve`;"
+        " trying again for 599 s"
+    )
