@@ -81,9 +81,10 @@ class GrpcSettings(Group):
     socket: Path | None = None
     insecure_allow_remote: bool = False
     """Listen on addresses that other machines reach, although nothing is encrypted."""
-    concurrent_streams_max: Annotated[int, Field(ge=1)] = 1_000
-    """Per connection."""
-    concurrent_rpcs_max: Annotated[int, Field(ge=1)] = 10_000
+    calls_max: Annotated[int, Field(ge=1, le=50_000)] = 2_000
+    """Short calls that are served at once; Heartbeat, Complete and Append are not counted."""
+    streams_max: Annotated[int, Field(ge=1, le=50_000)] = 4_000
+    """Streams that are open at once: watches, logs, workers, and calls of WaitRun."""
     keepalive_ms: _Ms = 10_000
     keepalive_timeout_ms: _Ms = 5_000
 

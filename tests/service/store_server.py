@@ -14,7 +14,7 @@ import grpc.aio
 from stepwell.core.port import Principal, Store
 from stepwell.core.records.limits import STORE_MESSAGE_BYTES_MAX
 from stepwell.rpc.auth import Credential, TokenAuthenticator
-from stepwell.rpc.gate import Gate, Patience
+from stepwell.rpc.gate import Gate, GateLimits
 from stepwell.rpc.metrics import RpcMetrics
 from stepwell.rpc.scopes import STORE
 from stepwell.rpc.store import StoreService
@@ -59,7 +59,7 @@ class StoreServer:
             ),
             self.runtime,
             RpcMetrics(),
-            Patience(receive_bytes_max=STORE_MESSAGE_BYTES_MAX),
+            GateLimits(receive_bytes_max=STORE_MESSAGE_BYTES_MAX),
         )
         options: list[tuple[str, Any]] = list(OPTIONS)
         self._server = grpc.aio.server(interceptors=[*interceptors, gate], options=options)

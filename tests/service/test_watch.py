@@ -13,7 +13,7 @@ import pytest
 from stepwell.config import WatchSettings
 from stepwell.core.port import EventPage
 from stepwell.rpc import status
-from stepwell.rpc.gate import Patience
+from stepwell.rpc.gate import GateLimits
 from stepwell_client.v1 import orchestrator_pb2 as opb
 from stepwell_client.v1 import types_pb2
 from stepwell_client.v1 import worker_pb2 as wpb
@@ -216,7 +216,7 @@ async def test_E9_who_reads_no_more_is_cut_off_and_delays_nobody(
 ) -> None:
     stalled, quick = Sleeper(), Context()
     async with serving("memory://", tmp_path, watch=SMALL) as server:
-        bench = Bench(server, Patience(stall_ms=20))
+        bench = Bench(server, GateLimits(stall_ms=20))
         watch = opb.WatchRunRequest(run_id=await _long_history(bench))
         plan = types_pb2.PlanDraft(tasks=[types_pb2.TaskSpec(task_id="a")])
         await bench.call("Orchestrator/StartRun", opb.StartRunRequest(queue="q", plan=plan))
@@ -246,7 +246,7 @@ async def test_stalled_watcher_that_resumes_gets_slow_as_its_end(
 
     monkeypatch.setattr(status, "SlowConsumer", Noted)
     async with serving("memory://", tmp_path, watch=SMALL) as server:
-        bench = Bench(server, Patience(stall_ms=20))
+        bench = Bench(server, GateLimits(stall_ms=20))
         watch = opb.WatchRunRequest(run_id=await _long_history(bench))
         await bench.serve("Orchestrator/WatchRun", [watch], reader)
 

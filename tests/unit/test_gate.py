@@ -12,7 +12,7 @@ import pytest
 
 from stepwell.core.port import Principal
 from stepwell.rpc import scopes
-from stepwell.rpc.gate import Gate, Patience
+from stepwell.rpc.gate import Gate, GateLimits
 from stepwell.rpc.metrics import RpcMetrics
 from stepwell.runtime import SystemRuntime
 from stepwell_client.v1 import orchestrator_pb2 as opb
@@ -56,7 +56,7 @@ async def test_R1_write_failing_during_cancel_leaves_no_unread_error() -> None:
     errors: list[str] = []
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _, said: errors.append(f"{said['message']}: {said}"))
-    gate = Gate(Anybody(), SystemRuntime(), RpcMetrics(), Patience())
+    gate = Gate(Anybody(), SystemRuntime(), RpcMetrics(), GateLimits())
 
     async def handler_of(_details: Any) -> Any:
         read: Any = opb.WatchRunsRequest.FromString

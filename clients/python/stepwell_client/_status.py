@@ -92,6 +92,8 @@ def error_of(code: grpc.StatusCode, message: str, details: Details) -> StepwellC
     if code is grpc.StatusCode.NOT_FOUND:
         kind = RunNotFound if reason == "RUN_NOT_FOUND" else NotFound
         return kind(message, reason=reason, status=code)
+    if reason == "TOO_MANY_CALLS":  # Nothing was done: a reason to call again.
+        return Unavailable(message, reason=reason, status=code)
     if reason == ForkIncompatible.reason:
         return ForkIncompatible(message, details.violations, reason=reason, status=code)
     return _BY_CODE.get(code, ServerError)(message, reason=reason, status=code)

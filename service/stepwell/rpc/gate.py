@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from contextlib import aclosing, suppress
+from contextlib import AbstractContextManager, aclosing, nullcontext, suppress
 from typing import Any, NamedTuple, TypeAlias, cast
 
 import grpc
@@ -35,13 +35,16 @@ log = structlog.get_logger(__name__)
 
 _METADATA_OVERHEAD_BYTES = 32
 """The bytes that HTTP/2 counts for each entry besides its key and value."""
-_GOES_ON_WHILE_DRAINING = frozenset(
+_REPORTS = frozenset(
     {
         "/stepwell.v1.Worker/Complete",
         "/stepwell.v1.Worker/Heartbeat",
         "/stepwell.v1.Worker/Append",
     }
 )
+"""Reports of work that is done or under way: taken while draining, and however many calls there are."""
+_WAITS = frozenset({"/stepwell.v1.Orchestrator/WaitRun"})
+"""Methods of one answer that count as streams, because they may take minutes."""
 _UNCHECKED = ("grpc.", "stepwell.v1.WorkRequest")
 """First parts of the names of requests that are not ours, or that are checked item by item."""
 
@@ -54,11 +57,36 @@ _Streaming: TypeAlias = "Callable[[Any, Context], AsyncGenerator[Any] | Awaitabl
 Continuation: TypeAlias = "Callable[[grpc.HandlerCallDetails], Awaitable[Handler | None]]"
 
 
-class Patience(NamedTuple):
-    """The limits of a connection: for how long a write may be blocked, and the size of a request."""
+class GateLimits(NamedTuple):
+    """The limits of what passes the gate."""
 
     stall_ms: int = 60_000
+    """For how long a write may be blocked."""
     receive_bytes_max: int = limits.RECEIVE_BYTES_MAX
+    """The size of a request."""
+    calls_max: int = 2_000
+    """Short calls at once."""
+    streams_max: int = 4_000
+    """Open streams, and calls of WaitRun."""
+
+
+class Room:
+    """Places for calls: `with room:` takes one and gives it back; TooManyCalls where none is free."""
+
+    def __init__(self, places: int, kind: str) -> None:
+        self.places = places
+        self._kind = kind
+        self._taken = 0
+
+    def __enter__(self) -> None:
+        if self._taken >= self.places:
+            raise status.TooManyCalls(
+                f"this replica serves {self.places:,} {self._kind} at once; call again"
+            )
+        self._taken += 1
+
+    def __exit__(self, *_error: object) -> None:
+        self._taken -= 1
 
 
 class Gate(grpc.aio.ServerInterceptor):
@@ -69,12 +97,14 @@ class Gate(grpc.aio.ServerInterceptor):
         authenticator: Authenticator,
         runtime: Runtime,
         metrics: RpcMetrics,
-        patience: Patience,
+        gate_limits: GateLimits,
     ) -> None:
         self._authenticator = authenticator
         self._runtime = runtime
         self._metrics = metrics
-        self._patience = patience
+        self._limits = gate_limits
+        self._calls = Room(gate_limits.calls_max, "calls")
+        self._streams = Room(gate_limits.streams_max, "streams and waits")
         self._handlers: dict[str, Handler] = {}
         self.draining = False
 
@@ -117,7 +147,7 @@ class Gate(grpc.aio.ServerInterceptor):
             raise status.MethodUnknown("there is no such method")
         if scope != scopes.ANY and scope not in principal.scopes:
             raise PermissionDenied(f"this needs a token with the scope {scope}")
-        if self.draining and method not in _GOES_ON_WHILE_DRAINING:
+        if self.draining and method not in _REPORTS:
             raise draining()
         set_caller(principal)
 
@@ -139,6 +169,12 @@ class Gate(grpc.aio.ServerInterceptor):
         work = self._answers_one(method, cast("_Unary", handler.unary_unary), read)
         return grpc.unary_unary_rpc_method_handler(cast("Any", work), None, serializer)
 
+    def _room(self, method: str, *, stream: bool = False) -> AbstractContextManager[None]:
+        """Return where the calls of a method take their places; reports and health need none."""
+        if method in _REPORTS or scopes.SCOPES.get(method) == scopes.NONE:
+            return nullcontext()
+        return self._streams if stream or method in _WAITS else self._calls
+
     def _answers_one(
         self,
         method: str,
@@ -146,12 +182,14 @@ class Gate(grpc.aio.ServerInterceptor):
         read: Callable[[bytes], Any],
     ) -> Callable[[bytes, Context], Awaitable[Any]]:
         meter = self._metrics.meter(method)
+        room = self._room(method)
 
         async def serve(raw: bytes, context: Context) -> Any:
             since = self._runtime.monotonic()
             code = grpc.StatusCode.CANCELLED
             try:
-                answer = await inner(read(raw), context)
+                with room:
+                    answer = await inner(read(raw), context)
                 code = grpc.StatusCode.OK
                 return answer
             except Exception as error:
@@ -169,18 +207,20 @@ class Gate(grpc.aio.ServerInterceptor):
         self, method: str, inner: _Streaming, read: Callable[[Any], Any]
     ) -> Callable[[Any, Context], Awaitable[None]]:
         meter = self._metrics.meter(method, stream=True)
+        room = self._room(method, stream=True)
 
         async def serve(raw: Any, context: Context) -> None:
             meter.begun()
             since = self._runtime.monotonic()
             code = grpc.StatusCode.CANCELLED
             try:
-                answers = inner(read(raw), context)
-                if isinstance(answers, AsyncGenerator):
-                    async with aclosing(answers) as messages:
-                        await self._send(messages, context)
-                else:
-                    await answers
+                with room:
+                    answers = inner(read(raw), context)
+                    if isinstance(answers, AsyncGenerator):
+                        async with aclosing(answers) as messages:
+                            await self._send(messages, context)
+                    else:
+                        await answers
                 code = grpc.StatusCode.OK
             except Exception as error:
                 answer = self._answer_to(method, error, context)
@@ -189,7 +229,7 @@ class Gate(grpc.aio.ServerInterceptor):
                 code = answer.code
                 # The status waits behind unread messages, too; no task of ours waits with it.
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(self._patience.stall_ms / 1_000):
+                    async with asyncio.timeout(self._limits.stall_ms / 1_000):
                         await context.abort(*answer)
             finally:
                 meter.done(code, self._runtime.monotonic() - since)
@@ -219,7 +259,7 @@ class Gate(grpc.aio.ServerInterceptor):
                     await writing
 
     async def _within_patience(self, writing: asyncio.Task[Any]) -> bool:
-        done, _ = await asyncio.wait((writing,), timeout=self._patience.stall_ms / 1_000)
+        done, _ = await asyncio.wait((writing,), timeout=self._limits.stall_ms / 1_000)
         if done:
             writing.result()
         return bool(done)
@@ -239,7 +279,7 @@ class Gate(grpc.aio.ServerInterceptor):
         return status.internal(error_id)
 
     def _reader(self, parse: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
-        bytes_max = self._patience.receive_bytes_max
+        bytes_max = self._limits.receive_bytes_max
 
         def read(raw: bytes) -> Any:
             if len(raw) > bytes_max:

@@ -28,7 +28,7 @@ from stepwell.core.records import limits
 from stepwell.engine.executor import Executor, ExecutorConfig
 from stepwell.rpc import orchestrator, scopes, worker
 from stepwell.rpc.auth import open_authenticator
-from stepwell.rpc.gate import Gate, Patience
+from stepwell.rpc.gate import Gate, GateLimits
 from stepwell.rpc.health import Health
 from stepwell.rpc.listen import bind
 from stepwell.rpc.metrics import MetricsPage, RpcMetrics
@@ -43,6 +43,9 @@ SERVICES: tuple[ServiceMaker, ...] = (orchestrator.make_service, worker.make_ser
 _HEALTH = "grpc.health.v1.Health"
 _CORE_SLACK = 4
 """gRPC's own limit is so many times ours: what lies between is refused with a reason and details."""
+_REPORTS_MAX = 2_000
+"""Places on a connection for the calls that the gate doesn't count."""
+_PENDING_MAX = 100_000
 _LAST_WORDS_S = 1.0
 
 
@@ -160,12 +163,16 @@ class Server:
         )
         self.metrics = RpcMetrics()
         self.metrics.observe_executor(executor)
-        patience = Patience(settings.watch.stall_ms, self._receive_bytes_max)
-        self._gate = Gate(authenticator, runtime, self.metrics, patience)
+        gate_limits = GateLimits(
+            settings.watch.stall_ms,
+            self._receive_bytes_max,
+            settings.grpc.calls_max,
+            settings.grpc.streams_max,
+        )
+        self._gate = Gate(authenticator, runtime, self.metrics, gate_limits)
         self._server = grpc.aio.server(
             interceptors=(self._gate,),
             options=_options(settings.grpc, self._receive_bytes_max),
-            maximum_concurrent_rpcs=settings.grpc.concurrent_rpcs_max,
         )
         self._health = Health(
             self.store, runtime, executor.replica_id, interval_ms=settings.health_ms
@@ -300,7 +307,11 @@ def _options(settings: GrpcSettings, receive_bytes_max: int) -> list[tuple[str, 
         ("grpc.so_reuseport", 0),
         ("grpc.max_receive_message_length", _CORE_SLACK * receive_bytes_max),
         ("grpc.max_send_message_length", -1),
-        ("grpc.max_concurrent_streams", settings.concurrent_streams_max),
+        # Of one connection. More than the gate admits, because it refuses with a reason and gRPC without.
+        ("grpc.max_concurrent_streams", settings.calls_max + settings.streams_max + _REPORTS_MAX),
+        # Calls that wait for the event loop. The default drops calls at random from 1,000 on.
+        ("grpc.server.max_pending_requests", _PENDING_MAX),
+        ("grpc.server.max_pending_requests_hard_limit", _PENDING_MAX),
         ("grpc.max_metadata_size", _CORE_SLACK * limits.METADATA_BYTES_MAX),
         ("grpc.absolute_max_metadata_size", _CORE_SLACK * limits.METADATA_BYTES_MAX),
         # Without keepalive a peer that is gone is noticed after minutes, if at all.

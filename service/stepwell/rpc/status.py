@@ -16,7 +16,7 @@ from stepwell.core.records import errors
 
 DOMAIN = "stepwell"
 RETRY_AFTER_MS = 200
-"""The pause that an UNAVAILABLE asks for; clients add jitter and back off from there."""
+"""The pause that an UNAVAILABLE or TOO_MANY_CALLS asks for; clients add jitter and back off from there."""
 DETAILS_KEY = "grpc-status-details-bin"
 _FIELD_BYTES_MAX = 4 * 1024
 """All field violations together: trailing metadata is limited to some KiB by most peers."""
@@ -26,6 +26,12 @@ class SlowConsumer(errors.StepwellError):
     """A write of a stream was blocked for too long."""
 
     reason = "SLOW_CONSUMER"
+
+
+class TooManyCalls(errors.ResourceExhausted):
+    """The server serves as many calls as it may. Nothing was done; call again after a while."""
+
+    reason = "TOO_MANY_CALLS"
 
 
 class MethodUnknown(errors.StepwellError):
@@ -120,7 +126,7 @@ def _details(error: errors.StepwellError, code: grpc.StatusCode) -> Iterator[Mes
                 break
             broken.violations.add(type=one.kind, subject=one.subject, description=one.description)
         yield broken
-    if code is grpc.StatusCode.UNAVAILABLE:
+    if code is grpc.StatusCode.UNAVAILABLE or isinstance(error, TooManyCalls):
         retry = error_details_pb2.RetryInfo()
         retry.retry_delay.FromMilliseconds(RETRY_AFTER_MS)
         yield retry

@@ -15,7 +15,7 @@ from google.protobuf.message import Message
 from stepwell.config import ExecutorSettings
 from stepwell.core.port import Principal
 from stepwell.rpc import scopes, store
-from stepwell.rpc.gate import Gate, Patience
+from stepwell.rpc.gate import Gate, GateLimits
 from stepwell.rpc.metrics import RpcMetrics
 from stepwell.rpc.server import SERVICES, Server
 from stepwell.runtime import SystemRuntime
@@ -95,7 +95,7 @@ class Asked(NamedTuple):
 class Bench:
     """A server's own parts, and every handler over them."""
 
-    def __init__(self, server: Server, patience: Patience | None = None) -> None:
+    def __init__(self, server: Server, patience: GateLimits | None = None) -> None:
         self.server = server
         self.parts = server.parts
         self.store = server.store
@@ -104,7 +104,7 @@ class Bench:
         for make in (*SERVICES, store.make_service):
             make(server.parts).add_to(collected)
         self._handlers = collected.handlers
-        self._gate = Gate(Anybody(), SystemRuntime(), RpcMetrics(), patience or Patience())
+        self._gate = Gate(Anybody(), SystemRuntime(), RpcMetrics(), patience or GateLimits())
         self.ended = ""
         """A run that is over, with a result, a message and a line of log."""
         self.live = ""
