@@ -7,17 +7,25 @@ from pathlib import Path
 
 import pytest
 
-from stepwell.core.records.errors import OutcomeUnknown, StoreFull
+from stepwell.core.port import FeedQuery
+from stepwell.core.records.errors import (
+    OutcomeUnknown,
+    StoreFull,
+    StoreRefused,
+    StoreUnavailable,
+)
 from stepwell.core.records.model import Payload
 from stepwell.core.records.states import Durability, Verdict
 from stepwell_drivers.redis.keys import Keys
 from stepwell_drivers.redis.opening import PARTITIONS_IN_CLUSTER, SCHEMA
+from stepwell_testkit.conformance import ask
 from stepwell_testkit.conformance import builders as b
 from tests.chaos.load.chains import (
     Chain,
     chains_are_whole,
     once,
     opened,
+    refused,
 )
 from tests.chaos.load.players import Load
 from tests.support.backends.cluster import RedisCluster
@@ -28,6 +36,8 @@ from tests.support.backends.shared import redis_cluster
 from tests.support.patience import until
 
 CLUSTER_KEYS = Keys("stepwell", PARTITIONS_IN_CLUSTER)
+READINESS = b.presence(tenant="")
+"""As a replica writes it to learn whether commits are taken."""
 
 
 @pytest.fixture(scope="module")
@@ -96,13 +106,59 @@ async def test_D4_full_memory_refuses_commits_until_there_is_room(
                 await store.commit([chain.next()])
             with pytest.raises(StoreFull):
                 await store.commit([b.created("large", input=Payload(data=b"x" * 1_000_000))])
-            # Reads and heartbeats are answered, and room can be made.
+            with pytest.raises(StoreFull, match="maxmemory"):
+                await store.put_presence([READINESS], ttl_ms=1_000)
+            # Reads and heartbeats are answered, workers stay known, and room can be made.
+            await store.put_presence([b.presence()], ttl_ms=1_000)
             assert await store.get_run(b.TENANT, "kept") is not None
             assert list(await store.renew([b.renewal("kept")])) == [False]
             assert await store.delete_run(b.TENANT, "kept", version=1) is False
             server.configure(maxmemory="0")
+            await store.put_presence([READINESS], ttl_ms=1_000)
             await chain.grow(store, 3)
             await chains_are_whole(store, [chain])
+
+
+async def test_S3_nothing_is_acknowledged_after_the_servers_were_emptied(server: Redis) -> None:
+    url = server.url(prefix="emptied")
+    births = [b.created(f"run-{at}") for at in range(40)]
+    chain = Chain("kept")
+    async with opened(url) as store:
+        await chain.grow(store, 3)
+
+        async def sees_it() -> None:
+            for commit in (chain.next(), *births):
+                with pytest.raises(StoreUnavailable, match="emptied"):
+                    await store.commit([commit])
+            with pytest.raises(StoreUnavailable, match="emptied"):
+                await store.put_presence([READINESS], ttl_ms=1_000)
+
+        await once(server.flush)
+        await sees_it()
+        # Another server creates the store anew, with another layout: neither writes into the other's.
+        async with opened(server.url(prefix="emptied", partitions="4")) as new:
+            await sees_it()
+            await ask.must(new, b.created("run-1"))
+            assert [one.run_id for one in (await new.page(FeedQuery())).items] == ["run-1"]
+
+
+async def test_S3_store_that_lost_a_partition_is_not_opened(server: Redis) -> None:
+    url = server.url(prefix="parted", partitions="2")
+    lost, whole = Keys("parted", 2).partitions
+    async with opened(url) as store:
+        await ask.must(store, b.created())
+        await once(lambda: server.execute("DEL", lost.book.decode()))
+        with pytest.raises(StoreUnavailable, match="emptied"):
+            await store.put_presence([READINESS], ttl_ms=1_000)
+    words = await refused(url, StoreRefused)
+    assert "partition 0" in words
+    # Interrupted when it was created, it is completed.
+    await once(lambda: server.execute("HDEL", "{parted}meta", "settled"))
+    async with opened(url) as store:
+        await store.put_presence([READINESS], ttl_ms=1_000)
+    assert server.execute("HGET", lost.book.decode(), "#store") == server.execute(
+        "HGET", whole.book.decode(), "#store"
+    )
 
 
 async def test_S3_commit_is_unknown_without_the_replica_it_waits_for(

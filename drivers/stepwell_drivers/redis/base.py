@@ -62,6 +62,20 @@ class Base:
         asks = [Ask(one.slot, ("HGET", one.book, "#stamp")) for one in self.keys.partitions]
         return [int(stamp or 0) for stamp in await self.network.ask_all(asks)]
 
+    async def probe(self) -> None:
+        """Ask every partition whether it would take a commit.
+
+        Raises:
+            StoreFull, StoreUnavailable: one wouldn't; the error is that which a commit would meet.
+        """
+        arguments = (self.store_id.encode(),)
+        await self.network.ask_all(
+            [
+                Ask(one.slot, Call(self.scripts.probe, (one.book,), arguments))
+                for one in self.keys.partitions
+            ]
+        )
+
     async def call(
         self,
         partition: Partition,

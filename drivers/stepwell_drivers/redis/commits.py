@@ -82,13 +82,12 @@ class Commits:
         *,
         is_orphan: bool = False,
     ) -> Ask:
+        base = self._base
         arguments = (
-            *(run.name.encode(), number(self._base.floor), packed((is_orphan, chain))),
+            *(run.name.encode(), number(base.floor), packed((is_orphan, base.store_id, chain))),
             *[part for at in chain for part in bodies[at]],
         )
-        return Ask(
-            run.partition.slot, Call(self._base.scripts.commit, _commit_keys(run), arguments)
-        )
+        return Ask(run.partition.slot, Call(base.scripts.commit, _commit_keys(run), arguments))
 
     async def _bear(
         self, run: RunKeys, birth: Commit, chain: list[int], bodies: Sequence[list[bytes]]

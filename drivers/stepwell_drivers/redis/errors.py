@@ -76,6 +76,7 @@ _MEANINGS = {
     "NOAUTH": Meaning.CLOSED,
     "WRONGPASS": Meaning.CLOSED,
     "NOPERM": Meaning.CLOSED,
+    "EMPTIED": Meaning.CLOSED,
     "MISCONF": Meaning.LATER,
 }
 _ADVICE = {
@@ -84,6 +85,8 @@ _ADVICE = {
     "WRONGPASS": "it doesn't know this user and password; look at the URL's",
     "NOPERM": "its user may not do this; allow it all keys and channels that start with"
     " {PREFIX, and the commands of +@all -@dangerous with +config|get and +info",
+    "EMPTIED": "it was emptied, or another store was put in the place of this one; restore its data, or start"
+    " Stepwell's servers anew, which creates a new store",
     "LOADING": "it is still loading its data",
     "BUSY": "a script keeps it busy",
     "READONLY": "it is a replica; connect to the primary",

@@ -32,6 +32,8 @@ PARTITIONS = 8
 help a store that is moved to a cluster one day."""
 PARTITIONS_IN_CLUSTER = 24
 """In a cluster: eight a master with three masters, and two or three with ten."""
+_SETTLED = "settled"
+"""The fact that says that every partition has the store's id."""
 
 
 class Opened(NamedTuple):
@@ -53,7 +55,9 @@ async def opened(place: Place, runtime: Runtime) -> Opened:
         promised = await _check(network, place)
         scripts = Scripts()
         meta = await _meta(network, place, scripts, runtime)
-        base = Base(network, Keys(place.prefix, int(meta["partitions"])), scripts, meta["store_id"])
+        keys = Keys(place.prefix, int(meta["partitions"]))
+        base = Base(network, keys, scripts, meta["store_id"])
+        await _settle(base, is_new=_SETTLED not in meta)
     except BaseException:
         await network.close()
         raise
@@ -172,3 +176,29 @@ async def _meta(
             " leave ?partitions= away"
         )
     return meta
+
+
+async def _settle(base: Base, *, is_new: bool) -> None:
+    """Write the store's id into each partition when the store is created; later see that it is there.
+
+    Raises:
+        StoreRefused: a partition has lost it, and with it all that was acknowledged there.
+    """
+    arguments = (base.store_id.encode(), b"%d" % is_new)
+    found = await base.network.ask_all(
+        [
+            Ask(one.slot, Call(base.scripts.settle, (one.book,), arguments))
+            for one in base.keys.partitions
+        ]
+    )
+    for partition, store_id in zip(base.keys.partitions, found, strict=True):
+        if store_id.decode() != base.store_id:
+            where = base.network.owner_of(partition.slot).name
+            raise StoreRefused(
+                f"a part of the store (partition {partition.number}, on the Redis at {where}) was"
+                " emptied, or is another store's: restore its data, or name another store with"
+                " ?prefix="
+            )
+    if is_new:
+        key = meta_key(base.keys.prefix)
+        await base.network.ask(Ask(slot_of(base.keys.prefix), ("HSET", key, _SETTLED, "1")))

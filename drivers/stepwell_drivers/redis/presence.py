@@ -19,7 +19,14 @@ class PresenceRows:
         self._base = base
 
     async def put_presence(self, presences: Sequence[Presence], ttl_ms: int) -> None:
-        """Keep workers for a while."""
+        """Keep workers for a while.
+
+        Raises:
+            StoreFull, StoreUnavailable: nothing answers; or, for a replica's own, commits are refused somewhere.
+        """
+        if any(not presence.tenant_id for presence in presences):
+            # Workers' presence is written in one partition, and even when the memory is full.
+            await self._base.probe()
         tenants: dict[str, list[Presence]] = {}
         for presence in presences:
             tenants.setdefault(presence.tenant_id, []).append(presence)

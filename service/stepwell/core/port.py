@@ -570,7 +570,8 @@ class Store(Protocol):
     async def put_presence(self, presences: Sequence[Presence], *, ttl_ms: int) -> None:
         """Record that these workers are connected; each is forgotten `ttl_ms` after the last time.
 
-        `ttl_ms` 0 forgets it now. Keyed by (tenant, worker, instance).
+        `ttl_ms` 0 forgets it now. Keyed by (tenant, worker, instance). One without a tenant is a
+        replica's own, by which it judges whether it is ready: it fails where a commit would.
         """
         ...
 

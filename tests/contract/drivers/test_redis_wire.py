@@ -33,6 +33,7 @@ from stepwell_testkit.conformance import builders
         ("NOAUTH Authentication required.", Meaning.CLOSED),
         ("WRONGPASS invalid username-password pair", Meaning.CLOSED),
         ("NOPERM User x has no permissions", Meaning.CLOSED),
+        ("EMPTIED this partition is not of the store", Meaning.CLOSED),
         ("ERR unknown command", Meaning.WRONG),
     ],
 )

@@ -13,8 +13,11 @@ local book, wake, ready, due, holders, lists, tombstones, feed, tenant_feed, row
   unpack(KEYS)
 local run, floor = ARGV[1], tonumber(ARGV[2])
 -- A fork that nobody of its family is there for may not be born.
-local is_orphan, behind = unpack(cmsgpack.unpack(ARGV[3]))
+local is_orphan, store, behind = unpack(cmsgpack.unpack(ARGV[3]))
 local time = look(book, 'v' .. run)
+if time.store ~= store then
+  return emptied()
+end
 local now = time.now
 local line = time.also or ''
 local version = tonumber(string.match(line, '^%d+') or 0)

@@ -12,14 +12,14 @@ local function fixed(number)
 end
 
 -- A partition's book is one hash, so that a commit writes it in one go: the time ('#last' that was told,
--- '#offset' to the wall clock, '#stamp' of the last commit), 'v' and a run: its version, status,
+-- '#offset' to the wall clock, '#stamp' of the last commit), the store's id ('#store'), 'v' and a run: its version, status,
 -- what it waits for and, if it has ended, when; 'r', 'l' or 't' and a run and a name: what is ready,
 -- leased or timed; 'f' and a fork: its family.
 
 -- The partition's time never goes back: a wall clock that was set back is carried on from where it
 -- was, and so is that of another machine which took this one's place.
 local function look(book, ...)
-  local kept = redis.call('HMGET', book, '#offset', '#last', '#stamp', ...)
+  local kept = redis.call('HMGET', book, '#offset', '#last', '#stamp', '#store', ...)
   local offset, last = tonumber(kept[1] or 0), tonumber(kept[2] or 0)
   local now = wall_us(book) + offset
   local behind = now < last
@@ -28,7 +28,12 @@ local function look(book, ...)
     now = last
   end
   return { book = book, now = now, last = last, offset = offset, stamp = tonumber(kept[3] or 0),
-    behind = behind, also = kept[4] }
+    behind = behind, store = kept[4], also = kept[5] }
+end
+
+-- The answer where a partition has not the id that its store had when it was created.
+local function emptied()
+  return redis.error_reply('EMPTIED this partition is not of the store that was opened')
 end
 
 local function keep(time)
