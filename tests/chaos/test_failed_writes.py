@@ -27,7 +27,7 @@ from stepwell.core.records.errors import OutcomeUnknown, StoreError, StoreFull
 from stepwell.core.records.model import TaskSpec
 from stepwell.core.records.states import Verdict
 from stepwell.runtime import SystemRuntime
-from stepwell_drivers.sql.sqlite import open_store, writer
+from stepwell_drivers.sql.sqlite import checkpoints, open_store
 from tests.chaos.disk.disk import Disk
 from tests.chaos.disk.series import SEED
 from tests.chaos.disk.stored import Survival
@@ -174,7 +174,7 @@ class Trial:
 
 @pytest.fixture
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writer, "LOG_CHANGES_MAX", CHECKPOINT_CHANGES)
+    monkeypatch.setattr(checkpoints, "CHANGES_MAX", CHECKPOINT_CHANGES)
 
 
 async def changes_in_all(disk: Disk) -> int:

@@ -103,7 +103,17 @@ def _redis(appendfsync: str) -> Iterator[Place]:
         yield Place(server.url(), disk / "ballast", lambda: 4 * MIB, ends)
 
 
+@contextmanager
+def _sqlite() -> Iterator[Place]:
+    with (
+        tempfile.TemporaryDirectory(prefix="full-") as short,
+        small_disk(Path(short), SMALL_MIB) as disk,
+    ):
+        yield Place(f"sqlite:///{disk / 'store.db'}", disk / "ballast", lambda: 4 * MIB)
+
+
 PLACES = {
+    "sqlite": _sqlite,
     "postgres, its tables": _postgres_tables,
     "postgres, its log": _postgres_log,
     "redis, everysec": lambda: _redis("everysec"),

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import sqlite3
 import threading
-from collections.abc import AsyncIterator, Callable
-from contextlib import closing
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
 from sqlalchemy import Connection, event
+from structlog.testing import capture_logs
 
 from stepwell.core.port import Commit
-from stepwell.core.records.errors import OutcomeUnknown, StoreUnavailable
+from stepwell.core.records.errors import OutcomeUnknown, StoreFull, StoreUnavailable
 from stepwell.core.records.model import Payload
 from stepwell.core.records.states import Verdict
 from stepwell.runtime import SystemRuntime
-from stepwell_drivers.sql.sqlite import open_store, writer
+from stepwell_drivers.sql.sqlite import checkpoints, open_store, writer
 from stepwell_drivers.sql.sqlite.engine import raw
 from stepwell_drivers.sql.store import SqlStore
 from stepwell_drivers.sql.trouble import Trouble
@@ -102,11 +105,11 @@ async def test_D3_after_a_failed_fsync_nothing_is_acknowledged(
 async def test_D3_a_failed_checkpoint_stops_the_store_too(
     store: SqlStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(connection: Connection, *, truncate: bool = False) -> None:
+    def fail(connection: Connection, *, empty_within_ms: int | None = None) -> bool:
         raise sqlite_error("disk I/O error", sqlite3.SQLITE_IOERR_FSYNC)
 
-    monkeypatch.setattr(writer, "LOG_CHANGES_MAX", 1)
-    monkeypatch.setattr(writer, "checkpoint", fail)
+    monkeypatch.setattr(checkpoints, "CHANGES_MAX", 1)
+    monkeypatch.setattr(checkpoints, "checkpoint", fail)
     first = await ask.must(store, b.created())
     with pytest.raises(StoreUnavailable, match="stopped"):
         await store.commit([b.step(first)])
@@ -182,13 +185,157 @@ async def _fill(store: SqlStore, make_room: Callable[[], object]) -> None:
     ]
 
 
-async def test_the_log_stays_small(
-    tmp_path: Path, store: SqlStore, monkeypatch: pytest.MonkeyPatch
+# --- the log -------------------------------------------------------------------------------------
+
+
+LOG_BYTES = 300_000
+
+
+@pytest.fixture
+def small_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log is copied, and emptied, after much less than it would be."""
+    monkeypatch.setattr(checkpoints, "CHANGES_MAX", 100)
+    monkeypatch.setattr(checkpoints, "LOG_BYTES_MAX", LOG_BYTES)
+    monkeypatch.setattr(checkpoints, "RETRY_SECONDS", 0.0)
+
+
+def log_bytes(path: Path) -> int:
+    return path.with_name(path.name + "-wal").stat().st_size
+
+
+@contextmanager
+def readers_that_take_turns(path: Path) -> Iterator[None]:
+    """Somebody is always reading: each of two ends when the other one has begun."""
+    over = threading.Event()
+
+    def read() -> None:
+        readers = [sqlite3.connect(path, isolation_level=None) for _ in range(2)]
+        with closing(readers[0]), closing(readers[1]):
+            while not over.is_set():
+                old, new = readers
+                new.execute("BEGIN")
+                new.execute("SELECT count(*) FROM runs").fetchall()
+                if old.in_transaction:
+                    old.execute("COMMIT")
+                readers.reverse()
+                over.wait(0.001)
+
+    with ThreadPoolExecutor(1) as thread:
+        done = thread.submit(read)
+        try:
+            yield
+        finally:
+            over.set()
+            done.result()
+
+
+@pytest.mark.parametrize("readers", [nullcontext, readers_that_take_turns])
+async def test_log_stays_small_whether_somebody_always_reads_or_not(
+    tmp_path: Path,
+    store: SqlStore,
+    small_log: None,
+    readers: Callable[[Path], AbstractContextManager[None]],
 ) -> None:
-    monkeypatch.setattr(writer, "LOG_CHANGES_MAX", 100)
+    path = tmp_path / "a.db"
     commit = await ask.must(store, b.created())
     sizes: list[int] = []
-    for _ in range(300):
-        commit = await ask.must(store, b.step(commit, events=3))
-        sizes.append((tmp_path / "a.db-wal").stat().st_size)
-    assert max(sizes) < 2 * max(sizes[:60])
+    with readers(path):
+        for _ in range(300):
+            commit = await ask.must(store, b.step(commit, events=3))
+            sizes.append(log_bytes(path))
+    assert max(sizes) < 2 * LOG_BYTES
+
+
+async def test_log_that_a_killed_process_left_is_emptied_at_opening(tmp_path: Path) -> None:
+    sizes: list[int] = []
+    for life in range(5):
+        # What is copied while nobody writes is what a kill would leave.
+        path = tmp_path / f"{life}.db"
+        store = await opened(path)
+        commit = await ask.must(store, b.created(f"run-{life}"))
+        for _ in range(20):
+            commit = await ask.must(store, b.step(commit))
+        for end in ("", "-wal"):
+            shutil.copyfile(f"{path}{end}", tmp_path / f"{life + 1}.db{end}")
+        sizes.append(log_bytes(path))
+        await store.close()
+    assert max(sizes) < 2 * sizes[0]
+
+
+async def test_reader_that_stays_holds_up_no_commit_and_is_logged(
+    tmp_path: Path, small_log: None
+) -> None:
+    path = tmp_path / "a.db"
+    # As long as a commit would be held up if the log were waited for like a lock.
+    store = await open_store(f"sqlite:///{path}?busy_timeout_ms=60000", runtime=SystemRuntime())
+    commit = await ask.must(store, b.created())
+    with closing(sqlite3.connect(path, isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM runs").fetchall()
+        with capture_logs() as lines:
+            while log_bytes(path) < 3 * LOG_BYTES:
+                commit = await ask.must(store, b.step(commit, events=50))
+            commit = await ask.must(store, b.step(commit))
+        assert [line["event"] for line in lines] == ["the write-ahead log grows"]
+        reader.execute("COMMIT")
+    for _ in range(2):
+        commit = await ask.must(store, b.step(commit))
+    assert log_bytes(path) < LOG_BYTES
+    await store.close()
+
+
+async def test_log_that_filled_the_disk_is_emptied_when_there_is_room(
+    tmp_path: Path, store: SqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.db"
+    monkeypatch.setattr(checkpoints, "RETRY_SECONDS", 0.0)
+    is_full = True
+    empty = checkpoints.checkpoint
+
+    def full(connection: Connection, *, empty_within_ms: int | None = None) -> bool:
+        if is_full:
+            raise sqlite_error("database or disk is full", sqlite3.SQLITE_FULL)
+        return empty(connection, empty_within_ms=empty_within_ms)
+
+    await ask.must(store, wide("before", os.urandom(1_000_000)))
+    monkeypatch.setattr(checkpoints, "checkpoint", full)
+    driver = raw(writer_of(store)._connection)
+    pages_now = int(driver.execute("PRAGMA page_count").fetchone()[0])
+    driver.execute(f"PRAGMA max_page_count={pages_now + 5}")
+    with pytest.raises(StoreFull):
+        await store.commit([wide("large", os.urandom(100_000))])
+    await ask.must(store, b.created("small"))
+    assert log_bytes(path) > 1_000_000
+    is_full = False
+    # The writer keeps house after it has answered, and before it writes again.
+    for name in ("after", "later"):
+        await ask.must(store, b.created(name))
+    assert log_bytes(path) < 200_000
+
+
+# --- files that go --------------------------------------------------------------------------------
+
+
+def delete(path: Path) -> None:
+    path.unlink()
+
+
+def replace(path: Path) -> None:
+    copy = path.with_name("copy")
+    shutil.copyfile(path, copy)
+    copy.rename(path)
+
+
+@pytest.mark.parametrize("end", ["", "-wal"])
+@pytest.mark.parametrize("act", [delete, replace])
+async def test_S3_nothing_is_acknowledged_once_a_file_is_gone(
+    tmp_path: Path, store: SqlStore, act: Callable[[Path], None], end: str
+) -> None:
+    first = await ask.must(store, b.created())
+    act(tmp_path / f"a.db{end}")
+    with capture_logs() as lines:
+        with pytest.raises(OutcomeUnknown, match=r"a\.db.* was (deleted|replaced)"):
+            await store.commit([b.step(first)])
+        with pytest.raises(StoreUnavailable, match="stopped"):
+            await store.put_presence([b.presence(tenant="")], ttl_ms=1_000)
+    assert [line["event"] for line in lines] == ["the store stopped"]

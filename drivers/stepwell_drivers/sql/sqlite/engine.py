@@ -23,8 +23,6 @@ STATEMENTS_KEPT = 1_024
 """Prepared statements a connection keeps: kinds of rows × powers of two, with room."""
 WRITER_CACHE_KIB = 65_536
 READER_CACHE_KIB = 8_192
-LOG_BYTES_KEPT = 64 * 1024 * 1024
-"""The log's file is cut to this when it starts over."""
 _PART_BYTES = 1024 * 1024
 
 
@@ -103,7 +101,6 @@ def make_durable(connection: Connection) -> None:
     driver.execute("PRAGMA fullfsync=ON")
     driver.execute("PRAGMA checkpoint_fullfsync=ON")
     driver.execute("PRAGMA wal_autocheckpoint=0")
-    driver.execute(_LOG_LIMIT)
     _assert_durable(driver)
 
 
@@ -117,7 +114,6 @@ def reading_engine(url: SqliteUrl) -> Engine:
 
 
 # PRAGMA takes no parameters.
-_LOG_LIMIT = f"PRAGMA journal_size_limit={LOG_BYTES_KEPT}"
 _WRITER_CACHE = f"PRAGMA cache_size=-{WRITER_CACHE_KIB}"
 _READER_CACHE = f"PRAGMA cache_size=-{READER_CACHE_KIB}"
 
@@ -170,10 +166,28 @@ def raw(connection: Connection) -> sqlite3.Connection:
     return found
 
 
-def checkpoint(connection: Connection, *, truncate: bool = False) -> None:
-    """Copy the log into the file, as far as no reader needs it; only the writer may call this."""
-    mode = "PRAGMA wal_checkpoint(TRUNCATE)" if truncate else "PRAGMA wal_checkpoint(PASSIVE)"
-    raw(connection).execute(mode).fetchall()
+def checkpoint(connection: Connection, *, empty_within_ms: int | None = None) -> bool:
+    """Copy the log into the file, as far as no reader needs it; only the writer may call this.
+
+    With `empty_within_ms` wait so long at the most for those who read the log, and cut its file to nothing.
+    Return whether that was done.
+    """
+    driver = raw(connection)
+    if empty_within_ms is None:
+        driver.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        return False
+    (patience_ms,) = driver.execute("PRAGMA busy_timeout").fetchone()
+    driver.execute(f"PRAGMA busy_timeout={empty_within_ms}")
+    try:
+        (is_busy, _, _) = driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        return not is_busy
+    except sqlite3.OperationalError as error:
+        # A full disk may refuse even that. Nothing is lost: the log is whole, or all of it is in the file.
+        if error.sqlite_errorcode != sqlite3.SQLITE_IOERR_TRUNCATE:
+            raise
+        return False
+    finally:
+        driver.execute(f"PRAGMA busy_timeout={patience_ms}")
 
 
 def roll_back(connection: Connection) -> None:

@@ -26,6 +26,7 @@ from stepwell_drivers.sql.sqlite.engine import (
     sync_log,
     writing_engine,
 )
+from stepwell_drivers.sql.sqlite.files import Files
 from stepwell_drivers.sql.sqlite.lock import FileLock
 from stepwell_drivers.sql.sqlite.readers import Readers
 from stepwell_drivers.sql.sqlite.url import SqliteUrl, parse
@@ -45,6 +46,7 @@ class _Opened(NamedTuple):
     """A file whose schema is this program's, with the connections to it."""
 
     connection: Connection
+    files: Files
     readers: Readers
     store_id: str
     last_us: int
@@ -70,6 +72,7 @@ async def open_store(url: str, *, runtime: Runtime) -> Store:
     hints = HintBus()
     writer = Writer(
         opened.connection,
+        opened.files,
         clock=clock,
         runtime=runtime,
         after=lambda done: hints.publish(changed_by(done)),
@@ -135,7 +138,8 @@ def _prepare(connection: Connection, place: SqliteUrl, store_id: str, now_us: in
         facts = identify(connection, store_id=store_id, now_us=now_us)
         last_us = max(_last_us(connection), int(facts["born_us"]))
     sync_folder(place.path)
-    return _Opened(connection, Readers(reading_engine(place)), facts["store_id"], last_us)
+    files = Files(place.path)
+    return _Opened(connection, files, Readers(reading_engine(place)), facts["store_id"], last_us)
 
 
 def _last_us(connection: Connection) -> int:

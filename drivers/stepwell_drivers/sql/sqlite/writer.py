@@ -13,25 +13,31 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import structlog
 from sqlalchemy import Connection
 
 from stepwell.core.port import Runtime
-from stepwell.core.records.errors import StepwellError, StoreUnavailable
+from stepwell.core.records.errors import (
+    OutcomeUnknown,
+    StepwellError,
+    StoreFull,
+    StoreUnavailable,
+)
 from stepwell_drivers.clock import StoreClock
+from stepwell_drivers.sql.sqlite.checkpoints import WAIT_MS, Checkpoints
 from stepwell_drivers.sql.sqlite.engine import checkpoint, raw, roll_back
 from stepwell_drivers.sql.sqlite.errors import trouble_of
+from stepwell_drivers.sql.sqlite.files import Files
 from stepwell_drivers.sql.trouble import Trouble
 from stepwell_drivers.sql.writes import CommitWork, Work, apply_group, sweep
+
+log = structlog.get_logger(__name__)
 
 QUEUED_MAX = 20_000
 """Writes that may wait; more are refused."""
 GROUP_MAX = 1_024
 """Commits and other rows to write in one transaction, counted before they are known in full."""
 BUSY_TRIES = 3
-LOG_CHANGES_MAX = 8_000
-"""Rows changed between two checkpoints: some 25 MB of log where 60 runs take turns."""
-LOG_BYTES_MAX = 32 * 1024 * 1024
-"""Payload bytes between two checkpoints."""
 SWEEP_SECONDS = 60.0
 
 
@@ -51,12 +57,15 @@ class Writer:
     def __init__(
         self,
         connection: Connection,
+        files: Files,
         *,
         clock: StoreClock,
         runtime: Runtime,
         after: Callable[[Sequence[tuple[Work, Any]]], None],
     ) -> None:
         self._connection = connection
+        self._files = files
+        self._checkpoints = Checkpoints(connection, runtime)
         self._clock = clock
         self._runtime = runtime
         self._after = after
@@ -66,8 +75,6 @@ class Writer:
         self._wake = threading.Event()
         self._closing = False
         self._failed: StepwellError | None = None
-        self._changes = 0
-        self._log_bytes = 0
         self._swept = runtime.monotonic()
         self.groups = 0
         """Transactions so far: tests count them."""
@@ -113,6 +120,7 @@ class Writer:
 
     def _run(self) -> None:
         try:
+            self._keep_house()
             while True:
                 self._wake.wait()
                 self._wake.clear()
@@ -139,7 +147,7 @@ class Writer:
             answers, trouble = self._attempt(jobs)
         except Exception as error:  # noqa: BLE001 - a thread that dies would leave all callers waiting
             answers, trouble = [], trouble_of(error, committing=True)
-            self._fail(trouble)
+            self._note(trouble)
         if trouble is None:
             return [(job, answer, None) for job, answer in zip(jobs, answers, strict=True)]
         if len(jobs) == 1 or trouble.fatal:
@@ -157,8 +165,8 @@ class Writer:
                 break
         else:
             answers = []
-        if trouble is not None and trouble.fatal:
-            self._failed = trouble.error
+        if trouble is not None:
+            self._note(trouble)
         return answers, trouble
 
     def _transact(self, jobs: list[Job]) -> tuple[list[Any], Trouble | None]:
@@ -177,36 +185,45 @@ class Writer:
             if not trouble.fatal:
                 roll_back(self._connection)
             return [], trouble
+        loss = self._files.loss()
+        if loss:
+            words = f"{loss} while it was open; put it back, and start this program again"
+            return [], Trouble(OutcomeUnknown(words), fatal=True)
         self.groups += 1
-        self._changes += raw(self._connection).total_changes - before
-        self._log_bytes += sum(_bytes_in(job.work) for job in jobs)
+        self._checkpoints.count(
+            raw(self._connection).total_changes - before, sum(_bytes_in(job.work) for job in jobs)
+        )
         return answers, None
 
     def _keep_house(self) -> None:
-        """Between two groups: checkpoint the log, remove expired rows."""
+        """Between two groups: keep the log small, remove expired rows."""
+        if self._failed is not None:
+            return
         now = self._runtime.monotonic()
         try:
-            if self._changes >= LOG_CHANGES_MAX or self._log_bytes >= LOG_BYTES_MAX:
-                self._changes = self._log_bytes = 0
-                checkpoint(self._connection)
+            self._checkpoints.keep_up(self._files.log_bytes)
             if now - self._swept >= SWEEP_SECONDS:
                 self._swept = now
                 with self._connection.begin():
                     sweep(self._connection, self._clock.now_us())
         except Exception as error:  # noqa: BLE001 - a failed fsync here is as bad as in a commit
-            self._fail(trouble_of(error))
+            self._note(trouble_of(error))
             roll_back(self._connection)
 
-    def _fail(self, trouble: Trouble) -> None:
+    def _note(self, trouble: Trouble) -> None:
+        """Stop the store after a fatal error; make room after a full disk."""
         if trouble.fatal and self._failed is None:
             self._failed = trouble.error
+            log.error("the store stopped", why=trouble.error.message)
+        elif isinstance(trouble.error, StoreFull):
+            self._checkpoints.disk_is_full()
 
     def _end(self) -> None:
         try:
             if self._failed is None:
-                checkpoint(self._connection, truncate=True)
+                checkpoint(self._connection, empty_within_ms=WAIT_MS)
         except Exception as error:  # noqa: BLE001 - the log is whole: the next opener reads it
-            self._fail(trouble_of(error))
+            self._note(trouble_of(error))
         finally:
             self._connection.close()
             self._post(_settle, self._ended)
