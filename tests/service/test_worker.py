@@ -254,15 +254,18 @@ async def test_outcomes_are_taken_without_a_stream(client: Client) -> None:
     async with client.worker(queues=["q"], grant=2) as worker:
         got = [await worker.assignment() for _ in range(2)]
     bad = completed(got[0], bytes(1024 * 1024 + 1))
-    request = wpb.CompleteRequest(outcomes=[completed(got[1]), bad, completed(got[1])])
+    other = completed(got[1], b"other")
+    request = wpb.CompleteRequest(outcomes=[completed(got[1]), bad, completed(got[1]), other])
 
     reply = await client.work.Complete(request, metadata=ME)
 
     statuses = [ack.status for ack in reply.acks]
-    assert statuses == [ACCEPTED, REJECTED, LOST]
+    assert statuses == [ACCEPTED, REJECTED, ACCEPTED, LOST]
     assert [ack.execution_id for ack in reply.acks] == [
-        one.execution.execution_id for one in (got[1], got[0], got[1])
+        one.execution.execution_id for one in (got[1], got[0], got[1], got[1])
     ]
+    again = await client.work.Complete(request, metadata=ME)
+    assert again == reply, "an outcome that is sent again gets its first answer again"
 
 
 async def test_an_outcome_that_the_store_can_not_take_is_not_acknowledged(world: World) -> None:

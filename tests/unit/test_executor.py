@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from stepwell.core.loop.signals import Cancel, Completed, Failed
+from stepwell.core.loop.signals import Cancel, Completed, Failed, Planned
 from stepwell.core.loop.transition import Reply
 from stepwell.core.port import Commit, CommitResult, TaskQuery
 from stepwell.core.records import limits
@@ -67,6 +67,44 @@ async def test_an_assignment_brings_the_results_that_it_builds_on(world: Executo
     second = await worker.next()
     assert [(r.task_id, r.payload) for r in second.results] == [("a", Payload(data=b"42"))]
     assert second.idempotency_key == f"{RUN}/task:b@1"
+
+
+async def test_an_outcome_that_is_sent_again_gets_its_first_answer(world: ExecutorWorld) -> None:
+    executor, worker = await world.serving(credits=5)
+    once = RetryPolicy(max_attempts=1)
+    skips = OnFailure.SKIP_DEPENDENTS
+    specs = [TaskSpec(task_id=name, retry=once, on_failure=skips) for name in "abcd"]
+    await world.start(executor, specs)
+    results = (
+        Completed(result=Payload(data=b"1")),
+        Failed(failure=Failure(kind="PLAN_INVALID")),
+        Planned(tasks=()),
+        Completed(),
+    )
+    sent = [(await worker.next(), result) for result in results]
+    first = [await worker.deliver(*one) for one in sent]
+    assert [one.status for one in first] == ["ACCEPTED", "ACCEPTED", "REJECTED", "ACCEPTED"]
+    assert await world.status() is RunStatus.SUCCEEDED
+
+    other = FakeWorker(world.executor())  # Of another replica, which has nothing of it in memory.
+    version = (await world.run()).version
+    assert [await other.deliver(*one) for one in sent] == first
+    assignment = sent[0][0]
+    for lost in (
+        (assignment, Completed(result=Payload(data=b"2"))),
+        (replace(assignment, token=sent[1][0].token), results[0]),
+    ):
+        assert (await other.deliver(*lost)).status == "LEASE_LOST"
+    assert other.executor.stats["stale_outcomes"] == 2
+    assert (await world.run()).version == version
+
+
+async def test_an_outcome_that_comes_twice_at_once_is_accepted_twice(world: ExecutorWorld) -> None:
+    executor, worker = await world.serving()
+    await world.start(executor, [TaskSpec(task_id="a")])
+    assignment = await worker.next()
+    replies = [executor.deliver(TENANT, RUN, delivery(assignment)) for _ in range(3)]
+    assert [(await reply).status for reply in replies] == ["ACCEPTED"] * 3
 
 
 async def test_results_without_room_are_sent_by_reference(world: ExecutorWorld) -> None:

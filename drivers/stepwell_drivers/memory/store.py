@@ -117,9 +117,14 @@ class MemoryStore:
         for key in keys:
             outcome = outcomes.get(key)
             if outcome is not None and (texts or outcome.result is not None):
-                prompt, response = (outcome.prompt, outcome.response) if texts else ("", "")
                 stored.append(
-                    StoredPayload(key=key, payload=outcome.result, prompt=prompt, response=response)
+                    StoredPayload(
+                        key=key,
+                        payload=outcome.result,
+                        prompt=outcome.prompt if texts else "",
+                        response=outcome.response if texts else "",
+                        receipt=outcome.receipt if texts else "",
+                    )
                 )
             elif key == INPUT_KEY and rows is not None and rows.input is not None:
                 stored.append(StoredPayload(key=key, payload=rows.input))

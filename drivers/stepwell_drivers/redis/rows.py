@@ -145,4 +145,10 @@ def stored_of(key: str, result: bytes | None, outcome: bytes | None) -> StoredPa
     if outcome is None:
         return StoredPayload(key=key, payload=payload)
     texts = _outcome(outcome)
-    return StoredPayload(key=key, payload=payload, prompt=texts.prompt, response=texts.response)
+    return StoredPayload(
+        key=key,
+        payload=payload,
+        prompt=texts.prompt,
+        response=texts.response,
+        receipt=texts.receipt,
+    )

@@ -101,25 +101,26 @@ def execution_of(row: Sequence[Any]) -> Execution:
 
 OUTCOME = (
     *("tenant_id", "run_id", "execution_id", "backend", "session_id"),
-    *("prompt", "response", "result_media_type", "result"),
+    *("prompt", "response", "receipt", "result_media_type", "result"),
 )
-OUTCOME_READ = ("execution_id", "prompt", "response", "result_media_type", "result")
+OUTCOME_READ = ("execution_id", "prompt", "response", "receipt", "result_media_type", "result")
 
 
 def outcome_row(key: tuple[str, str], outcome: Outcome, session: Session) -> Values:
     """Return an outcome's row, with the conversation in which it came about."""
     return (
         *(*key, outcome.execution_id, session.backend, session.session_id),
-        *(outcome.prompt, outcome.response, *bytes_of(outcome.result)),
+        *(outcome.prompt, outcome.response, outcome.receipt, *bytes_of(outcome.result)),
     )
 
 
 def stored_of(row: Sequence[Any]) -> StoredPayload:
     """Return what is stored under a key: a row of OUTCOME_READ, or one without texts."""
     key, *texts, media_type, data = row
-    prompt, response = texts or ("", "")
+    prompt, response, receipt = texts or ("", "", "")
+    payload = payload_of(media_type, data)
     return StoredPayload(
-        key=key, payload=payload_of(media_type, data), prompt=prompt, response=response
+        key=key, payload=payload, prompt=prompt, response=response, receipt=receipt
     )
 
 

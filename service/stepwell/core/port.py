@@ -302,6 +302,8 @@ class StoredPayload(Record, frozen=True, kw_only=True):
     """The agent's question to its model; read with `texts` only."""
     response: str = ""
     """The model's answer; read with `texts` only."""
+    receipt: str = ""
+    """The outcome's `receipt`; read with `texts` only."""
 
 
 class EventPage(Record, frozen=True, kw_only=True):
@@ -627,7 +629,7 @@ class Store(Protocol):
         """Return what is stored under these keys (`INPUT_KEY`, execution ids), in their order.
 
         Bytes come back as they were written, empty ones too. A key without bytes is left out; with
-        `texts` an execution that left an outcome comes all the same, with its prompt and response.
+        `texts` an execution that left an outcome comes all the same, with prompt, response and receipt.
         """
         ...
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from stepwell.core.loop.signals import Command, Delivery, Failed, Fork, NeedsInput, Signal, Start
-from stepwell.core.loop.transition import Reply
+from stepwell.core.loop.transition import Reply, ReplyStatus
 from stepwell.core.records import limits
 
 
@@ -42,11 +42,15 @@ def extend(batch: list[Posted], inbox: deque[Posted]) -> bool:
     return len(batch) > known
 
 
-def resolve(batch: Sequence[Posted], replies: Sequence[Reply]) -> None:
-    """Resolve the futures of a batch with its replies."""
+def resolve(batch: Sequence[Posted], replies: Sequence[Reply]) -> list[Posted]:
+    """Resolve the futures of a batch with its replies; return those with an outcome whose lease is lost."""
+    lost: list[Posted] = []
     for one, reply in zip(batch, replies, strict=True):
-        if not one.reply.done():
+        if reply.status is ReplyStatus.LEASE_LOST and isinstance(one.signal, Delivery):
+            lost.append(one)
+        elif not one.reply.done():
             one.reply.set_result(reply)
+    return lost
 
 
 def reject(batch: Sequence[Posted], error: Exception) -> None:

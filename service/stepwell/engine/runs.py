@@ -19,7 +19,7 @@ from stepwell.core.loop.context import Context, KnownResult
 from stepwell.core.loop.idempotency import MORE_TIMER, continues
 from stepwell.core.loop.signals import Delivery, Fork, Released, Signal, Start, TimerDue
 from stepwell.core.loop.state import RunState
-from stepwell.core.loop.transition import Reply, ReplyStatus, Transition
+from stepwell.core.loop.transition import LEASE_LOST, Reply, Transition
 from stepwell.core.port import Assignment, Commit, Runtime, Store
 from stepwell.core.records.errors import (
     RunNotFound,
@@ -28,6 +28,7 @@ from stepwell.core.records.errors import (
     StoreUnavailable,
 )
 from stepwell.core.records.states import BlockedKind, Verdict
+from stepwell.engine import resent
 from stepwell.engine.assigner import Assigner, Unfilled
 from stepwell.engine.batches import Posted, extend, next_batch, reject, resolve
 from stepwell.engine.clock import StoreTime
@@ -239,10 +240,10 @@ class Runs:
             if transition.commit is None:
                 # No commit will show whether another replica has advanced the run: read.
                 if is_current or not await hot.refresh(self._store, key, self._runtime):
-                    self._resolve(batch, transition)
+                    await self._resolve(key, batch, transition)
                     return
             elif await self._commit(key, hot, transition, transition.commit):
-                self._resolve(batch, transition)
+                await self._resolve(key, batch, transition)
                 return
             is_current = True
         raise StoreUnavailable("too many replicas work on this run at once; try again")
@@ -266,12 +267,15 @@ class Runs:
 
         return await decide(self._store, advanced)
 
-    def _resolve(self, batch: Sequence[Posted], transition: Transition) -> None:
+    async def _resolve(self, key: RunKey, batch: Sequence[Posted], transition: Transition) -> None:
         """Resolve the replies; count deliveries that came too late, because they leave no event."""
-        for one, reply in zip(batch, transition.replies, strict=True):
-            if reply.status is ReplyStatus.LEASE_LOST and isinstance(one.signal, Delivery):
-                self.stats["stale_outcomes"] += 1
-        resolve(batch, transition.replies)
+        lost = resolve(batch, transition.replies)
+        if lost:
+            answers = await resent.answers(self._store, key, lost)
+            self.stats["stale_outcomes"] += answers.count(LEASE_LOST)
+            for one, answer in zip(lost, answers, strict=True):
+                if not one.reply.done():
+                    one.reply.set_result(answer)
 
     async def _commit(
         self, key: RunKey, hot: HotRun, transition: Transition, commit: Commit

@@ -91,7 +91,13 @@ async def outcomes(
     """Read what executions left behind, bytes and texts."""
     stored = await store.read_payloads(tenant, run_id, execution_ids, texts=True)
     return [
-        Outcome(execution_id=one.key, result=one.payload, prompt=one.prompt, response=one.response)
+        Outcome(
+            execution_id=one.key,
+            result=one.payload,
+            prompt=one.prompt,
+            response=one.response,
+            receipt=one.receipt,
+        )
         for one in stored
     ]
 

@@ -286,7 +286,8 @@ def timer(delay_ms: int, name: str = "timer") -> Timer:
 
 def outcome(data: bytes = b"{}", execution_id: str = STEP) -> Outcome:
     """Return an outcome with these result bytes."""
-    return Outcome(execution_id=execution_id, result=Payload(data=data))
+    receipt = f"of {execution_id}"
+    return Outcome(execution_id=execution_id, result=Payload(data=data), receipt=receipt)
 
 
 def question(

@@ -66,11 +66,12 @@ class TestByKey(Cases):
 
     @promises(
         "read_payloads",
-        "with `texts` an execution that left an outcome comes all the same, with its prompt and response.",
+        "with `texts` an execution that left an outcome comes all the same, with prompt, response and receipt.",
     )
     @promises("StoredPayload.payload", "Absent: an execution that left no bytes.")
     @promises("StoredPayload.prompt", "The agent's question to its model; read with `texts` only.")
     @promises("StoredPayload.response", "The model's answer; read with `texts` only.")
+    @promises("StoredPayload.receipt", "The outcome's `receipt`; read with `texts` only.")
     async def test_outcomes_come_back_whole_and_in_order(self, store: Store) -> None:
         first = await ask.must(store, b.created())
         left = {

@@ -189,6 +189,10 @@ class Ledger:
             waits = status is ExecutionStatus.UNKNOWN_OUTCOME and failed
             lost = closing is not None or begun or waits or not own
             holds(lost, "S8", f"{name} was answered LEASE_LOST, and its lease is not lost")
+            if isinstance(delivery, Delivery) and closing is not None and closing.fenced:
+                taken = closing.status not in _NOT_DELIVERED
+                again = taken and self.deliveries.get(delivery.token) == delivery
+                holds(not again, "S8", f"{name} was sent again, and answered LEASE_LOST")
             return
         holds(own, "S8", f"{name} was accepted from someone who never had the lease")
         if isinstance(delivery, Begin | AppendMessages):

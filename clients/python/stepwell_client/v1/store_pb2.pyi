@@ -87,16 +87,18 @@ class KeyedResult(_message.Message):
     def __init__(self, pipeline_id: _Optional[str] = ..., key: _Optional[str] = ..., execution_id: _Optional[str] = ...) -> None: ...
 
 class StoredOutcome(_message.Message):
-    __slots__ = ("execution_id", "result", "prompt", "response")
+    __slots__ = ("execution_id", "result", "prompt", "response", "receipt")
     EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
     RESULT_FIELD_NUMBER: _ClassVar[int]
     PROMPT_FIELD_NUMBER: _ClassVar[int]
     RESPONSE_FIELD_NUMBER: _ClassVar[int]
+    RECEIPT_FIELD_NUMBER: _ClassVar[int]
     execution_id: str
     result: _types_pb2.Payload
     prompt: str
     response: str
-    def __init__(self, execution_id: _Optional[str] = ..., result: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., prompt: _Optional[str] = ..., response: _Optional[str] = ...) -> None: ...
+    receipt: str
+    def __init__(self, execution_id: _Optional[str] = ..., result: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., prompt: _Optional[str] = ..., response: _Optional[str] = ..., receipt: _Optional[str] = ...) -> None: ...
 
 class Lease(_message.Message):
     __slots__ = ("execution_id", "token", "worker_id", "instance_id", "lease", "limit")
@@ -279,16 +281,18 @@ class Loaded(_message.Message):
     def __init__(self, run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., plans: _Optional[_Iterable[_Union[_types_pb2.Plan, _Mapping]]] = ..., tasks: _Optional[_Iterable[_Union[_types_pb2.Task, _Mapping]]] = ..., executions: _Optional[_Iterable[_Union[OpenExecution, _Mapping]]] = ..., inputs: _Optional[_Iterable[_Union[_types_pb2.InputRequest, _Mapping]]] = ..., requests: _Optional[_Iterable[_Union[RequestRecord, _Mapping]]] = ..., complete: bool = ..., now_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., commit_id: _Optional[str] = ..., since_id: _Optional[str] = ...) -> None: ...
 
 class StoredPayload(_message.Message):
-    __slots__ = ("key", "payload", "prompt", "response")
+    __slots__ = ("key", "payload", "prompt", "response", "receipt")
     KEY_FIELD_NUMBER: _ClassVar[int]
     PAYLOAD_FIELD_NUMBER: _ClassVar[int]
     PROMPT_FIELD_NUMBER: _ClassVar[int]
     RESPONSE_FIELD_NUMBER: _ClassVar[int]
+    RECEIPT_FIELD_NUMBER: _ClassVar[int]
     key: str
     payload: _types_pb2.Payload
     prompt: str
     response: str
-    def __init__(self, key: _Optional[str] = ..., payload: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., prompt: _Optional[str] = ..., response: _Optional[str] = ...) -> None: ...
+    receipt: str
+    def __init__(self, key: _Optional[str] = ..., payload: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., prompt: _Optional[str] = ..., response: _Optional[str] = ..., receipt: _Optional[str] = ...) -> None: ...
 
 class EventPage(_message.Message):
     __slots__ = ("events", "oldest", "latest", "ended")

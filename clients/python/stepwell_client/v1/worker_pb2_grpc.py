@@ -85,8 +85,7 @@ class WorkerServicer(object):
 
     def Complete(self, request, context):
         """Reports outcomes without a stream. Answers after the commits, with one Ack for each outcome in
-        the order given; an outcome that was committed before is
-        LEASE_LOST, as every one whose lease is over: either way there is nothing more to send.
+        the order given; an outcome that was committed before gets its first answer again.
 
         Errors: INVALID_ARGUMENT (too many outcomes), UNAUTHENTICATED, PERMISSION_DENIED,
         RESOURCE_EXHAUSTED (a message over 4 MiB), UNAVAILABLE (send the same again).

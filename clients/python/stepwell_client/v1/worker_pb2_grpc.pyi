@@ -51,8 +51,7 @@ class WorkerStub:
     """
     Complete: _grpc.UnaryUnaryMultiCallable[_worker_pb2.CompleteRequest, _worker_pb2.CompleteResponse]
     """Reports outcomes without a stream. Answers after the commits, with one Ack for each outcome in
-    the order given; an outcome that was committed before is
-    LEASE_LOST, as every one whose lease is over: either way there is nothing more to send.
+    the order given; an outcome that was committed before gets its first answer again.
 
     Errors: INVALID_ARGUMENT (too many outcomes), UNAUTHENTICATED, PERMISSION_DENIED,
     RESOURCE_EXHAUSTED (a message over 4 MiB), UNAVAILABLE (send the same again).
@@ -95,8 +94,7 @@ class WorkerAsyncStub(WorkerStub):
     """
     Complete: _aio.UnaryUnaryMultiCallable[_worker_pb2.CompleteRequest, _worker_pb2.CompleteResponse]  # type: ignore[assignment]
     """Reports outcomes without a stream. Answers after the commits, with one Ack for each outcome in
-    the order given; an outcome that was committed before is
-    LEASE_LOST, as every one whose lease is over: either way there is nothing more to send.
+    the order given; an outcome that was committed before gets its first answer again.
 
     Errors: INVALID_ARGUMENT (too many outcomes), UNAUTHENTICATED, PERMISSION_DENIED,
     RESOURCE_EXHAUSTED (a message over 4 MiB), UNAVAILABLE (send the same again).
@@ -148,8 +146,7 @@ class WorkerServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_worker_pb2.CompleteResponse, _abc.Awaitable[_worker_pb2.CompleteResponse]]:
         """Reports outcomes without a stream. Answers after the commits, with one Ack for each outcome in
-        the order given; an outcome that was committed before is
-        LEASE_LOST, as every one whose lease is over: either way there is nothing more to send.
+        the order given; an outcome that was committed before gets its first answer again.
 
         Errors: INVALID_ARGUMENT (too many outcomes), UNAUTHENTICATED, PERMISSION_DENIED,
         RESOURCE_EXHAUSTED (a message over 4 MiB), UNAVAILABLE (send the same again).

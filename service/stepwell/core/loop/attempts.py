@@ -144,7 +144,7 @@ def _keep_delivered(
     if result is not None:
         fields["has_result"] = True
     if result is not None or delivery.prompt or delivery.response:
-        draft.outcomes.append(
+        draft.put_outcome(
             Outcome(
                 execution_id=execution.execution_id,
                 result=result,

@@ -10,6 +10,7 @@ from stepwell.core.loop.failures import fail_attempt
 from stepwell.core.loop.phases import enter_phase, finish_iteration, succeed
 from stepwell.core.loop.plans import accept_plan, plan_violations
 from stepwell.core.loop.questions import ask
+from stepwell.core.loop.receipts import receipt_of
 from stepwell.core.loop.resolution import reconciled
 from stepwell.core.loop.signals import (
     Completed,
@@ -37,10 +38,16 @@ from stepwell.core.records.states import (
 
 
 def deliver(draft: Draft, delivery: Delivery) -> Reply:
-    """Apply a worker's delivery, if the worker still holds the execution's lease."""
+    """Apply a worker's delivery, if the worker still holds the execution's lease, and keep its receipt."""
     execution = leased_by(draft, delivery.execution_id, delivery.token)
     if execution is None:
         return LEASE_LOST
+    reply = _apply(draft, execution, delivery)
+    draft.put_receipt(delivery.execution_id, receipt_of(delivery, reply))
+    return reply
+
+
+def _apply(draft: Draft, execution: Execution, delivery: Delivery) -> Reply:
     match execution.kind, delivery.result:
         case StepKind.TASK, Completed():
             return _complete_task(draft, execution, delivery)

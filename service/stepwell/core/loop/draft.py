@@ -89,7 +89,7 @@ class Draft:
         self.plan: Plan | None = None
         self.input: Payload | None = None
         self.request: RequestRecord | None = None
-        self.outcomes: list[Outcome] = []
+        self.outcomes: dict[str, Outcome] = {}
         self.leases: list[Lease] = []
         self.fences: list[Fence] = []
         self.timers: dict[str, Timer] = {}
@@ -163,6 +163,15 @@ class Draft:
         """Write an input request."""
         self.changed_inputs[request.input_id] = request
         self._events[-1].inputs[request.input_id] = request
+
+    def put_outcome(self, outcome: Outcome) -> None:
+        """Keep what an execution leaves behind."""
+        self.outcomes[outcome.execution_id] = outcome
+
+    def put_receipt(self, execution_id: str, receipt: str) -> None:
+        """Keep the receipt of the delivery that ended an execution, beside its outcome if it left one."""
+        outcome = self.outcomes.get(execution_id) or Outcome(execution_id=execution_id)
+        self.outcomes[execution_id] = replace(outcome, receipt=receipt)
 
     def adopt_task(self, task_id: str, **fields: Unpack[TaskFields]) -> None:
         """Let a task of a fork's plan stand as it stood in the parent.
@@ -242,8 +251,8 @@ class Draft:
                 yield execution
 
     def _result_of(self, execution_id: str) -> Payload | None:
-        matching = (one for one in reversed(self.outcomes) if one.execution_id == execution_id)
-        return next((one.result for one in matching), None)
+        outcome = self.outcomes.get(execution_id)
+        return outcome.result if outcome is not None else None
 
     def is_planned(self, task_id: str) -> bool:
         """Return whether the plan in force names this task."""
@@ -332,7 +341,7 @@ class Draft:
                 plan=self.plan,
                 tasks=tuple(self.tasks.values()),
                 executions=tuple(self.executions.values()),
-                outcomes=tuple(self.outcomes),
+                outcomes=tuple(self.outcomes.values()),
                 # A lease that was granted and ended in the same transition is none.
                 leases=tuple(
                     lease

@@ -70,7 +70,7 @@ def _copy_result(draft: Draft, task_id: str, known: KnownResult) -> None:
     """Settle a task with another run's result. Its bytes are copied: that run may be deleted."""
     execution_id = _next_id(draft, task_id)
     if known.result is not None:
-        draft.outcomes.append(Outcome(execution_id=execution_id, result=known.result))
+        draft.put_outcome(Outcome(execution_id=execution_id, result=known.result))
     source = f"{known.run_id}/{known.execution_id}"
     _settle(draft, task_id, source, has_result=known.result is not None)
     publish_result(draft, task_id, execution_id)

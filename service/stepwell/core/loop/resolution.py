@@ -89,7 +89,7 @@ def _settle(
     fields: ReportFields = {}
     if result is not None:
         fields["has_result"] = True
-        draft.outcomes.append(Outcome(execution_id=execution_id, result=result))
+        draft.put_outcome(Outcome(execution_id=execution_id, result=result))
     drop_carryover(draft, unknown)
     close(draft, unknown, ExecutionStatus.COMPLETED, reason=reason, **fields)
     draft.event(EventType.TASK_COMPLETED, task_id=task_id, execution_id=execution_id)

@@ -432,6 +432,9 @@ class Outcome(Record, frozen=True, kw_only=True):
     """The agent's prompt to its model."""
     response: str = ""
     """The model's response."""
+    receipt: str = ""
+    """The mark of an outcome that is sent again (`core/loop/receipts.py`). In no event and no answer to a
+    client."""
 
 
 class Message(Record, frozen=True, kw_only=True):

@@ -217,6 +217,7 @@ outcomes = Table(
     "outcomes",
     metadata,
     *_words("tenant_id", "run_id", "execution_id", "backend", "session_id", "prompt", "response"),
+    *_words("receipt"),
     *_bytes("result"),
     PrimaryKeyConstraint("tenant_id", "run_id", "execution_id"),
 )

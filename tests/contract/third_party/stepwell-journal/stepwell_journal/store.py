@@ -183,6 +183,7 @@ class JournalStore:
                 payload=outcome.result,
                 prompt=outcome.prompt if texts else "",
                 response=outcome.response if texts else "",
+                receipt=outcome.receipt if texts else "",
             )
             for name, outcome in self._state.outcomes((tenant_id, run_id)).items()
             if texts or outcome.result is not None
