@@ -358,13 +358,16 @@ async def test_a_goal_of_10_mb(client: Client) -> None:
     assert (smaller.code, smaller.fields) == (INVALID, ["goal"])
 
 
-async def test_malformed_message_is_refused(client: Client) -> None:
-    call = client.channel.unary_unary("/stepwell.v1.Orchestrator/GetRun")
+async def test_malformed_message_is_refused_with_the_field(client: Client) -> None:
+    call = client.channel.unary_unary("/stepwell.v1.Orchestrator/StartRun")
+    half_a_pair = (
+        opb.StartRunRequest(goal="???").SerializeToString().replace(b"???", b"\xed\xa0\xbd")
+    )
 
-    error = await refusal(call(b"\xff\xff\xff", metadata=ME))
-
-    assert (error.code, error.reason) == (INVALID, "INVALID_ARGUMENT")
-    assert error.fields == ["request"]
+    for raw, field in ((b"\xff\xff\xff", "request"), (half_a_pair, "goal")):
+        error = await refusal(call(raw, metadata=ME))
+        assert (error.code, error.reason) == (INVALID, "INVALID_ARGUMENT")
+        assert error.fields == [field]
 
 
 async def test_a_plan_beyond_its_size_is_an_invalid_plan(client: Client) -> None:

@@ -147,6 +147,22 @@ async def test_one_bad_outcome_fails_its_own_execution_and_nothing_else(client: 
     assert (done.counts.completed, done.counts.failed) == (1, 1)
 
 
+async def test_outcome_with_undecodable_text_is_rejected_alone(client: Client) -> None:
+    await client.start_tasks("bad", "good", queue="q")
+    async with client.worker(queues=["q"]) as worker:
+        got = {one.execution.task_id: one for one in [await worker.assignment() for _ in range(2)]}
+        failure = types_pb2.Failure(kind="k", message="???")
+        failed = outcome(got["bad"], failed=wpb.Outcome.Failed(failure=failure))
+        request = wpb.CompleteRequest(outcomes=[failed, completed(got["good"])])
+        raw = request.SerializeToString().replace(b"???", b"\xed\xa0\xbd")
+        read: Any = wpb.CompleteResponse.FromString
+        call = client.channel.unary_unary("/stepwell.v1.Worker/Complete", None, read)
+        bad, good = (await call(raw, metadata=ME)).acks
+
+    assert (bad.status, good.status) == (REJECTED, ACCEPTED)
+    assert [one.field for one in bad.failure.violations] == ["failed.failure.message"]
+
+
 async def test_an_outcome_that_names_no_lease_is_rejected_alone(client: Client) -> None:
     await client.start_tasks("a", queue="q")
     async with client.worker(queues=["q"]) as worker:

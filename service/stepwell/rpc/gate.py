@@ -19,16 +19,15 @@ from google.protobuf.message import DecodeError, Message
 from stepwell.core.port import Authenticator, Runtime
 from stepwell.core.records import limits
 from stepwell.core.records.errors import (
-    InvalidArgument,
     PermissionDenied,
     ResourceExhausted,
     StepwellError,
     StoreUnavailable,
-    Violation,
 )
 from stepwell.rpc import scopes, status
 from stepwell.rpc.caller import set_caller
 from stepwell.rpc.metrics import RpcMetrics
+from stepwell.wire.undecodable import read_rest
 from stepwell.wire.validate import check
 
 log = structlog.get_logger(__name__)
@@ -290,10 +289,7 @@ class Gate(grpc.aio.ServerInterceptor):
             try:
                 request: Message = parse(raw)
             except DecodeError:
-                what = "is no message of this method"
-                raise InvalidArgument(
-                    f"the request {what}", (Violation("request", what),)
-                ) from None
+                request = read_rest(cast("Any", parse).__self__, raw)
             if not request.DESCRIPTOR.full_name.startswith(_UNCHECKED):
                 check(request)
             return request

@@ -19,10 +19,10 @@ from stepwell.core.records.model import Failure, Violation
 from stepwell.engine.executor import Executor
 from stepwell.schemas import check_question
 from stepwell.wire import fill, to_record
+from stepwell.wire.undecodable import INVALID_OUTCOME
 from stepwell.wire.validate import violations
 from stepwell_client.v1 import worker_pb2 as pb
 
-INVALID_OUTCOME = "INVALID_OUTCOME"
 RESULT_TOO_LARGE = "RESULT_TOO_LARGE"
 _RESULTS = frozenset({"completed.result.data", "reconciled.result.data"})
 _ECHO_CHARS_MAX = 256
@@ -121,7 +121,8 @@ def _read(item: Item) -> tuple[Delivery | Begin | None, Failure | None]:
     faults: Sequence[errors.Violation] = found
     if not found:
         try:
-            return to_record(item), None
+            delivery = to_record(item)
+            return delivery, _replaced(delivery)
         except errors.InvalidArgument as error:
             faults = error.violations
     failure = _failure_of(faults, found.reason)
@@ -129,6 +130,14 @@ def _read(item: Item) -> tuple[Delivery | Begin | None, Failure | None]:
         return None, failure
     result = Failed(failure=failure)
     return Delivery(execution_id=item.execution_id, token=item.lease_token, result=result), failure
+
+
+def _replaced(delivery: Delivery | Begin) -> Failure | None:
+    """Return the failure that stands for an outcome which could not be read, where this is one."""
+    if isinstance(delivery, Delivery) and isinstance(delivery.result, Failed):
+        failure = delivery.result.failure
+        return failure if failure.kind == INVALID_OUTCOME else None
+    return None
 
 
 def _answer_of(

@@ -1,0 +1,75 @@
+"""Requests with text that is no UTF-8: the field is named, and the items beside it are read."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import pytest
+from google.protobuf.message import Message
+
+from stepwell.core.records.errors import InvalidArgument
+from stepwell.wire.undecodable import read_rest
+from stepwell_client.v1 import types_pb2
+from stepwell_client.v1 import worker_pb2 as pb
+
+HALF_A_PAIR = b"\xed\xa0\xbd"
+LEASE = {"delivery_id": "d", "run_id": "r", "execution_id": "e", "lease_token": "t"}
+
+Item = TypeVar("Item", pb.Outcome, pb.Begin)
+
+
+def leased(item: Item, **ids: str) -> Item:
+    """Return the item with the ids of a lease."""
+    for name, value in (LEASE | ids).items():
+        setattr(item, name, value)
+    return item
+
+
+def raw_of(message: Message) -> bytes:
+    """Return the message's bytes with half of a surrogate pair in the place of each question mark."""
+    # The same length, so that the lengths around it stay.
+    return message.SerializeToString().replace(b"???", HALF_A_PAIR)
+
+
+def test_other_items_of_an_undecodable_one_s_message_are_read() -> None:
+    good = leased(pb.Outcome(usage=types_pb2.Usage(input_tokens=1)))
+    spoken = types_pb2.Message(role="user", content="???")
+    bad = leased(pb.Outcome(messages=[types_pb2.Message(role="user"), spoken], prompt="???"))
+    begin = leased(pb.Begin())
+
+    read = read_rest(
+        pb.WorkRequest, raw_of(pb.WorkRequest(credits=3, outcomes=[bad, good], begins=[begin]))
+    )
+
+    assert (read.credits, read.outcomes[1], list(read.begins)) == (3, good, [begin])
+    assert {name: getattr(read.outcomes[0], name) for name in LEASE} == LEASE
+    failure = read.outcomes[0].failed.failure
+    assert failure.kind == "INVALID_OUTCOME"
+    assert [one.field for one in failure.violations] == ["prompt", "messages[1].content"]
+
+
+def test_undecodable_id_is_left_out_of_its_item() -> None:
+    request = pb.WorkRequest(
+        outcomes=[leased(pb.Outcome(), run_id="???")],
+        begins=[leased(pb.Begin(), lease_token="???")],
+    )
+
+    read = read_rest(pb.WorkRequest, raw_of(request))
+
+    assert (read.outcomes[0].run_id, read.outcomes[0].execution_id) == ("", "e")
+    assert (read.begins[0].lease_token, read.begins[0].run_id) == ("", "r")
+
+
+@pytest.mark.parametrize(
+    ("request_", "field"),
+    [
+        (pb.WorkRequest(hello=pb.Hello(queues=["a", "???"])), "hello.queues[1]"),
+        (pb.AppendRequest(appended=[pb.Appended(run_id="???")]), "appended[0].run_id"),
+    ],
+    ids=["hello", "no item by itself"],
+)
+def test_undecodable_text_outside_of_items_is_refused(request_: Message, field: str) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        read_rest(type(request_), raw_of(request_))
+
+    assert [one.field for one in caught.value.violations] == [field]
