@@ -123,15 +123,20 @@ class World:
         tasks = None if plan is None else tuple(plan)
         return self.do(Start(spec=whole, plan=tasks, stages=stages))[0]
 
-    def take(self, execution_id: str, *, stages: tuple[StepKind, ...] = BOTH) -> GrantLease:
+    def take(
+        self, execution_id: str, *, stages: tuple[StepKind, ...] = BOTH, **fields: Any
+    ) -> GrantLease:
         """Return a lease with a fresh token."""
         self._minted += 1
         token = f"token-{self._minted}"
-        return GrantLease(execution_id=execution_id, token=token, worker_id="w", stages=stages)
+        grant = GrantLease(execution_id=execution_id, token=token, worker_id="w", stages=stages)
+        return replace(grant, **fields)
 
-    def lease(self, execution_id: str, *, stages: tuple[StepKind, ...] = BOTH) -> str:
+    def lease(
+        self, execution_id: str, *, stages: tuple[StepKind, ...] = BOTH, **fields: Any
+    ) -> str:
         """Lease a ready execution; returns its token."""
-        take = self.take(execution_id, stages=stages)
+        take = self.take(execution_id, stages=stages, **fields)
         assert self.do(take)[0].status == "ACCEPTED"
         return take.token
 

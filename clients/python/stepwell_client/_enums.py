@@ -175,6 +175,7 @@ class EventType(IntEnum):
     TASK_RETRY_REQUESTED = 32
     REPLAN_REQUESTED = 33
     STOP_REQUESTED = 34
+    STEP_POISONED = 35
 
 
 class OnFailure(IntEnum):

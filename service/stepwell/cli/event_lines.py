@@ -109,6 +109,7 @@ _FORMATTERS: dict[int, Formatter] = {
     EventType.EXECUTION_FAILED: _with_message("attempt failed"),
     EventType.EXECUTION_TIMED_OUT: _with_message("attempt took too long"),
     EventType.LEASE_LOST: _with_message("its worker was lost"),
+    EventType.STEP_POISONED: _with_message("is poison"),
     EventType.OUTCOME_UNKNOWN: _with_message("nobody knows what came of it"),
     EventType.OUTCOME_RESOLVED: _with_message("it is known what came of it"),
     EventType.PLAN_ACCEPTED: _planned,

@@ -7,17 +7,20 @@ worker was free, and steps that other replicas made ready.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import structlog
 
+from stepwell.core.loop.leases import SUSPECT
 from stepwell.core.loop.signals import Signal, TimerDue
 from stepwell.core.loop.transition import Reply
 from stepwell.core.port import ClaimRequest, Due, ReadyStep, Runtime, Store, Want
 from stepwell.core.records.errors import StepwellError, StoreError
 from stepwell.core.records.states import DueKind
+from stepwell.engine.alone import SuspectSteps
 from stepwell.engine.clock import StoreTime
+from stepwell.engine.deaths import Deaths
 from stepwell.engine.demand import Demand
 from stepwell.engine.last_heartbeat import expired_of
 from stepwell.engine.names import RunKey
@@ -55,6 +58,7 @@ class Claims:
         runtime: Runtime,
         clock: StoreTime,
         timing: Timing,
+        deaths: Deaths,
     ) -> None:
         self._store = store
         self._runs = runs
@@ -64,6 +68,8 @@ class Claims:
         self._runtime = runtime
         self._clock = clock
         self._timing = timing
+        self._deaths = deaths
+        self._suspects = SuspectSteps(store, runs, workers, runtime, poll_ms=timing.poll_ms)
         self._stopping = False
         self._last_error = ""
         self._hinted = False
@@ -158,7 +164,7 @@ class Claims:
         """Return one want for all workers that take the same steps."""
         by_offer: dict[tuple[object, ...], list[WorkerConnection]] = {}
         for connection in self._workers.connections:
-            if connection.credits > 0:
+            if connection.is_free:
                 p = connection.port.presence
                 offer = (p.tenant_id, p.queues, p.kinds, p.roles)
                 by_offer.setdefault(offer, []).append(connection)
@@ -178,7 +184,7 @@ class Claims:
         return [(want, groups[position][1]) for want, position in asked]
 
     def _lease(self, step: ReadyStep, connections: Sequence[WorkerConnection], queue: str) -> None:
-        free = [one for one in connections if one.credits > 0 and not one.closed]
+        free = [one for one in connections if one.is_free]
         if not free:
             self._demand.more_ready = True
             return
@@ -188,10 +194,13 @@ class Claims:
         grant = self._workers.grant_claimed(connection, key, step.execution_id, queue)
         reply = self._runs.post(key, grant)
 
-        def settle(_: asyncio.Future[Reply]) -> None:
+        def settle(done: asyncio.Future[Reply]) -> None:
             # An assigned lease is no open grant any more. All others return their credit,
             # whatever the reply: the lease may have ended in the very commit that granted it.
             self._workers.return_grants([grant.token])
+            answered = not done.cancelled() and done.exception() is None
+            if answered and done.result().reason == SUSPECT and not self._stopping:
+                self._suspects.place(step, connections, queue)
 
         reply.add_done_callback(settle)
 
@@ -206,12 +215,25 @@ class Claims:
                 self._post(key, TimerDue(name=one.name))
             else:
                 expired.setdefault(key, []).append(one)
-        for key, leases in expired.items():
-            self._runtime.spawn(self._expire(key, leases), name="expire")
+        if expired:
+            self._runtime.spawn(self._expire_all(expired), name="expire")
 
-    async def _expire(self, key: RunKey, leases: Sequence[Due]) -> None:
+    async def _expire_all(self, expired: Mapping[RunKey, Sequence[Due]]) -> None:
         try:
-            signals = await expired_of(self._store, *key, leases)
+            connected = {
+                tenant_id: await self._deaths.connected(tenant_id)
+                for tenant_id in {key[0] for key in expired}
+            }
+        except StoreError as error:
+            log.warning("expired leases are left for now", error=error.message)
+            return
+        for key, leases in expired.items():
+            self._runtime.spawn(self._expire(key, leases, connected[key[0]]), name="expire")
+
+    async def _expire(self, key: RunKey, leases: Sequence[Due], connected: frozenset[str]) -> None:
+        try:
+            ended = await expired_of(self._store, *key, leases)
+            signals = await self._deaths.judged(key, ended, connected)
         except StoreError as error:
             # The claim returns them again when its hold is over.
             log.warning("expired leases are left for now", run_id=key[1], error=error.message)

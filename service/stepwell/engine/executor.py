@@ -12,6 +12,7 @@ from functools import partial
 
 from msgspec.structs import replace
 
+from stepwell.core.loop.losses import name_of
 from stepwell.core.loop.signals import (
     AnyCommand,
     AppendMessages,
@@ -40,6 +41,7 @@ from stepwell.engine.assigner import Assigner
 from stepwell.engine.claims import Claims, Timing
 from stepwell.engine.clock import StoreTime
 from stepwell.engine.committer import Committer
+from stepwell.engine.deaths import Deaths
 from stepwell.engine.demand import Demand
 from stepwell.engine.last_heartbeat import with_last_heartbeats
 from stepwell.engine.names import RunKey
@@ -128,9 +130,18 @@ class Executor:
             retry_pause_ms=self.config.poll_ms,
             hot_max=self.config.hot_runs_max,
         )
+        self._deaths = Deaths(store, self._runs, self._workers, runtime)
         timing = Timing(poll_ms=self.config.poll_ms, hold_ms=self.config.hold_ms)
         self._claims = Claims(
-            store, self._runs, self._workers, demand, shares, runtime, self._clock, timing
+            store,
+            self._runs,
+            self._workers,
+            demand,
+            shares,
+            runtime,
+            self._clock,
+            timing,
+            self._deaths,
         )
         self._appender = Appender(store, self._runs, runtime, self._clock)
         self._presence = PresenceReporter(
@@ -294,11 +305,17 @@ class Executor:
             )
         ).items
         tokens = {one.token for one in held}
+        connected: frozenset[str] | None = None
         for lease in leases:
             if lease.token in tokens:
                 connection.leases[lease.run_id, lease.execution_id] = lease.token
+            elif lease.instance_id == presence.instance_id:
+                self._release_undelivered(presence, lease)
             else:
-                await self._end_lease(presence, lease)
+                old = name_of(presence.worker_id, lease.instance_id)
+                if connected is None:
+                    connected = await self._deaths.connected(presence.tenant_id)
+                await self._lose_lease(presence, lease, connected - {old})
         await self._presence.count_leases(connection)
         # Another stream of this worker may have come while the store was read.
         self._evict(presence)
@@ -318,20 +335,23 @@ class Executor:
             self._workers.remove(old)
             old.port.replaced()
 
-    async def _end_lease(self, presence: Presence, lease: WorkerLease) -> None:
+    def _release_undelivered(self, presence: Presence, lease: WorkerLease) -> None:
+        undelivered = LeaseExpired(
+            execution_id=lease.execution_id,
+            token=lease.token,
+            reason="it never reached its worker",
+            undelivered=True,
+        )
+        self._runs.post_until_accepted((presence.tenant_id, lease.run_id), undelivered)
+
+    async def _lose_lease(
+        self, presence: Presence, lease: WorkerLease, connected: frozenset[str]
+    ) -> None:
         key = (presence.tenant_id, lease.run_id)
-        if lease.instance_id == presence.instance_id:
-            undelivered = LeaseExpired(
-                execution_id=lease.execution_id,
-                token=lease.token,
-                reason="it never reached its worker",
-                undelivered=True,
-            )
-            self._runs.post_until_accepted(key, undelivered)
-            return
         reason = f"worker {presence.worker_id!r} was restarted and does not hold it any more"
         expired = LeaseExpired(execution_id=lease.execution_id, token=lease.token, reason=reason)
-        for signal in await with_last_heartbeats(self.store, *key, [expired]):
+        ended = await with_last_heartbeats(self.store, *key, [expired])
+        for signal in await self._deaths.judged(key, ended, connected):
             self._runs.post(key, signal)
 
     def credit(self, connection: WorkerConnection, count: int) -> None:

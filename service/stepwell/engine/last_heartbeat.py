@@ -7,6 +7,7 @@ once for each run whose leases end, before that end is committed.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -18,9 +19,17 @@ RECENT_COMMITS = 100
 """Most expired leases were granted within this many commits, so these rows are read first."""
 
 
+class EndedLease(NamedTuple):
+    """A lease that is over: the signal that ends it, and who held it."""
+
+    signal: LeaseExpired
+    worker_id: str = ""
+    instance_id: str = ""
+
+
 async def with_last_heartbeats(
     store: Store, tenant_id: str, run_id: str, expired: Sequence[LeaseExpired], *, version: int = 0
-) -> list[LeaseExpired]:
+) -> list[EndedLease]:
     """Return these signals with the progress and session of each lease's last heartbeat.
 
     `version` is one that the run has reached, so that few rows are read; 0: it is unknown.
@@ -43,7 +52,7 @@ async def with_last_heartbeats(
 
 async def expired_of(
     store: Store, tenant_id: str, run_id: str, leases: Sequence[Due]
-) -> list[LeaseExpired]:
+) -> list[EndedLease]:
     """Return the signals that end these leases of a run, with each lease's last heartbeat.
 
     Raises:
@@ -61,7 +70,8 @@ async def expired_of(
     return await with_last_heartbeats(store, tenant_id, run_id, expired, version=version)
 
 
-def _with_heartbeat(one: LeaseExpired, row: OpenExecution | None) -> LeaseExpired:
+def _with_heartbeat(one: LeaseExpired, row: OpenExecution | None) -> EndedLease:
     if row is None or row.token != one.token:
-        return one
-    return replace(one, progress=row.progress, session=row.session)
+        return EndedLease(one)
+    signal = replace(one, progress=row.progress, session=row.session)
+    return EndedLease(signal, row.worker_id, row.instance_id)

@@ -17,6 +17,7 @@ import structlog
 from stepwell.core.loop.advance import advance
 from stepwell.core.loop.context import Context, KnownResult
 from stepwell.core.loop.idempotency import MORE_TIMER, continues
+from stepwell.core.loop.losses import POISON
 from stepwell.core.loop.signals import Delivery, Fork, Released, Signal, Start, TimerDue
 from stepwell.core.loop.state import RunState
 from stepwell.core.loop.transition import LEASE_LOST, Reply, Transition
@@ -269,6 +270,10 @@ class Runs:
 
     async def _resolve(self, key: RunKey, batch: Sequence[Posted], transition: Transition) -> None:
         """Resolve the replies; count deliveries that came too late, because they leave no event."""
+        for reply in transition.replies:
+            if reply.reason == POISON:
+                self.stats["poisoned_steps"] += 1
+                log.warning("a step is poison", run_id=key[1], why=reply.message)
         lost = resolve(batch, transition.replies)
         if lost:
             answers = await resent.answers(self._store, key, lost)

@@ -25,7 +25,7 @@ _TOKENS_READY = 64
 class WorkerConnection:
     """A worker that is connected to this replica."""
 
-    __slots__ = ("closed", "credits", "leases", "port")
+    __slots__ = ("closed", "credits", "kept_for", "leases", "port")
 
     def __init__(self, port: WorkerPort) -> None:
         self.port = port
@@ -33,7 +33,14 @@ class WorkerConnection:
         """The number of steps that it may be assigned now."""
         self.leases: dict[LeaseKey, str] = {}
         """Tokens of the leases that it was assigned here."""
+        self.kept_for: LeaseKey | None = None
+        """The suspect step that it is kept for: it is given nothing else."""
         self.closed = False
+
+    @property
+    def is_free(self) -> bool:
+        """It may be assigned a step now."""
+        return self.credits > 0 and not self.closed and self.kept_for is None
 
     @property
     def tenant_id(self) -> str:
@@ -104,13 +111,27 @@ class Workers:
         self._update_free(connection)
         self._demand.worker_is_free()
 
+    def keep(self, connection: WorkerConnection, step: LeaseKey) -> None:
+        """Give a worker nothing but this suspect step."""
+        connection.kept_for = step
+        self._update_free(connection)
+
+    def let_go(self, connection: WorkerConnection) -> None:
+        """Give a worker steps again that was kept for one."""
+        connection.kept_for = None
+        self._update_free(connection)
+        self._demand.wake()
+
+    def is_being_granted(self, connection: WorkerConnection) -> bool:
+        """Return whether a grant to this worker is not committed yet."""
+        return connection in self._granted.values()
+
     def stop(self) -> None:
         """Grant nothing any more."""
         self._stopping = True
 
     def _update_free(self, connection: WorkerConnection, *, had_its_turn: bool = False) -> None:
-        is_free = connection.credits > 0 and not connection.closed
-        free = connection.as_free() if is_free else None
+        free = connection.as_free() if connection.is_free else None
         for name in connection.port.presence.queues:
             queue = self._free.setdefault((connection.tenant_id, name), {})
             if free is None or had_its_turn:
@@ -171,9 +192,18 @@ class Workers:
         return tokens
 
     def grant_claimed(
-        self, connection: WorkerConnection, key: RunKey, execution_id: str, queue: str
+        self,
+        connection: WorkerConnection,
+        key: RunKey,
+        execution_id: str,
+        queue: str,
+        *,
+        alone: bool = False,
     ) -> GrantLease:
-        """Reserve a worker's credit for a claimed step; return the signal that leases it."""
+        """Reserve a worker's credit for a claimed step; return the signal that leases it.
+
+        `alone`: the worker holds nothing else, and is kept for this step.
+        """
         token = self._runtime.new_token()
         self._take_credit(connection, token)
         self._take_share(token, key[0], queue, key[1], execution_id)
@@ -184,6 +214,7 @@ class Workers:
             worker_id=presence.worker_id,
             instance_id=presence.instance_id,
             stages=connection.port.stages,
+            alone=alone,
         )
 
     def _take_credit(self, connection: WorkerConnection, token: str) -> None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import NamedTuple
 
+from msgspec import UNSET
+
 from stepwell.core.port import Commit, Lease
 from stepwell.core.records.events import Event
 from stepwell.core.records.model import Execution, InputRequest, Outcome, Plan, Run, Task, TaskSpec
@@ -45,6 +47,22 @@ class Applied(NamedTuple):
     at: float
     """In seconds of the simulation, which only go forward."""
 
+    @property
+    def counted_losses(self) -> frozenset[str]:
+        """The executions whose loss counted by this commit."""
+        return frozenset(
+            event.execution_id
+            for event in self.commit.events
+            if event.type is EventType.LEASE_LOST
+            and (
+                (event.run is not UNSET and event.run.step_losses is not UNSET)
+                or any(
+                    task.losses is not UNSET or task.reconcile_losses is not UNSET
+                    for task in event.tasks
+                )
+            )
+        )
+
     def __str__(self) -> str:
         """Name it, for the message of a violation."""
         return f"{self.commit.run_id} v{self.commit.version} by {self.replica}:"
@@ -76,7 +94,7 @@ class RunModel:
         self.spent: Counter[tuple[str, int, int]] = Counter()
         """Failed attempts by (step, plan revision of its task, allowance)."""
         self.lost: Counter[tuple[str, int, int]] = Counter()
-        """Lost attempts, likewise."""
+        """Lost attempts that counted, likewise: no other step of their workers was to blame."""
         self.reflections: Counter[int] = Counter()
         self.attempts: dict[str, int] = {}
         """The highest attempt number by step."""
@@ -148,7 +166,7 @@ class RunModel:
             self.deadlines.pop(name, None)
             if execution.status in _FAILED:
                 self.spent[self.purse_of(execution)] += 1
-            elif execution.status is ExecutionStatus.LOST:
+            elif name in applied.counted_losses:
                 self.lost[self.purse_of(execution)] += 1
 
     def purse_of(self, execution: Execution) -> tuple[str, int, int]:

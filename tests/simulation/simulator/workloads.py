@@ -262,7 +262,7 @@ def _keyed(rng: Rng) -> Workload:
 
 
 def _poison(rng: Rng) -> Workload:
-    few = RetryPolicy(max_losses=rng.between(1, 2), initial_backoff_ms=10)
+    few = RetryPolicy(max_losses=rng.pick([1, 10]), initial_backoff_ms=10)
     policy = rng.pick([OnFailure.CONTINUE, OnFailure.FAIL_RUN])
     bad = task("poison", behaviour="poison", retry=few, on_failure=policy)
     plans = ((bad, *chain("p", 2)),)

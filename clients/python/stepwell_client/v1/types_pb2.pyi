@@ -213,6 +213,7 @@ class EventType(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     EVENT_TYPE_TASK_RETRY_REQUESTED: _ClassVar[EventType]
     EVENT_TYPE_REPLAN_REQUESTED: _ClassVar[EventType]
     EVENT_TYPE_STOP_REQUESTED: _ClassVar[EventType]
+    EVENT_TYPE_STEP_POISONED: _ClassVar[EventType]
 RUN_STATUS_UNSPECIFIED: RunStatus
 RUN_STATUS_QUEUED: RunStatus
 RUN_STATUS_RUNNING: RunStatus
@@ -356,6 +357,7 @@ EVENT_TYPE_TASK_SKIPPED: EventType
 EVENT_TYPE_TASK_RETRY_REQUESTED: EventType
 EVENT_TYPE_REPLAN_REQUESTED: EventType
 EVENT_TYPE_STOP_REQUESTED: EventType
+EVENT_TYPE_STEP_POISONED: EventType
 
 class Payload(_message.Message):
     __slots__ = ("data", "media_type")
@@ -432,12 +434,14 @@ class RetryPolicy(_message.Message):
     def __init__(self, max_attempts: _Optional[int] = ..., initial_backoff: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., backoff_multiplier: _Optional[float] = ..., max_backoff: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., jitter: _Optional[float] = ..., non_retryable_kinds: _Optional[_Iterable[str]] = ..., max_losses: _Optional[int] = ...) -> None: ...
 
 class Losses(_message.Message):
-    __slots__ = ("count", "allowance")
+    __slots__ = ("count", "allowance", "gone")
     COUNT_FIELD_NUMBER: _ClassVar[int]
     ALLOWANCE_FIELD_NUMBER: _ClassVar[int]
+    GONE_FIELD_NUMBER: _ClassVar[int]
     count: int
     allowance: int
-    def __init__(self, count: _Optional[int] = ..., allowance: _Optional[int] = ...) -> None: ...
+    gone: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, count: _Optional[int] = ..., allowance: _Optional[int] = ..., gone: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Session(_message.Message):
     __slots__ = ("backend", "session_id")

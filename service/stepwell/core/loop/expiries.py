@@ -17,8 +17,9 @@ from stepwell.core.loop.closing import (
     revoke,
 )
 from stepwell.core.loop.draft import Draft
-from stepwell.core.loop.failures import fail_attempt, fail_task
+from stepwell.core.loop.failures import fail_attempt, fail_task, lose_attempt
 from stepwell.core.loop.idempotency import MORE_TIMER
+from stepwell.core.loop.losses import name_of
 from stepwell.core.loop.questions import input_expired
 from stepwell.core.loop.signals import LeaseExpired, TimerDue
 from stepwell.core.loop.transition import UNCHANGED, Reply
@@ -71,7 +72,11 @@ def lease_expired(draft: Draft, one: LeaseExpired) -> Reply:
     if one.undelivered:
         release(draft, execution, one, why)
         return Reply()
-    fail_attempt(draft, execution, status, Failure(kind=status, message=why), one)
+    failure = Failure(kind=status, message=why)
+    if not one.timed_out:
+        instance = name_of(held.worker_id, held.instance_id)
+        return lose_attempt(draft, execution, instance, failure, one)
+    fail_attempt(draft, execution, status, failure, one)
     return Reply()
 
 

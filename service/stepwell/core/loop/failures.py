@@ -12,8 +12,9 @@ from stepwell.core.loop.closing import (
     withdraw_inputs,
 )
 from stepwell.core.loop.draft import Draft
-from stepwell.core.loop.losses import count_loss
+from stepwell.core.loop.losses import POISON, count_loss
 from stepwell.core.loop.signals import Delivery, LeaseExpired
+from stepwell.core.loop.transition import Reply
 from stepwell.core.records.model import Execution, Failure, RetryPolicy
 from stepwell.core.records.states import (
     EventType,
@@ -39,41 +40,78 @@ def fail_attempt(
     *,
     has_event: bool = False,
 ) -> None:
-    """End an attempt that failed, timed out or was lost; then retry it or let its step fail.
+    """End an attempt that failed or timed out; then retry it or let its step fail.
 
     `report` is the worker's last one; `has_event`: the current event is about this failure already.
     """
-    task_id = execution.task_id
     if not has_event:
-        draft.event(
-            _ATTEMPT_ENDED[status],
-            task_id=task_id,
-            execution_id=execution.execution_id,
-            message=failure.message,
-        )
+        _report_end(draft, execution, status, failure)
     end_attempt(draft, execution, status, report, failure)
     policy = _policy_of(draft, execution)
-    if status is ExecutionStatus.LOST:
-        count = count_loss(draft, execution).count
-        is_over = count > policy.max_losses
+    spent = _spend(draft, execution)
+    if spent < policy.max_attempts and retry.may_retry(policy, failure):
+        _try_again(draft, execution, policy, spent)
     else:
-        count = _spend(draft, execution)
-        is_over = count >= policy.max_attempts
-    if is_over or not retry.may_retry(policy, failure):
-        if execution.kind is StepKind.TASK:
-            fail_task(draft, task_id, failure, execution.execution_id)
-        elif execution.kind is StepKind.RECONCILE:
-            message = f"{execution.execution_id}, which looked into it, failed: {failure.message}"
-            reconcile.leave_to_a_person(draft, task_id, message)
-        else:
-            fail_run(draft, failure)
-        return
+        _fail_step(draft, execution, failure)
+
+
+def lose_attempt(
+    draft: Draft, execution: Execution, instance: str, failure: Failure, expired: LeaseExpired
+) -> Reply:
+    """End an attempt that was lost with this worker instance; then retry it or let its step fail.
+
+    The reply's reason is POISON where the step was found to be that.
+    """
+    _report_end(draft, execution, ExecutionStatus.LOST, failure)
+    end_attempt(draft, execution, ExecutionStatus.LOST, expired, failure)
+    policy = _policy_of(draft, execution)
+    losses, poison = count_loss(draft, execution, instance, expired)
+    if poison is not None:
+        draft.event(
+            EventType.STEP_POISONED,
+            task_id=execution.task_id,
+            execution_id=execution.execution_id,
+            message=poison.message,
+        )
+        _fail_step(draft, execution, poison)
+        return Reply(reason=POISON, message=poison.message)
+    # A step that is never to run twice doesn't, whoever is to blame.
+    if losses.count <= policy.max_losses > 0 and retry.may_retry(policy, failure):
+        _try_again(draft, execution, policy, losses.count)
+    else:
+        _fail_step(draft, execution, failure)
+    return Reply()
+
+
+def _report_end(
+    draft: Draft, execution: Execution, status: ExecutionStatus, failure: Failure
+) -> None:
+    draft.event(
+        _ATTEMPT_ENDED[status],
+        task_id=execution.task_id,
+        execution_id=execution.execution_id,
+        message=failure.message,
+    )
+
+
+def _fail_step(draft: Draft, execution: Execution, failure: Failure) -> None:
+    """Let a step fail whose last attempt has ended."""
+    if execution.kind is StepKind.TASK:
+        fail_task(draft, execution.task_id, failure, execution.execution_id)
+    elif execution.kind is StepKind.RECONCILE:
+        message = f"{execution.execution_id}, which looked into it, failed: {failure.message}"
+        reconcile.leave_to_a_person(draft, execution.task_id, message)
+    else:
+        fail_run(draft, failure)
+
+
+def _try_again(draft: Draft, execution: Execution, policy: RetryPolicy, count: int) -> None:
+    """Offer the next attempt after the back-off that follows the `count`-th failure, or loss."""
     chance = retry.chance_of(draft.context.seed, execution.execution_id)
-    delay_ms = retry.backoff_ms(policy, count, chance)
     is_task = execution.kind is StepKind.TASK
     kind = EventType.TASK_RETRY_SCHEDULED if is_task else EventType.STEP_RETRY_SCHEDULED
-    draft.event(kind, task_id=task_id, execution_id=execution.execution_id)
-    offer_again(draft, execution, delay_ms)
+    draft.event(kind, task_id=execution.task_id, execution_id=execution.execution_id)
+    offer_again(draft, execution, retry.backoff_ms(policy, count, chance))
 
 
 def _policy_of(draft: Draft, execution: Execution) -> RetryPolicy:

@@ -1,7 +1,7 @@
 """Grants leases: to the worker that claimed a step, and to free workers for steps that became ready.
 
 A step that becomes ready is leased in the very commit that makes it so, if a worker is free. The claim
-finds all other steps: it leases them by `GrantLease`.
+finds all other steps, suspect ones among them: it leases them by `GrantLease`.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from stepwell.core.loop import budgets
 from stepwell.core.loop.context import FreeWorker, Grants
 from stepwell.core.loop.draft import Draft
+from stepwell.core.loop.losses import losses_of
 from stepwell.core.loop.signals import GrantLease
 from stepwell.core.loop.transition import Reply, ReplyStatus
 from stepwell.core.port import Lease
@@ -22,6 +23,9 @@ from stepwell.core.records.states import (
     TaskStatus,
 )
 
+SUSPECT = "SUSPECT"
+"""The reason for which a lease of a suspect step is refused to a worker that holds something else."""
+
 
 def grant_lease(draft: Draft, signal: GrantLease) -> Reply:
     """Lease a READY execution to a worker."""
@@ -34,6 +38,9 @@ def grant_lease(draft: Draft, signal: GrantLease) -> Reply:
     ):
         return Reply(status=ReplyStatus.REFUSED, reason="NOT_READY", message="it isn't ready")
     execution, now_us = open_execution.execution, draft.context.now_us
+    if not signal.alone and losses_of(draft, execution).suspect:
+        message = "it is suspect: only a worker that holds nothing else is given it"
+        return Reply(status=ReplyStatus.REFUSED, reason=SUSPECT, message=message)
     draft.event(
         EventType.EXECUTION_LEASED, task_id=execution.task_id, execution_id=signal.execution_id
     )
@@ -79,6 +86,8 @@ def grant_offered(draft: Draft) -> None:
     for execution in offered:
         if room <= 0:
             break
+        if losses_of(draft, execution).suspect:
+            continue
         grant = turns.grant(execution)
         if grant is not None:
             grant_lease(draft, grant)

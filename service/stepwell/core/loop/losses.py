@@ -1,35 +1,65 @@
 """Losses: attempts whose worker was not heard of again. They have an allowance apart from failures.
 
 A lost attempt says little about its step: machines are taken away, processes are killed. So a step may be
-lost more often than it may fail.
+lost more often than it may fail. But a step may also be what ends its workers, and all that they hold with
+them. Two workers that were lost with it and not heard of again make it *suspect*: from then on it runs only
+on a worker that holds nothing else. A third loss there shows that it is *poison*, and it is not tried again.
 """
 
 from __future__ import annotations
 
 from stepwell.core.loop.draft import Draft
-from stepwell.core.records.model import Execution, Losses
+from stepwell.core.loop.signals import LeaseExpired
+from stepwell.core.records.model import SUSPECT_LOSSES, Execution, Failure, Losses, Run, Task
 from stepwell.core.records.states import StepKind
+
+POISON = "POISON"
+
+
+def name_of(worker_id: str, instance_id: str) -> str:
+    """Return the name of a worker instance: its own id need not be unique among workers."""
+    return f"{worker_id} {instance_id}" if instance_id else ""
 
 
 def losses_of(draft: Draft, execution: Execution) -> Losses:
     """Return the losses of the execution's step in the run's present allowance."""
-    if execution.kind is StepKind.TASK:
-        losses = draft.task(execution.task_id).losses
-    elif execution.kind is StepKind.RECONCILE:
-        losses = draft.task(execution.task_id).reconcile_losses
+    task = draft.task(execution.task_id) if execution.task_id else None
+    return losses_in(draft.run, task, execution)
+
+
+def losses_in(run: Run, task: Task | None, execution: Execution) -> Losses:
+    """Return the losses of the execution's step from its rows; `task` is its task's, if it has one."""
+    if task is None:
+        losses = run.step_losses
     else:
-        losses = draft.run.step_losses
-    return losses if losses.allowance == draft.run.allowance else Losses()
+        losses = task.losses if execution.kind is StepKind.TASK else task.reconcile_losses
+    return losses if losses.allowance == run.allowance else Losses()
 
 
-def count_loss(draft: Draft, execution: Execution) -> Losses:
-    """Count a lost attempt, within the current event; return the losses of its step."""
+def count_loss(
+    draft: Draft, execution: Execution, instance: str, expired: LeaseExpired
+) -> tuple[Losses, Failure | None]:
+    """Count a lost attempt of this worker instance (`name_of`), within the current event.
+
+    Returns the losses of its step, and the failure that ends the step if it is poison.
+    """
     before = losses_of(draft, execution)
-    losses = Losses(count=before.count + 1, allowance=draft.run.allowance)
+    if expired.blameless:
+        return before, None
+    gone = [one for one in before.gone if one not in expired.connected]
+    is_gone = bool(instance) and instance not in expired.connected
+    if is_gone:
+        gone.append(instance)
+    losses = Losses(count=before.count + 1, allowance=draft.run.allowance, gone=tuple(gone))
     if execution.kind is StepKind.TASK:
         draft.change_task(execution.task_id, losses=losses)
     elif execution.kind is StepKind.RECONCILE:
         draft.change_task(execution.task_id, reconcile_losses=losses)
     else:
         draft.change_run(step_losses=losses)
-    return losses
+    if not (is_gone and before.suspect and len(gone) > SUSPECT_LOSSES):
+        return losses, None
+    message = (
+        f"{len(gone)} workers were lost with this step, the last of them while it held nothing else"
+    )
+    return losses, Failure(kind=POISON, message=message, retryable=False)

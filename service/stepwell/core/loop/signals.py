@@ -235,6 +235,10 @@ class LeaseExpired(Record, frozen=True, kw_only=True):
     progress: Payload | None = None
     """Progress of the last heartbeat, for the next attempt."""
     session: Session = Session()
+    connected: frozenset[str] = frozenset()
+    """The tenant's worker instances that are connected, by name (`losses.name_of`): none of them ended."""
+    blameless: bool = False
+    """The worker held another step that is suspected of its end: this loss is not counted."""
 
 
 class TimerDue(Record, frozen=True, kw_only=True):
@@ -251,6 +255,8 @@ class GrantLease(Record, frozen=True, kw_only=True):
     worker_id: str
     instance_id: str = ""
     stages: tuple[StepKind, ...] = ()
+    alone: bool = False
+    """The worker holds nothing else, and is given nothing else; a suspect step needs that."""
 
 
 AnyCommand = Cancel | Pause | Resume | Answer | Stop | RaiseBudget | RetryTask | SkipTask | Resolve

@@ -34,6 +34,8 @@ from stepwell.core.records.states import (
 
 MAX_LOSSES = 10
 """Lost attempts at a step that are made again, where its retry policy doesn't say."""
+SUSPECT_LOSSES = 2
+"""A step is suspect once so many of its workers were lost with it and not heard of again."""
 
 
 class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -131,6 +133,14 @@ class Losses(Record, frozen=True, kw_only=True):
     count: int = 0
     allowance: int = 0
     """The allowance that `count` counts in. 0: there was no loss yet."""
+    gone: tuple[str, ...] = ()
+    """Worker instances, `worker_id instance_id`, that were lost with an attempt and not heard of again, as
+    of the last loss."""
+
+    @property
+    def suspect(self) -> bool:
+        """The step may be what ends its workers: it runs only on a worker that holds nothing else."""
+        return len(self.gone) >= SUSPECT_LOSSES
 
 
 class Session(Record, frozen=True, kw_only=True):

@@ -1,0 +1,96 @@
+"""Suspect steps: each is given a worker of its own, which holds nothing else while it does the step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import structlog
+
+from stepwell.core.loop.transition import ReplyStatus
+from stepwell.core.port import LeaseQuery, ReadyStep, Runtime, Store
+from stepwell.core.records.errors import StepwellError, StoreError
+from stepwell.core.records.states import ExecutionStatus
+from stepwell.engine.names import LeaseKey, RunKey
+from stepwell.engine.runs import Runs
+from stepwell.engine.workers import WorkerConnection, Workers
+
+log = structlog.get_logger(__name__)
+
+
+class SuspectSteps:
+    """Keeps workers for suspect steps: such a worker ends what it has, does the step, and is free again."""
+
+    def __init__(
+        self, store: Store, runs: Runs, workers: Workers, runtime: Runtime, *, poll_ms: int
+    ) -> None:
+        self._store = store
+        self._runs = runs
+        self._workers = workers
+        self._runtime = runtime
+        self._poll_s = poll_ms / 1_000
+        self._steps: set[LeaseKey] = set()
+
+    def place(self, step: ReadyStep, connections: Sequence[WorkerConnection], queue: str) -> None:
+        """Give the step to the worker that has the least to do, once it has nothing else to do.
+
+        If each is kept for another suspect, nothing happens: the claim brings the step again.
+        """
+        lease = (step.run_id, step.execution_id)
+        free = [one for one in connections if not one.closed and one.kept_for is None]
+        if lease in self._steps or not free:
+            return
+        connection = min(free, key=lambda one: len(one.leases))
+        self._workers.keep(connection, lease)
+        self._steps.add(lease)
+        self._runtime.spawn(self._do_alone(step, connection, queue), name="suspect step")
+
+    async def _do_alone(self, step: ReadyStep, connection: WorkerConnection, queue: str) -> None:
+        key = (step.tenant_id, step.run_id)
+        try:
+            while not connection.closed and self._is(key, step, ExecutionStatus.READY):
+                if connection.credits and not await self._held_by(connection):
+                    if await self._grant(key, step, connection, queue):
+                        await self._end_of(key, step, connection)
+                    return
+                await self._runtime.sleep(self._poll_s)
+        finally:
+            self._steps.discard((step.run_id, step.execution_id))
+            self._workers.let_go(connection)
+
+    async def _grant(
+        self, key: RunKey, step: ReadyStep, connection: WorkerConnection, queue: str
+    ) -> bool:
+        grant = self._workers.grant_claimed(connection, key, step.execution_id, queue, alone=True)
+        try:
+            reply = await self._runs.post(key, grant)
+        except StepwellError as error:
+            log.warning("a suspect step could not be leased", run_id=key[1], error=error.message)
+            return False
+        finally:
+            self._workers.return_grants([grant.token])
+        return reply.status is ReplyStatus.ACCEPTED
+
+    async def _end_of(self, key: RunKey, step: ReadyStep, connection: WorkerConnection) -> None:
+        """Wait until the worker holds the step no more, or its outcome became unknown."""
+        lease = (step.run_id, step.execution_id)
+        while not connection.closed and self._is(key, step, ExecutionStatus.LEASED):
+            if lease not in await self._held_by(connection):
+                return
+            await self._runtime.sleep(self._poll_s)
+
+    async def _held_by(self, connection: WorkerConnection) -> frozenset[LeaseKey]:
+        """Return what a worker holds by the store, and what is being granted to it."""
+        presence = connection.port.presence
+        query = LeaseQuery(tenant_id=presence.tenant_id, worker_id=presence.worker_id)
+        try:
+            leases = (await self._store.page(query)).items
+        except StoreError:
+            return frozenset(connection.leases) | {("", "it can't be told")}
+        held = frozenset((one.run_id, one.execution_id) for one in leases)
+        return held | {("", "granted")} if self._workers.is_being_granted(connection) else held
+
+    def _is(self, key: RunKey, step: ReadyStep, status: ExecutionStatus) -> bool:
+        """Return whether the execution has this status, as far as this replica knows."""
+        state = self._runs.held(key)
+        row = state.open.get(step.execution_id) if state is not None else None
+        return state is None or (row is not None and row.execution.status is status)

@@ -1,0 +1,110 @@
+"""Deaths of workers: which of the steps that a worker held may have ended it, and which have no part in it.
+
+A lost lease alone doesn't tell whether its worker lives. So who is connected is looked up once for all the
+leases that expired together, and for a worker that isn't what else it held.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Sequence
+from itertools import starmap
+
+from msgspec.structs import replace
+
+from stepwell.core.loop.losses import losses_in, name_of
+from stepwell.core.loop.signals import LeaseExpired
+from stepwell.core.port import LeaseQuery, PresenceQuery, Runtime, Store
+from stepwell.core.records.errors import StoreError
+from stepwell.engine.last_heartbeat import EndedLease
+from stepwell.engine.names import LeaseKey, RunKey
+from stepwell.engine.runs import Runs
+from stepwell.engine.workers import Workers
+
+REMEMBERED_MAX = 1_000
+"""Dead instances whose suspects are remembered: their leases may end one after another."""
+
+
+class Deaths:
+    """Judges lost leases before their losses are counted."""
+
+    def __init__(self, store: Store, runs: Runs, workers: Workers, runtime: Runtime) -> None:
+        self._store = store
+        self._runs = runs
+        self._workers = workers
+        self._runtime = runtime
+        self._suspects: OrderedDict[tuple[str, str], asyncio.Task[frozenset[LeaseKey]]] = (
+            OrderedDict()
+        )
+
+    async def connected(self, tenant_id: str) -> frozenset[str]:
+        """Return the names of a tenant's worker instances that are connected, here or elsewhere.
+
+        Raises:
+            StoreUnavailable: it can't be told.
+        """
+        here = {
+            one.port.presence.worker_id: one.port.presence.instance_id
+            for one in self._workers.connections
+            if one.tenant_id == tenant_id
+        }
+        found = (await self._store.page(PresenceQuery(tenant_id=tenant_id))).items
+        # A newer instance that is connected here has ended the older ones of its worker.
+        there = [(one.worker_id, one.instance_id) for one in found if one.worker_id not in here]
+        return frozenset(starmap(name_of, (*here.items(), *there)))
+
+    async def judged(
+        self, key: RunKey, ended: Sequence[EndedLease], connected: frozenset[str]
+    ) -> list[LeaseExpired]:
+        """Return the signals that end these leases of a run, with what is to be known of their workers.
+
+        Raises:
+            StoreUnavailable: it can't be told; the leases are over all the same.
+        """
+        signals: list[LeaseExpired] = []
+        for signal, worker_id, instance_id in ended:
+            blameless = False
+            instance = name_of(worker_id, instance_id)
+            if instance and instance not in connected and not signal.timed_out:
+                suspects = await self._suspects_of(key[0], worker_id, instance_id, connected)
+                blameless = bool(suspects) and (key[1], signal.execution_id) not in suspects
+            signals.append(replace(signal, connected=connected, blameless=blameless))
+        return signals
+
+    async def _suspects_of(
+        self, tenant_id: str, worker_id: str, instance_id: str, connected: frozenset[str]
+    ) -> frozenset[LeaseKey]:
+        """Return the steps that a dead instance held and that have lost another worker before.
+
+        They are looked up once, while all its leases are there: each end removes one.
+        """
+        key = (tenant_id, name_of(worker_id, instance_id))
+        task = self._suspects.get(key)
+        if task is None:
+            work = self._find_suspects(tenant_id, worker_id, instance_id, connected)
+            task = self._suspects[key] = self._runtime.spawn(work, name="suspects")
+            if len(self._suspects) > REMEMBERED_MAX:
+                self._suspects.popitem(last=False)
+        try:
+            return await asyncio.shield(task)
+        except StoreError:
+            self._suspects.pop(key, None)
+            raise
+
+    async def _find_suspects(
+        self, tenant_id: str, worker_id: str, instance_id: str, connected: frozenset[str]
+    ) -> frozenset[LeaseKey]:
+        leases = await self._store.page(LeaseQuery(tenant_id=tenant_id, worker_id=worker_id))
+        held = [one for one in leases.items if one.instance_id == instance_id]
+        suspects: set[LeaseKey] = set()
+        for lease in held if len(held) > 1 else ():
+            state = await self._runs.state((tenant_id, lease.run_id))
+            row = state.open.get(lease.execution_id) if state is not None else None
+            if state is None or row is None:
+                continue
+            task = state.tasks.get(row.execution.task_id)
+            losses = losses_in(state.run, task, row.execution)
+            if any(one not in connected for one in losses.gone):
+                suspects.add((lease.run_id, lease.execution_id))
+        return frozenset(suspects)
