@@ -79,6 +79,12 @@ class GrpcSettings(Group):
     port: _Port = 7878
     """0: a free one. With `socket` and no port named, the server listens on the socket alone."""
     socket: Path | None = None
+    tls_cert: Path | None = None
+    """The certificate of the port, with those between it and its authority, in PEM. Changed files are taken for new connections."""
+    tls_key: Path | None = None
+    """The certificate's key, in PEM and without a passphrase."""
+    tls_client_ca: Path | None = None
+    """Connect only clients with a certificate of this authority. They need their token all the same."""
     insecure_allow_remote: bool = False
     """Listen on addresses that other machines reach, although nothing is encrypted."""
     calls_max: Annotated[int, Field(ge=1, le=50_000)] = 2_000
@@ -294,7 +300,10 @@ def read_file() -> dict[str, Any]:
         raise SettingsRefused(f"{path} can't be read: {error}") from None
 
 
-_OTHERS = (ENV_FILE, "STEPWELL_TARGET", "STEPWELL_TOKEN", "STEPWELL_STORE_TOKEN", "STEPWELL_TEST_")
+_OTHERS = (
+    *(ENV_FILE, "STEPWELL_TARGET", "STEPWELL_TOKEN", "STEPWELL_STORE_TOKEN", "STEPWELL_TEST_"),
+    *("STEPWELL_TLS_", "STEPWELL_INSECURE_ALLOW_REMOTE"),
+)
 """Prefixes of variables that may stand in the same environment: those of clients and of tests."""
 
 

@@ -127,10 +127,14 @@ def test_the_settings_of_the_image_are_settings(monkeypatch: pytest.MonkeyPatch)
 # --- compose -----------------------------------------------------------------------------------------
 
 
+def _compose(path: Path) -> dict[str, Any]:
+    yaml: Any = pytest.importorskip("yaml", reason="PyYAML is not installed")
+    return yaml.safe_load(path.read_text(encoding="utf-8"))
+
+
 @pytest.fixture
 def compose() -> dict[str, Any]:
-    yaml: Any = pytest.importorskip("yaml", reason="PyYAML is not installed")
-    return yaml.safe_load(COMPOSE.read_text(encoding="utf-8"))
+    return _compose(COMPOSE)
 
 
 def test_compose_builds_from_this_tree_and_both_containers_are_that_image(
@@ -170,6 +174,32 @@ def test_compose_runs_an_agent_that_is_there(compose: dict[str, Any]) -> None:
     assert re.search(rf"^{name} = Agent\(", (DEPLOY / mounted[0][0]).read_text(), re.MULTILINE)
 
 
+def test_compose_with_tls_uses_the_certificates_that_it_makes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    services = _compose(DEPLOY / "compose.tls.yaml")["services"]
+    command, folder, *named = services["certs"]["command"]
+    assert command in app.COMMANDS
+    assert named == ["--name", "stepwell"]
+    for name in ("stepwell", "agent"):
+        depends = services[name]["depends_on"]
+        assert depends["certs"]["condition"] == "service_completed_successfully"
+        assert services[name]["volumes"][0] == services["certs"]["volumes"][0]
+    for name, value in (_environment() | services["stepwell"]["environment"]).items():
+        if name.startswith("STEPWELL_"):
+            monkeypatch.setenv(name, value)
+    grpc = config.load().grpc
+    pair = (f"{folder}/server.pem", f"{folder}/server-key.pem")
+    assert (str(grpc.tls_cert), str(grpc.tls_key), grpc.host) == (*pair, "0.0.0.0")
+    assert (str(grpc.tls_client_ca), grpc.insecure_allow_remote) == (f"{folder}/ca.pem", False)
+    assert services["agent"]["environment"] == {
+        "STEPWELL_TARGET": f"grpcs://stepwell:{grpc.port}",
+        "STEPWELL_TLS_CA": f"{folder}/ca.pem",
+        "STEPWELL_TLS_CERT": f"{folder}/client.pem",
+        "STEPWELL_TLS_KEY": f"{folder}/client-key.pem",
+    }
+
+
 def test_the_agent_is_the_one_of_the_readme() -> None:
     readme = blocks(TOP / "README.md", "python")[0].text
     assert (DEPLOY / "agent.py").read_text(encoding="utf-8") == readme
@@ -204,8 +234,8 @@ _IMAGE = {
 }
 
 
-_EXTRAS = ("", "postgres", "redis", "uvloop")
-"""Every store that the documents name can be opened in the image, and it runs on uvloop."""
+_EXTRAS = ("", "certs", "postgres", "redis", "uvloop")
+"""Every store that the documents name can be opened in the image; it makes certificates, and runs on uvloop."""
 
 
 def _holds(marker: Marker) -> bool:

@@ -77,6 +77,27 @@ def test_a_store_in_a_process_of_its_own(shell: Shell) -> None:
     assert (shell.folder / "stepwell.db").is_file()
 
 
+def test_tls_with_certificates_of_ones_own(shell: Shell) -> None:
+    certs, serve = stepwell_commands(_block("sh", "stepwell certs"))
+    (ls,) = stepwell_commands(_block("sh", "--target grpcs://"))
+    assert shell.run(certs).returncode == Exit.DONE
+    del shell.environment["STEPWELL_GRPC__SOCKET"]
+    shell.environment["STEPWELL_GRPC__PORT"] = "0"
+    server = shell.serve(serve)
+    address = re.search(r"listens on (grpcs://0\.0\.0\.0):(\d+)", shell.said(server))
+    assert address is not None
+    ls = ls.replace(":7878", f":{address[2]}").replace(" token ", f" {shell.token_file} ")
+    assert "tls      certs/server.pem" in shell.said(server)
+    made = shell.run(ls)
+    assert made.returncode == Exit.DONE, made.stderr
+    # Made anew with the same authority: taken by both ends.
+    assert shell.run(certs).returncode == Exit.DONE
+    assert shell.run(ls).returncode == Exit.DONE
+    assert "in use for connections from now on" in shell.said(server)
+    refused = shell.run(ls.partition(" --tls-cert")[0])
+    assert (refused.returncode, "certificate" in refused.stderr) == (Exit.UNREACHABLE, True)
+
+
 def test_a_schema_is_made_and_then_there_is_nothing_to_do(shell: Shell) -> None:
     make, check = stepwell_commands(_block("sh", "stepwell migrate"))
     assert shell.run(check).returncode == Exit.FAILED

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from stepwell_client._agent import Agent
 from stepwell_client._client import Client, RunHandle, Watch
-from stepwell_client._connect import DEFAULT_TARGET, default_token_file
+from stepwell_client._connect import DEFAULT_TARGET, Security, default_token_file
 from stepwell_client._context import (
     PlanContext,
     ReconcileContext,
@@ -63,6 +63,7 @@ from stepwell_client._errors import (
     LeaseLost,
     Misconfigured,
     NotFound,
+    NotSecured,
     PermissionDenied,
     RequestIdReused,
     ResourceExhausted,
@@ -119,6 +120,7 @@ __all__ = [
     "NonRetryable",
     "NotDone",
     "NotFound",
+    "NotSecured",
     "OnFailure",
     "PauseReason",
     "PermissionDenied",
@@ -141,6 +143,7 @@ __all__ = [
     "RunResults",
     "RunStatus",
     "RunView",
+    "Security",
     "ServerError",
     "StartOptions",
     "StepContext",

@@ -22,7 +22,7 @@ from google.protobuf.message import Message
 
 from stepwell_client._calls import RECONNECT_SECONDS
 from stepwell_client._commands import CommandCalls
-from stepwell_client._connect import Connection
+from stepwell_client._connect import Connection, CurrentChannel, Security
 from stepwell_client._cursors import (
     Cursor,
     LogCursor,
@@ -57,22 +57,28 @@ class Client(ReadCalls, CommandCalls):
         credentials: grpc.ChannelCredentials | None = None,
         reconnect_seconds: float | None = RECONNECT_SECONDS,
         runtime: Runtime | None = None,
+        **security: Unpack[Security],
     ) -> None:
         """Prepare a connection; nothing is sent yet.
 
-        `target` is `host:port` or `unix:/path`, else $STEPWELL_TARGET, else 127.0.0.1:7878. The
-        token is `token`, else the content of `token_file`, else $STEPWELL_TOKEN, $STEPWELL_TOKEN_FILE,
-        else the file that a server of the same user mints. `credentials` make the channel TLS. A
+        `target` is `host:port`, `grpcs://host:port` or `unix:/path`, else $STEPWELL_TARGET, else
+        127.0.0.1:7878. The token is `token`, else the content of `token_file`, else $STEPWELL_TOKEN,
+        $STEPWELL_TOKEN_FILE, else, for this machine, the file that a server of the same user mints.
+        `security` are TLS by files (`tls_ca`, `tls_cert`, `tls_key`, `tls_name`), which are read again when they
+        have changed, and `insecure_allow_remote`; `credentials` are gRPC's own, instead of files. A
         watch, a wait or a start whose server doesn't answer gives up after `reconnect_seconds`; None:
         never. A line in the log, of `stepwell_client`, says at once that it waits for one.
         """
         super().__init__(
-            Connection(target, token=token, token_file=token_file, credentials=credentials),
+            Connection(
+                target, token=token, token_file=token_file, credentials=credentials, **security
+            ),
             runtime or Runtime(),
             reconnect_seconds=reconnect_seconds,
         )
-        self._channel: grpc.aio.Channel | None = None
+        self._channels = CurrentChannel(self.connection, self.connection.aio_channel)
         self._methods: dict[str, Callable[..., Any]] = {}
+        self._methods_of: grpc.aio.Channel | None = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -87,22 +93,22 @@ class Client(ReadCalls, CommandCalls):
 
     async def close(self) -> None:
         """Close the connection. Calls in flight end; a later call opens another one."""
-        channel, self._channel = self._channel, None
-        self._methods.clear()
-        if channel is not None:
+        for channel in self._channels.take():
             await channel.close()
 
     @property
     def channel(self) -> grpc.aio.Channel:
         """The channel of the running event loop."""
-        if self._channel is None:
-            self._channel = self.connection.aio_channel()
-        return self._channel
+        return self._channels.get()
 
     def method(self, name: str) -> Callable[..., Any]:
         """Return a method of the Orchestrator's stub."""
+        channel = self.channel
+        if channel is not self._methods_of:
+            self._methods_of = channel
+            self._methods.clear()
         if name not in self._methods:
-            stub = orchestrator_pb2_grpc.OrchestratorStub(self.channel)
+            stub = orchestrator_pb2_grpc.OrchestratorStub(channel)
             self._methods[name] = getattr(stub, name)
         return self._methods[name]
 

@@ -13,6 +13,7 @@ StepwellClientError
 ├── PermissionDenied
 ├── ResourceExhausted          a limit or a quota; nothing was done
 ├── Unavailable                nothing was done, or it is not known: call again
+│   ├── NotSecured             TLS: a certificate is missing, not trusted, or for another name
 │   └── DeadlineExceeded       no answer in time
 ├── ServerError                the server failed, or doesn't know the call
 ├── RunFailed                  the run ended otherwise than SUCCEEDED, so it has no result
@@ -183,6 +184,17 @@ class Unavailable(StepwellClientError):
         cause = self.message.rpartition("last error: ")[2]
         usual = cause == self.reason or _NOBODY.search(cause) is not None
         return f"no server answers at {target}{'' if usual else f' ({cause})'}; {remedy}"
+
+
+class NotSecured(Unavailable):
+    """No connection came about because of TLS. The message says what is wrong, as far as it can be known."""
+
+    reason = "TLS_FAILED"
+
+    def explain(self, target: str, remedy: str = "") -> str:
+        """Return in one line for people what is wrong at the target."""
+        del remedy
+        return f"no connection to {target}: {self.message}"
 
 
 class DeadlineExceeded(Unavailable):

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 
 import grpc
 
-from stepwell_client._connect import Connection
+from stepwell_client._connect import Connection, CurrentChannel
 from stepwell_client._limits import BATCH_BYTES_MAX, ITEMS_PER_MESSAGE_MAX
 from stepwell_client._runtime import Runtime
 from stepwell_client._worker_state import StepLease, WorkerState
@@ -47,7 +47,7 @@ class Heartbeats:
         self._on_change = on_change
         self._wake = threading.Condition()
         self._stopped = False
-        self._channel: grpc.Channel | None = None
+        self._channels = CurrentChannel(connection, connection.sync_channel)
         self._thread = threading.Thread(target=self._work, name=f"{name}-heartbeats", daemon=True)
         self._lease = LEASE_SECONDS
         self._interval = LEASE_SECONDS / 3
@@ -60,8 +60,7 @@ class Heartbeats:
         with self._wake:
             self._stopped = True
             self._wake.notify()
-        if self._channel is not None:
-            self._channel.close()
+        self._close()
         if self._thread.is_alive():
             self._thread.join(timeout=0.5)
 
@@ -99,10 +98,11 @@ class Heartbeats:
 
     def channel(self) -> grpc.Channel:
         """Return the heartbeats' own channel. Any thread may call."""
-        with self._wake:
-            if self._channel is None:
-                self._channel = self._connection.sync_channel()
-            return self._channel
+        return self._channels.get()
+
+    def _close(self) -> None:
+        for channel in self._channels.opened:
+            channel.close()
 
     def _wake_thread(self) -> None:
         with self._wake:
@@ -112,8 +112,7 @@ class Heartbeats:
         try:
             self._run()
         finally:
-            if self._channel is not None:
-                self._channel.close()
+            self._close()
 
     def _run(self) -> None:
         while True:

@@ -20,6 +20,7 @@ from stepwell_client._errors import (
     ForkIncompatible,
     InvalidRequest,
     NotFound,
+    NotSecured,
     PermissionDenied,
     RequestIdReused,
     ResourceExhausted,
@@ -30,6 +31,7 @@ from stepwell_client._errors import (
     Unavailable,
     Violation,
 )
+from stepwell_client.tls import handshake_trouble
 
 _DETAILS_KEY = "grpc-status-details-bin"
 
@@ -96,6 +98,9 @@ def error_of(code: grpc.StatusCode, message: str, details: Details) -> StepwellC
         return Unavailable(message, reason=reason, status=code)
     if reason == ForkIncompatible.reason:
         return ForkIncompatible(message, details.violations, reason=reason, status=code)
+    trouble = handshake_trouble(message) if code is grpc.StatusCode.UNAVAILABLE else ""
+    if trouble and not reason:
+        return NotSecured(trouble, status=code)
     return _BY_CODE.get(code, ServerError)(message, reason=reason, status=code)
 
 

@@ -18,7 +18,7 @@ from google.protobuf.message import Message
 
 from stepwell_client._calls import RECONNECT_SECONDS
 from stepwell_client._commands import CommandCalls
-from stepwell_client._connect import Connection
+from stepwell_client._connect import Connection, CurrentChannel, Security
 from stepwell_client._cursors import Cursor, LogCursor, LogOptions, RunCursor, WatchOptions
 from stepwell_client._errors import StepwellClientError
 from stepwell_client._reads import ReadCalls
@@ -43,12 +43,14 @@ class BlockingCalls(ReadCalls, CommandCalls):
         self,
         connection: Connection,
         runtime: Runtime,
-        channel: grpc.Channel,
+        channel: Callable[[], grpc.Channel],
         *,
         reconnect_seconds: float | None,
     ) -> None:
+        """`channel` returns the one for the next call."""
         super().__init__(connection, runtime, reconnect_seconds=reconnect_seconds)
-        self._stub = orchestrator_pb2_grpc.OrchestratorStub(channel)
+        self._channel = channel
+        self._current: tuple[grpc.Channel, orchestrator_pb2_grpc.OrchestratorStub] | None = None
 
     async def start(
         self, goal: str = "", **options: Unpack[StartOptions]
@@ -70,16 +72,22 @@ class BlockingCalls(ReadCalls, CommandCalls):
 
     def open_stream(self, cursor: Cursor[Any, Any, Any]) -> Any:
         """Open the next stream of a watch."""
-        method = getattr(self._stub, cursor.method)
+        method = getattr(self._stub(), cursor.method)
         return method(cursor.request(), metadata=self.connection.access.metadata)
 
     async def _send(self, method: str, request: Message, timeout_seconds: float) -> Any:
         try:
-            return getattr(self._stub, method)(
+            return getattr(self._stub(), method)(
                 request, timeout=timeout_seconds, metadata=self.connection.access.metadata
             )
         except grpc.RpcError as error:
             raise from_rpc_error(error) from error
+
+    def _stub(self) -> orchestrator_pb2_grpc.OrchestratorStub:
+        channel, current = self._channel(), self._current
+        if current is None or current[0] is not channel:
+            current = self._current = (channel, orchestrator_pb2_grpc.OrchestratorStub(channel))
+        return current[1]
 
     async def _sleep(self, seconds: float) -> None:
         self.runtime.block(seconds)
@@ -137,16 +145,20 @@ class SyncClient:
         reconnect_seconds: float | None = RECONNECT_SECONDS,
         channel: grpc.Channel | None = None,
         runtime: Runtime | None = None,
+        **security: Unpack[Security],
     ) -> None:
         """Take the same as Client, and for tests a channel of the caller's."""
         self.connection = Connection(
-            target, token=token, token_file=token_file, credentials=credentials
+            target, token=token, token_file=token_file, credentials=credentials, **security
         )
-        self._channel = channel or self.connection.sync_channel()
+        self._channels = CurrentChannel(
+            self.connection,
+            self.connection.sync_channel if channel is None else lambda: channel,
+        )
         self.calls = BlockingCalls(
             self.connection,
             runtime or Runtime(),
-            self._channel,
+            self._channels.get,
             reconnect_seconds=reconnect_seconds,
         )
         """The calls behind the methods."""
@@ -164,9 +176,10 @@ class SyncClient:
 
     def close(self) -> None:
         # grpc would wait for ever for a call that was interrupted while it was being made.
-        closing = threading.Thread(target=self._channel.close, daemon=True)
-        closing.start()
-        closing.join(CLOSE_SECONDS)
+        for channel in self._channels.opened:
+            closing = threading.Thread(target=channel.close, daemon=True)
+            closing.start()
+            closing.join(CLOSE_SECONDS)
 
     get = _blocking(BlockingCalls.get)
     results = _blocking(BlockingCalls.results)

@@ -25,9 +25,25 @@ def default_token_file(environ: Mapping[str, str]) -> Path:
 class Access:
     """Adds the token to every call. A token from a file is read again after a refusal."""
 
-    def __init__(self, token_file: Path | None, environ: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        token_file: Path | None,
+        environ: Mapping[str, str] | None = None,
+        *,
+        must_be_named: bool = False,
+    ) -> None:
+        """`must_be_named`: the file that a server of this user mints is not for the place that is called.
+
+        Raises:
+            StoreRefused: the file that was named is not there or holds no token, or none was named.
+        """
         environ = os.environ if environ is None else environ
         given = environ.get(TOKEN_VARIABLE, "").strip() if token_file is None else ""
+        if must_be_named and token_file is None and not given:
+            raise StoreRefused(
+                "the Store service is on another machine, and no token was named for it: name its file"
+                f" with ?token_file=PATH, or set {TOKEN_VARIABLE}"
+            )
         self._must_exist = token_file is not None
         self._file = token_file or default_token_file(environ)
         self._is_file = not given

@@ -8,7 +8,14 @@ from contextlib import contextmanager, suppress
 from typing import TypeVar
 
 from grpc import ChannelConnectivity
-from grpc.aio import AioRpcError, UnaryStreamCall, UnaryUnaryMultiCallable, insecure_channel
+from grpc.aio import (
+    AioRpcError,
+    Channel,
+    UnaryStreamCall,
+    UnaryUnaryMultiCallable,
+    insecure_channel,
+    secure_channel,
+)
 
 from stepwell.core.port import Runtime
 from stepwell.core.records.errors import StoreUnavailable
@@ -53,19 +60,42 @@ _OPTIONS: list[tuple[str, int | str]] = [
 
 
 class Link:
-    """A channel to one service, used on the running event loop alone."""
+    """A channel to one service, used on the running event loop alone; another one once TLS files have changed."""
 
     def __init__(self, place: Place, access: Access, runtime: Runtime) -> None:
         self.name = place.name
         self._timeout_s = place.timeout_ms / 1_000
         self._access = access
         self._runtime = runtime
-        self._channel = insecure_channel(place.target, options=_OPTIONS)
-        self.stub = store_pb2_grpc.StoreStub(self._channel)
+        self._target = place.target
+        self._tls = place.tls
+        self._generation = 0
+        self._channels: list[Channel] = []
+        self._stub = self._open()
         self._under_way = 0
         self._quiet = asyncio.Event()
         self._quiet.set()
         self._closing: asyncio.Future[None] | None = None
+
+    @property
+    def stub(self) -> store_pb2_grpc.StoreAsyncStub:
+        """The methods of the service, for one call."""
+        if self._tls is not None:
+            generation = self._tls.generation()
+            if generation != self._generation:
+                self._generation = generation
+                self._stub = self._open()
+        return self._stub
+
+    def _open(self) -> store_pb2_grpc.StoreAsyncStub:
+        """Open a channel. Calls under way go on over the one before, which is kept until the next."""
+        if self._tls is None:
+            channel = insecure_channel(self._target, options=_OPTIONS)
+        else:
+            options = [*_OPTIONS, *self._tls.options()]
+            channel = secure_channel(self._target, self._tls.credentials(), options=options)
+        self._channels = [channel, *self._channels[:1]]
+        return store_pb2_grpc.StoreStub(channel)
 
     @contextmanager
     def call(self) -> Generator[None]:
@@ -130,7 +160,8 @@ class Link:
                     await self._quiet.wait()
         finally:
             try:
-                await self._channel.close()
+                for channel in self._channels:
+                    await channel.close()
             finally:
                 self._closing.set_result(None)
 
@@ -154,7 +185,8 @@ class Link:
 
     async def _connect(self) -> Fault | None:
         """Wait for the connection; None: it is there."""
-        state = self._channel.get_state(try_to_connect=True)
+        channel = self._channels[0]
+        state = channel.get_state(try_to_connect=True)
         if state is ChannelConnectivity.READY:
             return None
         words = f"no Store service can be reached at {self.name}"
@@ -163,8 +195,8 @@ class Link:
                 while state is not ChannelConnectivity.READY:
                     if state in _BROKEN:
                         return Fault(StoreUnavailable(words), certain=True, again=True)
-                    await self._channel.wait_for_state_change(state)
-                    state = self._channel.get_state(try_to_connect=True)
+                    await channel.wait_for_state_change(state)
+                    state = channel.get_state(try_to_connect=True)
         except TimeoutError:
             return Fault(StoreUnavailable(words), certain=True, again=True)
         return None

@@ -20,7 +20,8 @@ async def open_store(url: str, *, runtime: Runtime) -> Store:
         StoreUnavailable: nothing answers there.
     """
     place = parse(url)
-    link = Link(place, Access(place.token_file), runtime)
+    access = Access(place.token_file, must_be_named=place.wants_token)
+    link = Link(place, access, runtime)
     answer: object = None
     try:
         answer = await link.ask(link.stub.Describe, store_pb2.StoreDescribeRequest())

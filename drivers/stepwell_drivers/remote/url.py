@@ -1,23 +1,28 @@
-"""Which Store service a `grpc://` URL names. No refusal repeats the URL: it may hold a secret."""
+"""Which Store service a `grpc://` or `grpcs://` URL names. No refusal repeats the URL: it may hold a secret."""
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
 
 from stepwell.core.records.errors import StoreRefused
+from stepwell_client.tls import ClientTls, FilesRefused
 
 TIMEOUT_MS = 30_000
 TIMEOUT_MS_MIN = 100
 TIMEOUT_MS_MAX = 600_000
-PARAMETERS = ("insecure_allow_remote", "timeout_ms", "token_file")
+TLS_PARAMETERS = ("tls_ca", "tls_cert", "tls_key", "tls_name")
+"""Parameters of `grpcs://` URLs; what isn't given there stands in the environment: `STEPWELL_TLS_CA` and so on."""
+PARAMETERS = ("insecure_allow_remote", "timeout_ms", "token_file", *TLS_PARAMETERS)
 """All that may stand behind the `?`."""
 SOCKET_PATH_BYTES_MAX = 107
 """The longest path that Linux accepts; a longer one would be cut or refused far below us."""
 
-_FORMS = "write grpc://HOST:PORT, or grpc:///PATH for a Unix socket"
+_FORMS = "write grpcs://HOST:PORT, grpc://HOST:PORT, or grpc:///PATH for a Unix socket"
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\]")
 
 
@@ -32,27 +37,34 @@ class Place(NamedTuple):
     """The time that one call may take."""
     token_file: Path | None
     """None: it was not named."""
+    tls: ClientTls | None = None
+    wants_token: bool = False
+    """The service is on another machine and must not be called without a token that was named for it."""
 
 
-def parse(url: str) -> Place:
+def parse(url: str, environ: Mapping[str, str] | None = None) -> Place:
     """Return the service that the URL names.
 
     Raises:
-        StoreRefused: the URL names none, or one on another machine without saying that this is meant.
+        StoreRefused: the URL names none, or one on another machine without TLS and without saying that
+            this is meant; or a file of TLS can't be used.
     """
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError as error:
         raise StoreRefused(f"this is no URL of a Store service; {_FORMS}") from error
-    if parts.scheme != "grpc" or not url.startswith("grpc://") or parts.fragment:
+    is_secure = parts.scheme == "grpcs"
+    if not url.startswith(("grpc://", "grpcs://")) or parts.fragment:
         raise StoreRefused(f"this is no URL of a Store service; {_FORMS}")
     if "@" in parts.netloc:
         raise StoreRefused("a token does not stand in the URL; name its file with ?token_file=PATH")
     given = _parameters(parts.query)
     timeout_ms = _timeout_ms(given.get("timeout_ms", str(TIMEOUT_MS)))
-    file = given.get("token_file")
-    token_file = Path(file).expanduser() if file else None
+    token_file = _path(given.get("token_file", ""))
+    for parameter in TLS_PARAMETERS:
+        if parameter in given and not (is_secure and parts.netloc):
+            raise StoreRefused(f"{parameter} is for TLS, and so for grpcs://HOST:PORT")
     if not parts.netloc:
         path = _socket(parts.path)
         return Place(f"unix:{quote(path)}", path, timeout_ms, token_file)
@@ -60,12 +72,29 @@ def parse(url: str) -> Place:
     allowed = given.get("insecure_allow_remote", "false")
     if allowed not in {"true", "false"}:
         raise StoreRefused("insecure_allow_remote must be true or false")
-    if allowed == "false" and not _is_local(name.rpartition(":")[0]):
+    must_be_safe = allowed == "false" and not _is_local(name.rpartition(":")[0])
+    if must_be_safe and not is_secure:
         raise StoreRefused(
             f"{name} is not on this machine, and a token and all rows would travel there in clear"
-            " text; use a tunnel, or a network that you trust with ?insecure_allow_remote=true"
+            " text; write grpcs:// for TLS, use a tunnel, or take the risk with"
+            " ?insecure_allow_remote=true"
         )
-    return Place(f"dns:///{name}", name, timeout_ms, token_file)
+    tls = _tls(given, os.environ if environ is None else environ) if is_secure else None
+    return Place(f"dns:///{name}", name, timeout_ms, token_file, tls, must_be_safe)
+
+
+def _tls(given: Mapping[str, str], environ: Mapping[str, str]) -> ClientTls:
+    ca, cert, key, name = (
+        given.get(one) or environ.get(f"STEPWELL_{one.upper()}", "") for one in TLS_PARAMETERS
+    )
+    try:
+        return ClientTls(authority=_path(ca), certificate=_path(cert), key=_path(key), name=name)
+    except FilesRefused as error:
+        raise StoreRefused(f"TLS: {error}") from None
+
+
+def _path(text: str) -> Path | None:
+    return Path(text).expanduser() if text else None
 
 
 def _address(parts: SplitResult, port: int | None) -> str:

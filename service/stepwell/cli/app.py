@@ -11,13 +11,14 @@ import typer
 import typer.core
 import typer.main
 
+from stepwell.cli import options
 from stepwell.cli.exits import CliError, Exit
-from stepwell.cli.options import Target, TokenFile
 
 COMMANDS: dict[str, str] = {
     "serve": "Run the service: workers and clients connect to it.",
     "store": "Offer a store to services on other machines.",
     "migrate": "Bring a store's schema up to this version.",
+    "certs": "Make a private authority and certificates, to try TLS.",
     "worker": "Serve the steps of a Python agent.",
     "run": "Start a run and follow it.",
     "ls": "List runs, newest first.",
@@ -105,16 +106,30 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def _options(
     context: typer.Context,
-    target: Target = None,
-    token_file: TokenFile = None,
+    target: options.Target = None,
+    token_file: options.TokenFile = None,
+    tls_ca: options.TlsCa = None,
+    tls_cert: options.TlsCert = None,
+    tls_key: options.TlsKey = None,
+    tls_name: options.TlsName = None,
+    insecure_allow_remote: options.InsecureRemote = False,
     _: bool = typer.Option(
         False, "--version", callback=_version, is_eager=True, help="Print the version."
     ),
 ) -> None:
-    if target is not None or token_file is not None:
+    given = {
+        "target": target,
+        "token_file": token_file,
+        "tls_ca": tls_ca,
+        "tls_cert": tls_cert,
+        "tls_key": tls_key,
+        "tls_name": tls_name,
+        "insecure_allow_remote": insecure_allow_remote,
+    }
+    if any(given.values()):
         from stepwell.cli.connect import Connection  # noqa: PLC0415 - costs `--help` a lot
 
-        context.obj = Connection(target, token_file)
+        context.obj = Connection.of(given)
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -5,19 +5,18 @@ from __future__ import annotations
 import inspect
 import os
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 import typer
 
 from stepwell.cli.errors import exit_of_error, explain
 from stepwell.cli.exits import CliError, Exit
-from stepwell.cli.options import Target, TokenFile
-from stepwell_client import StepwellClientError, SyncClient
+from stepwell.cli.options import CONNECTION
+from stepwell_client import Security, StepwellClientError, SyncClient
 from stepwell_client.v1 import types_pb2
 
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -26,64 +25,86 @@ SHORT_CHARS = 8
 _SEARCHED_RUNS_MAX = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class Connection:
-    """The options of the connection, before the command or after it."""
+class Connection(NamedTuple):
+    """The options of the connection, before the command or after it; the names are those of the client."""
 
-    target: str | None = None
-    token_file: Path | None = None
+    target: str | None
+    token_file: Path | None
+    security: Security
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any], above: Connection | None = None) -> Connection:
+        """Return what was given, and for the rest what was given before the command."""
+        target, token_file, security = above or (None, None, Security())
+        own = {name: given[name] for name in Security.__annotations__ if given[name]}
+        return cls(
+            given["target"] or target,
+            given["token_file"] or token_file,
+            cast("Security", {**security, **own}),
+        )
 
 
-def connection(context: typer.Context, target: str | None, token_file: Path | None) -> Connection:
+def connection(context: typer.Context, given: Mapping[str, Any]) -> Connection:
     """Return the connection: options after the command win over those before it."""
-    above = context.find_object(Connection) or Connection()
+    wanted = Connection.of(given, context.find_object(Connection))
     # The client reports a missing file as a wrong argument; scripts need UNREACHABLE.
     variable = "" if "STEPWELL_TOKEN" in os.environ else os.environ.get("STEPWELL_TOKEN_FILE", "")
-    path = token_file or above.token_file or (Path(variable) if variable else None)
+    path = wanted.token_file or (Path(variable) if variable else None)
     if path is not None and not path.expanduser().is_file():
         raise CliError(
             f"the token file {path} is not there; a server writes it at its start, and says where",
             Exit.UNREACHABLE,
         )
-    return Connection(target or above.target, path)
+    return wanted._replace(token_file=path)
 
 
-def connected(command: Callable[..., int]) -> Callable[..., int]:
-    """Return a command with the options --target and --token-file.
+def connecting(command: Callable[..., int]) -> Callable[..., int]:
+    """Return a command with the options of a connection, such as --target and --token-file.
 
-    The command gets a client for them as its first argument; errors of the client become one line and a code.
+    The command gets a Connection as its first argument.
     """
 
     @wraps(command)
-    def run(
-        context: typer.Context,
-        target: Target = None,
-        token_file: TokenFile = None,
-        **arguments: Any,
-    ) -> int:
-        where = connection(context, target, token_file)
-        address = where.target or "the server"
-        try:
-            with SyncClient(where.target, token_file=where.token_file) as client:
-                address = client.connection.target
-                return command(client, **arguments)
-        except StepwellClientError as error:
-            raise CliError(explain(error, address), exit_of_error(error)) from error
+    def run(context: typer.Context, **arguments: Any) -> int:
+        given = {name: arguments.pop(name) for name in CONNECTION}
+        return command(connection(context, given), **arguments)
 
     # typer reads a command's options from its signature.
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
+    defaults = {"insecure_allow_remote": False}
     signature = inspect.Signature(
         [
             inspect.Parameter("context", kind, annotation=typer.Context),
             *own,
-            inspect.Parameter("target", kind, default=None, annotation=Target),
-            inspect.Parameter("token_file", kind, default=None, annotation=TokenFile),
+            *(
+                inspect.Parameter(name, kind, default=defaults.get(name), annotation=annotation)
+                for name, annotation in CONNECTION.items()
+            ),
         ]
     )
     run.__dict__["__signature__"] = signature
     run.__annotations__ = {each.name: each.annotation for each in signature.parameters.values()}
     return run
+
+
+def connected(command: Callable[..., int]) -> Callable[..., int]:
+    """Return a command with the options of a connection.
+
+    The command gets a client for them as its first argument; errors of the client become one line and a code.
+    """
+
+    @wraps(command)
+    def run(where: Connection, **arguments: Any) -> int:
+        address = where.target or "the server"
+        try:
+            with SyncClient(where.target, token_file=where.token_file, **where.security) as client:
+                address = client.connection.target
+                return command(client, **arguments)
+        except StepwellClientError as error:
+            raise CliError(explain(error, address), exit_of_error(error)) from error
+
+    return connecting(run)
 
 
 def run_id(client: SyncClient, text: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 # The environment is left to the client library: an option before the command goes over it too.
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -13,8 +13,8 @@ Target = Annotated[
     typer.Option(
         "--target",
         metavar="ADDRESS",
-        help="The server, such as 127.0.0.1:7878 or unix:/run/stepwell.sock. Default: "
-        "$STEPWELL_TARGET, else 127.0.0.1:7878.",
+        help="The server, such as 127.0.0.1:7878, unix:/run/stepwell.sock or "
+        "grpcs://stepwell.example.org:7878. Default: $STEPWELL_TARGET, else 127.0.0.1:7878.",
     ),
 ]
 TokenFile = Annotated[
@@ -22,10 +22,55 @@ TokenFile = Annotated[
     typer.Option(
         "--token-file",
         metavar="FILE",
-        help="The token's file. Default: $STEPWELL_TOKEN_FILE, else the one that a server of this "
-        "user writes.",
+        help="The token's file. Default: $STEPWELL_TOKEN_FILE, else, for this machine, the one that a "
+        "server of this user writes.",
     ),
 ]
+TlsCa = Annotated[
+    Path | None,
+    typer.Option(
+        "--tls-ca",
+        metavar="FILE",
+        help="Call by TLS; this authority signed the server's certificate. [$STEPWELL_TLS_CA]",
+    ),
+]
+TlsCert = Annotated[
+    Path | None,
+    typer.Option(
+        "--tls-cert",
+        metavar="FILE",
+        help="A certificate of your own, where the server asks for one. [$STEPWELL_TLS_CERT]",
+    ),
+]
+TlsKey = Annotated[
+    Path | None,
+    typer.Option("--tls-key", metavar="FILE", help="Its key. [$STEPWELL_TLS_KEY]"),
+]
+TlsName = Annotated[
+    str | None,
+    typer.Option(
+        "--tls-name",
+        metavar="NAME",
+        help="The name in the server's certificate, if not the address's. [$STEPWELL_TLS_NAME]",
+    ),
+]
+InsecureRemote = Annotated[
+    bool,
+    typer.Option(
+        "--insecure-allow-remote",
+        help="Call other machines also without TLS or token. [$STEPWELL_INSECURE_ALLOW_REMOTE]",
+    ),
+]
+CONNECTION: dict[str, Any] = {
+    "target": Target,
+    "token_file": TokenFile,
+    "tls_ca": TlsCa,
+    "tls_cert": TlsCert,
+    "tls_key": TlsKey,
+    "tls_name": TlsName,
+    "insecure_allow_remote": InsecureRemote,
+}
+"""The options of every command that calls a server, by the names of the client's arguments; also before a command."""
 Json = Annotated[
     bool, typer.Option("--json", help="Print JSON, by the field names of the protocol.")
 ]
@@ -87,7 +132,24 @@ InsecureAllowRemote = Annotated[
     bool,
     typer.Option(
         "--insecure-allow-remote",
-        help="Listen where other machines can reach it. Nothing is encrypted.",
+        help="Listen where other machines can reach it, also without TLS. Nothing is encrypted then.",
+    ),
+]
+ServerTlsCert = Annotated[
+    Path | None,
+    typer.Option(
+        "--tls-cert", metavar="FILE", help="The port's certificate, in PEM: it speaks TLS."
+    ),
+]
+ServerTlsKey = Annotated[
+    Path | None, typer.Option("--tls-key", metavar="FILE", help="The certificate's key.")
+]
+TlsClientCa = Annotated[
+    Path | None,
+    typer.Option(
+        "--tls-client-ca",
+        metavar="FILE",
+        help="Connect only clients with a certificate of this authority.",
     ),
 ]
 ServerTokenFile = Annotated[

@@ -101,6 +101,13 @@ def banner(server: Server, wanted: Settings, kind: str) -> Sequence[str]:
     ]
     if info.detail:
         lines[-1] += f" ({info.detail})"
+    if wanted.grpc.tls_cert is not None:
+        asked = (
+            f"; clients show one of {wanted.grpc.tls_client_ca}"
+            if wanted.grpc.tls_client_ca
+            else ""
+        )
+        lines.append(f"  tls      {wanted.grpc.tls_cert}{asked}")
     if wanted.auth.mint:
         lines.append(f"  token    {wanted.auth.token_file}")
     if server.metrics_port:

@@ -1,4 +1,4 @@
-"""Binds a server's addresses: loopback or a Unix socket of its own user, and no others by default."""
+"""Binds a server's addresses: loopback or a Unix socket of its own user, and others only with TLS by default."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ import stat
 from contextlib import closing, suppress
 from pathlib import Path
 
+import grpc
 import grpc.aio
 import structlog
 
 from stepwell.config import GrpcSettings, SettingsRefused
+from stepwell.rpc.tls import server_credentials
 
 log = structlog.get_logger(__name__)
 
@@ -25,14 +27,21 @@ _PROBE_S = 1.0
 def bind(server: grpc.aio.Server, settings: GrpcSettings) -> tuple[str, ...]:
     """Bind the server to what the settings name; returns the addresses as clients dial them.
 
+    TLS is for the port. Who can reach a Unix socket is ruled by its folder.
+
     Raises:
-        SettingsRefused: an address is open to other machines, taken, or can't be bound.
+        SettingsRefused: an address is open to other machines without TLS, taken, or can't be bound; or the
+            certificate's files can't be used.
     """
     bound: list[str] = []
+    credentials = server_credentials(settings)
+    has_port = settings.socket is None or "port" in settings.model_fields_set
+    if credentials is not None and not has_port:
+        raise SettingsRefused("TLS is for a port, and only a socket is named: give --port too")
     if settings.socket is not None:
         bound.append(_bind_socket(server, settings.socket))
-    if settings.socket is None or "port" in settings.model_fields_set:
-        bound.append(_bind_port(server, settings))
+    if has_port:
+        bound.append(_bind_port(server, settings, credentials))
     return tuple(bound)
 
 
@@ -45,13 +54,16 @@ def is_loopback(host: str) -> bool:
     return False
 
 
-def _bind_port(server: grpc.aio.Server, settings: GrpcSettings) -> str:
+def _bind_port(
+    server: grpc.aio.Server, settings: GrpcSettings, credentials: grpc.ServerCredentials | None
+) -> str:
     host = settings.host.strip("[]")
-    if not is_loopback(host):
+    if credentials is None and not is_loopback(host):
         if not settings.insecure_allow_remote:
             raise SettingsRefused(
                 f"{host} can be reached from other machines and nothing would be encrypted;"
-                " listen on 127.0.0.1 or a Unix socket, or take the risk with"
+                " give a certificate with --tls-cert and --tls-key (`stepwell certs` makes one to"
+                " try), listen on 127.0.0.1 or a Unix socket, or take the risk with"
                 " --insecure-allow-remote"
             )
         log.warning(
@@ -60,16 +72,20 @@ def _bind_port(server: grpc.aio.Server, settings: GrpcSettings) -> str:
             host=host,
         )
     shown = f"[{host}]" if ":" in host else host
+    address = f"{shown}:{settings.port}"
     try:
-        port = server.add_insecure_port(f"{shown}:{settings.port}")
+        if credentials is not None:
+            port = server.add_secure_port(address, credentials)
+        else:
+            port = server.add_insecure_port(address)
     except RuntimeError:
         port = 0
     if not port:
         raise SettingsRefused(
-            f"{shown}:{settings.port} can't be bound: it is taken, or not this machine's;"
+            f"{address} can't be bound: it is taken, or not this machine's;"
             " name another with --port or STEPWELL_GRPC__PORT"
         )
-    return f"{shown}:{port}"
+    return f"{'grpcs://' if credentials is not None else ''}{shown}:{port}"
 
 
 def _bind_socket(server: grpc.aio.Server, path: Path) -> str:

@@ -28,6 +28,7 @@ PORT = "stepwell.core.port"
 LOOP = "stepwell.core.loop"
 CONFIG = "stepwell.config"
 PROTOCOL = "stepwell_client.v1"
+TLS = "stepwell_client.tls"
 ENGINE = (CORE, CONFIG, "stepwell.runtime", "stepwell.engine", "stepwell.watch", "stepwell.schemas")
 SHELL = (*ENGINE, "stepwell.wire", "stepwell.store", "stepwell.app")
 
@@ -52,10 +53,10 @@ GROUPS: dict[str, Group] = {
     # Floor 4: what both edges do, records in and records out.
     "stepwell.app": Group(4, ENGINE),
     # Floor 5: the edges, which don't know each other.
-    "stepwell.rpc": Group(5, (*SHELL, PROTOCOL)),
+    "stepwell.rpc": Group(5, (*SHELL, PROTOCOL, TLS)),
     "stepwell_drivers": Group(5, (CORE,)),
     "stepwell_drivers.remote": Group(
-        5, (CORE, "stepwell.wire", "stepwell_drivers.hints", PROTOCOL)
+        5, (CORE, "stepwell.wire", "stepwell_drivers.hints", PROTOCOL, TLS)
     ),
     # Floor 6: composition.
     "stepwell.embedded": Group(6, (*SHELL, "stepwell_client")),

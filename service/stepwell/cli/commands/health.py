@@ -9,20 +9,20 @@ import typer
 from grpc_health.v1 import health_pb2
 
 from stepwell.cli import options
-from stepwell.cli.connect import connected
+from stepwell.cli.connect import Connection, connecting
+from stepwell.cli.errors import explain
 from stepwell.cli.exits import CliError, Exit
 from stepwell.cli.terminal import put_json
-from stepwell_client import SyncClient
-from stepwell_client.toolkit import from_rpc_error
+from stepwell_client import StepwellClientError, toolkit
 
 EXAMPLES = {"health": "stepwell health --target unix:/run/stepwell/stepwell.sock"}
 
 _Response = health_pb2.HealthCheckResponse
 
 
-@connected
+@connecting
 def health(
-    client: SyncClient,
+    where: Connection,
     service: Annotated[
         str,
         typer.Option("--service", metavar="NAME", help="One service, such as stepwell.v1.Store."),
@@ -40,8 +40,12 @@ def health(
     Ready means that its store takes commits. Needs no token. Exits with 0 if it is, 1 if it isn't, 5
     if nobody answers: fit for a container's health check.
     """
-    where = client.connection.target
-    with client.connection.sync_channel() as channel:
+    try:
+        connection = toolkit.Connection(where.target, token="", **where.security)
+    except StepwellClientError as error:
+        raise CliError(error.message) from error
+    target = connection.target
+    with connection.sync_channel() as channel:
         check = channel.unary_unary(
             "/grpc.health.v1.Health/Check",
             request_serializer=health_pb2.HealthCheckRequest.SerializeToString,
@@ -50,21 +54,18 @@ def health(
         try:
             response = check(health_pb2.HealthCheckRequest(service=service), timeout=timeout)
         except grpc.RpcError as error:
-            raise _explained(error, where, service) from error
+            raise _explained(error, target, service) from error
     status = _Response.ServingStatus.Name(response.status)
     ready = response.status == _Response.SERVING
     if json:
-        put_json({"status": status, "target": where})
+        put_json({"status": status, "target": target})
     else:
-        print(f"{where} is {'ready' if ready else f'not ready: {status}'}")
+        print(f"{target} is {'ready' if ready else f'not ready: {status}'}")
     return Exit.DONE if ready else Exit.FAILED
 
 
 def _explained(error: grpc.RpcError, where: str, service: str) -> CliError:
-    if from_rpc_error(error).status is grpc.StatusCode.NOT_FOUND:
+    failed = toolkit.from_rpc_error(error)
+    if failed.status is grpc.StatusCode.NOT_FOUND:
         return CliError(f"{where} serves no {service!r}", Exit.USAGE)
-    return CliError(
-        f"no server answers at {where}; start one with `stepwell serve`, or name another"
-        " with --target",
-        Exit.UNREACHABLE,
-    )
+    return CliError(explain(failed, where), Exit.UNREACHABLE)

@@ -42,6 +42,9 @@ def serve(
     host: options.Host = None,
     port: options.Port = None,
     socket: options.Socket = None,
+    tls_cert: options.ServerTlsCert = None,
+    tls_key: options.ServerTlsKey = None,
+    tls_client_ca: options.TlsClientCa = None,
     insecure_allow_remote: options.InsecureAllowRemote = False,
     metrics_port: Annotated[
         int | None,
@@ -62,10 +65,9 @@ def serve(
     Settings come from flags, then from STEPWELL_… variables (STEPWELL_GRPC__PORT), then from
     stepwell.toml. SIGTERM or Ctrl-C drains; a second one quits at once.
     """
-    flags = _flags(
-        store, host, port, socket, insecure_allow_remote, token_file, log_level, log_format
-    )
-    wanted = serving.settings({**flags, "metrics": {"port": metrics_port}})
+    flags = _flags(store, token_file, log_level, log_format)
+    listen = _listen(host, port, socket, tls_cert, tls_key, tls_client_ca, insecure_allow_remote)
+    wanted = serving.settings({**flags, "grpc": listen, "metrics": {"port": metrics_port}})
     return serving.serve(wanted, Server, "stepwell")
 
 
@@ -79,6 +81,9 @@ def store(
     host: options.Host = None,
     port: options.Port = None,
     socket: options.Socket = None,
+    tls_cert: options.ServerTlsCert = None,
+    tls_key: options.ServerTlsKey = None,
+    tls_client_ca: options.TlsClientCa = None,
     insecure_allow_remote: options.InsecureAllowRemote = False,
     token_file: options.ServerTokenFile = None,
     log_level: options.LogLevel = None,
@@ -86,27 +91,22 @@ def store(
 ) -> int:
     """Offer a store to services on other machines.
 
-    It keeps the state and runs no loop: services connect to it with --store grpc://host:port. SIGTERM
+    It keeps the state and runs no loop: services connect to it with --store grpcs://host:port. SIGTERM
     or Ctrl-C drains; a second one quits at once.
     """
-    flags = _flags(
-        driver, host, port, socket, insecure_allow_remote, token_file, log_level, log_format
-    )
+    flags = _flags(driver, token_file, log_level, log_format)
+    listen = _listen(host, port, socket, tls_cert, tls_key, tls_client_ca, insecure_allow_remote)
     make = partial(
         Server,
         services=(make_service,),
         receive_bytes_max=STORE_MESSAGE_BYTES_MAX,
         executes=False,
     )
-    return serving.serve(serving.settings(flags), make, "stepwell store")
+    return serving.serve(serving.settings({**flags, "grpc": listen}), make, "stepwell store")
 
 
 def _flags(
     url: str | None,
-    host: str | None,
-    port: int | None,
-    socket: Path | None,
-    insecure_allow_remote: bool,
     token_file: Path | None,
     log_level: str | None,
     log_format: str | None,
@@ -114,14 +114,29 @@ def _flags(
     """Return the settings that both servers have flags for."""
     return {
         "store": {"url": url},
-        "grpc": {
-            "host": host,
-            "port": port,
-            "socket": socket,
-            "insecure_allow_remote": insecure_allow_remote or None,
-        },
         "auth": {"token_file": token_file},
         "log": {"level": log_level, "format": log_format},
+    }
+
+
+def _listen(
+    host: str | None,
+    port: int | None,
+    socket: Path | None,
+    tls_cert: Path | None,
+    tls_key: Path | None,
+    tls_client_ca: Path | None,
+    insecure_allow_remote: bool,
+) -> dict[str, Any]:
+    """Return the settings of where and how both servers listen."""
+    return {
+        "host": host,
+        "port": port,
+        "socket": socket,
+        "tls_cert": tls_cert,
+        "tls_key": tls_key,
+        "tls_client_ca": tls_client_ca,
+        "insecure_allow_remote": insecure_allow_remote or None,
     }
 
 

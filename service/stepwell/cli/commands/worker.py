@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from stepwell.cli import connect, options, signals
+from stepwell.cli import connect, signals
 from stepwell.cli.errors import exit_of_error, explain
 from stepwell.cli.exits import CliError, Exit
 from stepwell.cli.terminal import note
@@ -23,8 +23,9 @@ from stepwell_client import Agent, Client, StepKind, StepwellClientError, Worker
 EXAMPLES = {"worker": "stepwell worker examples.survey.agent:agent --queue survey"}
 
 
+@connect.connecting
 def worker(
-    context: typer.Context,
+    where: connect.Connection,
     agent: Annotated[
         str,
         typer.Argument(
@@ -61,15 +62,12 @@ def worker(
             "--drain", metavar="SECONDS", min=0, help="Seconds that steps may take to end."
         ),
     ] = 30.0,
-    target: options.Target = None,
-    token_file: options.TokenFile = None,
 ) -> int:
     """Serve the steps of a Python agent.
 
     SIGTERM or Ctrl-C drains: no step is begun, those under way may end. A second one quits at once.
     """
     loaded = load(agent)
-    where = connect.connection(context, target, token_file)
     logging.basicConfig(
         stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)-7s %(message)s"
     )
@@ -90,7 +88,9 @@ async def _serve(
     worker_id: str | None,
     drain_seconds: float,
 ) -> int:
-    async with Client(connection.target, token_file=connection.token_file) as client:
+    async with Client(
+        connection.target, token_file=connection.token_file, **connection.security
+    ) as client:
         made = Worker(
             agent, client, worker_id=worker_id, queues=queues, roles=roles, concurrency=concurrency
         )

@@ -1,0 +1,207 @@
+"""Certificates in files, for both ends of TLS: read, checked, and read again when they have changed.
+
+The client, the server and the `grpcs://` driver share it. gRPC itself takes bytes once and checks them late;
+here a pair that doesn't fit is refused before gRPC sees it, so that a half-written one never replaces one that works.
+"""
+
+from __future__ import annotations
+
+import logging
+import ssl
+import threading
+from pathlib import Path
+from typing import NamedTuple, NoReturn
+
+import grpc
+
+_log = logging.getLogger("stepwell_client.tls")
+
+_Stamps = tuple[tuple[int, int, int] | None, ...]
+
+
+class FilesRefused(ValueError):
+    """Files of TLS can't be used as they are; the message names them and says why."""
+
+
+class Pem(NamedTuple):
+    """The content of the files; None: that file was not named."""
+
+    authority: bytes | None
+    certificate: bytes | None
+    key: bytes | None
+
+
+class PemFiles:
+    """An authority, and a certificate with its key, as they last fitted together. Any thread may use it."""
+
+    def __init__(
+        self,
+        *,
+        authority: Path | None = None,
+        certificate: Path | None = None,
+        key: Path | None = None,
+    ) -> None:
+        """Read the files.
+
+        Raises:
+            FilesRefused: one can't be read, holds no certificate, or certificate and key are no pair.
+        """
+        if (certificate is None) != (key is None):
+            raise FilesRefused("a certificate and its key belong together: name both files")
+        self._authority, self._certificate, self._key = authority, certificate, key
+        self._lock = threading.Lock()
+        self._taken = self._stamps()
+        self._refused: _Stamps | None = None
+        self.pem = self._read(self._taken)
+        """The content that was read last and fitted."""
+
+    def refresh(self) -> bool:
+        """Read the files again if they have changed; return whether `pem` is new.
+
+        Raises:
+            FilesRefused: they have changed and don't fit, such as a certificate whose key is still the one
+                before. `pem` stays as it is. Raised once for each change; they are tried at every call.
+        """
+        with self._lock:
+            stamps = self._stamps()
+            if stamps == self._taken:
+                return False
+            try:
+                self.pem = self._read(stamps)
+            except FilesRefused:
+                if stamps == self._refused:
+                    return False
+                self._refused = stamps
+                raise
+            self._taken = stamps
+            return True
+
+    def _stamps(self) -> _Stamps:
+        """Return what changes when a file is written, replaced or removed."""
+        return tuple(_stamp(path) for path in (self._authority, self._certificate, self._key))
+
+    def _read(self, stamps: _Stamps) -> Pem:
+        pem = Pem(_bytes(self._authority), _bytes(self._certificate), _bytes(self._key))
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        if self._certificate is not None and self._key is not None:
+            _check_pair(context, self._certificate, self._key)
+        if pem.authority is not None:
+            _check_authority(context, f"{self._authority}", pem.authority)
+        if self._stamps() != stamps:
+            raise FilesRefused("the files are being written")
+        return pem
+
+
+class ClientTls:
+    """A client's end of TLS: whom it trusts, its own certificate if any, and the server's name."""
+
+    def __init__(
+        self,
+        *,
+        authority: Path | None = None,
+        certificate: Path | None = None,
+        key: Path | None = None,
+        name: str = "",
+    ) -> None:
+        """`authority`: None: those that grpcio brings. `name`: in the server's certificate; empty: the address.
+
+        Raises:
+            FilesRefused: see PemFiles.
+        """
+        self._files = PemFiles(authority=authority, certificate=certificate, key=key)
+        self._name = name
+        self._generation = 0
+
+    def generation(self) -> int:
+        """Return a number that grows when the files have changed: the next connection wants a new channel."""
+        try:
+            if self._files.refresh():
+                self._generation += 1
+        except FilesRefused as error:
+            _log.warning("changed TLS files are not taken, those before stay in use: %s", error)
+        return self._generation
+
+    def credentials(self) -> grpc.ChannelCredentials:
+        """Return the credentials of a new channel."""
+        pem = self._files.pem
+        return grpc.ssl_channel_credentials(pem.authority, pem.key, pem.certificate)
+
+    def options(self) -> list[tuple[str, int | str]]:
+        """Return what a channel's options need besides."""
+        return [("grpc.ssl_target_name_override", self._name)] if self._name else []
+
+
+def handshake_trouble(details: str) -> str:
+    """Return what went wrong with TLS, for people, from gRPC's words about a failed call; empty: nothing did.
+
+    A server that wants TLS, or a certificate, closes the connection without a word: that is told as a guess.
+    """
+    if "failed to connect" in details and any(sign in details for sign in _CLOSED):
+        return _CLOSED_EARLY
+    for sign, words in _TROUBLES.items():
+        if sign in details:
+            why = details.partition(f"{sign}: ")[2].removesuffix(": OK") if sign.isupper() else ""
+            return f"TLS: {words}{why and f' ({why})'}"
+    return f"TLS: the handshake failed: {details}" if "ls handshake failed" in details else ""
+
+
+_CLOSED = ("Socket closed", "Connection reset by peer")
+_CLOSED_EARLY = (
+    "the server closed the connection at once; it may serve TLS and was called without (tls_ca, --tls-ca or"
+    " STEPWELL_TLS_CA), or ask for a certificate of the client's (tls_cert and tls_key, --tls-cert and --tls-key,"
+    " STEPWELL_TLS_CERT and STEPWELL_TLS_KEY)"
+)
+
+_TROUBLES = {
+    "Hostname Verification Check failed": "the server's certificate is not for the address that was called;"
+    " call it by a name that is in the certificate, or give that name (tls_name, --tls-name,"
+    " STEPWELL_TLS_NAME)",
+    "CERTIFICATE_VERIFY_FAILED": "the server's certificate is not trusted; tls_ca, --tls-ca or STEPWELL_TLS_CA"
+    " names the authority that must have signed it",
+    "WRONG_VERSION_NUMBER": "the server speaks no TLS there; it is served without a certificate",
+}
+"""Parts of the details of a failed call, and what they mean."""
+
+
+def _stamp(path: Path | None) -> tuple[int, int, int] | None:
+    try:
+        status = path.stat() if path is not None else None
+    except OSError:
+        status = None  # Reading it says why.
+    return (status.st_mtime_ns, status.st_size, status.st_ino) if status is not None else None
+
+
+def _bytes(path: Path | None) -> bytes | None:
+    try:
+        return path.read_bytes() if path is not None else None
+    except OSError as error:
+        why = error.strerror or type(error).__name__
+        raise FilesRefused(f"the file {path} can't be read: {why}") from None
+
+
+def _check_pair(context: ssl.SSLContext, certificate: Path, key: Path) -> None:
+    def refuse() -> NoReturn:
+        raise FilesRefused(f"the key {key} is encrypted; write it to a file without a passphrase")
+
+    try:
+        context.load_cert_chain(certificate, key, password=refuse)
+    except ssl.SSLError as error:
+        raise FilesRefused(
+            f"{certificate} and {key} are not a certificate and its key ({_why(error)})"
+        ) from None
+    except OSError as error:
+        why = error.strerror or type(error).__name__
+        raise FilesRefused(f"{certificate} or {key} can't be read: {why}") from None
+
+
+def _check_authority(context: ssl.SSLContext, name: str, content: bytes) -> None:
+    try:
+        context.load_verify_locations(cadata=content.decode("ascii"))
+    except ssl.SSLError as error:
+        raise FilesRefused(f"{name} holds no certificate ({_why(error)})") from None
+    except ValueError:
+        raise FilesRefused(f"{name} holds no certificate in PEM's form") from None
+
+
+def _why(error: ssl.SSLError) -> str:
+    return (error.reason or "not in PEM's form").replace("_", " ").lower()
