@@ -189,7 +189,7 @@ class WatchSettings(Group):
     """The interval at which an idle watch sends progress, where the request doesn't say."""
     stall_ms: _Ms = 60_000
     """A write that is blocked for longer ends its stream."""
-    message_bytes_max: Annotated[int, Field(ge=1024)] = 1024 * 1024
+    message_bytes_max: Annotated[int, Field(ge=1024, le=2 * 1024 * 1024)] = 1024 * 1024
     """Above this a message is split, between commits and between items."""
 
 

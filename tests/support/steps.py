@@ -58,7 +58,9 @@ def assignment(
 class FakeServices:
     """StepServices without a transport."""
 
-    payloads: dict[str, types_pb2.Payload] = field(default_factory=dict)
+    results: list[worker_pb2.DependencyResult] = field(default_factory=list)
+    reads: list[tuple[list[str], int]] = field(default_factory=list)
+    page_size: int = 2
     begun: list[str] = field(default_factory=list)
     beats: list[Any] = field(default_factory=list)
     written: list[tuple[str, str, bool]] = field(default_factory=list)
@@ -76,8 +78,14 @@ class FakeServices:
     def heartbeat(self, assignment: Any, progress: Any, session: Any) -> None:
         self.beats.append((progress, session))
 
-    async def fetch_results(self, assignment: Any, execution_ids: Any) -> Any:
-        return {each: self.payloads[each] for each in execution_ids}
+    async def read_results(self, assignment: Any, task_ids: Any, first: int) -> Any:
+        self.reads.append((list(task_ids), first))
+        known = {one.task_id: one for one in self.results}
+        found = [known[each] for each in task_ids if each in known] if task_ids else self.results
+        page = found[first : first + self.page_size]
+        end = first + len(page)
+        more = end < len(found)
+        return worker_pb2.ReadResultsResponse(results=page, next=end if more else 0)
 
     def write(self, assignment: Any, text: str, level: str, *, chunk: bool) -> None:
         self.written.append((text, level, chunk))

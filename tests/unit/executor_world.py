@@ -159,10 +159,18 @@ class ExecutorWorld:
         return worker.executor, worker
 
     async def start(
-        self, executor: Executor, plan: Sequence[TaskSpec], *, run_id: str = RUN, **spec: object
+        self,
+        executor: Executor,
+        plan: Sequence[TaskSpec],
+        *,
+        run_id: str = RUN,
+        stages: tuple[StepKind, ...] = (),
+        **spec: object,
     ) -> Reply:
         whole = RunSpec(tenant_id=TENANT, run_id=run_id, **spec)  # pyright: ignore[reportArgumentType] - a test's shorthand
-        return await executor.send(TENANT, run_id, Start(spec=whole, plan=tuple(plan)))
+        return await executor.send(
+            TENANT, run_id, Start(spec=whole, plan=tuple(plan), stages=stages)
+        )
 
     async def run(self, run_id: str = RUN) -> Run:
         run = await self.store.get_run(TENANT, run_id)

@@ -31,6 +31,8 @@ CALLS = Backoff(0.1, 2.0, attempts_max=5)
 """Calls of the Orchestrator service, and watches that have not worked yet."""
 SAVES = Backoff(0.1, 2.0, attempts_max=6)
 """Messages of a conversation that a step saves at once."""
+READS = Backoff(0.1, 2.0)
+"""Results that a step reads while it works."""
 STREAMS = Backoff(0.05, 1.0)
 """A worker's streams."""
 LOGS = Backoff(0.05, 2.0)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 
 import grpc
+from google.protobuf.message import Message
 
-from stepwell_client._backoff import SAVES
+from stepwell_client._backoff import READS, SAVES, Backoff
 from stepwell_client._client import Client
 from stepwell_client._errors import LeaseLost, StepwellClientError, Unauthenticated, Unavailable
 from stepwell_client._heartbeats import Heartbeats
@@ -16,7 +18,7 @@ from stepwell_client._status import from_rpc_error
 from stepwell_client._worker_state import StepLease, WorkerState
 from stepwell_client.v1 import types_pb2, worker_pb2, worker_pb2_grpc
 
-SAVE_SECONDS = 10.0
+CALL_SECONDS = 10.0
 
 
 class WorkerServices:
@@ -63,10 +65,30 @@ class WorkerServices:
         if lease is not None and (progress is not None or session is not None):
             self._heartbeats.report(lease, progress, session)
 
-    async def fetch_results(
-        self, assignment: worker_pb2.Assignment, execution_ids: Sequence[str]
-    ) -> Mapping[str, types_pb2.Payload]:
-        return await self._client.payloads(assignment.run.spec.run_id, execution_ids)
+    async def read_results(
+        self, assignment: worker_pb2.Assignment, task_ids: Sequence[str], first: int
+    ) -> worker_pb2.ReadResultsResponse:
+        lease = self._lease_of(assignment)
+        execution_id = assignment.execution.execution_id
+        lost = LeaseLost(f"execution {execution_id} is not wanted any more")
+        if lease is None:
+            raise lost
+        request = worker_pb2.ReadResultsRequest(
+            run_id=lease.key[0],
+            execution_id=execution_id,
+            lease_token=lease.token,
+            task_ids=task_ids,
+            first=first,
+        )
+
+        def gives_up() -> bool:
+            return lease.abandoned or lease.lost
+
+        stub = worker_pb2_grpc.WorkerStub(self._client.channel)
+        response = await self._call(stub.ReadResults, request, READS, gives_up)
+        if response is None or response.lease.status == worker_pb2.LEASE_STATUS_LOST:
+            raise lost
+        return response
 
     def write(
         self, assignment: worker_pb2.Assignment, text: str, level: str, *, chunk: bool
@@ -98,28 +120,37 @@ class WorkerServices:
             messages=messages,
             after=after,
         )
-        response = await self._append(worker_pb2.AppendRequest(appended=[appended]))
+        stub = worker_pb2_grpc.WorkerStub(self._client.channel)
+        # What arrived already is not stored twice.
+        request = worker_pb2.AppendRequest(appended=[appended])
+        response = await self._call(stub.Append, request, SAVES)
         if any(state.status == worker_pb2.LEASE_STATUS_LOST for state in response.leases):
             raise lost
 
-    async def _append(self, request: worker_pb2.AppendRequest) -> worker_pb2.AppendResponse:
-        """Append until a server answers: messages that arrived already are not stored twice."""
-        stub = worker_pb2_grpc.WorkerStub(self._client.channel)
+    async def _call(
+        self,
+        method: Callable[..., Awaitable[Any]],
+        request: Message,
+        backoff: Backoff,
+        gives_up: Callable[[], bool] = lambda: False,
+    ) -> Any:
+        """Call until a server answers; None: `gives_up` came true first."""
         access, runtime = self._client.connection.access, self._client.runtime
         failures = 0
-        while True:
+        while not gives_up():
             error: StepwellClientError
             try:
-                return await stub.Append(request, timeout=SAVE_SECONDS, metadata=access.metadata)
+                return await method(request, timeout=CALL_SECONDS, metadata=access.metadata)
             except grpc.RpcError as problem:
                 error = from_rpc_error(problem)
             failures += 1
             comes_back = isinstance(error, Unavailable) or (
                 isinstance(error, Unauthenticated) and failures == 1 and access.reload()
             )
-            if not comes_back or failures >= SAVES.attempts_max:
+            if not comes_back or failures == backoff.attempts_max:
                 raise error
-            await runtime.sleep(SAVES.seconds(runtime, failures))
+            await runtime.sleep(backoff.seconds(runtime, failures))
+        return None
 
     async def fetch_messages(
         self, assignment: worker_pb2.Assignment

@@ -22,7 +22,7 @@ import asyncio
 import inspect
 import logging
 import traceback
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from functools import partial
 from types import TracebackType
 from typing import Any, Protocol, cast
@@ -41,12 +41,14 @@ from stepwell_client._enums import StepKind, word
 from stepwell_client._errors import DecodeError, LeaseLost, Misconfigured
 from stepwell_client._limits import (
     FAILURE_BYTES_MAX,
+    ITEMS_PER_MESSAGE_MAX,
     KIND_CHARS_MAX,
     LOG_TEXT_BYTES_MAX,
     OUTCOME_BYTES_MAX,
     PAYLOAD_BYTES_MAX,
     PLAN_BYTES_MAX,
     REASON_BYTES_MAX,
+    VIOLATION_BYTES_MAX,
     VIOLATIONS_MAX,
     clip,
 )
@@ -101,13 +103,12 @@ class StepServices(OutputSink, Protocol):
         """Send the step's progress and session for a later attempt. None: unchanged. Never waits."""
         ...
 
-    async def fetch_results(
-        self, assignment: worker_pb2.Assignment, execution_ids: Sequence[str]
-    ) -> Mapping[str, types_pb2.Payload]:
-        """Return payloads by execution id, for results that came by reference.
+    async def read_results(
+        self, assignment: worker_pb2.Assignment, task_ids: Sequence[str], first: int
+    ) -> worker_pb2.ReadResultsResponse:
+        """Return a page of results that the assignment lacks, as the RPC ReadResults does.
 
-        Called before the agent's function, and only where there are any. An exception fails the
-        attempt.
+        Waits for a server that is away as long as the lease lives. Raises LeaseLost when it doesn't.
         """
         ...
 
@@ -197,8 +198,8 @@ class AgentRunner:
             failure = _failure(INVALID_INPUT, f"the step's input: {error.message}", retryable=False)
             for violation in error.violations[:VIOLATIONS_MAX]:
                 failure.violations.add(
-                    field=clip(violation.field, REASON_BYTES_MAX),
-                    description=clip(violation.description, REASON_BYTES_MAX),
+                    field=clip(violation.field, VIOLATION_BYTES_MAX),
+                    description=clip(violation.description, VIOLATION_BYTES_MAX),
                 )
             outcome.failed.failure.CopyFrom(failure)
             return
@@ -264,22 +265,40 @@ async def _begin(
 async def _payloads(
     assignment: worker_pb2.Assignment, services: StepServices
 ) -> dict[str, types_pb2.Payload | None]:
-    """Return the payloads of the step's results by task, after fetching those by reference."""
-    if not assignment.results:
-        return {}
+    """Return the payloads of the step's results by task, after reading those that it lacks."""
+    if assignment.results_before:
+        last = list(assignment.results)
+        del assignment.results[:]
+        async for page in _pages(assignment, services, ()):
+            assignment.results.extend(page.results)
+        known = {item.task_id for item in assignment.results}
+        assignment.results.extend(item for item in last if item.task_id not in known)
     payloads: dict[str, types_pb2.Payload | None] = {}
-    missing: dict[str, str] = {}
+    missing: list[str] = []
     for item in assignment.results:
         if item.HasField("failure") or item.skipped:
             continue
         payloads[item.task_id] = item.payload if item.HasField("payload") else None
         if item.by_reference:
-            missing[item.task_id] = item.execution_id
-    if missing:
-        fetched = await services.fetch_results(assignment, list(missing.values()))
-        for task_id, execution_id in missing.items():
-            payloads[task_id] = fetched[execution_id]
+            missing.append(item.task_id)
+    for start in range(0, len(missing), ITEMS_PER_MESSAGE_MAX):
+        ids = missing[start : start + ITEMS_PER_MESSAGE_MAX]
+        async for page in _pages(assignment, services, ids):
+            for item in page.results:
+                payloads[item.task_id] = item.payload if item.HasField("payload") else None
     return payloads
+
+
+async def _pages(
+    assignment: worker_pb2.Assignment, services: StepServices, task_ids: Sequence[str]
+) -> AsyncIterator[worker_pb2.ReadResultsResponse]:
+    first = 0
+    while True:
+        page = await services.read_results(assignment, task_ids, first)
+        yield page
+        first = page.next
+        if not first:
+            return
 
 
 def _set_value(outcome: worker_pb2.Outcome, kind: int, value: Any) -> None:

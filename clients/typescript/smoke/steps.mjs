@@ -50,7 +50,7 @@ export async function perform(client, steps, held, heartbeat) {
     task: assignment.task,
     attempt: Number(assignment.execution.attempt),
     input: value(assignment.task ? assignment.task.input : assignment.runInput),
-    results: await resultsOf(client, held.lease.runId, assignment.results),
+    results: await resultsOf(client, held),
     idempotencyKey: assignment.idempotencyKey,
     previousProgress: value(assignment.previousProgress),
     previousFailure: assignment.previousFailure,
@@ -97,20 +97,42 @@ function clipped(text, max) {
 }
 
 /**
+ * All results that the step is shown: what found no room in its assignment is read.
+ *
  * @param {import('./client.mjs').Client} client
- * @param {string} runId
- * @param {Message[]} dependencies
+ * @param {Held} held
  */
-async function resultsOf(client, runId, dependencies) {
+async function resultsOf(client, { lease, assignment }) {
+  const entries = Number(assignment.resultsBefore)
+    ? await pagesOf(client, { ...lease })
+    : assignment.results;
   /** @type {Record<string, any>} */
   const results = {};
-  for (const { taskId, executionId, payload: inline, byReference } of dependencies) {
+  for (const { taskId, payload: inline, byReference } of entries) {
     results[taskId] = value(inline);
     if (byReference) {
-      const request = { runId, executionIds: [executionId] };
-      const { results: found } = await client.call('GetResults', request);
-      results[taskId] = value(found[0]?.payload);
+      const [found] = await pagesOf(client, { ...lease, taskIds: [taskId] });
+      results[taskId] = value(found?.payload);
     }
   }
+  return results;
+}
+
+/**
+ * @param {import('./client.mjs').Client} client
+ * @param {Message} request
+ */
+async function pagesOf(client, request) {
+  /** @type {Message[]} */
+  const results = [];
+  let first = 0;
+  do {
+    const page = await client.call('ReadResults', { ...request, first });
+    if (page.lease.status === 'LEASE_STATUS_LOST') {
+      throw new Error('the lease is lost');
+    }
+    results.push(...page.results);
+    first = Number(page.next);
+  } while (first);
   return results;
 }

@@ -725,7 +725,7 @@ class DependencyResult(Record, frozen=True, kw_only=True):
     payload: Payload | None = None
     """Absent: there are no bytes, or they are sent by reference (`by_reference`)."""
     by_reference: bool = False
-    """The bytes are to be had by GetResults."""
+    """The bytes are to be had by ReadResults."""
     failure: Failure | None = None
     skipped: bool = False
     run_id: str = ""
@@ -741,6 +741,9 @@ class Assignment(Record, frozen=True, kw_only=True):
     task: TaskSpec | None = None
     run_input: Payload | None = None
     results: tuple[DependencyResult, ...] = ()
+    """The last of those that the step is shown, as far as they find room."""
+    results_before: int = 0
+    """The number of tasks before them, which found none: ReadResults lists them."""
     lease_ms: int = 0
     limit_ms: int = 0
     previous_progress: Payload | None = None

@@ -8,7 +8,7 @@ worker of a server.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import structlog
 from msgspec.structs import replace
@@ -17,12 +17,12 @@ from stepwell.core.loop.retry import backoff_ms
 from stepwell.core.loop.signals import AppendMessages, Begin, Delivery, Failed, NeedsInput, Released
 from stepwell.core.loop.transition import Reply, ReplyStatus
 from stepwell.core.port import Assignment, MessageQuery, Presence, Runtime
-from stepwell.core.records import limits
 from stepwell.core.records.errors import InvalidArgument, NotFound, StepwellError, StoreError
 from stepwell.core.records.model import Failure, Payload, RetryPolicy, Session, Violation
 from stepwell.core.records.states import StepKind
 from stepwell.embedded.writing import Scribe
 from stepwell.engine.executor import Executor, Heartbeat
+from stepwell.engine.results import ResultsQuery
 from stepwell.engine.workers import WorkerConnection
 from stepwell.schemas import question_violations
 from stepwell.wire import to_message, to_record
@@ -39,7 +39,7 @@ BEAT_MS_MIN = 200
 """Progress is written no more often than this."""
 _MESSAGES_AT_ONCE = 64
 _OF_A_STREAM = ("delivery_id", "run_id")
-_DELIVER_AGAIN = RetryPolicy(initial_backoff_ms=50, max_backoff_ms=2_000)
+_AGAIN = RetryPolicy(initial_backoff_ms=50, max_backoff_ms=2_000)
 
 
 class _Step:
@@ -259,8 +259,11 @@ class InProcessWorker:
             except StepwellError as error:
                 log.exception("an outcome was refused", error=error.message)
                 return
-            wait_ms = backoff_ms(_DELIVER_AGAIN, failures, self._runtime.random())
-            await self._runtime.sleep(wait_ms / 1_000)
+            await self._runtime.sleep(self._pause_s(failures))
+
+    def _pause_s(self, failures: int) -> float:
+        """Return how long to wait for a store that is away."""
+        return backoff_ms(_AGAIN, failures, self._runtime.random()) / 1_000
 
     async def _send(self, step: _Step, delivery: Delivery | Begin | AppendMessages) -> Reply:
         tenant_id = self._presence.tenant_id
@@ -346,18 +349,28 @@ class InProcessWorker:
             if not cursor:
                 return messages
 
-    async def fetch_results(
-        self, assignment: worker_pb2.Assignment, execution_ids: Sequence[str]
-    ) -> Mapping[str, types_pb2.Payload]:
-        spec = assignment.run.spec
-        results: dict[str, types_pb2.Payload] = {}
-        for start in range(0, len(execution_ids), limits.PAYLOAD_KEYS_MAX):
-            keys = execution_ids[start : start + limits.PAYLOAD_KEYS_MAX]
-            stored = await self._executor.store.read_payloads(spec.tenant_id, spec.run_id, keys)
-            results |= {
-                one.key: to_message(one.payload) for one in stored if one.payload is not None
-            }
-        return results
+    async def read_results(
+        self, assignment: worker_pb2.Assignment, task_ids: Sequence[str], first: int
+    ) -> worker_pb2.ReadResultsResponse:
+        query = ResultsQuery(
+            run_id=assignment.run.spec.run_id,
+            execution_id=assignment.execution.execution_id,
+            token=assignment.lease_token,
+            task_ids=tuple(task_ids),
+            first=first,
+        )
+        failures = 0
+        while True:
+            try:
+                page = await self._executor.read_results(self._presence.tenant_id, query)
+                break
+            except StoreError:
+                failures += 1
+            await self._runtime.sleep(self._pause_s(failures))
+        if page is None:
+            raise LeaseLost(f"execution {query.execution_id} is not wanted any more")
+        results = [to_message(result) for result in page.results]
+        return worker_pb2.ReadResultsResponse(results=results, next=page.next)
 
     def _step_of(self, assignment: worker_pb2.Assignment) -> _Step | None:
         return self._steps.get((assignment.run.spec.run_id, assignment.execution.execution_id))

@@ -117,14 +117,14 @@ class Appender:
         if state is None:
             return None
         row = state.open.get(one.execution_id)
-        if row is not None and _holds_lease(row, one.token) and not self._runs.is_behind(key):
+        if row is not None and holds_lease(row, one.token) and not self._runs.is_behind(key):
             return row
         loaded = await self._store.load(*key, since=state.run.version)
         if loaded is None:
             return None
         changed = {each.execution.execution_id: each for each in loaded.executions}
         row = changed.get(one.execution_id, None if loaded.complete else row)
-        return row if row is not None and _holds_lease(row, one.token) else None
+        return row if row is not None and holds_lease(row, one.token) else None
 
     async def _share(self, key: RunKey, row: OpenExecution) -> _Share:
         """Return the used part of an execution's log limit; entries of other replicas are counted once."""
@@ -180,7 +180,8 @@ class Appender:
             log.warning("chunks were not removed", run_id=key[1], error=error.message)
 
 
-def _holds_lease(row: OpenExecution, token: str) -> bool:
+def holds_lease(row: OpenExecution, token: str) -> bool:
+    """Return whether the token is that of the execution's lease."""
     return bool(row.token) and hmac.compare_digest(row.token.encode(), token.encode())
 
 

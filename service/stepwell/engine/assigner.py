@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import structlog
 
+from stepwell.core.loop.signals import Failed, Released
 from stepwell.core.loop.state import RunState
 from stepwell.core.loop.transition import Transition
 from stepwell.core.port import Assignment, Runtime, Store
+from stepwell.core.records import limits
 from stepwell.core.records.errors import StoreError
+from stepwell.core.records.model import Failure, Message, Payload
 from stepwell.engine import assignments, conversations
 from stepwell.engine.answered import with_answer
 from stepwell.engine.clock import StoreTime
 from stepwell.engine.names import RunKey
-from stepwell.engine.payloads import PayloadCache
+from stepwell.engine.payloads import PayloadCache, Place
 from stepwell.engine.workers import WorkerConnection, Workers
 
 log = structlog.get_logger(__name__)
@@ -28,11 +31,17 @@ class Unfilled(NamedTuple):
     assignment: Assignment
 
 
+class Undelivered(NamedTuple):
+    """An assignment that can't be sent, and the end of its lease."""
+
+    assignment: Assignment
+    end: Released | Failed
+
+
 class Unsent(NamedTuple):
     """The assignments of a commit that could not be sent at once."""
 
-    undeliverable: Sequence[Assignment]
-    """Their workers are gone: the leases must be released."""
+    undelivered: Sequence[Undelivered]
     unfilled: Sequence[Unfilled]
 
 
@@ -61,7 +70,7 @@ class Assigner:
 
         `state` has the transition's commit applied.
         """
-        undeliverable: list[Assignment] = []
+        undelivered: list[Undelivered] = []
         unfilled: list[Unfilled] = []
         assert transition.commit is not None
         self._payloads.keep(transition.commit)
@@ -69,27 +78,28 @@ class Assigner:
             connection = self._workers.committed_grant(lease.token)
             assignment = assignments.outline(state, lease, now_us=self._clock.now_us())
             if connection is None:
-                undeliverable.append(assignment)
+                undelivered.append(Undelivered(assignment, _NOT_SENT))
                 continue
             connection.leases[key[1], lease.execution_id] = lease.token
-            payloads = self._payloads.cached(key[0], assignments.places_of(assignment))
-            plain = not assignment.conversation and assignment.answered is None
-            if payloads is not None and plain:
-                connection.port.assign(assignments.fill(assignment, payloads))
-            else:
+            places = assignments.places_of(assignment)
+            payloads = self._payloads.cached(key[0], places, limits.INLINE_RESULTS_BYTES_MAX)
+            if payloads is None or assignment.conversation or assignment.answered is not None:
                 unfilled.append(Unfilled(connection, assignment))
+            elif unsent := self._send(connection, assignment, payloads):
+                undelivered.append(unsent)
         self._workers.apply(key, transition.commit)
         for revoked in transition.revoked:
             connection = self._workers.find(key[0], revoked.worker_id)
             if connection is not None:
                 connection.port.cancel(revoked.execution_id, key[1], revoked.reason)
-        return Unsent(undeliverable, unfilled)
+        return Unsent(undelivered, unfilled)
 
-    async def fill(self, key: RunKey, unfilled: Unfilled) -> bool:
-        """Read an assignment's bytes and send it; False: its lease must be released."""
+    async def fill(self, key: RunKey, unfilled: Unfilled) -> Undelivered | None:
+        """Read an assignment's bytes and send it; returns it if it can't be sent."""
         connection, assignment = unfilled
         try:
-            payloads = await self._payloads.get(key[0], assignments.places_of(assignment))
+            places = assignments.places_of(assignment)
+            payloads = await self._payloads.get(key[0], places, limits.INLINE_RESULTS_BYTES_MAX)
             messages = await conversations.read_for(self._store, *key, assignment)
             assignment = await with_answer(self._store, assignment)
         except StoreError as error:
@@ -98,13 +108,44 @@ class Assigner:
             await self._runtime.sleep(self._retry_pause_ms / 1_000)
             # The worker never receives the assignment, so it will not grant this credit again.
             self._workers.credit(connection, 1)
-            return False
+            return Undelivered(assignment, _NOT_SENT)
         if connection.closed:
-            return False
+            return Undelivered(assignment, _NOT_SENT)
         name = (key[1], assignment.execution.execution_id)
         if connection.leases.get(name) != assignment.token:
             # The lease ended while the bytes were read; its worker will not grant this credit again.
             self._workers.credit(connection, 1)
-        else:
-            connection.port.assign(assignments.fill(assignment, payloads, messages))
-        return True
+            return None
+        return self._send(connection, assignment, payloads, messages)
+
+    def _send(
+        self,
+        connection: WorkerConnection,
+        assignment: Assignment,
+        payloads: Mapping[Place, Payload | None],
+        messages: Sequence[Message] = (),
+    ) -> Undelivered | None:
+        """Send an assignment with its bytes; returns it if it is larger than any message may be."""
+        filled = assignments.fill(assignment, payloads, messages)
+        if filled is not None:
+            connection.port.assign(filled)
+            return None
+        run_id, execution_id = assignment.run.spec.run_id, assignment.execution.execution_id
+        log.warning("an assignment is too large", run_id=run_id, execution_id=execution_id)
+        # The worker never receives the assignment, so it will not grant this credit again.
+        self._workers.credit(connection, 1)
+        return Undelivered(assignment, _TOO_LARGE)
+
+
+_NOT_SENT = Released(reason="it could not be delivered")
+_TOO_LARGE = Failed(
+    failure=Failure(
+        kind=assignments.TOO_LARGE,
+        message=(
+            "goal, prompt, inputs, dependencies and what the attempts before left have more than "
+            f"{assignments.ASSIGNMENT_BYTES_MAX:,} bytes together: no message may be larger. Keep "
+            "large things elsewhere and pass on where they are."
+        ),
+        retryable=False,
+    )
+)

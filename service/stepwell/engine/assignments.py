@@ -1,8 +1,15 @@
-"""Assignments: the step that a worker leases, with the results that the step depends on."""
+"""Assignments: the step that a worker leases, with the results that the step depends on.
+
+No assignment is larger than `ASSIGNMENT_BYTES_MAX`. Its parts find room in this order: the fixed part (the
+run, the task, inputs, what the attempts before left), entries of results, bytes of results, messages. What
+finds no room is read by the worker (ReadResults, GetMessages). If the fixed part alone finds none, the step
+can't be done and fails.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from itertools import islice
 
 from msgspec.structs import replace
 
@@ -10,14 +17,23 @@ from stepwell.core.loop import budgets, idempotency
 from stepwell.core.loop.state import RunState
 from stepwell.core.port import INPUT_KEY, Assignment, DependencyResult, Lease
 from stepwell.core.records import limits
-from stepwell.core.records.model import Execution, Failure, Message, Payload, TaskSpec
+from stepwell.core.records.cuts import cut_failure, failure_bytes, text_bytes
+from stepwell.core.records.model import Execution, Failure, Message, Payload, Previous, Run, Task
 from stepwell.core.records.states import SETTLED, ExecutionStatus, StepKind, TaskStatus
 from stepwell.engine import conversations
 from stepwell.engine.answered import asked_by
 from stepwell.engine.payloads import Place
 
-ASSIGNMENT_BYTES_MAX = 3_500 * 1024
-"""Limit of an assignment's large fields together: most gRPC clients refuse messages above 4 MiB."""
+ASSIGNMENT_BYTES_MAX = limits.SEND_BYTES_MAX - 64 * 1024
+"""Limit of an assignment, with room for what surrounds it in its message."""
+TOO_LARGE = "ASSIGNMENT_TOO_LARGE"
+_ASSIGNMENT_BYTES = 6 * 1024
+"""Limit of the fields that are not counted one by one: ids, names, moments and numbers."""
+_ENTRY_BYTES = 64
+"""Limit of a result's entry besides its ids and its failure."""
+_PAYLOAD_BYTES = 16
+_ID_BYTES = 8
+"""The size of each item of a list or a map besides its text."""
 
 
 def outline(state: RunState, lease: Lease, *, now_us: int) -> Assignment:
@@ -29,23 +45,42 @@ def outline(state: RunState, lease: Lease, *, now_us: int) -> Assignment:
     task = state.graph.specs[execution.task_id] if execution.task_id else None
     row = state.tasks.get(execution.task_id)
     before = row.previous if row is not None else state.run.previous
+    results, results_before = _entries(state, listed(state, execution))
     return Assignment(
-        run=state.run,
+        run=_shown(state.run),
         execution=execution,
         token=lease.token,
         task=task,
-        results=tuple(_outline_of(state, task_id) for task_id in _dependencies(state, task)),
+        results=results,
+        results_before=results_before,
         lease_ms=lease.lease_ms,
         limit_ms=lease.limit_ms,
         previous_progress=before.progress,
         previous_session=before.session,
-        previous_failure=before.failure if before.failure != Failure() else None,
+        previous_failure=_cut_previous(before.failure),
         conversation=row.messages if row is not None else 0,
         answered=asked_by(row) if task is not None else None,
         idempotency_key=idempotency.key_of(state, execution),
         remaining_budget=budgets.remaining(state.run, now_us),
         unknown_execution_id=_unknown_of(state, execution),
     )
+
+
+def _shown(run: Run) -> Run:
+    """Return the run without what an earlier end or attempt left: the assignment says it elsewhere."""
+    if run.failure == _NO_FAILURE and run.previous == _NO_PREVIOUS:
+        return run
+    return replace(run, failure=_NO_FAILURE, previous=_NO_PREVIOUS)
+
+
+_NO_FAILURE = Failure()
+_NO_PREVIOUS = Previous()
+
+
+def _cut_previous(failure: Failure) -> Failure | None:
+    if failure == _NO_FAILURE:
+        return None
+    return cut_failure(failure, limits.PREVIOUS_FAILURE_BYTES_MAX)
 
 
 def _unknown_of(state: RunState, execution: Execution) -> str:
@@ -60,11 +95,78 @@ def _unknown_of(state: RunState, execution: Execution) -> str:
     )
 
 
+# --- results ------------------------------------------------------------------------------------------
+
+
+def listed(state: RunState, execution: Execution) -> Sequence[str]:
+    """Return the tasks whose results a step is shown, in their order.
+
+    A task is shown its dependencies', a synthesis all tasks', a plan or a reflection those of the plan in
+    force: so the cost of an iteration doesn't grow with the iterations before it.
+    """
+    specs = state.graph.specs
+    if execution.task_id:
+        return specs[execution.task_id].depends_on
+    if execution.kind is StepKind.SYNTHESIZE:
+        return tuple(specs)
+    # The graph has the newest plan's tasks last.
+    return tuple(islice(reversed(specs), len(state.plan_tasks)))[::-1]
+
+
+def entry_of(task: Task, failure_bytes_max: int) -> DependencyResult | None:
+    """Return a task's result without its bytes; None: it has none that a step may use."""
+    if task.status not in SETTLED or task.status is TaskStatus.CANCELLED:
+        return None
+    failure = task.failure
+    return DependencyResult(
+        task_id=task.task_id,
+        execution_id=task.result_id,
+        by_reference=bool(task.result_id),
+        failure=cut_failure(failure, failure_bytes_max) if failure != _NO_FAILURE else None,
+        skipped=task.status is TaskStatus.SKIPPED,
+        run_id=task.result_run_id,
+    )
+
+
+def entry_bytes(entry: DependencyResult) -> int:
+    """Return the bytes that an entry takes in a message, or a few more; its payload comes on top."""
+    size = _ENTRY_BYTES + len(entry.task_id) + len(entry.execution_id) + len(entry.run_id)
+    return size if entry.failure is None else size + failure_bytes(entry.failure)
+
+
+def payload_bytes(payload: Payload | None) -> int:
+    """Return the bytes that a payload takes in a message, or a few more."""
+    if payload is None:
+        return 0
+    return _PAYLOAD_BYTES + len(payload.data) + text_bytes(payload.media_type)
+
+
+def _entries(state: RunState, task_ids: Sequence[str]) -> tuple[tuple[DependencyResult, ...], int]:
+    """Return the last entries that find room, and how many tasks come before them."""
+    room = limits.RESULT_ENTRIES_BYTES_MAX
+    entries: list[DependencyResult] = []
+    for place in range(len(task_ids) - 1, -1, -1):
+        entry = entry_of(state.tasks[task_ids[place]], limits.ENTRY_FAILURE_BYTES_MAX)
+        if entry is None:
+            continue
+        room -= entry_bytes(entry)
+        if room < 0:
+            return tuple(reversed(entries)), place + 1
+        entries.append(entry)
+    return tuple(reversed(entries)), 0
+
+
+# --- payloads -----------------------------------------------------------------------------------------
+
+
 def places_of(assignment: Assignment) -> list[Place]:
-    """Return the places of the payloads that an assignment lacks."""
+    """Return the places of the payloads that an assignment lacks, those first that find room first.
+
+    Later results are the nearer dependencies, so they come before the others.
+    """
     run_id = assignment.run.spec.run_id
-    results = [_place_of(run_id, one) for one in assignment.results if one.by_reference]
-    return [*results, (run_id, INPUT_KEY)]
+    results = [_place_of(run_id, one) for one in reversed(assignment.results) if one.by_reference]
+    return [(run_id, INPUT_KEY), *results]
 
 
 def _place_of(run_id: str, one: DependencyResult) -> Place:
@@ -72,64 +174,89 @@ def _place_of(run_id: str, one: DependencyResult) -> Place:
 
 
 def fill(
-    assignment: Assignment, payloads: Mapping[Place, Payload], messages: Sequence[Message] = ()
-) -> Assignment:
-    """Return the assignment with its payloads; results that find no room stay references.
+    assignment: Assignment,
+    payloads: Mapping[Place, Payload | None],
+    messages: Sequence[Message] = (),
+) -> Assignment | None:
+    """Return the assignment with its payloads; None: its fixed part alone is too large.
 
-    Later results are the nearer dependencies, so they find room first; then the newest messages do.
+    `payloads` has the first of `places_of`, None for those without bytes. Results that find no room stay
+    references; then the newest messages find theirs.
     """
     run_id = assignment.run.spec.run_id
-    room = limits.INLINE_RESULTS_BYTES_MAX
-    results: list[DependencyResult] = []
-    for one in reversed(assignment.results):
-        payload = payloads.get(_place_of(run_id, one)) if one.by_reference else None
-        if payload is not None and len(payload.data) <= room:
-            room -= len(payload.data)
-            results.append(replace(one, payload=payload, by_reference=False))
-        else:
-            results.append(one if payload is not None else replace(one, by_reference=False))
-    results.reverse()
-    whole = replace(assignment, results=tuple(results), run_input=payloads.get((run_id, INPUT_KEY)))
+    whole = replace(assignment, run_input=payloads.get((run_id, INPUT_KEY)))
+    room = ASSIGNMENT_BYTES_MAX - _fixed_bytes(whole)
+    if room < 0:
+        return None
+    if whole.results:
+        whole, room = _with_results(whole, payloads, room)
     if not messages:
         return whole
-    room = min(limits.INLINE_MESSAGES_BYTES_MAX, ASSIGNMENT_BYTES_MAX - _size_of(whole))
+    room = min(limits.INLINE_MESSAGES_BYTES_MAX, room)
     return replace(whole, previous_messages=conversations.fitting(messages, room))
 
 
-def _size_of(assignment: Assignment) -> int:
-    """Estimate the bytes of an assignment without its messages."""
-    task = assignment.task
-    inline = [assignment.run_input, assignment.previous_progress, assignment.answer]
-    inline += [result.payload for result in assignment.results]
-    inline += [task.input] if task is not None else []
-    size = sum(len(payload.data) for payload in inline if payload is not None)
-    texts = [assignment.run.spec.goal, task.prompt if task is not None else ""]
-    if assignment.answered is not None:
-        texts += [assignment.answered.prompt, assignment.answered.schema]
-    for failure in (assignment.previous_failure, *(one.failure for one in assignment.results)):
-        texts += [failure.message, failure.details] if failure is not None else []
-    return size + sum(len(text.encode()) for text in texts)
+def _with_results(
+    assignment: Assignment, payloads: Mapping[Place, Payload | None], room: int
+) -> tuple[Assignment, int]:
+    """Return the assignment with the entries and the bytes that find room, and the room that is left."""
+    run_id = assignment.run.spec.run_id
+    kept = 0
+    for one in reversed(assignment.results):
+        if (size := entry_bytes(one)) > room:
+            break
+        room -= size
+        kept += 1
+    left_out = len(assignment.results) - kept
+    inline = min(limits.INLINE_RESULTS_BYTES_MAX, room)
+    room -= inline
+    results: list[DependencyResult] = []
+    for one in reversed(assignment.results[left_out:]):
+        place = _place_of(run_id, one)
+        if one.by_reference and place in payloads:
+            payload = payloads[place]
+            inline -= payload_bytes(payload)
+            if inline >= 0:
+                results.append(replace(one, payload=payload, by_reference=False))
+                continue
+        results.append(one)
+    before = assignment.results_before + left_out
+    filled = replace(assignment, results=tuple(reversed(results)), results_before=before)
+    return filled, room + max(0, inline)
 
 
-def _dependencies(state: RunState, task: TaskSpec | None) -> Iterable[str]:
-    """Return the tasks whose results a step gets: a task its dependencies', other steps all settled ones'."""
+# --- sizes --------------------------------------------------------------------------------------------
+
+
+def assignment_bytes(assignment: Assignment) -> int:
+    """Return the bytes that an assignment takes in a message, or a few more."""
+    size = _fixed_bytes(assignment)
+    for one in assignment.results:
+        size += entry_bytes(one) + payload_bytes(one.payload)
+    return size + sum(conversations.size_of(one) for one in assignment.previous_messages)
+
+
+def _fixed_bytes(assignment: Assignment) -> int:
+    """Return the bytes of an assignment without results and messages, or a few more."""
+    spec, task = assignment.run.spec, assignment.task
+    size = _ASSIGNMENT_BYTES + text_bytes(spec.goal) + text_bytes(assignment.run.reason)
+    for key, value in spec.labels.items():
+        size += 2 * _ID_BYTES + len(key) + text_bytes(value)
+    size += payload_bytes(assignment.run_input) + payload_bytes(assignment.previous_progress)
+    for kind in spec.step_retry.non_retryable_kinds:
+        size += _ID_BYTES + text_bytes(kind)
     if task is not None:
-        return task.depends_on
-    return (
-        task_id
-        for task_id in state.graph.specs
-        if state.tasks[task_id].status in SETTLED
-        and state.tasks[task_id].status is not TaskStatus.CANCELLED
-    )
-
-
-def _outline_of(state: RunState, task_id: str) -> DependencyResult:
-    task = state.tasks[task_id]
-    return DependencyResult(
-        task_id=task_id,
-        execution_id=task.result_id,
-        by_reference=bool(task.result_id),
-        failure=task.failure if task.failure != Failure() else None,
-        skipped=task.status is TaskStatus.SKIPPED,
-        run_id=task.result_run_id,
-    )
+        size += text_bytes(task.prompt) + text_bytes(task.title) + payload_bytes(task.input)
+        size += text_bytes(task.idempotency_key)
+        for one in task.depends_on:
+            size += _ID_BYTES + len(one)
+        for kind in task.retry.non_retryable_kinds:
+            size += _ID_BYTES + text_bytes(kind)
+    if assignment.previous_failure is not None:
+        size += failure_bytes(assignment.previous_failure)
+    if assignment.answered is not None:
+        asked = assignment.answered
+        size += payload_bytes(assignment.answer)
+        size += text_bytes(asked.prompt) + text_bytes(asked.schema)
+        size += sum(_ID_BYTES + text_bytes(one) for one in asked.choices)
+    return size

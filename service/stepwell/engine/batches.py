@@ -10,6 +10,7 @@ from typing import NamedTuple
 from stepwell.core.loop.signals import Command, Delivery, Failed, Fork, NeedsInput, Signal, Start
 from stepwell.core.loop.transition import Reply, ReplyStatus
 from stepwell.core.records import limits
+from stepwell.core.records.cuts import failure_bytes, text_bytes
 
 
 class Posted(NamedTuple):
@@ -67,11 +68,11 @@ def _event_bytes(signal: Signal) -> int:
         return 0
     size = 0
     if isinstance(signal.result, Failed):
-        failure = signal.result.failure
         # Three copies: in the execution, in its task, and in the carryover to the next attempt.
-        size = 3 * (len(failure.message) + len(failure.details))
+        size = 3 * failure_bytes(signal.result.failure)
     elif isinstance(signal.result, NeedsInput):
-        size = len(signal.result.prompt) + len(signal.result.schema)
+        asked = (signal.result.prompt, signal.result.schema, *signal.result.choices)
+        size = sum(text_bytes(text) for text in asked)
     return size + (len(signal.progress.data) if signal.progress is not None else 0)
 
 

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 
 from stepwell.core.port import Assignment, MessageQuery, Store
 from stepwell.core.records import limits
+from stepwell.core.records.cuts import text_bytes
 from stepwell.core.records.model import Message
 
 _PAGE = 64
 """Messages per read: each may have a mebibyte."""
 _MESSAGE_BYTES = 64
-"""Overhead of a message besides its text."""
+"""Overhead of a message besides its texts."""
 
 
 async def read_for(
@@ -60,8 +61,11 @@ def fitting(messages: Sequence[Message], room: int) -> tuple[Message, ...]:
 
 
 def size_of(message: Message) -> int:
-    """Estimate the bytes that a message takes."""
-    return _MESSAGE_BYTES + len(message.role) + len(message.content.encode())
+    """Return the bytes that a message takes in an assignment, or a few more."""
+    session = message.session
+    texts = (message.role, message.content, session.backend, session.session_id)
+    ids = len(message.task_id) + len(message.execution_id)
+    return _MESSAGE_BYTES + ids + sum(text_bytes(text) for text in texts)
 
 
 def _tail(messages: Sequence[Message], count: int) -> tuple[Message, ...]:

@@ -47,6 +47,7 @@ from stepwell.engine.last_heartbeat import with_last_heartbeats
 from stepwell.engine.names import RunKey
 from stepwell.engine.payloads import PayloadCache
 from stepwell.engine.presence import PresenceReporter
+from stepwell.engine.results import ResultReader, ResultsPage, ResultsQuery
 from stepwell.engine.runs import Runs
 from stepwell.engine.shares import QueueShares
 from stepwell.engine.workers import WorkerConnection, Workers
@@ -144,6 +145,7 @@ class Executor:
             self._deaths,
         )
         self._appender = Appender(store, self._runs, runtime, self._clock)
+        self._results = ResultReader(store, self._runs, payloads)
         self._presence = PresenceReporter(
             store,
             self._runs,
@@ -243,6 +245,10 @@ class Executor:
     async def append(self, tenant_id: str, written: Sequence[AppendBatch]) -> Sequence[bool]:
         """Append what steps write while they work; False for each whose lease is lost."""
         return await self._appender.append(tenant_id, written)
+
+    async def read_results(self, tenant_id: str, query: ResultsQuery) -> ResultsPage | None:
+        """Return results that a step reads while it works; None: its lease is lost."""
+        return await self._results.read(tenant_id, query)
 
     def now_us(self) -> int:
         """Return this replica's estimate of the store's time."""

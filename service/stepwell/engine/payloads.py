@@ -6,12 +6,14 @@ from collections import OrderedDict
 from collections.abc import Sequence
 
 from stepwell.core.port import INPUT_KEY, Commit, Store
-from stepwell.core.records import limits
 from stepwell.core.records.model import Payload
 
 Place = tuple[str, str]
 """(run_id, key of a payload); a fork's results may lie in another run of its family."""
 Key = tuple[str, str, str]
+READ_AT_ONCE_MIN = 16
+READ_AT_ONCE_MAX = 128
+"""Payloads per read, the first and the last ones: each may have a mebibyte."""
 
 
 class PayloadCache:
@@ -31,37 +33,65 @@ class PayloadCache:
         if commit.version == 1:
             self._put((commit.tenant_id, commit.run_id, INPUT_KEY), commit.input)
 
-    def cached(self, tenant_id: str, places: Sequence[Place]) -> dict[Place, Payload] | None:
-        """Return the payloads at these places; None: some of them must be read from the store."""
-        payloads: dict[Place, Payload] = {}
+    def cached(
+        self, tenant_id: str, places: Sequence[Place], room: int
+    ) -> dict[Place, Payload | None] | None:
+        """Return what `get` would; None: some of it must be read from the store."""
+        found: dict[Place, Payload | None] = {}
         for place in places:
             key = (tenant_id, *place)
             if key not in self._kept:
                 return None
-            if (payload := self._kept[key]) is not None:
-                payloads[place] = payload
-        return payloads
+            if (room := self._take(found, place, self._kept[key], room)) < 0:
+                break
+        return found
 
-    async def get(self, tenant_id: str, places: Sequence[Place]) -> dict[Place, Payload]:
-        """Return the payloads at these places; places without bytes are left out."""
-        payloads: dict[Place, Payload] = {}
+    async def get(
+        self, tenant_id: str, places: Sequence[Place], room: int
+    ) -> dict[Place, Payload | None]:
+        """Return the payloads at the first of these places, as many as have `room` bytes together.
+
+        None stands for no bytes. A run's input takes no room. Whatever the payloads' sizes, few more are
+        read than returned.
+        """
+        found: dict[Place, Payload | None] = {}
+        read: dict[Place, Payload | None] = {}
+        page = READ_AT_ONCE_MIN
+        for index, place in enumerate(places):
+            key = (tenant_id, *place)
+            if place not in read and key not in self._kept:
+                read |= await self._read(tenant_id, places[index : index + page])
+                page = min(2 * page, READ_AT_ONCE_MAX)
+            payload = read[place] if place in read else self._kept[key]
+            if (room := self._take(found, place, payload, room)) < 0:
+                break
+        return found
+
+    @staticmethod
+    def _take(
+        found: dict[Place, Payload | None], place: Place, payload: Payload | None, room: int
+    ) -> int:
+        """Add a payload if there is room for it; return the room that is left, less than 0: there was none."""
+        if payload is not None and place[1] != INPUT_KEY:
+            room -= len(payload.data)
+        if room >= 0:
+            found[place] = payload
+        return room
+
+    async def _read(self, tenant_id: str, places: Sequence[Place]) -> dict[Place, Payload | None]:
+        """Read those of these payloads that are not cached, and cache them."""
         missing: dict[str, list[str]] = {}
         for place in places:
-            key = (tenant_id, *place)
-            if key not in self._kept:
+            if (tenant_id, *place) not in self._kept:
                 missing.setdefault(place[0], []).append(place[1])
-            elif (payload := self._kept[key]) is not None:
-                payloads[place] = payload
+        read: dict[Place, Payload | None] = {}
         for run_id, keys in missing.items():
-            for start in range(0, len(keys), limits.PAYLOAD_KEYS_MAX):
-                page = keys[start : start + limits.PAYLOAD_KEYS_MAX]
-                for stored in await self._store.read_payloads(tenant_id, run_id, page):
-                    if stored.payload is not None:
-                        payloads[run_id, stored.key] = stored.payload
-                        self._put((tenant_id, run_id, stored.key), stored.payload)
-            if INPUT_KEY in keys and (run_id, INPUT_KEY) not in payloads:
-                self._put((tenant_id, run_id, INPUT_KEY), None)
-        return payloads
+            stored = await self._store.read_payloads(tenant_id, run_id, keys)
+            payloads = {one.key: one.payload for one in stored}
+            for key in keys:
+                read[run_id, key] = payloads.get(key)
+                self._put((tenant_id, run_id, key), payloads.get(key))
+        return read
 
     def _put(self, key: Key, payload: Payload | None) -> None:
         if key in self._kept:

@@ -18,10 +18,10 @@ from stepwell.core.loop.advance import advance
 from stepwell.core.loop.context import Context, KnownResult
 from stepwell.core.loop.idempotency import MORE_TIMER, continues
 from stepwell.core.loop.losses import POISON
-from stepwell.core.loop.signals import Delivery, Fork, Released, Signal, Start, TimerDue
+from stepwell.core.loop.signals import Delivery, Fork, Signal, Start, TimerDue
 from stepwell.core.loop.state import RunState
 from stepwell.core.loop.transition import LEASE_LOST, Reply, Transition
-from stepwell.core.port import Assignment, Commit, Runtime, Store
+from stepwell.core.port import Commit, Runtime, Store
 from stepwell.core.records.errors import (
     RunNotFound,
     StepwellError,
@@ -30,7 +30,7 @@ from stepwell.core.records.errors import (
 )
 from stepwell.core.records.states import BlockedKind, Verdict
 from stepwell.engine import resent
-from stepwell.engine.assigner import Assigner, Unfilled
+from stepwell.engine.assigner import Assigner, Undelivered, Unfilled
 from stepwell.engine.batches import Posted, extend, next_batch, reject, resolve
 from stepwell.engine.clock import StoreTime
 from stepwell.engine.committer import Committer
@@ -315,23 +315,23 @@ class Runs:
 
     def _assign(self, key: RunKey, state: RunState, transition: Transition) -> None:
         unsent = self._assigner.committed(key, state, transition)
-        for assignment in unsent.undeliverable:
-            self._release(key, assignment)
+        for undelivered in unsent.undelivered:
+            self._end_lease(key, undelivered)
         for unfilled in unsent.unfilled:
             self._runtime.spawn(self._fill(key, unfilled), name="assign")
 
     async def _fill(self, key: RunKey, unfilled: Unfilled) -> None:
-        if not await self._assigner.fill(key, unfilled):
-            self._release(key, unfilled.assignment)
+        undelivered = await self._assigner.fill(key, unfilled)
+        if undelivered is not None:
+            self._end_lease(key, undelivered)
 
-    def _release(self, key: RunKey, assignment: Assignment) -> None:
-        """Release a lease whose worker never received it: left to expire, it would spend an attempt."""
-        released = Delivery(
-            execution_id=assignment.execution.execution_id,
-            token=assignment.token,
-            result=Released(reason="it could not be delivered"),
+    def _end_lease(self, key: RunKey, undelivered: Undelivered) -> None:
+        """End a lease whose worker never received it: left to expire, it would spend an attempt."""
+        assignment, end = undelivered
+        delivery = Delivery(
+            execution_id=assignment.execution.execution_id, token=assignment.token, result=end
         )
-        self.post_until_accepted(key, released)
+        self.post_until_accepted(key, delivery)
 
     # --- reading ------------------------------------------------------------------------------------
 

@@ -39,9 +39,10 @@ _REPORTS = frozenset(
         "/stepwell.v1.Worker/Complete",
         "/stepwell.v1.Worker/Heartbeat",
         "/stepwell.v1.Worker/Append",
+        "/stepwell.v1.Worker/ReadResults",
     }
 )
-"""Reports of work that is done or under way: taken while draining, and however many calls there are."""
+"""Reports of work that is done or under way, and what it reads: taken while draining, and always admitted."""
 _WAITS = frozenset({"/stepwell.v1.Orchestrator/WaitRun"})
 """Methods of one answer that count as streams, because they may take minutes."""
 _UNCHECKED = ("grpc.", "stepwell.v1.WorkRequest")

@@ -54,6 +54,7 @@ _WORKER: dict[str, str] = {
     "Complete": WORKER,
     "Heartbeat": WORKER,
     "Append": WORKER,
+    "ReadResults": WORKER,
 }
 _STORE = ("Subscribe", *(method.rpc for method in METHODS.values()))
 

@@ -306,12 +306,12 @@ def _options(settings: GrpcSettings, receive_bytes_max: int) -> list[tuple[str, 
         # With it, a second server would bind the same port and take half of the calls.
         ("grpc.so_reuseport", 0),
         ("grpc.max_receive_message_length", _CORE_SLACK * receive_bytes_max),
-        ("grpc.max_send_message_length", -1),
         # Of one connection. More than the gate admits, because it refuses with a reason and gRPC without.
         ("grpc.max_concurrent_streams", settings.calls_max + settings.streams_max + _REPORTS_MAX),
         # Calls that wait for the event loop. The default drops calls at random from 1,000 on.
         ("grpc.server.max_pending_requests", _PENDING_MAX),
         ("grpc.server.max_pending_requests_hard_limit", _PENDING_MAX),
+        ("grpc.max_send_message_length", max(receive_bytes_max, limits.SEND_BYTES_MAX)),
         ("grpc.max_metadata_size", _CORE_SLACK * limits.METADATA_BYTES_MAX),
         ("grpc.absolute_max_metadata_size", _CORE_SLACK * limits.METADATA_BYTES_MAX),
         # Without keepalive a peer that is gone is noticed after minutes, if at all.

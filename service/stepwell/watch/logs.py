@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Sequence
 
 from stepwell.core.port import ExecutionQuery, LogQuery, Page, Runtime, Store
+from stepwell.core.records.cuts import text_bytes
 from stepwell.core.records.errors import RunNotFound
 from stepwell.core.records.model import Execution, LogEntry, Record
 from stepwell.core.records.states import OPEN, ExecutionStatus, LogKind
@@ -123,7 +124,7 @@ class _Pages:
                     limit=self._limit,
                 )
             )
-            size = sum(len(entry.text) for entry in page.items)
+            size = sum(text_bytes(entry.text) for entry in page.items)
             if size > PAGE_BYTES_MAX and self._limit > PAGE_MIN:
                 self._limit = PAGE_MIN
                 continue

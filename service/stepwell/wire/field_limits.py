@@ -41,6 +41,7 @@ _REASON = text(limits.REASON_BYTES_MAX)
 _PROMPT = text(limits.PROMPT_BYTES_MAX, written=True)
 _WHY = text(limits.REASON_BYTES_MAX, written=True)
 """A worker's reason; `_REASON` is a person's."""
+_VIOLATION = text(limits.VIOLATION_BYTES_MAX, written=True)
 _PAGE_SIZE = number(0, limits.PAGE_SIZE_MAX)
 _CURSOR = chars(limits.CURSOR_CHARS_MAX)
 _FILTER = many(limits.FILTER_VALUES_MAX)
@@ -75,7 +76,7 @@ _RECORDS: dict[str, dict[str, Limit]] = {
         "data": blob(limits.PAYLOAD_BYTES_MAX),
         "media_type": chars(limits.MEDIA_TYPE_CHARS_MAX),
     },
-    "Violation": {"field": _WHY, "description": _WHY},
+    "Violation": {"field": _VIOLATION, "description": _VIOLATION},
     "Failure": {
         "kind": chars(limits.NAME_CHARS_MAX, written=True),
         "message": text(limits.FAILURE_BYTES_MAX, written=True),
@@ -267,6 +268,11 @@ _WORKER: dict[str, dict[str, Limit]] = {
     "HeartbeatRequest": {"heartbeats": _ITEMS},
     "LeaseHeartbeat": {**_LEASE, "progress": data(limits.PROGRESS_BYTES_MAX)},
     "AppendRequest": {"appended": _ITEMS},
+    "ReadResultsRequest": {
+        **_LEASE,
+        "task_ids": many(limits.PAYLOAD_KEYS_MAX, _TASK_ID),
+        "first": number(0),
+    },
     "Appended": {
         **_LEASE,
         "logs": _ITEMS,

@@ -179,6 +179,9 @@ class FakeWorkers(worker_pb2_grpc.WorkerServicer):
         self.appended: list[worker_pb2.Appended] = []
         self.append_calls = 0
         self.append_refusals: deque[End] = deque()
+        self.results: list[worker_pb2.DependencyResult] = []
+        self.reads: list[list[str]] = []
+        self.read_refusals: deque[End] = deque()
         self.append_gate = asyncio.Event()
         self.append_gate.set()
 
@@ -230,6 +233,15 @@ class FakeWorkers(worker_pb2_grpc.WorkerServicer):
         await self.append_gate.wait()
         self.appended += request.appended
         return worker_pb2.AppendResponse(leases=self._states(request.appended))
+
+    async def ReadResults(self, request: Any, context: Any) -> worker_pb2.ReadResultsResponse:
+        self.reads.append(list(request.task_ids))
+        if self.read_refusals:
+            await self.read_refusals.popleft().reach(context)
+        (lease,) = self._states([request])
+        known = {one.task_id: one for one in self.results}
+        found = [known[each] for each in request.task_ids if each in known]
+        return worker_pb2.ReadResultsResponse(lease=lease, results=found)
 
     def lines(self, execution_id: str = "e1") -> list[str]:
         """Return the lines that an execution has written, as they came."""

@@ -307,6 +307,7 @@ class BlockingServicer(worker_pb2_grpc.WorkerServicer):
     """Synchronous, in threads of its own: a busy event loop doesn't stop it."""
 
     Complete: Any = None  # Not called.
+    ReadResults: Any = None
 
     def __init__(self) -> None:
         self.blocked = threading.Event()

@@ -111,6 +111,7 @@ SERVED_ROWS: Mapping[str, Row] = {
     "Orchestrator/GetServerInfo": lambda n: opb.GetServerInfoRequest(),
     "Worker/Heartbeat": _heartbeat,
     "Worker/Append": _append,
+    "Worker/ReadResults": lambda n: wpb.ReadResultsRequest(**_lease(n)),
     "Worker/Work": _work,
     "Worker/Complete": lambda n: wpb.CompleteRequest(outcomes=[_outcome(n)]),
     "Orchestrator/AnswerInput": _answer,

@@ -512,7 +512,7 @@ class ForkViolation(_message.Message):
     def __init__(self, kind: _Optional[_Union[ForkViolationKind, str]] = ..., task_id: _Optional[str] = ..., field: _Optional[str] = ..., description: _Optional[str] = ...) -> None: ...
 
 class ForkRunResponse(_message.Message):
-    __slots__ = ("run", "created", "violations", "kept_task_ids", "rerun_task_ids", "pending_task_ids", "warnings")
+    __slots__ = ("run", "created", "violations", "kept_task_ids", "rerun_task_ids", "pending_task_ids", "warnings", "kept", "rerun", "pending")
     RUN_FIELD_NUMBER: _ClassVar[int]
     CREATED_FIELD_NUMBER: _ClassVar[int]
     VIOLATIONS_FIELD_NUMBER: _ClassVar[int]
@@ -520,6 +520,9 @@ class ForkRunResponse(_message.Message):
     RERUN_TASK_IDS_FIELD_NUMBER: _ClassVar[int]
     PENDING_TASK_IDS_FIELD_NUMBER: _ClassVar[int]
     WARNINGS_FIELD_NUMBER: _ClassVar[int]
+    KEPT_FIELD_NUMBER: _ClassVar[int]
+    RERUN_FIELD_NUMBER: _ClassVar[int]
+    PENDING_FIELD_NUMBER: _ClassVar[int]
     run: _types_pb2.Run
     created: bool
     violations: _containers.RepeatedCompositeFieldContainer[ForkViolation]
@@ -527,7 +530,10 @@ class ForkRunResponse(_message.Message):
     rerun_task_ids: _containers.RepeatedScalarFieldContainer[str]
     pending_task_ids: _containers.RepeatedScalarFieldContainer[str]
     warnings: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., created: bool = ..., violations: _Optional[_Iterable[_Union[ForkViolation, _Mapping]]] = ..., kept_task_ids: _Optional[_Iterable[str]] = ..., rerun_task_ids: _Optional[_Iterable[str]] = ..., pending_task_ids: _Optional[_Iterable[str]] = ..., warnings: _Optional[_Iterable[str]] = ...) -> None: ...
+    kept: int
+    rerun: int
+    pending: int
+    def __init__(self, run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., created: bool = ..., violations: _Optional[_Iterable[_Union[ForkViolation, _Mapping]]] = ..., kept_task_ids: _Optional[_Iterable[str]] = ..., rerun_task_ids: _Optional[_Iterable[str]] = ..., pending_task_ids: _Optional[_Iterable[str]] = ..., warnings: _Optional[_Iterable[str]] = ..., kept: _Optional[int] = ..., rerun: _Optional[int] = ..., pending: _Optional[int] = ...) -> None: ...
 
 class ListPlansRequest(_message.Message):
     __slots__ = ("run_id", "page_size", "page_token", "with_tasks")

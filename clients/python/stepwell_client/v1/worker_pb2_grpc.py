@@ -29,7 +29,8 @@ class WorkerStub(object):
     """For agents. Needs the `worker` scope; the tenant comes from the credential. A result and a lease
     must not be lost with a stream: what the stream carries, Complete and Heartbeat carry too.
 
-    A message to this service is at most 4 MiB, its metadata at most 16 KiB.
+    A message to this service is at most 4 MiB, its metadata at most 16 KiB. No message from it is larger
+    than 4 MiB either.
     """
 
     def __init__(self, channel):
@@ -58,13 +59,19 @@ class WorkerStub(object):
                 request_serializer=stepwell_dot_v1_dot_worker__pb2.AppendRequest.SerializeToString,
                 response_deserializer=stepwell_dot_v1_dot_worker__pb2.AppendResponse.FromString,
                 _registered_method=True)
+        self.ReadResults = channel.unary_unary(
+                '/stepwell.v1.Worker/ReadResults',
+                request_serializer=stepwell_dot_v1_dot_worker__pb2.ReadResultsRequest.SerializeToString,
+                response_deserializer=stepwell_dot_v1_dot_worker__pb2.ReadResultsResponse.FromString,
+                _registered_method=True)
 
 
 class WorkerServicer(object):
     """For agents. Needs the `worker` scope; the tenant comes from the credential. A result and a lease
     must not be lost with a stream: what the stream carries, Complete and Heartbeat carry too.
 
-    A message to this service is at most 4 MiB, its metadata at most 16 KiB.
+    A message to this service is at most 4 MiB, its metadata at most 16 KiB. No message from it is larger
+    than 4 MiB either.
     """
 
     def Work(self, request_iterator, context):
@@ -116,6 +123,17 @@ class WorkerServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ReadResults(self, request, context):
+        """Reads the results that a step may use: those that its assignment lacks, or only refers to. A TASK may
+        use those of its dependencies; PLAN, REFLECT and SYNTHESIZE those of all settled tasks of the run.
+        Answers as long as the lease lives.
+
+        Errors: INVALID_ARGUMENT, UNAUTHENTICATED, PERMISSION_DENIED, UNAVAILABLE (read it again).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_WorkerServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -139,6 +157,11 @@ def add_WorkerServicer_to_server(servicer, server):
                     request_deserializer=stepwell_dot_v1_dot_worker__pb2.AppendRequest.FromString,
                     response_serializer=stepwell_dot_v1_dot_worker__pb2.AppendResponse.SerializeToString,
             ),
+            'ReadResults': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReadResults,
+                    request_deserializer=stepwell_dot_v1_dot_worker__pb2.ReadResultsRequest.FromString,
+                    response_serializer=stepwell_dot_v1_dot_worker__pb2.ReadResultsResponse.SerializeToString,
+            ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
             'stepwell.v1.Worker', rpc_method_handlers)
@@ -151,7 +174,8 @@ class Worker(object):
     """For agents. Needs the `worker` scope; the tenant comes from the credential. A result and a lease
     must not be lost with a stream: what the stream carries, Complete and Heartbeat carry too.
 
-    A message to this service is at most 4 MiB, its metadata at most 16 KiB.
+    A message to this service is at most 4 MiB, its metadata at most 16 KiB. No message from it is larger
+    than 4 MiB either.
     """
 
     @staticmethod
@@ -252,6 +276,33 @@ class Worker(object):
             '/stepwell.v1.Worker/Append',
             stepwell_dot_v1_dot_worker__pb2.AppendRequest.SerializeToString,
             stepwell_dot_v1_dot_worker__pb2.AppendResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReadResults(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/stepwell.v1.Worker/ReadResults',
+            stepwell_dot_v1_dot_worker__pb2.ReadResultsRequest.SerializeToString,
+            stepwell_dot_v1_dot_worker__pb2.ReadResultsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -30,7 +30,8 @@ class WorkerStub:
     """For agents. Needs the `worker` scope; the tenant comes from the credential. A result and a lease
     must not be lost with a stream: what the stream carries, Complete and Heartbeat carry too.
 
-    A message to this service is at most 4 MiB, its metadata at most 16 KiB.
+    A message to this service is at most 4 MiB, its metadata at most 16 KiB. No message from it is larger
+    than 4 MiB either.
     """
 
     @_typing.overload
@@ -70,13 +71,21 @@ class WorkerStub:
     Errors: INVALID_ARGUMENT, UNAUTHENTICATED, PERMISSION_DENIED, RESOURCE_EXHAUSTED (a message over
     4 MiB), UNAVAILABLE (send the same again; log entries may then be there twice, messages not).
     """
+    ReadResults: _grpc.UnaryUnaryMultiCallable[_worker_pb2.ReadResultsRequest, _worker_pb2.ReadResultsResponse]
+    """Reads the results that a step may use: those that its assignment lacks, or only refers to. A TASK may
+    use those of its dependencies; PLAN, REFLECT and SYNTHESIZE those of all settled tasks of the run.
+    Answers as long as the lease lives.
+
+    Errors: INVALID_ARGUMENT, UNAUTHENTICATED, PERMISSION_DENIED, UNAVAILABLE (read it again).
+    """
 
 @_typing.type_check_only
 class WorkerAsyncStub(WorkerStub):
     """For agents. Needs the `worker` scope; the tenant comes from the credential. A result and a lease
     must not be lost with a stream: what the stream carries, Complete and Heartbeat carry too.
 
-    A message to this service is at most 4 MiB, its metadata at most 16 KiB.
+    A message to this service is at most 4 MiB, its metadata at most 16 KiB. No message from it is larger
+    than 4 MiB either.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -113,12 +122,20 @@ class WorkerAsyncStub(WorkerStub):
     Errors: INVALID_ARGUMENT, UNAUTHENTICATED, PERMISSION_DENIED, RESOURCE_EXHAUSTED (a message over
     4 MiB), UNAVAILABLE (send the same again; log entries may then be there twice, messages not).
     """
+    ReadResults: _aio.UnaryUnaryMultiCallable[_worker_pb2.ReadResultsRequest, _worker_pb2.ReadResultsResponse]  # type: ignore[assignment]
+    """Reads the results that a step may use: those that its assignment lacks, or only refers to. A TASK may
+    use those of its dependencies; PLAN, REFLECT and SYNTHESIZE those of all settled tasks of the run.
+    Answers as long as the lease lives.
+
+    Errors: INVALID_ARGUMENT, UNAUTHENTICATED, PERMISSION_DENIED, UNAVAILABLE (read it again).
+    """
 
 class WorkerServicer(metaclass=_abc_1.ABCMeta):
     """For agents. Needs the `worker` scope; the tenant comes from the credential. A result and a lease
     must not be lost with a stream: what the stream carries, Complete and Heartbeat carry too.
 
-    A message to this service is at most 4 MiB, its metadata at most 16 KiB.
+    A message to this service is at most 4 MiB, its metadata at most 16 KiB. No message from it is larger
+    than 4 MiB either.
     """
 
     @_abc_1.abstractmethod
@@ -176,6 +193,19 @@ class WorkerServicer(metaclass=_abc_1.ABCMeta):
 
         Errors: INVALID_ARGUMENT, UNAUTHENTICATED, PERMISSION_DENIED, RESOURCE_EXHAUSTED (a message over
         4 MiB), UNAVAILABLE (send the same again; log entries may then be there twice, messages not).
+        """
+
+    @_abc_1.abstractmethod
+    def ReadResults(
+        self,
+        request: _worker_pb2.ReadResultsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_worker_pb2.ReadResultsResponse, _abc.Awaitable[_worker_pb2.ReadResultsResponse]]:
+        """Reads the results that a step may use: those that its assignment lacks, or only refers to. A TASK may
+        use those of its dependencies; PLAN, REFLECT and SYNTHESIZE those of all settled tasks of the run.
+        Answers as long as the lease lives.
+
+        Errors: INVALID_ARGUMENT, UNAUTHENTICATED, PERMISSION_DENIED, UNAVAILABLE (read it again).
         """
 
 def add_WorkerServicer_to_server(servicer: WorkerServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -266,9 +266,9 @@ def _summary(response: orchestrator_pb2.ForkRunResponse, name: str) -> str:
     if not response.created:
         return f"this request has made fork {name} before"
     spec = response.run.spec
-    kept = count(len(response.kept_task_ids), "result")
+    kept = count(response.kept, "result")
     origin = f"{name} is a fork of {spec.parent_run_id[:8]} at version {spec.parent_version}"
-    again, pending = len(response.rerun_task_ids), len(response.pending_task_ids)
+    again, pending = response.rerun, response.pending
     return f"{origin}: {kept} kept, {again:,} to be done again, {pending:,} still to do"
 
 
@@ -283,12 +283,13 @@ def _print_check(response: orchestrator_pb2.ForkRunResponse, *, json: bool) -> i
     if json:
         put_json(response)
         return code
-    for title, ids in (
-        ("kept", response.kept_task_ids),
-        ("done again", response.rerun_task_ids),
-        ("still to do", response.pending_task_ids),
+    for title, number, ids in (
+        ("kept", response.kept, response.kept_task_ids),
+        ("done again", response.rerun, response.rerun_task_ids),
+        ("still to do", response.pending, response.pending_task_ids),
     ):
-        print(f"{title} ({len(ids):,}): {one_line(', '.join(ids)) or '-'}")
+        more = ", …" if number > len(ids) else ""
+        print(f"{title} ({number:,}): {one_line(', '.join(ids)) or '-'}{more}")
     for warning in response.warnings:
         print(f"note: {one_line(warning)}")
     for one in response.violations:

@@ -32,6 +32,8 @@ DURATION_MS_MAX = 366 * 24 * 3600 * 1000
 AGE_MS_MAX = 1_000_000_000 * 24 * 3600 * 1000
 """The greatest age that a store may be asked about: nothing is so old."""
 PRIORITY_MAX = 100
+VIOLATION_BYTES_MAX = 1024
+"""A violation's field or its description, each."""
 VIOLATIONS_MAX = 100
 """Field violations reported at once; the rest is counted."""
 
@@ -46,11 +48,21 @@ INPUTS_PER_TRANSITION_MAX = 64
 COMMITS_PER_GROUP_MAX = 256
 RECEIVE_BYTES_MAX = 4 * 1024 * 1024
 """A message from a client or a worker."""
+SEND_BYTES_MAX = 4 * 1024 * 1024
+"""A message to a client or a worker: most gRPC clients refuse larger ones."""
 STORE_MESSAGE_BYTES_MAX = 64 * 1024 * 1024
 """A message between an executor and a Store service: larger than any commit."""
 METADATA_BYTES_MAX = 16 * 1024
+FORK_IDS_MAX = 15_000
+"""Task ids in each list of what a fork keeps and does; the rest is counted."""
 INLINE_RESULTS_BYTES_MAX = 1024 * 1024
-"""Dependency results sent inside one assignment; further ones are sent by reference."""
+"""Bytes of results inside one assignment; ReadResults returns further ones."""
+RESULT_ENTRIES_BYTES_MAX = 512 * 1024
+"""Entries of results in one assignment, without their bytes; ReadResults lists further ones."""
+ENTRY_FAILURE_BYTES_MAX = 2 * 1024
+"""The failure of another task in an assignment; a longer one is cut."""
+PREVIOUS_FAILURE_BYTES_MAX = 64 * 1024
+"""The failure of the attempt before in an assignment; a longer one is cut."""
 CREDITS_MAX = 1_000
 REQUESTS_KEPT_MAX = 256
 """Request ids of pause, resume, cancel and answer that a run remembers."""

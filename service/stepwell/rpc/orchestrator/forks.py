@@ -8,6 +8,7 @@ from stepwell.app.forks import ForkOrder, PreparedFork, find_fork, make_fork, pr
 from stepwell.app.history import History
 from stepwell.core.fork.fork import Base, fork_id
 from stepwell.core.port import Principal
+from stepwell.core.records import limits
 from stepwell.core.records.errors import InvalidArgument, Violation
 from stepwell.core.records.states import ForkMode
 from stepwell.rpc.caller import caller
@@ -81,9 +82,12 @@ def _foretold(prepared: PreparedFork) -> pb.ForkRunResponse:
     """Return what a fork will keep and do."""
     base = prepared.base
     return pb.ForkRunResponse(
-        kept_task_ids=base.kept,
-        rerun_task_ids=base.rerun,
-        pending_task_ids=base.pending,
+        kept_task_ids=base.kept[: limits.FORK_IDS_MAX],
+        rerun_task_ids=base.rerun[: limits.FORK_IDS_MAX],
+        pending_task_ids=base.pending[: limits.FORK_IDS_MAX],
+        kept=len(base.kept),
+        rerun=len(base.rerun),
+        pending=len(base.pending),
         warnings=prepared.warnings,
     )
 

@@ -16,7 +16,6 @@ from stepwell.core.records.model import Failure, Payload, Task
 from stepwell.core.records.states import SETTLED
 from stepwell.rpc.caller import tenant
 from stepwell.rpc.orchestrator.pages import (
-    PAGE_BYTES_MAX,
     cursor_of,
     read_page,
     size_of,
@@ -27,7 +26,11 @@ from stepwell.wire import fill
 from stepwell_client.v1 import orchestrator_pb2 as pb
 
 INLINE_BYTES_MAX = 2 * 1024 * 1024
-"""Payload bytes in one page, the run's own result and failures come on top."""
+"""Payload bytes of tasks in one page, and fewer where failures and the run's own result take the room."""
+_MESSAGE_BYTES_MAX = limits.SEND_BYTES_MAX - 64 * 1024
+_PAYLOAD_BYTES = 1024
+"""The size of a payload in a message besides its bytes, at most."""
+_ITEM_BYTES = 8
 _PAYLOADS_AT_ONCE = 16
 
 
@@ -50,15 +53,19 @@ async def get_results(parts: Parts, request: pb.GetResultsRequest) -> pb.GetResu
         return result
 
     results, after = await read_page(read, show, size_of(request))
-    await _Inline(parts, tenant_id, request.run_id).fill(results)
-    response = pb.GetResultsResponse(
-        results=results, next_page_token=token_of(tenant_id, request, after)
-    )
+    response = pb.GetResultsResponse(next_page_token=token_of(tenant_id, request, after))
+    room = _MESSAGE_BYTES_MAX - sum(one.ByteSize() + _ITEM_BYTES for one in results)
     if not cursor and run.result_id:
         response.run_result.execution_id = run.result_id
         payloads = await parts.store.read_payloads(tenant_id, request.run_id, [run.result_id])
         if payloads and payloads[0].payload is not None:
-            fill(payloads[0].payload, response.run_result.payload)
+            if len(payloads[0].payload.data) + _PAYLOAD_BYTES <= room:
+                fill(payloads[0].payload, response.run_result.payload)
+            else:
+                response.run_result.by_reference = True
+            room -= response.run_result.ByteSize()
+    await _Inline(parts, tenant_id, request.run_id).fill(results, min(INLINE_BYTES_MAX, room))
+    response.results.extend(results)
     return response
 
 
@@ -125,9 +132,8 @@ class _Inline:
         self._store = parts.store
         self._run = (tenant_id, run_id)
 
-    async def fill(self, results: list[pb.Result]) -> None:
+    async def fill(self, results: list[pb.Result], room: int) -> None:
         """Fill them in their order; those that have no bytes after all lose their reference."""
-        room = min(INLINE_BYTES_MAX, PAGE_BYTES_MAX)
         waiting = [one for one in results if one.by_reference]
         while waiting and room > 0:
             batch, waiting = waiting[:_PAYLOADS_AT_ONCE], waiting[_PAYLOADS_AT_ONCE:]
@@ -136,8 +142,8 @@ class _Inline:
                 payload = payloads.get((result.run_id, result.execution_id))
                 if payload is None:
                     result.by_reference = False
-                elif len(payload.data) <= room:
-                    room -= len(payload.data)
+                elif len(payload.data) + _PAYLOAD_BYTES <= room:
+                    room -= len(payload.data) + _PAYLOAD_BYTES
                     fill(payload, result.payload)
                     result.by_reference = False
                 else:

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from stepwell.core.loop.signals import Begin, Delivery, Failed, NeedsInput
 from stepwell.core.loop.transition import Reply, ReplyStatus
 from stepwell.core.records import errors
+from stepwell.core.records.cuts import cut_failure
 from stepwell.core.records.model import Failure, Violation
 from stepwell.engine.executor import Executor
 from stepwell.schemas import check_question
@@ -25,6 +26,8 @@ from stepwell_client.v1 import worker_pb2 as pb
 
 RESULT_TOO_LARGE = "RESULT_TOO_LARGE"
 _RESULTS = frozenset({"completed.result.data", "reconciled.result.data"})
+ACK_FAILURE_BYTES_MAX = 2 * 1024
+"""The failure in an acknowledgement: a thousand of them find room in one message."""
 _ECHO_CHARS_MAX = 256
 """Characters of an id that is too long which the answer repeats."""
 _NAMES_ITS_LEASE = frozenset({"run_id", "execution_id", "lease_token"})
@@ -46,7 +49,7 @@ class Receipt(NamedTuple):
         ack.execution_id = self.execution_id
         ack.status = self.status
         if self.failure is not None:
-            fill(self.failure, ack.failure)
+            fill(cut_failure(self.failure, ACK_FAILURE_BYTES_MAX), ack.failure)
 
 
 Answer = Receipt | Exception

@@ -11,15 +11,16 @@ import asyncio
 from collections import deque
 
 from stepwell.core.port import Assignment, Presence
-from stepwell.core.records.model import Payload
+from stepwell.core.records.cuts import failure_bytes, text_bytes
 from stepwell.core.records.states import StepKind
-from stepwell.rpc.worker.intake import Receipt
+from stepwell.engine.assignments import assignment_bytes
+from stepwell.rpc.worker.intake import ACK_FAILURE_BYTES_MAX, Receipt
 from stepwell.wire import fill
 from stepwell_client.v1 import worker_pb2 as pb
 
 ITEMS_PER_MESSAGE_MAX = 1_000
-_ACK_BYTES = 64
-_ASSIGNMENT_BYTES = 1_024
+_ITEM_BYTES = 64
+"""The size of an acknowledgement or a cancellation besides its texts."""
 
 
 class Outbox:
@@ -117,21 +118,24 @@ class Outbox:
         return self._reason is not None or self._error is not None or self._closing
 
     def _pack(self) -> pb.WorkResponse:
+        """Return a message of the soft size, unless its one item, an assignment, is larger."""
         message = pb.WorkResponse()
         room, count = self._bytes_max, ITEMS_PER_MESSAGE_MAX
         receipts, acks = self._receipts, message.acks
         while receipts and count and room > 0:
             receipt = receipts.popleft()
             receipt.write(acks.add())
-            room -= _ACK_BYTES + (len(receipt.failure.message) if receipt.failure else 0)
+            room -= _receipt_bytes(receipt)
             count -= 1
-        while self._cancellations and count:
-            message.cancellations.append(self._cancellations.popleft())
+        while self._cancellations and count and room > 0:
+            cancellation = self._cancellations.popleft()
+            message.cancellations.append(cancellation)
+            room -= _ITEM_BYTES + cancellation.ByteSize()
             count -= 1
         assignments = self._assignments
         while assignments and count and room > 0:
-            size = _size_of(assignments[0])
-            if size > room and message.assignments:
+            size = assignment_bytes(assignments[0])
+            if size > room and count < ITEMS_PER_MESSAGE_MAX:
                 break
             fill(assignments.popleft(), message.assignments.add())
             room -= size
@@ -139,22 +143,8 @@ class Outbox:
         return message
 
 
-def _size_of(assignment: Assignment) -> int:
-    """Return the rough size in bytes: only parts that can be large are counted."""
-    size = _ASSIGNMENT_BYTES + len(assignment.run.spec.goal)
-    for payload in (assignment.run_input, assignment.previous_progress, assignment.answer):
-        size += _bytes_of(payload)
-    task = assignment.task
-    if task is not None:
-        size += len(task.prompt) + _bytes_of(task.input)
-    for result in assignment.results:
-        size += 64 + _bytes_of(result.payload)
-        if result.failure is not None:
-            size += len(result.failure.message) + len(result.failure.details)
-    size += sum(64 + len(message.content) for message in assignment.previous_messages)
-    failure = assignment.previous_failure
-    return size if failure is None else size + len(failure.message) + len(failure.details)
-
-
-def _bytes_of(payload: Payload | None) -> int:
-    return len(payload.data) if payload is not None else 0
+def _receipt_bytes(receipt: Receipt) -> int:
+    size = _ITEM_BYTES + text_bytes(receipt.delivery_id) + text_bytes(receipt.execution_id)
+    if receipt.failure is None:
+        return size
+    return size + min(failure_bytes(receipt.failure), ACK_FAILURE_BYTES_MAX)

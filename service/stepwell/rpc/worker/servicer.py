@@ -11,12 +11,13 @@ from functools import partial
 from stepwell.core.records.errors import StepwellError, StoreUnavailable
 from stepwell.core.records.states import RunStatus
 from stepwell.engine.executor import Heartbeat
+from stepwell.engine.results import ResultsQuery
 from stepwell.rpc.caller import tenant
 from stepwell.rpc.parts import Context, Parts, Service
 from stepwell.rpc.worker.append import append
 from stepwell.rpc.worker.intake import Answer, Intake, Receipt
 from stepwell.rpc.worker.stream import Stream, serve_stream
-from stepwell.wire import to_record
+from stepwell.wire import fill, to_record
 from stepwell_client.v1 import worker_pb2 as pb
 from stepwell_client.v1.worker_pb2_grpc import WorkerServicer, add_WorkerServicer_to_server
 
@@ -81,8 +82,29 @@ class Servicer(WorkerServicer):
         alive = await append(self._parts, request)
         return pb.AppendResponse(leases=await self._states(request.appended, alive))
 
+    async def ReadResults(
+        self, request: pb.ReadResultsRequest, context: Context
+    ) -> pb.ReadResultsResponse:
+        query = ResultsQuery(
+            run_id=request.run_id,
+            execution_id=request.execution_id,
+            token=request.lease_token,
+            task_ids=tuple(request.task_ids),
+            first=request.first,
+        )
+        page = await self._parts.executor.read_results(tenant(), query)
+        (lease,) = await self._states([request], [page is not None])
+        if page is None:
+            return pb.ReadResultsResponse(lease=lease)
+        response = pb.ReadResultsResponse(lease=lease, next=page.next)
+        for result in page.results:
+            fill(result, response.results.add())
+        return response
+
     async def _states(
-        self, leases: Sequence[pb.LeaseHeartbeat | pb.Appended], alive: Sequence[bool]
+        self,
+        leases: Sequence[pb.LeaseHeartbeat | pb.Appended | pb.ReadResultsRequest],
+        alive: Sequence[bool],
     ) -> list[pb.LeaseState]:
         """Return the state of these leases; a lost one also whether its run was cancelled."""
         cancelled = await self._cancelled(
