@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 
 from stepwell.cli.certificates import CertificatesRefused, make
+from stepwell.cli.commands import certs
+from stepwell.cli.exits import CliError
 from stepwell.core.records.errors import StoreRefused
 from stepwell_client import Misconfigured
 from stepwell_client.tls import FilesRefused, PemFiles, handshake_trouble
@@ -97,6 +100,13 @@ def test_authority_is_kept_and_what_it_signs_is_made_anew(tmp_path: Path) -> Non
     first.authority.key.write_bytes(first.client.key.read_bytes())
     with pytest.raises(CertificatesRefused, match="is not the key of"):
         make(tmp_path, ["a"], days=1, now=NOW)
+
+
+def test_certs_without_their_extra_names_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "stepwell.cli.certificates")
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    with pytest.raises(CliError, match=r"pip install 'stepwell\[certs\]'"):
+        certs.certs(Path("nowhere"))
 
 
 # --- what a client needs -----------------------------------------------------------------------------

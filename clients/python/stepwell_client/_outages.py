@@ -6,7 +6,7 @@ import logging
 
 from stepwell_client._backoff import CALLS
 from stepwell_client._connect import Access, Connection
-from stepwell_client._errors import StepwellClientError, Unavailable
+from stepwell_client._errors import NotSecured, StepwellClientError, Unavailable
 from stepwell_client._runtime import Runtime
 
 LOG_AFTER_SECONDS = 1.0
@@ -58,18 +58,25 @@ class Outage:
         self._patience = patience_seconds
         self._failures = 0
         self._since = 0.0
+        self._unsecured: NotSecured | None = None
         self._notices = Notices(LOG_AFTER_SECONDS)
 
     def end(self) -> None:
         """Begin anew: the server has answered."""
         if self._failures:
             self._failures, self._notices = 0, Notices(LOG_AFTER_SECONDS)
+            self._unsecured = None
 
     def pause(self, error: StepwellClientError, *, patient: bool = True) -> float:
         """Count a failure and return how many seconds to wait before the next attempt.
 
         Raises the error after five attempts; where that is `patient`, once its patience is over as well.
         """
+        # Of several addresses gRPC reports one, now this and now that: who refuses hides no wrong certificate.
+        if isinstance(error, NotSecured):
+            self._unsecured = error
+        elif self._unsecured is not None and error.reason == Unavailable.reason:
+            error = self._unsecured
         runtime = self._retries.runtime
         now = runtime.monotonic()
         if not self._failures:

@@ -8,7 +8,7 @@ from itertools import pairwise
 import grpc
 import pytest
 
-from stepwell_client import Client, Unavailable
+from stepwell_client import Client, NotSecured, Unavailable
 from stepwell_client.toolkit import Runtime
 from tests.service.client.fakes import TOKEN, End, FakeServer, Script
 
@@ -59,6 +59,20 @@ async def test_without_patience_a_call_ends_after_five_attempts_in_silence(
     runtime, logged = await outage(server, 0, caplog)
 
     assert (len(server.runs.requests), runtime.now, logged) == (5, pytest.approx(1.5), [])
+
+
+async def test_untrusted_certificate_is_reported_though_another_address_refuses(
+    server: FakeServer,
+) -> None:
+    """gRPC reports one address of several, now this one and now that."""
+    begin = "failed to connect to all addresses; last error: UNKNOWN: ipv4:127.0.0.1:1: "
+    untrusted = End(grpc.StatusCode.UNAVAILABLE, f"{begin}CERTIFICATE_VERIFY_FAILED: expired: OK")
+    refused = End(grpc.StatusCode.UNAVAILABLE, f"{begin}Connection refused")
+    server.runs.answers["GetRunRequest"] = Script(untrusted, refused)
+    async with Client(server.target, token=TOKEN, runtime=VirtualRuntime()) as client:
+        with pytest.raises(NotSecured, match="expired"):
+            await client.get("00000000-0000-4000-8000-000000000000")
+    assert len(server.runs.requests) == 5
 
 
 async def test_an_outage_is_logged_within_two_seconds_and_then_rarely(
