@@ -8,9 +8,11 @@ import pytest
 from google.protobuf.message import Message
 
 from stepwell.core.records.errors import InvalidArgument
+from stepwell.core.records.limits import VIOLATIONS_MAX
 from stepwell.wire.undecodable import read_rest
 from stepwell_client.v1 import types_pb2
 from stepwell_client.v1 import worker_pb2 as pb
+from stepwell_client.v1.orchestrator_pb2 import StartRunRequest
 
 HALF_A_PAIR = b"\xed\xa0\xbd"
 LEASE = {"delivery_id": "d", "run_id": "r", "execution_id": "e", "lease_token": "t"}
@@ -65,11 +67,29 @@ def test_undecodable_id_is_left_out_of_its_item() -> None:
     [
         (pb.WorkRequest(hello=pb.Hello(queues=["a", "???"])), "hello.queues[1]"),
         (pb.AppendRequest(appended=[pb.Appended(run_id="???")]), "appended[0].run_id"),
+        (StartRunRequest(labels={"a": "???"}), "labels[0].value"),
+        (StartRunRequest(labels={"???": "b"}), "labels[0].key"),
     ],
-    ids=["hello", "no item by itself"],
+    ids=["hello", "no item by itself", "a map's value", "a map's key"],
 )
 def test_undecodable_text_outside_of_items_is_refused(request_: Message, field: str) -> None:
     with pytest.raises(InvalidArgument) as caught:
         read_rest(type(request_), raw_of(request_))
 
     assert [one.field for one in caught.value.violations] == [field]
+
+
+def test_search_for_undecodable_text_has_an_end() -> None:
+    many = [pb.Appended(run_id="a")] * 30_000
+    request = pb.AppendRequest(appended=[*many, pb.Appended(run_id="???")])
+
+    with pytest.raises(InvalidArgument, match=r"appended\[25000\]: no UTF-8, here or behind it"):
+        read_rest(type(request), raw_of(request))
+
+
+def test_undecodable_fields_are_not_all_listed() -> None:
+    bad = leased(pb.Outcome(messages=[types_pb2.Message(content="???")] * 500))
+
+    read = read_rest(pb.WorkRequest, raw_of(pb.WorkRequest(outcomes=[bad])))
+
+    assert len(read.outcomes[0].failed.failure.violations) == VIOLATIONS_MAX

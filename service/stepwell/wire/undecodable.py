@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
+from itertools import count, islice
 from typing import Any, TypeVar, cast
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
@@ -16,10 +17,14 @@ from google.protobuf.descriptor import FieldDescriptor, FileDescriptor
 from google.protobuf.message import DecodeError, Message
 
 from stepwell.core.records.errors import InvalidArgument, Violation
+from stepwell.core.records.limits import VIOLATIONS_MAX
 from stepwell_client.v1 import orchestrator_pb2, store_pb2, worker_pb2
 
 INVALID_OUTCOME = "INVALID_OUTCOME"
 _WHAT = "no UTF-8; limit: text of whole characters"
+_SOMEWHERE = "no UTF-8, here or behind it; limit: text of whole characters"
+_PLACES_MAX = 50_000
+"""Texts and messages that are looked at, which takes some 50 ms. If there are more, the next one is named."""
 _ITEMS = ("outcomes", "begins")
 """The fields of a worker's message whose items are taken or refused each by itself."""
 
@@ -38,9 +43,10 @@ def read_rest(kind: type[M], raw: bytes) -> M:
     items = {name: list(getattr(twin, name)) for name in _ITEMS if hasattr(twin, name)}
     for name in items:
         twin.ClearField(name)
-    faults = [Violation(path, _WHAT) for path in _undecodable(twin)]
+    faults = _faults(twin)
     if faults:
-        raise InvalidArgument(f"{faults[0].field}: {_WHAT}", tuple(faults))
+        first = faults[0]
+        raise InvalidArgument(f"{first.field}: {first.description}", tuple(faults))
     message = kind.FromString(twin.SerializeToString())
     for name, found in items.items():
         for item in found:
@@ -51,9 +57,11 @@ def read_rest(kind: type[M], raw: bytes) -> M:
 def _item(name: str, twin: Any) -> Message:
     """Return an outcome or begin, or what stands for it."""
     kind = worker_pb2.Outcome if name == "outcomes" else worker_pb2.Begin
-    paths = list(_undecodable(twin))
-    if not paths:
+    try:
         return kind.FromString(twin.SerializeToString())
+    except DecodeError:
+        faults = _faults(twin)
+    paths = {one.field for one in faults}
     ids = {
         field: getattr(twin, field)
         for field in ("delivery_id", "run_id", "execution_id", "lease_token")
@@ -64,9 +72,10 @@ def _item(name: str, twin: Any) -> Message:
         return worker_pb2.Begin(**ids)
     outcome = worker_pb2.Outcome(**ids)
     failure = outcome.failed.failure
-    failure.kind, failure.message = INVALID_OUTCOME, f"{paths[0]}: {_WHAT}"
-    for path in paths:
-        failure.violations.add(field=path, description=_WHAT)
+    failure.kind = INVALID_OUTCOME
+    failure.message = f"{faults[0].field}: {faults[0].description}"
+    for one in faults:
+        failure.violations.add(field=one.field, description=one.description)
     return outcome
 
 
@@ -78,25 +87,26 @@ def _read(kind: type[Message], raw: bytes) -> Any:
         raise InvalidArgument(f"the request {what}", (Violation("request", what),)) from None
 
 
-def _undecodable(message: Message, path: str = "") -> Iterator[str]:
-    """Yield the paths of the text fields that are no UTF-8, which are read as bytes."""
+def _faults(message: Message) -> list[Violation]:
+    """Return the text fields that are no UTF-8, `VIOLATIONS_MAX` of them at the most."""
+    return list(islice(_undecodable(message, "", count()), VIOLATIONS_MAX))
+
+
+def _undecodable(message: Message, path: str, looked: Iterator[int]) -> Iterator[Violation]:
+    """Yield the text fields that are no UTF-8, which are read as bytes."""
     for field, value in message.ListFields():
-        for at, one in _values(field, value):
-            if isinstance(one, Message):
-                yield from _undecodable(one, f"{path}{at}.")
-            elif field.type == FieldDescriptor.TYPE_STRING and isinstance(one, bytes):
-                yield path + at
-
-
-def _values(field: FieldDescriptor, value: Any) -> Iterator[tuple[str, Any]]:
-    entry = field.message_type
-    if entry is not None and entry.GetOptions().map_entry:
-        for key, one in value.items():
-            yield f"{field.name}[{key!r}]", one
-    elif field.is_repeated:
-        yield from ((f"{field.name}[{at}]", one) for at, one in enumerate(value))
-    else:
-        yield field.name, value
+        is_message = field.message_type is not None
+        if not is_message and field.type != FieldDescriptor.TYPE_STRING:
+            continue
+        for at, one in enumerate(value if field.is_repeated else (value,)):
+            where = f"{path}{field.name}[{at}]" if field.is_repeated else path + field.name
+            if next(looked) >= _PLACES_MAX:
+                yield Violation(where, _SOMEWHERE)
+                return
+            if is_message:
+                yield from _undecodable(one, f"{where}.", looked)
+            elif isinstance(one, bytes):
+                yield Violation(where, _WHAT)
 
 
 @cache
@@ -132,7 +142,11 @@ def _add(pool: descriptor_pool.DescriptorPool, file: FileDescriptor, known: set[
 
 
 def _make_proto2(message: descriptor_pb2.DescriptorProto) -> None:
-    """Take away what only proto3 has: the oneof, always a last one, around each optional field."""
+    """Take away what only proto3 has: the oneof, always a last one, around each optional field.
+
+    A map becomes a list of its entries, which it is on the wire: a key that is no text is no key.
+    """
+    message.options.ClearField("map_entry")
     for nested in message.nested_type:
         _make_proto2(nested)
     for field in message.field:
