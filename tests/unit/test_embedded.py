@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,7 +24,7 @@ from stepwell_client import (
 )
 from stepwell_testkit.conformance.harness import turns
 from stepwell_testkit.runtime import ManualRuntime
-from tests.support.patience import until
+from tests.support.patience import PATIENCE_S, until
 
 pytestmark = pytest.mark.usefixtures("nothing_is_left")
 
@@ -358,3 +361,26 @@ async def test_it_does_one_run_at_a_time() -> None:
 async def test_a_store_that_cant_be_opened_says_so() -> None:
     with pytest.raises(StepwellError, match="no driver opens"):
         await Orchestrator("", doubler(), store="unheard://x").run()
+
+
+async def test_two_runs_at_once_share_one_sqlite_file(tmp_path: Path) -> None:
+    store, barrier = f"sqlite:///{tmp_path / 'a.db'}", asyncio.Barrier(2)
+    agent = Agent()
+
+    @agent.task
+    async def meet(ctx: TaskContext) -> int:
+        async with asyncio.timeout(PATIENCE_S):
+            return await barrier.wait()
+
+    plan = [Task("one", retry=ONCE)]
+    for _ in range(2):
+        runs = [Orchestrator("", agent, store=store, plan=plan) for _ in range(2)]
+        results = await asyncio.gather(*(one.run() for one in runs))
+        assert sorted(result.tasks["one"].value for result in results) == [0, 1]
+
+
+async def test_resume_at_a_mistyped_path_makes_no_file(tmp_path: Path) -> None:
+    with pytest.raises(RunNotFound, match=r"'gone'.*b\.db' is not there"):
+        await Orchestrator.resume("gone", doubler(), store=f"sqlite:///{tmp_path / 'b.db'}")
+
+    assert await asyncio.to_thread(os.listdir, tmp_path) == []

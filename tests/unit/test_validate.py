@@ -126,11 +126,11 @@ def test_names_are_of_the_allow_list(name: str) -> None:
     assert paths(start(queue="team/agents:v1.2_b@c+d-e", pipeline_id="0")) == []
 
 
-@pytest.mark.parametrize("form", ["", "x", "{}0", "{}\n", "{{{}}}"])
+@pytest.mark.parametrize("form", ["", "{}0", "{}\n", "{{{}}}", "-", "a b"])
 def test_a_malformed_run_id_is_named(form: str) -> None:
-    assert paths(orchestrator_pb2.GetRunRequest(run_id=RUN_ID)) == []
-    for run_id in (form.format(RUN_ID), RUN_ID[:-1], RUN_ID.replace("-", "")):
-        assert paths(orchestrator_pb2.GetRunRequest(run_id=run_id)) == ["run_id"]
+    for run_id in (RUN_ID, "x", "nightly/2026-01-01"):
+        assert paths(orchestrator_pb2.GetRunRequest(run_id=run_id)) == []
+    assert paths(orchestrator_pb2.GetRunRequest(run_id=form.format(RUN_ID))) == ["run_id"]
 
 
 def test_an_enum_s_unknown_and_unspecified_numbers_are_named() -> None:

@@ -85,6 +85,8 @@ class ListOptions(TypedDict, total=False):
     blocked_on: Iterable[BlockedKind]
     parent_run_id: str
     """Forks of this run."""
+    run_id_prefix: str
+    """Runs whose id begins with this."""
     page_size: int
 
 
@@ -168,6 +170,7 @@ def list_request(options: ListOptions, page_token: str) -> orchestrator_pb2.List
         labels=options.get("labels"),
         blocked_on=[to_wire(kind) for kind in options.get("blocked_on", ())],
         parent_run_id=options.get("parent_run_id", ""),
+        run_id_prefix=options.get("run_id_prefix", ""),
         page_size=options.get("page_size", 0),
         page_token=page_token,
     )

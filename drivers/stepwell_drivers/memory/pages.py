@@ -56,6 +56,7 @@ def _matches(run: Run, query: RunQuery) -> bool:
         and (not query.queue or spec.queue == query.queue)
         and (not query.executor_id or spec.executor_id == query.executor_id)
         and (not query.parent_run_id or spec.parent_run_id == query.parent_run_id)
+        and spec.run_id.startswith(query.run_id_prefix)
         and (not query.blocked_on or run.blocked_on in query.blocked_on)
         and all(spec.labels.get(key) == value for key, value in query.labels.items())
     )

@@ -216,6 +216,7 @@ class _Births:
         traits = (query.pipeline_id, query.queue, query.executor_id)
         self._traits = "".join(escape(trait) + SEPARATOR for trait in traits).encode()
         self._statuses = packed({status.value: True for status in query.statuses})
+        self._run_id_prefix = escape(query.run_id_prefix).encode()
         self._blocked = packed({kind.value: True for kind in query.blocked_on})
         self._buffers: list[list[_Birth]] = [[] for _ in base.keys.partitions]
         self._before = [
@@ -255,7 +256,7 @@ class _Births:
             arguments = (
                 *(self._prefix.encode(), self._before[at], number(count)),
                 *(number(RUNS_LOOKED_AT), self._traits, self._statuses, self._blocked),
-                self._tenant,
+                *(self._tenant, self._run_id_prefix),
             )
             keys = (one.book, one.lists)
             asks.append(Ask(one.slot, Call(base.scripts.runs, keys, arguments)))

@@ -257,6 +257,7 @@ class _Shape(NamedTuple):
     exact: tuple[str, ...]
     blocked: int
     labels: int
+    prefix: bool = False
 
 
 def _asked(query: RunQuery, status: str) -> tuple[_Shape, dict[str, Any]]:
@@ -274,7 +275,10 @@ def _asked(query: RunQuery, status: str) -> tuple[_Shape, dict[str, Any]]:
     parameters |= {f"blocked{at}": value for at, value in enumerate(blocked)}
     for at, (key, value) in enumerate(query.labels.items()):
         parameters |= label_parameters(at, key, value)
-    return _Shape(given, len(blocked), len(query.labels)), {
+    prefix = query.run_id_prefix
+    if prefix:
+        parameters |= {"prefix": prefix, "beyond": prefix[:-1] + chr(ord(prefix[-1]) + 1)}
+    return _Shape(given, len(blocked), len(query.labels), bool(prefix)), {
         "tenant_id": query.tenant_id
     } | parameters
 
@@ -283,17 +287,23 @@ def _asked(query: RunQuery, status: str) -> tuple[_Shape, dict[str, Any]]:
 def _matching(dialect: Dialect, shape: _Shape) -> Query:
     of_runs = schema.runs.c
     columns = [schema.runs.c[name] for name in ("seq", *run_rows.RUN_READ)]
+    # With something added it is no column, and no index is tempting: few ids begin alike.
+    place = of_runs.seq + literal_column("0") if shape.prefix else of_runs.seq
     statement = select(*columns).where(
-        schema.listed(schema.runs),
-        of_runs.tenant_id == bindparam("tenant_id"),
-        of_runs.seq < bindparam("before"),
+        of_runs.tenant_id == bindparam("tenant_id"), place < bindparam("before")
     )
-    forks = "parent_run_id" in shape.exact
+    forks = "parent_run_id" in shape.exact and not shape.prefix
+    if shape.prefix:
+        statement = statement.where(
+            of_runs.run_id >= bindparam("prefix"), of_runs.run_id < bindparam("beyond")
+        )
+    else:
+        statement = statement.where(schema.listed(schema.runs))
     if forks:
         statement = statement.where(of_runs.parent_run_id != literal_column("''"))
     for name in shape.exact:
-        # With a suffix it is no column: a run has few forks, whatever else they have in common.
-        by_index = not forks or name == "parent_run_id"
+        # A run has few forks, too, whatever else they have in common.
+        by_index = name == "parent_run_id" if forks else not shape.prefix
         given = of_runs[name] if by_index else of_runs[name].concat(literal_column("''"))
         statement = statement.where(given == bindparam(name))
     if shape.blocked:
@@ -303,7 +313,7 @@ def _matching(dialect: Dialect, shape: _Shape) -> Query:
         statement = statement.where(of_runs.blocked_on.in_(blocked))
     for at in range(shape.labels):
         statement = statement.where(has_label(dialect, at))
-    return Query(statement.order_by(of_runs.seq.desc()).limit(bindparam("many")))
+    return Query(statement.order_by(place.desc()).limit(bindparam("many")))
 
 
 # --- the feed ------------------------------------------------------------------------------------

@@ -16,13 +16,14 @@ import typer
 from stepwell.cli.errors import exit_of_error, explain
 from stepwell.cli.exits import CliError, Exit
 from stepwell.cli.options import CONNECTION
-from stepwell_client import Security, StepwellClientError, SyncClient
+from stepwell.cli.text import SHORT_CHARS, short_id
+from stepwell_client import NotFound, Security, StepwellClientError, SyncClient
 from stepwell_client.v1 import types_pb2
 
-_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-_PREFIX = re.compile(r"[0-9a-f][0-9a-f-]{3,35}")
-SHORT_CHARS = 8
-_SEARCHED_RUNS_MAX = 10_000
+_UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,35}")
+_LISTED_MAX = 5
+"""The number of ids that a message lists."""
 
 
 class Connection(NamedTuple):
@@ -109,31 +110,41 @@ def connected(command: Callable[..., int]) -> Callable[..., int]:
 
 def run_id(client: SyncClient, text: str) -> str:
     """Return the whole run id for a text that is one, or the beginning of one."""
-    prefix = text.strip().lower()
+    prefix = text.strip()
     if _UUID.fullmatch(prefix):
-        return prefix
-    if not _PREFIX.fullmatch(prefix):
+        return prefix.lower()
+    if not _NAME.fullmatch(prefix):
         raise CliError(f"{text!r} is no run id; `stepwell ls` shows them, four characters will do")
-    ids = [
-        run.spec.run_id
-        for run in islice(client.list(page_size=1_000), _SEARCHED_RUNS_MAX)
-        if run.spec.run_id.startswith(prefix)
-    ]
+    ids = _beginning_with(client, prefix) or _beginning_with(client, prefix.lower())
     if not ids:
         raise CliError(f"no run's id begins with {prefix}; `stepwell ls` shows them")
-    if len(ids) > 1:
-        listed = ", ".join(short(ids)[one] for one in ids[:5])
-        raise CliError(f"{len(ids)} runs' ids begin with {prefix}: {listed}; type some more of it")
-    return ids[0]
+    if len(ids) == 1:
+        return ids[0]
+    try:
+        return client.get(prefix).spec.run_id  # A name may be the beginning of another.
+    except NotFound:
+        pass
+    listed = ", ".join(short(ids)[one] for one in ids[:_LISTED_MAX])
+    more = f"more than {_LISTED_MAX}" if len(ids) > _LISTED_MAX else f"{len(ids)}"
+    raise CliError(f"{more} runs' ids begin with {prefix}: {listed}; type some more of it")
+
+
+def _beginning_with(client: SyncClient, prefix: str) -> list[str]:
+    """Return the newest ids that begin so: one more than a message lists."""
+    runs = client.list(run_id_prefix=prefix, page_size=_LISTED_MAX + 1)
+    return [run.spec.run_id for run in islice(runs, _LISTED_MAX + 1)]
 
 
 def short(ids: Sequence[str]) -> dict[str, str]:
-    """Return the shortest beginnings, of at least eight characters, that differ for all ids."""
+    """Return the shortest beginnings, of at least eight characters, that differ for all ids.
+
+    Those of names are the whole of them.
+    """
     size = SHORT_CHARS
     unique = len(set(ids))
     while size < 36 and len({one[:size] for one in ids}) < unique:
         size += 1
-    return {one: one[:size] for one in ids}
+    return {one: one[:size] if short_id(one) != one else one for one in ids}
 
 
 def labels(pairs: Sequence[str] | None) -> dict[str, str]:
@@ -149,11 +160,11 @@ def labels(pairs: Sequence[str] | None) -> dict[str, str]:
 
 def name_of(run: types_pb2.Run) -> str:
     """Return the run's id as people type it."""
-    return run.spec.run_id[:SHORT_CHARS]
+    return short_id(run.spec.run_id)
 
 
 def check_task(client: SyncClient, run_id: str, task_id: str) -> None:
     """Raise CliError for the id of a task that the run never had; an empty id is allowed."""
     if task_id and all(one.task.task_id != task_id for one in client.tasks(run_id)):
-        name = run_id[:SHORT_CHARS]
+        name = short_id(run_id)
         raise CliError(f"run {name} has no task {task_id!r}; see: stepwell show {name} --all")

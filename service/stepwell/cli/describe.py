@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from stepwell.cli.text import count, micros, one_line, span
+from stepwell.cli.text import count, micros, one_line, short_id, span
 from stepwell_client import (
     ENDED,
     BlockedKind,
@@ -94,7 +94,9 @@ def parent(run: types_pb2.Run) -> str:
     """Return the run and version that a run was forked from; empty: it is no fork."""
     spec = run.spec
     return (
-        f"{spec.parent_run_id[:8]} at version {spec.parent_version}" if spec.parent_run_id else ""
+        f"{short_id(spec.parent_run_id)} at version {spec.parent_version}"
+        if spec.parent_run_id
+        else ""
     )
 
 
@@ -156,7 +158,7 @@ def unknown(execution: types_pb2.Execution, now_us: int) -> str:
 def deduplicated(source: str) -> str:
     """Return a phrase about a task that reused the result of `run/execution`."""
     run_id, _, execution_id = source.partition("/")
-    return f"DEDUPLICATED: took the result of {one_line(execution_id)} of run {run_id[:8]}"
+    return f"DEDUPLICATED: took the result of {one_line(execution_id)} of run {short_id(run_id)}"
 
 
 def pause(run: types_pb2.Run) -> str:

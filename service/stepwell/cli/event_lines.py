@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from stepwell.cli import describe
-from stepwell.cli.text import US, count, micros, one_line, span
+from stepwell.cli.text import US, count, micros, one_line, short_id, span
 from stepwell_client import EventType, RunView, StepKind
 from stepwell_client.v1 import types_pb2
 
@@ -31,7 +31,7 @@ def _subject(view: RunView, event: types_pb2.Event) -> str:
     step = view.executions.get(event.execution_id)
     if step is not None and step.kind != StepKind.TASK and event.type not in _OF_THE_RUN:
         return describe.STEP_NAMES.get(step.kind, "step")
-    return f"run {view.run.spec.run_id[:8]}"
+    return f"run {short_id(view.run.spec.run_id)}"
 
 
 def _with_message(phrase: str) -> Formatter:

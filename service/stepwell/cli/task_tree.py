@@ -11,7 +11,7 @@ from rich.text import Text
 
 from stepwell.cli import describe
 from stepwell.cli.describe import Sign
-from stepwell.cli.text import US, count, micros, one_line, span
+from stepwell.cli.text import US, count, micros, one_line, short_id, span
 from stepwell_client import ENDED, ExecutionStatus, RunView, StepKind, TaskStatus, word
 from stepwell_client.v1 import types_pb2
 
@@ -130,7 +130,7 @@ def _head(view: RunView, now_us: int, *, fancy: bool, live: bool, exact: bool) -
         one_line(run.spec.goal) or "(no goal)", style="bold", no_wrap=True, overflow="ellipsis"
     )
     line = Text(no_wrap=True, overflow="ellipsis")
-    line.append(run.spec.run_id[:8], style="bold")
+    line.append(short_id(run.spec.run_id), style="bold")
     line.append("  ")
     line.append(describe.status(run), style=describe.STATUS_STYLES.get(run.status, ""))
     place = describe.where(view)
@@ -250,7 +250,7 @@ def _task_note(
     if task.deduplicated_from:
         return describe.deduplicated(task.deduplicated_from)
     if task.result_run_id:
-        return f"kept from {task.result_run_id[:8]}"
+        return f"kept from {short_id(task.result_run_id)}"
     return describe.failure(task.failure)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -15,6 +16,8 @@ _LINES = _HARMLESS | {ord("\n"): "\n", ord("\t"): "\t", ord("\r"): ""}
 _IN_JSON = {code: f"\\u{code:04x}" for code in _CONTROLS if code >= 0x7F}
 
 US = 1_000_000
+SHORT_CHARS = 8
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def one_line(text: str, chars_max: int = 400) -> str:
@@ -70,6 +73,11 @@ def moment(us: int) -> str:
     if not us:
         return "-"
     return datetime.fromtimestamp(us / US, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def short_id(run_id: str) -> str:
+    """Return a run's id as people type it: the beginning of a UUID, a name as it is."""
+    return run_id[:SHORT_CHARS] if _UUID.fullmatch(run_id) else run_id
 
 
 def count(number: int, noun: str) -> str:

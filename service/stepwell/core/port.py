@@ -354,6 +354,8 @@ class RunQuery(Query[Run], frozen=True, kw_only=True):
     """As the rows have it: WORKER for WORKER and CAPACITY."""
     parent_run_id: str = ""
     """Forks of this run."""
+    run_id_prefix: str = ""
+    """Runs whose id begins with this."""
     cursor: str = ""
     limit: int = 100
 

@@ -12,9 +12,16 @@ from stepwell.app.commands import accepted, carry_out
 from stepwell.app.runs import read_run
 from stepwell.core.loop.signals import AnyCommand, Resume, Start
 from stepwell.core.port import ANY_ROLE, Presence, Runtime, Store
-from stepwell.core.records.errors import AlreadyExists, FailedPrecondition, StoreUnavailable
+from stepwell.core.records.errors import (
+    AlreadyExists,
+    FailedPrecondition,
+    RunNotFound,
+    StoreMissing,
+    StoreUnavailable,
+)
 from stepwell.core.records.model import Run
 from stepwell.core.records.states import RunStatus, StepKind
+from stepwell.embedded import shared
 from stepwell.embedded.arguments import kinds_of
 from stepwell.embedded.result import RunResult, read_result
 from stepwell.embedded.worker import InProcessWorker
@@ -62,7 +69,10 @@ class Drive:
 
     async def check_resumable(self) -> None:
         """Raise unless the run is there and not cancelled."""
-        store = await self._open()
+        try:
+            store = await self._open(create=False)
+        except StoreMissing as error:
+            raise RunNotFound(self.run_id, error.message) from error
         try:
             run = await read_run(store, self.tenant_id, self.run_id)
         finally:
@@ -120,19 +130,19 @@ class Drive:
     def _executor(self, store: Store) -> Executor:
         return Executor(store, self._runtime, ExecutorConfig(lease_ms=LEASE_MS))
 
-    async def _open(self) -> Store:
+    async def _open(self, *, create: bool = True) -> Store:
         if self._store is None:
             # Kept until the run has ended: its questions can be answered between two calls of run().
             if self._own is None:
                 self._own = await open_store("memory://", runtime=self._runtime)
             return self._own
         if isinstance(self._store, str):
-            return await open_store(self._store, runtime=self._runtime)
+            return await shared.acquire(self._store, self._runtime, create=create)
         return self._store
 
     async def _close(self, store: Store) -> None:
-        if store is not self._store and store is not self._own:
-            await store.close()
+        if isinstance(self._store, str):
+            await shared.release(self._store, store)
 
     async def _work(self, executor: Executor) -> Run:
         """Start or resume the run, do its steps, and return it as it stands in the end."""

@@ -67,7 +67,7 @@ class Orchestrator:
         """
         if run_id is not None and store is None:
             raise ValueError("a run_id means nothing without a store: pass store=, or leave run_id")
-        if run_id is not None:  # A UUID is best: the service knows runs by no other ids.
+        if run_id is not None:
             check_name("run_id", run_id, limits.RUN_ID_CHARS_MAX)
         check_name("tenant_id", tenant_id)
         check_size("goal", len(goal.encode("utf-8", "replace")), 0, limits.GOAL_BYTES_MAX)

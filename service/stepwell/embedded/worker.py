@@ -38,7 +38,7 @@ STOP_MS = 2_000
 BEAT_MS_MIN = 200
 """Progress is written no more often than this."""
 _MESSAGES_AT_ONCE = 64
-_OF_A_STREAM = ("delivery_id", "run_id")
+_OF_A_STREAM = ("delivery_id",)
 _AGAIN = RetryPolicy(initial_backoff_ms=50, max_backoff_ms=2_000)
 
 
@@ -220,7 +220,7 @@ class InProcessWorker:
                 self._on_idle()
 
     def _decode(self, step: _Step, outcome: worker_pb2.Outcome) -> Delivery:
-        # Only a served run's id is a UUID, and only a stream has deliveries.
+        # Only a stream has deliveries.
         found = violations(outcome)
         faults = [one for one in found if one.field not in _OF_A_STREAM]
         if not faults:

@@ -1,8 +1,9 @@
 """Opens a store by its URL: the scheme picks the driver, found by the entry point of that name.
 
 Nothing here or above names a driver, so another driver needs nothing but an entry point in the
-group `stepwell.drivers`: `async def open_store(url: str, *, runtime: Runtime) -> Store`. A driver is
-imported when its scheme is first asked for, and what it needs may be missing until then.
+group `stepwell.drivers`: `async def open_store(url: str, *, runtime: Runtime) -> Store`. A driver whose
+store is a file takes `create: bool = True` as well. A driver is imported when its scheme is first asked
+for, and what it needs may be missing until then.
 """
 
 from __future__ import annotations
@@ -25,13 +26,14 @@ _drivers: dict[str, list[EntryPoint]] = {}
 
 
 class _Opener(Protocol):
-    async def __call__(self, url: str, *, runtime: Runtime) -> Store: ...
+    async def __call__(self, url: str, *, runtime: Runtime, **options: bool) -> Store: ...
 
 
-async def open_store(url: str, *, runtime: Runtime) -> Store:
-    """Open the store that the URL names.
+async def open_store(url: str, *, runtime: Runtime, create: bool = True) -> Store:
+    """Open the store that the URL names. `create`: make a file that is missing, with a store in it.
 
     Raises:
+        StoreMissing: the file is missing, and was not to be made.
         StoreRefused: no driver for the scheme, a package that the driver needs is missing, the
             driver is broken, or it refuses the store; the message says what to do.
     """
@@ -43,8 +45,9 @@ async def open_store(url: str, *, runtime: Runtime) -> Store:
         )
     point = _driver_of(scheme, url)
     opener = _load(point)
+    takes_create = "create" in inspect.signature(opener).parameters
     try:
-        opening = opener(url, runtime=runtime)
+        opening = opener(url, runtime=runtime, **({"create": create} if takes_create else {}))
         if not inspect.isawaitable(opening):
             raise StoreRefused(f"{_named(point)} is broken: {point.value!r} is no async function")
         return await opening

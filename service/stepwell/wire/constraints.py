@@ -26,7 +26,6 @@ _SPANS_MS = {"day": 86_400_000, "minute": 60_000, "second": 1_000}
 
 HELPERS: dict[str, Any] = {
     "is_name": re.compile(NAME_PATTERN).fullmatch,
-    "is_uuid": re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}").fullmatch,
     "has_control": re.compile(r"[\x00-\x1f\x7f]").search,
     "one_line": one_line,
     "storable": storable,
@@ -73,14 +72,6 @@ def name(chars_max: int, *, required: bool = False, or_star: bool = False) -> Li
     amount = "1 to" if required else "at most"
     wording = f"a name of {amount} {chars_max:,} characters" + (", or `*`" if or_star else "")
     return Limit(beyond, wording, _quoted, hint=_NAME_HINT, required=required)
-
-
-def uuid(*, required: bool = True) -> Limit:
-    """Return the limit of an id that the service made."""
-    beyond, wording = "not is_uuid(v)", "a UUID in lower case"
-    if not required:
-        beyond, wording = f"v and {beyond}", f"empty, or {wording}"
-    return Limit(beyond, wording, _quoted, required=required)
 
 
 def chars(chars_max: int, *, required: bool = False, written: bool = False) -> Limit:

@@ -25,15 +25,14 @@ from stepwell.wire.constraints import (
     span,
     text,
     unbounded,
-    uuid,
 )
 from stepwell_client.v1 import types_pb2
 
 _NAME = name(limits.NAME_CHARS_MAX)
 _NAME_REQUIRED = name(limits.NAME_CHARS_MAX, required=True)
 _TASK_ID = name(limits.TASK_ID_CHARS_MAX, required=True)
-_RUN_ID = uuid()
-_ANY_RUN_ID = uuid(required=False)
+_RUN_ID = name(limits.RUN_ID_CHARS_MAX, required=True)
+_ANY_RUN_ID = name(limits.RUN_ID_CHARS_MAX)
 _EXECUTION_ID = chars(limits.EXECUTION_ID_CHARS_MAX, required=True)
 _LABELS = mapping(limits.LABELS_MAX, _NAME_REQUIRED, chars(limits.LABEL_VALUE_CHARS_MAX))
 _REQUEST_ID = chars(limits.REQUEST_ID_CHARS_MAX)
@@ -154,6 +153,7 @@ _ORCHESTRATOR: dict[str, dict[str, Limit]] = {
         "executor_id": _NAME,
         "blocked_on": _FILTER,
         "parent_run_id": _ANY_RUN_ID,
+        "run_id_prefix": _ANY_RUN_ID,
     },
     "ListTasksRequest": {"run_id": _RUN_ID, "version": _VERSION, **_PAGE},
     "ListExecutionsRequest": {
@@ -319,6 +319,7 @@ _STORE: dict[str, dict[str, Limit]] = {
         "labels": mapping(limits.STORE_ITEMS_MAX, _STORE_TEXT, _STORE_TEXT),
         "blocked_on": _STORE_ITEMS,
         "parent_run_id": _NAME,
+        "run_id_prefix": _NAME,
         "cursor": _STORE_TEXT,
         "limit": _STORE_LIMIT,
     },

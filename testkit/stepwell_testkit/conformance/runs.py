@@ -74,6 +74,7 @@ class TestFilters(Cases):
 
     @promises("RunQuery", "An empty filter matches all.")
     @promises("RunQuery.parent_run_id", "Forks of this run.")
+    @promises("RunQuery.run_id_prefix", "Runs whose id begins with this.")
     async def test_a_filter_shows_only_what_it_matches(
         self, store: Store, open_store: StoreFactory
     ) -> None:
@@ -98,6 +99,15 @@ class TestFilters(Cases):
         assert found == ["fork-of-the-fork"]
         assert await ask.run_ids(store, replace(query, parent_run_id="queue")) == []
         assert await ask.run_ids(store, query) == list(reversed(specs))
+        assert await ask.run_ids(store, replace(query, run_id_prefix="fork-of")) == [
+            "fork-of-the-fork"
+        ]
+        forks = replace(query, run_id_prefix="fork")
+        assert await ask.run_ids(store, forks) == ["fork-of-the-fork", "fork"]
+        first = await store.page(replace(forks, limit=1))
+        assert await ask.run_ids(store, replace(forks, cursor=first.cursor)) == ["fork"]
+        assert await ask.run_ids(store, replace(forks, parent_run_id="plain")) == ["fork"]
+        assert await ask.run_ids(store, replace(query, run_id_prefix="pl", queue="q")) == []
 
     @promises("RunQuery", "An empty filter matches all.")
     async def test_runs_are_found_by_their_present_status(

@@ -61,6 +61,10 @@ def statements() -> Iterator[tuple[str, str, int]]:
             pages._matching(sqlite.dialect(), pages._Shape(exact, 1, 0))
             for exact in (("parent_run_id",), ("status", "pipeline_id", "parent_run_id"))
         ],
+        "_prefixed": [
+            pages._matching(sqlite.dialect(), pages._Shape(exact, 1, 0, prefix=True))
+            for exact in ((), ("status", "pipeline_id", "parent_run_id"))
+        ],
     }
     for module in modules:
         for name, value in (vars(module) | (several if module is search else {})).items():

@@ -327,7 +327,7 @@ class OldLogs(_message.Message):
     def __init__(self, older: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., limit: _Optional[int] = ...) -> None: ...
 
 class RunQuery(_message.Message):
-    __slots__ = ("tenant_id", "statuses", "pipeline_id", "queue", "executor_id", "labels", "blocked_on", "cursor", "limit", "parent_run_id")
+    __slots__ = ("tenant_id", "statuses", "pipeline_id", "queue", "executor_id", "labels", "blocked_on", "cursor", "limit", "parent_run_id", "run_id_prefix")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -345,6 +345,7 @@ class RunQuery(_message.Message):
     CURSOR_FIELD_NUMBER: _ClassVar[int]
     LIMIT_FIELD_NUMBER: _ClassVar[int]
     PARENT_RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_PREFIX_FIELD_NUMBER: _ClassVar[int]
     tenant_id: str
     statuses: _containers.RepeatedScalarFieldContainer[_types_pb2.RunStatus]
     pipeline_id: str
@@ -355,7 +356,8 @@ class RunQuery(_message.Message):
     cursor: str
     limit: int
     parent_run_id: str
-    def __init__(self, tenant_id: _Optional[str] = ..., statuses: _Optional[_Iterable[_Union[_types_pb2.RunStatus, str]]] = ..., pipeline_id: _Optional[str] = ..., queue: _Optional[str] = ..., executor_id: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., blocked_on: _Optional[_Iterable[_Union[_types_pb2.BlockedKind, str]]] = ..., cursor: _Optional[str] = ..., limit: _Optional[int] = ..., parent_run_id: _Optional[str] = ...) -> None: ...
+    run_id_prefix: str
+    def __init__(self, tenant_id: _Optional[str] = ..., statuses: _Optional[_Iterable[_Union[_types_pb2.RunStatus, str]]] = ..., pipeline_id: _Optional[str] = ..., queue: _Optional[str] = ..., executor_id: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., blocked_on: _Optional[_Iterable[_Union[_types_pb2.BlockedKind, str]]] = ..., cursor: _Optional[str] = ..., limit: _Optional[int] = ..., parent_run_id: _Optional[str] = ..., run_id_prefix: _Optional[str] = ...) -> None: ...
 
 class TaskQuery(_message.Message):
     __slots__ = ("tenant_id", "run_id", "cursor", "limit")

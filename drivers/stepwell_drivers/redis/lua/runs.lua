@@ -5,7 +5,7 @@
 local book, lists = unpack(KEYS)
 local prefix, before, count, looks_max = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local traits, statuses, blocked = ARGV[5], cmsgpack.unpack(ARGV[6]), cmsgpack.unpack(ARGV[7])
-local tenant = ARGV[8]
+local tenant, id_prefix = ARGV[8], ARGV[9]
 local AT_ONCE = 200
 local wanted = {}
 for trait in string.gmatch(traits, '([^\1]*)\1') do
@@ -13,6 +13,9 @@ for trait in string.gmatch(traits, '([^\1]*)\1') do
 end
 
 local function matches(birth, version)
+  if string.sub(birth, #prefix + 17, #prefix + 16 + #id_prefix) ~= id_prefix then
+    return false
+  end
   local at = 0
   for trait in string.gmatch(string.sub(birth, #prefix + 17), '\1([^\1]*)') do
     at = at + 1

@@ -11,7 +11,7 @@ from sqlalchemy import Connection, func, select
 from sqlalchemy.exc import DBAPIError
 
 from stepwell.core.port import Claimed, ClaimRequest, Runtime, Store, StoreInfo
-from stepwell.core.records.errors import StoreFull, StoreRefused, StoreUnavailable
+from stepwell.core.records.errors import StoreFull, StoreMissing, StoreRefused, StoreUnavailable
 from stepwell.core.records.states import Durability
 from stepwell_drivers.clock import StoreClock
 from stepwell_drivers.hints import HintBus
@@ -52,13 +52,16 @@ class _Opened(NamedTuple):
     last_us: int
 
 
-async def open_store(url: str, *, runtime: Runtime) -> Store:
-    """Open the store that the URL names; make it if the file is missing or empty.
+async def open_store(url: str, *, runtime: Runtime, create: bool = True) -> Store:
+    """Open the store that the URL names; with `create` make it if the file is missing.
 
     Raises:
+        StoreMissing: the file is missing, and was not to be made.
         StoreRefused: it can't be one, another process has it, or this program doesn't know its schema.
     """
     place = parse(url)
+    if not create and not place.path.exists():
+        raise StoreMissing(f"the file {str(place.path)!r} is not there; check the path")
     lock = FileLock(place.path)
     try:
         clock = StoreClock(runtime)

@@ -10,7 +10,7 @@ from stepwell.cli import arguments, connect, options
 from stepwell.cli.connect import connected
 from stepwell.cli.exits import CliError, Exit
 from stepwell.cli.terminal import note, put_json, report
-from stepwell.cli.text import count
+from stepwell.cli.text import count, short_id
 from stepwell_client import Done, ExecutionStatus, Failure, NotDone, RunStatus, SyncClient
 
 EXAMPLES = {
@@ -189,7 +189,7 @@ def rm(
         client.delete(run_id)
         removed.append(run_id)
         if not json:
-            print(f"run {run_id[: connect.SHORT_CHARS]} is removed")
+            print(f"run {short_id(run_id)} is removed")
     if json:
         put_json({"removed": removed})
     return Exit.DONE
@@ -241,7 +241,7 @@ def purge(
         put_json(response)
         return Exit.DONE
     for run_id in response.run_ids:
-        print(f"run {run_id[: connect.SHORT_CHARS]} {'would be' if dry_run else 'is'} removed")
+        print(f"run {short_id(run_id)} {'would be' if dry_run else 'is'} removed")
     if not response.run_ids:
         note("no run ended so long ago")
     elif not response.complete:

@@ -10,7 +10,7 @@ from stepwell.cli import arguments, connect, describe, options
 from stepwell.cli.connect import connected
 from stepwell.cli.exits import CliError, Exit
 from stepwell.cli.terminal import document, note, put, put_json, table
-from stepwell.cli.text import count, micros, moment, one_line
+from stepwell.cli.text import count, micros, moment, one_line, short_id
 from stepwell_client import EventType, SyncClient, word
 from stepwell_client.v1 import orchestrator_pb2, types_pb2
 
@@ -106,7 +106,7 @@ def checkpoints(
         put_json({"checkpoints": [document(one) for one in points]})
         return Exit.DONE
     _print_checkpoints(points)
-    note(f"go back to one: stepwell fork {run_id[: connect.SHORT_CHARS]} --at VERSION")
+    note(f"go back to one: stepwell fork {short_id(run_id)} --at VERSION")
     return Exit.DONE
 
 

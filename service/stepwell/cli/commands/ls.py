@@ -12,7 +12,7 @@ from stepwell.cli import arguments, connect, describe, options
 from stepwell.cli.connect import connected
 from stepwell.cli.exits import Exit
 from stepwell.cli.terminal import document, note, put, put_json, table
-from stepwell.cli.text import ago, micros, one_line, span
+from stepwell.cli.text import ago, micros, one_line, short_id, span
 from stepwell.runtime import SystemRuntime
 from stepwell_client import BlockedKind, ExecutionStatus, RunStatus, SyncClient
 from stepwell_client.v1 import types_pb2
@@ -107,7 +107,7 @@ def _print(runs: list[types_pb2.Run], unknown: dict[str, types_pb2.Execution]) -
         counts = run.counts
         goal = Text(one_line(run.spec.goal), no_wrap=True, overflow="ellipsis")
         if run.spec.parent_run_id:
-            goal.append(f"  (fork of {run.spec.parent_run_id[:8]})", style="dim")
+            goal.append(f"  (fork of {short_id(run.spec.parent_run_id)})", style="dim")
         cause = describe.blocked(run, exact=True)
         if run.spec.run_id in unknown:
             cause = describe.unknown(unknown[run.spec.run_id], now_us)

@@ -11,7 +11,7 @@ from stepwell.cli import connect, options
 from stepwell.cli.connect import connected
 from stepwell.cli.exits import Exit
 from stepwell.cli.terminal import document, note, put_json
-from stepwell.cli.text import lines, micros, moment, one_line
+from stepwell.cli.text import lines, micros, moment, one_line, short_id
 from stepwell_client import LogKind, SyncClient, Unavailable
 from stepwell_client.v1 import types_pb2
 
@@ -56,11 +56,11 @@ def logs(
                     printer.put(entry)
     except KeyboardInterrupt:
         printer.end()
-        note(_CONTINUES + run_id[:8])
+        note(_CONTINUES + short_id(run_id))
         return Exit.INTERRUPTED
     except Unavailable:
         printer.end()
-        note(_CONTINUES + run_id[:8])
+        note(_CONTINUES + short_id(run_id))
         raise
     printer.end()
     if not json and not printer.used:

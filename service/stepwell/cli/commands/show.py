@@ -14,7 +14,7 @@ from stepwell.cli import connect, describe, options, results, task_tree
 from stepwell.cli.connect import connected
 from stepwell.cli.exits import CliError, Exit
 from stepwell.cli.terminal import console, document, note, put, put_json
-from stepwell.cli.text import micros, moment, one_line
+from stepwell.cli.text import micros, moment, one_line, short_id
 from stepwell.runtime import SystemRuntime
 from stepwell_client import RunStatus, RunView, SyncClient
 from stepwell_client.v1 import types_pb2
@@ -119,7 +119,7 @@ def _forks(client: SyncClient, run_id: str) -> str:
             client.list(parent_run_id=run_id, page_size=_FORKS_MAX + 1), _FORKS_MAX + 1
         )
     ]
-    more = [f"… (stepwell ls --forks-of {run_id[:8]})"] if len(names) > _FORKS_MAX else []
+    more = [f"… (stepwell ls --forks-of {short_id(run_id)})"] if len(names) > _FORKS_MAX else []
     return ", ".join([*names[:_FORKS_MAX], *more])
 
 

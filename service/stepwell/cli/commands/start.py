@@ -11,7 +11,7 @@ from stepwell.cli.connect import connected
 from stepwell.cli.exits import CliError, Exit
 from stepwell.cli.follow import follow
 from stepwell.cli.terminal import note, put_json
-from stepwell.cli.text import count, one_line
+from stepwell.cli.text import count, one_line, short_id
 from stepwell_client import (
     ForkIncompatible,
     ForkMode,
@@ -267,7 +267,7 @@ def _summary(response: orchestrator_pb2.ForkRunResponse, name: str) -> str:
         return f"this request has made fork {name} before"
     spec = response.run.spec
     kept = count(response.kept, "result")
-    origin = f"{name} is a fork of {spec.parent_run_id[:8]} at version {spec.parent_version}"
+    origin = f"{name} is a fork of {short_id(spec.parent_run_id)} at version {spec.parent_version}"
     again, pending = response.rerun, response.pending
     return f"{origin}: {kept} kept, {again:,} to be done again, {pending:,} still to do"
 

@@ -14,6 +14,7 @@ StepwellError
 ├── ResourceExhausted          a limit or a quota; nothing was done
 └── StoreError
     ├── StoreRefused           the store can't be opened or used as configured; names the remedy
+    │   └── StoreMissing       … and isn't there at all
     ├── StoreUnavailable       nothing was done; try again
     │   └── StoreFull          … once there is room
     └── OutcomeUnknown         the commit may or may not be applied; send the same one again
@@ -76,8 +77,8 @@ class RunNotFound(NotFound, ValueError):
 
     reason = "RUN_NOT_FOUND"
 
-    def __init__(self, run_id: str) -> None:
-        super().__init__(f"there is no run {run_id!r}")
+    def __init__(self, run_id: str, why: str = "") -> None:
+        super().__init__(f"there is no run {run_id!r}{': ' if why else ''}{why}")
         self.run_id = run_id
 
 
@@ -152,6 +153,10 @@ class StoreRefused(StoreError):
     """The store can't be opened or used as configured. The message says what to do."""
 
     reason = "STORE_REFUSED"
+
+
+class StoreMissing(StoreRefused):
+    """The store isn't there, and was not to be made."""
 
 
 class StoreUnavailable(StoreError):

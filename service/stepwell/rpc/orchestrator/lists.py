@@ -52,6 +52,7 @@ async def list_runs(
         labels=dict(request.labels),
         blocked_on=tuple(sorted(asked)),
         parent_run_id=request.parent_run_id,
+        run_id_prefix=request.run_id_prefix,
         cursor=cursor,
     )
 

@@ -82,6 +82,7 @@ def _matches(run: Run, query: RunQuery) -> bool:
         and query.queue in {"", spec.queue}
         and query.executor_id in {"", spec.executor_id}
         and query.parent_run_id in {"", spec.parent_run_id}
+        and spec.run_id.startswith(query.run_id_prefix)
         and (not query.blocked_on or run.blocked_on in query.blocked_on)
         and all(spec.labels.get(key) == value for key, value in query.labels.items())
     )
