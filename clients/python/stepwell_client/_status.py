@@ -31,7 +31,7 @@ from stepwell_client._errors import (
     Unavailable,
     Violation,
 )
-from stepwell_client.tls import handshake_trouble
+from stepwell_client.tls import guess, handshake_trouble
 
 _DETAILS_KEY = "grpc-status-details-bin"
 
@@ -98,9 +98,11 @@ def error_of(code: grpc.StatusCode, message: str, details: Details) -> StepwellC
         return Unavailable(message, reason=reason, status=code)
     if reason == ForkIncompatible.reason:
         return ForkIncompatible(message, details.violations, reason=reason, status=code)
-    trouble = handshake_trouble(message) if code is grpc.StatusCode.UNAVAILABLE else ""
-    if trouble and not reason:
-        return NotSecured(trouble, status=code)
+    if code is grpc.StatusCode.UNAVAILABLE and not reason:
+        trouble = handshake_trouble(message)
+        if trouble:
+            return NotSecured(trouble, status=code)
+        message = guess(message)
     return _BY_CODE.get(code, ServerError)(message, reason=reason, status=code)
 
 

@@ -132,31 +132,35 @@ class ClientTls:
 
 
 def handshake_trouble(details: str) -> str:
-    """Return what went wrong with TLS, for people, from gRPC's words about a failed call; empty: nothing did.
-
-    A server that wants TLS, or a certificate, closes the connection without a word: that is told as a guess.
-    """
-    if "failed to connect" in details and any(sign in details for sign in _CLOSED):
-        return _CLOSED_EARLY
+    """Return what went wrong with TLS, for people, from gRPC's words about a failed call; empty: nothing known."""
     for sign, words in _TROUBLES.items():
         if sign in details:
-            why = details.partition(f"{sign}: ")[2].removesuffix(": OK") if sign.isupper() else ""
+            why = details.partition(f"{_UNTRUSTED}: ")[2].removesuffix(": OK")
             return f"TLS: {words}{why and f' ({why})'}"
     return f"TLS: the handshake failed: {details}" if "ls handshake failed" in details else ""
 
 
+def guess(details: str) -> str:
+    """Return gRPC's words about a failed call, with what may be wrong where a connection was closed at once.
+
+    A server that wants TLS, or a certificate, does that without a word. So does one that has just been killed.
+    """
+    is_closed = "failed to connect" in details and any(sign in details for sign in _CLOSED)
+    return _CLOSED_AT_ONCE if is_closed else details
+
+
+_UNTRUSTED = "CERTIFICATE_VERIFY_FAILED"
 _CLOSED = ("Socket closed", "Connection reset by peer")
-_CLOSED_EARLY = (
-    "the server closed the connection at once; it may serve TLS and was called without (tls_ca, --tls-ca or"
-    " STEPWELL_TLS_CA), or ask for a certificate of the client's (tls_cert and tls_key, --tls-cert and --tls-key,"
-    " STEPWELL_TLS_CERT and STEPWELL_TLS_KEY)"
+_CLOSED_AT_ONCE = (
+    "the connection was closed at once; does the server want TLS (tls_ca, --tls-ca, STEPWELL_TLS_CA) or a"
+    " certificate of the client's (tls_cert, --tls-cert, STEPWELL_TLS_CERT)?"
 )
 
 _TROUBLES = {
     "Hostname Verification Check failed": "the server's certificate is not for the address that was called;"
     " call it by a name that is in the certificate, or give that name (tls_name, --tls-name,"
     " STEPWELL_TLS_NAME)",
-    "CERTIFICATE_VERIFY_FAILED": "the server's certificate is not trusted; tls_ca, --tls-ca or STEPWELL_TLS_CA"
+    _UNTRUSTED: "the server's certificate is not trusted; tls_ca, --tls-ca or STEPWELL_TLS_CA"
     " names the authority that must have signed it",
     "WRONG_VERSION_NUMBER": "the server speaks no TLS there; it is served without a certificate",
 }

@@ -19,7 +19,7 @@ from stepwell.core.records.errors import (
     StoreUnavailable,
     Violation,
 )
-from stepwell_client.tls import handshake_trouble
+from stepwell_client.tls import guess, handshake_trouble
 
 TOO_LARGE = "RESPONSE_TOO_LARGE"
 """The service's reason when an answer does not fit into a message: ask for less."""
@@ -86,7 +86,7 @@ def fault_of(error: AioRpcError, *, name: str, token_source: str) -> Fault:
         kind = StoreFull if reason == StoreFull.reason else StoreUnavailable
         return Fault(kind(words, reason=reason), certain=certain, again=again)
     again = code in _CONNECTION
-    words = handshake_trouble(words) or words
+    words = handshake_trouble(words) or guess(words)
     what = "can't be reached" if again else "gave no answer"
     lost = StoreUnavailable(f"the Store service at {name} {what}: {words}", reason=reason)
     return Fault(lost, again=again)

@@ -63,7 +63,8 @@ GROUPS: Mapping[str, Group] = {
     "presence": Group(
         ("TestPresence",),
         "`put_presence` does nothing, `page` has nobody for a PresenceQuery; a run that waits for a"
-        " busy worker is shown as one without a worker.",
+        " busy worker is shown as one without a worker, and health says that a server is ready whatever"
+        " its store can.",
     ),
     "hints": Group(
         ("TestHints",),
