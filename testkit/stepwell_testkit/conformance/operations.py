@@ -84,6 +84,10 @@ class TestPresence(Cases):
         assert list((await store.page(PresenceQuery(tenant_id=b.TENANT))).items) == [two]
         assert len((await store.page(PresenceQuery(tenant_id="other"))).items) == 1
 
+    @promises("put_presence", "One without a tenant is a replica's own, by which it judges")
+    async def test_replica_s_own_presence_is_taken_where_commits_are(self, store: Store) -> None:
+        await store.put_presence([b.presence(tenant="")], ttl_ms=10_000)
+
 
 def _worker(presence: Presence) -> str:
     return presence.worker_id
