@@ -119,6 +119,23 @@ async def test_D4_full_memory_refuses_commits_until_there_is_room(
             await chains_are_whole(store, [chain])
 
 
+@pytest.mark.parametrize("index", range(3))
+async def test_cluster_with_one_full_or_emptied_master_is_not_ready(
+    cluster: RedisCluster, index: int
+) -> None:
+    node = cluster.nodes[index]
+    async with opened(cluster.url()) as store:
+        await store.put_presence([READINESS], ttl_ms=1_000)
+        await once(lambda: node.configure(maxmemory="1mb"))
+        with pytest.raises(StoreFull, match="maxmemory"):
+            await store.put_presence([READINESS], ttl_ms=1_000)
+        await once(lambda: node.configure(maxmemory="0"))
+        await store.put_presence([READINESS], ttl_ms=1_000)
+        await once(lambda: node.execute("FLUSHALL"))
+        with pytest.raises(StoreUnavailable, match="emptied"):
+            await store.put_presence([READINESS], ttl_ms=1_000)
+
+
 async def test_S3_nothing_is_acknowledged_after_the_servers_were_emptied(server: Redis) -> None:
     url = server.url(prefix="emptied")
     births = [b.created(f"run-{at}") for at in range(40)]
