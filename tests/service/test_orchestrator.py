@@ -89,6 +89,22 @@ async def test_validate_only_starts_nothing(client: Client) -> None:
 # --- commands ----------------------------------------------------------------------------------------
 
 
+async def test_A1_a_command_names_its_caller_and_for_whom_it_acts(client: Client) -> None:
+    run_id = (await start(client, executor_id="cron")).run.spec.run_id
+    await client.ask("PauseRun", run_id=run_id, on_behalf_of="ann@example.org")
+    cancelled = await client.ask("CancelRun", run_id=run_id)
+    named = [
+        (event.actor, event.on_behalf_of, event.run.actor if event.run.HasField("actor") else "")
+        async for message in client.watch(run_id)
+        for event in message.events.events
+    ]
+    for_whom = ["cron", "ann@example.org", ""]
+    assert named == [("all", one, "all") for one in for_whom]
+    assert (cancelled.run.actor, cancelled.run.on_behalf_of) == ("all", "")
+    error = await refusal(client.ask("StopRun", run_id=run_id, on_behalf_of="two words"))
+    assert error.fields == ["on_behalf_of"]
+
+
 async def test_pause_resume_and_cancel(client: Client) -> None:
     run_id = (await start(client, goal="g")).run.spec.run_id
 

@@ -18,6 +18,7 @@ from stepwell.core.loop.idempotency import MORE_TIMER
 from stepwell.core.loop.signals import (
     Answer,
     Begin,
+    Called,
     Completed,
     Delivery,
     Failed,
@@ -79,6 +80,10 @@ class World:
     def do(self, *signals: Signal, eager: bool = False) -> tuple[Reply, ...]:
         """Advance, check, apply; `eager` leases all offered steps in the same commit."""
         self.now_us += 1_000
+        signals = tuple(
+            replace(one, actor=one.actor or "caller") if isinstance(one, Called) else one
+            for one in signals
+        )
         context = Context(
             now_us=self.now_us,
             seed=self.seed,

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from stepwell.core.loop.signals import (
+    Answer,
+    AnyCommand,
     Cancel,
     Completed,
     Failed,
     Pause,
     Planned,
+    RaiseBudget,
     Reflected,
+    Resolve,
     Resume,
     RetryTask,
     Signal,
@@ -20,9 +26,9 @@ from stepwell.core.loop.signals import (
     Stop,
     TimerDue,
 )
-from stepwell.core.records.model import Failure, RetryPolicy
-from stepwell.core.records.states import Decision, Effect, OnFailure, StepKind
-from tests.unit.loop_world import ONCE, World, chain, started, task, tasks
+from stepwell.core.records.model import Budget, Failure, RetryPolicy
+from stepwell.core.records.states import Decision, Effect, Finding, OnFailure, StepKind
+from tests.unit.loop_world import ONCE, YES, World, chain, started, task, tasks
 
 SKIPS: dict[str, Any] = {"retry": ONCE, "on_failure": OnFailure.SKIP_DEPENDENTS}
 PASSES: dict[str, Any] = {"retry": ONCE, "on_failure": OnFailure.CONTINUE}
@@ -38,6 +44,53 @@ def retry(world: World, task_id: str) -> str:
     """Retry a task; returns the reason of a refusal, or else the status."""
     reply = world.do(RetryTask(task_id=task_id))[0]
     return reply.reason or reply.status
+
+
+COMMANDS: dict[str, Callable[[World], AnyCommand]] = {
+    "cancel": lambda world: Cancel(),
+    "pause": lambda world: Pause(),
+    "stop": lambda world: Stop(),
+    "budget": lambda world: RaiseBudget(budget=Budget(tasks=9)),
+    "skip": lambda world: SkipTask(task_id="c"),
+    "answer": lambda world: Answer(input_id="input:task:b#1", payload=YES, replan=True),
+    "resolve": lambda world: Resolve(execution_id="task:a#1", finding=Finding.DONE),
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_A1_all_events_of_a_command_name_its_caller_and_no_others_do(name: str) -> None:
+    world = started(task("a", effect=Effect.AT_MOST_ONCE), "b", "c", budget=Budget(tasks=8))
+    world.begin("task:a#1")
+    world.expire("task:a#1")
+    world.ask("b")
+    before = len(world.events)
+    assert {(e.actor, e.on_behalf_of) for e in world.events if e.actor} == {("caller", "")}
+    command = COMMANDS[name](world)
+    world.do(replace(command, actor="bot", on_behalf_of="ann"), eager=True)
+    by = {
+        (e.type, e.actor, e.on_behalf_of)
+        for e in world.events[before:]
+        if e.type != "EXECUTION_LEASED"
+    }
+    assert {one[1:] for one in by} == {("bot", "ann")}, by
+    assert (world.run.actor, world.run.on_behalf_of) == ("bot", "ann")
+    leased = [e.actor for e in world.events[before:] if e.type == "EXECUTION_LEASED"]
+    assert set(leased) <= {""}
+    seen = len(world.events)
+    world.do(replace(Pause(), actor="other"))
+    assert world.run.ended or {e.actor for e in world.events[seen:]} <= {"other"}
+
+
+def test_A1_resume_retry_start_and_fork_name_their_callers() -> None:
+    world = started(task("a", retry=ONCE, on_failure=OnFailure.SKIP_DEPENDENTS), "b")
+    assert world.run.actor == world.events[0].actor == "caller"
+    world.fail("a")
+    assert world.events[-1].actor == ""
+    for command in (RetryTask(task_id="a"), Pause(), Resume()):
+        seen = len(world.events)
+        world.do(replace(command, actor=type(command).__name__))
+        assert {e.actor for e in world.events[seen:]} == {world.run.actor}
+        assert world.run.actor == type(command).__name__
 
 
 # --- cancel, pause, resume --------------------------------------------------------------------------

@@ -1,6 +1,8 @@
 """Calls that change something: start and fork runs, steer them, answer their questions, remove them.
 
-Each carries a request id, so it may be repeated: the second request finds what the first has done.
+Each carries a request id, so it may be repeated: the second request finds what the first has done. The events
+of a run name the caller of each command by its credential; `on_behalf_of` (`executor_id` of a start or fork,
+`answered_by` of an answer) is a name that stands beside it.
 """
 
 from __future__ import annotations
@@ -49,6 +51,7 @@ class CommandCalls(CallsBase):
         *,
         retry_failed: bool = True,
         reason: str = "",
+        on_behalf_of: str = "",
         request_id: str = "",
         validate_only: bool = False,
     ) -> pb.ResumeRunResponse:
@@ -61,46 +64,63 @@ class CommandCalls(CallsBase):
             run_id=run_id,
             retry_failed=retry_failed,
             reason=reason,
+            on_behalf_of=on_behalf_of,
             request_id=self._request_id(request_id),
             validate_only=validate_only,
         )
         return await self._call("ResumeRun", request)
 
     async def pause(
-        self, run_id: str, *, reason: str = "", request_id: str = ""
+        self, run_id: str, *, reason: str = "", on_behalf_of: str = "", request_id: str = ""
     ) -> pb.PauseRunResponse:
         """Pause a run: it accepts outcomes of work in flight and dispatches nothing."""
         request = pb.PauseRunRequest(
-            run_id=run_id, reason=reason, request_id=self._request_id(request_id)
+            run_id=run_id,
+            reason=reason,
+            on_behalf_of=on_behalf_of,
+            request_id=self._request_id(request_id),
         )
         return await self._call("PauseRun", request)
 
     async def cancel(
-        self, run_id: str, *, reason: str = "", request_id: str = ""
+        self, run_id: str, *, reason: str = "", on_behalf_of: str = "", request_id: str = ""
     ) -> pb.CancelRunResponse:
         """Cancel a run for good."""
         request = pb.CancelRunRequest(
-            run_id=run_id, reason=reason, request_id=self._request_id(request_id)
+            run_id=run_id,
+            reason=reason,
+            on_behalf_of=on_behalf_of,
+            request_id=self._request_id(request_id),
         )
         return await self._call("CancelRun", request)
 
     async def stop(
-        self, run_id: str, *, reason: str = "", request_id: str = ""
+        self, run_id: str, *, reason: str = "", on_behalf_of: str = "", request_id: str = ""
     ) -> pb.StopRunResponse:
         """End a run after the iteration in progress, as though it were the last."""
         request = pb.StopRunRequest(
-            run_id=run_id, reason=reason, request_id=self._request_id(request_id)
+            run_id=run_id,
+            reason=reason,
+            on_behalf_of=on_behalf_of,
+            request_id=self._request_id(request_id),
         )
         return await self._call("StopRun", request)
 
     async def retry_task(
-        self, run_id: str, task_id: str, *, reason: str = "", request_id: str = ""
+        self,
+        run_id: str,
+        task_id: str,
+        *,
+        reason: str = "",
+        on_behalf_of: str = "",
+        request_id: str = "",
     ) -> pb.RetryTaskResponse:
         """Run a FAILED or SKIPPED task again, or one that waits for its back-off now."""
         request = pb.RetryTaskRequest(
             run_id=run_id,
             task_id=task_id,
             reason=reason,
+            on_behalf_of=on_behalf_of,
             request_id=self._request_id(request_id),
         )
         return await self._call("RetryTask", request)
@@ -112,6 +132,7 @@ class CommandCalls(CallsBase):
         *,
         skip_dependents: bool = False,
         reason: str = "",
+        on_behalf_of: str = "",
         request_id: str = "",
     ) -> pb.SkipTaskResponse:
         """Settle a task as SKIPPED, whatever it is doing; tasks that depend on it go on without."""
@@ -120,6 +141,7 @@ class CommandCalls(CallsBase):
             task_id=task_id,
             skip_dependents=skip_dependents,
             reason=reason,
+            on_behalf_of=on_behalf_of,
             request_id=self._request_id(request_id),
         )
         return await self._call("SkipTask", request)
@@ -131,6 +153,7 @@ class CommandCalls(CallsBase):
         *,
         resume: bool = True,
         reason: str = "",
+        on_behalf_of: str = "",
         request_id: str = "",
     ) -> pb.RaiseBudgetResponse:
         """Set new, higher limits; a limit of 0 stays as it was. A run that is PAUSED for them goes on."""
@@ -139,6 +162,7 @@ class CommandCalls(CallsBase):
             budget=budget.message(),
             resume=resume,
             reason=reason,
+            on_behalf_of=on_behalf_of,
             request_id=self._request_id(request_id),
         )
         return await self._call("RaiseBudget", request)
@@ -150,6 +174,7 @@ class CommandCalls(CallsBase):
         resolution: Resolution,
         *,
         reason: str = "",
+        on_behalf_of: str = "",
         request_id: str = "",
     ) -> pb.ResolveExecutionResponse:
         """Settle an execution whose outcome is unknown.
@@ -162,6 +187,7 @@ class CommandCalls(CallsBase):
             execution_id,
             resolution,
             reason=reason,
+            on_behalf_of=on_behalf_of,
             request_id=self._request_id(request_id),
         )
         return await self._call("ResolveExecution", request)

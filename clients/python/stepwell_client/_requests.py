@@ -188,7 +188,13 @@ def purge_request(options: PurgeOptions) -> orchestrator_pb2.PurgeRunsRequest:
 
 
 def resolve_request(
-    run_id: str, execution_id: str, resolution: Resolution, *, reason: str, request_id: str
+    run_id: str,
+    execution_id: str,
+    resolution: Resolution,
+    *,
+    reason: str,
+    on_behalf_of: str,
+    request_id: str,
 ) -> orchestrator_pb2.ResolveExecutionRequest:
     """Return the request that settles an unknown outcome."""
     request = orchestrator_pb2.ResolveExecutionRequest(
@@ -196,6 +202,7 @@ def resolve_request(
         execution_id=execution_id,
         finding=types_pb2.FINDING_DONE,
         reason=reason,
+        on_behalf_of=on_behalf_of,
         request_id=request_id,
     )
     if isinstance(resolution, NotDone):

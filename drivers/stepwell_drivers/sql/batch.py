@@ -317,7 +317,7 @@ _UNPLANNED = run_rows.TASK_UNPLANNED
 def _fixed_of(key: RunKey, plan: Plan) -> dict[str, Values]:
     """Return the plan's columns of each of its tasks."""
     return {
-        spec.task_id: run_rows.task_fixed(key[1], position, spec)
+        spec.task_id: run_rows.task_fixed(key[1], plan.revision, position, spec)
         for position, spec in enumerate(plan.tasks)
     }
 

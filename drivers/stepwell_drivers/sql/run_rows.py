@@ -67,6 +67,7 @@ RUN_MOVING = (
     *("pause_reason", "finish_reason", "reason", "failure", "result_id"),
     *("created_us", "started_us", "ended_us"),
     *("attempts", "tally", "stopping", "previous", "step_losses"),
+    *("actor", "on_behalf_of"),
 )
 RUN_FIXED = (
     *("pipeline_id", "queue", "goal", "labels", "executor_id"),
@@ -88,7 +89,7 @@ def run_moving(run: Run) -> Values:
         *(to_json(run.failure), run.result_id),
         *(run.created_us, run.started_us, run.ended_us),
         *(to_json(run.attempts), to_json(run.tally), int(run.stopping), to_json(run.previous)),
-        losses_json(run.step_losses),
+        *(losses_json(run.step_losses), run.actor, run.on_behalf_of),
     )
 
 
@@ -115,6 +116,7 @@ def run_of(row: Sequence[Any]) -> Run:
     pause_reason, finish_reason, reason, failure, result_id = row[at + 16 : at + 21]
     created_us, started_us, ended_us = row[at + 21 : at + 24]
     attempts, tally, stopping, previous, step_losses = row[at + 24 : at + 29]
+    actor, on_behalf_of = row[at + 29 : at + 31]
     return Run(
         spec=_spec_of(row),
         version=version,
@@ -136,6 +138,8 @@ def run_of(row: Sequence[Any]) -> Run:
         tally=_tally(tally),
         stopping=bool(stopping),
         previous=previous_of(previous),
+        actor=actor,
+        on_behalf_of=on_behalf_of,
         blocked_on=BlockedKind(blocked_on),
         blocked_since_us=blocked_since_us,
         pause_reason=PauseReason(pause_reason),
@@ -250,11 +254,10 @@ def task_moving(version: int, task: Task) -> Values:
     )
 
 
-def task_fixed(run_id: str, position: int, spec: TaskSpec) -> Values:
+def task_fixed(run_id: str, revision: int, position: int, spec: TaskSpec) -> Values:
     """Return what a plan says of a task, for people to read."""
     return (
-        *(position, spec.type, spec.title, spec.role),
-        spec.idempotency_key or f"{run_id}/{spec.task_id}",
+        *(position, spec.type, spec.title, spec.role, spec.key_in(run_id, revision)),
         *(spec.effect.value, spec.on_failure.value),
         *(to_json(spec.depends_on), to_json(spec.retry), spec.prompt),
     )

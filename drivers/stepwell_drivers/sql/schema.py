@@ -130,7 +130,7 @@ runs = Table(
     *_json("stages"),
     *_numbers("stages_fixed", "allowance", "step_attempt", "step_spent"),
     *_json("counts", "usage", "budget", "failure"),
-    *_words("result_id"),
+    *_words("result_id", "actor", "on_behalf_of"),
     *_numbers("blocked_since_us", "created_us", "started_us", "ended_us"),
     # Written once, at the birth.
     *_words("goal"),
@@ -301,7 +301,7 @@ events = Table(
     *_numbers("number", "version"),
     *_words("type"),
     *_numbers("time_us"),
-    *_words("task_id", "execution_id", "input_id", "message"),
+    *_words("task_id", "execution_id", "input_id", "message", "actor", "on_behalf_of"),
     *_numbers("plan_revision"),
     *_json("payload"),
     PrimaryKeyConstraint("tenant_id", "run_id", "number"),

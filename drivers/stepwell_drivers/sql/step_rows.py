@@ -140,7 +140,7 @@ _changes = msgspec.json.Decoder(_Changes).decode
 
 EVENT = (
     *("tenant_id", "run_id", "number", "version", "type", "time_us", "task_id"),
-    *("execution_id", "input_id", "message", "plan_revision", "payload"),
+    *("execution_id", "input_id", "message", "actor", "on_behalf_of", "plan_revision", "payload"),
 )
 EVENT_READ = EVENT[2:]
 
@@ -150,15 +150,15 @@ def event_row(key: tuple[str, str], event: Event) -> Values:
     changes = _Changes(event.run, event.tasks, event.executions, event.inputs)
     return (
         *(*key, event.number, event.version, event.type.value, event.time_us, event.task_id),
-        *(event.execution_id, event.input_id, event.message, event.plan_revision),
-        to_json(changes),
+        *(event.execution_id, event.input_id, event.message, event.actor, event.on_behalf_of),
+        *(event.plan_revision, to_json(changes)),
     )
 
 
 def event_of(row: Sequence[Any]) -> Event:
     """Return the event of a row of EVENT_READ."""
     number, version, kind, time_us, task_id, execution_id, input_id, message = row[0:8]
-    plan_revision, text = row[8:10]
+    actor, on_behalf_of, plan_revision, text = row[8:12]
     changes = _changes(text)
     return Event(
         number=number,
@@ -169,6 +169,8 @@ def event_of(row: Sequence[Any]) -> Event:
         execution_id=execution_id,
         input_id=input_id,
         message=message,
+        actor=actor,
+        on_behalf_of=on_behalf_of,
         run=changes.run,
         tasks=changes.tasks,
         executions=changes.executions,

@@ -33,7 +33,10 @@ class ForkOrder(NamedTuple):
     parent_run_id: str
     run_id: str
     """The fork's own id."""
+    actor: str
+    """The caller, by its credential."""
     executor_id: str
+    """The one for whom the caller says it acts; empty: the caller."""
     request_fingerprint: str
     version: int
     """The parent's version to fork from; 0: its last one."""
@@ -97,7 +100,8 @@ async def prepare_fork(store: Store, history: History, order: ForkOrder) -> Prep
         *(["for another goal"] if spec.goal != rows.run.spec.goal else []),
     ]
     warnings = [_warning(len(base.kept), changed)] if base.kept and changed else []
-    base = base._replace(fork=replace(base.fork, input=given))
+    fork = replace(base.fork, input=given, actor=order.actor, on_behalf_of=order.executor_id)
+    base = base._replace(fork=fork)
     return PreparedFork(base, tuple(warnings))
 
 
@@ -135,7 +139,7 @@ def _spec(parent: Run, order: ForkOrder) -> RunSpec:
         goal=_or(order.goal, before.goal),
         queue=order.queue or before.queue,
         labels={**before.labels, **order.labels},
-        executor_id=order.executor_id,
+        executor_id=order.executor_id or order.actor,
         max_iterations=_or(order.max_iterations, before.max_iterations),
         max_parallel=_or(order.max_parallel, before.max_parallel),
         priority=_or(order.priority, before.priority),

@@ -90,6 +90,12 @@ def took_us(run: types_pb2.Run, now_us: int) -> int:
     return (ended or now_us) - began if began else 0
 
 
+def caller(actor: str, on_behalf_of: str) -> str:
+    """Return who sent a command, and for whom; empty: nobody is known."""
+    name = one_line(actor)
+    return f"{name} for {one_line(on_behalf_of)}" if name and on_behalf_of else name
+
+
 def parent(run: types_pb2.Run) -> str:
     """Return the run and version that a run was forked from; empty: it is no fork."""
     spec = run.spec

@@ -22,7 +22,15 @@ def line(view: RunView, event: types_pb2.Event) -> str:
     if not text:
         return ""
     since = micros(event.time) - micros(view.run.created_time)
-    return f"{'+' + span(since):>9}  {_subject(view, event):<{_SUBJECT_CHARS}}  {text}"
+    return (
+        f"{'+' + span(since):>9}  {_subject(view, event):<{_SUBJECT_CHARS}}  {text}{_caller(event)}"
+    )
+
+
+def _caller(event: types_pb2.Event) -> str:
+    """Return who sent the command that made an event; empty: none did."""
+    name = describe.caller(event.actor, event.on_behalf_of)
+    return f" (by {name})" if name else ""
 
 
 def _subject(view: RunView, event: types_pb2.Event) -> str:

@@ -80,6 +80,15 @@ Reason = Annotated[
     str,
     typer.Option("--reason", metavar="TEXT", help="Why, for those who look.", show_default=False),
 ]
+For = Annotated[
+    str,
+    typer.Option(
+        "--for",
+        metavar="NAME",
+        help="On whose behalf; shown beside your own name.",
+        show_default=False,
+    ),
+]
 Label = Annotated[
     list[str] | None,
     typer.Option("--label", metavar="KEY=VALUE", help="A label; may be given again."),

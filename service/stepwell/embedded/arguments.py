@@ -28,6 +28,9 @@ from stepwell_client import StepKind as ClientStepKind
 from stepwell_client.toolkit import plan_draft
 from stepwell_client.v1 import orchestrator_pb2, types_pb2
 
+ACTOR = "embedded"
+"""The caller of an embedded run's commands: there is no credential."""
+
 _NAME = re.compile(limits.NAME_PATTERN)
 
 
@@ -75,7 +78,9 @@ def answer_command(
         payload=payload,
         replan=replan,
         reason=reason,
-        answered_by=answered_by,
+        answered_by=answered_by or ACTOR,
+        actor=ACTOR,
+        on_behalf_of=answered_by,
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 import structlog
+from msgspec.structs import replace
 
 from stepwell.app.commands import accepted, carry_out
 from stepwell.app.runs import read_run
@@ -22,7 +23,7 @@ from stepwell.core.records.errors import (
 from stepwell.core.records.model import Run
 from stepwell.core.records.states import RunStatus, StepKind
 from stepwell.embedded import shared
-from stepwell.embedded.arguments import kinds_of
+from stepwell.embedded.arguments import ACTOR, kinds_of
 from stepwell.embedded.result import RunResult, read_result
 from stepwell.embedded.worker import InProcessWorker
 from stepwell.engine.executor import Executor, ExecutorConfig
@@ -123,7 +124,7 @@ class Drive:
     async def send(self, command: AnyCommand) -> None:
         """Send the run a command, while `run` is under way or not."""
         async with self.executor() as executor:
-            await carry_out(executor, self.tenant_id, self.run_id, command)
+            await carry_out(executor, self.tenant_id, self.run_id, replace(command, actor=ACTOR))
 
     # --- inside -------------------------------------------------------------------------------------
 
@@ -185,7 +186,8 @@ class Drive:
 
     async def _begin(self, executor: Executor) -> Run:
         if self._start is not None:
-            reply = await executor.send(self.tenant_id, self.run_id, self._start)
+            start = replace(self._start, actor=ACTOR)
+            reply = await executor.send(self.tenant_id, self.run_id, start)
             if reply.reason == AlreadyExists.reason:
                 raise AlreadyExists(
                     "a run of this run_id was started with other arguments; choose another"
@@ -193,7 +195,7 @@ class Drive:
             return accepted(reply).run
         run = await read_run(executor.store, self.tenant_id, self.run_id)
         if run.status in (RunStatus.FAILED, RunStatus.PAUSED):
-            return (await carry_out(executor, self.tenant_id, self.run_id, Resume())).run
+            return (await carry_out(executor, self.tenant_id, self.run_id, Resume(actor=ACTOR))).run
         return run
 
     async def _standstill(

@@ -12,6 +12,7 @@ from stepwell.core.records import limits
 from stepwell.core.records.model import InputRequest, RunSpec
 from stepwell.core.records.states import RunStatus, StepKind
 from stepwell.embedded.arguments import (
+    ACTOR,
     answer_command,
     budget_record,
     check_name,
@@ -86,7 +87,7 @@ class Orchestrator:
                 queue=f"embedded:{run_id}",
                 goal=goal,
                 labels=dict(labels or {}),
-                executor_id="embedded",
+                executor_id=ACTOR,
                 max_iterations=max_iterations,
                 max_parallel=max_parallel,
                 no_progress_limit=no_progress_limit,
@@ -182,7 +183,7 @@ class Orchestrator:
         *,
         replan: bool = False,
         reason: str = "",
-        answered_by: str = "embedded",
+        answered_by: str = "",
     ) -> None:
         """Answer a question of the run, once, while `run()` runs it or between two calls of it.
 

@@ -67,6 +67,7 @@ _STORE_RUN = {"tenant_id": _NAME, "run_id": _NAME}
 _STORE_PAGE = {**_STORE_RUN, "cursor": _STORE_TEXT, "limit": _STORE_LIMIT}
 _PAGE = {"page_size": _PAGE_SIZE, "page_token": _CURSOR}
 _COMMAND = {"run_id": _RUN_ID, "reason": _REASON, "request_id": _REQUEST_ID}
+_CALLED = {**_COMMAND, "on_behalf_of": _NAME}
 _LEASE = {"run_id": _RUN_ID, "execution_id": _EXECUTION_ID, "lease_token": _TOKEN}
 _FILTERS = {"pipeline_id": _NAME, "statuses": _FILTER, "labels": _LABELS}
 
@@ -180,9 +181,9 @@ _ORCHESTRATOR: dict[str, dict[str, Limit]] = {
         "cursor": _CURSOR,
         "progress_interval": _PROGRESS_INTERVAL,
     },
-    "ResumeRunRequest": _COMMAND,
-    "PauseRunRequest": _COMMAND,
-    "CancelRunRequest": _COMMAND,
+    "ResumeRunRequest": _CALLED,
+    "PauseRunRequest": _CALLED,
+    "CancelRunRequest": _CALLED,
     "DeleteRunRequest": {"run_id": _RUN_ID},
     "ForkRunRequest": {
         "run_id": _RUN_ID,
@@ -206,11 +207,11 @@ _ORCHESTRATOR: dict[str, dict[str, Limit]] = {
         "answer": given(),
         "answered_by": _NAME,
     },
-    "RaiseBudgetRequest": {**_COMMAND, "budget": given()},
-    "ResolveExecutionRequest": {**_COMMAND, "execution_id": _EXECUTION_ID, "finding": given()},
-    "RetryTaskRequest": {**_COMMAND, "task_id": _TASK_ID},
-    "SkipTaskRequest": {**_COMMAND, "task_id": _TASK_ID},
-    "StopRunRequest": _COMMAND,
+    "RaiseBudgetRequest": {**_CALLED, "budget": given()},
+    "ResolveExecutionRequest": {**_CALLED, "execution_id": _EXECUTION_ID, "finding": given()},
+    "RetryTaskRequest": {**_CALLED, "task_id": _TASK_ID},
+    "SkipTaskRequest": {**_CALLED, "task_id": _TASK_ID},
+    "StopRunRequest": _CALLED,
     "ReadLogsRequest": {
         "run_id": _RUN_ID,
         "execution_id": chars(limits.EXECUTION_ID_CHARS_MAX),

@@ -106,20 +106,14 @@ def _run() -> Run:
         step_spent=1,
         step_losses=_losses(),
         counts=Counts(total=9, completed=1, failed=2, skipped=3, cancelled=2),
-        attempts=AttemptCounts(
-            completed=1,
-            failed=2,
-            timed_out=3,
-            lost=4,
-            released=5,
-            cancelled=6,
-            needs_input=BEYOND_FLOAT,
-        ),
+        attempts=_attempts(),
         usage=Usage(input_tokens=LARGEST, output_tokens=BEYOND_FLOAT, cost_micros=-1),
         budget=Budget(tasks=5),
         tally=Tally(tasks=3, digest=LARGEST, fingerprint=ODD, repeats=2),
         stopping=True,
         previous=_previous(),
+        actor=ODD,
+        on_behalf_of=NAME,
         blocked_on=BlockedKind.PAUSED,
         blocked_since_us=1_700_000_000_123_457,
         pause_reason=PauseReason.BUDGET_EXHAUSTED,
@@ -139,6 +133,18 @@ def _previous() -> Previous:
         session=_session(),
         progress=Payload(data=b"\x00\xff", media_type=ODD),
         failure=_failure(),
+    )
+
+
+def _attempts() -> AttemptCounts:
+    return AttemptCounts(
+        completed=1,
+        failed=2,
+        timed_out=3,
+        lost=4,
+        released=5,
+        cancelled=6,
+        needs_input=BEYOND_FLOAT,
     )
 
 
@@ -301,6 +307,8 @@ def odd_events() -> tuple[Event, Event]:
         execution_id=ODD,
         input_id=ODD,
         message=ODD,
+        actor=ODD,
+        on_behalf_of=ODD,
         run=RunChange(
             status=RunStatus.QUEUED,
             reason="",
@@ -310,6 +318,8 @@ def odd_events() -> tuple[Event, Event]:
             tally=Tally(),
             stopping=False,
             previous=Previous(),
+            actor="",
+            on_behalf_of=NAME,
         ),
         tasks=(
             TaskChange(task_id=ODD, attempts=0, messages=0, previous=Previous()),

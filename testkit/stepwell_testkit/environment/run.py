@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from msgspec.structs import replace
+
 from stepwell.app.commands import carry_out
 from stepwell.app.questions import give_answer, open_questions
 from stepwell.core.loop.signals import (
@@ -138,7 +140,9 @@ class EnvironmentRun:
             input_id = open_ones[0].input_id
         encoded = encode(value)
         payload: Payload = Payload(data=b"null") if encoded is None else to_record(encoded)
-        command = Answer(input_id=input_id, payload=payload, replan=replan, reason=reason)
+        command = Answer(
+            input_id=input_id, payload=payload, replan=replan, reason=reason, actor="test"
+        )
         await give_answer(self._ground.executor, self._tenant_id, self.id, command)
 
     async def pause(self, reason: str = "") -> None:
@@ -173,4 +177,5 @@ class EnvironmentRun:
             FailedPrecondition: the run is in no state for it.
             InvalidArgument: the command is not a valid one.
         """
+        command = replace(command, actor="test")
         await carry_out(self._ground.executor, self._tenant_id, self.id, command)

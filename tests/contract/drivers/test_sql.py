@@ -190,7 +190,7 @@ READ: tuple[tuple[str, tuple[Any, ...]], ...] = (
     ),
     (
         "SELECT task_id, title, role, status, prompt, idempotency_key FROM tasks",
-        ("a", "Count", "coder", "READY", "count all", f"{b.RUN}/a"),
+        ("a", "Count", "coder", "READY", "count all", f"{b.RUN}/task:a@1"),
     ),
     (
         (
@@ -201,7 +201,10 @@ READ: tuple[tuple[str, tuple[Any, ...]], ...] = (
     ),
     ("SELECT backend, session_id, task_id FROM sessions", ("cli-agent", "s-1", "a")),
     ("SELECT role, content FROM messages", ("assistant", "hello")),
-    ("SELECT number, type FROM events ORDER BY number DESC", (2, "EXECUTION_LEASED")),
+    (
+        "SELECT number, type, actor, on_behalf_of FROM events ORDER BY number DESC",
+        (2, "EXECUTION_LEASED", "bot", "ann"),
+    ),
     ("SELECT count(*) FROM leases", (0,)),
 )
 ONLY_POSTGRES: tuple[tuple[str, tuple[Any, ...]], ...] = (
@@ -235,6 +238,7 @@ async def test_a_person_reads_the_tables(place: File | Place, store: SqlStore) -
         outcomes=[Outcome(execution_id=b.STEP, prompt="how many?", response="42")],
         messages=[b.message("hello")],
     )
-    await ask.must(store, first, second)
+    named = [replace(one, actor="bot", on_behalf_of="ann") for one in second.events]
+    await ask.must(store, first, replace(second, events=tuple(named)))
     for sql, wanted in (*READ, *(ONLY_POSTGRES if isinstance(place, Place) else ())):
         assert tuple((await place.fetch(sql))[0]) == wanted, sql

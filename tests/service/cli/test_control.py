@@ -45,11 +45,16 @@ def test_a_budget_is_raised_and_never_lowered(terminal: Terminal) -> None:
 def test_a_task_is_skipped_with_those_that_depend_on_it(terminal: Terminal) -> None:
     terminal.plays(
         start(terminal, {"id": "a"}, {"id": "b", "depends_on": ["a"]}, {"id": "c"}),
-        Row("skip {run} a --dependents --reason gone", 0, "task a of run {short} is skipped\n"),
+        Row(
+            "skip {run} a --dependents --reason gone --for ann",
+            0,
+            "task a of run {short} is skipped\n",
+        ),
+        Row("show {run}", 0, "changed by  local for ann"),
         Row("skip {run} a", 0, "was skipped already"),
         Row("skip {run} nobody", 2, err="there is no task 'nobody' in this run"),
         Row("skip {run} c --json", 0, '"changed": true'),
-        Row("watch {run}", 0, "skipped: gone"),
+        Row("watch {run}", 0, "skipped: gone (by local for ann)"),
         Row("skip {run} c", 1, err="the run is over, SUCCEEDED"),
     )
 

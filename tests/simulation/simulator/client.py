@@ -262,6 +262,7 @@ class Client:
 
     async def _send(self, command: Start | Fork | AnyCommand) -> Reply:
         """Send a command to any replica until one has answered."""
+        command = replace(command, actor="caller")
         tenant_id, run_id = self.key
         while True:
             if not self.awake.is_set():

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from msgspec import UnsetType
+
 from stepwell.core.loop.budgets import used_up
 from stepwell.core.loop.idempotency import MORE_TIMER
 from stepwell.core.records.model import Execution, TaskSpec
@@ -14,6 +16,7 @@ from stepwell.core.records.states import (
     EventType,
     ExecutionStatus,
     OnFailure,
+    PauseReason,
     RunStatus,
     StepKind,
     TaskStatus,
@@ -128,6 +131,25 @@ def _plans_are_counted(model: RunModel, applied: Applied) -> None:
             holds(model.reflections[iteration] == 1, "S17", applied, "reflected twice")
 
 
+def _callers_are_named(model: RunModel, applied: Applied) -> None:
+    del model
+    for event in applied.commit.events:
+        pause = event.run.pause_reason if not isinstance(event.run, UnsetType) else None
+        called = event.type in _OF_A_COMMAND or pause is PauseReason.REQUESTED
+        holds(event.actor or not called, "A1", applied, event.type, "names no caller")
+
+
+_OF_A_COMMAND = frozenset(
+    {
+        *(EventType.RUN_STARTED, EventType.RUN_FORKED, EventType.RUN_RESUMED),
+        *(EventType.RUN_CANCELLED, EventType.INPUT_ANSWERED, EventType.REPLAN_REQUESTED),
+        *(EventType.STOP_REQUESTED, EventType.BUDGET_RAISED, EventType.TASK_SKIPPED),
+        EventType.TASK_RETRY_REQUESTED,
+    }
+)
+"""Events that nothing but a command makes."""
+
+
 def _check_budget(model: RunModel, applied: Applied) -> None:
     run, before = applied.commit.run, model.run
     limit = run.budget.tasks
@@ -210,6 +232,7 @@ _BEFORE: tuple[Callable[[RunModel, Applied], None], ...] = (
     _leases_are_lawful,
     _plans_are_counted,
     _resumes_repeat_nothing,
+    _callers_are_named,
 )
 _AFTER: tuple[Callable[[RunModel, Applied], None], ...] = (
     _one_lease_a_step,

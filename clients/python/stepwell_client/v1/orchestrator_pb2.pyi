@@ -360,18 +360,20 @@ class RunsProgress(_message.Message):
     def __init__(self, cursor: _Optional[str] = ...) -> None: ...
 
 class ResumeRunRequest(_message.Message):
-    __slots__ = ("run_id", "retry_failed", "reason", "request_id", "validate_only")
+    __slots__ = ("run_id", "retry_failed", "reason", "request_id", "validate_only", "on_behalf_of")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     RETRY_FAILED_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
+    ON_BEHALF_OF_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     retry_failed: bool
     reason: str
     request_id: str
     validate_only: bool
-    def __init__(self, run_id: _Optional[str] = ..., retry_failed: bool = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ..., validate_only: bool = ...) -> None: ...
+    on_behalf_of: str
+    def __init__(self, run_id: _Optional[str] = ..., retry_failed: bool = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ..., validate_only: bool = ..., on_behalf_of: _Optional[str] = ...) -> None: ...
 
 class ResumeRunResponse(_message.Message):
     __slots__ = ("run", "changed")
@@ -382,14 +384,16 @@ class ResumeRunResponse(_message.Message):
     def __init__(self, run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., changed: bool = ...) -> None: ...
 
 class PauseRunRequest(_message.Message):
-    __slots__ = ("run_id", "reason", "request_id")
+    __slots__ = ("run_id", "reason", "request_id", "on_behalf_of")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    ON_BEHALF_OF_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     reason: str
     request_id: str
-    def __init__(self, run_id: _Optional[str] = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+    on_behalf_of: str
+    def __init__(self, run_id: _Optional[str] = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ..., on_behalf_of: _Optional[str] = ...) -> None: ...
 
 class PauseRunResponse(_message.Message):
     __slots__ = ("run", "changed")
@@ -400,14 +404,16 @@ class PauseRunResponse(_message.Message):
     def __init__(self, run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., changed: bool = ...) -> None: ...
 
 class CancelRunRequest(_message.Message):
-    __slots__ = ("run_id", "reason", "request_id")
+    __slots__ = ("run_id", "reason", "request_id", "on_behalf_of")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    ON_BEHALF_OF_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     reason: str
     request_id: str
-    def __init__(self, run_id: _Optional[str] = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+    on_behalf_of: str
+    def __init__(self, run_id: _Optional[str] = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ..., on_behalf_of: _Optional[str] = ...) -> None: ...
 
 class CancelRunResponse(_message.Message):
     __slots__ = ("run", "changed")
@@ -646,18 +652,20 @@ class AnswerInputResponse(_message.Message):
     def __init__(self, run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., input: _Optional[_Union[_types_pb2.InputRequest, _Mapping]] = ..., changed: bool = ...) -> None: ...
 
 class RaiseBudgetRequest(_message.Message):
-    __slots__ = ("run_id", "budget", "resume", "reason", "request_id")
+    __slots__ = ("run_id", "budget", "resume", "reason", "request_id", "on_behalf_of")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     BUDGET_FIELD_NUMBER: _ClassVar[int]
     RESUME_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    ON_BEHALF_OF_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     budget: _types_pb2.Budget
     resume: bool
     reason: str
     request_id: str
-    def __init__(self, run_id: _Optional[str] = ..., budget: _Optional[_Union[_types_pb2.Budget, _Mapping]] = ..., resume: bool = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+    on_behalf_of: str
+    def __init__(self, run_id: _Optional[str] = ..., budget: _Optional[_Union[_types_pb2.Budget, _Mapping]] = ..., resume: bool = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ..., on_behalf_of: _Optional[str] = ...) -> None: ...
 
 class RaiseBudgetResponse(_message.Message):
     __slots__ = ("run", "changed")
@@ -668,7 +676,7 @@ class RaiseBudgetResponse(_message.Message):
     def __init__(self, run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., changed: bool = ...) -> None: ...
 
 class ResolveExecutionRequest(_message.Message):
-    __slots__ = ("run_id", "execution_id", "finding", "result", "failure", "reason", "request_id")
+    __slots__ = ("run_id", "execution_id", "finding", "result", "failure", "reason", "request_id", "on_behalf_of")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
     FINDING_FIELD_NUMBER: _ClassVar[int]
@@ -676,6 +684,7 @@ class ResolveExecutionRequest(_message.Message):
     FAILURE_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    ON_BEHALF_OF_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     execution_id: str
     finding: _types_pb2.Finding
@@ -683,7 +692,8 @@ class ResolveExecutionRequest(_message.Message):
     failure: _types_pb2.Failure
     reason: str
     request_id: str
-    def __init__(self, run_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., finding: _Optional[_Union[_types_pb2.Finding, str]] = ..., result: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., failure: _Optional[_Union[_types_pb2.Failure, _Mapping]] = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+    on_behalf_of: str
+    def __init__(self, run_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., finding: _Optional[_Union[_types_pb2.Finding, str]] = ..., result: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., failure: _Optional[_Union[_types_pb2.Failure, _Mapping]] = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ..., on_behalf_of: _Optional[str] = ...) -> None: ...
 
 class ResolveExecutionResponse(_message.Message):
     __slots__ = ("run", "changed")
@@ -694,16 +704,18 @@ class ResolveExecutionResponse(_message.Message):
     def __init__(self, run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., changed: bool = ...) -> None: ...
 
 class RetryTaskRequest(_message.Message):
-    __slots__ = ("run_id", "task_id", "reason", "request_id")
+    __slots__ = ("run_id", "task_id", "reason", "request_id", "on_behalf_of")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    ON_BEHALF_OF_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     task_id: str
     reason: str
     request_id: str
-    def __init__(self, run_id: _Optional[str] = ..., task_id: _Optional[str] = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+    on_behalf_of: str
+    def __init__(self, run_id: _Optional[str] = ..., task_id: _Optional[str] = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ..., on_behalf_of: _Optional[str] = ...) -> None: ...
 
 class RetryTaskResponse(_message.Message):
     __slots__ = ("run", "changed")
@@ -714,18 +726,20 @@ class RetryTaskResponse(_message.Message):
     def __init__(self, run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., changed: bool = ...) -> None: ...
 
 class SkipTaskRequest(_message.Message):
-    __slots__ = ("run_id", "task_id", "skip_dependents", "reason", "request_id")
+    __slots__ = ("run_id", "task_id", "skip_dependents", "reason", "request_id", "on_behalf_of")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
     SKIP_DEPENDENTS_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    ON_BEHALF_OF_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     task_id: str
     skip_dependents: bool
     reason: str
     request_id: str
-    def __init__(self, run_id: _Optional[str] = ..., task_id: _Optional[str] = ..., skip_dependents: bool = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+    on_behalf_of: str
+    def __init__(self, run_id: _Optional[str] = ..., task_id: _Optional[str] = ..., skip_dependents: bool = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ..., on_behalf_of: _Optional[str] = ...) -> None: ...
 
 class SkipTaskResponse(_message.Message):
     __slots__ = ("run", "changed")
@@ -736,14 +750,16 @@ class SkipTaskResponse(_message.Message):
     def __init__(self, run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., changed: bool = ...) -> None: ...
 
 class StopRunRequest(_message.Message):
-    __slots__ = ("run_id", "reason", "request_id")
+    __slots__ = ("run_id", "reason", "request_id", "on_behalf_of")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    ON_BEHALF_OF_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     reason: str
     request_id: str
-    def __init__(self, run_id: _Optional[str] = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
+    on_behalf_of: str
+    def __init__(self, run_id: _Optional[str] = ..., reason: _Optional[str] = ..., request_id: _Optional[str] = ..., on_behalf_of: _Optional[str] = ...) -> None: ...
 
 class StopRunResponse(_message.Message):
     __slots__ = ("run", "changed")

@@ -63,6 +63,7 @@ def budget(
         typer.Option("--resume/--no-resume", help="Whether a run paused for its budget goes on."),
     ] = True,
     reason: options.Reason = "",
+    on_behalf_of: options.For = "",
     json: options.Json = False,
 ) -> int:
     """Show what a run has used of its budget, or raise its limits.
@@ -81,7 +82,9 @@ def budget(
     run_id = connect.run_id(client, run)
     response = None
     if more != Budget():
-        response = client.raise_budget(run_id, more, resume=resume, reason=reason)
+        response = client.raise_budget(
+            run_id, more, resume=resume, reason=reason, on_behalf_of=on_behalf_of
+        )
     message = response.run if response is not None else client.get(run_id)
     if json:
         put_json(response or message)

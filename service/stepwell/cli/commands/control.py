@@ -27,40 +27,52 @@ EXAMPLES = {
 
 @connected
 def pause(
-    client: SyncClient, run: options.Run, reason: options.Reason = "", json: options.Json = False
+    client: SyncClient,
+    run: options.Run,
+    reason: options.Reason = "",
+    on_behalf_of: options.For = "",
+    json: options.Json = False,
 ) -> int:
     """Pause a run; work in flight may end.
 
     It goes on with `stepwell resume`.
     """
-    response = client.pause(connect.run_id(client, run), reason=reason)
+    response = client.pause(connect.run_id(client, run), reason=reason, on_behalf_of=on_behalf_of)
     state = "is paused" if response.changed else "was paused already"
     return report(response, f"run {connect.name_of(response.run)} {state}", json=json)
 
 
 @connected
 def cancel(
-    client: SyncClient, run: options.Run, reason: options.Reason = "", json: options.Json = False
+    client: SyncClient,
+    run: options.Run,
+    reason: options.Reason = "",
+    on_behalf_of: options.For = "",
+    json: options.Json = False,
 ) -> int:
     """Cancel a run for good.
 
     Its workers are told to stop. A cancelled run can't be resumed.
     """
-    response = client.cancel(connect.run_id(client, run), reason=reason)
+    response = client.cancel(connect.run_id(client, run), reason=reason, on_behalf_of=on_behalf_of)
     state = "is cancelled" if response.changed else "was cancelled already"
     return report(response, f"run {connect.name_of(response.run)} {state}", json=json)
 
 
 @connected
 def stop(
-    client: SyncClient, run: options.Run, reason: options.Reason = "", json: options.Json = False
+    client: SyncClient,
+    run: options.Run,
+    reason: options.Reason = "",
+    on_behalf_of: options.For = "",
+    json: options.Json = False,
 ) -> int:
     """End a run after the iteration in progress.
 
     What is planned is done, and the run comes to its result as after its last iteration. To end it at
     once, without a result: `stepwell cancel`.
     """
-    response = client.stop(connect.run_id(client, run), reason=reason)
+    response = client.stop(connect.run_id(client, run), reason=reason, on_behalf_of=on_behalf_of)
     state = "ends" if response.changed else "was to end already"
     name, iteration = connect.name_of(response.run), response.run.iteration
     return report(response, f"run {name} {state} after iteration {iteration}", json=json)
@@ -72,6 +84,7 @@ def retry(
     run: options.Run,
     task: options.Task,
     reason: options.Reason = "",
+    on_behalf_of: options.For = "",
     json: options.Json = False,
 ) -> int:
     """Run a task again that failed or was skipped.
@@ -79,7 +92,9 @@ def retry(
     What was skipped because of it runs again, too. A task that waits for its next attempt runs now. A
     run that has failed goes on with `stepwell resume`.
     """
-    response = client.retry_task(connect.run_id(client, run), task, reason=reason)
+    response = client.retry_task(
+        connect.run_id(client, run), task, reason=reason, on_behalf_of=on_behalf_of
+    )
     state = "runs again" if response.changed else "was asked to run again before"
     return report(
         response, f"task {task} of run {connect.name_of(response.run)} {state}", json=json
@@ -95,6 +110,7 @@ def skip(
         bool, typer.Option("--dependents", help="Skip what depends on it, too, at any distance.")
     ] = False,
     reason: options.Reason = "",
+    on_behalf_of: options.For = "",
     json: options.Json = False,
 ) -> int:
     """Skip a task, whatever it is doing.
@@ -102,7 +118,9 @@ def skip(
     Its worker is told to let it go. What depends on it goes on and is shown that it was skipped.
     """
     run_id = connect.run_id(client, run)
-    response = client.skip_task(run_id, task, skip_dependents=dependents, reason=reason)
+    response = client.skip_task(
+        run_id, task, skip_dependents=dependents, reason=reason, on_behalf_of=on_behalf_of
+    )
     state = "is skipped" if response.changed else "was skipped already"
     return report(
         response, f"task {task} of run {connect.name_of(response.run)} {state}", json=json
@@ -132,6 +150,7 @@ def resolve(
         typer.Option("--failed", metavar="WHY", help="With --done: it failed all the same."),
     ] = None,
     reason: options.Reason = "",
+    on_behalf_of: options.For = "",
     json: options.Json = False,
 ) -> int:
     """Say what became of a task whose outcome is unknown.
@@ -154,7 +173,9 @@ def resolve(
         resolution = Failure(failed, kind="RESOLVED_AS_FAILED")
     run_id = connect.run_id(client, run)
     execution_id = _execution_id(client, run_id, execution)
-    response = client.resolve(run_id, execution_id, resolution, reason=reason)
+    response = client.resolve(
+        run_id, execution_id, resolution, reason=reason, on_behalf_of=on_behalf_of
+    )
     state = "is settled" if response.changed else "was settled already"
     sentence = f"{execution_id} of run {connect.name_of(response.run)} {state}"
     return report(response, sentence, json=json)

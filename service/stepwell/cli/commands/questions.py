@@ -130,6 +130,7 @@ def answer(
         bool, typer.Option("--replan", help="Have the run plan again before it goes on.")
     ] = False,
     reason: options.Reason = "",
+    on_behalf_of: options.For = "",
     json: options.Json = False,
 ) -> int:
     """Answer what a run asks.
@@ -154,7 +155,14 @@ def answer(
         raise CliError("what is the answer? Give a VALUE, --yes, --no, --choice or --json-file")
     else:
         value = _value(request, text)
-    response = client.answer(run_id, request.input_id, value, replan=replan, reason=reason)
+    response = client.answer(
+        run_id,
+        request.input_id,
+        value,
+        replan=replan,
+        reason=reason,
+        answered_by=on_behalf_of,
+    )
     then = "; it plans again" if replan else ""
     name = connect.name_of(response.run)
     return report(response, f"run {name} has its answer to {request.input_id}{then}", json=json)

@@ -138,6 +138,7 @@ def _print_details(run: types_pb2.Run, out: Console, forks: str) -> None:
         "forks": forks,
         "labels": labels,
         "started by": spec.executor_id,
+        "changed by": describe.caller(run.actor, run.on_behalf_of),
         "created": moment(micros(run.created_time)),
         "ended": moment(micros(run.ended_time)) if run.ended_time.seconds else "",
         "tokens": tokens if usage.input_tokens or usage.output_tokens else "",

@@ -312,6 +312,7 @@ def resume(
         ),
     ] = True,
     reason: options.Reason = "",
+    on_behalf_of: options.For = "",
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Don't follow it.")] = False,
     keep: options.Keep = False,
     json: options.Json = False,
@@ -322,7 +323,9 @@ def resume(
     """
     run_id = connect.run_id(client, run)
     before = client.get(run_id).last_event
-    response = client.resume(run_id, retry_failed=retry_failed, reason=reason)
+    response = client.resume(
+        run_id, retry_failed=retry_failed, reason=reason, on_behalf_of=on_behalf_of
+    )
     name = connect.name_of(response.run)
     state = "goes on" if response.changed else "needed no resume"
     if not response.changed and not json:

@@ -94,14 +94,21 @@ def _apply(draft: Draft, signal: Signal) -> Reply:
             return attempts.append_messages(draft, signal)
         case Begin():
             return attempts.begin(draft, signal)
-        case Start():
-            return run_commands.start(draft, signal)
-        case Fork():
-            return run_commands.fork(draft, signal)
         case _:
-            return (
-                _apply_once(draft, signal) if signal.request_id else _apply_command(draft, signal)
-            )
+            with draft.called_by(signal):
+                return _apply_called(draft, signal)
+
+
+def _apply_called(draft: Draft, command: Start | Fork | AnyCommand) -> Reply:
+    match command:
+        case Start():
+            return run_commands.start(draft, command)
+        case Fork():
+            return run_commands.fork(draft, command)
+        case _ if command.request_id:
+            return _apply_once(draft, command)
+        case _:
+            return _apply_command(draft, command)
 
 
 def _apply_command(draft: Draft, command: AnyCommand) -> Reply:

@@ -57,6 +57,8 @@ class RunFields(TypedDict, total=False):
     tally: Tally
     stopping: bool
     previous: Previous
+    actor: str
+    on_behalf_of: str
     blocked_on: BlockedKind
     blocked_since_us: int
     pause_reason: PauseReason
@@ -130,6 +132,8 @@ class EventFields(TypedDict, total=False):
     execution_id: str
     input_id: str
     message: str
+    actor: str
+    on_behalf_of: str
     plan_revision: int
 
 

@@ -6,7 +6,8 @@ changes the row *and* the delta of the current event. So no event can miss a cha
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from typing import Unpack, cast
 
 from msgspec.structs import replace
@@ -21,6 +22,7 @@ from stepwell.core.loop.changes import (
 )
 from stepwell.core.loop.context import Context
 from stepwell.core.loop.runnable import Runnable
+from stepwell.core.loop.signals import Called
 from stepwell.core.loop.state import RunState
 from stepwell.core.loop.table import EXECUTION_MOVES, RUN_MOVES, TASK_MOVES, IllegalMove
 from stepwell.core.loop.transition import Reply, Revoked, Transition
@@ -89,6 +91,7 @@ class Draft:
         self.plan: Plan | None = None
         self.input: Payload | None = None
         self.request: RequestRecord | None = None
+        self._caller: Called | None = None
         self.outcomes: dict[str, Outcome] = {}
         self.leases: list[Lease] = []
         self.fences: list[Fence] = []
@@ -112,7 +115,20 @@ class Draft:
 
     def event(self, kind: EventType, **fields: Unpack[EventFields]) -> None:
         """Begin an event; the changes that follow are its delta."""
+        if self._caller is not None:
+            fields["actor"] = self._caller.actor
+            fields["on_behalf_of"] = self._caller.on_behalf_of
         self._events.append(EventDraft(kind, fields))
+
+    @contextmanager
+    def called_by(self, caller: Called) -> Generator[None]:
+        """Let the events of this command name its caller, and the run its last one."""
+        before, self._caller = len(self._events), caller
+        yield
+        self._caller = None
+        by: RunFields = {"actor": caller.actor, "on_behalf_of": caller.on_behalf_of}
+        if len(self._events) > before and by != {name: getattr(self.run, name) for name in by}:
+            self.change_run(**by)
 
     def change_run(self, **fields: Unpack[RunFields]) -> None:
         """Change fields of the run's row."""

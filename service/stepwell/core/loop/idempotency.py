@@ -34,8 +34,8 @@ def key_of(state: RunState, execution: Execution) -> str:
     """
     run, task_id = state.run, execution.task_id
     if task_id:
-        given = state.graph.specs[task_id].idempotency_key
-        return given or f"{run.spec.run_id}/task:{task_id}@{state.tasks[task_id].revision}"
+        revision = state.tasks[task_id].revision
+        return state.graph.specs[task_id].key_in(run.spec.run_id, revision)
     number = run.plan_revision if execution.kind is StepKind.PLAN else execution.iteration
     return f"{run.spec.run_id}/{execution.kind.lower()}@{number}"
 

@@ -23,7 +23,16 @@ from stepwell.core.records.states import Decision, Finding, StepKind
 # --- commands --------------------------------------------------------------------------------------
 
 
-class Start(Record, frozen=True, kw_only=True):
+class Called(Record, frozen=True, kw_only=True):
+    """The base of all commands: who sends one. Its events and its run name both."""
+
+    actor: str = ""
+    """The caller, by its credential."""
+    on_behalf_of: str = ""
+    """The one for whom the caller says it acts; empty: it says nothing."""
+
+
+class Start(Called, frozen=True, kw_only=True):
     """Create a run; with a plan, it begins in EXECUTING and has these stages."""
 
     spec: RunSpec
@@ -32,7 +41,7 @@ class Start(Record, frozen=True, kw_only=True):
     stages: tuple[StepKind, ...] = ()
 
 
-class Fork(Record, frozen=True, kw_only=True):
+class Fork(Called, frozen=True, kw_only=True):
     """Create a run from a version of another one, with what it carries over from there.
 
     `core.fork` makes this command; `spec` names the parent, its version and the family.
@@ -50,7 +59,7 @@ class Fork(Record, frozen=True, kw_only=True):
     input: Payload | None = None
 
 
-class Command(Record, frozen=True, kw_only=True):
+class Command(Called, frozen=True, kw_only=True):
     """The base of all commands to an existing run."""
 
     request_id: str = ""

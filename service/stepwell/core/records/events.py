@@ -54,6 +54,8 @@ class RunChange(Record, frozen=True, kw_only=True):
     tally: Tally | UnsetType = UNSET
     stopping: bool | UnsetType = UNSET
     previous: Previous | UnsetType = UNSET
+    actor: str | UnsetType = UNSET
+    on_behalf_of: str | UnsetType = UNSET
     blocked_on: BlockedKind | UnsetType = UNSET
     blocked_since_us: int | UnsetType = UNSET
     pause_reason: PauseReason | UnsetType = UNSET
@@ -135,6 +137,10 @@ class Event(Record, frozen=True, kw_only=True):
     input_id: str = ""
     message: str = ""
     """A reason for people, if there is one."""
+    actor: str = ""
+    """The caller of the command that made it, by its credential; empty: no command did."""
+    on_behalf_of: str = ""
+    """The one for whom that caller said it acts; empty: it said nothing."""
     run: RunChange | UnsetType = UNSET
     tasks: tuple[TaskChange, ...] = ()
     executions: tuple[ExecutionChange, ...] = ()

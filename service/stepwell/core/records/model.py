@@ -190,6 +190,10 @@ class TaskSpec(Record, frozen=True, kw_only=True):
     reconcile: bool = False
     """A RECONCILE step checks the task's effect once its outcome is unknown."""
 
+    def key_in(self, run_id: str, revision: int) -> str:
+        """Return the idempotency key of its steps, where this plan revision of the run defined it."""
+        return self.idempotency_key or f"{run_id}/task:{self.task_id}@{revision}"
+
 
 class Plan(Record, frozen=True, kw_only=True):
     """An immutable, numbered revision of a run's task graph."""
@@ -316,6 +320,10 @@ class Run(Record, frozen=True, kw_only=True):
     """The run ends after the iteration in progress."""
     previous: Previous = Previous()
     """Carryover between the attempts at the current PLAN, REFLECT or SYNTHESIZE step."""
+    actor: str = ""
+    """The caller of the last command that changed the run, by its credential."""
+    on_behalf_of: str = ""
+    """The one for whom that caller said it acts; empty: it said nothing."""
     blocked_on: BlockedKind = BlockedKind.NONE
     """In stored runs WORKER includes CAPACITY, which readers distinguish by the workers' presence."""
     blocked_since_us: int = 0

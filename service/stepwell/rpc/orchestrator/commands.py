@@ -15,7 +15,7 @@ from stepwell.core.loop.signals import (
     SkipTask,
     Stop,
 )
-from stepwell.rpc.caller import tenant
+from stepwell.rpc.caller import caller, tenant
 from stepwell.rpc.orchestrator.presenter import RunPresenter
 from stepwell.rpc.orchestrator.request_ids import fingerprint_of
 from stepwell.rpc.parts import Parts
@@ -105,9 +105,11 @@ async def send(parts: Parts, run_id: str, command: AnyCommand) -> CommandResult:
     return await carry_out(parts.executor, tenant(), run_id, command)
 
 
-def common_fields(request: Any) -> dict[str, str]:
-    """Return the fields that every command has, by name."""
+def common_fields(request: Any, on_behalf_of: str | None = None) -> dict[str, str]:
+    """Return the fields that every command has, by name; None: the request says on whose behalf it comes."""
     return {
+        "actor": caller().subject,
+        "on_behalf_of": request.on_behalf_of if on_behalf_of is None else on_behalf_of,
         "request_id": request.request_id,
         "fingerprint": fingerprint_of(request),
         "reason": request.reason,

@@ -44,7 +44,7 @@ async def answer_input(
         payload=to_record(request.answer),
         answered_by=request.answered_by or caller().subject,
         replan=request.replan,
-        **common_fields(request),
+        **common_fields(request, on_behalf_of=request.answered_by),
     )
     answered = await give_answer(parts.executor, tenant(), run_id, command)
     return pb.AnswerInputResponse(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from stepwell.app.commands import carry_out, rehearse
 from stepwell.app.start import (
     MAX_ITERATIONS_DEFAULT,
@@ -63,12 +65,13 @@ def _command(parts: Parts, who: Principal, run_id: str, request: pb.StartRunRequ
         request_fingerprint=fingerprint_of(request) if request.request_id else "",
     )
     has_plan = request.HasField("plan")
-    return start_command(
+    command = start_command(
         spec,
         run_input=to_record(request.input) if request.HasField("input") else None,
         plan=tuple(to_record(task) for task in request.plan.tasks) if has_plan else None,
         stages=step_kinds(request.stages),
     )
+    return replace(command, actor=who.subject, on_behalf_of=request.executor_id)
 
 
 def _or(request: pb.StartRunRequest, field: str, default: int) -> int:
