@@ -54,11 +54,26 @@ def assignment(
     )
 
 
+def shown(*task_ids: str, by_reference: bool = False) -> list[worker_pb2.DependencyResult]:
+    """Return the results of tasks whose result is their id."""
+    return [
+        worker_pb2.DependencyResult(
+            task_id=each,
+            payload=None if by_reference else encode(each),
+            by_reference=by_reference,
+        )
+        for each in task_ids
+    ]
+
+
 @dataclass
 class FakeServices:
     """StepServices without a transport."""
 
     results: list[worker_pb2.DependencyResult] = field(default_factory=list)
+    """Results that a step may read by their tasks' ids."""
+    listed: list[worker_pb2.DependencyResult] = field(default_factory=list)
+    """All that the step is shown, without bytes."""
     reads: list[tuple[list[str], int]] = field(default_factory=list)
     page_size: int = 2
     begun: list[str] = field(default_factory=list)
@@ -81,7 +96,8 @@ class FakeServices:
     async def read_results(self, assignment: Any, task_ids: Any, first: int) -> Any:
         self.reads.append((list(task_ids), first))
         known = {one.task_id: one for one in self.results}
-        found = [known[each] for each in task_ids if each in known] if task_ids else self.results
+        named = [known[each] for each in task_ids if each in known]
+        found = named if task_ids else self.listed
         page = found[first : first + self.page_size]
         end = first + len(page)
         more = end < len(found)

@@ -15,7 +15,6 @@ from stepwell_client._context import (
     PlanContext,
     ReconcileContext,
     ReflectContext,
-    Results,
     StepContext,
     SynthesizeContext,
     TaskContext,
@@ -63,6 +62,7 @@ from stepwell_client._errors import (
     LeaseLost,
     Misconfigured,
     NotFound,
+    NotLoaded,
     NotSecured,
     PermissionDenied,
     RequestIdReused,
@@ -81,6 +81,7 @@ from stepwell_client._payloads import decode, encode
 from stepwell_client._plans import Budget, Plan, PlanLike, Retry, Task
 from stepwell_client._reads import RunResults
 from stepwell_client._requests import ForkOptions, StartOptions
+from stepwell_client._results import Results, StepResults
 from stepwell_client._run_view import RunView
 from stepwell_client._serve import serve
 from stepwell_client._sync import SyncClient, SyncWatch
@@ -120,6 +121,7 @@ __all__ = [
     "NonRetryable",
     "NotDone",
     "NotFound",
+    "NotLoaded",
     "NotSecured",
     "OnFailure",
     "PauseReason",
@@ -148,6 +150,7 @@ __all__ = [
     "StartOptions",
     "StepContext",
     "StepKind",
+    "StepResults",
     "StepwellClientError",
     "SyncClient",
     "SyncWatch",

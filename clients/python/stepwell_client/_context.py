@@ -7,8 +7,7 @@ synchronous function runs in.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator, Mapping
-from functools import cached_property
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, TypeVar, overload
 
 from stepwell_client._errors import LeaseLost
@@ -18,6 +17,7 @@ from stepwell_client._limits import (
     RESPONSE_BYTES_MAX,
 )
 from stepwell_client._payloads import decode, encode
+from stepwell_client._results import StepResults
 from stepwell_client._step_output import AttemptRecord, OutputContext, StepOutput
 from stepwell_client._texts import storable, storable_bytes
 from stepwell_client.v1 import types_pb2, worker_pb2
@@ -28,40 +28,14 @@ BeginCall = Callable[[], Coroutine[Any, Any, None]]
 HeartbeatCall = Callable[[types_pb2.Payload | None, types_pb2.Session | None], None]
 
 
-class Results(Mapping[str, Any]):
-    """Results by task id, decoded when they are read. Failed and skipped tasks are not in it."""
-
-    def __init__(self, payloads: Mapping[str, types_pb2.Payload | None]) -> None:
-        self._payloads = payloads
-        self._decoded: dict[str, Any] = {}
-
-    def __getitem__(self, task_id: str) -> Any:
-        if task_id not in self._decoded:
-            self._decoded[task_id] = decode(self._payloads[task_id])
-        return self._decoded[task_id]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._payloads)
-
-    def __len__(self) -> int:
-        return len(self._payloads)
-
-    def __repr__(self) -> str:
-        return f"Results({sorted(self._payloads)})"  # Ids only: results may be large or private.
-
-    def payload(self, task_id: str) -> types_pb2.Payload | None:
-        """Return a result as it came."""
-        return self._payloads[task_id]
-
-
 class StepContext(OutputContext):
     """The context of any step."""
 
     def __init__(
         self,
         assignment: worker_pb2.Assignment,
-        payloads: Mapping[str, types_pb2.Payload | None],
         *,
+        results: StepResults,
         record: AttemptRecord,
         loop: asyncio.AbstractEventLoop,
         begin: BeginCall,
@@ -74,8 +48,9 @@ class StepContext(OutputContext):
         self._begin = begin
         self._send_heartbeat = heartbeat
         self._output = output
-        self.results = Results(payloads)
-        """For a task the results that it depends on; for a reflection or synthesis those of all tasks."""
+        self.results = results
+        """For a task those that it depends on; for a plan or a reflection those of the plan in force; for
+        a synthesis all."""
 
     @property
     def assignment(self) -> worker_pb2.Assignment:
@@ -160,16 +135,36 @@ class StepContext(OutputContext):
         """Return one result as the type wants it. KeyError: it failed, was skipped, isn't there."""
         return decode(self.results.payload(task_id), kind)
 
-    @cached_property
-    def failures(self) -> Mapping[str, types_pb2.Failure]:
-        """The failures of tasks that this step depends on or reflects on, by task id."""
-        results = self._assignment.results
-        return {item.task_id: item.failure for item in results if item.HasField("failure")}
+    async def load(self, *task_ids: str) -> StepResults:
+        """Read the results of these tasks, and return `results`, which has them then.
 
-    @cached_property
+        Without ids: all that the step is shown. A plan or a reflection may name tasks of earlier iterations,
+        too. Results that are here already are not read again. Waits for a server that is away, for as
+        long as the lease lives. Raises KeyError where the step may use no such result.
+        """
+        await self.results.load(task_ids)
+        return self.results
+
+    async def list_results(self) -> StepResults:
+        """Return `results` with the ids of all tasks that the step is shown, and with their failures.
+
+        Only a step of thousands of results doesn't have them from the start.
+        """
+        await self.results.list()
+        return self.results
+
+    @property
+    def failures(self) -> Mapping[str, types_pb2.Failure]:
+        """The failures of tasks that this step depends on or reflects on, by task id.
+
+        Long ones are cut; `load` of the task reads the whole.
+        """
+        return self.results.failures()
+
+    @property
     def skipped(self) -> frozenset[str]:
         """Ids of tasks that were skipped."""
-        return frozenset(item.task_id for item in self._assignment.results if item.skipped)
+        return self.results.skipped()
 
     # The state that an attempt before this one left.
 

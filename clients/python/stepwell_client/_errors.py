@@ -19,6 +19,7 @@ StepwellClientError
 ├── RunFailed                  the run ended otherwise than SUCCEEDED, so it has no result
 ├── Misconfigured              target, token or agent can't be used as given (also a ValueError)
 ├── DecodeError                bytes that don't fit the type asked for (also a ValueError)
+├── NotLoaded                  a result must be loaded before it is read (also a LookupError)
 ├── LeaseLost                  another worker has the step, or it is cancelled
 └── WorkerReplaced             a newer process has this worker's id
 
@@ -241,6 +242,12 @@ class DecodeError(StepwellClientError, ValueError):
     def __init__(self, message: str, violations: Sequence[Violation] = ()) -> None:
         super().__init__(message)
         self.violations = tuple(violations)
+
+
+class NotLoaded(StepwellClientError, LookupError):
+    """The result isn't here, and an event loop can't wait for it. The message names the call that loads it."""
+
+    reason = "NOT_LOADED"
 
 
 class LeaseLost(StepwellClientError):

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any, Unpack
 
 from stepwell_client._calls import CALL_SECONDS, CallsBase
-from stepwell_client._context import Results
 from stepwell_client._enums import TaskStatus
 from stepwell_client._errors import ServerError, Unavailable
 from stepwell_client._payloads import decode
 from stepwell_client._plans import duration
 from stepwell_client._requests import ListOptions, list_request
+from stepwell_client._results import Results
 from stepwell_client.v1 import orchestrator_pb2 as pb
 from stepwell_client.v1 import types_pb2
 

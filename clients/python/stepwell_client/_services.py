@@ -82,7 +82,7 @@ class WorkerServices:
         )
 
         def gives_up() -> bool:
-            return lease.abandoned or lease.lost
+            return lease.abandoned or lease.lost or lease.reported
 
         stub = worker_pb2_grpc.WorkerStub(self._client.channel)
         response = await self._call(stub.ReadResults, request, READS, gives_up)

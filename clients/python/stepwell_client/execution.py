@@ -22,7 +22,7 @@ import asyncio
 import inspect
 import logging
 import traceback
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from types import TracebackType
 from typing import Any, Protocol, cast
@@ -38,10 +38,9 @@ from stepwell_client._context import (
 )
 from stepwell_client._decisions import Failure, NeedsInput, Release, reconciled, reflected
 from stepwell_client._enums import StepKind, word
-from stepwell_client._errors import DecodeError, LeaseLost, Misconfigured
+from stepwell_client._errors import DecodeError, LeaseLost, Misconfigured, NotLoaded
 from stepwell_client._limits import (
     FAILURE_BYTES_MAX,
-    ITEMS_PER_MESSAGE_MAX,
     KIND_CHARS_MAX,
     LOG_TEXT_BYTES_MAX,
     OUTCOME_BYTES_MAX,
@@ -54,6 +53,7 @@ from stepwell_client._limits import (
 )
 from stepwell_client._payloads import encode
 from stepwell_client._plans import Plan, plan_draft
+from stepwell_client._results import StepResults
 from stepwell_client._step_output import AttemptRecord, OutputSink, StepOutput
 from stepwell_client._texts import storable
 from stepwell_client._threads import Threads
@@ -182,11 +182,12 @@ class AgentRunner:
         step = self.agent.find(kind, task.type, task.role)
         if step is None:
             raise self._unknown(assignment)
+        loop = asyncio.get_running_loop()
         context = _CONTEXTS[kind](
             assignment,
-            await _payloads(assignment, services),
+            results=StepResults(assignment, partial(_read, assignment, services, record), loop),
             record=record,
-            loop=asyncio.get_running_loop(),
+            loop=loop,
             begin=partial(_begin, assignment, services, record),
             heartbeat=partial(services.heartbeat, assignment),
             output=StepOutput(assignment, services),
@@ -216,7 +217,7 @@ class AgentRunner:
     async def _call(self, step: Step, arguments: tuple[Any, ...], record: AttemptRecord) -> object:
         if step.is_async:
             return await cast("Awaitable[object]", step.function(*arguments))
-        future = self._threads.call(partial(step.function, *arguments))
+        future = self._threads.call(partial(_whole, step.function, *arguments))
         try:
             value, error = await asyncio.shield(future)
         except asyncio.CancelledError:
@@ -252,6 +253,26 @@ class AgentRunner:
         )
 
 
+async def _read(
+    assignment: worker_pb2.Assignment,
+    services: StepServices,
+    record: AttemptRecord,
+    task_ids: Sequence[str],
+    first: int,
+) -> worker_pb2.ReadResultsResponse:
+    try:
+        return await services.read_results(assignment, task_ids, first)
+    except LeaseLost:
+        record.cancelled = True
+        raise
+
+
+def _whole(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function; if it is a generator, run it to its end here, where it may wait."""
+    value = function(*arguments)
+    return list(value) if inspect.isgenerator(value) else value
+
+
 async def _begin(
     assignment: worker_pb2.Assignment, services: StepServices, record: AttemptRecord
 ) -> None:
@@ -260,45 +281,6 @@ async def _begin(
     except LeaseLost:
         record.cancelled = True
         raise
-
-
-async def _payloads(
-    assignment: worker_pb2.Assignment, services: StepServices
-) -> dict[str, types_pb2.Payload | None]:
-    """Return the payloads of the step's results by task, after reading those that it lacks."""
-    if assignment.results_before:
-        last = list(assignment.results)
-        del assignment.results[:]
-        async for page in _pages(assignment, services, ()):
-            assignment.results.extend(page.results)
-        known = {item.task_id for item in assignment.results}
-        assignment.results.extend(item for item in last if item.task_id not in known)
-    payloads: dict[str, types_pb2.Payload | None] = {}
-    missing: list[str] = []
-    for item in assignment.results:
-        if item.HasField("failure") or item.skipped:
-            continue
-        payloads[item.task_id] = item.payload if item.HasField("payload") else None
-        if item.by_reference:
-            missing.append(item.task_id)
-    for start in range(0, len(missing), ITEMS_PER_MESSAGE_MAX):
-        ids = missing[start : start + ITEMS_PER_MESSAGE_MAX]
-        async for page in _pages(assignment, services, ids):
-            for item in page.results:
-                payloads[item.task_id] = item.payload if item.HasField("payload") else None
-    return payloads
-
-
-async def _pages(
-    assignment: worker_pb2.Assignment, services: StepServices, task_ids: Sequence[str]
-) -> AsyncIterator[worker_pb2.ReadResultsResponse]:
-    first = 0
-    while True:
-        page = await services.read_results(assignment, task_ids, first)
-        yield page
-        first = page.next
-        if not first:
-            return
 
 
 def _set_value(outcome: worker_pb2.Outcome, kind: int, value: Any) -> None:
@@ -341,6 +323,8 @@ def _fail(outcome: worker_pb2.Outcome, error: BaseException) -> str:
     kind = error.kind if isinstance(error, Failure) else type(error).__name__
     details = error.details if isinstance(error, Failure) else ""
     retryable = error.retryable if isinstance(error, Failure) else None
+    if isinstance(error, NotLoaded):
+        retryable = False  # The same function would ask for it in the same way.
     if not details and kind not in (UNKNOWN_TASK_TYPE, UNKNOWN_STEP_KIND):
         details = _traceback(error)
     failure = _failure(kind, _text_of(error), details=details, retryable=retryable)
