@@ -79,7 +79,7 @@ from stepwell_client._errors import (
 )
 from stepwell_client._payloads import decode, encode
 from stepwell_client._plans import Budget, Plan, PlanLike, Retry, Task
-from stepwell_client._reads import RunResults
+from stepwell_client._reads import ExecutionRecord, RunResults
 from stepwell_client._requests import ForkOptions, StartOptions
 from stepwell_client._results import Results, StepResults
 from stepwell_client._run_view import RunView
@@ -102,6 +102,7 @@ __all__ = [
     "Durability",
     "Effect",
     "EventType",
+    "ExecutionRecord",
     "ExecutionStatus",
     "ExpiryAction",
     "FailedPrecondition",

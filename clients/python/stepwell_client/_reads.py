@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import Any, NamedTuple, Unpack
 
 from stepwell_client._calls import CALL_SECONDS, CallsBase
 from stepwell_client._enums import TaskStatus
@@ -42,6 +42,13 @@ class RunResults:
         if self.run_result is None:
             return dict(self.tasks)
         return decode(_payload(self.run_result), kind)
+
+
+class ExecutionRecord(NamedTuple):
+    """An execution's prompt and its model's response; empty: it recorded none."""
+
+    prompt: str
+    response: str
 
 
 def _payload(result: pb.Result) -> types_pb2.Payload | None:
@@ -105,6 +112,20 @@ class ReadCalls(CallsBase):
             )
 
         return self._pages("GetMessages", request, "messages")
+
+    async def record(self, run_id: str, execution_id: str) -> ExecutionRecord:
+        """Return what an execution recorded of its work with a model: `ctx.record(…)`."""
+        prompt, response, token = b"", b"", ""
+        while True:
+            request = pb.GetRecordRequest(
+                run_id=run_id, execution_id=execution_id, page_token=token
+            )
+            page: pb.GetRecordResponse = await self._call("GetRecord", request)
+            prompt += page.prompt
+            response += page.response
+            token = page.next_page_token
+            if not token:
+                return ExecutionRecord(prompt.decode(), response.decode())
 
     def inputs(self, run_id: str | None = None) -> AsyncIterator[pb.RunInput]:
         """Yield the questions of a run, answered or not; without a run the open ones of all runs."""

@@ -190,6 +190,7 @@ class SyncClient:
     executions = _iterating(BlockingCalls.executions)
     plans = _iterating(BlockingCalls.plans)
     checkpoints = _iterating(BlockingCalls.checkpoints)
+    record = _blocking(BlockingCalls.record)
     messages = _iterating(BlockingCalls.messages)
     inputs = _iterating(BlockingCalls.inputs)
 

@@ -46,6 +46,7 @@ _ORCHESTRATOR: dict[str, str] = {
     "StopRun": RUN_WRITE,
     "ReadLogs": RUN_READ,
     "GetMessages": RUN_READ,
+    "GetRecord": RUN_READ,
     "PurgeRuns": ADMIN,
     "GetServerInfo": ANY,
 }

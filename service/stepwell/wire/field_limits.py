@@ -221,6 +221,12 @@ _ORCHESTRATOR: dict[str, dict[str, Limit]] = {
         "progress_interval": _PROGRESS_INTERVAL,
     },
     "GetMessagesRequest": {"run_id": _RUN_ID, "task_id": name(limits.TASK_ID_CHARS_MAX), **_PAGE},
+    "GetRecordRequest": {
+        "run_id": _RUN_ID,
+        "execution_id": _EXECUTION_ID,
+        "page_size": number(0, limits.RECORD_PAGE_BYTES_MAX),
+        "page_token": _CURSOR,
+    },
     "PurgeRunsRequest": {
         "statuses": _FILTER,
         "older_than": _SPAN,

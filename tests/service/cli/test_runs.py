@@ -11,9 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from stepwell.embedded import Orchestrator
-from stepwell_client import Agent, Task
-from tests.service.cli.world import Row, Terminal, end, plan_file, read_until, serving
+from tests.service.cli.world import Row, Terminal, end, plan_file, read_until
 
 
 def start(terminal: Terminal, *arguments: str) -> str:
@@ -246,23 +244,6 @@ def test_input_comes_from_the_line_a_file_or_a_pipe(terminal: Terminal) -> None:
     assert of("--input", '{"n": 1}')
     assert of("--input", "@input.txt")
     assert of("--input", "@-", stdin="[1, 2]")
-
-
-async def test_embedded_runs_with_names_are_shown_and_removed_by_them(tmp_path: Path) -> None:
-    agent, store = Agent(), f"sqlite:///{tmp_path / 'runs.db'}"
-    agent.task(lambda ctx: "done")
-    for run_id in ("Nightly/1", "Nightly/10"):
-        await Orchestrator("", agent, store=store, run_id=run_id, plan=[Task("a")]).run()
-    terminal = Terminal(tmp_path)
-    with serving(terminal, store=store) as address:
-        terminal.variables["STEPWELL_TARGET"] = address
-        terminal.plays(
-            "",
-            Row("show Nightly/10", 0, "SUCCEEDED"),
-            Row("show Night", 2, err="2 runs' ids begin with Night: Nightly/10, Nightly/1;"),
-            Row("rm Nightly/1", 0, "Nightly/"),
-            Row("show Night", 0, "Nightly/10"),
-        )
 
 
 # --- errors -------------------------------------------------------------------------------------------

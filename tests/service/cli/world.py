@@ -49,6 +49,7 @@ AGENT = """
 
     @agent.task("fail")
     def fail(ctx):
+        ctx.record(prompt="why?", response="because")
         raise RuntimeError("it is\\nbroken \\x1b[31m")
 
     @agent.task("ask")

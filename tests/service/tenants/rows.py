@@ -108,6 +108,9 @@ SERVED_ROWS: Mapping[str, Row] = {
     "Orchestrator/GetMessages": lambda n: opb.GetMessagesRequest(
         run_id=n.run_id, task_id=n.task_id
     ),
+    "Orchestrator/GetRecord": lambda n: opb.GetRecordRequest(
+        run_id=n.run_id, execution_id=n.execution_id
+    ),
     "Orchestrator/GetServerInfo": lambda n: opb.GetServerInfoRequest(),
     "Worker/Heartbeat": _heartbeat,
     "Worker/Append": _append,

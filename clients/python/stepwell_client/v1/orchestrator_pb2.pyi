@@ -819,6 +819,28 @@ class LogEnd(_message.Message):
     cursor: str
     def __init__(self, reason: _Optional[_Union[WatchEndReason, str]] = ..., cursor: _Optional[str] = ...) -> None: ...
 
+class GetRecordRequest(_message.Message):
+    __slots__ = ("run_id", "execution_id", "page_size", "page_token")
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    run_id: str
+    execution_id: str
+    page_size: int
+    page_token: str
+    def __init__(self, run_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class GetRecordResponse(_message.Message):
+    __slots__ = ("prompt", "response", "next_page_token")
+    PROMPT_FIELD_NUMBER: _ClassVar[int]
+    RESPONSE_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    prompt: bytes
+    response: bytes
+    next_page_token: str
+    def __init__(self, prompt: _Optional[bytes] = ..., response: _Optional[bytes] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
 class GetMessagesRequest(_message.Message):
     __slots__ = ("run_id", "task_id", "page_size", "page_token")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]

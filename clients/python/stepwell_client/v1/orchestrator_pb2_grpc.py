@@ -168,6 +168,11 @@ class OrchestratorStub(object):
                 request_serializer=stepwell_dot_v1_dot_orchestrator__pb2.GetMessagesRequest.SerializeToString,
                 response_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.GetMessagesResponse.FromString,
                 _registered_method=True)
+        self.GetRecord = channel.unary_unary(
+                '/stepwell.v1.Orchestrator/GetRecord',
+                request_serializer=stepwell_dot_v1_dot_orchestrator__pb2.GetRecordRequest.SerializeToString,
+                response_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.GetRecordResponse.FromString,
+                _registered_method=True)
         self.PurgeRuns = channel.unary_unary(
                 '/stepwell.v1.Orchestrator/PurgeRuns',
                 request_serializer=stepwell_dot_v1_dot_orchestrator__pb2.PurgeRunsRequest.SerializeToString,
@@ -458,6 +463,16 @@ class OrchestratorServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetRecord(self, request, context):
+        """Returns what an execution recorded of its work with a model, by pages of bytes: its outcome's prompt, then
+        its response. Both empty: it recorded nothing, has no outcome, or is none of this run's.
+
+        Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (PAGE_TOKEN_INVALID).
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def PurgeRuns(self, request, context):
         """Removes runs that ended some time ago, as DeleteRun does: at most so many, the oldest ends first.
         """
@@ -599,6 +614,11 @@ def add_OrchestratorServicer_to_server(servicer, server):
                     servicer.GetMessages,
                     request_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.GetMessagesRequest.FromString,
                     response_serializer=stepwell_dot_v1_dot_orchestrator__pb2.GetMessagesResponse.SerializeToString,
+            ),
+            'GetRecord': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetRecord,
+                    request_deserializer=stepwell_dot_v1_dot_orchestrator__pb2.GetRecordRequest.FromString,
+                    response_serializer=stepwell_dot_v1_dot_orchestrator__pb2.GetRecordResponse.SerializeToString,
             ),
             'PurgeRuns': grpc.unary_unary_rpc_method_handler(
                     servicer.PurgeRuns,
@@ -1295,6 +1315,33 @@ class Orchestrator(object):
             '/stepwell.v1.Orchestrator/GetMessages',
             stepwell_dot_v1_dot_orchestrator__pb2.GetMessagesRequest.SerializeToString,
             stepwell_dot_v1_dot_orchestrator__pb2.GetMessagesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetRecord(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/stepwell.v1.Orchestrator/GetRecord',
+            stepwell_dot_v1_dot_orchestrator__pb2.GetRecordRequest.SerializeToString,
+            stepwell_dot_v1_dot_orchestrator__pb2.GetRecordResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -208,6 +208,12 @@ class OrchestratorStub:
 
     Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (PAGE_TOKEN_INVALID).
     """
+    GetRecord: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.GetRecordRequest, _orchestrator_pb2.GetRecordResponse]
+    """Returns what an execution recorded of its work with a model, by pages of bytes: its outcome's prompt, then
+    its response. Both empty: it recorded nothing, has no outcome, or is none of this run's.
+
+    Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (PAGE_TOKEN_INVALID).
+    """
     PurgeRuns: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.PurgeRunsRequest, _orchestrator_pb2.PurgeRunsResponse]
     """Removes runs that ended some time ago, as DeleteRun does: at most so many, the oldest ends first."""
     GetServerInfo: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.GetServerInfoRequest, _orchestrator_pb2.GetServerInfoResponse]
@@ -390,6 +396,12 @@ class OrchestratorAsyncStub(OrchestratorStub):
     """
     GetMessages: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.GetMessagesRequest, _orchestrator_pb2.GetMessagesResponse]  # type: ignore[assignment]
     """Lists the messages of a run's conversations, or of one task's, in the order of their commits.
+
+    Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (PAGE_TOKEN_INVALID).
+    """
+    GetRecord: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.GetRecordRequest, _orchestrator_pb2.GetRecordResponse]  # type: ignore[assignment]
+    """Returns what an execution recorded of its work with a model, by pages of bytes: its outcome's prompt, then
+    its response. Both empty: it recorded nothing, has no outcome, or is none of this run's.
 
     Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (PAGE_TOKEN_INVALID).
     """
@@ -722,6 +734,18 @@ class OrchestratorServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_orchestrator_pb2.GetMessagesResponse, _abc.Awaitable[_orchestrator_pb2.GetMessagesResponse]]:
         """Lists the messages of a run's conversations, or of one task's, in the order of their commits.
+
+        Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (PAGE_TOKEN_INVALID).
+        """
+
+    @_abc_1.abstractmethod
+    def GetRecord(
+        self,
+        request: _orchestrator_pb2.GetRecordRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_orchestrator_pb2.GetRecordResponse, _abc.Awaitable[_orchestrator_pb2.GetRecordResponse]]:
+        """Returns what an execution recorded of its work with a model, by pages of bytes: its outcome's prompt, then
+        its response. Both empty: it recorded nothing, has no outcome, or is none of this run's.
 
         Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (PAGE_TOKEN_INVALID).
         """

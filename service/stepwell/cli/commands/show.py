@@ -10,11 +10,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from stepwell.cli import connect, describe, options, results, task_tree
+from stepwell.cli import connect, describe, options, results, task_page, task_tree
 from stepwell.cli.connect import connected
 from stepwell.cli.exits import CliError, Exit
 from stepwell.cli.terminal import console, document, note, put, put_json
-from stepwell.cli.text import micros, moment, one_line, short_id
+from stepwell.cli.text import lines, micros, moment, one_line, short_id
 from stepwell.runtime import SystemRuntime
 from stepwell_client import RunStatus, RunView, SyncClient
 from stepwell_client.v1 import types_pb2
@@ -28,8 +28,16 @@ _FORKS_MAX = 10
 def show(
     client: SyncClient,
     run: options.Run,
+    task: Annotated[
+        str,
+        typer.Argument(
+            help="Only this task or execution, with its attempts, tracebacks, prompts and responses.",
+            show_default=False,
+        ),
+    ] = "",
     result: Annotated[
-        bool, typer.Option("--result", help="Print what the run came to and nothing else.")
+        bool,
+        typer.Option("--result", help="Print what the run or task came to and nothing else."),
     ] = False,
     whole: Annotated[bool, typer.Option("--all", help="Show every task, however many.")] = False,
     at: Annotated[
@@ -40,8 +48,15 @@ def show(
     ] = 0,
     json: options.Json = False,
 ) -> int:
-    """Show a run, its tasks and its result."""
+    """Show a run, its tasks and its result.
+
+    With a TASK: what it is, each attempt with its failure, prompt and response, and its result.
+    """
     message = client.get(connect.run_id(client, run), version=at)
+    if task:
+        if at:
+            raise CliError("--at shows a run as it stood then, not a task; leave one of them")
+        return _task(client, message, task, result=result, json=json)
     if result:
         return _result(client, message, json=json)
     tasks = list(client.tasks(message.spec.run_id, full_specs=json, version=at))
@@ -74,11 +89,27 @@ def show(
     print()
     _print_details(message, out, forks)
     name = connect.name_of(message)
+    if details := message.failure.details:
+        print()
+        print(lines(details).rstrip())
     if answer is not None:
         print()
         results.put(answer, out, name)
     if (advice := describe.advice(message, name)) and not at:
         note(advice)
+    return Exit.DONE
+
+
+def _task(client: SyncClient, run: types_pb2.Run, name: str, *, result: bool, json: bool) -> int:
+    page = task_page.read(client, run.spec.run_id, name)
+    if json:
+        put_json(task_page.as_json(page))
+    elif not result:
+        task_page.put(page, SystemRuntime().now_us())
+    elif page.result is None:
+        raise CliError(f"{name} has no result; see: stepwell show {connect.name_of(run)} {name}")
+    else:
+        results.put_raw(page.result)
     return Exit.DONE
 
 

@@ -39,6 +39,8 @@ VIOLATIONS_MAX = 100
 
 PAGE_SIZE_DEFAULT = 100
 PAGE_SIZE_MAX = 1_000
+RECORD_PAGE_BYTES_MAX = 1024 * 1024
+"""Bytes of prompt and response in one page of GetRecord."""
 PAYLOAD_KEYS_MAX = 1_000
 """Payloads that one read may ask for."""
 EVENTS_PER_COMMIT_MAX = 512

@@ -1,4 +1,4 @@
-"""ReadLogs and GetMessages: the logs of steps, and the conversations of tasks."""
+"""ReadLogs, GetMessages and GetRecord: logs, conversations, and prompts with their responses."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from contextlib import aclosing
 
 from stepwell.app.runs import read_run
 from stepwell.core.port import MessageQuery
+from stepwell.core.records import limits
 from stepwell.core.records.errors import InvalidArgument, RunNotFound, Violation
 from stepwell.core.records.model import Message
 from stepwell.core.records.states import LogKind
@@ -136,3 +137,26 @@ async def get_messages(parts: Parts, request: pb.GetMessagesRequest) -> pb.GetMe
     messages, after = await read_page(rows_of(parts.store, query), show, size)
     token = token_of(tenant_id, request, after)
     return pb.GetMessagesResponse(messages=messages, next_page_token=token)
+
+
+# --- records -----------------------------------------------------------------------------------------
+
+
+async def get_record(parts: Parts, request: pb.GetRecordRequest) -> pb.GetRecordResponse:
+    """Return the next bytes of an execution's prompt and response."""
+    tenant_id, run_id = tenant(), request.run_id
+    await read_run(parts.store, tenant_id, run_id)
+    cursor = cursor_of(tenant_id, request)
+    start = int(cursor or 0)
+    stop = start + (request.page_size or limits.RECORD_PAGE_BYTES_MAX)
+    found = await parts.store.read_payloads(tenant_id, run_id, [request.execution_id], texts=True)
+    prompt, response = (
+        (found[0].prompt.encode(), found[0].response.encode()) if found else (b"", b"")
+    )
+    size = len(prompt)
+    after = str(stop) if stop < size + len(response) else ""
+    return pb.GetRecordResponse(
+        prompt=prompt[start:stop],
+        response=response[max(0, start - size) : max(0, stop - size)],
+        next_page_token=token_of(tenant_id, request, after),
+    )

@@ -113,6 +113,11 @@ class Servicer(OrchestratorServicer):
     ) -> pb.GetMessagesResponse:
         return await logs.get_messages(self._parts, request)
 
+    async def GetRecord(
+        self, request: pb.GetRecordRequest, context: Context
+    ) -> pb.GetRecordResponse:
+        return await logs.get_record(self._parts, request)
+
     async def PurgeRuns(
         self, request: pb.PurgeRunsRequest, context: Context
     ) -> pb.PurgeRunsResponse:

@@ -1,0 +1,51 @@
+"""`stepwell show`: one task, and runs whose ids are names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from stepwell.embedded import Orchestrator
+from stepwell_client import Agent, Task
+from tests.service.cli.world import Row, Terminal, plan_file, serving
+
+
+def test_a_task_is_shown_with_its_attempts_and_what_they_left(terminal: Terminal) -> None:
+    tasks = [
+        {"id": "one", "type": "echo", "title": "say it", "input": "said"},
+        {"id": "two", "type": "fail", "depends_on": ["one"], "retry": {"max_attempts": 1}},
+    ]
+    run = terminal(
+        "run", "-q", "default", "--json", "--plan", plan_file(terminal.folder, tasks)
+    ).run_id
+    terminal.plays(
+        run,
+        Row("show {run} one", 0, "task one  COMPLETED  say it\ntype   echo\nattempt 1  task:one#1"),
+        Row("show {run} one --result", 0, "said\n"),
+        Row("show {run} two", 0, "after  one\nattempt 1  task:two#1  FAILED  by "),
+        Row("show {run} task:two#1", 0, "    RuntimeError: it is broken"),
+        Row("show {run} two", 0, "      Traceback (most recent call last):"),
+        Row("show {run} two", 0, "    prompt\n      why?\n    response\n      because"),
+        Row("show {run} two --json", 0, '"response": "because"'),
+        Row("show {run} two --result", 2, err="two has no result"),
+        Row("show {run} three", 2, err="run {short} has no task or execution 'three'"),
+        Row("show {run} one --at 2", 2, err="--at"),
+        Row("show {run}", 0, "Traceback (most recent call last):"),
+    )
+    assert "ERROR: Traceback (most recent call last):" in terminal("logs", run).out
+
+
+async def test_embedded_runs_with_names_are_shown_and_removed_by_them(tmp_path: Path) -> None:
+    agent, store = Agent(), f"sqlite:///{tmp_path / 'runs.db'}"
+    agent.task(lambda ctx: "done")
+    for run_id in ("Nightly/1", "Nightly/10"):
+        await Orchestrator("", agent, store=store, run_id=run_id, plan=[Task("a")]).run()
+    terminal = Terminal(tmp_path)
+    with serving(terminal, store=store) as address:
+        terminal.variables["STEPWELL_TARGET"] = address
+        terminal.plays(
+            "",
+            Row("show Nightly/10", 0, "SUCCEEDED"),
+            Row("show Night", 2, err="2 runs' ids begin with Night: Nightly/10, Nightly/1;"),
+            Row("rm Nightly/1", 0, "Nightly/"),
+            Row("show Night", 0, "Nightly/10"),
+        )
