@@ -11,7 +11,7 @@ may be. All errors are `StepwellClientError`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar, Unpack
@@ -32,7 +32,7 @@ from stepwell_client._cursors import (
     WatchOptions,
     WatchRunsOptions,
 )
-from stepwell_client._enums import RunStatus
+from stepwell_client._enums import ENDED, RunStatus
 from stepwell_client._errors import RunFailed, StepwellClientError
 from stepwell_client._plans import Budget
 from stepwell_client._reads import ReadCalls, RunResults
@@ -247,9 +247,49 @@ class RunHandle:
         self.message = await self._client.get(self.id)
         return self.message
 
-    async def wait(self, timeout_seconds: float | None = None) -> types_pb2.Run:
-        self.message = await self._client.wait(self.id, timeout_seconds)
-        return self.message
+    @property
+    def status(self) -> RunStatus:
+        """The run's status as it was last read."""
+        return RunStatus(self.message.status if self.message is not None else 0)
+
+    async def wait(
+        self, timeout_seconds: float | None = None, *, until: Collection[RunStatus] = ()
+    ) -> types_pb2.Run:
+        """Wait until the run has ended, has one of these statuses, or the time is over; return it."""
+        if not until:
+            self.message = await self._client.wait(self.id, timeout_seconds)
+            return self.message
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                await self._follow(lambda event: event.run.status in until, until)
+        except TimeoutError:
+            pass
+        return await self.refresh()
+
+    async def next_input(self) -> orchestrator_pb2.RunInput | None:
+        """Wait until the run asks something, and return its oldest open question; None: it has ended."""
+        while True:
+            run = await self.refresh()
+            async for one in self.inputs():
+                if one.request.status == types_pb2.INPUT_STATUS_OPEN:
+                    return one
+            if run.status in ENDED:
+                return None
+            await self._follow(lambda event: bool(event.inputs))
+
+    async def _follow(
+        self,
+        reached: Callable[[types_pb2.Event], bool],
+        statuses: Collection[RunStatus] = (),
+    ) -> None:
+        """Read the run's events from where it stands, until one is reached or it has ended."""
+        run = self.message if self.message is not None and not statuses else await self.refresh()
+        if run.status in statuses:
+            return
+        async with self.watch(run.last_event) as events:
+            async for event in events:
+                if reached(event):
+                    return
 
     async def result(self, kind: Any = Any) -> Any:
         """Wait for the end and return the run's result, decoded as the type wants it.

@@ -1,7 +1,7 @@
 """The protocol's enums, with the numbers of the wire.
 
 A field of a message compares equal with its member (`run.status == RunStatus.SUCCEEDED`), and
-`RunStatus(run.status).name` is its name. A number that only a newer server knows has no member:
+`RunStatus(run.status)` prints as its name. A number that only a newer server knows has no member:
 `word` returns a name for it all the same.
 """
 
@@ -11,7 +11,17 @@ from enum import IntEnum
 from typing import Any
 
 
-class RunStatus(IntEnum):
+class Word(IntEnum):
+    """The base of the enums: a number that prints as its name."""
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __format__(self, spec: str) -> str:
+        return format(self.name, spec)
+
+
+class RunStatus(Word):
     """Status of a run. The last three are ends; only FAILED can be left, by `resume`."""
 
     UNSPECIFIED = 0
@@ -24,7 +34,7 @@ class RunStatus(IntEnum):
     CANCELLED = 7
 
 
-class Phase(IntEnum):
+class Phase(Word):
     """Phase of the loop."""
 
     UNSPECIFIED = 0
@@ -35,7 +45,7 @@ class Phase(IntEnum):
     DONE = 5
 
 
-class StepKind(IntEnum):
+class StepKind(Word):
     """Kind of step. REFLECT and SYNTHESIZE are the stages that a run may have."""
 
     UNSPECIFIED = 0
@@ -46,7 +56,7 @@ class StepKind(IntEnum):
     RECONCILE = 5
 
 
-class TaskStatus(IntEnum):
+class TaskStatus(Word):
     """Status of a task. The last four are settled."""
 
     UNSPECIFIED = 0
@@ -60,7 +70,7 @@ class TaskStatus(IntEnum):
     CANCELLED = 8
 
 
-class ExecutionStatus(IntEnum):
+class ExecutionStatus(Word):
     """Status of one attempt at a step."""
 
     UNSPECIFIED = 0
@@ -76,7 +86,7 @@ class ExecutionStatus(IntEnum):
     UNKNOWN_OUTCOME = 10
 
 
-class BlockedKind(IntEnum):
+class BlockedKind(Word):
     """The thing that an unfinished run waits for."""
 
     UNSPECIFIED = 0
@@ -90,7 +100,7 @@ class BlockedKind(IntEnum):
     UNKNOWN_OUTCOME = 8
 
 
-class PauseReason(IntEnum):
+class PauseReason(Word):
     """The cause of a pause."""
 
     UNSPECIFIED = 0
@@ -101,7 +111,7 @@ class PauseReason(IntEnum):
     INPUT_EXPIRED = 5
 
 
-class FinishReason(IntEnum):
+class FinishReason(Word):
     """The cause of the last iteration's being the last."""
 
     UNSPECIFIED = 0
@@ -111,7 +121,7 @@ class FinishReason(IntEnum):
     STOPPED = 4
 
 
-class Finding(IntEnum):
+class Finding(Word):
     """Finding about an unknown outcome."""
 
     UNSPECIFIED = 0
@@ -120,7 +130,7 @@ class Finding(IntEnum):
     UNDECIDED = 3
 
 
-class ForkMode(IntEnum):
+class ForkMode(Word):
     """Degree to which a fork may change the plan."""
 
     UNSPECIFIED = 0
@@ -128,7 +138,7 @@ class ForkMode(IntEnum):
     PATCH = 2
 
 
-class LogKind(IntEnum):
+class LogKind(Word):
     """Kind of an entry of a run's log."""
 
     UNSPECIFIED = 0
@@ -137,7 +147,7 @@ class LogKind(IntEnum):
     CUT = 3
 
 
-class EventType(IntEnum):
+class EventType(Word):
     """Type of an event. `types.proto` lists the fields that go with each type."""
 
     UNSPECIFIED = 0
@@ -178,7 +188,7 @@ class EventType(IntEnum):
     STEP_POISONED = 35
 
 
-class OnFailure(IntEnum):
+class OnFailure(Word):
     """Consequence of a task's failure for its run, once its attempts are spent."""
 
     UNSPECIFIED = 0
@@ -187,7 +197,7 @@ class OnFailure(IntEnum):
     CONTINUE = 3
 
 
-class Effect(IntEnum):
+class Effect(Word):
     """Permission to run a step again after its worker was lost."""
 
     UNSPECIFIED = 0
@@ -195,7 +205,7 @@ class Effect(IntEnum):
     AT_MOST_ONCE = 2
 
 
-class InputKind(IntEnum):
+class InputKind(Word):
     """Kind of answer that a question wants."""
 
     UNSPECIFIED = 0
@@ -205,7 +215,7 @@ class InputKind(IntEnum):
     AUTH = 4
 
 
-class ExpiryAction(IntEnum):
+class ExpiryAction(Word):
     """Consequence of a question that expires unanswered."""
 
     UNSPECIFIED = 0
@@ -215,7 +225,7 @@ class ExpiryAction(IntEnum):
     PAUSE = 4
 
 
-class Durability(IntEnum):
+class Durability(Word):
     """The failures that an acknowledged commit survives, weakest first."""
 
     UNSPECIFIED = 0

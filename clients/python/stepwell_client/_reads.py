@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Unpack
 
 from stepwell_client._calls import CALL_SECONDS, CallsBase
-from stepwell_client._enums import TaskStatus
+from stepwell_client._enums import BlockedKind, RunStatus, TaskStatus
 from stepwell_client._errors import ServerError, Unavailable
+from stepwell_client._outages import Notices
 from stepwell_client._payloads import decode
 from stepwell_client._plans import duration
 from stepwell_client._requests import ListOptions, list_request
@@ -17,6 +19,10 @@ from stepwell_client.v1 import orchestrator_pb2 as pb
 from stepwell_client.v1 import types_pb2
 
 WAIT_SLICE_SECONDS = 60.0
+NOTICE_SECONDS = 10.0
+"""A run that has waited for somebody so long is logged."""
+
+_log = logging.getLogger("stepwell_client")
 FETCH_IDS_MAX = 4
 """Results asked for together when they came by reference: one message surely holds as many."""
 MESSAGES_PAGE_SIZE = 100
@@ -49,6 +55,19 @@ class ExecutionRecord(NamedTuple):
 
     prompt: str
     response: str
+
+
+def _standstill(run: types_pb2.Run) -> str:
+    """Return what a run waits for that doesn't come by itself, and what to do; empty: nothing."""
+    if run.status == RunStatus.PAUSED:
+        return f"is paused{f': {run.reason}' if run.reason else ''}; resume it, or stop waiting"
+    if run.blocked_on == BlockedKind.INPUT:
+        return "waits for an answer; `inputs` has the question, `answer` answers it"
+    if run.blocked_on == BlockedKind.UNKNOWN_OUTCOME:
+        return "waits for somebody to `resolve` an execution whose outcome is unknown"
+    if run.blocked_on == BlockedKind.WORKER:
+        return f"waits for a worker of queue {run.spec.queue!r}; none is connected"
+    return ""
 
 
 def _payload(result: pb.Result) -> types_pb2.Payload | None:
@@ -185,14 +204,17 @@ class ReadCalls(CallsBase):
     async def wait(self, run_id: str, timeout_seconds: float | None = None) -> types_pb2.Run:
         """Wait until a run has ended, or the time is over, and return it: see its status.
 
-        A server that doesn't answer is waited for, as long as the client has patience.
+        A server that doesn't answer is waited for, as long as the client has patience. A run that
+        meanwhile waits for somebody is logged, as a warning of `stepwell_client`, after 10 s and then
+        ever more rarely.
         """
         now = self.runtime.monotonic
         until = None if timeout_seconds is None else now() + timeout_seconds
         outage = self._retries.outage(self._retries.reconnect_seconds)
+        waited, notices = 0.0, Notices(NOTICE_SECONDS)
         while True:
             left = WAIT_SLICE_SECONDS if until is None else max(0.0, until - now())
-            span = min(WAIT_SLICE_SECONDS, left)
+            span = min(WAIT_SLICE_SECONDS if waited else NOTICE_SECONDS, left)
             request = pb.WaitRunRequest(run_id=run_id, timeout=duration(span))
             try:
                 response: pb.WaitRunResponse = await self._call(
@@ -206,6 +228,9 @@ class ReadCalls(CallsBase):
             outage.end()
             if response.ended or (until is not None and now() >= until):
                 return response.run
+            waited += span
+            if (why := _standstill(response.run)) and notices.due(waited):
+                _log.warning("run %s %s", run_id, why)
 
     async def server_info(self) -> pb.GetServerInfoResponse:
         """Return what the server is, what it promises, what its limits are and who calls."""

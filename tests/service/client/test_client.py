@@ -180,6 +180,45 @@ async def test_starts_waits_and_watches_go_on_before_a_server_has_ever_answered(
         await client.start(server_seconds=0)
 
 
+async def test_a_wait_for_somebody_is_logged_after_a_while(
+    server: FakeServer, client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    answer = orchestrator_pb2.WaitRunResponse
+    paused = answer(run=a_run(types_pb2.RUN_STATUS_PAUSED, reason="not now"))
+    server.runs.answers["WaitRunRequest"] = Script(*[paused] * 4, answer(run=SUCCEEDED, ended=True))
+    await client.wait(RUN_ID)
+
+    assert [request.timeout.seconds for request in server.runs.requests] == [10, 60, 60, 60, 60]
+    assert caplog.messages[0] == f"run {RUN_ID} is paused: not now; resume it, or stop waiting"
+
+
+async def test_a_handle_waits_for_a_status_and_for_the_next_question(
+    scripted_server: None, server: FakeServer, client: Client
+) -> None:
+    running = a_run(types_pb2.RUN_STATUS_RUNNING, last_event=4)
+    waiting = a_run(types_pb2.RUN_STATUS_WAITING, last_event=6)
+    change = types_pb2.Event(number=6, run={"status": types_pb2.RUN_STATUS_WAITING})
+    question = types_pb2.InputRequest(input_id="q", status=types_pb2.INPUT_STATUS_OPEN)
+    asked = types_pb2.Event(number=6, inputs=[question])
+    get, listed = orchestrator_pb2.GetRunResponse, orchestrator_pb2.ListInputsResponse
+    server.runs.answers |= {
+        "GetRunRequest": Script(get(run=running), get(run=waiting), get(run=running)),
+        "ListInputsRequest": Script(listed(), listed(inputs=[{"request": question}])),
+    }
+    for last in (change, asked):
+        batch = orchestrator_pb2.EventBatch(events=[types_pb2.Event(number=5), last], next_after=6)
+        server.runs.watches.append([orchestrator_pb2.WatchRunResponse(events=batch)])
+    run = client.run(RUN_ID)
+
+    await run.wait(until=[RunStatus.WAITING])
+    assert f"{run.status}" == str(run.status) == "WAITING"
+    found = await run.next_input()
+    assert found is not None
+    assert found.request.input_id == "q"
+    watched = [one.after for one in server.runs.requests if hasattr(one, "after")]
+    assert watched == [4, 4]
+
+
 async def test_a_run_that_failed_has_no_result_but_a_reason(
     server: FakeServer, client: Client
 ) -> None:
