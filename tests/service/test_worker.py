@@ -168,7 +168,7 @@ async def test_an_outcome_that_names_no_lease_is_rejected_alone(client: Client) 
     async with client.worker(queues=["q"]) as worker:
         got = await worker.assignment()
         await worker.send(
-            outcome(got, delivery_id="1", run_id="nonsense"),
+            outcome(got, delivery_id="1", run_id="no name"),
             outcome(got, delivery_id="2", lease_token=""),
             outcome(got, delivery_id="", execution_id=""),
         )

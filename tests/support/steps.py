@@ -32,6 +32,7 @@ def assignment(
     results: Any = (),
     effect: types_pb2.Effect = types_pb2.EFFECT_IDEMPOTENT,
     lease: float = 30,
+    idle: float = 0,
     **fields: Any,
 ) -> worker_pb2.Assignment:
     """An assignment as a server makes it."""
@@ -41,6 +42,7 @@ def assignment(
         task = types_pb2.TaskSpec(
             task_id="t1", type=type_, role=role, input=encode(given), effect=effect
         )
+        task.idle_timeout.CopyFrom(span(idle))
     return worker_pb2.Assignment(
         run=types_pb2.Run(spec=spec, iteration=1),
         execution=types_pb2.Execution(execution_id=execution_id, kind=kind, attempt=1),

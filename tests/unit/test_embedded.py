@@ -288,6 +288,20 @@ async def test_resume_of_a_run_that_succeeded_returns_its_result(store: Store) -
     assert calls == ["one"]
 
 
+async def test_function_that_hangs_is_tried_again_after_its_idle_time_out() -> None:
+    agent = Agent()
+
+    @agent.task
+    async def do(ctx: TaskContext) -> int:
+        ctx.log("begins")
+        if ctx.attempt == 1:
+            await asyncio.Event().wait()
+        return ctx.attempt
+
+    plan = [Task("one", idle_timeout=0.05, retry=Retry(initial_backoff=0.0))]
+    assert (await Orchestrator("", agent, plan=plan).run()).value == {"one": 2}
+
+
 async def test_short_lease_outlives_a_long_task() -> None:
     agent, runtime = Agent(), ManualRuntime()
 

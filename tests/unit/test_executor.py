@@ -69,6 +69,41 @@ async def test_an_assignment_brings_the_results_that_it_builds_on(world: Executo
     assert second.idempotency_key == f"{RUN}/task:b@1"
 
 
+async def test_a_function_that_does_nothing_for_too_long_is_timed_out(world: ExecutorWorld) -> None:
+    executor, worker = await world.serving(credits=5)
+    retry = RetryPolicy(initial_backoff_ms=0)
+    hung = TaskSpec(task_id="hung", idle_timeout_ms=3_000, retry=retry)
+    await world.start(executor, [hung, TaskSpec(task_id="free")])
+    got = {(one := await worker.next()).execution.task_id: one for _ in range(2)}
+
+    async def beat(task_id: str, idle_ms: int) -> bool:
+        one = got[task_id]
+        name = one.execution.execution_id
+        beat = Heartbeat(
+            run_id=RUN,
+            execution_id=name,
+            token=one.token,
+            progress=Payload(data=b"half"),
+            idle_ms=idle_ms,
+        )
+        alive = (await executor.heartbeat(TENANT, [beat]))[0]
+        await executor.quiet()
+        return alive
+
+    version = (await world.run()).version
+    assert await beat("hung", 2_999)
+    assert await beat("free", 99_999)
+    assert (await world.run()).version == version
+    await beat("hung", 3_000)
+    assert await worker.cancelled.get() == "task:hung#1"
+    assert not await beat("hung", 3_100)
+    again = await worker.next()
+    assert (again.execution.attempt, again.previous_progress) == (2, Payload(data=b"half"))
+    assert again.previous_failure is not None
+    assert again.previous_failure.kind == "TIMED_OUT"
+    assert again.previous_failure.message == "its function did nothing for 3 s"
+
+
 async def test_an_outcome_that_is_sent_again_gets_its_first_answer(world: ExecutorWorld) -> None:
     executor, worker = await world.serving(credits=5)
     once = RetryPolicy(max_attempts=1)

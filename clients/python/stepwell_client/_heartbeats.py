@@ -8,6 +8,7 @@ notifies the event loop only of changes.
 from __future__ import annotations
 
 import logging
+import math
 import threading
 from collections.abc import Callable, Iterator
 
@@ -70,9 +71,10 @@ class Heartbeats:
         self._interval = interval_seconds or self._lease / 3
         self._wake_thread()
 
-    def interval(self, lease_seconds: float) -> float:
-        """Return how often a lease of this length needs a heartbeat."""
+    def interval(self, lease_seconds: float, idle_seconds: float = 0.0) -> float:
+        """Return how often a lease of this length, with this idle time-out, needs a heartbeat."""
         own = (lease_seconds or self._lease) / 3
+        own = min(own, idle_seconds or own)
         if own < self._interval:
             self._wake_thread()  # The thread sleeps by the common interval.
             return own
@@ -95,6 +97,10 @@ class Heartbeats:
                     lease.next_beat, now + min(PROGRESS_SECONDS, lease.interval / 2)
                 )
                 self._wake.notify()
+
+    def note_activity(self, lease: StepLease) -> None:
+        """Note that a step's function did something. Any thread may call."""
+        lease.active_at = self._runtime.monotonic()
 
     def channel(self) -> grpc.Channel:
         """Return the heartbeats' own channel. Any thread may call."""
@@ -177,13 +183,17 @@ class Heartbeats:
     def _message(self, lease: StepLease) -> worker_pb2.LeaseHeartbeat:
         with self._wake:
             unsent, lease.unsent = lease.unsent, False
-            return worker_pb2.LeaseHeartbeat(
+            message = worker_pb2.LeaseHeartbeat(
                 run_id=lease.key[0],
                 execution_id=lease.key[1],
                 lease_token=lease.token,
                 progress=lease.progress if unsent else None,
                 session=lease.session if unsent else None,
             )
+        if lease.idle_timeout:
+            idle = self._runtime.monotonic() - lease.active_at
+            message.idle.FromMilliseconds(math.ceil(idle * 1_000))
+        return message
 
     def _send(self, batch: list[tuple[StepLease, worker_pb2.LeaseHeartbeat]]) -> None:
         stub = worker_pb2_grpc.WorkerStub(self.channel())
@@ -197,7 +207,7 @@ class Heartbeats:
         with self._wake:
             for lease, _ in batch:
                 wait = min(PROGRESS_SECONDS, lease.interval / 2) if lease.unsent else lease.interval
-                lease.next_beat = sent + wait
+                lease.next_beat = lease.beat_after(sent, wait)
         for state in response.leases:
             if state.status == worker_pb2.LEASE_STATUS_LOST or state.cancel_requested:
                 self._on_change(state)

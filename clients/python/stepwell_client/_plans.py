@@ -112,6 +112,8 @@ class Task:
     """The time limit of one attempt, from its lease."""
     heartbeat_timeout: Span | None = None
     """The lease's length for this task; None: the server's."""
+    idle_timeout: Span | None = None
+    """The longest that its function may do nothing: no `ctx.heartbeat`, chunk or log line; None: for ever."""
     total_timeout: Span | None = None
     """From the first offer to the end of the last attempt."""
     on_failure: OnFailure = OnFailure.FAIL_RUN
@@ -135,6 +137,7 @@ class Task:
             retry=self.retry.message() if self.retry else None,
             attempt_timeout=duration(self.attempt_timeout),
             heartbeat_timeout=duration(self.heartbeat_timeout),
+            idle_timeout=duration(self.idle_timeout),
             total_timeout=duration(self.total_timeout),
             on_failure=to_wire(self.on_failure),
             effect=to_wire(self.effect),

@@ -62,7 +62,10 @@ class WorkerServices:
         session: types_pb2.Session | None,
     ) -> None:
         lease = self._lease_of(assignment)
-        if lease is not None and (progress is not None or session is not None):
+        if lease is None:
+            return
+        self._heartbeats.note_activity(lease)
+        if progress is not None or session is not None:
             self._heartbeats.report(lease, progress, session)
 
     async def read_results(
@@ -95,6 +98,7 @@ class WorkerServices:
     ) -> None:
         lease = self._lease_of(assignment)
         if lease is not None and not (lease.abandoned or lease.lost):
+            self._heartbeats.note_activity(lease)
             self._logs.write(lease.key, lease.token, text, level, chunk=chunk)
 
     async def flush(self, assignment: worker_pb2.Assignment) -> None:

@@ -355,11 +355,13 @@ class Worker:
         self, assignment: worker_pb2.Assignment, cancelled: Collection[ExecutionKey]
     ) -> None:
         """Start a step, unless the message that brought it cancels it as well."""
+        idle_timeout = seconds_of(assignment.task.idle_timeout)
         lease = StepLease(
             (assignment.run.spec.run_id, assignment.execution.execution_id),
             assignment.lease_token,
-            interval=self._heartbeats.interval(seconds_of(assignment.lease)),
+            interval=self._heartbeats.interval(seconds_of(assignment.lease), idle_timeout),
             now=self._runtime.monotonic(),
+            idle_timeout=idle_timeout,
         )
         if self._state.draining:
             self._state.report(lease, _released(lease, "the worker drains"))

@@ -19,7 +19,9 @@ class StepLease:
 
     __slots__ = (
         "abandoned",
+        "active_at",
         "begin",
+        "idle_timeout",
         "interval",
         "key",
         "lost",
@@ -32,7 +34,15 @@ class StepLease:
         "unsent",
     )
 
-    def __init__(self, key: ExecutionKey, token: str, *, interval: float, now: float) -> None:
+    def __init__(
+        self,
+        key: ExecutionKey,
+        token: str,
+        *,
+        interval: float,
+        now: float,
+        idle_timeout: float = 0.0,
+    ) -> None:
         self.key = key
         self.token = token
         self.task: asyncio.Task[None] | None = None
@@ -45,11 +55,20 @@ class StepLease:
         self.lost = False
         """The lease is lost, so it needs no heartbeats."""
         self.interval = interval
-        self.next_beat = now + interval
+        self.active_at = now
+        """When its function last did anything."""
+        self.idle_timeout = idle_timeout
+        """Seconds; 0: none."""
+        self.next_beat = self.beat_after(now, interval)
         self.progress: types_pb2.Payload | None = None
         self.session: types_pb2.Session | None = None
         self.unsent = False
         """Progress or session have changed and are to be sent."""
+
+    def beat_after(self, now: float, wait: float) -> float:
+        """Return when to send the next heartbeat: after `wait`, or when its function is idle for too long."""
+        idle_at = self.active_at + self.idle_timeout
+        return min(idle_at, now + wait) if self.idle_timeout and idle_at > now else now + wait
 
 
 class PendingOutcome:

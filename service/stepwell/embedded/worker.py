@@ -8,6 +8,7 @@ worker of a server.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Sequence
 
 import structlog
@@ -57,7 +58,11 @@ class _Step:
         self.session = Session()
         self._sent_session = Session()
         self._beat_s = min(beat_ms, assignment.lease_ms // 4) / 1_000
-        self.due_at = now + self._beat_s
+        task = assignment.task
+        self._idle_s = task.idle_timeout_ms / 1_000 if task is not None else 0.0
+        self.active_at = now
+        """When its function last did anything."""
+        self.due_at = self._due_after(now)
 
     @property
     def key(self) -> tuple[str, str]:
@@ -68,19 +73,25 @@ class _Step:
         news = self.progress is not None or self.session != self._sent_session
         return news or now >= self.due_at
 
-    def beat(self) -> Heartbeat:
+    def _due_after(self, now: float) -> float:
+        idle_at = self.active_at + self._idle_s
+        due_at = now + self._beat_s
+        return min(idle_at, due_at) if self._idle_s and idle_at > now else due_at
+
+    def beat(self, now: float) -> Heartbeat:
         return Heartbeat(
             run_id=self.key[0],
             execution_id=self.key[1],
             token=self.assignment.token,
             progress=self.progress,
             session=self.session,
+            idle_ms=math.ceil((now - self.active_at) * 1_000) if self._idle_s else 0,
         )
 
     def sent(self, beat: Heartbeat, now: float) -> None:
         """Note what was stored; what was set meanwhile is still to be sent."""
         self._sent_session = beat.session
-        self.due_at = now + self._beat_s
+        self.due_at = self._due_after(now)
         if self.progress is beat.progress:
             self.progress = None
 
@@ -292,6 +303,7 @@ class InProcessWorker:
         step = self._step_of(assignment)
         if step is None:
             return
+        step.active_at = self._runtime.monotonic()
         if progress is not None:
             step.progress = step.last_progress = to_record(progress)
         if session is not None:
@@ -303,6 +315,7 @@ class InProcessWorker:
     ) -> None:
         step = self._step_of(assignment)
         if step is not None:
+            step.active_at = self._runtime.monotonic()
             self._scribe.write(step.key, step.assignment.token, text, level, chunk=chunk)
 
     async def flush(self, assignment: worker_pb2.Assignment) -> None:
@@ -395,7 +408,7 @@ class InProcessWorker:
                 pass
 
     async def _beat(self, steps: Sequence[_Step], now: float) -> None:
-        beats = [step.beat() for step in steps]
+        beats = [step.beat(now) for step in steps]
         try:
             answers = await self._executor.heartbeat(self._presence.tenant_id, beats)
         except StoreError as error:

@@ -35,7 +35,7 @@ from stepwell.core.port import (
     WorkerPort,
 )
 from stepwell.core.records.model import Payload, Session
-from stepwell.core.records.states import BlockedKind, StepKind
+from stepwell.core.records.states import BlockedKind, ExecutionStatus, StepKind
 from stepwell.engine.appender import AppendBatch, Appender
 from stepwell.engine.assigner import Assigner
 from stepwell.engine.claims import Claims, Timing
@@ -80,6 +80,8 @@ class Heartbeat(Record, frozen=True, kw_only=True):
     token: str
     progress: Payload | None = None
     session: Session = Session()
+    idle_ms: int = 0
+    """For how long its function has done nothing, by its worker's clock; 0: the heartbeat is the function's."""
 
 
 class HeldLease(Record, frozen=True, kw_only=True):
@@ -255,7 +257,7 @@ class Executor:
         return self._clock.now_us()
 
     async def heartbeat(self, tenant_id: str, beats: Sequence[Heartbeat]) -> Sequence[bool]:
-        """Renew leases; False for each that is lost."""
+        """Renew leases, and end those of functions that were idle for too long; False for each that is lost."""
         renewals = [
             Renewal(
                 tenant_id=tenant_id,
@@ -268,7 +270,30 @@ class Executor:
             )
             for beat in beats
         ]
-        return await self.store.renew(renewals)
+        renewed = await self.store.renew(renewals)
+        for beat, live in zip(beats, renewed, strict=True):
+            if live and beat.idle_ms:
+                await self._end_idle((tenant_id, beat.run_id), beat)
+        return renewed
+
+    async def _end_idle(self, key: RunKey, beat: Heartbeat) -> None:
+        """End a lease whose function was idle for as long as its task allows; its worker is notified then."""
+        state = await self._runs.state(key)
+        row = state.open.get(beat.execution_id) if state is not None else None
+        if state is None or row is None or row.execution.status is not ExecutionStatus.LEASED:
+            return
+        execution = row.execution
+        spec = state.graph.specs[execution.task_id] if execution.kind is StepKind.TASK else None
+        if spec is None or not 0 < spec.idle_timeout_ms <= beat.idle_ms:
+            return
+        expired = LeaseExpired(
+            execution_id=beat.execution_id,
+            token=beat.token,
+            timed_out=True,
+            reason=f"its function did nothing for {spec.idle_timeout_ms / 1_000:g} s",
+        )
+        for ended in await with_last_heartbeats(self.store, *key, [expired]):
+            self._runs.post(key, ended.signal)
 
     async def _lease_ms(self, key: RunKey, execution_id: str) -> int:
         """Return a lease's length: the task's heartbeat time-out, or the configured length."""

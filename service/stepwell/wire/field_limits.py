@@ -116,6 +116,7 @@ _RECORDS: dict[str, dict[str, Limit]] = {
         "depends_on": many(limits.DEPENDENCIES_PER_TASK_MAX, _TASK_ID),
         "attempt_timeout": _SPAN,
         "heartbeat_timeout": _SPAN,
+        "idle_timeout": _SPAN,
         "total_timeout": _SPAN,
         "idempotency_key": chars(limits.IDEMPOTENCY_KEY_CHARS_MAX),
     },
@@ -273,7 +274,11 @@ _WORKER: dict[str, dict[str, Limit]] = {
     "Begin": {**_LEASE, "delivery_id": _TOKEN},
     "CompleteRequest": {"outcomes": _ITEMS},
     "HeartbeatRequest": {"heartbeats": _ITEMS},
-    "LeaseHeartbeat": {**_LEASE, "progress": data(limits.PROGRESS_BYTES_MAX)},
+    "LeaseHeartbeat": {
+        **_LEASE,
+        "progress": data(limits.PROGRESS_BYTES_MAX),
+        "idle": _SPAN,
+    },
     "AppendRequest": {"appended": _ITEMS},
     "ReadResultsRequest": {
         **_LEASE,

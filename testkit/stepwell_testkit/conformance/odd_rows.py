@@ -181,6 +181,7 @@ def _task_spec() -> TaskSpec:
         retry=_retry(),
         attempt_timeout_ms=1,
         heartbeat_timeout_ms=2,
+        idle_timeout_ms=BEYOND_FLOAT,
         total_timeout_ms=BEYOND_FLOAT,
         on_failure=OnFailure.SKIP_DEPENDENTS,
         effect=Effect.AT_MOST_ONCE,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from stepwell_client import (
@@ -37,6 +39,25 @@ async def until(served: Served, run_id: str, kind: types_pb2.EventType, task_id:
         async for event in events:
             if event.type == kind and (not task_id or event.task_id == task_id):
                 return
+
+
+async def test_function_that_hangs_is_tried_again_after_its_idle_time_out(served: Served) -> None:
+    agent = Agent("hangs")
+
+    @agent.task()
+    async def do(ctx: TaskContext) -> int:
+        ctx.log(f"attempt {ctx.attempt}")
+        if ctx.attempt == 1:
+            await asyncio.Event().wait()
+        return ctx.attempt
+
+    again = Retry(initial_backoff=0.0)
+    async with served.worker(agent):
+        run = await served.client.start(plan=[Task("a", "do", idle_timeout=0.2, retry=again)])
+        assert await run.result() == {"a": 2}
+    (first, _) = [one async for one in served.client.executions(run.id)]
+    assert first.status == types_pb2.EXECUTION_STATUS_TIMED_OUT
+    assert first.failure.message == "its function did nothing for 0.2 s"
 
 
 async def test_a_failed_task_runs_again_with_what_was_skipped_because_of_it(

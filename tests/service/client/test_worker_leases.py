@@ -135,6 +135,30 @@ async def test_progress_and_session_travel_with_the_next_heartbeat_once(
     assert {beat.lease_token for beat in beats} == {"token-e1"}
 
 
+@pytest.mark.parametrize("active", ["heartbeat", "log", "stream"])
+async def test_heartbeats_report_how_long_a_function_has_done_nothing(
+    server: FakeServer, client: Client, active: str
+) -> None:
+    go_on = asyncio.Event()
+
+    async def work(ctx: TaskContext) -> None:
+        await go_on.wait()
+        {"heartbeat": ctx.heartbeat, "log": ctx.log, "stream": ctx.stream}[active]("x")
+        await asyncio.Event().wait()
+
+    beats = server.workers.heartbeats
+
+    def idle() -> list[float]:
+        return [beat.idle.ToMilliseconds() for beat in beats]
+
+    async with working(server, client, work, interval=60, lease=60, idle=0.05):
+        await until(lambda: len(beats) >= 3)
+        assert idle()[0] >= 50
+        assert idle() == sorted(idle()), "the library's own heartbeats are no activity"
+        go_on.set()
+        await until(lambda: idle() != sorted(idle()))
+
+
 async def test_a_short_lease_is_kept_alive_by_its_own_measure(
     server: FakeServer, client: Client
 ) -> None:

@@ -336,18 +336,20 @@ class HeartbeatRequest(_message.Message):
     def __init__(self, heartbeats: _Optional[_Iterable[_Union[LeaseHeartbeat, _Mapping]]] = ...) -> None: ...
 
 class LeaseHeartbeat(_message.Message):
-    __slots__ = ("run_id", "execution_id", "lease_token", "progress", "session")
+    __slots__ = ("run_id", "execution_id", "lease_token", "progress", "session", "idle")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
     LEASE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     PROGRESS_FIELD_NUMBER: _ClassVar[int]
     SESSION_FIELD_NUMBER: _ClassVar[int]
+    IDLE_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     execution_id: str
     lease_token: str
     progress: _types_pb2.Payload
     session: _types_pb2.Session
-    def __init__(self, run_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., lease_token: _Optional[str] = ..., progress: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., session: _Optional[_Union[_types_pb2.Session, _Mapping]] = ...) -> None: ...
+    idle: _duration_pb2.Duration
+    def __init__(self, run_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., lease_token: _Optional[str] = ..., progress: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., session: _Optional[_Union[_types_pb2.Session, _Mapping]] = ..., idle: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class HeartbeatResponse(_message.Message):
     __slots__ = ("leases",)

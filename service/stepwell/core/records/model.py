@@ -181,6 +181,8 @@ class TaskSpec(Record, frozen=True, kw_only=True):
     attempt_timeout_ms: int = 0
     heartbeat_timeout_ms: int = 0
     """The lease's length for this task; 0: the server's."""
+    idle_timeout_ms: int = 0
+    """The longest that its function may do nothing: no heartbeat of its own, chunk or log line. 0: for ever."""
     total_timeout_ms: int = 0
     """From the first offer to the end of the last attempt, back-offs included."""
     on_failure: OnFailure = OnFailure.FAIL_RUN

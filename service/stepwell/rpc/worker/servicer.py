@@ -18,6 +18,7 @@ from stepwell.rpc.worker.append import append
 from stepwell.rpc.worker.intake import Answer, Intake, Receipt
 from stepwell.rpc.worker.stream import Stream, serve_stream
 from stepwell.wire import fill, to_record
+from stepwell.wire.codec import get_ms
 from stepwell_client.v1 import worker_pb2 as pb
 from stepwell_client.v1.worker_pb2_grpc import WorkerServicer, add_WorkerServicer_to_server
 
@@ -72,6 +73,7 @@ class Servicer(WorkerServicer):
                 token=one.lease_token,
                 progress=to_record(one.progress) if one.HasField("progress") else None,
                 session=to_record(one.session),
+                idle_ms=get_ms(one.idle),
             )
             for one in request.heartbeats
         ]
