@@ -18,7 +18,7 @@ from stepwell.core.loop.advance import advance
 from stepwell.core.loop.context import Context
 from stepwell.core.loop.signals import Start
 from stepwell.core.loop.state import RunState
-from stepwell.core.port import ANY_ROLE, ClaimRequest, Commit, Store, Want
+from stepwell.core.port import ClaimRequest, Commit, Store, Want
 from stepwell.core.records.model import RunSpec, TaskSpec
 from stepwell.core.records.states import StepKind, Verdict
 from stepwell.runtime import SystemRuntime
@@ -94,7 +94,6 @@ async def _claims(store: Store) -> float:
         tenant_id=TENANT,
         queues=("default",),
         kinds=tuple(StepKind),
-        roles=(ANY_ROLE,),
         limit=32,
     )
     times: list[float] = []

@@ -212,8 +212,9 @@ async def test_runs_are_listed_newest_first_by_pages_and_filters(client: Client)
 
 async def test_blocked_on_separates_missing_workers_from_busy_ones(client: Client) -> None:
     one = await client.start_tasks("a", queue="q")
-    tasks = [types_pb2.TaskSpec(task_id=f"t{i}", role="cook") for i in range(2)]
-    two = await start(client, plan=plan(*tasks), queue="kitchen")
+    tasks = [types_pb2.TaskSpec(task_id=f"t{i}", type="stew", role="cook") for i in range(2)]
+    pin = types_pb2.WorkerVersion(match=types_pb2.VERSION_MATCH_AT_LEAST, version="1.10")
+    two = await start(client, plan=plan(*tasks), queue="kitchen", worker_version=pin)
     worker_kind, capacity = types_pb2.BLOCKED_KIND_WORKER, types_pb2.BLOCKED_KIND_CAPACITY
 
     async def listed(*kinds: types_pb2.BlockedKind) -> set[str]:
@@ -225,13 +226,26 @@ async def test_blocked_on_separates_missing_workers_from_busy_ones(client: Clien
     assert (await client.get(ids[0])).HasField("blocked_since_time")
     async with client.worker(queues=["q", "kitchen"], grant=0):
         assert (await client.get(ids[0])).blocked_on == capacity
-        # Nobody here is a cook.
-        assert (await client.get(ids[1])).blocked_on == worker_kind
+        # Nobody here has the version.
+        blocked = await client.get(ids[1])
+        assert blocked.blocked_on == worker_kind
+        assert blocked.waiting_for == types_pb2.WaitingStep(
+            queue="kitchen",
+            kind=types_pb2.STEP_KIND_TASK,
+            type="stew",
+            role="cook",
+            worker_version=pin,
+        )
         assert await listed(capacity) == {ids[0]}
         assert await listed(worker_kind) == {ids[1]}
         assert await listed(worker_kind, capacity) == set(ids)
-        async with client.worker("w2", queues=["kitchen"], roles=["cook"], grant=0):
+        waiter = [types_pb2.TaskPattern(type="stew"), types_pb2.TaskPattern(type="*", role="guest")]
+        async with client.worker("w2", queues=["kitchen"], tasks=waiter, version="2", grant=0):
+            assert (await client.get(ids[1])).blocked_on == worker_kind
+        cook = [types_pb2.TaskPattern(type="*", role="cook")]
+        async with client.worker("w3", queues=["kitchen"], tasks=cook, version="2", grant=0):
             assert (await client.get(ids[1])).blocked_on == capacity
+            assert not (await client.get(ids[1])).HasField("waiting_for")
 
 
 async def test_tasks_and_executions_are_listed_by_pages(client: Client) -> None:

@@ -30,7 +30,7 @@ from stepwell.core.loop.signals import (
     Start,
 )
 from stepwell.core.loop.transition import ReplyStatus
-from stepwell.core.port import ANY_ROLE, Assignment, ExecutionQuery, InputQuery, Presence, Store
+from stepwell.core.port import Assignment, ExecutionQuery, InputQuery, Presence, Store
 from stepwell.core.records.model import Budget, Failure, Payload, Run, TaskSpec, Usage
 from stepwell.core.records.states import (
     BlockedKind,
@@ -186,7 +186,6 @@ class CrashWorker:
             worker_id=worker_id,
             instance_id=f"{worker_id}-{instance}",
             queues=("default",),
-            roles=(ANY_ROLE,),
             kinds=tuple(StepKind),
         )
         self.stages = (StepKind.REFLECT, StepKind.SYNTHESIZE)

@@ -12,6 +12,7 @@ from stepwell.core.loop.signals import Completed, Delivery, Result, Start
 from stepwell.core.loop.transition import Reply
 from stepwell.core.port import Assignment, Presence, Store
 from stepwell.core.records.model import Run, RunSpec, TaskSpec
+from stepwell.core.records.routing import TaskPattern
 from stepwell.core.records.states import RunStatus, StepKind
 from stepwell.engine.executor import Executor, ExecutorConfig, HeldLease
 from stepwell.engine.workers import WorkerConnection
@@ -64,7 +65,8 @@ class FakeWorker:
         worker_id: str = "worker",
         instance_id: str = "one",
         queue: str = "default",
-        roles: tuple[str, ...] = (),
+        tasks: tuple[TaskPattern, ...] = (),
+        version: str = "",
         stages: tuple[StepKind, ...] = (),
     ) -> None:
         self.executor = executor
@@ -74,7 +76,8 @@ class FakeWorker:
             instance_id=instance_id,
             replica_id=executor.replica_id,
             queues=(queue,),
-            roles=roles,
+            tasks=tasks,
+            version=version,
             kinds=tuple(StepKind),
         )
         self.stages = stages

@@ -32,7 +32,7 @@ from stepwell.core.loop.signals import (
 )
 from stepwell.core.loop.state import RunState
 from stepwell.core.loop.transition import Reply, Transition
-from stepwell.core.port import ANY_ROLE, Commit, KeyedResult, OpenExecution
+from stepwell.core.port import Commit, KeyedResult, OpenExecution
 from stepwell.core.records.events import Event
 from stepwell.core.records.fold import fold
 from stepwell.core.records.model import (
@@ -100,9 +100,7 @@ class World:
         return transition.replies
 
     def _grants(self) -> Grants:
-        worker = FreeWorker(
-            worker_id="w", kinds=tuple(StepKind), roles=(ANY_ROLE,), stages=BOTH, credits=10_000
-        )
+        worker = FreeWorker(worker_id="w", kinds=tuple(StepKind), stages=BOTH, credits=10_000)
         first = self._minted + 1
         tokens = tuple(f"token-{number}" for number in range(first, first + 100))
         return Grants(workers=(worker,), tokens=tokens)

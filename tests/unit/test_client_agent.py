@@ -137,6 +137,10 @@ async def test_the_closest_function_does_a_task() -> None:
     assert await by("b", "r") == "role"
     assert await by("b", "s") == "any"
     assert agent.roles == ("r",)
+    patterns = {(one.type, one.role) for one in agent.patterns(agent.roles)}
+    assert patterns == {(type_, role) for type_ in ("a", "*") for role in ("", "r")}
+    assert {one.role for one in agent.patterns(["*"])} == {"*", "r"}
+    assert {one.role for one in agent.patterns(["s"])} == {"", "s"}
     assert agent.types == ("a",)
 
 

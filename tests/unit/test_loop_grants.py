@@ -6,16 +6,17 @@ from stepwell.core.loop.advance import advance
 from stepwell.core.loop.context import Context, FreeWorker, Grants
 from stepwell.core.loop.signals import Completed, Delivery
 from stepwell.core.loop.transition import Transition
-from stepwell.core.port import ANY_ROLE
-from stepwell.core.records.states import StepKind
+from stepwell.core.records.routing import TaskPattern, WorkerVersion
+from stepwell.core.records.states import StepKind, VersionMatch
 from tests.unit.loop_world import World, committed, started, task
 
 TASK = (StepKind.TASK,)
 
 
-def worker(name: str, *, roles: tuple[str, ...] = (), steps: int = 1) -> FreeWorker:
+def worker(name: str, *tasks: tuple[str, str], version: str = "", steps: int = 1) -> FreeWorker:
     """A free worker that does tasks."""
-    return FreeWorker(worker_id=name, kinds=TASK, roles=roles, credits=steps)
+    patterns = tuple(TaskPattern(type=type_, role=role) for type_, role in tasks)
+    return FreeWorker(worker_id=name, kinds=TASK, tasks=patterns, version=version, credits=steps)
 
 
 def world_of(**roles: str) -> World:
@@ -62,9 +63,26 @@ def test_a_worker_is_granted_no_more_than_its_credits() -> None:
 
 def test_a_step_of_a_role_goes_to_a_worker_of_that_role() -> None:
     world = world_of(a="x", b="y")
-    workers = (worker("none"), worker("x", roles=("x",)), worker("any", roles=(ANY_ROLE,)))
+    workers = (worker("none", ("*", "")), worker("x", ("*", "x")), worker("any"))
     transition = finish_first(world, Grants(workers=workers, tokens=TOKENS))
     assert leases_of(transition) == [("task:a#1", "x", "t1"), ("task:b#1", "any", "t2")]
+
+
+def test_a_step_goes_only_where_its_type_is_done() -> None:
+    world = started("first", task("a", "first", type="old"), task("b", "first", type="new"))
+    world.lease("task:first#1")
+    workers = (worker("old", ("old", ""), steps=5), worker("new", ("new", ""), ("old", "")))
+    transition = finish_first(world, Grants(workers=workers, tokens=TOKENS))
+    assert leases_of(transition) == [("task:a#1", "old", "t1"), ("task:b#1", "new", "t2")]
+
+
+def test_steps_of_a_pinned_run_go_to_workers_of_that_version() -> None:
+    pin = WorkerVersion(match=VersionMatch.AT_LEAST, version="1.10")
+    world = started("first", task("a", "first"), worker_version=pin)
+    world.lease("task:first#1")
+    workers = tuple(worker(name, version=name) for name in ("1.9", "", "blue", "1.10"))
+    transition = finish_first(world, Grants(workers=workers, tokens=TOKENS))
+    assert [lease[1] for lease in leases_of(transition)] == ["1.10"]
 
 
 def test_a_limited_queue_counts_the_executions_that_end() -> None:

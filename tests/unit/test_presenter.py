@@ -7,6 +7,7 @@ import pytest
 from stepwell.core.loop.signals import Start
 from stepwell.core.port import Presence
 from stepwell.core.records.model import Run, RunSpec, TaskSpec
+from stepwell.core.records.routing import TaskPattern
 from stepwell.core.records.states import BlockedKind, StepKind
 from stepwell.engine.executor import Executor, ExecutorConfig
 from stepwell.rpc.orchestrator.presenter import RunPresenter
@@ -47,7 +48,7 @@ class World:
             worker_id="w",
             instance_id="i",
             queues=("q",),
-            roles=(role,),
+            tasks=(TaskPattern(type="*", role=role),),
             kinds=(StepKind.TASK,),
         )
         await self.store.put_presence([worker], ttl_ms=60_000)

@@ -53,5 +53,5 @@ def test_a_limited_queue_is_asked_for_by_itself_and_no_more_than_it_has_room() -
 
 def test_wants_of_one_queue_share_its_room() -> None:
     shares = QueueShares({"q": 3}, "one")
-    wants = [Want(tenant_id="t", queues=("q",), kinds=(), roles=(role,), limit=5) for role in "ab"]
+    wants = [Want(tenant_id="t", queues=("q",), kinds=(), version=name, limit=5) for name in "ab"]
     assert sum(one.want.limit for one in shares.ask(wants)) == 3

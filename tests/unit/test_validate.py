@@ -199,7 +199,7 @@ def test_an_outcome_is_looked_at_by_itself() -> None:
     assert paths(outcome()) == []
 
 
-HELLO = {"instance_id": "i", "roles": ["*", "writer"]}
+HELLO = {"instance_id": "i", "tasks": [{"role": "*"}, {"role": "writer"}]}
 
 
 @pytest.mark.parametrize(
@@ -228,8 +228,10 @@ HELLO = {"instance_id": "i", "roles": ["*", "writer"]}
         (worker_pb2.WorkRequest(hello={"worker_id": "w", **HELLO}), []),
         (worker_pb2.WorkRequest(hello=HELLO), ["hello.worker_id"]),
         (
-            worker_pb2.WorkRequest(hello={**HELLO, "worker_id": "w", "roles": ["*", "**"]}),
-            ["hello.roles[1]"],
+            worker_pb2.WorkRequest(
+                hello={**HELLO, "worker_id": "w", "tasks": [{"type": "*"}, {"type": "**"}]}
+            ),
+            ["hello.tasks[1].type"],
         ),
         (store_pb2.StoreLoadRequest(tenant_id="a b", run_id="x" * 129), ["run_id", "tenant_id"]),
         (store_pb2.StorePageRequest(), ["query"]),
@@ -287,9 +289,11 @@ def test_of_a_record_only_names_and_nul_are_checked() -> None:
         "commits[1].run.spec.queue",
         "commits[1].run_id",
     ]
-    wants = [store_pb2.Want(tenant_id="t", queues=["q", "\x00"], roles=["*", "**"])]
+    wants = [
+        store_pb2.Want(tenant_id="t", queues=["q", "\x00"], tasks=[{"role": "*"}, {"role": "**"}])
+    ]
     claim = store_pb2.StoreClaimRequest(request={"wants": wants})
-    assert paths(claim) == ["request.wants[0].queues[1]", "request.wants[0].roles[1]"]
+    assert paths(claim) == ["request.wants[0].queues[1]", "request.wants[0].tasks[1].role"]
 
 
 def _long_plan(tasks: int) -> orchestrator_pb2.StartRunRequest:

@@ -15,14 +15,20 @@ from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from types import SimpleNamespace
 from typing import Any, TypeVar, overload
 
-from stepwell_client._enums import StepKind
+from stepwell_client._enums import StepKind, to_wire
 from stepwell_client._errors import Misconfigured
+from stepwell_client.v1 import types_pb2
 
 F = TypeVar("F", bound=Callable[..., object])
+
+ANY = "*"
+"""Every type, or every role."""
+TYPED = frozenset({StepKind.TASK, StepKind.RECONCILE})
+"""Kinds of step that go by type and role."""
 
 _EMPTY: Any = inspect.Parameter.empty
 
@@ -129,6 +135,25 @@ class Agent:
         """The roles that its task and reconcile functions name."""
         return tuple(sorted({role for _, role in (*self._tasks, *self._reconciles) if role}))
 
+    def patterns(self, roles: Collection[str]) -> list[types_pb2.TaskPattern]:
+        """Return the tasks that it does in these roles, by kind, type and role; `*` is any."""
+        found: list[types_pb2.TaskPattern] = []
+        for kind, steps in ((StepKind.TASK, self._tasks), (StepKind.RECONCILE, self._reconciles)):
+            pairs = {(type_ or ANY, role) for type_, own in steps for role in _roles_of(own, roles)}
+            found += [
+                types_pb2.TaskPattern(kind=to_wire(kind), type=type_, role=role)
+                for type_, role in sorted(pairs)
+            ]
+        return found
+
+    def kinds_of(self, patterns: Collection[types_pb2.TaskPattern]) -> list[StepKind]:
+        """Return the kinds of step that it does with these patterns.
+
+        A kind without a pattern would mean all of its steps, and its functions may be of other roles.
+        """
+        done = {pattern.kind for pattern in patterns}
+        return [kind for kind in self.kinds if kind not in TYPED or kind in done]
+
     @property
     def types(self) -> tuple[str, ...]:
         """The types of task that its functions name."""
@@ -190,7 +215,7 @@ class Agent:
 
     def find(self, kind: int, type_: str = "", role: str = "") -> Step | None:
         """Return the function for a step; None: there is none."""
-        if kind in (StepKind.TASK, StepKind.RECONCILE):
+        if kind in TYPED:
             steps = self._tasks if kind == StepKind.TASK else self._reconciles
             keys = ((type_, role), (type_, ""), ("", role), ("", ""))
             return next((steps[key] for key in keys if key in steps), None)
@@ -229,6 +254,13 @@ def _register(
         return function
 
     return register
+
+
+def _roles_of(own: str, roles: Collection[str]) -> Collection[str]:
+    """Return the roles in which a function does steps; `own`: the one that it was registered for."""
+    if own:
+        return [own] if own in roles or ANY in roles else []
+    return [ANY] if ANY in roles else ["", *roles]
 
 
 def _listing(names: Iterable[str]) -> str:

@@ -33,6 +33,8 @@ class StartOptions(TypedDict, total=False):
     priority: int
     no_progress_limit: int
     """It pauses after so many iterations with the same plan and the same results; 0: never."""
+    worker_version: str
+    """Only workers of this version do its steps: `1.4` exactly, `>=1.4` that or a later one."""
     budget: Budget
     step_retry: Retry
     """For PLAN, REFLECT and SYNTHESIZE."""
@@ -126,6 +128,7 @@ def start_request(
         priority=options.get("priority", 0),
         budget=budget.message() if budget else None,
         step_retry=retry.message() if retry else None,
+        worker_version=_worker_version(options.get("worker_version", "")),
         step_timeout=duration(options.get("step_timeout")),
         start_delay=duration(options.get("start_delay")),
         plan=plan_draft(plan) if plan is not None else None,
@@ -133,6 +136,16 @@ def start_request(
         request_id=options.get("request_id") or request_id,
         validate_only=options.get("validate_only", False),
     )
+
+
+def _worker_version(wanted: str) -> types_pb2.WorkerVersion | None:
+    if not wanted:
+        return None
+    least = wanted.removeprefix(">=").strip()
+    match = types_pb2.VERSION_MATCH_AT_LEAST
+    if least == wanted.strip():
+        match = types_pb2.VERSION_MATCH_EXACT
+    return types_pb2.WorkerVersion(match=match, version=least)
 
 
 def fork_request(

@@ -66,6 +66,7 @@ class Worker:
         worker_id: str | None = None,
         queues: Sequence[str] = (),
         roles: Sequence[str] | None = None,
+        version: str = "",
         concurrency: int = 8,
     ) -> None:
         """Prepare to serve the agent: over a client, at a target, or at the default target.
@@ -74,7 +75,8 @@ class Worker:
         older instance of the same id to a newer one at once, and ends the older with WorkerReplaced.
         Default: the first of `agent-name@host`, `agent-name@host-2` … that no worker on this machine
         has; it is taken when `run` begins. `queues`: default `default`. `roles`: default those that
-        the agent's functions name; `*`: all. `concurrency`: steps at once, 500 at most.
+        the agent's functions name; `*`: all. `version`: of the agent, for runs that ask for one.
+        `concurrency`: steps at once, 500 at most. It is given only steps that a function is registered for.
         """
         if not 1 <= concurrency <= CONCURRENCY_MAX:
             raise Misconfigured(f"concurrency is 1 to {CONCURRENCY_MAX}, not {concurrency}")
@@ -87,6 +89,7 @@ class Worker:
         self.instance_id = self._runtime.new_id()
         self._queues = queues
         self._roles = agent.roles if roles is None else roles
+        self._version = version
         self._runner = AgentRunner(agent)
         self._state = WorkerState(concurrency)
         self._heartbeats = Heartbeats(
@@ -317,12 +320,14 @@ class Worker:
             await self._wake.wait()
 
     def _hello(self) -> worker_pb2.Hello:
+        tasks = self.agent.patterns(self._roles)
         return worker_pb2.Hello(
             worker_id=self.worker_id,
             instance_id=self.instance_id,
             queues=self._queues,
-            roles=self._roles,
-            kinds=[to_wire(kind) for kind in self.agent.kinds],
+            tasks=tasks,
+            version=self._version,
+            kinds=[to_wire(kind) for kind in self.agent.kinds_of(tasks)],
             stages=[to_wire(stage) for stage in self.agent.stages],
             held=self._state.held_leases(),
         )

@@ -54,10 +54,10 @@ export class Worker extends EventEmitter {
    * asked for; the worker takes no other steps.
    *
    * @param {import('./client.mjs').Client} client
-   * @param {{workerId: string, steps: Steps, queues?: string[], roles?: string[],
-   *   concurrency?: number}} options
+   * @param {{workerId: string, steps: Steps, queues?: string[],
+   *   tasks?: {type: string, role: string}[], version?: string, concurrency?: number}} options
    */
-  constructor(client, { workerId, steps, queues = [], roles = [], concurrency = 8 }) {
+  constructor(client, { workerId, steps, queues = [], tasks = [], version = '', concurrency = 8 }) {
     super();
     this.#client = client;
     this.#steps = steps;
@@ -70,7 +70,8 @@ export class Worker extends EventEmitter {
       workerId,
       instanceId: randomUUID(), // Another one in each process, the same at a reconnect.
       queues,
-      roles,
+      tasks, // `*` is any; without a pattern, all.
+      version,
       kinds,
       stages: kinds.filter((kind) => /REFLECT|SYNTHESIZE/.test(kind)),
     };

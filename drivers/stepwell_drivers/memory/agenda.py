@@ -2,7 +2,7 @@
 
 Everything that waits for a moment (a delay, a deadline, the end of a hold) sleeps in one heap by that
 moment; a claim wakes the items whose moment has passed and pops from small heaps: one for each (tenant, queue,
-kind, role), one for what is due. So a claim costs what it returns, however many runs are parked.
+kind, type, role, pin), one for what is due. So a claim costs what it returns, however many runs are parked.
 """
 
 from __future__ import annotations
@@ -12,11 +12,15 @@ from collections.abc import Iterator
 from itertools import count
 from typing import Protocol
 
-from stepwell.core.port import ANY_ROLE, Claimed, ClaimRequest, Due, ReadyStep, Want
+from stepwell.core.port import Claimed, ClaimRequest, Due, ReadyStep, Want
 from stepwell.core.records.states import DueKind, StepKind
 
 _COMPACT_AT = 64
 """Fewer dead entries than this are not worth rebuilding a heap for."""
+
+
+Lane = tuple[StepKind, str, str, str]
+"""Kind, type, role and pin: what of a ready step decides who does it."""
 
 
 class Owner(Protocol):
@@ -54,7 +58,7 @@ class Item:
 class Ready(Item):
     """A READY execution."""
 
-    __slots__ = ("kind", "priority", "queue", "role")
+    __slots__ = ("lane", "priority", "queue")
 
     def __init__(
         self,
@@ -62,14 +66,12 @@ class Ready(Item):
         name: str,
         when_us: int,
         queue: str,
-        kind: StepKind,
-        role: str,
+        lane: Lane,
         priority: int,
     ) -> None:
         super().__init__(owner, name, when_us)
         self.queue = queue
-        self.kind = kind
-        self.role = role
+        self.lane = lane
         self.priority = priority
 
     def rank(self) -> tuple[int, ...]:
@@ -144,7 +146,7 @@ class Agenda:
         self._orders = count(1)
         self._asleep = LazyHeap(self._tickets)
         self._due = LazyHeap(self._tickets)
-        self._ready: dict[tuple[str, str, StepKind], dict[str, LazyHeap]] = {}
+        self._ready: dict[tuple[str, str], dict[Lane, LazyHeap]] = {}
 
     def add(self, item: Item, now_us: int) -> None:
         """Add a new item."""
@@ -183,10 +185,10 @@ class Agenda:
         if item.wake_us > now_us:
             self._asleep.push((item.wake_us, item.order), item)
         elif isinstance(item, Ready):
-            roles = self._ready.setdefault((item.owner.tenant_id, item.queue, item.kind), {})
-            if item.role not in roles:
-                roles[item.role] = LazyHeap(self._tickets)
-            roles[item.role].push(item.rank(), item)
+            lanes = self._ready.setdefault((item.owner.tenant_id, item.queue), {})
+            if item.lane not in lanes:
+                lanes[item.lane] = LazyHeap(self._tickets)
+            lanes[item.lane].push(item.rank(), item)
         else:
             self._due.push(item.rank(), item)
 
@@ -227,15 +229,10 @@ class Agenda:
 
     def _wanted(self, want: Want) -> Iterator[LazyHeap]:
         for queue in dict.fromkeys(want.queues):
-            for kind in dict.fromkeys(want.kinds):
-                roles = self._ready.get((want.tenant_id, queue, kind))
-                if roles is None:
-                    continue
-                if ANY_ROLE in want.roles:
-                    yield from roles.values()
-                else:
-                    wanted = dict.fromkeys(("", *want.roles))
-                    yield from (roles[role] for role in wanted if role in roles)
+            lanes = self._ready.get((want.tenant_id, queue), {})
+            for lane in [lane for lane, heap in lanes.items() if heap.first() is None]:
+                del lanes[lane]
+            yield from (heap for lane, heap in lanes.items() if want.takes(*lane))
 
     def _pop_due(self, limit: int, taken: list[Item]) -> tuple[Due, ...]:
         due: list[Due] = []

@@ -209,8 +209,7 @@ class State:
                 name,
                 now_us + execution.delay_ms * 1_000,
                 execution.queue,
-                execution.kind,
-                execution.role,
+                (execution.kind, execution.type, execution.role, execution.pin),
                 execution.priority,
             )
             self.agenda.add(row.ready, now_us)

@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from stepwell.core.port import ANY_ROLE, Claimed, ClaimRequest, Due, ReadyStep, Want
+from stepwell.core.port import Claimed, ClaimRequest, Due, ReadyStep, Want
+from stepwell.core.records.routing import ANY, TYPED, version_key
 from stepwell.core.records.states import DueKind
 from stepwell_drivers.redis.base import Base, number
-from stepwell_drivers.redis.keys import SEPARATOR, Partition, unescape
+from stepwell_drivers.redis.keys import SEPARATOR, Partition, escape, unescape
 from stepwell_drivers.redis.network import Ask
-from stepwell_drivers.redis.packing import lane, micros
+from stepwell_drivers.redis.packing import micros, queue_lanes
 from stepwell_drivers.redis.rows import packed
 from stepwell_drivers.redis.scripts import Call
 from stepwell_drivers.redis.wire import Reply
@@ -166,16 +167,27 @@ def _due_cut_short(looks: list[_Page], asked: int, limit: int) -> bool:
 
 
 def _wanted(want: Want, limit: int) -> tuple[Any, ...]:
-    """Return a want as `peek` takes it: lanes by name, and lanes of which every role is wanted."""
+    """Return a want as `peek` takes it: queues, and which of their lanes.
+
+    Patterns are flattened to (kind, type, role), each escaped as in a lane.
+    """
     if limit <= 0:
-        return (0, [], [])
-    queues, kinds = dict.fromkeys(want.queues), dict.fromkeys(want.kinds)
-    pairs = [(queue, kind) for queue in queues for kind in kinds]
-    if ANY_ROLE in want.roles:
-        return (limit, [], [lane(want.tenant_id, queue, kind) for queue, kind in pairs])
-    roles = dict.fromkeys(("", *want.roles))
-    lanes = [lane(want.tenant_id, queue, kind, role) for queue, kind in pairs for role in roles]
-    return (limit, lanes, [])
+        return (0, [], {}, [], "", "")
+    queues = [queue_lanes(want.tenant_id, queue) for queue in dict.fromkeys(want.queues)]
+    kinds = {kind.value: kind in TYPED and bool(want.tasks) for kind in want.kinds}
+    patterns = [
+        [one.kind.value, *(ANY if part == ANY else escape(part) for part in (one.type, one.role))]
+        for one in want.tasks
+    ]
+    key = version_key(want.version)
+    return (
+        limit,
+        queues,
+        kinds,
+        patterns,
+        escape(f"={want.version}"),
+        escape(f">{key}") if key else "",
+    )
 
 
 def _choose(wants: Sequence[Want], looks: list[_Page]) -> list[list[_Candidate]]:

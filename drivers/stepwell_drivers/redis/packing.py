@@ -170,16 +170,22 @@ def _execution(tenant_id: str, number: int, execution: Execution, row: int) -> t
         state,
         row,
         escape(execution.task_id),
-        lane(tenant_id, execution.queue, execution.kind, execution.role) if ready else "",
+        lane(tenant_id, execution) if ready else "",
         f"{_LARGEST - execution.priority:020d}" if ready else "",
         micros(execution.delay_ms),
         number % 100_000,
     )
 
 
-def lane(tenant_id: str, queue: str, kind: str, *role: str) -> str:
-    """Return the lane of ready steps of one kind and role (without a role: of all roles)."""
-    return SEPARATOR.join((escape(tenant_id), escape(queue), kind, *map(escape, role)))
+def lane(tenant_id: str, execution: Execution) -> str:
+    """Return the lane of a ready step: those of a queue stand together."""
+    routed = (execution.kind, execution.role, execution.type, execution.pin)
+    return SEPARATOR.join((queue_lanes(tenant_id, execution.queue), *map(escape, routed)))
+
+
+def queue_lanes(tenant_id: str, queue: str) -> str:
+    """Return what the lanes of a queue begin with."""
+    return SEPARATOR.join((escape(tenant_id), escape(queue)))
 
 
 def _lease(commit: Commit, lease: Lease) -> tuple[Any, ...]:

@@ -1,6 +1,6 @@
 """Claims: ready steps for workers, expired leases, timers, and the holds on them.
 
-Ready steps lie in lanes, one for each (tenant, queue, kind, role), ordered by priority and then by when
+Ready steps lie in lanes, one for each (tenant, queue, kind, role, type, pin), ordered by priority and then by when
 they became available; a claim reads the heads of the lanes that it wants and jumps over what isn't
 available yet. So it costs what it returns, however many runs are parked. A claim writes nothing: the
 holds are the process's, because one process holds the file (in Postgres they are a table).
@@ -22,8 +22,8 @@ from sqlalchemy import (
     tuple_,
 )
 
-from stepwell.core.port import ANY_ROLE, Claimed, ClaimRequest, Due, ReadyStep, Want
-from stepwell.core.records.states import DueKind
+from stepwell.core.port import Claimed, ClaimRequest, Due, ReadyStep, Want
+from stepwell.core.records.states import DueKind, StepKind
 from stepwell_drivers.sql import schema
 from stepwell_drivers.sql.columns import Values
 from stepwell_drivers.sql.dialect import Link
@@ -36,21 +36,31 @@ _READY = schema.executions.c.status == literal_column("'READY'")
 """A literal: a parameter would rule out the partial index."""
 _ARMED = schema.leases.c.armed == literal_column("1")
 _steps = schema.executions.c
-_in_lane: tuple[ColumnElement[bool], ...] = (
+_in_queue: tuple[ColumnElement[bool], ...] = (
     _READY,
     _steps.tenant_id == bindparam("tenant_id"),
     _steps.queue == bindparam("queue"),
-    _steps.kind == bindparam("kind"),
 )
-_in_role = (*_in_lane, _steps.role == bindparam("role"))
-_next_role = Query(select(func.min(_steps.role)).where(*_in_lane, _steps.role > bindparam("after")))
+_LANE: tuple[str, ...] = ("kind", "role", "type", "pin")
+_lane = [_steps[name] for name in _LANE]
+_lane_sought: list[ColumnElement[str]] = [bindparam(name) for name in _LANE]
+_in_lane = (*_in_queue, *(_steps[name] == bindparam(name) for name in _LANE))
+# SQLite begins a range of several columns with what equals its lower end and drops that row by row. No step
+# has this priority, so nothing does.
+_past_priority: ColumnElement[int] = literal_column(str(2**63 - 1))
+_next_lane = Query(
+    select(*_lane)
+    .where(*_in_queue, tuple_(*_lane, _steps.priority) > tuple_(*_lane_sought, _past_priority))
+    .order_by(*_lane)
+    .limit(1)
+)
 _next_priority = Query(
-    select(func.max(_steps.priority)).where(*_in_role, _steps.priority < bindparam("below"))
+    select(func.max(_steps.priority)).where(*_in_lane, _steps.priority < bindparam("below"))
 )
 _available = Query(
     select(_steps.available_us, _steps.seq, _steps.run_id, _steps.execution_id, _steps.version)
     .where(
-        *_in_role,
+        *_in_lane,
         _steps.priority == bindparam("priority"),
         _steps.available_us <= bindparam("now_us"),
         tuple_(_steps.available_us, _steps.seq) > tuple_(bindparam("us"), bindparam("seq")),
@@ -174,23 +184,19 @@ class _Claim:
     def ready(self, want: Want) -> Iterator[_Candidate]:
         """Walk the wanted lanes together: higher priority first, then the longest available."""
         lanes = [
-            self._lane({"tenant_id": want.tenant_id, "queue": queue, "kind": kind, "role": role})
+            self._lane({"tenant_id": want.tenant_id, "queue": queue} | lane)
             for queue in dict.fromkeys(want.queues)
-            for kind in dict.fromkeys(kind.value for kind in want.kinds)
-            for role in self._roles(want, queue, kind)
+            for lane in self._lanes(want.tenant_id, queue)
+            if want.takes(StepKind(lane["kind"]), lane["type"], lane["role"], lane["pin"])
         ]
         return merge(*lanes)
 
-    def _roles(self, want: Want, queue: str, kind: str) -> Iterator[str]:
-        yield ""
-        if ANY_ROLE not in want.roles:
-            yield from (role for role in dict.fromkeys(want.roles) if role)
-            return
-        lane = {"tenant_id": want.tenant_id, "queue": queue, "kind": kind}
-        role = ""
-        while (row := _next_role.first(self._connection, **lane, after=role)) and row[0]:
-            role = str(row[0])
-            yield role
+    def _lanes(self, tenant_id: str, queue: str) -> Iterator[dict[str, str]]:
+        """Jump from lane to lane of a queue: a lookup each, however many steps are in it."""
+        lane = dict.fromkeys(_LANE, "")
+        while row := _next_lane.first(self._connection, tenant_id=tenant_id, queue=queue, **lane):
+            lane = dict(zip(_LANE, map(str, row), strict=True))
+            yield lane
 
     def _lane(self, lane: dict[str, Any]) -> Iterator[_Candidate]:
         below = 2**63 - 1

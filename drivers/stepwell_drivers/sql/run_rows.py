@@ -23,6 +23,7 @@ from stepwell.core.records.model import (
     Task,
     TaskSpec,
 )
+from stepwell.core.records.routing import WorkerVersion
 from stepwell.core.records.states import (
     BlockedKind,
     FinishReason,
@@ -48,6 +49,7 @@ _counts = msgspec.json.Decoder(Counts).decode
 _attempts = msgspec.json.Decoder(AttemptCounts).decode
 _tally = msgspec.json.Decoder(Tally).decode
 _budget = msgspec.json.Decoder(Budget).decode
+_worker_version = msgspec.json.Decoder(WorkerVersion).decode
 _retry = msgspec.json.Decoder(RetryPolicy).decode
 _labels = msgspec.json.Decoder(dict[str, str]).decode
 _stages = msgspec.json.Decoder(tuple[StepKind, ...]).decode
@@ -73,7 +75,7 @@ RUN_FIXED = (
     *("pipeline_id", "queue", "goal", "labels", "executor_id"),
     *("max_iterations", "max_parallel", "priority", "initial_budget", "step_retry"),
     *("step_timeout_ms", "start_delay_ms", "request_fingerprint"),
-    *("parent_run_id", "parent_version", "family_id", "no_progress_limit"),
+    *("parent_run_id", "parent_version", "family_id", "no_progress_limit", "worker_version"),
 )
 
 
@@ -101,6 +103,7 @@ def run_fixed(spec: RunSpec) -> Values:
         *(to_json(spec.budget), to_json(spec.step_retry)),
         *(spec.step_timeout_ms, spec.start_delay_ms, spec.request_fingerprint),
         *(spec.parent_run_id, spec.parent_version, spec.family_id, spec.no_progress_limit),
+        to_json(spec.worker_version),
     )
 
 
@@ -157,7 +160,7 @@ def _spec_of(row: Sequence[Any]) -> RunSpec:
     tenant_id, run_id, pipeline_id, queue, goal, labels, executor_id = row[0:7]
     max_iterations, max_parallel, priority, budget, step_retry = row[7:12]
     step_timeout_ms, start_delay_ms, fingerprint, parent_run_id, parent_version = row[12:17]
-    family_id, no_progress_limit = row[17:19]
+    family_id, no_progress_limit, worker_version = row[17:20]
     return RunSpec(
         tenant_id=tenant_id,
         run_id=run_id,
@@ -178,6 +181,7 @@ def _spec_of(row: Sequence[Any]) -> RunSpec:
         parent_version=parent_version,
         family_id=family_id,
         no_progress_limit=no_progress_limit,
+        worker_version=_worker_version(worker_version),
     )
 
 

@@ -13,7 +13,15 @@ from msgspec import UNSET, Struct, UnsetType
 
 from stepwell.core.port import Presence, StoredPayload
 from stepwell.core.records.events import Event, ExecutionChange, RunChange, TaskChange
-from stepwell.core.records.model import Execution, InputRequest, LogEntry, Message, Outcome, Session
+from stepwell.core.records.model import (
+    Execution,
+    InputRequest,
+    LogEntry,
+    Message,
+    Outcome,
+    Session,
+)
+from stepwell.core.records.routing import TaskPattern
 from stepwell.core.records.states import (
     EventType,
     ExecutionStatus,
@@ -34,6 +42,7 @@ from stepwell_drivers.sql.columns import (
 )
 
 _texts = msgspec.json.Decoder(tuple[str, ...]).decode
+_patterns = msgspec.json.Decoder(tuple[TaskPattern, ...]).decode
 _kinds = msgspec.json.Decoder(tuple[StepKind, ...]).decode
 
 
@@ -41,13 +50,13 @@ _kinds = msgspec.json.Decoder(tuple[StepKind, ...]).decode
 
 EXECUTION = (
     *("tenant_id", "run_id", "execution_id", "task_id", "kind", "iteration", "attempt"),
-    *("queue", "role", "priority", "status", "delay_ms", "worker_id", "begun"),
+    *("queue", "type", "role", "pin", "priority", "status", "delay_ms", "worker_id", "begun"),
     *("failure", "usage", "backend", "session_id", "has_result"),
     *("offered_us", "leased_us", "ended_us", "messages_after", "messages", "unknown_us"),
     *("version", "available_us", "held_until_us"),
 )
 EXECUTION_MOVING = EXECUTION[4:]
-EXECUTION_READ = EXECUTION[2:25]
+EXECUTION_READ = EXECUTION[2:27]
 
 
 def execution_row(key: tuple[str, str], version: int, execution: Execution, now_us: int) -> Values:
@@ -56,7 +65,8 @@ def execution_row(key: tuple[str, str], version: int, execution: Execution, now_
     ready = status is ExecutionStatus.READY
     return (
         *(*key, execution.execution_id, execution.task_id, execution.kind.value),
-        *(execution.iteration, execution.attempt, execution.queue, execution.role),
+        *(execution.iteration, execution.attempt, execution.queue),
+        *(execution.type, execution.role, execution.pin),
         *(execution.priority, status.value, execution.delay_ms),
         *(execution.worker_id, int(execution.begun)),
         *(to_json(execution.failure), to_json(execution.usage)),
@@ -69,10 +79,10 @@ def execution_row(key: tuple[str, str], version: int, execution: Execution, now_
 
 def execution_of(row: Sequence[Any]) -> Execution:
     """Return the execution of a row that begins with EXECUTION_READ."""
-    execution_id, task_id, kind, iteration, attempt, queue, role = row[0:7]
-    priority, status, delay_ms, worker_id, begun, failure, usage = row[7:14]
-    backend, session_id, has_result, offered_us, leased_us, ended_us = row[14:20]
-    messages_after, messages, unknown_us = row[20:23]
+    execution_id, task_id, kind, iteration, attempt, queue, type_, role, pin = row[0:9]
+    priority, status, delay_ms, worker_id, begun, failure, usage = row[9:16]
+    backend, session_id, has_result, offered_us, leased_us, ended_us = row[16:22]
+    messages_after, messages, unknown_us = row[22:25]
     return Execution(
         execution_id=execution_id,
         kind=StepKind(kind),
@@ -80,7 +90,9 @@ def execution_of(row: Sequence[Any]) -> Execution:
         iteration=iteration,
         attempt=attempt,
         queue=queue,
+        type=type_,
         role=role,
+        pin=pin,
         priority=priority,
         status=ExecutionStatus(status),
         delay_ms=delay_ms,
@@ -278,31 +290,32 @@ def log_of(row: Sequence[Any]) -> LogEntry:
 
 
 WORKER = (
-    *("tenant_id", "worker_id", "instance_id", "replica_id", "queues", "roles", "kinds"),
-    *("credits", "expires_us"),
+    *("tenant_id", "worker_id", "instance_id", "replica_id", "queues", "tasks", "kinds"),
+    *("credits", "version", "expires_us"),
 )
-WORKER_READ = WORKER[:8]
+WORKER_READ = WORKER[:9]
 
 
 def worker_row(presence: Presence, expires_us: int) -> Values:
     """Return a worker's row."""
     return (
         *(presence.tenant_id, presence.worker_id, presence.instance_id, presence.replica_id),
-        *(to_json(presence.queues), to_json(presence.roles), to_json(presence.kinds)),
-        *(presence.credits, expires_us),
+        *(to_json(presence.queues), to_json(presence.tasks), to_json(presence.kinds)),
+        *(presence.credits, presence.version, expires_us),
     )
 
 
 def worker_of(row: Sequence[Any]) -> Presence:
     """Return the presence of a row of WORKER_READ."""
-    tenant_id, worker_id, instance_id, replica_id, queues, roles, kinds, free = row
+    tenant_id, worker_id, instance_id, replica_id, queues, tasks, kinds, free, version = row
     return Presence(
         tenant_id=tenant_id,
         worker_id=worker_id,
         instance_id=instance_id,
         replica_id=replica_id,
         queues=_texts(queues),
-        roles=_texts(roles),
+        tasks=_patterns(tasks),
         kinds=_kinds(kinds),
         credits=free,
+        version=version,
     )

@@ -17,6 +17,7 @@ from stepwell.core.port import INPUT_KEY, Presence, PresenceQuery, Store
 from stepwell.core.records import errors
 from stepwell.core.records.errors import AlreadyExists
 from stepwell.core.records.model import Budget, Payload, Run, RunSpec, TaskSpec
+from stepwell.core.records.routing import ANY
 from stepwell.core.records.states import ForkMode, StepKind
 from stepwell.engine.executor import Executor
 
@@ -158,7 +159,12 @@ def _roles(workers: Sequence[Presence], queue: str) -> frozenset[str] | None:
     serving = [one for one in workers if queue in one.queues]
     if not serving:
         return None
-    return frozenset(role for one in serving if StepKind.TASK in one.kinds for role in one.roles)
+    return frozenset(
+        role
+        for one in serving
+        if StepKind.TASK in one.kinds
+        for role in ([pattern.role for pattern in one.tasks] if one.tasks else [ANY])
+    )
 
 
 def _incompatible(misfits: Sequence[Misfit]) -> errors.ForkIncompatible:

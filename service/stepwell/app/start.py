@@ -5,12 +5,32 @@ from __future__ import annotations
 from stepwell.core.loop.signals import Start
 from stepwell.core.records.errors import InvalidArgument, Violation
 from stepwell.core.records.model import Payload, RunSpec, TaskSpec
-from stepwell.core.records.states import StepKind
+from stepwell.core.records.routing import WorkerVersion, version_key
+from stepwell.core.records.states import StepKind, VersionMatch
 
 MAX_ITERATIONS_DEFAULT = 10
 MAX_PARALLEL_DEFAULT = 32
 QUEUE_DEFAULT = "default"
 """The queue of a run that names neither queue nor pipeline, and of a worker that names no queue."""
+
+
+def checked_version(wanted: WorkerVersion) -> WorkerVersion:
+    """Return the pin of a run, as it was given.
+
+    Raises:
+        InvalidArgument: there is no version, there is one that nothing asks for, or it has no order.
+    """
+    what = ""
+    if wanted.match is VersionMatch.ANY:
+        what = "goes with EXACT or AT_LEAST; leave it empty with ANY" if wanted.version else ""
+    elif not wanted.version:
+        what = f"must be given with {wanted.match}"
+    elif wanted.match is VersionMatch.AT_LEAST and not version_key(wanted.version):
+        what = "must consist of numbers with dots between them, as 1.4.2; with EXACT it may be any name"
+    if what:
+        field = "worker_version.version"
+        raise InvalidArgument(f"{field} {what}", (Violation(field, what),))
+    return wanted
 
 
 def start_command(

@@ -137,10 +137,7 @@ def blocked(run: types_pb2.Run, *, exact: bool) -> str:
     if run.status in ENDED:
         return ""
     if kind == BlockedKind.WORKER and exact:
-        return (
-            f"no worker serves queue {queue!r}; start one: "
-            f"stepwell worker MODULE:AGENT --queue {queue}"
-        )
+        return _no_worker(run)
     if kind in (BlockedKind.WORKER, BlockedKind.CAPACITY):
         return f"no worker of queue {queue!r} is free"
     if kind == BlockedKind.INPUT:
@@ -152,6 +149,23 @@ def blocked(run: types_pb2.Run, *, exact: bool) -> str:
     if run.status == RunStatus.PAUSED or kind == BlockedKind.BUDGET:
         return pause(run)
     return ""
+
+
+def _no_worker(run: types_pb2.Run) -> str:
+    step, queue = run.waiting_for, run.spec.queue
+    wanted = [
+        *([f"tasks of type {step.type!r}"] if step.type else []),
+        *([f"role {step.role!r}"] if step.role else []),
+    ]
+    least = step.worker_version.match == types_pb2.VERSION_MATCH_AT_LEAST
+    pin = step.worker_version.version
+    if pin:
+        wanted.append(f"version {pin}{' or later' if least else ''}")
+    does = f" and does {', '.join(wanted)}" if wanted else ""
+    return (
+        f"no worker serves queue {queue!r}{does}; start one: "
+        f"stepwell worker MODULE:AGENT --queue {queue}"
+    )
 
 
 def unknown(execution: types_pb2.Execution, now_us: int) -> str:

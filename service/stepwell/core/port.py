@@ -41,6 +41,7 @@ from stepwell.core.records.model import (
     Task,
     TaskSpec,
 )
+from stepwell.core.records.routing import TaskPattern, does, fits
 from stepwell.core.records.states import (
     BlockedKind,
     DueKind,
@@ -53,9 +54,6 @@ from stepwell.core.records.states import (
 
 INPUT_KEY = "input"
 """The payload key of a run's own input; every other key is an execution's id."""
-
-ANY_ROLE = "*"
-"""In a claim: the worker takes steps of every role."""
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -200,9 +198,17 @@ class Want(Record, frozen=True, kw_only=True):
     tenant_id: str
     queues: tuple[str, ...]
     kinds: tuple[StepKind, ...]
-    roles: tuple[str, ...] = ()
-    """Steps without a role always match; `*` matches every role."""
+    tasks: tuple[TaskPattern, ...] = ()
+    """The types and roles of its TASK and RECONCILE steps, where `*` is any; without a pattern, all."""
+    version: str = ""
+    """The worker's version; steps that are pinned to others don't match (`routing.fits`)."""
     limit: int = 1
+
+    def takes(self, kind: StepKind, type_: str, role: str, pin: str) -> bool:
+        """Return whether steps of this lane match, apart from tenant and queue."""
+        return (
+            kind in self.kinds and does(self.tasks, kind, type_, role) and fits(pin, self.version)
+        )
 
 
 class ClaimRequest(Record, frozen=True, kw_only=True):
@@ -462,8 +468,10 @@ class Presence(Record, frozen=True, kw_only=True):
     instance_id: str
     replica_id: str = ""
     queues: tuple[str, ...] = ()
-    roles: tuple[str, ...] = ()
+    tasks: tuple[TaskPattern, ...] = ()
+    """The types and roles of its TASK and RECONCILE steps; without a pattern, all."""
     kinds: tuple[StepKind, ...] = ()
+    version: str = ""
     credits: int = 0
     """Free places when it was last reported."""
 
@@ -601,7 +609,7 @@ class Store(Protocol):
     async def claim(self, request: ClaimRequest) -> Claimed:
         """Return what may be done now, and hold it back from everyone for `hold_ms`. Changes no run.
 
-        For each want: READY executions of its tenant, queues, kinds and roles whose delay is over,
+        For each want: READY executions of its tenant and queues that it `takes`, whose delay is over,
         higher priority first, then the longest available; at most `limit`; none twice in one
         answer. Due: expired leases of LEASED executions, and timers that ran out, oldest first,
         at most `due_limit`, of every tenant. What is held comes back when the hold is over, unless

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from stepwell.app.commands import accepted, carry_out
 from stepwell.app.runs import read_run
 from stepwell.core.loop.signals import AnyCommand, Resume, Start
-from stepwell.core.port import ANY_ROLE, Presence, Runtime, Store
+from stepwell.core.port import Presence, Runtime, Store
 from stepwell.core.records.errors import (
     AlreadyExists,
     FailedPrecondition,
@@ -168,7 +168,6 @@ class Drive:
                 instance_id=self._runtime.new_id(),
                 replica_id=executor.replica_id,
                 queues=(run.spec.queue,),
-                roles=(ANY_ROLE,),
                 kinds=tuple(StepKind),
             ),
             stages=kinds_of(self._agent.stages),

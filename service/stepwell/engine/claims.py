@@ -166,7 +166,7 @@ class Claims:
         for connection in self._workers.connections:
             if connection.is_free:
                 p = connection.port.presence
-                offer = (p.tenant_id, p.queues, p.kinds, p.roles)
+                offer = (p.tenant_id, p.queues, p.kinds, p.tasks, p.version)
                 by_offer.setdefault(offer, []).append(connection)
         groups: list[tuple[Want, list[WorkerConnection]]] = []
         for connections in by_offer.values():
@@ -175,7 +175,8 @@ class Claims:
                 tenant_id=p.tenant_id,
                 queues=p.queues,
                 kinds=p.kinds,
-                roles=p.roles,
+                tasks=p.tasks,
+                version=p.version,
                 limit=sum(connection.credits for connection in connections),
             )
             groups.append((want, connections))

@@ -54,7 +54,8 @@ class WorkerConnection:
             worker_id=presence.worker_id,
             instance_id=presence.instance_id,
             kinds=presence.kinds,
-            roles=presence.roles,
+            tasks=presence.tasks,
+            version=presence.version,
             stages=self.port.stages,
             credits=self.credits,
         )

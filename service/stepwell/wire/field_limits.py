@@ -107,6 +107,11 @@ _RECORDS: dict[str, dict[str, Limit]] = {
         "backend": chars(limits.NAME_CHARS_MAX, written=True),
         "session_id": chars(limits.SESSION_ID_CHARS_MAX, written=True),
     },
+    "TaskPattern": {
+        "type": name(limits.NAME_CHARS_MAX, or_star=True),
+        "role": name(limits.NAME_CHARS_MAX, or_star=True),
+    },
+    "WorkerVersion": {"version": _NAME},
     "TaskSpec": {
         "task_id": _TASK_ID,
         "type": _NAME,
@@ -242,12 +247,11 @@ _WORKER: dict[str, dict[str, Limit]] = {
         "worker_id": _NAME_REQUIRED,
         "instance_id": _NAME_REQUIRED,
         "queues": many(limits.QUEUES_PER_WORKER_MAX, _NAME_REQUIRED),
-        "roles": many(
-            limits.QUEUES_PER_WORKER_MAX, name(limits.NAME_CHARS_MAX, required=True, or_star=True)
-        ),
+        "tasks": _ITEMS,
         "kinds": many(5),
         "stages": _STAGES,
         "held": _ITEMS,
+        "version": _NAME,
     },
     "HeldLease": _LEASE,
     "Outcome": {
@@ -390,7 +394,7 @@ _NAMES = {
         _NAME,
     ),
     **dict.fromkeys(("pipeline_id", "executor_id", "worker_id", "instance_id"), _NAME),
-    **dict.fromkeys(("role", "roles"), name(limits.NAME_CHARS_MAX, or_star=True)),
+    "role": name(limits.NAME_CHARS_MAX, or_star=True),
 }
 
 

@@ -15,8 +15,8 @@ from google.protobuf.message import Message
 
 from stepwell.core import port
 from stepwell.core.loop import signals
-from stepwell.core.records import events, model
-from stepwell.core.records.model import Record
+from stepwell.core.records import events, model, routing
+from stepwell.core.records.record import Record
 from stepwell.wire.codec import Codec, Pair, compile_pairs
 from stepwell.wire.store import METHODS
 from stepwell_client.v1 import store_pb2, types_pb2, worker_pb2
@@ -26,6 +26,11 @@ _EXCEPTIONS: tuple[Pair, ...] = (
     # The stored outcome and the reported one have a name each in the protocol.
     Pair(model.Outcome, store_pb2.StoredOutcome),
     Pair(model.Tally, types_pb2.Tally, renamed={"repeats": "alike"}),
+    Pair(
+        model.Run,
+        types_pb2.Run,
+        message_only={"waiting_for": "it depends on who is connected when the run is read"},
+    ),
     Pair(
         port.Assignment,
         worker_pb2.Assignment,
@@ -81,9 +86,9 @@ def _message_of(record: type[Record]) -> type[Message]:
 
 def _pairs() -> list[Pair]:
     apart = {pair.record for pair in _EXCEPTIONS}
-    same_name = [
-        kind for kind in (*_records(model), *_records(events), *_records(port)) if kind not in apart
-    ]
+    modules = (model, routing, events, port)
+    records = [kind for module in modules for kind in _records(module)]
+    same_name = [kind for kind in records if kind not in apart]
     calls = [kind for method in METHODS.values() for kind in (method.request, method.response)]
     return [*(Pair(kind, _message_of(kind)) for kind in (*same_name, *calls)), *_EXCEPTIONS]
 

@@ -29,6 +29,7 @@ from stepwell.core.records.model import (
     Task,
     TaskSpec,
 )
+from stepwell.core.records.routing import TaskPattern
 from stepwell.core.records.states import (
     EventType,
     ExecutionStatus,
@@ -184,7 +185,9 @@ def ready(
     *,
     delay_ms: int = 0,
     queue: str = "default",
+    type: str = "",  # noqa: A002 - the field's name
     role: str = "",
+    pin: str = "",
     priority: int = 0,
     kind: StepKind = StepKind.TASK,
     task_id: str = "a",
@@ -195,7 +198,9 @@ def ready(
         kind=kind,
         task_id=task_id if kind is StepKind.TASK else "",
         queue=queue,
+        type=type,
         role=role,
+        pin=pin,
         priority=priority,
         delay_ms=delay_ms,
     )
@@ -334,7 +339,8 @@ def presence(
         instance_id=instance_id,
         replica_id="replica-1",
         queues=("default",),
-        roles=("coder",),
+        tasks=(TaskPattern(type="write", role="*"), TaskPattern(kind=StepKind.RECONCILE)),
+        version="1.4.2",
         kinds=(StepKind.TASK, StepKind.PLAN),
         credits=3,
     )
@@ -345,10 +351,16 @@ def want(
     tenant: str = TENANT,
     queues: Sequence[str] = ("default",),
     kinds: Sequence[StepKind] = ALL_KINDS,
-    roles: Sequence[str] = (),
+    tasks: Sequence[TaskPattern] = (),
+    version: str = "",
     limit: int = 100,
 ) -> Want:
     """Return what a worker would take."""
     return Want(
-        tenant_id=tenant, queues=tuple(queues), kinds=tuple(kinds), roles=tuple(roles), limit=limit
+        tenant_id=tenant,
+        queues=tuple(queues),
+        kinds=tuple(kinds),
+        tasks=tuple(tasks),
+        version=version,
+        limit=limit,
     )

@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
-from stepwell.core.port import ANY_ROLE, FeedQuery, Store
-from stepwell.core.records.states import ExecutionStatus, RunStatus, StepKind
+import pytest
+
+from stepwell.core.port import FeedQuery, Store
+from stepwell.core.records.routing import TaskPattern, WorkerVersion, pin_of
+from stepwell.core.records.states import ExecutionStatus, RunStatus, StepKind, VersionMatch
 from stepwell_testkit.conformance import ask
 from stepwell_testkit.conformance import builders as b
 from stepwell_testkit.conformance.catalog import promises
@@ -14,7 +17,7 @@ from stepwell_testkit.conformance.harness import Cases, StoreFactory, keeps
 class TestReady(Cases):
     """Which READY executions a want is given."""
 
-    @promises("claim", "For each want: READY executions of its tenant, queues, kinds and roles")
+    @promises("claim", "For each want: READY executions of its tenant and queues that it `takes`")
     @promises("ReadyStep.version", "The run's version when this was read.")
     async def test_a_ready_execution_is_returned_with_its_run(
         self, store: Store, open_store: StoreFactory
@@ -37,7 +40,7 @@ class TestReady(Cases):
         assert 5_000 <= waited["now"] < 6_000
         assert 3_000 <= waited["later"] < 4_000
 
-    @promises("claim", "READY executions of its tenant, queues, kinds and roles")
+    @promises("claim", "READY executions of its tenant and queues that it `takes`")
     async def test_only_the_wanted_queues_are_served(self, store: Store) -> None:
         for queue in ("one", "two", "three"):
             await ask.must(store, b.created(queue, executions=[b.ready(queue, queue=queue)]))
@@ -48,7 +51,7 @@ class TestReady(Cases):
         assert await ask.ready_ids(store, b.want(queues=["four"])) == []
         assert await ask.ready_ids(store, b.want(queues=[])) == []
 
-    @promises("claim", "READY executions of its tenant, queues, kinds and roles")
+    @promises("claim", "READY executions of its tenant and queues that it `takes`")
     async def test_only_the_wanted_kinds_are_served(self, store: Store) -> None:
         executions = [b.ready(kind, kind=kind) for kind in StepKind]
         await ask.must(store, b.created(executions=executions))
@@ -57,27 +60,63 @@ class TestReady(Cases):
         rest = sorted(kind for kind in StepKind if kind not in wanted.kinds)
         assert sorted(await ask.ready_ids(store)) == rest
 
-    @promises("Want.roles", "Steps without a role always match; `*` matches every role.")
-    async def test_a_step_without_a_role_is_for_everybody(self, store: Store) -> None:
-        await ask.must(
-            store, b.created(executions=[b.ready("plain"), b.ready("coder", role="coder")])
-        )
-        assert await ask.ready_ids(store, b.want(roles=[])) == ["plain"]
-
-    @promises("Want.roles", "Steps without a role always match; `*` matches every role.")
-    async def test_a_role_is_served_by_those_who_name_it(self, store: Store) -> None:
-        executions = [b.ready(role, role=role) for role in ("coder", "tester", "writer")]
+    @promises("Want.tasks", "The types and roles of its TASK and RECONCILE steps, where `*` is any")
+    @promises("Want.tasks", "without a pattern, all.")
+    @pytest.mark.parametrize(
+        ("patterns", "found"),
+        [
+            ((), "a a/x b b/x c/y plain reconcile"),
+            ((("a", ""), ("c", "y")), "a c/y"),
+            ((("*", "x"),), "a/x b/x"),
+            ((("a", "*"),), "a a/x"),
+            ((("*", "*"),), "a a/x b b/x c/y plain"),
+            ((("", ""),), "plain"),
+            ((("x", "a"), ("b/x", "")), ""),
+        ],
+    )
+    async def test_steps_go_by_their_type_and_role(
+        self, store: Store, patterns: tuple[tuple[str, str], ...], found: str
+    ) -> None:
+        pairs = [("a", ""), ("a", "x"), ("b", ""), ("b", "x"), ("c", "y")]
+        executions = [
+            b.ready(f"{type_}/{role}".rstrip("/"), type=type_, role=role) for type_, role in pairs
+        ]
+        executions += [b.ready("plain"), b.ready("reconcile", kind=StepKind.RECONCILE, type="a")]
         await ask.must(store, b.created(executions=executions))
-        assert await ask.ready_ids(store, b.want(roles=["other"])) == []
-        wanted = b.want(roles=["coder", "writer"])
-        assert sorted(await ask.ready_ids(store, wanted)) == ["coder", "writer"]
+        tasks = [TaskPattern(type=type_, role=role) for type_, role in patterns]
+        assert sorted(await ask.ready_ids(store, b.want(tasks=tasks))) == found.split()
 
-    @promises("Want.roles", "Steps without a role always match; `*` matches every role.")
-    async def test_a_star_takes_every_role(self, store: Store) -> None:
-        executions = [b.ready(f"e-{role}", role=role) for role in ("", "coder", "tester")]
+    @promises("claim", "READY executions of its tenant and queues that it `takes`")
+    async def test_patterns_are_of_one_kind_and_leave_the_others_alone(self, store: Store) -> None:
+        executions = [b.ready(kind, kind=kind, type="a") for kind in StepKind]
         await ask.must(store, b.created(executions=executions))
-        found = await ask.ready_ids(store, b.want(roles=[ANY_ROLE]))
-        assert sorted(found) == ["e-", "e-coder", "e-tester"]
+        tasks = [TaskPattern(kind=StepKind.RECONCILE, type="a")]
+        found = await ask.ready_ids(store, b.want(tasks=tasks))
+        assert sorted(found) == ["PLAN", "RECONCILE", "REFLECT", "SYNTHESIZE"]
+
+    @promises("Want.version", "The worker's version; steps that are pinned to others don't match")
+    @pytest.mark.parametrize(
+        ("version", "found"),
+        [
+            ("", "any"),
+            ("blue", "=blue any"),
+            ("1.9", ">=1.9 any"),
+            ("1.10", "=1.10 >=1.10 >=1.9 any"),
+            ("1.10.0.1", ">=1.10 >=1.9 any"),
+            ("2", ">=1.10 >=1.9 >=2.0 any"),
+        ],
+    )
+    async def test_pinned_steps_go_by_the_worker_s_version(
+        self, store: Store, version: str, found: str
+    ) -> None:
+        wanted = [("=", VersionMatch.EXACT, name) for name in ("blue", "1.10")]
+        wanted += [(">=", VersionMatch.AT_LEAST, name) for name in ("1.9", "1.10", "2.0")]
+        executions = [
+            b.ready(sign + name, pin=pin_of(WorkerVersion(match=match, version=name)))
+            for sign, match, name in wanted
+        ]
+        await ask.must(store, b.created(executions=[*executions, b.ready("any")]))
+        assert sorted(await ask.ready_ids(store, b.want(version=version))) == found.split()
 
     @promises("claim", "higher priority first, then the longest available")
     async def test_higher_priority_goes_first(self, store: Store, open_store: StoreFactory) -> None:
@@ -110,7 +149,7 @@ class TestReady(Cases):
         for at, execution in enumerate(parts):
             await ask.must(store, b.created(f"run-{at}", executions=[execution]))
             await open_store.advance(10)
-        assert await ask.ready_ids(store, b.want(queues=["x", "y"], roles=["r"])) == list("1234")
+        assert await ask.ready_ids(store, b.want(queues=["x", "y"])) == list("1234")
 
     @promises("claim", "at most `limit`; none twice in one answer.")
     async def test_a_want_is_given_no_more_than_its_limit(

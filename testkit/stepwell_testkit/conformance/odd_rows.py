@@ -29,6 +29,7 @@ from stepwell.core.records.model import (
     Usage,
     Violation,
 )
+from stepwell.core.records.routing import WorkerVersion
 from stepwell.core.records.states import (
     BlockedKind,
     Effect,
@@ -45,6 +46,7 @@ from stepwell.core.records.states import (
     RunStatus,
     StepKind,
     TaskStatus,
+    VersionMatch,
 )
 from stepwell_testkit.conformance import builders as b
 
@@ -90,6 +92,7 @@ def _run() -> Run:
         parent_version=3,
         family_id=PARENT,
         no_progress_limit=BEYOND_FLOAT,
+        worker_version=WorkerVersion(match=VersionMatch.AT_LEAST, version=NAME),
     )
     return Run(
         spec=spec,
@@ -279,7 +282,9 @@ def _execution() -> Execution:
         iteration=3,
         attempt=BEYOND_FLOAT,
         queue=NAME,
+        type=NAME,
         role=NAME,
+        pin=NAME,
         priority=-100,
         status=ExecutionStatus.UNKNOWN_OUTCOME,
         delay_ms=9,

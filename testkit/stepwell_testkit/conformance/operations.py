@@ -36,6 +36,8 @@ class TestPresence(Cases):
     @promises("put_presence", "Record that these workers are connected")
     @promises("PresenceQuery", "On any replica; one page holds all of them.")
     @promises("Presence.credits", "Free places when it was last reported.")
+    @promises("Presence.tasks", "The types and roles of its TASK and RECONCILE steps")
+    @promises("Presence.tasks", "without a pattern, all.")
     async def test_connected_workers_are_listed_as_last_put(
         self, store: Store, open_store: StoreFactory
     ) -> None:

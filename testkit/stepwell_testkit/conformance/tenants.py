@@ -26,6 +26,7 @@ from stepwell.core.port import (
 )
 from stepwell.core.records import limits
 from stepwell.core.records.model import Payload, RunSpec
+from stepwell.core.records.routing import TaskPattern
 from stepwell.core.records.states import Verdict
 from stepwell_testkit.conformance import ask
 from stepwell_testkit.conformance import builders as b
@@ -282,9 +283,8 @@ class TestHostileNames(Cases):
         assert (await store.page(query)) == Page(items=(first.run,))
         (stored,) = await store.read_payloads(name, name, [INPUT_KEY])
         assert stored.payload == first.input
-        assert await ask.ready_ids(store, b.want(tenant=name, queues=[name], roles=[name])) == [
-            text
-        ]
+        tasks = [TaskPattern(role=name)]
+        assert await ask.ready_ids(store, b.want(tenant=name, queues=[name], tasks=tasks)) == [text]
         assert [(due.tenant_id, due.name) for due in await ask.due_now(store)] == [(name, text)]
         held = b.renewal(name, tenant=name, execution_id="held", token=text)
         assert list(await store.renew([held])) == [True]
@@ -319,6 +319,7 @@ class TestHostileNames(Cases):
             store, b.created(executions=[b.ready("plain"), b.ready("coder", role="coder")])
         )
         for name in NAMES.values():
-            wanted = b.want(queues=[name], roles=[name])
+            wanted = b.want(queues=[name], tasks=[TaskPattern(type=name, role=name)])
             assert await ask.ready_ids(store, wanted) == [], name
-        assert await ask.ready_ids(store, b.want(roles=[*NAMES.values()])) == ["plain"]
+        tasks = [TaskPattern(role=role) for role in ("", *NAMES.values())]
+        assert await ask.ready_ids(store, b.want(tasks=tasks)) == ["plain"]

@@ -32,9 +32,7 @@ class TestDue(Cases):
             Due(tenant_id=b.TENANT, run_id=b.RUN, kind=DueKind.TIMER, name="wake", version=1)
         ]
 
-    @promises(
-        "claim", "READY executions of its tenant, queues, kinds and roles whose delay is over"
-    )
+    @promises("claim", "whose delay is over")
     @promises("claim", "Never early")
     async def test_C2_a_delayed_execution_is_never_early(
         self, store: Store, open_store: StoreFactory

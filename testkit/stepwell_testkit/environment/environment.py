@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
-from stepwell.core.port import ANY_ROLE, Presence, Store
+from stepwell.core.port import Presence, Store
 from stepwell.core.records.model import RunSpec
 from stepwell.core.records.states import StepKind
 from stepwell.embedded.arguments import kinds_of, start_command
@@ -80,7 +80,6 @@ class Environment:
                 instance_id=self._runtime.new_id(),
                 replica_id=self._executor.replica_id,
                 queues=(QUEUE,),
-                roles=(ANY_ROLE,),
                 kinds=tuple(StepKind),
             ),
             stages=kinds_of(self._agent.stages),

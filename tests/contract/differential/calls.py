@@ -44,7 +44,9 @@ class Row(Part, frozen=True, kw_only=True):
     named: Named = EXECUTIONS[0]
     status: ExecutionStatus = ExecutionStatus.READY
     queue: str = QUEUES[0]
+    type: str = ""
     role: str = ""
+    pin: str = ""
     priority: int = 0
     delay_ms: int = 0
     worker_id: str = WORKERS[0]

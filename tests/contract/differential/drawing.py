@@ -35,15 +35,17 @@ from tests.contract.differential.names import (
     LABELS,
     PAYLOADS,
     PERIOD_MS,
+    PINS,
     PIPELINES,
     QUEUES,
     QUEUES_WANTED,
     ROLES,
-    ROLES_WANTED,
     RUNS,
     TASKS,
+    TASKS_WANTED,
     TEXTS,
     TIMERS,
+    VERSIONS,
     WORKERS,
 )
 
@@ -118,7 +120,9 @@ executions = record(
     result=range(6),
     delay_ms=(0, 0, SHORT_MS, LONG_MS, LONGEST_MS),
     queue=QUEUES,
+    type=ROLES,
     role=ROLES,
+    pin=PINS,
     priority=(0, -1, 1),
     worker_id=WORKERS,
     limit_ms=(0, SHORT_MS, LONG_MS, LONG_MS),
@@ -152,7 +156,8 @@ wants = record(
     tenant=TENANT,
     queues=(QUEUES_WANTED[0], QUEUES_WANTED[0], *QUEUES_WANTED),
     kinds=(KINDS[0], *KINDS),
-    roles=(ROLES_WANTED[0], ROLES_WANTED[0], *ROLES_WANTED),
+    tasks=(TASKS_WANTED[0], TASKS_WANTED[0], *TASKS_WANTED),
+    version=VERSIONS,
     limit=MORE_LIMITS,
 )
 lines = record(
@@ -170,7 +175,8 @@ workers = record(
     instance_id=("instance-0", "instance-1"),
     replica_id=TEXTS,
     queues=[(queue,) for queue in QUEUES],
-    roles=[ROLES[:many] for many in range(3)],
+    tasks=TASKS_WANTED,
+    version=VERSIONS,
     kinds=KINDS,
     credits=range(8),
 )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from stepwell.core.port import ANY_ROLE
 from stepwell.core.records.model import Payload
+from stepwell.core.records.routing import TaskPattern
 from stepwell.core.records.states import StepKind
 
 EPOCH_US = 1_700_000_000_000_000
@@ -38,7 +38,14 @@ LABELS: tuple[dict[str, str], ...] = (
     {"k": "w", "a.b": '"c"', "$": "é"},
 )
 KINDS = (tuple(StepKind), (StepKind.TASK,), (StepKind.PLAN, StepKind.REFLECT))
-ROLES_WANTED: tuple[tuple[str, ...], ...] = ((ANY_ROLE,), (), (ROLES[1],), ROLES[1:])
+PINS = ("", "=v", ">000000000000000001")
+VERSIONS = ("", "v", "1.1", "0.9")
+TASKS_WANTED: tuple[tuple[TaskPattern, ...], ...] = (
+    (),
+    (TaskPattern(),),
+    (TaskPattern(type="*", role=ROLES[1]),),
+    tuple(TaskPattern(type=ROLES[1], role=role) for role in ("*", *ROLES[1:])),
+)
 QUEUES_WANTED: tuple[tuple[str, ...], ...] = (QUEUES, *((queue,) for queue in QUEUES), QUEUES[1:])
 RUNS = ("r1", "r2:/..@", "00000000-0000-4000-8000-000000000003")
 WORKERS = ("worker", "worker:@")

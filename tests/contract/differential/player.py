@@ -9,7 +9,6 @@ from typing import Any, get_type_hints
 import msgspec
 
 from stepwell.core.port import (
-    ANY_ROLE,
     ClaimRequest,
     EndedQuery,
     ExecutionQuery,
@@ -143,8 +142,9 @@ class Player(Calls):
     async def _left(self) -> list[object]:
         """Return what a claim still returns: of this program, or, of what is due, of any before."""
         wants = tuple(
-            Want(tenant_id=tenant_id, queues=QUEUES, kinds=KINDS[0], roles=(ANY_ROLE,), limit=100)
+            Want(tenant_id=tenant_id, queues=QUEUES, kinds=KINDS[0], version=version, limit=100)
             for tenant_id in self.known.tenants
+            for version in ("v", "9")
         )
         claimed = await (await self.subject.connection(0)).claim(
             ClaimRequest(wants=wants, hold_ms=0)

@@ -5,13 +5,14 @@ from __future__ import annotations
 PARKED = """
 INSERT INTO runs (tenant_id, run_id, step_retry)
 SELECT 'acme', 'parked-' || at, '{{}}' FROM {rows} AS at;
-INSERT INTO executions (tenant_id, run_id, execution_id, task_id, kind, status, queue, role, priority,
-  available_us)
+INSERT INTO executions (tenant_id, run_id, execution_id, task_id, kind, status, queue, type, role, pin,
+  priority, available_us)
 SELECT CASE at % 5 WHEN 3 THEN 'elsewhere' ELSE 'acme' END, 'parked-' || at, 'x', 'x',
   CASE at % 5 WHEN 1 THEN 'REFLECT' ELSE 'TASK' END, 'READY',
   CASE at % 5 WHEN 2 THEN 'other' ELSE 'default' END,
-  CASE at % 5 WHEN 0 THEN 'lawyer' ELSE '' END, 9,
-  CASE at % 5 WHEN 4 THEN 9000000000000000000 ELSE 1 END
+  CASE at % 10 WHEN 0 THEN 'plea' ELSE '' END, CASE at % 10 WHEN 5 THEN 'lawyer' ELSE 'coder' END,
+  CASE at % 15 WHEN 4 THEN '=9' ELSE '' END, 9,
+  CASE at % 15 WHEN 9 THEN 9000000000000000000 WHEN 14 THEN 9000000000000000000 ELSE 1 END
 FROM {rows} AS at;
 INSERT INTO leases (tenant_id, run_id, execution_id, token, armed, deadline_us)
 SELECT 'acme', 'parked-' || at, 'x', 't', at % 2, CASE at % 2 WHEN 1 THEN 9000000000000000000 ELSE 1 END
@@ -19,7 +20,7 @@ FROM {rows} AS at;
 INSERT INTO timers (tenant_id, run_id, name, due_us)
 SELECT 'acme', 'parked-' || at, 'x', 9000000000000000000 FROM {rows} AS at;
 """
-"""Runs that wait for another role, kind, queue or tenant, or for later; {rows}: a set of their numbers."""
+"""Runs that wait for another type, role, version, kind, queue or tenant, or for later; {rows}: a set of their numbers."""
 OVERDUE = """
 INSERT INTO runs (tenant_id, run_id, step_retry)
 SELECT 'acme', 'overdue-' || at, '{{}}' FROM {rows} AS at;

@@ -4,6 +4,7 @@ import pytest
 
 from stepwell.core.port import Store
 from stepwell.core.records.errors import StoreRefused
+from stepwell.core.records.routing import TaskPattern
 from stepwell_drivers.memory import agenda as agenda_module
 from stepwell_drivers.memory import open_store
 from stepwell_testkit.conformance import ask
@@ -49,9 +50,10 @@ async def test_claim_cost_is_independent_of_parked_runs(
 ) -> None:
     store = await _open()
     for at in range(4_000):
-        parked = [b.ready("x", delay_ms=10**7), b.ready("y", role="other")]
+        parked = [b.ready("x", delay_ms=10**7), b.ready("y", type="other")]
         await ask.must(store, b.created(f"p{at}", executions=parked, timers=[b.timer(10**7)]))
     await ask.must(store, b.created("wanted", executions=[b.ready()]))
+    plain = b.want(tasks=[TaskPattern()])
     looked_at = 0
     real = agenda_module.LazyHeap.first
 
@@ -61,7 +63,7 @@ async def test_claim_cost_is_independent_of_parked_runs(
         return real(heap)
 
     monkeypatch.setattr(agenda_module.LazyHeap, "first", counted)
-    assert [step.run_id for step in await ask.ready_steps(store)] == ["wanted"]
+    assert [step.run_id for step in await ask.ready_steps(store, plain)] == ["wanted"]
     assert looked_at < 20
 
 

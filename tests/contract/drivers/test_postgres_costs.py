@@ -22,6 +22,7 @@ from stepwell.core.port import (
     MessageQuery,
     TaskQuery,
 )
+from stepwell.core.records.routing import TaskPattern
 from stepwell.core.records.states import RunStatus, TaskStatus
 from stepwell_drivers.sql import families, logs, pages, schema, search
 from stepwell_drivers.sql.postgres import links
@@ -111,7 +112,8 @@ async def test_a_claim_costs_the_same_however_many_runs_are_parked(
     place: Place, plans: None
 ) -> None:
     request = ClaimRequest(
-        wants=(b.want(kinds=[b.ready().kind], roles=["coder"], limit=1),), hold_ms=0
+        wants=(b.want(kinds=[b.ready().kind], tasks=[TaskPattern(role="coder")], limit=1),),
+        hold_ms=0,
     )
 
     def check(claimed: Claimed) -> None:

@@ -13,6 +13,7 @@ import pytest
 from sqlalchemy import Connection
 
 from stepwell.core.port import Commit, ExecutionQuery, FeedQuery, MessageQuery, Store, TaskQuery
+from stepwell.core.records.routing import TaskPattern
 from stepwell.runtime import SystemRuntime
 from stepwell_drivers.sql import (
     batch,
@@ -100,7 +101,8 @@ async def test_no_statement_reads_a_table_from_end_to_end(tmp_path: Path, store:
             plans[name] = "; ".join([plans[name], *details] if name in plans else details)
     assert len(plans) > 50
     for name, index in {
-        "claims._next_role": "executions_ready (tenant_id=? AND queue=? AND kind=? AND role>?)",
+        "claims._next_lane": "executions_ready (tenant_id=? AND queue=? AND "
+        "(kind,role,type,pin,priority)>(?,?,?,?,?))",
         "claims._next_priority": "executions_ready",
         "claims._available": "executions_ready",
         "claims._expired": "leases_due",
@@ -168,7 +170,9 @@ async def test_a_claim_costs_the_same_however_many_runs_are_parked(
     (result,) = await store.commit([b.created(executions=[b.ready(role="coder")])])
     now_us = result.now_us
     effort = Effort(tmp_path / "a.db")
-    asked = claims.ClaimRequest(wants=(b.want(kinds=[b.ready().kind], roles=["coder"]),))
+    asked = claims.ClaimRequest(
+        wants=(b.want(kinds=[b.ready().kind], tasks=[TaskPattern(role="coder")]),)
+    )
 
     def read_once(connection: Connection) -> None:
         found = claims.claim(connection, asked, claims.Holds(), now_us)

@@ -42,11 +42,13 @@ async def test_it_says_who_it_is_and_what_it_does(
     agent.task(role="painter")(lambda ctx: None)
     agent.reflect(lambda ctx: None)
 
-    async with serving(agent, client, worker_id="w", queues=["q"]) as worker:
+    async with serving(agent, client, worker_id="w", queues=["q"], version="1.4") as worker:
         hello = (await server.workers.stream()).hello
 
     assert (hello.worker_id, hello.instance_id) == ("w", worker.instance_id)
-    assert (list(hello.queues), list(hello.roles)) == (["q"], ["painter"])
+    patterns = [(one.kind, one.type, one.role) for one in hello.tasks]
+    assert (list(hello.queues), hello.version) == (["q"], "1.4")
+    assert (types_pb2.STEP_KIND_TASK, "*", "painter") in patterns
     assert list(hello.kinds) == [types_pb2.STEP_KIND_TASK, types_pb2.STEP_KIND_REFLECT]
     assert list(hello.stages) == [types_pb2.STEP_KIND_REFLECT]
     assert server.workers.metadata[0]["authorization"] == f"Bearer {TOKEN}"

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from stepwell.core.loop.signals import AppendMessages, Begin, Completed, Delivery, Released
 from stepwell.core.loop.transition import ReplyStatus
-from stepwell.core.port import ANY_ROLE, Assignment, Presence
+from stepwell.core.port import Assignment, Presence
 from stepwell.core.records.errors import NotFound, StepwellError
 from stepwell.core.records.model import Usage
 from stepwell.core.records.states import Effect, StepKind
@@ -153,7 +153,6 @@ class Worker:
             worker_id=who.worker_id,
             instance_id=self.instance_id,
             queues=("default",),
-            roles=(ANY_ROLE,),
             kinds=KINDS,
         )
         stages = (StepKind.REFLECT, StepKind.SYNTHESIZE)

@@ -169,18 +169,20 @@ class Renewal(_message.Message):
     def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., token: _Optional[str] = ..., lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., progress: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., session: _Optional[_Union[_types_pb2.Session, _Mapping]] = ...) -> None: ...
 
 class Want(_message.Message):
-    __slots__ = ("tenant_id", "queues", "kinds", "roles", "limit")
+    __slots__ = ("tenant_id", "queues", "kinds", "tasks", "limit", "version")
     TENANT_ID_FIELD_NUMBER: _ClassVar[int]
     QUEUES_FIELD_NUMBER: _ClassVar[int]
     KINDS_FIELD_NUMBER: _ClassVar[int]
-    ROLES_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
     LIMIT_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
     tenant_id: str
     queues: _containers.RepeatedScalarFieldContainer[str]
     kinds: _containers.RepeatedScalarFieldContainer[_types_pb2.StepKind]
-    roles: _containers.RepeatedScalarFieldContainer[str]
+    tasks: _containers.RepeatedCompositeFieldContainer[_types_pb2.TaskPattern]
     limit: int
-    def __init__(self, tenant_id: _Optional[str] = ..., queues: _Optional[_Iterable[str]] = ..., kinds: _Optional[_Iterable[_Union[_types_pb2.StepKind, str]]] = ..., roles: _Optional[_Iterable[str]] = ..., limit: _Optional[int] = ...) -> None: ...
+    version: str
+    def __init__(self, tenant_id: _Optional[str] = ..., queues: _Optional[_Iterable[str]] = ..., kinds: _Optional[_Iterable[_Union[_types_pb2.StepKind, str]]] = ..., tasks: _Optional[_Iterable[_Union[_types_pb2.TaskPattern, _Mapping]]] = ..., limit: _Optional[int] = ..., version: _Optional[str] = ...) -> None: ...
 
 class ClaimRequest(_message.Message):
     __slots__ = ("wants", "due_limit", "hold")
@@ -506,24 +508,26 @@ class LeaseQuery(_message.Message):
     def __init__(self, tenant_id: _Optional[str] = ..., worker_id: _Optional[str] = ...) -> None: ...
 
 class Presence(_message.Message):
-    __slots__ = ("tenant_id", "worker_id", "instance_id", "replica_id", "queues", "roles", "kinds", "credits")
+    __slots__ = ("tenant_id", "worker_id", "instance_id", "replica_id", "queues", "tasks", "kinds", "credits", "version")
     TENANT_ID_FIELD_NUMBER: _ClassVar[int]
     WORKER_ID_FIELD_NUMBER: _ClassVar[int]
     INSTANCE_ID_FIELD_NUMBER: _ClassVar[int]
     REPLICA_ID_FIELD_NUMBER: _ClassVar[int]
     QUEUES_FIELD_NUMBER: _ClassVar[int]
-    ROLES_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
     KINDS_FIELD_NUMBER: _ClassVar[int]
     CREDITS_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
     tenant_id: str
     worker_id: str
     instance_id: str
     replica_id: str
     queues: _containers.RepeatedScalarFieldContainer[str]
-    roles: _containers.RepeatedScalarFieldContainer[str]
+    tasks: _containers.RepeatedCompositeFieldContainer[_types_pb2.TaskPattern]
     kinds: _containers.RepeatedScalarFieldContainer[_types_pb2.StepKind]
     credits: int
-    def __init__(self, tenant_id: _Optional[str] = ..., worker_id: _Optional[str] = ..., instance_id: _Optional[str] = ..., replica_id: _Optional[str] = ..., queues: _Optional[_Iterable[str]] = ..., roles: _Optional[_Iterable[str]] = ..., kinds: _Optional[_Iterable[_Union[_types_pb2.StepKind, str]]] = ..., credits: _Optional[int] = ...) -> None: ...
+    version: str
+    def __init__(self, tenant_id: _Optional[str] = ..., worker_id: _Optional[str] = ..., instance_id: _Optional[str] = ..., replica_id: _Optional[str] = ..., queues: _Optional[_Iterable[str]] = ..., tasks: _Optional[_Iterable[_Union[_types_pb2.TaskPattern, _Mapping]]] = ..., kinds: _Optional[_Iterable[_Union[_types_pb2.StepKind, str]]] = ..., credits: _Optional[int] = ..., version: _Optional[str] = ...) -> None: ...
 
 class WorkerLease(_message.Message):
     __slots__ = ("run_id", "execution_id", "token", "instance_id")

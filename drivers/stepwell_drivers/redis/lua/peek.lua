@@ -46,16 +46,49 @@ local function lane(prefix, limit, found)
   end
 end
 
-local function every_role(prefix, limit, found)
+-- Compares as bytes: the interpreter's own order of texts is that of a locale.
+local function not_after(one, other)
+  for at = 1, math.min(#one, #other) do
+    local a, b = string.byte(one, at), string.byte(other, at)
+    if a ~= b then
+      return a < b
+    end
+  end
+  return #one <= #other
+end
+
+local function does(patterns, kind, role, type)
+  for _, one in ipairs(patterns) do
+    if one[1] == kind and (one[2] == '*' or one[2] == type) and (one[3] == '*' or one[3] == role) then
+      return true
+    end
+  end
+  return false
+end
+
+local function fits(pin, exact, least)
+  if pin == '' or pin == exact then
+    return true
+  end
+  return least ~= '' and string.sub(pin, 1, 1) == string.sub(least, 1, 1) and not_after(pin, least)
+end
+
+-- Jumps from lane to lane of a queue: a lookup each, however many steps are in it.
+local function lanes(prefix, want, found)
   local from = '[' .. prefix .. '\1'
   while true do
     local member = redis.call('ZRANGEBYLEX', ready, from, '[' .. prefix .. '\1\255', 'LIMIT', 0, 1)[1]
     if not member then
       return
     end
-    local role = string.match(string.sub(member, #prefix + 2), '^[^\1]*')
-    lane(prefix .. '\1' .. role, limit, found)
-    from = '[' .. prefix .. '\1' .. role .. '\1\255'
+    local kind, role, type, pin = string.match(string.sub(member, #prefix + 2),
+      '^([^\1]*)\1([^\1]*)\1([^\1]*)\1([^\1]*)')
+    local whole = table.concat({ prefix, kind, role, type, pin }, '\1')
+    local typed = want[3][kind]
+    if typed ~= nil and (not typed or does(want[4], kind, role, type)) and fits(pin, want[5], want[6]) then
+      lane(whole, want[1], found)
+    end
+    from = '[' .. whole .. '\1\255'
   end
 end
 
@@ -63,10 +96,7 @@ local steps = {}
 for _, want in ipairs(wants) do
   local found = {}
   for _, prefix in ipairs(want[2]) do
-    lane(prefix, want[1], found)
-  end
-  for _, prefix in ipairs(want[3]) do
-    every_role(prefix, want[1], found)
+    lanes(prefix, want, found)
   end
   steps[#steps + 1] = found
 end

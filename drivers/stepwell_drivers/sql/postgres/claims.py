@@ -1,6 +1,6 @@
 """Claims in Postgres. The holds are in the rows, so they count for every replica.
 
-The lanes are those of `sql.claims`, walked by the server: a recursion jumps from role to role and from
+The lanes are those of `sql.claims`, walked by the server: recursions jump from lane to lane and from
 priority to priority, so a claim reads the heads of lanes and no more, however many runs are parked.
 Candidates are chosen without locks and then locked where nobody else has them (SKIP LOCKED): a claim
 never waits. Every write of such a row ends its hold, because it writes `held_until_us` 0.
@@ -12,10 +12,11 @@ and `+ 0` and `|| ''` keep the indexes of what is ready or due out of that.
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Boolean, Text, bindparam, text
+from sqlalchemy import BigInteger, Text, bindparam, text
 from sqlalchemy.dialects.postgresql import ARRAY
 
-from stepwell.core.port import ANY_ROLE, Claimed, ClaimRequest, Due, ReadyStep, Want
+from stepwell.core.port import Claimed, ClaimRequest, Due, ReadyStep, Want
+from stepwell.core.records.routing import TYPED, version_key
 from stepwell.core.records.states import DueKind
 from stepwell_drivers.sql.columns import Values
 from stepwell_drivers.sql.dialect import Link
@@ -31,33 +32,42 @@ _ready = Query(
     text(
         """
         WITH RECURSIVE lanes AS (
-          SELECT q.queue COLLATE "C" AS queue, k.kind COLLATE "C" AS kind,
-            r.role COLLATE "C" AS role
-          FROM unnest(:queues) AS q(queue), unnest(:kinds) AS k(kind), unnest(:roles) AS r(role)
+          SELECT q.queue, f.* FROM unnest(:queues) AS q(queue) CROSS JOIN LATERAL (
+            SELECT e.kind, e.role, e.type, e.pin FROM executions AS e WHERE e.status = 'READY'
+              AND e.tenant_id = :tenant_id AND e.queue = q.queue COLLATE "C"
+            ORDER BY e.kind, e.role, e.type, e.pin LIMIT 1) AS f
           UNION ALL
-          SELECT l.queue, l.kind, (
-            SELECT min(e.role) FROM executions AS e WHERE e.status = 'READY'
-              AND e.tenant_id = :tenant_id AND e.queue = l.queue AND e.kind = l.kind
-              AND e.role > l.role)
-          FROM lanes AS l WHERE :any_role AND l.role IS NOT NULL
+          SELECT l.queue, n.* FROM lanes AS l CROSS JOIN LATERAL (
+            SELECT e.kind, e.role, e.type, e.pin FROM executions AS e WHERE e.status = 'READY'
+              AND e.tenant_id = :tenant_id AND e.queue = l.queue COLLATE "C"
+              AND (e.kind, e.role, e.type, e.pin) > (l.kind, l.role, l.type, l.pin)
+            ORDER BY e.kind, e.role, e.type, e.pin LIMIT 1) AS n
+        ), wanted AS MATERIALIZED (
+          SELECT l.* FROM lanes AS l WHERE l.kind = ANY (:kinds)
+            AND (l.pin IN ('', :exact) OR (l.pin >= '>' AND l.pin <= :least))
+            AND (l.kind <> ALL (:typed) OR EXISTS (
+              SELECT FROM unnest(:task_kinds, :task_types, :task_roles) AS t(kind, type, role)
+              WHERE t.kind = l.kind AND t.type IN ('*', l.type) AND t.role IN ('*', l.role)))
         ), levels AS (
-          SELECT l.queue, l.kind, l.role, (
+          SELECT l.*, (
             SELECT max(e.priority) FROM executions AS e WHERE e.status = 'READY'
-              AND e.tenant_id = :tenant_id AND e.queue = l.queue AND e.kind = l.kind
-              AND e.role = l.role) AS priority
-          FROM lanes AS l WHERE l.role IS NOT NULL
+              AND e.tenant_id = :tenant_id AND e.queue = l.queue COLLATE "C" AND e.kind = l.kind
+              AND e.role = l.role AND e.type = l.type AND e.pin = l.pin) AS priority
+          FROM wanted AS l
           UNION ALL
-          SELECT l.queue, l.kind, l.role, (
+          SELECT l.queue, l.kind, l.role, l.type, l.pin, (
             SELECT max(e.priority) FROM executions AS e WHERE e.status = 'READY'
-              AND e.tenant_id = :tenant_id AND e.queue = l.queue AND e.kind = l.kind
-              AND e.role = l.role AND e.priority < l.priority)
+              AND e.tenant_id = :tenant_id AND e.queue = l.queue COLLATE "C" AND e.kind = l.kind
+              AND e.role = l.role AND e.type = l.type AND e.pin = l.pin
+              AND e.priority < l.priority)
           FROM levels AS l WHERE l.priority IS NOT NULL
         ), found AS MATERIALIZED (
           SELECT head.seq, head.priority, head.available_us
           FROM levels AS l CROSS JOIN LATERAL (
             SELECT e.seq, e.priority, e.available_us FROM executions AS e
-            WHERE e.status = 'READY' AND e.tenant_id = :tenant_id AND e.queue = l.queue
-              AND e.kind = l.kind AND e.role = l.role AND e.priority = l.priority
+            WHERE e.status = 'READY' AND e.tenant_id = :tenant_id
+              AND e.queue = l.queue COLLATE "C" AND e.kind = l.kind AND e.role = l.role
+              AND e.type = l.type AND e.pin = l.pin AND e.priority = l.priority
               AND e.available_us <= :now_us AND e.held_until_us <= :now_us
               AND e.seq <> ALL (:seen)
             ORDER BY e.available_us, e.seq LIMIT :many) AS head
@@ -80,9 +90,9 @@ _ready = Query(
         ORDER BY f.priority DESC, f.available_us, f.seq
         """
     ).bindparams(
-        *[bindparam(name, type_=_TEXTS) for name in ("queues", "kinds", "roles")],
-        bindparam("tenant_id", type_=Text()),
-        bindparam("any_role", type_=Boolean()),
+        *[bindparam(name, type_=_TEXTS) for name in ("queues", "kinds", "typed")],
+        *[bindparam(name, type_=_TEXTS) for name in ("task_kinds", "task_types", "task_roles")],
+        *[bindparam(name, type_=Text()) for name in ("tenant_id", "exact", "least")],
         bindparam("seen", type_=ARRAY(BigInteger())),
         *[bindparam(name, type_=_NUMBER) for name in ("now_us", "until_us", "many")],
     )
@@ -180,8 +190,7 @@ def _take(
 ) -> tuple[ReadyStep, ...]:
     """Lock and hold the steps that one want may have; add every candidate to `seen`."""
     steps: list[ReadyStep] = []
-    any_role = ANY_ROLE in want.roles
-    roles = [""] if any_role else list(dict.fromkeys(("", *want.roles)))
+    key = version_key(want.version)
     for _ in range(LOOKS_MAX):
         many = want.limit - len(steps)
         if many <= 0:
@@ -191,8 +200,12 @@ def _take(
             tenant_id=want.tenant_id,
             queues=list(dict.fromkeys(want.queues)),
             kinds=list(dict.fromkeys(kind.value for kind in want.kinds)),
-            roles=roles,
-            any_role=any_role,
+            typed=[kind.value for kind in TYPED] if want.tasks else [],
+            task_kinds=[one.kind.value for one in want.tasks],
+            task_types=[one.type for one in want.tasks],
+            task_roles=[one.role for one in want.tasks],
+            exact=f"={want.version}",
+            least=f">{key}" if key else "",
             now_us=now_us,
             until_us=until_us,
             seen=seen,

@@ -45,6 +45,14 @@ def worker(
             "--role", metavar="NAME", help="A role to fill; may be given again, * is all."
         ),
     ] = None,
+    version: Annotated[
+        str,
+        typer.Option(
+            "--version",
+            metavar="VERSION",
+            help="The agent's version, as 1.4.2, for runs that ask for one.",
+        ),
+    ] = "",
     concurrency: Annotated[
         int, typer.Option("--concurrency", "-c", metavar="N", min=1, max=500, help="Steps at once.")
     ] = 8,
@@ -72,7 +80,9 @@ def worker(
         stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)-7s %(message)s"
     )
     try:
-        return asyncio.run(_serve(loaded, where, queue or [], role, concurrency, worker_id, drain))
+        return asyncio.run(
+            _serve(loaded, where, queue or [], role, version, concurrency, worker_id, drain)
+        )
     except StepwellClientError as error:
         raise CliError(
             explain(error, where.target or "the server"), exit_of_error(error)
@@ -84,6 +94,7 @@ async def _serve(
     connection: connect.Connection,
     queues: list[str],
     roles: list[str] | None,
+    version: str,
     concurrency: int,
     worker_id: str | None,
     drain_seconds: float,
@@ -92,7 +103,13 @@ async def _serve(
         connection.target, token_file=connection.token_file, **connection.security
     ) as client:
         made = Worker(
-            agent, client, worker_id=worker_id, queues=queues, roles=roles, concurrency=concurrency
+            agent,
+            client,
+            worker_id=worker_id,
+            queues=queues,
+            roles=roles,
+            version=version,
+            concurrency=concurrency,
         )
         where = client.connection.target
         steps = ", ".join(word(StepKind, kind).lower() for kind in agent.kinds)

@@ -7,8 +7,8 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from stepwell.core.fork.carry import Carry, Changes, Parent
-from stepwell.core.port import ANY_ROLE
 from stepwell.core.records.model import TaskSpec
+from stepwell.core.records.routing import ANY
 from stepwell.core.records.states import Effect, ExecutionStatus, ForkMode, TaskStatus
 
 
@@ -49,7 +49,7 @@ def misfits_of(parent: Parent, carry: Carry, changes: Changes) -> Iterator[Misfi
         if strict:
             return
     yield from _repeated_effects(parent, carry)
-    if changes.roles is not None and ANY_ROLE not in changes.roles:
+    if changes.roles is not None and ANY not in changes.roles:
         yield from _missing_roles(carry, changes.roles)
 
 

@@ -113,7 +113,9 @@ class ExecutionFields(ReportFields, total=False):
     iteration: int
     attempt: int
     queue: str
+    type: str
     role: str
+    pin: str
     priority: int
     status: ExecutionStatus
     delay_ms: int

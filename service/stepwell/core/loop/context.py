@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from stepwell.core.port import ANY_ROLE
-from stepwell.core.records.model import Payload, Record
+from stepwell.core.records.model import Execution, Payload, Record
+from stepwell.core.records.routing import TaskPattern, does, fits
 from stepwell.core.records.states import StepKind
 
 
@@ -21,15 +21,20 @@ class FreeWorker(Record, frozen=True, kw_only=True):
     worker_id: str
     instance_id: str = ""
     kinds: tuple[StepKind, ...]
-    roles: tuple[str, ...] = ()
+    tasks: tuple[TaskPattern, ...] = ()
+    version: str = ""
     stages: tuple[StepKind, ...] = ()
     """REFLECT and SYNTHESIZE, if its agent has them; for a run without stages of its own."""
     credits: int = 1
     """The number of steps it may be assigned now."""
 
-    def serves(self, kind: StepKind, role: str) -> bool:
-        """Return whether it takes steps of this kind and role."""
-        return kind in self.kinds and (not role or role in self.roles or ANY_ROLE in self.roles)
+    def serves(self, step: Execution) -> bool:
+        """Return whether it does this step."""
+        return (
+            step.kind in self.kinds
+            and does(self.tasks, step.kind, step.type, step.role)
+            and (not step.pin or fits(step.pin, self.version))
+        )
 
 
 class Grants(Record, frozen=True, kw_only=True):

@@ -24,6 +24,7 @@ from stepwell.core.loop.table import STEP_OF_PHASE
 from stepwell.core.port import Timer
 from stepwell.core.records import limits
 from stepwell.core.records.model import Execution
+from stepwell.core.records.routing import pin_of
 from stepwell.core.records.states import (
     BlockedKind,
     EventType,
@@ -52,7 +53,7 @@ def offer_task(draft: Draft, task_id: str, *, delay_ms: int = 0) -> None:
     task, spec = draft.task(task_id), draft.spec(task_id)
     attempt = task.attempts + 1
     execution_id = f"task:{task_id}#{attempt}"
-    _add(draft, StepKind.TASK, execution_id, attempt, delay_ms, task_id=task_id, role=spec.role)
+    _add(draft, StepKind.TASK, execution_id, attempt, delay_ms, task_id=task_id)
     fields: TaskFields = {"status": TaskStatus.READY, "attempts": attempt}
     if not budgets.is_counted(task):
         budgets.count_task(draft)
@@ -77,8 +78,7 @@ def offer_reconcile(draft: Draft, task_id: str, *, delay_ms: int = 0) -> None:
     """Offer a RECONCILE step for a task whose outcome is unknown, to be leased after `delay_ms`."""
     number = draft.task(task_id).reconciles + 1
     execution_id = f"reconcile:{task_id}#{number}"
-    role = draft.spec(task_id).role
-    _add(draft, StepKind.RECONCILE, execution_id, number, delay_ms, task_id=task_id, role=role)
+    _add(draft, StepKind.RECONCILE, execution_id, number, delay_ms, task_id=task_id)
     draft.change_task(task_id, reconciles=number)
 
 
@@ -90,9 +90,9 @@ def _add(
     delay_ms: int,
     *,
     task_id: str = "",
-    role: str = "",
 ) -> None:
     spec = draft.run.spec
+    task = draft.spec(task_id) if task_id else None
     draft.add_execution(
         Execution(
             execution_id=execution_id,
@@ -101,7 +101,9 @@ def _add(
             iteration=draft.run.iteration,
             attempt=attempt,
             queue=spec.queue,
-            role=role,
+            type=task.type if task is not None else "",
+            role=task.role if task is not None else "",
+            pin=pin_of(spec.worker_version),
             priority=spec.priority,
             delay_ms=delay_ms,
             offered_us=draft.context.now_us,

@@ -73,8 +73,8 @@ _OF_A_DEFINITION = (
 """Fields of a task that are reset when a plan defines it anew. Attempt numbers never are."""
 
 _OF_A_NEW_EXECUTION = (
-    *("kind", "task_id", "iteration", "attempt", "queue", "role", "priority"),
-    *("status", "delay_ms", "offered_us"),
+    *("kind", "task_id", "iteration", "attempt", "queue", "type", "role", "pin"),
+    *("priority", "status", "delay_ms", "offered_us"),
 )
 """Fields that an execution may have when it is created; the others are set later."""
 

@@ -122,7 +122,7 @@ class _Turns:
             place = (self._next + step) % count
             worker = self._workers[place]
             used = self._used.get(place, 0)
-            if used < worker.credits and worker.serves(execution.kind, execution.role):
+            if used < worker.credits and worker.serves(execution):
                 token = next(self._tokens, None)
                 if token is None:
                     return None

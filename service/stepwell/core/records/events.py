@@ -101,7 +101,9 @@ class ExecutionChange(Record, frozen=True, kw_only=True):
     iteration: int | UnsetType = UNSET
     attempt: int | UnsetType = UNSET
     queue: str | UnsetType = UNSET
+    type: str | UnsetType = UNSET
     role: str | UnsetType = UNSET
+    pin: str | UnsetType = UNSET
     priority: int | UnsetType = UNSET
     status: ExecutionStatus | UnsetType = UNSET
     delay_ms: int | UnsetType = UNSET

@@ -11,9 +11,10 @@ which record may follow which.
 from __future__ import annotations
 
 import msgspec
-from msgspec import Struct
 from msgspec.structs import force_setattr
 
+from stepwell.core.records.record import Record
+from stepwell.core.records.routing import WorkerVersion
 from stepwell.core.records.states import (
     BlockedKind,
     Effect,
@@ -36,14 +37,6 @@ MAX_LOSSES = 10
 """Lost attempts at a step that are made again, where its retry policy doesn't say."""
 SUSPECT_LOSSES = 2
 """A step is suspect once so many of its workers were lost with it and not heard of again."""
-
-
-class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """The base of all records.
-
-    The garbage collector ignores records: a frozen value can't be part of a cycle, and a busy server has
-    millions of them (their traversal took a fifth of its CPU).
-    """
 
 
 class Payload(Record, frozen=True, kw_only=True):
@@ -242,6 +235,8 @@ class RunSpec(Record, frozen=True, kw_only=True):
     """The first run of its line of forks. Empty: it is no fork."""
     no_progress_limit: int = 0
     """The run pauses after this many iterations with equal plans and results; 0: never."""
+    worker_version: WorkerVersion = WorkerVersion()
+    """Only workers of this version are assigned its steps."""
 
 
 class Counts(Record, frozen=True, kw_only=True):
@@ -399,7 +394,11 @@ class Execution(Record, frozen=True, kw_only=True):
     iteration: int = 1
     attempt: int = 1
     queue: str = ""
+    type: str = ""
+    """Its task's type."""
     role: str = ""
+    pin: str = ""
+    """The versions of workers that may have it, see `routing.pin_of`."""
     priority: int = 0
     status: ExecutionStatus = ExecutionStatus.READY
     delay_ms: int = 0

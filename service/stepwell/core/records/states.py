@@ -35,6 +35,14 @@ class Phase(StrEnum):
     DONE = "DONE"
 
 
+class VersionMatch(StrEnum):
+    """Comparison of a run's pin with the versions of workers."""
+
+    ANY = "ANY"
+    EXACT = "EXACT"
+    AT_LEAST = "AT_LEAST"
+
+
 class StepKind(StrEnum):
     """The kind of a step that a worker does."""
 
@@ -180,9 +188,9 @@ class BlockedKind(StrEnum):
 
     NONE = "NONE"
     WORKER = "WORKER"
-    """A step is ready and no connected worker serves its queue and role."""
+    """A step is ready and no connected worker of its queue and version does it."""
     CAPACITY = "CAPACITY"
-    """A step is ready and every worker that serves its queue and role is busy."""
+    """A step is ready and every worker that does it is busy."""
     INPUT = "INPUT"
     BUDGET = "BUDGET"
     TIMER = "TIMER"

@@ -8,18 +8,36 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from stepwell.core.port import ANY_ROLE, OpenExecution, Presence, PresenceQuery
+from stepwell.core.port import OpenExecution, Presence, PresenceQuery
 from stepwell.core.records.model import Run
+from stepwell.core.records.routing import TYPED, does, fits, pin_of
 from stepwell.core.records.states import BlockedKind, ExecutionStatus, Phase, StepKind
 from stepwell.engine.executor import Executor
-from stepwell.wire import to_message
+from stepwell.wire import fill, to_message
 from stepwell_client.v1 import types_pb2
 
-Steps = frozenset[tuple[StepKind, str]]
-"""Kind and role of each step that is ready."""
+
+class Lane(NamedTuple):
+    """Kind, type and role of ready steps: they decide which workers do them."""
+
+    kind: StepKind
+    type: str = ""
+    role: str = ""
+
+    def is_done_by(self, worker: Presence, pin: str) -> bool:
+        """Return whether a worker of the run's queue does such steps."""
+        return (
+            self.kind in worker.kinds
+            and does(worker.tasks, self.kind, self.type, self.role)
+            and fits(pin, worker.version)
+        )
+
+
+Lanes = frozenset[Lane]
 
 _CACHED_MAX = 10_000
 _KINDS = {
@@ -35,11 +53,25 @@ class RunPresenter:
     def __init__(self, executor: Executor) -> None:
         self._executor = executor
         self._store = executor.store
-        self._ready: OrderedDict[tuple[str, str, int], Steps] = OrderedDict()
+        self._ready: OrderedDict[tuple[str, str, int], Lanes] = OrderedDict()
 
     async def message(self, run: Run) -> types_pb2.Run:
-        """Return a run as its message."""
-        return to_message(await self.refine(run))
+        """Return a run as its message, with the step that it waits for if no worker does that."""
+        refined = await self.refine(run)
+        message: types_pb2.Run = to_message(refined)
+        if refined.blocked_on is BlockedKind.WORKER:
+            lanes = await self._ready_lanes(run)
+            if lanes:
+                lane, spec = min(lanes), run.spec
+                waiting = types_pb2.WaitingStep(
+                    queue=spec.queue,
+                    kind=f"STEP_KIND_{lane.kind}",
+                    type=lane.type,
+                    role=lane.role,
+                )
+                fill(spec.worker_version, waiting.worker_version)
+                message.waiting_for.CopyFrom(waiting)
+        return message
 
     async def refine(self, run: Run, workers: Sequence[Presence] | None = None) -> Run:
         """Return the run with CAPACITY for WORKER where a connected worker would do a step of it.
@@ -60,39 +92,38 @@ class RunPresenter:
         return (await self._store.page(PresenceQuery(tenant_id=tenant_id))).items
 
     async def _is_served(self, run: Run, serving: Sequence[Presence]) -> bool:
-        kind = _KINDS.get(run.phase)
-        if kind is not None:
-            return any(kind in one.kinds for one in serving)
-        if any(
-            StepKind.TASK in one.kinds and StepKind.RECONCILE in one.kinds and ANY_ROLE in one.roles
+        pin = pin_of(run.spec.worker_version)
+        if run.phase not in _KINDS and any(
+            not one.tasks and frozenset(one.kinds) >= TYPED and fits(pin, one.version)
             for one in serving
         ):
             return True
-        steps = await self._ready_steps(run)
-        return any(
-            kind in one.kinds and (not role or role in one.roles)
-            for one in serving
-            for kind, role in steps
-        )
+        lanes = await self._ready_lanes(run)
+        return any(lane.is_done_by(one, pin) for one in serving for lane in lanes)
 
-    async def _ready_steps(self, run: Run) -> Steps:
-        """Return the run's ready steps, from memory where this replica works on the run."""
+    async def _ready_lanes(self, run: Run) -> Lanes:
+        """Return the lanes of the run's ready steps, from memory where this replica works on the run."""
+        kind = _KINDS.get(run.phase)
+        if kind is not None:
+            return frozenset({Lane(kind)})
         spec = run.spec
         held = self._executor.held(spec.tenant_id, spec.run_id)
         if held is not None and held.run.version == run.version:
             return _ready(held.open.values())
         key = (spec.tenant_id, spec.run_id, run.version)
-        steps = self._ready.get(key)
-        if steps is None:
+        lanes = self._ready.get(key)
+        if lanes is None:
             loaded = await self._store.load(spec.tenant_id, spec.run_id)
-            steps = self._ready[key] = _ready(loaded.executions if loaded is not None else ())
+            lanes = self._ready[key] = _ready(loaded.executions if loaded is not None else ())
             if len(self._ready) > _CACHED_MAX:
                 self._ready.popitem(last=False)
-        return steps
+        return lanes
 
 
-def _ready(rows: Iterable[OpenExecution]) -> Steps:
+def _ready(rows: Iterable[OpenExecution]) -> Lanes:
     executions = (row.execution for row in rows)
     return frozenset(
-        (one.kind, one.role) for one in executions if one.status is ExecutionStatus.READY
+        Lane(one.kind, one.type, one.role)
+        for one in executions
+        if one.status is ExecutionStatus.READY
     )

@@ -9,6 +9,7 @@ from stepwell.app.start import (
     MAX_ITERATIONS_DEFAULT,
     MAX_PARALLEL_DEFAULT,
     QUEUE_DEFAULT,
+    checked_version,
     start_command,
 )
 from stepwell.core.loop.signals import Start
@@ -60,6 +61,7 @@ def _command(parts: Parts, who: Principal, run_id: str, request: pb.StartRunRequ
         budget=with_default(parts, who.tenant_id, budget),
         no_progress_limit=_or(request, "no_progress_limit", limits.NO_PROGRESS_LIMIT_DEFAULT),
         step_retry=to_record(request.step_retry),
+        worker_version=checked_version(to_record(request.worker_version)),
         step_timeout_ms=get_ms(request.step_timeout),
         start_delay_ms=get_ms(request.start_delay),
         request_fingerprint=fingerprint_of(request) if request.request_id else "",

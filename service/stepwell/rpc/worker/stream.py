@@ -24,6 +24,7 @@ from stepwell.rpc.parts import Parts, server_version
 from stepwell.rpc.step_kinds import step_kinds
 from stepwell.rpc.worker.intake import Answer, Intake, Item, Receipt
 from stepwell.rpc.worker.outbox import Outbox
+from stepwell.wire import to_record
 from stepwell.wire.validate import check
 from stepwell_client.v1 import worker_pb2 as pb
 
@@ -46,8 +47,9 @@ class Stream:
             instance_id=hello.instance_id,
             replica_id=parts.executor.replica_id,
             queues=tuple(hello.queues) or (QUEUE_DEFAULT,),
-            roles=tuple(hello.roles),
+            tasks=tuple(to_record(one) for one in hello.tasks),
             kinds=step_kinds(hello.kinds) or tuple(StepKind),
+            version=hello.version,
         )
         self.outbox = Outbox(
             presence,

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 import msgspec
 
 from stepwell.core.port import (
-    ANY_ROLE,
     Claimed,
     ClaimRequest,
     Commit,
@@ -334,8 +333,7 @@ class State:
                 and item not in taken
                 and key[0] == want.tenant_id
                 and execution.queue in want.queues
-                and execution.kind in want.kinds
-                and (execution.role in {"", *want.roles} or ANY_ROLE in want.roles)
+                and want.takes(execution.kind, execution.type, execution.role, execution.pin)
             ):
                 found.append((-execution.priority, item.when_us, item.order, key, item))
         found.sort(key=lambda it: it[:3])
