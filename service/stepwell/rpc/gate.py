@@ -188,16 +188,21 @@ class Gate(grpc.aio.ServerInterceptor):
             since = self._runtime.monotonic()
             code = grpc.StatusCode.CANCELLED
             try:
-                with room:
-                    answer = await inner(read(raw), context)
-                code = grpc.StatusCode.OK
-                return answer
-            except Exception as error:
-                answer = self._answer_to(method, error, context)
-                if answer is None:
-                    raise
-                code = answer.code
-                await context.abort(*answer)
+                try:
+                    with room:
+                        answer = await inner(read(raw), context)
+                    code = grpc.StatusCode.OK
+                    return answer
+                except Exception as error:
+                    refusal = self._answer_to(method, error, context)
+                    if refusal is None:
+                        raise
+                code = refusal.code
+                # The call keeps the exception that ends it, which keeps this frame: it must not keep the
+                # call and its request, or they would live until the garbage collector comes.
+                aborting = context.abort(*refusal)
+                del raw, context
+                await aborting
             finally:
                 meter.done(code, self._runtime.monotonic() - since)
 
@@ -214,23 +219,27 @@ class Gate(grpc.aio.ServerInterceptor):
             since = self._runtime.monotonic()
             code = grpc.StatusCode.CANCELLED
             try:
-                with room:
-                    answers = inner(read(raw), context)
-                    if isinstance(answers, AsyncGenerator):
-                        async with aclosing(answers) as messages:
-                            await self._send(messages, context)
-                    else:
-                        await answers
-                code = grpc.StatusCode.OK
-            except Exception as error:
-                answer = self._answer_to(method, error, context)
-                if answer is None:
-                    raise
-                code = answer.code
+                try:
+                    with room:
+                        answers = inner(read(raw), context)
+                        if isinstance(answers, AsyncGenerator):
+                            async with aclosing(answers) as messages:
+                                await self._send(messages, context)
+                        else:
+                            await answers
+                    code = grpc.StatusCode.OK
+                    return
+                except Exception as error:
+                    refusal = self._answer_to(method, error, context)
+                    if refusal is None:
+                        raise
+                code = refusal.code
+                aborting = context.abort(*refusal)
+                del raw, context  # As above.
                 # The status waits behind unread messages, too; no task of ours waits with it.
                 with suppress(TimeoutError):
                     async with asyncio.timeout(self._limits.stall_ms / 1_000):
-                        await context.abort(*answer)
+                        await aborting
             finally:
                 meter.done(code, self._runtime.monotonic() - since)
 
@@ -240,8 +249,10 @@ class Gate(grpc.aio.ServerInterceptor):
         """Write the messages of a method; raise SlowConsumer within it if they are not read."""
         async for message in messages:
             writing = self._runtime.spawn(cast("Any", context.write(message)), name="write")
+            del message
             try:
                 if await self._within_patience(writing):
+                    writing.result()
                     continue
                 # The method may yield one last message, for a reader that wakes up after all.
                 try:
@@ -250,19 +261,21 @@ class Gate(grpc.aio.ServerInterceptor):
                     return
                 if not await self._within_patience(writing):
                     raise status.SlowConsumer("the stream was not read")
+                writing.result()
                 await context.write(last)
                 return
             finally:
-                writing.cancel()
-                # A write that failed just as the call was cancelled has nobody else to await it.
-                with suppress(asyncio.CancelledError, Exception):
-                    await writing
+                await _end(writing)
+                # An exception that leaves here keeps this frame. If the frame kept the task, which keeps the
+                # exception, then they and the message would live until the garbage collector comes.
+                del writing
 
     async def _within_patience(self, writing: asyncio.Task[Any]) -> bool:
-        done, _ = await asyncio.wait((writing,), timeout=self._limits.stall_ms / 1_000)
-        if done:
-            writing.result()
-        return bool(done)
+        """Return whether a write has ended in time, well or not."""
+        try:
+            return bool((await asyncio.wait((writing,), timeout=self._limits.stall_ms / 1_000))[0])
+        finally:
+            del writing
 
     def _answer_to(self, method: str, error: Exception, context: Context) -> status.Answer | None:
         """Return the answer that the call ends with; None: the caller has gone."""
@@ -296,6 +309,18 @@ class Gate(grpc.aio.ServerInterceptor):
             return request
 
         return read
+
+
+async def _end(writing: asyncio.Task[Any]) -> None:
+    """End a write, and take note of its error: nobody else may await it.
+
+    The error is not raised: in an exception's context it would be kept, and with it the message.
+    """
+    if not writing.done():
+        writing.cancel()
+        await asyncio.wait((writing,))
+    if not writing.cancelled():
+        writing.exception()
 
 
 def draining() -> StoreUnavailable:

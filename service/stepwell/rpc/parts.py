@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, NamedTuple, TypeAlias
 
@@ -41,6 +42,7 @@ ServiceMaker = Callable[[Parts], Service]
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 
 
+@cache
 def server_version() -> str:
     """Return the version of this distribution."""
     try:
