@@ -14,6 +14,7 @@ RUN python -m venv --without-pip /opt/stepwell \
     && pip --python /opt/stepwell/bin/python install \
         --require-hashes --no-deps --only-binary :all: -r deploy/requirements.txt
 
+COPY proto proto
 COPY clients/python clients/python
 COPY pyproject.toml README.md LICENSE ./
 COPY drivers drivers

@@ -6,6 +6,7 @@ They are built here, with the packages that are installed; nothing is fetched.
 from __future__ import annotations
 
 import ast
+import re
 import signal
 import subprocess
 import sys
@@ -100,6 +101,18 @@ def test_server_wheel_holds_service_and_drivers_and_no_test_code(server: Wheel) 
     assert not [part for part in parts if part.startswith("test_")]
 
 
+def test_client_wheel_holds_the_protocol_with_packages_for_other_languages(client: Wheel) -> None:
+    held = {name for name in client.files if name.endswith(".proto")}
+    assert held == {
+        f"stepwell_client/{one.relative_to(TOP)}" for one in TOP.glob("proto/**/*.proto")
+    }
+    with zipfile.ZipFile(client.path) as wheel:
+        for name in held:
+            text = wheel.read(name).decode()
+            assert "\noption go_package = " in text
+            assert "\noption java_package = " in text
+
+
 def test_client_wheel_holds_the_client_and_imports_no_server(client: Wheel) -> None:
     assert client.packages == {"stepwell_client"}
     assert not client.imported & {*TEST_ONLY, "stepwell", "stepwell_drivers"}
@@ -115,9 +128,17 @@ def test_testkit_wheel_holds_the_kit_and_needs_neither_tests_nor_hypothesis(
     }
 
 
-def test_testkit_wheel_brings_its_licence_and_its_page(testkit: Wheel) -> None:
-    licence = f"stepwell_testkit-{VERSION}.dist-info/licenses/LICENSE"
-    assert licence in testkit.files
+def test_each_wheel_brings_its_licence_authors_and_page(
+    server: Wheel, client: Wheel, testkit: Wheel
+) -> None:
+    for wheel in (server, client, testkit):
+        name = wheel.metadata["Name"].replace("-", "_")
+        assert f"{name}-{VERSION}.dist-info/licenses/LICENSE" in wheel.files
+        assert wheel.metadata["Author"] == "The Stepwell authors"
+        assert "Programming Language :: Python :: 3.11" in wheel.metadata.get_all("Classifier", [])
+    for wheel in (client, testkit):
+        # A relative link leads nowhere from where a wheel's page is shown.
+        assert not re.findall(r"\]\((?!https:|#)[^)]*\)", str(wheel.metadata.get_payload()))
     assert testkit.metadata["Description-Content-Type"] == "text/markdown"
     assert "stepwell_testkit.environment" in str(testkit.metadata.get_payload())
 
