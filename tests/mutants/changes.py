@@ -93,6 +93,17 @@ def without_request(one: Commit) -> Commit:
     return replace(one, request=None)
 
 
+def without_callers(one: Commit) -> Commit:
+    """Write the events of commands without the names of their callers."""
+    nameless = (replace(event, actor="", on_behalf_of="") for event in one.events)
+    return replace(one, events=tuple(nameless))
+
+
+def without_receipts(one: Commit) -> Commit:
+    """Write outcomes without their receipts: one that is sent again is taken for a lost one."""
+    return replace(one, outcomes=tuple(replace(left, receipt="") for left in one.outcomes))
+
+
 def without_an_offer(one: Commit) -> Commit:
     """Leave out the last step that a commit offers."""
     ready = [e for e in one.executions if e.status is ExecutionStatus.READY]

@@ -80,8 +80,10 @@ TABLE = (
     Mutant("refused-tried-again", "driver", stores.RefusedTriedAgain, SUITE, "S5"),
     Mutant("torn-load", "driver", stores.TornLoad, SIMULATED, "S1"),
     Mutant("request-not-kept", "driver", commits(changes.without_request), SIMULATED, "S16"),
+    Mutant("caller-not-named", "replica", commits(changes.without_callers), SIMULATED, "A1"),
     Mutant("event-misses-a-field", "replica", commits(changes.without_a_field), SIMULATED, "S20"),
     # --- leases, attempts and results ---
+    Mutant("receipt-not-kept", "driver", commits(changes.without_receipts), SIMULATED, "S8"),
     Mutant("stale-result-accepted", "advance", others.believing_any_report, SIMULATED, "S8"),
     Mutant("lease-never-expires", "driver", claims(changes.without_expired), SIMULATED, "L2"),
     Mutant("token-counter-restarts", "runtime", others.CountedTokens, SIMULATED, "S9"),

@@ -282,8 +282,8 @@ class OrchestratorServicer(object):
         """Streams what becomes of all runs of the tenant: a snapshot of each run that was committed to.
 
         Nothing is skipped: every commit of a run that matches is followed by a snapshot of it, of that
-        version or a newer one. The order between runs is unspecified. End-of-file without WatchEnd means
-        reconnect with the last cursor.
+        version or a newer one. The order between runs is unspecified. That a run was deleted is not told.
+        End-of-file without WatchEnd means reconnect with the last cursor.
 
         Errors: INVALID_ARGUMENT (CURSOR_INVALID: the cursor is none of this store's), OUT_OF_RANGE
         (CURSOR_OUT_OF_RANGE: the feed is not kept from there on any more).
