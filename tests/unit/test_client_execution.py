@@ -97,7 +97,7 @@ async def test_a_failure_says_its_kind_and_whether_to_try_again() -> None:
         pass
 
     async def limited(ctx: TaskContext) -> None:
-        raise RateLimited("slow down", retryable=True)
+        raise RateLimited("slow down", retryable=True, retry_after=1.5)
 
     def hopeless(ctx: TaskContext) -> None:
         raise NonRetryable("no", kind="HOPELESS")
@@ -106,6 +106,10 @@ async def test_a_failure_says_its_kind_and_whether_to_try_again() -> None:
     second = (await outcome_of(hopeless)).failed.failure
 
     assert (first.kind, first.message, first.retryable) == ("RateLimited", "slow down", True)
+    assert first.retry_after.ToMilliseconds() == 1_500
+    assert not second.HasField("retry_after")
+    with pytest.raises(ValueError, match="retry_after is -1"):
+        Failure("", retry_after=-1)
     assert (second.kind, second.message, second.retryable) == ("HOPELESS", "no", False)
 
 

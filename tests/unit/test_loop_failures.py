@@ -71,6 +71,13 @@ def test_S9_a_retry_is_a_new_attempt_after_its_back_off() -> None:
     assert world.held("task:a#3").execution.delay_ms == 2_000
 
 
+@pytest.mark.parametrize(("asked_ms", "waited_ms"), [(5_000, 5_000), (10, 1_000)])
+def test_a_failure_may_ask_for_a_longer_wait(asked_ms: int, waited_ms: int) -> None:
+    world = one(retry=RetryPolicy(initial_backoff_ms=1_000, jitter=0.0))
+    world.deliver("task:a#1", Failed(failure=Failure(retry_after_ms=asked_ms)))
+    assert world.held("task:a#2").execution.delay_ms == waited_ms
+
+
 # --- failures ---------------------------------------------------------------------------------------
 
 

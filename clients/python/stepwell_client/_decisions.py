@@ -107,13 +107,23 @@ class Failure(Exception):
     """The attempt failed. Retry policies match `kind`."""
 
     def __init__(
-        self, message: str, *, kind: str = "", retryable: bool | None = None, details: str = ""
+        self,
+        message: str,
+        *,
+        kind: str = "",
+        retryable: bool | None = None,
+        details: str = "",
+        retry_after: Span | None = None,
     ) -> None:
+        """`retry_after`: seconds, or a timedelta; the next attempt comes no sooner, as an API's Retry-After asks."""
         super().__init__(message)
         self.message = message
         self.kind = kind or type(self).__name__
         self.retryable = retryable
         self.details = details
+        self.retry_after = duration(retry_after)
+        if self.retry_after is not None and self.retry_after.ToMilliseconds() < 0:
+            raise ValueError(f"retry_after is {retry_after}; it is a time from now on")
 
 
 class NonRetryable(Failure):

@@ -328,6 +328,8 @@ def _fail(outcome: worker_pb2.Outcome, error: BaseException) -> str:
     if not details and kind not in (UNKNOWN_TASK_TYPE, UNKNOWN_STEP_KIND):
         details = _traceback(error)
     failure = _failure(kind, _text_of(error), details=details, retryable=retryable)
+    if isinstance(error, Failure) and error.retry_after is not None:
+        failure.retry_after.CopyFrom(error.retry_after)
     outcome.failed.failure.CopyFrom(failure)
     return "" if isinstance(error, Failure) else failure.details
 

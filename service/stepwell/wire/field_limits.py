@@ -82,6 +82,7 @@ _RECORDS: dict[str, dict[str, Limit]] = {
         "message": text(limits.FAILURE_BYTES_MAX, written=True),
         "details": text(limits.FAILURE_BYTES_MAX, written=True),
         "violations": many(limits.VIOLATIONS_MAX),
+        "retry_after": _SPAN,
     },
     "Usage": {"input_tokens": _AMOUNT, "output_tokens": _AMOUNT, "cost_micros": _AMOUNT},
     "Budget": {

@@ -169,7 +169,14 @@ def _retry() -> RetryPolicy:
 
 def _failure() -> Failure:
     violations = (Violation(field=ODD, description=ODD), Violation(field="", description=""))
-    return Failure(kind=ODD, message=ODD, details=ODD * 100, retryable=False, violations=violations)
+    return Failure(
+        kind=ODD,
+        message=ODD,
+        details=ODD * 100,
+        retryable=False,
+        violations=violations,
+        retry_after_ms=1_501,
+    )
 
 
 def _task_spec() -> TaskSpec:

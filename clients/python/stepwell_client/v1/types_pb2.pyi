@@ -387,18 +387,20 @@ class Violation(_message.Message):
     def __init__(self, field: _Optional[str] = ..., description: _Optional[str] = ...) -> None: ...
 
 class Failure(_message.Message):
-    __slots__ = ("kind", "message", "details", "retryable", "violations")
+    __slots__ = ("kind", "message", "details", "retryable", "violations", "retry_after")
     KIND_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     DETAILS_FIELD_NUMBER: _ClassVar[int]
     RETRYABLE_FIELD_NUMBER: _ClassVar[int]
     VIOLATIONS_FIELD_NUMBER: _ClassVar[int]
+    RETRY_AFTER_FIELD_NUMBER: _ClassVar[int]
     kind: str
     message: str
     details: str
     retryable: bool
     violations: _containers.RepeatedCompositeFieldContainer[Violation]
-    def __init__(self, kind: _Optional[str] = ..., message: _Optional[str] = ..., details: _Optional[str] = ..., retryable: bool = ..., violations: _Optional[_Iterable[_Union[Violation, _Mapping]]] = ...) -> None: ...
+    retry_after: _duration_pb2.Duration
+    def __init__(self, kind: _Optional[str] = ..., message: _Optional[str] = ..., details: _Optional[str] = ..., retryable: bool = ..., violations: _Optional[_Iterable[_Union[Violation, _Mapping]]] = ..., retry_after: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class Usage(_message.Message):
     __slots__ = ("input_tokens", "output_tokens", "cost_micros")

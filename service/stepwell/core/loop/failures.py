@@ -50,7 +50,7 @@ def fail_attempt(
     policy = _policy_of(draft, execution)
     spent = _spend(draft, execution)
     if spent < policy.max_attempts and retry.may_retry(policy, failure):
-        _try_again(draft, execution, policy, spent)
+        _try_again(draft, execution, policy, spent, failure.retry_after_ms)
     else:
         _fail_step(draft, execution, failure)
 
@@ -105,13 +105,18 @@ def _fail_step(draft: Draft, execution: Execution, failure: Failure) -> None:
         fail_run(draft, failure)
 
 
-def _try_again(draft: Draft, execution: Execution, policy: RetryPolicy, count: int) -> None:
-    """Offer the next attempt after the back-off that follows the `count`-th failure, or loss."""
+def _try_again(
+    draft: Draft, execution: Execution, policy: RetryPolicy, count: int, least_ms: int = 0
+) -> None:
+    """Offer the next attempt after the back-off that follows the `count`-th failure, or loss.
+
+    `least_ms`: no sooner than this.
+    """
     chance = retry.chance_of(draft.context.seed, execution.execution_id)
     is_task = execution.kind is StepKind.TASK
     kind = EventType.TASK_RETRY_SCHEDULED if is_task else EventType.STEP_RETRY_SCHEDULED
     draft.event(kind, task_id=execution.task_id, execution_id=execution.execution_id)
-    offer_again(draft, execution, retry.backoff_ms(policy, count, chance))
+    offer_again(draft, execution, max(least_ms, retry.backoff_ms(policy, count, chance)))
 
 
 def _policy_of(draft: Draft, execution: Execution) -> RetryPolicy:

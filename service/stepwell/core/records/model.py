@@ -67,6 +67,8 @@ class Failure(Record, frozen=True, kw_only=True):
     """For example a traceback."""
     retryable: bool = True
     violations: tuple[Violation, ...] = ()
+    retry_after_ms: int = 0
+    """The next attempt comes no sooner than this, however short the policy's back-off is."""
 
 
 class Usage(Record, frozen=True, kw_only=True):
