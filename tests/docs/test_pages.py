@@ -53,7 +53,7 @@ PAGES = (
     Page("people", 5, works=True),
     Page("sessions", 2),
     Page("testing", 1),
-    Page("writing-an-agent", 13, works=True),
+    Page("writing-an-agent", 14, works=True),
 )
 
 

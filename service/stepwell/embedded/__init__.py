@@ -19,13 +19,21 @@ from __future__ import annotations
 
 from stepwell.core.records.errors import RunNotFound
 from stepwell.embedded.orchestrator import Orchestrator
+from stepwell.embedded.registry import Registry
 from stepwell.embedded.result import RunCancelled, RunFailed, RunResult, TaskResult
+from stepwell.embedded.stores import ContextStore, MemoryStore, RunStore, SQLiteStore, TaskStore
 
 __all__ = [
+    "ContextStore",
+    "MemoryStore",
     "Orchestrator",
+    "Registry",
     "RunCancelled",
     "RunFailed",
     "RunNotFound",
     "RunResult",
+    "RunStore",
+    "SQLiteStore",
     "TaskResult",
+    "TaskStore",
 ]

@@ -25,6 +25,8 @@ from stepwell.core.records.states import RunStatus, StepKind
 from stepwell.embedded import shared
 from stepwell.embedded.arguments import ACTOR, kinds_of
 from stepwell.embedded.result import RunResult, read_result
+from stepwell.embedded.store_calls import CallingRunner, StoreCalls
+from stepwell.embedded.stores import DriverStore
 from stepwell.embedded.worker import InProcessWorker
 from stepwell.engine.executor import Executor, ExecutorConfig
 from stepwell.store.opener import open_store
@@ -48,9 +50,10 @@ class Drive:
         run_id: str,
         start: Start | None,
         *,
-        store: str | Store | None,
+        store: str | Store | DriverStore | None,
         tenant_id: str,
         runtime: Runtime,
+        calls: StoreCalls | None = None,
     ) -> None:
         """`start`: the command that starts the run; None: it is there, and is resumed."""
         self.run_id = run_id
@@ -58,6 +61,7 @@ class Drive:
         self._agent = agent
         self._start = start
         self._store = store
+        self._calls = calls
         self._runtime = runtime
         self._own: Store | None = None
         """The memory store of a run without another one, as long as the run has not ended."""
@@ -98,7 +102,9 @@ class Drive:
                 await executor.drain()
                 await executor.close()
             result = await read_result(store, run)
-            if run.ended:
+            if self._calls is not None:
+                await self._calls.finish(result)
+            if run.ended and self._calls is None:
                 self._own = None
             return result
         finally:
@@ -139,11 +145,15 @@ class Drive:
             return self._own
         if isinstance(self._store, str):
             return await shared.acquire(self._store, self._runtime, create=create)
+        if isinstance(self._store, DriverStore):
+            return await self._store.acquire(self._runtime, create=create)
         return self._store
 
     async def _close(self, store: Store) -> None:
         if isinstance(self._store, str):
             await shared.release(self._store, store)
+        elif isinstance(self._store, DriverStore):
+            await self._store.release(store)
 
     async def _work(self, executor: Executor) -> Run:
         """Start or resume the run, do its steps, and return it as it stands in the end."""
@@ -156,7 +166,8 @@ class Drive:
             if (tenant_id, run_id) in (("", ""), (self.tenant_id, self.run_id)):
                 changed.set()
 
-        runner = AgentRunner(self._agent)
+        calls = self._calls
+        runner = CallingRunner(self._agent, calls) if calls else AgentRunner(self._agent)
         worker = InProcessWorker(
             executor,
             self._runtime,
@@ -191,11 +202,18 @@ class Drive:
                 raise AlreadyExists(
                     "a run of this run_id was started with other arguments; choose another"
                 )
-            return accepted(reply).run
+            run = accepted(reply).run
+            await self._begin_calls(executor.store, run, fresh=run.version == 1)
+            return run
         run = await read_run(executor.store, self.tenant_id, self.run_id)
         if run.status in (RunStatus.FAILED, RunStatus.PAUSED):
-            return (await carry_out(executor, self.tenant_id, self.run_id, Resume(actor=ACTOR))).run
+            run = (await carry_out(executor, self.tenant_id, self.run_id, Resume(actor=ACTOR))).run
+        await self._begin_calls(executor.store, run, fresh=False)
         return run
+
+    async def _begin_calls(self, store: Store, run: Run, *, fresh: bool) -> None:
+        if self._calls is not None:
+            await self._calls.begin(store, run, fresh=fresh)
 
     async def _standstill(
         self, store: Store, worker: InProcessWorker, changed: asyncio.Event
@@ -203,6 +221,8 @@ class Drive:
         """Return the run once it has ended, or stands still with no step under way."""
         while True:
             changed.clear()
+            if self._calls is not None and self._calls.error is not None:
+                raise self._calls.error
             try:
                 run = await read_run(store, self.tenant_id, self.run_id)
                 if run.ended or (run.status in _STANDS_STILL and not worker.busy):

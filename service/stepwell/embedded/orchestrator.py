@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any, cast, overload
 
 from stepwell.app.questions import give_answer, open_questions
-from stepwell.app.start import MAX_ITERATIONS_DEFAULT, MAX_PARALLEL_DEFAULT
+from stepwell.app.start import MAX_ITERATIONS_DEFAULT
 from stepwell.core.loop.signals import Cancel, Pause, RaiseBudget
 from stepwell.core.port import Runtime, Store
 from stepwell.core.records import limits
@@ -23,51 +24,100 @@ from stepwell.embedded.arguments import (
     start_command,
 )
 from stepwell.embedded.drive import Drive
+from stepwell.embedded.registry import Registry, agent_of, registry_may_be_second
 from stepwell.embedded.result import RunCancelled, RunFailed, RunResult
+from stepwell.embedded.store_calls import StoreCalls, check_stores
+from stepwell.embedded.stores import TENANT, ContextStore, RunStore, TaskStore, stores_of
 from stepwell.runtime import SystemRuntime
 from stepwell_client import Agent, Done, Failure, NotDone, PlanLike, encode
 from stepwell_client import Budget as ClientBudget
 from stepwell_client import StepKind as ClientStepKind
 
-TENANT = "default"
-
 
 class Orchestrator:
     """A run of an agent's loop in this process.
 
-    `store` is a URL, or an open Store that stays the caller's to close. Without one nothing is kept.
-    With one and no `run_id` an id is made; with both, a second `run()` of the same arguments, in this
-    process or another, finds the run that is there and goes on with it.
+    `registry` holds the functions: an Agent, or a mapping of names to functions (see `Registry`). `agent=` is
+    another word for it, and an Agent may stand second as well.
 
-    A run with a `plan` begins with its tasks; without, the agent's plan function makes one. `stages`
-    says which of REFLECT and SYNTHESIZE a run with a plan has: None, all that the agent has functions for.
+    Where the run is kept is said in one of two ways. Without either nothing is kept.
+
+    - `store`: a URL, or an open Store that stays the caller's to close. With no `run_id` an id is made; with both, a
+      second `run()` of the same arguments, in this process or another, finds the run that is there and goes on.
+    - `run_store`, `task_store`, `context_store`, and a `run_id`: one `MemoryStore` or `SQLiteStore` as all three, or
+      three of your own (see `stepwell.embedded.stores` for the calls). The run's record is there once this returns,
+      or where `create_run` is asynchronous, before the first step.
+
+    A run with a `plan` begins with its tasks; without, the plan function makes one. `stages` says which of REFLECT
+    and SYNTHESIZE a run with a plan has: None, all that there are functions for. `max_parallel` tasks run at once.
     """
 
+    @overload
     def __init__(
         self,
         goal: str,
-        agent: Agent,
+        max_iterations: int = ...,
+        registry: Registry | None = ...,
+        run_store: RunStore | None = ...,
+        task_store: TaskStore | None = ...,
+        context_store: ContextStore | None = ...,
+        run_id: str | None = ...,
         *,
+        agent: Registry | None = ...,
+        store: str | Store | None = ...,
+        input: object = ...,
+        plan: PlanLike | None = ...,
+        stages: Sequence[ClientStepKind] | None = ...,
+        labels: Mapping[str, str] | None = ...,
+        budget: ClientBudget | None = ...,
+        max_parallel: int = ...,
+        no_progress_limit: int = ...,
+        tenant_id: str = ...,
+        runtime: Runtime | None = ...,
+    ) -> None: ...
+    @overload
+    def __init__(self, goal: str, agent: Registry, /, **named: Any) -> None: ...
+    @registry_may_be_second
+    def __init__(
+        self,
+        goal: str,
         max_iterations: int = MAX_ITERATIONS_DEFAULT,
-        store: str | Store | None = None,
+        registry: Registry | None = None,
+        run_store: RunStore | None = None,
+        task_store: TaskStore | None = None,
+        context_store: ContextStore | None = None,
         run_id: str | None = None,
+        *,
+        agent: Registry | None = None,
+        store: str | Store | None = None,
         input: object = None,  # noqa: A002 - the protocol's word for it
         plan: PlanLike | None = None,
         stages: Sequence[ClientStepKind] | None = None,
         labels: Mapping[str, str] | None = None,
         budget: ClientBudget | None = None,
-        max_parallel: int = MAX_PARALLEL_DEFAULT,
+        max_parallel: int = 1,
         no_progress_limit: int = limits.NO_PROGRESS_LIMIT_DEFAULT,
         tenant_id: str = TENANT,
         runtime: Runtime | None = None,
     ) -> None:
-        """Check the arguments; nothing is opened or started before `run()`.
+        """Check the arguments. Without `run_store`, nothing is opened or started before `run()`.
 
         Raises:
-            ValueError: a `run_id` without a store, or an argument beyond its limit.
+            ValueError: a store is missing, a `run_id` without stores or stores without a `run_id`, an argument
+                beyond its limit, or with stores of your own one that they can't keep: a budget, an AT_MOST_ONCE task.
+            AlreadyExists: your own `run_store` has a run of this id.
         """
-        if run_id is not None and store is None:
-            raise ValueError("a run_id means nothing without a store: pass store=, or leave run_id")
+        if (registry is None) == (agent is None):
+            raise ValueError("pass the functions once, as registry= or agent=")
+        made = agent_of(cast("Registry", agent if registry is None else registry))
+        stores = stores_of(run_store, task_store, context_store)
+        if stores is None and run_id is not None and store is None:
+            raise ValueError(
+                "a run_id means nothing without a store: pass run_store=, task_store= and context_store=, or "
+                "store=, or leave run_id"
+            )
+        if stores is not None:
+            check_stores(stores, run_id, store, tenant_id, budget, plan)
         if run_id is not None:
             check_name("run_id", run_id, limits.RUN_ID_CHARS_MAX)
         check_name("tenant_id", tenant_id)
@@ -75,7 +125,7 @@ class Orchestrator:
         check_size("max_iterations", max_iterations, 1, limits.ITERATIONS_MAX)
         check_size("max_parallel", max_parallel, 1, limits.PARALLEL_MAX)
         check_size("no_progress_limit", no_progress_limit, 0, limits.ITERATIONS_MAX)
-        if plan is None and StepKind.PLAN not in kinds_of(agent.kinds):
+        if plan is None and StepKind.PLAN not in kinds_of(made.kinds):
             raise ValueError("the agent has no plan function: decorate one, or pass plan=")
         runtime = runtime or SystemRuntime()
         run_id = run_id or runtime.new_id()
@@ -95,9 +145,15 @@ class Orchestrator:
             budget=budget,
             run_input=encode(input),
             plan=plan,
-            stages=kinds_of(agent.stages if stages is None else stages) if plan is not None else (),
+            stages=kinds_of(made.stages if stages is None else stages) if plan is not None else (),
         )
-        self._drive = Drive(agent, run_id, start, store=store, tenant_id=tenant_id, runtime=runtime)
+        calls = StoreCalls(stores, run_id, goal, max_iterations) if stores is not None else None
+        kept = stores.driver if stores is not None else store
+        self._drive = Drive(
+            made, run_id, start, store=kept, tenant_id=tenant_id, runtime=runtime, calls=calls
+        )
+        if calls is not None:
+            calls.create_now()
 
     @staticmethod
     async def resume(
