@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import grpc
@@ -17,6 +18,7 @@ from tests.service.conftest import (
     NO_RUN,
     Client,
     World,
+    bearer,
     completed,
     lease_of,
     outcome,
@@ -48,6 +50,24 @@ async def test_many_outcomes_in_a_message_are_each_acknowledged(client: Client) 
 
     assert {ack.status for ack in acks} == {ACCEPTED}
     assert {ack.delivery_id for ack in acks} == {completed(one).delivery_id for one in got}
+
+
+async def test_results_are_read_by_a_worker_s_own_scope_and_lease(client: Client) -> None:
+    tasks = [types_pb2.TaskSpec(task_id=one) for one in ("a", "b")]
+    tasks.append(types_pb2.TaskSpec(task_id="c", depends_on=["a", "b"]))
+    await client.start(plan=types_pb2.PlanDraft(tasks=tasks), queue="q")
+    large = b'"' + b"r" * 900_000 + b'"'
+    async with client.worker(queues=["q"]) as worker:
+        for _ in range(2):
+            await worker.complete(await worker.assignment(), large)
+        got = await worker.assignment()
+        assert [one.by_reference for one in got.results] == [True, False]
+        ask = partial(client.ask, "ReadResults", task_ids=["a", "c"], metadata=bearer("worker"))
+        read = await ask(**lease_of(got))
+        assert [(one.task_id, one.payload.data) for one in read.results] == [("a", large)]
+        assert (read.next, read.lease.status) == (0, wpb.LEASE_STATUS_LIVE)
+        other = await ask(**{**lease_of(got), "lease_token": "f" * 32})
+        assert (list(other.results), other.lease.status) == ([], wpb.LEASE_STATUS_LOST)
 
 
 async def test_cancelled_run_notifies_its_workers(client: Client) -> None:

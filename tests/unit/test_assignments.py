@@ -169,7 +169,7 @@ def test_largest_fixed_part_finds_room_and_cut_parts_find_the_rest() -> None:
     one = largest()
     cut = assignments._cut_previous(largest_failure())
     filled = assignments.fill(
-        replace(one, previous_failure=cut, previous_messages=(), results=one.results * 500),
+        replace(one, run_input=None, previous_failure=cut, results=one.results * 500),
         {(RUN, "input"): one.run_input},
         one.previous_messages * 1_000,
     )

@@ -378,6 +378,8 @@ class InProcessWorker:
                 page = await self._executor.read_results(self._presence.tenant_id, query)
                 break
             except StoreError:
+                if self._closing:
+                    raise LeaseLost("the process that runs it stops") from None
                 failures += 1
             await self._runtime.sleep(self._pause_s(failures))
         if page is None:

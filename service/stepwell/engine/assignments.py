@@ -31,6 +31,8 @@ _ASSIGNMENT_BYTES = 6 * 1024
 """Limit of the fields that are not counted one by one: ids, names, moments and numbers."""
 _ENTRY_BYTES = 64
 """Limit of a result's entry besides its ids and its failure."""
+_ENTRY_BYTES_MAX = limits.ENTRY_FAILURE_BYTES_MAX + 512
+"""Limit of a whole entry without its payload: a few need not be counted."""
 _PAYLOAD_BYTES = 16
 _ID_BYTES = 8
 """The size of each item of a list or a map besides its text."""
@@ -68,13 +70,12 @@ def outline(state: RunState, lease: Lease, *, now_us: int) -> Assignment:
 
 def _shown(run: Run) -> Run:
     """Return the run without what an earlier end or attempt left: the assignment says it elsewhere."""
-    if run.failure == _NO_FAILURE and run.previous == _NO_PREVIOUS:
-        return run
-    return replace(run, failure=_NO_FAILURE, previous=_NO_PREVIOUS)
+    if run.failure.kind or run.failure.message or run.previous.execution_id:
+        return replace(run, failure=_NO_FAILURE, previous=Previous())
+    return run
 
 
 _NO_FAILURE = Failure()
-_NO_PREVIOUS = Previous()
 
 
 def _cut_previous(failure: Failure) -> Failure | None:
@@ -143,17 +144,21 @@ def payload_bytes(payload: Payload | None) -> int:
 
 def _entries(state: RunState, task_ids: Sequence[str]) -> tuple[tuple[DependencyResult, ...], int]:
     """Return the last entries that find room, and how many tasks come before them."""
+    if not task_ids:
+        return (), 0
     room = limits.RESULT_ENTRIES_BYTES_MAX
+    counts = len(task_ids) * _ENTRY_BYTES_MAX > room
+    tasks = state.tasks
     entries: list[DependencyResult] = []
     for place in range(len(task_ids) - 1, -1, -1):
-        entry = entry_of(state.tasks[task_ids[place]], limits.ENTRY_FAILURE_BYTES_MAX)
+        entry = entry_of(tasks[task_ids[place]], limits.ENTRY_FAILURE_BYTES_MAX)
         if entry is None:
             continue
-        room -= entry_bytes(entry)
-        if room < 0:
+        if counts and (room := room - entry_bytes(entry)) < 0:
             return tuple(reversed(entries)), place + 1
         entries.append(entry)
-    return tuple(reversed(entries)), 0
+    entries.reverse()
+    return tuple(entries), 0
 
 
 # --- payloads -----------------------------------------------------------------------------------------
@@ -184,34 +189,52 @@ def fill(
     references; then the newest messages find theirs.
     """
     run_id = assignment.run.spec.run_id
-    whole = replace(assignment, run_input=payloads.get((run_id, INPUT_KEY)))
-    room = ASSIGNMENT_BYTES_MAX - _fixed_bytes(whole)
+    run_input = payloads.get((run_id, INPUT_KEY))
+    room = ASSIGNMENT_BYTES_MAX - _fixed_bytes(assignment) - payload_bytes(run_input)
     if room < 0:
         return None
-    if whole.results:
-        whole, room = _with_results(whole, payloads, room)
-    if not messages:
-        return whole
-    room = min(limits.INLINE_MESSAGES_BYTES_MAX, room)
-    return replace(whole, previous_messages=conversations.fitting(messages, room))
+    results, before = assignment.results, assignment.results_before
+    if results:
+        kept, room = _entries_that_fit(results, room)
+        before += len(results) - len(kept)
+        results, room = _with_payloads(run_id, kept, payloads, room)
+    if messages:
+        messages = conversations.fitting(messages, min(limits.INLINE_MESSAGES_BYTES_MAX, room))
+    return replace(
+        assignment,
+        run_input=run_input,
+        results=results,
+        results_before=before,
+        previous_messages=tuple(messages),
+    )
 
 
-def _with_results(
-    assignment: Assignment, payloads: Mapping[Place, Payload | None], room: int
-) -> tuple[Assignment, int]:
-    """Return the assignment with the entries and the bytes that find room, and the room that is left."""
-    run_id = assignment.run.spec.run_id
+def _entries_that_fit(
+    results: tuple[DependencyResult, ...], room: int
+) -> tuple[tuple[DependencyResult, ...], int]:
+    """Return the last entries that find room, and the room that is left."""
+    if room >= limits.RESULT_ENTRIES_BYTES_MAX:
+        return results, room - limits.RESULT_ENTRIES_BYTES_MAX
     kept = 0
-    for one in reversed(assignment.results):
+    for one in reversed(results):
         if (size := entry_bytes(one)) > room:
             break
         room -= size
         kept += 1
-    left_out = len(assignment.results) - kept
+    return results[len(results) - kept :], room
+
+
+def _with_payloads(
+    run_id: str,
+    entries: Sequence[DependencyResult],
+    payloads: Mapping[Place, Payload | None],
+    room: int,
+) -> tuple[tuple[DependencyResult, ...], int]:
+    """Return the entries, with the bytes that find room, and the room that is left."""
     inline = min(limits.INLINE_RESULTS_BYTES_MAX, room)
     room -= inline
     results: list[DependencyResult] = []
-    for one in reversed(assignment.results[left_out:]):
+    for one in reversed(entries):
         place = _place_of(run_id, one)
         if one.by_reference and place in payloads:
             payload = payloads[place]
@@ -220,9 +243,8 @@ def _with_results(
                 results.append(replace(one, payload=payload, by_reference=False))
                 continue
         results.append(one)
-    before = assignment.results_before + left_out
-    filled = replace(assignment, results=tuple(reversed(results)), results_before=before)
-    return filled, room + max(0, inline)
+    results.reverse()
+    return tuple(results), room + max(0, inline)
 
 
 # --- sizes --------------------------------------------------------------------------------------------
@@ -242,12 +264,15 @@ def _fixed_bytes(assignment: Assignment) -> int:
     size = _ASSIGNMENT_BYTES + text_bytes(spec.goal) + text_bytes(assignment.run.reason)
     for key, value in spec.labels.items():
         size += 2 * _ID_BYTES + len(key) + text_bytes(value)
-    size += payload_bytes(assignment.run_input) + payload_bytes(assignment.previous_progress)
     for kind in spec.step_retry.non_retryable_kinds:
         size += _ID_BYTES + text_bytes(kind)
+    for payload in (assignment.run_input, assignment.previous_progress):
+        if payload is not None:
+            size += payload_bytes(payload)
     if task is not None:
-        size += text_bytes(task.prompt) + text_bytes(task.title) + payload_bytes(task.input)
-        size += text_bytes(task.idempotency_key)
+        size += text_bytes(task.prompt) + text_bytes(task.title) + text_bytes(task.idempotency_key)
+        if task.input is not None:
+            size += payload_bytes(task.input)
         for one in task.depends_on:
             size += _ID_BYTES + len(one)
         for kind in task.retry.non_retryable_kinds:

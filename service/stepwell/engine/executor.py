@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 
+import structlog
 from msgspec.structs import replace
 
 from stepwell.core.loop.losses import name_of
@@ -51,6 +52,8 @@ from stepwell.engine.results import ResultReader, ResultsPage, ResultsQuery
 from stepwell.engine.runs import Runs
 from stepwell.engine.shares import QueueShares
 from stepwell.engine.workers import WorkerConnection, Workers
+
+log = structlog.get_logger(__name__)
 
 
 class ExecutorConfig(Record, frozen=True, kw_only=True):
@@ -367,6 +370,12 @@ class Executor:
             old.port.replaced()
 
     def _release_undelivered(self, presence: Presence, lease: WorkerLease) -> None:
+        log.info(
+            "a step never reached its worker, and is given out again",
+            worker_id=presence.worker_id,
+            run_id=lease.run_id,
+            execution_id=lease.execution_id,
+        )
         undelivered = LeaseExpired(
             execution_id=lease.execution_id,
             token=lease.token,
