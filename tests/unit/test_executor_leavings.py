@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from stepwell.core.loop.signals import Completed, Failed, NeedsInput, Released
+from stepwell.core.loop.signals import Failed, Released
 from stepwell.core.port import Assignment, LogQuery, MessageQuery, Store
 from stepwell.core.records import limits
 from stepwell.core.records.model import Failure, LogEntry, Message, Payload, RetryPolicy, Session
 from stepwell.core.records.states import LogKind
 from stepwell.engine.appender import AppendBatch
 from stepwell.engine.executor import Heartbeat
-from tests.support.patience import PATIENCE_S
 from tests.unit.executor_world import (
     RUN,
     TENANT,
     ExecutorWorld,
     FakeWorker,
     delivery,
-    until,
 )
 from tests.unit.loop_world import chain
 
@@ -184,26 +181,3 @@ async def test_log_bytes_written_before_a_restart_count(world: ExecutorWorld) ->
     entries = await kept(world.store)
     assert sum(len(one.text) for one in entries) <= limits.LOG_BYTES_PER_EXECUTION_MAX
     assert entries[-1].kind is LogKind.CUT
-
-
-async def test_chunks_collapse_into_the_result_once_it_is_there(world: ExecutorWorld) -> None:
-    worker, first = await leased(world)
-    executor = world.executors[0]
-    await executor.append(TENANT, [written(first, "a", "b", kind=LogKind.CHUNK)])
-    await executor.append(TENANT, [written(first, "line")])
-    await executor.deliver(TENANT, RUN, replace(delivery(first, Completed()), streamed=True))
-    async with asyncio.timeout(PATIENCE_S):
-        while len(await kept(world.store)) > 1:  # noqa: ASYNC110 - it goes by itself
-            await asyncio.sleep(0)
-    assert [one.text for one in await kept(world.store)] == ["line"]
-    assert worker.pile.empty()
-
-
-async def test_the_chunks_of_an_attempt_that_failed_or_asked_stay(world: ExecutorWorld) -> None:
-    _, first = await leased(world)
-    executor = world.executors[0]
-    await executor.append(TENANT, [written(first, "a", kind=LogKind.CHUNK)])
-    asked = delivery(first, NeedsInput(prompt="?"))
-    await executor.deliver(TENANT, RUN, replace(asked, streamed=True))
-    await until(lambda: True)
-    assert [one.text for one in await kept(world.store)] == ["a"]

@@ -84,7 +84,6 @@ class AttemptRecord:
         "response",
         "saved",
         "session",
-        "streamed",
         "usage",
         "wrote",
     )
@@ -100,7 +99,6 @@ class AttemptRecord:
         self.saved = 0
         """The number of messages that were saved at once."""
         self.wrote = False
-        self.streamed = False
         self.prompt = ""
         self.response = ""
 
@@ -127,9 +125,9 @@ class OutputContext:
     def stream(self, chunk: str) -> None:
         """Show a chunk of the step's result, such as a few tokens, to clients that follow the run.
 
-        Once the step has completed, its result replaces all chunks.
+        Chunks are kept as long as the run's log, also once the step has completed.
         """
-        self._record.wrote = self._record.streamed = True
+        self._record.wrote = True
         self._output.write(chunk, "INFO", chunk=True)
 
     @cached_property

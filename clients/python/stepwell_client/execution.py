@@ -387,7 +387,6 @@ def _add_record(outcome: worker_pb2.Outcome, record: AttemptRecord) -> None:
     if record.messages:
         outcome.messages.extend(record.messages)
         outcome.messages_after = record.saved
-    outcome.streamed = record.streamed
 
 
 def _fit(outcome: worker_pb2.Outcome) -> None:

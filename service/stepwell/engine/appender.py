@@ -15,11 +15,11 @@ from collections.abc import Sequence
 import structlog
 from msgspec.structs import replace
 
-from stepwell.core.loop.signals import AppendMessages, Delivery, Failed, NeedsInput, Released
+from stepwell.core.loop.signals import AppendMessages
 from stepwell.core.loop.transition import Reply, ReplyStatus
-from stepwell.core.port import LogQuery, LogsOfExecution, OpenExecution, Runtime, Store
+from stepwell.core.port import LogQuery, OpenExecution, Runtime, Store
 from stepwell.core.records import limits
-from stepwell.core.records.errors import NotFound, StoreError
+from stepwell.core.records.errors import NotFound
 from stepwell.core.records.model import LogEntry, Message, Record
 from stepwell.core.records.states import LogKind
 from stepwell.engine.clock import StoreTime
@@ -32,7 +32,6 @@ ENTRY_BYTES = 64
 """Overhead of an entry besides its text, so that empty lines count, too."""
 SHARES_KEPT_MAX = 20_000
 _PAGE = 128
-_NOT_DONE = (Failed, NeedsInput, Released)
 
 
 class AppendBatch(Record, frozen=True, kw_only=True):
@@ -158,26 +157,6 @@ class Appender:
             if len(page.items) < _PAGE:
                 break
         return _Share(used, cut=used > limits.LOG_BYTES_PER_EXECUTION_MAX)
-
-    def collapse(self, key: RunKey, delivery: Delivery, reply: asyncio.Future[Reply]) -> None:
-        """Remove the chunks of an execution whose delivery was just accepted: its result replaces them."""
-        if not delivery.streamed or isinstance(delivery.result, _NOT_DONE):
-            return
-        if reply.cancelled() or reply.exception() is not None:
-            return
-        if reply.result().status is ReplyStatus.ACCEPTED:
-            self._runtime.spawn(self._trim(key, delivery.execution_id), name="collapse chunks")
-
-    async def _trim(self, key: RunKey, execution_id: str) -> None:
-        """Remove chunks. Readers leave them out anyway, so a failure only costs room until the log is purged."""
-        try:
-            await self._store.remove_logs(
-                LogsOfExecution(
-                    tenant_id=key[0], run_id=key[1], execution_id=execution_id, kind=LogKind.CHUNK
-                )
-            )
-        except StoreError as error:
-            log.warning("chunks were not removed", run_id=key[1], error=error.message)
 
 
 def holds_lease(row: OpenExecution, token: str) -> bool:

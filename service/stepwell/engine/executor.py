@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 
 import structlog
 from msgspec.structs import replace
@@ -242,10 +241,7 @@ class Executor:
         """Apply a delivery, messages, or the begin of an AT_MOST_ONCE step; the future is the reply."""
         self._runs.stats["deliveries"] += 1
         key = (tenant_id, run_id)
-        reply = self._runs.post(key, delivery)
-        if isinstance(delivery, Delivery) and delivery.streamed:
-            reply.add_done_callback(partial(self._appender.collapse, key, delivery))
-        return reply
+        return self._runs.post(key, delivery)
 
     async def append(self, tenant_id: str, written: Sequence[AppendBatch]) -> Sequence[bool]:
         """Append what steps write while they work; False for each whose lease is lost."""

@@ -6,7 +6,7 @@ pace, a hint wakes it earlier than the next poll would, and nothing is queued fo
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator
 
 from stepwell.core.port import ExecutionQuery, LogQuery, Page, Runtime, Store
 from stepwell.core.records.cuts import text_bytes
@@ -84,7 +84,6 @@ async def follow_log(
                 page = await pages.read(cursor)
                 cursor = page.cursor
                 entries = [entry for entry in page.items if selected.matches(entry)]
-                entries = await executions.without_collapsed(entries)
                 if entries:
                     pace.sent()
                     yield LogBatch(entries=tuple(entries), cursor=cursor)
@@ -158,19 +157,6 @@ class _Executions:
             return run.ended
         await self._refresh(execution_id)
         return execution_id in self._ended
-
-    async def without_collapsed(self, entries: Sequence[LogEntry]) -> list[LogEntry]:
-        """Return the entries without chunks of COMPLETED executions: their result replaces them."""
-        shown: list[LogEntry] = []
-        for entry in entries:
-            if entry.kind is LogKind.CHUNK and await self._has_completed(entry.execution_id):
-                continue
-            shown.append(entry)
-        return shown
-
-    async def _has_completed(self, execution_id: str) -> bool:
-        await self._refresh(execution_id)
-        return self._ended.get(execution_id) is ExecutionStatus.COMPLETED
 
     async def _refresh(self, execution_id: str) -> None:
         """Read the status of an execution, unless its end is known or it was open a moment ago."""

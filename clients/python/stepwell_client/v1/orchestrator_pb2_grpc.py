@@ -444,7 +444,7 @@ class OrchestratorServicer(object):
 
     def ReadLogs(self, request, context):
         """Streams what steps of a run write while they work: first what is there, then live where that is asked
-        for. Chunks of an execution that has COMPLETED are left out: its result is there.
+        for. Chunks stay with the lines when their execution has ended.
 
         End-of-file without LogEnd means reconnect, with the last cursor.
 

@@ -197,7 +197,7 @@ class OrchestratorStub:
     """
     ReadLogs: _grpc.UnaryStreamMultiCallable[_orchestrator_pb2.ReadLogsRequest, _orchestrator_pb2.ReadLogsResponse]
     """Streams what steps of a run write while they work: first what is there, then live where that is asked
-    for. Chunks of an execution that has COMPLETED are left out: its result is there.
+    for. Chunks stay with the lines when their execution has ended.
 
     End-of-file without LogEnd means reconnect, with the last cursor.
 
@@ -388,7 +388,7 @@ class OrchestratorAsyncStub(OrchestratorStub):
     """
     ReadLogs: _aio.UnaryStreamMultiCallable[_orchestrator_pb2.ReadLogsRequest, _orchestrator_pb2.ReadLogsResponse]  # type: ignore[assignment]
     """Streams what steps of a run write while they work: first what is there, then live where that is asked
-    for. Chunks of an execution that has COMPLETED are left out: its result is there.
+    for. Chunks stay with the lines when their execution has ended.
 
     End-of-file without LogEnd means reconnect, with the last cursor.
 
@@ -720,7 +720,7 @@ class OrchestratorServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_orchestrator_pb2.ReadLogsResponse], _abc.AsyncIterator[_orchestrator_pb2.ReadLogsResponse]]:
         """Streams what steps of a run write while they work: first what is there, then live where that is asked
-        for. Chunks of an execution that has COMPLETED are left out: its result is there.
+        for. Chunks stay with the lines when their execution has ended.
 
         End-of-file without LogEnd means reconnect, with the last cursor.
 

@@ -193,7 +193,7 @@ class Cancellation(_message.Message):
     def __init__(self, run_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class Outcome(_message.Message):
-    __slots__ = ("delivery_id", "run_id", "execution_id", "lease_token", "usage", "session", "prompt", "response", "messages", "planned", "completed", "reflected", "failed", "needs_input", "released", "reconciled", "progress", "streamed", "messages_after")
+    __slots__ = ("delivery_id", "run_id", "execution_id", "lease_token", "usage", "session", "prompt", "response", "messages", "planned", "completed", "reflected", "failed", "needs_input", "released", "reconciled", "progress", "messages_after")
     class Planned(_message.Message):
         __slots__ = ("plan", "reason")
         PLAN_FIELD_NUMBER: _ClassVar[int]
@@ -266,7 +266,6 @@ class Outcome(_message.Message):
     RELEASED_FIELD_NUMBER: _ClassVar[int]
     RECONCILED_FIELD_NUMBER: _ClassVar[int]
     PROGRESS_FIELD_NUMBER: _ClassVar[int]
-    STREAMED_FIELD_NUMBER: _ClassVar[int]
     MESSAGES_AFTER_FIELD_NUMBER: _ClassVar[int]
     delivery_id: str
     run_id: str
@@ -285,9 +284,8 @@ class Outcome(_message.Message):
     released: Outcome.Released
     reconciled: Outcome.Reconciled
     progress: _types_pb2.Payload
-    streamed: bool
     messages_after: int
-    def __init__(self, delivery_id: _Optional[str] = ..., run_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., lease_token: _Optional[str] = ..., usage: _Optional[_Union[_types_pb2.Usage, _Mapping]] = ..., session: _Optional[_Union[_types_pb2.Session, _Mapping]] = ..., prompt: _Optional[str] = ..., response: _Optional[str] = ..., messages: _Optional[_Iterable[_Union[_types_pb2.Message, _Mapping]]] = ..., planned: _Optional[_Union[Outcome.Planned, _Mapping]] = ..., completed: _Optional[_Union[Outcome.Completed, _Mapping]] = ..., reflected: _Optional[_Union[Outcome.Reflected, _Mapping]] = ..., failed: _Optional[_Union[Outcome.Failed, _Mapping]] = ..., needs_input: _Optional[_Union[Outcome.NeedsInput, _Mapping]] = ..., released: _Optional[_Union[Outcome.Released, _Mapping]] = ..., reconciled: _Optional[_Union[Outcome.Reconciled, _Mapping]] = ..., progress: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., streamed: bool = ..., messages_after: _Optional[int] = ...) -> None: ...
+    def __init__(self, delivery_id: _Optional[str] = ..., run_id: _Optional[str] = ..., execution_id: _Optional[str] = ..., lease_token: _Optional[str] = ..., usage: _Optional[_Union[_types_pb2.Usage, _Mapping]] = ..., session: _Optional[_Union[_types_pb2.Session, _Mapping]] = ..., prompt: _Optional[str] = ..., response: _Optional[str] = ..., messages: _Optional[_Iterable[_Union[_types_pb2.Message, _Mapping]]] = ..., planned: _Optional[_Union[Outcome.Planned, _Mapping]] = ..., completed: _Optional[_Union[Outcome.Completed, _Mapping]] = ..., reflected: _Optional[_Union[Outcome.Reflected, _Mapping]] = ..., failed: _Optional[_Union[Outcome.Failed, _Mapping]] = ..., needs_input: _Optional[_Union[Outcome.NeedsInput, _Mapping]] = ..., released: _Optional[_Union[Outcome.Released, _Mapping]] = ..., reconciled: _Optional[_Union[Outcome.Reconciled, _Mapping]] = ..., progress: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., messages_after: _Optional[int] = ...) -> None: ...
 
 class Begin(_message.Message):
     __slots__ = ("delivery_id", "run_id", "execution_id", "lease_token")

@@ -43,7 +43,7 @@ def logs(
 ) -> int:
     """Print what a run's steps wrote.
 
-    Pieces that a step streams are shown while it runs; once it has completed its result stands for them.
+    Pieces that a step streams are shown one after the other, while it runs and later.
     """
     run_id = connect.run_id(client, run)
     printer = _LogPrinter()

@@ -200,8 +200,6 @@ class Delivery(Record, frozen=True, kw_only=True):
     session: Session = Session()
     progress: Payload | None = None
     """The last reported progress, for the next attempt, if the step is not done."""
-    streamed: bool = False
-    """True: the log holds chunks of the result."""
     prompt: str = ""
     response: str = ""
     messages: tuple[Message, ...] = ()
