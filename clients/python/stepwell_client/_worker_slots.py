@@ -51,7 +51,9 @@ class WorkerSlots:
         Without a folder to write to, or file locks, the id is one that never comes back.
         """
         try:
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            # The state folder first and by itself: `parents` would open it to others, and servers refuse it then.
+            for folder in (self._folder.parent, self._folder):
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             return next(
                 one
                 for number in count(1)

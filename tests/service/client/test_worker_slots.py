@@ -65,6 +65,20 @@ async def test_the_slot_of_a_killed_process_is_free_at_once(
     assert (second, after) == (f"tester@{HOST}-2", f"tester@{HOST}")
 
 
+async def test_a_state_folder_that_a_worker_makes_is_private(
+    server: FakeServer,
+    client: Client,
+    agent: Agent,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    async with serving(agent, client):
+        await welcomed(server)
+
+    assert (tmp_path / "state" / "stepwell").stat().st_mode & 0o777 == 0o700
+
+
 async def test_a_worker_whose_slot_another_host_has_goes_on_in_the_next(
     server: FakeServer, client: Client, agent: Agent
 ) -> None:
