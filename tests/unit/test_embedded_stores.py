@@ -13,7 +13,7 @@ import pytest
 from stepwell.core.records.errors import AlreadyExists, RunNotFound
 from stepwell.core.records.states import RunStatus
 from stepwell.embedded import MemoryStore, Orchestrator, RunFailed, RunStore, SQLiteStore
-from stepwell.embedded.stores import DriverStore
+from stepwell.embedded.driver_stores import DriverStore
 from stepwell_client import (
     Agent,
     Budget,
@@ -21,7 +21,9 @@ from stepwell_client import (
     Effect,
     Finish,
     NeedsInput,
+    OnFailure,
     ReflectContext,
+    Retry,
     SynthesizeContext,
     Task,
     TaskContext,
@@ -266,6 +268,7 @@ async def test_a_failing_store_stops_the_run_with_its_error() -> None:
         ({"context_store": MemoryStore()}, "the same MemoryStore"),
         ({"store": "memory://"}, "store: leave it out"),
         ({"budget": Budget(tasks=1)}, "budget: .* no call for"),
+        ({"input": 1}, "input: .* no call for"),
         ({"plan": [Task("a", effect=Effect.AT_MOST_ONCE)]}, "plan: task 'a' is AT_MOST_ONCE"),
         ({"registry": None}, "the functions once"),
         ({"registry": ["f"]}, "the registry is a list"),
@@ -291,8 +294,11 @@ async def test_what_own_stores_cannot_keep_fails_its_step(asks: str) -> None:
     effect = Effect.AT_MOST_ONCE if asks == "effect" else Effect.IDEMPOTENT
     registry = {"plan": lambda ctx: [Task("a", "ask", effect=effect)], "ask": ask}
     store = OwnStore()
+    orchestrator = Orchestrator("", 1, registry, store, store, store, "r1")
+    with pytest.raises(ValueError, match="no call for"):
+        await orchestrator.raise_budget(Budget(tasks=1))
     with pytest.raises(RunFailed, match="no call for") as caught:
-        await Orchestrator("", 1, registry, store, store, store, "r1").run()
+        await orchestrator.run()
 
     assert caught.value.result.status is RunStatus.FAILED
 
@@ -331,3 +337,85 @@ async def test_one_task_at_a_time_unless_max_parallel_says_more() -> None:
         named: dict[str, Any] = {} if parallel == 1 else {"max_parallel": parallel}
         await Orchestrator("", registry=registry, **named).run()
         assert most == parallel
+
+
+async def test_a_run_in_own_stores_goes_on_and_its_results_stay() -> None:
+    class Away(OwnStore):
+        away = True
+
+        def update_loop_state(
+            self, run_id: str, phase: str, iteration: int, task: str | None
+        ) -> None:
+            if self.away and task == "last":
+                raise OSError("away")
+            super().update_loop_state(run_id, phase, iteration, task)
+
+    calls: list[str] = []
+
+    def work(name: str) -> str:
+        calls.append(name)
+        if name == "bad":
+            raise ValueError(name)
+        return name
+
+    def plan(_: object) -> list[Task]:
+        bad = Task(
+            "bad", "work", input="bad", retry=Retry(max_attempts=1), on_failure=OnFailure.CONTINUE
+        )
+        return [Task("good", "work", input="good"), bad, Task("last", "work", input="last")]
+
+    store = Away()
+    registry = {"plan": plan, "work": work}
+    with pytest.raises(OSError, match="away"):
+        await Orchestrator("go", 7, registry, store, store, store, "r1").run()
+    store.away = False
+    store.calls.clear()
+
+    resumed = await Orchestrator.resume("r1", store, store, store, registry)
+    result = await resumed.run()
+
+    assert calls == ["good", "bad", "last"]
+    assert result.value == {"good": "good", "last": "last"}
+    assert (result.run.spec.goal, result.run.spec.max_iterations) == ("go", 7)
+    assert [row["status"] for row in store.get_tasks("r1")] == ["completed", "failed", "completed"]
+    assert store.calls[0] == ("EXECUTING", 0, "last")
+
+    store.calls.clear()
+    again = await Orchestrator.resume("r1", store, store, store, registry)
+    assert (await again.run()).value == result.value
+    assert store.calls == []
+    assert calls == ["good", "bad", "last"]
+
+
+@pytest.mark.parametrize("kind", ["own", "memory", "sqlite"])
+async def test_resuming_an_unknown_run_creates_nothing(kind: str, tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    made: dict[str, Any] = {"own": OwnStore(), "memory": MemoryStore(), "sqlite": SQLiteStore(path)}
+    store = made[kind]
+
+    with pytest.raises(RunNotFound):
+        await Orchestrator.resume("r1", store, store, store, twice())
+
+    assert kind == "own" or await store.get_run("r1") is None
+    assert not SQLiteStore(path).path.exists()
+
+
+@pytest.mark.parametrize(
+    ("record", "said"),
+    [
+        ({"phase": "THINKING"}, "run_store: the phase 'THINKING' is none of PLANNING, EXECUTING"),
+        ({"phase": "executing"}, "task_store: the row of task 'a' can't be read: .*retry"),
+    ],
+)
+async def test_a_record_that_cannot_be_read_is_refused(record: dict[str, str], said: str) -> None:
+    store = OwnStore()
+    store.create_run("r1", "", 1)
+    store.runs["r1"] |= record
+    store.tasks["a"] = {"id": "a", "status": "pending", "retry": 3}
+
+    with pytest.raises(ValueError, match=said):
+        await Orchestrator.resume("r1", store, store, store, twice())
+    with pytest.raises(ValueError, match="task_store and context_store is missing"):
+        await Orchestrator.resume("r1", store, registry=twice())
+    with pytest.raises(ValueError, match="or store="):
+        await Orchestrator.resume("r1", twice())

@@ -18,10 +18,11 @@ round. One process at a time runs a run.
 from __future__ import annotations
 
 from stepwell.core.records.errors import RunNotFound
+from stepwell.embedded.driver_stores import MemoryStore, SQLiteStore
 from stepwell.embedded.orchestrator import Orchestrator
+from stepwell.embedded.protocols import ContextStore, RunStore, TaskStore
 from stepwell.embedded.registry import Registry
 from stepwell.embedded.result import RunCancelled, RunFailed, RunResult, TaskResult
-from stepwell.embedded.stores import ContextStore, MemoryStore, RunStore, SQLiteStore, TaskStore
 
 __all__ = [
     "ContextStore",

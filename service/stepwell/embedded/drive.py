@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from stepwell.app.commands import accepted, carry_out
 from stepwell.app.runs import read_run
-from stepwell.core.loop.signals import AnyCommand, Resume, Start
+from stepwell.core.loop.signals import AnyCommand, RaiseBudget, Resume, Start
 from stepwell.core.port import Presence, Runtime, Store
 from stepwell.core.records.errors import (
     AlreadyExists,
@@ -24,9 +24,9 @@ from stepwell.core.records.model import Run
 from stepwell.core.records.states import RunStatus, StepKind
 from stepwell.embedded import shared
 from stepwell.embedded.arguments import ACTOR, kinds_of
+from stepwell.embedded.driver_stores import DriverStore
 from stepwell.embedded.result import RunResult, read_result
 from stepwell.embedded.store_calls import CallingRunner, StoreCalls
-from stepwell.embedded.stores import DriverStore
 from stepwell.embedded.worker import InProcessWorker
 from stepwell.engine.executor import Executor, ExecutorConfig
 from stepwell.store.opener import open_store
@@ -129,6 +129,8 @@ class Drive:
 
     async def send(self, command: AnyCommand) -> None:
         """Send the run a command, while `run` is under way or not."""
+        if isinstance(command, RaiseBudget) and self._calls is not None:
+            self._calls.check_budget()
         async with self.executor() as executor:
             await carry_out(executor, self.tenant_id, self.run_id, replace(command, actor=ACTOR))
 

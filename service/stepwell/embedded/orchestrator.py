@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast, overload
+from typing import Any, overload
 
 from stepwell.app.questions import give_answer, open_questions
 from stepwell.app.start import MAX_ITERATIONS_DEFAULT
-from stepwell.core.loop.signals import Cancel, Pause, RaiseBudget
+from stepwell.core.loop.signals import Cancel, Pause, RaiseBudget, Start
 from stepwell.core.port import Runtime, Store
 from stepwell.core.records import limits
 from stepwell.core.records.model import InputRequest, RunSpec
@@ -24,10 +24,13 @@ from stepwell.embedded.arguments import (
     start_command,
 )
 from stepwell.embedded.drive import Drive
-from stepwell.embedded.registry import Registry, agent_of, registry_may_be_second
+from stepwell.embedded.driver_stores import TENANT
+from stepwell.embedded.protocols import ContextStore, RunStore, TaskStore
+from stepwell.embedded.registry import Registry, agent_of, one_of, registry_may_be_second
+from stepwell.embedded.restored import Restored, restore
 from stepwell.embedded.result import RunCancelled, RunFailed, RunResult
 from stepwell.embedded.store_calls import StoreCalls, check_stores
-from stepwell.embedded.stores import TENANT, ContextStore, RunStore, TaskStore, stores_of
+from stepwell.embedded.stores import stores_of
 from stepwell.runtime import SystemRuntime
 from stepwell_client import Agent, Done, Failure, NotDone, PlanLike, encode
 from stepwell_client import Budget as ClientBudget
@@ -45,7 +48,7 @@ class Orchestrator:
     - `store`: a URL, or an open Store that stays the caller's to close. With no `run_id` an id is made; with both, a
       second `run()` of the same arguments, in this process or another, finds the run that is there and goes on.
     - `run_store`, `task_store`, `context_store`, and a `run_id`: one `MemoryStore` or `SQLiteStore` as all three, or
-      three of your own (see `stepwell.embedded.stores` for the calls). The run's record is there once this returns,
+      three of your own (`stepwell.embedded.protocols` has the calls). The run's record is there once this returns,
       or where `create_run` is asynchronous, before the first step.
 
     A run with a `plan` begins with its tasks; without, the plan function makes one. `stages` says which of REFLECT
@@ -104,12 +107,11 @@ class Orchestrator:
 
         Raises:
             ValueError: a store is missing, a `run_id` without stores or stores without a `run_id`, an argument
-                beyond its limit, or with stores of your own one that they can't keep: a budget, an AT_MOST_ONCE task.
+                beyond its limit, or with stores of your own one that they can't keep: a budget,
+                input, labels, an AT_MOST_ONCE task.
             AlreadyExists: your own `run_store` has a run of this id.
         """
-        if (registry is None) == (agent is None):
-            raise ValueError("pass the functions once, as registry= or agent=")
-        made = agent_of(cast("Registry", agent if registry is None else registry))
+        made = agent_of(one_of(registry, agent))
         stores = stores_of(run_store, task_store, context_store)
         if stores is None and run_id is not None and store is None:
             raise ValueError(
@@ -117,7 +119,8 @@ class Orchestrator:
                 "store=, or leave run_id"
             )
         if stores is not None:
-            check_stores(stores, run_id, store, tenant_id, budget, plan)
+            unkept = {"budget": budget, "input": input, "labels": labels or None}
+            check_stores(stores, run_id, store, tenant_id, plan, unkept=unkept)
         if run_id is not None:
             check_name("run_id", run_id, limits.RUN_ID_CHARS_MAX)
         check_name("tenant_id", tenant_id)
@@ -130,14 +133,11 @@ class Orchestrator:
         runtime = runtime or SystemRuntime()
         run_id = run_id or runtime.new_id()
         start = start_command(
-            RunSpec(
-                tenant_id=tenant_id,
-                run_id=run_id,
-                # Its own: the steps of other runs in the same store are not for this agent.
-                queue=f"embedded:{run_id}",
+            _spec(
+                tenant_id,
+                run_id,
                 goal=goal,
                 labels=dict(labels or {}),
-                executor_id=ACTOR,
                 max_iterations=max_iterations,
                 max_parallel=max_parallel,
                 no_progress_limit=no_progress_limit,
@@ -158,27 +158,55 @@ class Orchestrator:
     @staticmethod
     async def resume(
         run_id: str,
-        agent: Agent,
+        run_store: RunStore | Registry | None = None,
+        task_store: TaskStore | None = None,
+        context_store: ContextStore | None = None,
+        registry: Registry | None = None,
         *,
-        store: str | Store,
+        agent: Registry | None = None,
+        store: str | Store | None = None,
         tenant_id: str = TENANT,
         runtime: Runtime | None = None,
     ) -> Orchestrator:
-        """Return an orchestrator of a run that is there, ready to `run()`.
+        """Return an orchestrator of a run that is there, ready to `run()`. Nothing is made by asking.
+
+        The run is found in `store`, or in the three stores; the functions are in `registry` or `agent`, or stand second.
 
         One that a crash interrupted goes on with what is not done; PAUSED, WAITING and FAILED ones
         go on from their last checkpoint, failed tasks with new attempts; one that SUCCEEDED just
         returns its result. Completed tasks are never run again.
 
+        From stores of your own it goes on from the phase in `run_store`: PLANNING plans, EXECUTING runs the tasks
+        that are not `completed` with a result, REFLECTING reflects, SYNTHESIZING synthesizes, DONE has the result.
+
         Raises:
+            ValueError: a store is missing, or what one returned can't be read.
             RunNotFound: there is no such run in this store (a ValueError too).
             FailedPrecondition: the run was cancelled, which is final.
         """
         check_name("run_id", run_id, limits.RUN_ID_CHARS_MAX)
         check_name("tenant_id", tenant_id)
+        second, runs = (
+            (run_store, None) if isinstance(run_store, Agent | Mapping) else (None, run_store)
+        )
+        made = agent_of(one_of(registry, agent, second))
+        stores = stores_of(runs, task_store, context_store)
+        if stores is None and store is None:
+            raise ValueError("pass run_store=, task_store= and context_store=, or store=")
         runtime = runtime or SystemRuntime()
-        drive = Drive(agent, run_id, None, store=store, tenant_id=tenant_id, runtime=runtime)
-        await drive.check_resumable()
+        kept, start, calls = store, None, None
+        if stores is not None:
+            check_stores(stores, run_id, store, tenant_id, None, unkept={})
+            restored = None
+            if stores.driver is None:
+                restored = await restore(stores, run_id)
+                start = _start_again(tenant_id, run_id, restored)
+            kept, calls = stores.driver, StoreCalls(stores, run_id, restored=restored)
+        drive = Drive(
+            made, run_id, start, store=kept, tenant_id=tenant_id, runtime=runtime, calls=calls
+        )
+        if start is None:
+            await drive.check_resumable()
         return _Resumed(drive)
 
     @property
@@ -222,6 +250,7 @@ class Orchestrator:
 
         Raises:
             InvalidArgument: a limit would be lower than it was; `.violations` says which.
+            ValueError: the run is in stores of your own, which can't keep a budget.
             FailedPrecondition: the run has ended.
         """
         check_texts({"reason": reason})
@@ -274,6 +303,30 @@ class Orchestrator:
             raise RuntimeError("the run is not running here")
         check_texts({"reason": command.reason})
         await self._drive.send(command)
+
+
+def _spec(tenant_id: str, run_id: str, **named: Any) -> RunSpec:
+    return RunSpec(
+        tenant_id=tenant_id,
+        run_id=run_id,
+        # Its own: the steps of other runs in the same store are not for this agent.
+        queue=f"embedded:{run_id}",
+        executor_id=ACTOR,
+        **named,
+    )
+
+
+def _start_again(tenant_id: str, run_id: str, restored: Restored) -> Start:
+    """Return the command that starts a restored run in memory; what it has done is answered from there."""
+    spec = _spec(
+        tenant_id,
+        run_id,
+        goal=restored.goal,
+        max_iterations=restored.max_iterations,
+        max_parallel=1,
+        no_progress_limit=0,  # A task that was planned again is in its last plan only: earlier ones look alike.
+    )
+    return start_command(spec, budget=None, run_input=None, plan=None, stages=())
 
 
 class _Resumed(Orchestrator):

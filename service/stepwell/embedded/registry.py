@@ -40,6 +40,14 @@ def agent_of(registry: Registry) -> Agent:
     return agent
 
 
+def one_of(*registries: Registry | None) -> Registry:
+    """Return the one that was given. Raises ValueError for none or several."""
+    given = [one for one in registries if one is not None]
+    if len(given) != 1:
+        raise ValueError("pass the functions once, as registry= or agent=")
+    return given[0]
+
+
 def _with_context(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     """Return the function as an Agent calls it: the context before its own parameter, which may be missing."""
     try:

@@ -1,4 +1,4 @@
-"""The calls that a run makes to its three stores, in the order that `stores` documents.
+"""The calls that a run makes to its three stores, in the order that `protocols` documents.
 
 The loop runs on a driver's store as ever. Before each step, and once it stands still, what the loop has committed
 since is written to the three stores; a task's result, as soon as its function has returned, before the loop has it.
@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Iterable, Mapping
 from typing import Any
 
 from stepwell.core.port import Store
 from stepwell.core.records.errors import AlreadyExists
 from stepwell.core.records.model import Run
 from stepwell.core.records.states import Phase, RunStatus, TaskStatus
+from stepwell.embedded.driver_stores import TENANT, status_word, task_rows
+from stepwell.embedded.protocols import RESULT
+from stepwell.embedded.restored import Restored
 from stepwell.embedded.result import RunResult
-from stepwell.embedded.stores import RESULT, TENANT, RunStore, Stores, status_word, task_rows
-from stepwell_client import Agent, Budget, LeaseLost, PlanLike, StepKind, decode
+from stepwell.embedded.stores import Stores, find_run, getter_of, value_of
+from stepwell_client import Agent, LeaseLost, PlanLike, StepKind, decode
 from stepwell_client.execution import AgentRunner, StepServices
 from stepwell_client.toolkit import plan_draft
 from stepwell_client.v1 import types_pb2, worker_pb2
@@ -31,20 +34,30 @@ _PENDING, _RUNNING = status_word(TaskStatus.PENDING), status_word(TaskStatus.RUN
 class StoreCalls:
     """Calls the three stores of one run."""
 
-    def __init__(self, stores: Stores, run_id: str, goal: str, max_iterations: int) -> None:
+    def __init__(
+        self,
+        stores: Stores,
+        run_id: str,
+        goal: str = "",
+        max_iterations: int = 0,
+        *,
+        restored: Restored | None = None,
+    ) -> None:
+        """`restored`: the run is in the stores, of a user's own, and goes on from there."""
         self.error: Exception | None = None
         """The exception of a store; the run is stopped for it."""
         self._stores = stores
         self._run_id = run_id
         self._create = (run_id, goal, max_iterations)
-        self._created = False
+        self._created = restored is not None
+        self._restored = restored
         self._store: Store | None = None
         self._lock = asyncio.Lock()
-        self._revision = 0
+        self._revision = restored.plans if restored else 0
         """The plan that the stores have."""
         self._version = 0
-        self._statuses: dict[str, str] = {}
-        self._finished = False
+        self._statuses: dict[str, str] = dict(restored.statuses) if restored else {}
+        self._finished = restored is not None and restored.phase is Phase.DONE
 
     def create_now(self) -> None:
         """Create the run's record in stores of a user's own, unless they are asynchronous: those wait for `begin`.
@@ -54,7 +67,7 @@ class StoreCalls:
         """
         store = self._stores.runs
         is_async = inspect.iscoroutinefunction
-        if self._stores.driver or is_async(_getter(store)) or is_async(store.create_run):
+        if self._stores.driver or is_async(getter_of(store)) or is_async(store.create_run):
             return
         creating = self._create_run()  # Nothing in it waits, so that its first step is all of it.
         try:
@@ -70,10 +83,19 @@ class StoreCalls:
         self.error = None
         if self._stores.driver is not None:
             self._finished = run.ended
-        if not fresh:
-            self._revision = run.plan_revision
-        elif not self._created:
+            if not fresh:
+                self._revision = run.plan_revision
+        if fresh and not self._created:
             await self._create_run()
+
+    def check_budget(self) -> None:
+        """Raise ValueError where the stores are a user's own, which can't keep a budget."""
+        if self._stores.driver is None:
+            raise ValueError(f"budget: it must be kept until the run ends, {_NO_CALL}")
+
+    def done_before(self, assignment: worker_pb2.Assignment) -> worker_pb2.Outcome | None:
+        """Return the outcome of a step that the run had done before it was restored; None: it is to be done."""
+        return self._restored.outcome(assignment) if self._restored else None
 
     async def before(self, assignment: worker_pb2.Assignment) -> None:
         """Write what was committed before this step, and that it begins."""
@@ -121,26 +143,23 @@ class StoreCalls:
     # --- inside ---------------------------------------------------------------------------------------
 
     async def _create_run(self) -> None:
-        if self._stores.driver is None and await self._find() is not None:
+        if (
+            self._stores.driver is None
+            and await find_run(self._stores.runs, self._run_id) is not None
+        ):
             raise AlreadyExists(
                 f"run_store has a run {self._run_id!r} already: Orchestrator.resume goes on with it"
             )
-        await _value(self._stores.runs.create_run(*self._create))
+        await value_of(self._stores.runs.create_run(*self._create))
         self._created = True
-
-    async def _find(self) -> object:
-        try:
-            return await _value(_getter(self._stores.runs)(self._run_id))
-        except LookupError:
-            return None
 
     async def _catch_up(self, revision: int, iteration: int) -> None:
         """Write a new plan, and the status of tasks that have changed."""
         if self._stores.driver is None:
             await self._write_tasks(renewed=revision != self._revision)
         if revision != self._revision:
-            self._revision = revision
             await self._update(Phase.EXECUTING, iteration)
+            self._revision = revision
 
     async def _write_tasks(self, *, renewed: bool) -> None:
         """Write to a user's task store: all rows where there is a new plan, otherwise what has changed.
@@ -155,27 +174,28 @@ class StoreCalls:
         self._version = loaded.run.version
         if not renewed:
             for task in loaded.tasks:
-                if task.status is not TaskStatus.RUNNING:
+                settled = self._restored is not None and self._restored.is_settled(task.task_id)
+                if task.status is not TaskStatus.RUNNING and not settled:
                     await self._write_status(task.task_id, status_word(task.status))
             return
         rows = task_rows(loaded)
         for row in rows:
             if row["status"] == _RUNNING:
                 row["status"] = self._statuses.get(row["id"], _PENDING)
-        await _value(self._stores.tasks.save_tasks(self._run_id, rows))
+        await value_of(self._stores.tasks.save_tasks(self._run_id, rows))
         self._statuses = {row["id"]: row["status"] for row in rows}
 
     async def _write_status(self, task_id: str, status: str) -> None:
         if self._statuses.get(task_id) != status:
             self._statuses[task_id] = status
-            await _value(self._stores.tasks.update_task(self._run_id, task_id, status))
+            await value_of(self._stores.tasks.update_task(self._run_id, task_id, status))
 
     async def _update(self, phase: Phase, iteration: int, task_id: str | None = None) -> None:
         update = self._stores.runs.update_loop_state
-        await _value(update(self._run_id, phase.value, iteration, task_id))
+        await value_of(update(self._run_id, phase.value, iteration, task_id))
 
     async def _save(self, name: str, result: Any) -> None:
-        await _value(self._stores.context.save_result(self._run_id, name, result))
+        await value_of(self._stores.context.save_result(self._run_id, name, result))
 
 
 class CallingRunner(AgentRunner):
@@ -189,6 +209,9 @@ class CallingRunner(AgentRunner):
         self, assignment: worker_pb2.Assignment, services: StepServices
     ) -> worker_pb2.Outcome:
         """Run the step and return its outcome. Raises LeaseLost where a store failed, which ends the run's drive."""
+        done = self._calls.done_before(assignment)
+        if done is not None:
+            return done
         await self._report(self._calls.before(assignment))
         outcome = await super().run(assignment, services)
         self._calls.refuse(outcome)
@@ -208,10 +231,14 @@ def check_stores(
     run_id: str | None,
     store: object,
     tenant_id: str,
-    budget: Budget | None,
     plan: PlanLike | None,
+    *,
+    unkept: Mapping[str, object],
 ) -> None:
-    """Raise ValueError where an argument doesn't go with three stores, or stores of a user's own can't keep it."""
+    """Raise ValueError where an argument doesn't go with three stores.
+
+    `unkept`: what stores of a user's own can't keep, by name; None: it wasn't given.
+    """
     if store is not None:
         raise ValueError("store: leave it out, or run_store, task_store and context_store")
     if run_id is None:
@@ -221,8 +248,9 @@ def check_stores(
             f"tenant_id: the three stores know none but {TENANT!r}; pass store= instead"
         )
     if stores.driver is None:
-        if budget is not None:
-            raise ValueError(f"budget: what a run has used must be kept, {_NO_CALL}")
+        for name, given in unkept.items():
+            if given is not None:
+                raise ValueError(f"{name}: it must be kept until the run ends, {_NO_CALL}")
         problem = _not_kept(plan_draft(plan).tasks) if plan is not None else ""
         if problem:
             raise ValueError(f"plan: {problem}")
@@ -234,13 +262,3 @@ def _not_kept(tasks: Iterable[types_pb2.TaskSpec]) -> str:
         if task.effect == types_pb2.EFFECT_AT_MOST_ONCE:
             return f"task {task.task_id!r} is AT_MOST_ONCE: its beginning must be kept before it begins, {_NO_CALL}"
     return ""
-
-
-async def _value(found: Any) -> Any:
-    """Return what a store's method returned, awaited where it is asynchronous."""
-    return await found if inspect.isawaitable(found) else found
-
-
-def _getter(store: RunStore) -> Any:
-    """Return the method that reads a run, by either of its names."""
-    return getattr(store, "get_run", None) or getattr(store, "get")  # noqa: B009 - the protocol has the other name

@@ -1,0 +1,163 @@
+"""A run restored from stores of a user's own.
+
+These keep where the run was, its tasks and their results, not what the loop committed. So the run is started anew
+in memory, and every step that was done is answered from the stores, until the loop comes to one that wasn't: that
+one and all after it are the agent's. What is answered from the stores calls neither a function nor a store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from msgspec import ValidationError, convert
+from msgspec.structs import replace
+
+from stepwell.app.start import MAX_ITERATIONS_DEFAULT
+from stepwell.core.records.errors import RunNotFound
+from stepwell.core.records.model import TaskSpec
+from stepwell.core.records.states import OnFailure, Phase, TaskStatus
+from stepwell.embedded.protocols import RESULT
+from stepwell.embedded.stores import Stores, find_run, value_of
+from stepwell.wire import to_message, to_record
+from stepwell_client import StepKind, encode
+from stepwell_client.v1 import types_pb2, worker_pb2
+
+_COMPLETED, _FAILED = TaskStatus.COMPLETED.lower(), TaskStatus.FAILED.lower()
+
+
+class Restored:
+    """A run as the stores have it, and the outcomes of the steps that it has done."""
+
+    def __init__(self, run: object, rows: Sequence[object], results: Mapping[str, object]) -> None:
+        """Read a run's record, its tasks' rows, and its results. Raises ValueError for what can't be read."""
+        self.goal = str(_get(run, "goal", ""))
+        self.max_iterations = int(_get(run, "max_iterations", MAX_ITERATIONS_DEFAULT))
+        self.phase = _phase(_get(run, "phase", Phase.PLANNING))
+        self.iteration = int(_get(run, "iteration", 0))
+        """From 0."""
+        self.statuses: dict[str, str] = {}
+        self._results = dict(results)
+        self._specs: dict[str, TaskSpec] = {}
+        self._iterations: dict[str, int] = {}
+        if self.phase is not Phase.PLANNING:
+            for row in rows:
+                self._add(row)
+
+    @property
+    def plans(self) -> int:
+        """The number of plans that were accepted: one an iteration."""
+        return 0 if self.phase is Phase.PLANNING else self.iteration + 1
+
+    def is_settled(self, task_id: str) -> bool:
+        """Return whether the task isn't run again: it has a result, or its failure was not the run's."""
+        status = self.statuses.get(task_id)
+        if status == _FAILED:
+            return self._specs[task_id].on_failure is not OnFailure.FAIL_RUN
+        return status == _COMPLETED and task_id in self._results
+
+    def outcome(self, assignment: worker_pb2.Assignment) -> worker_pb2.Outcome | None:
+        """Return the outcome of a step that was done; None: it wasn't."""
+        execution = assignment.execution
+        outcome = worker_pb2.Outcome(
+            run_id=assignment.run.spec.run_id,
+            execution_id=execution.execution_id,
+            lease_token=assignment.lease_token,
+        )
+        if self.phase is Phase.PLANNING:
+            return None
+        iteration = execution.iteration - 1
+        if execution.kind == StepKind.PLAN and iteration == 0:
+            outcome.planned.plan.CopyFrom(self._plan(0))
+        elif execution.kind == StepKind.TASK and self.is_settled(assignment.task.task_id):
+            self._settle(outcome, assignment.task.task_id)
+        elif execution.kind == StepKind.REFLECT and iteration < self.iteration:
+            outcome.reflected.decision = types_pb2.DECISION_CONTINUE
+            outcome.reflected.plan.CopyFrom(self._plan(iteration + 1))
+        elif execution.kind == StepKind.REFLECT and self.phase in (Phase.SYNTHESIZING, Phase.DONE):
+            outcome.reflected.decision = types_pb2.DECISION_FINISH
+        elif execution.kind == StepKind.SYNTHESIZE and self.phase is Phase.DONE:
+            _complete(outcome, self._results.get(RESULT))
+        else:
+            return None
+        return outcome
+
+    # --- inside ---------------------------------------------------------------------------------------
+
+    def _add(self, row: object) -> None:
+        task_id = str(_get(row, "id", "") or _get(row, "task_id", ""))
+        iteration = int(_get(row, "iteration", self.iteration))
+        named = ((name, _get(row, name, None)) for name in TaskSpec.__struct_fields__)
+        fields = {name: value for name, value in named if value is not None}
+        given = encode(fields.pop("input", None))
+        try:
+            fields |= {"task_id": task_id, "input": None}
+            spec = convert(fields, TaskSpec, strict=False)
+        except ValidationError as error:
+            raise ValueError(
+                f"task_store: the row of task {task_id!r} can't be read: {error}"
+            ) from None
+        if given is not None:
+            spec = replace(spec, input=to_record(given))
+        self._specs[task_id] = spec
+        self._iterations[task_id] = iteration
+        self.statuses[task_id] = str(_get(row, "status", "pending")).lower()
+
+    def _plan(self, iteration: int) -> types_pb2.PlanDraft:
+        """Return the plan of an iteration: its tasks, and those of a later one that they depend on.
+
+        A task that was planned again stands in the last plan only.
+        """
+        names = [name for name, number in self._iterations.items() if number == iteration]
+        known = set(names)
+        for name in names:
+            for needed in self._specs[name].depends_on:
+                if needed not in known and self._iterations.get(needed, -1) > iteration:
+                    known.add(needed)
+                    names.append(needed)
+        return types_pb2.PlanDraft(tasks=[to_message(self._specs[name]) for name in names])
+
+    def _settle(self, outcome: worker_pb2.Outcome, task_id: str) -> None:
+        if self.statuses[task_id] == _COMPLETED:
+            _complete(outcome, self._results[task_id])
+            return
+        failure = outcome.failed.failure
+        failure.kind = "FAILED_BEFORE"
+        failure.message = "it had failed for good when the run was interrupted"
+        failure.retryable = False
+
+
+async def restore(stores: Stores, run_id: str) -> Restored:
+    """Return the run as a user's own stores have it.
+
+    Raises:
+        RunNotFound: run_store has no such run.
+        ValueError: a record can't be read.
+    """
+    run = await find_run(stores.runs, run_id)
+    if run is None:
+        raise RunNotFound(run_id)
+    rows = await value_of(stores.tasks.get_tasks(run_id))
+    return Restored(run, rows or (), await value_of(stores.context.get_all_results(run_id)) or {})
+
+
+def _get(record: object, name: str, default: Any) -> Any:
+    """Return a field of a mapping or an object; one that is missing or None has the default."""
+    row = cast("Mapping[str, Any]", record)
+    found = row.get(name) if isinstance(record, Mapping) else getattr(record, name, None)
+    return default if found is None else found
+
+
+def _phase(given: object) -> Phase:
+    """Return a phase from its name in any case, or from an enum's member."""
+    word = str(getattr(given, "value", given)).upper()
+    if word not in Phase.__members__:
+        raise ValueError(f"run_store: the phase {given!r} is none of {', '.join(Phase)}")
+    return Phase(word)
+
+
+def _complete(outcome: worker_pb2.Outcome, result: object) -> None:
+    payload = encode(result)
+    outcome.completed.SetInParent()
+    if payload is not None:
+        outcome.completed.result.CopyFrom(payload)
