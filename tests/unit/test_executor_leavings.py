@@ -13,6 +13,7 @@ from stepwell.core.records.model import Failure, LogEntry, Message, Payload, Ret
 from stepwell.core.records.states import LogKind
 from stepwell.engine.appender import AppendBatch
 from stepwell.engine.executor import Heartbeat
+from stepwell_testkit.conformance.harness import turns
 from tests.unit.executor_world import (
     RUN,
     TENANT,
@@ -91,6 +92,8 @@ async def test_a_lost_attempt_leaves_what_its_heartbeats_brought(world: Executor
     assert list(await world.executors[0].heartbeat(TENANT, [beat(first)])) == [True]
     worker.credit()
     world.pass_time(11_000)
+    await turns()
+    world.pass_time(1_000)  # It let a lease run out, and rests.
     second = await worker.next()
     assert second.execution.attempt == 2
     assert (second.previous_session, second.previous_progress) == (SESSION, HALF)

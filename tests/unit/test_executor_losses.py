@@ -99,6 +99,40 @@ async def test_lost_lease_of_a_worker_that_is_connected_raises_no_suspicion(
     for attempt in (1, 2, 3):
         assert (await worker.next()).execution.attempt == attempt
         world.pass_time(10_001)
+        await turns()
+        world.pass_time(4_000)
     await turns()
     page = await world.store.page(TaskQuery(tenant_id=TENANT, run_id=RUN))
     assert (page.items[0].losses.count, page.items[0].losses.gone) == (3, ())
+
+
+async def test_worker_that_lets_leases_run_out_comes_last_until_its_first_outcome(
+    world: ExecutorWorld,
+) -> None:
+    executor, slow = await world.serving(credits=3)
+    await world.start(executor, BAD)
+    for attempt, rest_ms in ((1, 1_000), (2, 2_000)):
+        late = await slow.next()
+        assert late.execution.attempt == attempt
+        world.pass_time(10_001)
+        await turns()
+        # It is the only worker, and yet it is given nothing for a while.
+        world.pass_time(rest_ms - 1)
+        await turns()
+        assert slow.pile.empty()
+        world.pass_time(1)
+    assert (await slow.next()).execution.attempt == 3
+    other = FakeWorker(executor, worker_id="other", instance_id="two")
+    await other.attach(2)
+    slow.credit(5)
+    for number in (2, 3):
+        await world.start(executor, GOOD, run_id=f"{GOOD_RUN[:-1]}{number}")
+        assert (await other.next()).execution.task_id == "good"
+    await world.start(executor, GOOD, run_id=f"{GOOD_RUN[:-1]}4")
+    await slow.deliver(await slow.next())
+    # From its first outcome on it has its turns again.
+    other.credit(5)
+    for number in (5, 6):
+        await world.start(executor, GOOD, run_id=f"{GOOD_RUN[:-1]}{number}")
+    await turns()
+    assert (slow.pile.qsize(), other.pile.qsize()) == (1, 1)

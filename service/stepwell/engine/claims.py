@@ -163,7 +163,7 @@ class Claims:
     def _groups(self) -> list[tuple[Want, list[WorkerConnection]]]:
         """Return one want for all workers that take the same steps."""
         by_offer: dict[tuple[object, ...], list[WorkerConnection]] = {}
-        for connection in self._workers.connections:
+        for connection in sorted(self._workers.connections, key=lambda one: one.lapses):
             if connection.is_free:
                 p = connection.port.presence
                 offer = (p.tenant_id, p.queues, p.kinds, p.tasks, p.version)
@@ -189,7 +189,7 @@ class Claims:
         if not free:
             self._demand.more_ready = True
             return
-        connection = max(free, key=lambda one: one.credits)
+        connection = max(free, key=lambda one: (-one.lapses, one.credits))
         key = (step.tenant_id, step.run_id)
         # A limited queue is claimed by itself, so the step is known to be of this queue.
         grant = self._workers.grant_claimed(connection, key, step.execution_id, queue)
@@ -240,6 +240,9 @@ class Claims:
             log.warning("expired leases are left for now", run_id=key[1], error=error.message)
             return
         if not self._stopping:
+            for lease in ended:
+                if not lease.signal.timed_out:
+                    self._workers.lapsed((key[0], lease.worker_id, lease.instance_id))
             for one in signals:
                 self._post(key, one)
 

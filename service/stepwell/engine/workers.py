@@ -22,10 +22,18 @@ _TOKENS_READY = 64
 """A decision gets up to this many tokens without a count of the free credits."""
 
 
+LAPSED_MAX = 1_000
+"""Instances whose lapses are remembered."""
+REST_SECONDS_MAX = 60.0
+_OUTCOMES = frozenset(
+    {ExecutionStatus.COMPLETED, ExecutionStatus.FAILED, ExecutionStatus.NEEDS_INPUT}
+)
+
+
 class WorkerConnection:
     """A worker that is connected to this replica."""
 
-    __slots__ = ("closed", "credits", "kept_for", "leases", "port")
+    __slots__ = ("closed", "credits", "kept_for", "lapses", "leases", "port", "rests")
 
     def __init__(self, port: WorkerPort) -> None:
         self.port = port
@@ -35,12 +43,23 @@ class WorkerConnection:
         """Tokens of the leases that it was assigned here."""
         self.kept_for: LeaseKey | None = None
         """The suspect step that it is kept for: it is given nothing else."""
+        self.lapses = 0
+        """Number of times in a row that it let leases run out; its first outcome ends that."""
+        self.rests = False
+        """It let leases run out a moment ago, and is given none for a while."""
         self.closed = False
 
     @property
     def is_free(self) -> bool:
         """It may be assigned a step now."""
-        return self.credits > 0 and not self.closed and self.kept_for is None
+        may = not (self.closed or self.rests)
+        return may and self.credits > 0 and self.kept_for is None
+
+    @property
+    def name(self) -> tuple[str, str, str]:
+        """Its tenant, worker and instance."""
+        presence = self.port.presence
+        return presence.tenant_id, presence.worker_id, presence.instance_id
 
     @property
     def tenant_id(self) -> str:
@@ -77,6 +96,8 @@ class Workers:
         """Grants whose commit is not known yet, by token."""
         self._limited: dict[str, tuple[str, str, LeaseKey]] = {}
         """Grants in limited queues whose commit is not known yet, by token."""
+        self._lapsed: dict[tuple[str, str, str], int] = {}
+        """Lapses of instances, by name: a reconnect doesn't end them."""
         self._stopping = False
 
     # --- connections --------------------------------------------------------------------------------
@@ -88,6 +109,7 @@ class Workers:
 
     def add(self, connection: WorkerConnection) -> None:
         """Begin to grant leases to a worker."""
+        connection.lapses = self._lapsed.get(connection.name, 0)
         self._connections.append(connection)
         self._update_free(connection)
 
@@ -111,6 +133,33 @@ class Workers:
         connection.credits = min(connection.credits + count, limits.CREDITS_MAX)
         self._update_free(connection)
         self._demand.worker_is_free()
+
+    def lapsed(self, name: tuple[str, str, str]) -> None:
+        """Note that a worker instance let leases run out.
+
+        For a while, longer each time, it is given nothing; then it comes after all other workers.
+        """
+        connection = self.find(*name[:2])
+        if connection is None or connection.name != name or connection.rests:
+            return
+        connection.lapses += 1
+        connection.rests = True
+        if len(self._lapsed) >= LAPSED_MAX:
+            self._lapsed.clear()
+        self._lapsed[name] = connection.lapses
+        self._update_free(connection)
+        self._runtime.spawn(self._rest(connection, connection.lapses), name="rest")
+
+    async def _rest(self, connection: WorkerConnection, lapses: int) -> None:
+        await self._runtime.sleep(min(2.0 ** (lapses - 1), REST_SECONDS_MAX))
+        if connection.lapses == lapses:
+            self._end_rest(connection)
+
+    def _end_rest(self, connection: WorkerConnection) -> None:
+        if connection.rests:
+            connection.rests = False
+            self._update_free(connection)
+            self._demand.wake()
 
     def keep(self, connection: WorkerConnection, step: LeaseKey) -> None:
         """Give a worker nothing but this suspect step."""
@@ -150,7 +199,8 @@ class Workers:
         free = self._free.get(queue)
         if self._stopping or not free or self._demand.overtaken_too_long(queue):
             return _NO_GRANTS
-        workers = tuple(free.values())
+        connections = sorted(free, key=_by_lapses) if self._lapsed else free
+        workers = tuple(free[one] for one in connections)
         needed = spec.max_parallel
         if needed > _TOKENS_READY:
             needed = min(needed, sum(worker.credits for worker in workers))
@@ -265,10 +315,18 @@ class Workers:
         connection = self.find(key[0], execution.worker_id)
         if connection is not None:
             connection.leases.pop((key[1], execution.execution_id), None)
+            if connection.lapses and execution.status in _OUTCOMES:
+                connection.lapses = 0
+                self._lapsed.pop(connection.name, None)
+                self._end_rest(connection)
 
     def uncommitted(self, tenant_id: str) -> frozenset[LeaseKey]:
         """Return the leases granted in a tenant's limited queues whose commit is not known yet."""
         return frozenset(lease for whose, _, lease in self._limited.values() if whose == tenant_id)
+
+
+def _by_lapses(connection: WorkerConnection) -> int:
+    return connection.lapses
 
 
 def _due_ms(commit: Commit) -> int:
