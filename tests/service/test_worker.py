@@ -327,3 +327,15 @@ async def test_an_outcome_that_the_store_can_not_take_is_not_acknowledged(world:
     store.commit = commit
     reply = await client.ask("Complete", outcomes=[completed(got)])
     assert reply.acks[0].status == ACCEPTED
+
+
+async def test_draining_worker_is_given_nothing_more_whatever_it_releases(client: Client) -> None:
+    await client.start_tasks("a", "b", queue="q")
+    async with client.worker(queues=["q"], grant=10) as worker:
+        got = [await worker.assignment() for _ in range(2)]
+        back = [outcome(one, released=wpb.Outcome.Released(reason="drains")) for one in got]
+        await worker.call.write(wpb.WorkRequest(outcomes=back, credits=5, draining=True))
+        assert [(await worker.ack()).status for _ in back] == [ACCEPTED] * 2
+        async with client.worker("other", queues=["q"], grant=2) as other:
+            again = [await other.assignment() for _ in range(2)]
+    assert {one.execution.attempt for one in again} == {2}

@@ -177,6 +177,7 @@ class Worker:
         self._state.draining = True
         if self._loop is None:
             return
+        self._wake.set()  # The credits are revoked first, before anything is handed back.
         _log.info("worker %s drains: %d steps in flight", self.worker_id, self.in_flight)
         await self._until_quiet(grace_seconds, lambda: bool(self._state.running))
         for lease in list(self._state.running.values()):

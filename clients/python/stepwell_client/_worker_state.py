@@ -94,11 +94,13 @@ class WorkerState:
         self._unsent: deque[str] = deque()
         self._unsent_begins: deque[str] = deque()
         self._credits_out = 0
+        self._drain_sent = False
         self._numbers = 0
 
     def new_stream(self) -> None:
         """Begin again: no credit is granted yet, and all that isn't acknowledged is to be sent."""
         self._credits_out = 0
+        self._drain_sent = False
         self._unsent = deque(self.pending)
         self._unsent_begins = deque(self._begins)
 
@@ -170,10 +172,14 @@ class WorkerState:
         outcomes = self._next_outcomes(self._unsent)
         begins = self._next_begins()
         grant = self._grant()
-        if not (outcomes or begins or grant):
+        draining = self.draining and not self._drain_sent
+        if not (outcomes or begins or grant or draining):
             return None
         self._credits_out += grant
-        return worker_pb2.WorkRequest(credits=grant, outcomes=outcomes, begins=begins)
+        self._drain_sent = self._drain_sent or draining
+        return worker_pb2.WorkRequest(
+            credits=grant, outcomes=outcomes, begins=begins, draining=draining
+        )
 
     def complete_requests(self) -> list[worker_pb2.CompleteRequest]:
         """Return all outcomes that aren't acknowledged, for calls without a stream."""

@@ -8,6 +8,7 @@ from stepwell.cli.text import count, micros, one_line, short_id, span
 from stepwell_client import (
     ENDED,
     BlockedKind,
+    ExecutionStatus,
     PauseReason,
     Phase,
     RunStatus,
@@ -113,6 +114,17 @@ def attempts(run: types_pb2.Run) -> str:
         (field.name.replace("_", " "), getattr(run.attempts, field.name)) for field in fields
     ]
     return ", ".join(f"{number:,} {name}" for name, number in counted if number)
+
+
+def attempt_of(view: RunView, one: types_pb2.Execution) -> int:
+    """Return which attempt at its step this is, for people: those that were handed back are none.
+
+    Their own numbers, which are never used again, count all.
+    """
+    step = one.execution_id.rpartition("#")[0]
+    earlier = (view.executions.get(f"{step}#{number}") for number in range(1, one.attempt))
+    back = sum(each is not None and each.status == ExecutionStatus.RELEASED for each in earlier)
+    return one.attempt - back
 
 
 def tasks(run: types_pb2.Run) -> str:

@@ -59,7 +59,8 @@ def _leased(view: RunView, event: types_pb2.Event) -> str:
         return "started"
     if one.kind == StepKind.RECONCILE:
         return f"is looked into by {one_line(one.worker_id)}"
-    attempt = f", attempt {one.attempt}" if one.attempt > 1 else ""
+    number = describe.attempt_of(view, one)
+    attempt = f", attempt {number}" if number > 1 else ""
     return f"started by {one_line(one.worker_id)}{attempt}"
 
 

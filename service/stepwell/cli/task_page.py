@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -66,8 +67,14 @@ def put(page: TaskPage, now_us: int) -> None:
     """Print the page for people."""
     if page.entry is not None:
         print("\n".join(_definition(page.entry)))
+    made: Counter[str] = Counter()
     for one in page.executions:
-        print("\n".join(_attempt(one, page.records.get(one.execution_id), now_us)))
+        step = one.execution_id.rpartition("#")[0]
+        # What was handed back is no attempt, though it has a number of its own.
+        made[step] += one.status != ExecutionStatus.RELEASED
+        record = page.records.get(one.execution_id)
+        number = made[step] if page.entry is not None else one.attempt
+        print("\n".join(_attempt(one, number, record, now_us)))
     if page.result is not None and page.entry is not None:
         print("result")
         name = f"{short_id(page.run_id)} {page.entry.task.task_id}"
@@ -87,9 +94,14 @@ def _definition(entry: orchestrator_pb2.TaskEntry) -> Iterator[str]:
 
 
 def _attempt(
-    one: types_pb2.Execution, record: ExecutionRecord | None, now_us: int
+    one: types_pb2.Execution, number: int, record: ExecutionRecord | None, now_us: int
 ) -> Iterator[str]:
-    parts = [f"attempt {one.attempt}", one.execution_id, word(ExecutionStatus, one.status)]
+    released = one.status == ExecutionStatus.RELEASED
+    parts = [
+        "no attempt" if released else f"attempt {number}",
+        one.execution_id,
+        word(ExecutionStatus, one.status),
+    ]
     if one.worker_id:
         parts.append(f"by {one.worker_id}")
     if began := micros(one.leased_time):

@@ -199,7 +199,7 @@ def _step_row(view: RunView, one: types_pb2.Execution, now_us: int) -> Row:
         name=one_line(f"{describe.STEP_NAMES.get(one.kind, str(one.kind))} {one.task_id}".rstrip()),
         title="",
         took_us=(ended or now_us) - began if began else 0,
-        note=_with_attempt(note, one.attempt),
+        note=_with_attempt(note, describe.attempt_of(view, one)),
         ended_us=ended,
         kind=kind,
     )
@@ -215,6 +215,7 @@ def _task_row(
 ) -> Row:
     spec = view.specs.get(task.task_id)
     title = one_line(spec.title, 80) if spec is not None else ""
+    last = view.executions.get(f"task:{task.task_id}#{task.attempts}")
     began, ended = micros(task.started_time), micros(task.ended_time)
     # A cancelled task has only the start of its last attempt.
     known = ended or task.status not in (TaskStatus.PENDING, TaskStatus.CANCELLED)
@@ -227,7 +228,10 @@ def _task_row(
         name=one_line(task.task_id),
         title=title,
         took_us=took,
-        note=_with_attempt(_task_note(view, task, attempt, now_us), task.attempts),
+        note=_with_attempt(
+            _task_note(view, task, attempt, now_us),
+            describe.attempt_of(view, last) if last is not None else task.attempts,
+        ),
         ended_us=ended,
         kind=word(TaskStatus, task.status).lower(),
     )

@@ -394,6 +394,10 @@ class Executor:
         """Add to the number of steps that a worker may be assigned."""
         self._workers.credit(connection, count)
 
+    def revoke_credits(self, connection: WorkerConnection) -> None:
+        """Assign a worker no more steps: it drains. What it has it may still report, or hand back."""
+        self._workers.revoke_credits(connection)
+
     async def detach(self, connection: WorkerConnection) -> None:
         """Disconnect a worker whose stream is gone; its leases stay until they expire."""
         if connection.closed:

@@ -33,7 +33,7 @@ _OUTCOMES = frozenset(
 class WorkerConnection:
     """A worker that is connected to this replica."""
 
-    __slots__ = ("closed", "credits", "kept_for", "lapses", "leases", "port", "rests")
+    __slots__ = ("closed", "credits", "drains", "kept_for", "lapses", "leases", "port", "rests")
 
     def __init__(self, port: WorkerPort) -> None:
         self.port = port
@@ -47,12 +47,14 @@ class WorkerConnection:
         """Number of times in a row that it let leases run out; its first outcome ends that."""
         self.rests = False
         """It let leases run out a moment ago, and is given none for a while."""
+        self.drains = False
+        """Its credits are revoked for good."""
         self.closed = False
 
     @property
     def is_free(self) -> bool:
         """It may be assigned a step now."""
-        may = not (self.closed or self.rests)
+        may = not (self.closed or self.drains or self.rests)
         return may and self.credits > 0 and self.kept_for is None
 
     @property
@@ -133,6 +135,11 @@ class Workers:
         connection.credits = min(connection.credits + count, limits.CREDITS_MAX)
         self._update_free(connection)
         self._demand.worker_is_free()
+
+    def revoke_credits(self, connection: WorkerConnection) -> None:
+        """Grant a worker that drains no more leases."""
+        connection.drains = True
+        self._update_free(connection)
 
     def lapsed(self, name: tuple[str, str, str]) -> None:
         """Note that a worker instance let leases run out.

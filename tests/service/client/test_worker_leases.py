@@ -209,7 +209,10 @@ async def test_drain_finishes_what_runs_and_waits_for_the_acknowledgement(
     await until(lambda: worker.in_flight == 1)
 
     draining = asyncio.ensure_future(worker.drain(PATIENCE_S))
-    await asyncio.sleep(0)
+    # Its credits are revoked before anything comes back.
+    revoked = await stream.read()
+    assert revoked.draining
+    assert not revoked.outcomes
     await stream.send(assignments=[assignment("late")])
     late = await stream.outcome()
     gate.set()

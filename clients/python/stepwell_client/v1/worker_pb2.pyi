@@ -41,16 +41,18 @@ WORK_END_REASON_REPLACED: WorkEndReason
 WORK_END_REASON_DRAINING: WorkEndReason
 
 class WorkRequest(_message.Message):
-    __slots__ = ("hello", "credits", "outcomes", "begins")
+    __slots__ = ("hello", "credits", "outcomes", "begins", "draining")
     HELLO_FIELD_NUMBER: _ClassVar[int]
     CREDITS_FIELD_NUMBER: _ClassVar[int]
     OUTCOMES_FIELD_NUMBER: _ClassVar[int]
     BEGINS_FIELD_NUMBER: _ClassVar[int]
+    DRAINING_FIELD_NUMBER: _ClassVar[int]
     hello: Hello
     credits: int
     outcomes: _containers.RepeatedCompositeFieldContainer[Outcome]
     begins: _containers.RepeatedCompositeFieldContainer[Begin]
-    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., credits: _Optional[int] = ..., outcomes: _Optional[_Iterable[_Union[Outcome, _Mapping]]] = ..., begins: _Optional[_Iterable[_Union[Begin, _Mapping]]] = ...) -> None: ...
+    draining: bool
+    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., credits: _Optional[int] = ..., outcomes: _Optional[_Iterable[_Union[Outcome, _Mapping]]] = ..., begins: _Optional[_Iterable[_Union[Begin, _Mapping]]] = ..., draining: bool = ...) -> None: ...
 
 class WorkResponse(_message.Message):
     __slots__ = ("welcome", "assignments", "cancellations", "acks", "end")

@@ -93,6 +93,9 @@ class Stream:
             await self._parts.executor.detach(self._connection)
 
     def _apply(self, request: pb.WorkRequest) -> None:
+        if request.draining and self._connection is not None:
+            # First: what it hands back must not come to it again.
+            self._parts.executor.revoke_credits(self._connection)
         for outcome in request.outcomes:
             self._accept(outcome)
         for begin in request.begins:
