@@ -35,7 +35,8 @@ def limited(*plan: TaskSpec | str, max_parallel: int = 8, **budget: int) -> Worl
 
 def use(world: World, task_id: str, **usage: int) -> None:
     attempt = world.task(task_id).attempts
-    world.deliver(f"task:{task_id}#{attempt}", Completed(), usage=Usage(**usage))
+    used = replace(Usage(), **usage)
+    world.deliver(f"task:{task_id}#{attempt}", Completed(), usage=used)
 
 
 def more(world: World, *, resume: bool = True, **budget: int) -> Reply:

@@ -12,9 +12,11 @@ from typing import Any, TypeVar, overload
 
 from stepwell_client._errors import LeaseLost
 from stepwell_client._limits import (
+    KIND_CHARS_MAX,
     PROGRESS_BYTES_MAX,
     PROMPT_BYTES_MAX,
     RESPONSE_BYTES_MAX,
+    clip,
 )
 from stepwell_client._payloads import decode, encode
 from stepwell_client._results import StepResults
@@ -208,10 +210,20 @@ class StepContext(OutputContext):
             self._record.progress = payload
         self._send_heartbeat(payload, self._record.session)
 
-    def usage(self, *, input_tokens: int = 0, output_tokens: int = 0, cost_micros: int = 0) -> None:
-        """Add to the attempt's usage."""
+    def usage(
+        self,
+        *,
+        input_tokens: int = 0,
+        output_tokens: int = 0,
+        cost_micros: int = 0,
+        model: str = "",
+    ) -> None:
+        """Add to the attempt's usage. `model`: whose it is; an attempt may use several."""
         if self._record.usage is None:
             self._record.usage = types_pb2.Usage()
+        models = [one for one in self._record.usage.model.split(", ") if one]
+        if model and model not in models:
+            self._record.usage.model = clip(", ".join([*models, model]), KIND_CHARS_MAX)
         self._record.usage.input_tokens += input_tokens
         self._record.usage.output_tokens += output_tokens
         self._record.usage.cost_micros += cost_micros

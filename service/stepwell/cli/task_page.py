@@ -108,6 +108,8 @@ def _attempt(
         parts.append(span((micros(one.ended_time) or now_us) - began))
     if one.usage.input_tokens or one.usage.output_tokens:
         parts.append(f"{one.usage.input_tokens:,} tokens in, {one.usage.output_tokens:,} out")
+    if one.usage.model:
+        parts.append(one.usage.model)
     yield "  ".join(one_line(part) for part in parts)
     if why := describe.failure(one.failure):
         yield _INDENT + why

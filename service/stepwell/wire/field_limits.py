@@ -84,7 +84,12 @@ _RECORDS: dict[str, dict[str, Limit]] = {
         "violations": many(limits.VIOLATIONS_MAX),
         "retry_after": _SPAN,
     },
-    "Usage": {"input_tokens": _AMOUNT, "output_tokens": _AMOUNT, "cost_micros": _AMOUNT},
+    "Usage": {
+        "input_tokens": _AMOUNT,
+        "output_tokens": _AMOUNT,
+        "cost_micros": _AMOUNT,
+        "model": chars(limits.NAME_CHARS_MAX, written=True),
+    },
     "Budget": {
         "input_tokens": _AMOUNT,
         "output_tokens": _AMOUNT,

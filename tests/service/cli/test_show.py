@@ -25,6 +25,7 @@ def test_a_task_is_shown_with_its_attempts_and_what_they_left(terminal: Terminal
         Row("show {run} task:two#1", 0, "    RuntimeError: it is broken"),
         Row("show {run} two", 0, "      Traceback (most recent call last):"),
         Row("show {run} two", 0, "    prompt\n      why?\n    response\n      because"),
+        Row("show {run} two", 0, "  5 tokens in, 7 out  small, large"),
         Row("show {run} two --json", 0, '"response": "because"'),
         Row("show {run} two --result", 2, err="two has no result"),
         Row("show {run} three", 2, err="run {short} has no task or execution 'three'"),

@@ -50,6 +50,9 @@ AGENT = """
     @agent.task("fail")
     def fail(ctx):
         ctx.record(prompt="why?", response="because")
+        ctx.usage(input_tokens=5, model="small")
+        ctx.usage(output_tokens=7, model="large")
+        ctx.usage(model="small")
         raise RuntimeError("it is\\nbroken \\x1b[31m")
 
     @agent.task("ask")

@@ -78,6 +78,8 @@ class Usage(Record, frozen=True, kw_only=True):
     output_tokens: int = 0
     cost_micros: int = 0
     """Millionths of the user's currency unit."""
+    model: str = ""
+    """The model, or models, of an attempt; a sum has none."""
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
