@@ -16,13 +16,14 @@ import pytest
 from sqlalchemy import Connection, event
 from structlog.testing import capture_logs
 
-from stepwell.core.port import Commit
+from stepwell.core.port import Commit, Presence
 from stepwell.core.records.errors import OutcomeUnknown, StoreFull, StoreUnavailable
 from stepwell.core.records.model import Payload
 from stepwell.core.records.states import Verdict
 from stepwell.runtime import SystemRuntime
 from stepwell_drivers.sql.sqlite import checkpoints, open_store, writer
 from stepwell_drivers.sql.sqlite.engine import raw
+from stepwell_drivers.sql.sqlite.files import Files
 from stepwell_drivers.sql.store import SqlStore
 from stepwell_drivers.sql.trouble import Trouble
 from stepwell_testkit.conformance import ask
@@ -311,6 +312,36 @@ async def test_log_that_filled_the_disk_is_emptied_when_there_is_room(
     for name in ("after", "later"):
         await ask.must(store, b.created(name))
     assert log_bytes(path) < 200_000
+
+
+async def test_full_disk_is_logged_and_no_replica_is_ready_until_there_is_room(
+    store: SqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = [Presence(tenant_id="", worker_id="replica", instance_id="one", replica_id="one")]
+    await store.put_presence(own, ttl_ms=1_000)
+    free_bytes = 0
+    monkeypatch.setattr(Files, "free_bytes", lambda _: free_bytes)
+    driver = raw(writer_of(store)._connection)
+    pages_now = int(driver.execute("PRAGMA page_count").fetchone()[0])
+    driver.execute(f"PRAGMA max_page_count={pages_now + 5}")
+    with capture_logs() as lines:
+        for name in ("large", "larger"):
+            with pytest.raises(StoreFull):
+                await store.commit([wide(name, os.urandom(100_000))])
+        with pytest.raises(StoreFull):
+            await store.put_presence(own, ttl_ms=1_000)
+        await ask.must(store, b.created("small"))
+        await store.put_presence(own, ttl_ms=1_000)
+        with pytest.raises(StoreFull):
+            await store.commit([wide("large", os.urandom(100_000))])
+        free_bytes = 2**30
+        await store.put_presence(own, ttl_ms=1_000)
+
+    assert [line["event"] for line in lines] == [
+        "writes are refused",
+        "the disk has room",
+        "writes are refused",
+    ]
 
 
 # --- files that go --------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ class Files:
         Raises:
             OSError: one of them is missing.
         """
+        self._folder = path.parent
         both = (path, path.with_name(path.name + "-wal"))
         self._inodes = {one: _inode(one.stat()) for one in both}
         self.log_bytes = 0
@@ -37,6 +38,14 @@ class Files:
                 return f"{str(path)!r} was replaced by another file"
             self.log_bytes = found.st_size
         return ""
+
+    def free_bytes(self) -> int:
+        """Return the room on the disk; none if that can't be told."""
+        try:
+            disk = os.statvfs(self._folder)
+        except OSError:
+            return 0
+        return disk.f_bavail * disk.f_frsize
 
 
 def _inode(found: os.stat_result) -> tuple[int, int]:

@@ -29,7 +29,7 @@ from stepwell_drivers.sql.sqlite.engine import checkpoint, raw, roll_back
 from stepwell_drivers.sql.sqlite.errors import trouble_of
 from stepwell_drivers.sql.sqlite.files import Files
 from stepwell_drivers.sql.trouble import Trouble
-from stepwell_drivers.sql.writes import CommitWork, Work, apply_group, sweep
+from stepwell_drivers.sql.writes import CommitWork, PresenceWork, Work, apply_group, sweep
 
 log = structlog.get_logger(__name__)
 
@@ -39,6 +39,8 @@ GROUP_MAX = 1_024
 """Commits and other rows to write in one transaction, counted before they are known in full."""
 BUSY_TRIES = 3
 SWEEP_SECONDS = 60.0
+ROOM_BYTES = 4 * 1024 * 1024
+"""A disk that refused a commit is believed to have room again from so many free bytes on, or at the next commit."""
 
 
 class Job(NamedTuple):
@@ -75,6 +77,8 @@ class Writer:
         self._wake = threading.Event()
         self._closing = False
         self._failed: StepwellError | None = None
+        self._full: StoreFull | None = None
+        """Why a commit was refused, until one succeeds."""
         self._swept = runtime.monotonic()
         self.groups = 0
         """Transactions so far: tests count them."""
@@ -171,6 +175,11 @@ class Writer:
 
     def _transact(self, jobs: list[Job]) -> tuple[list[Any], Trouble | None]:
         """Write a group in one transaction."""
+        if self._full is not None and any(map(_asks_readiness, jobs)):
+            # Such a row may fit where no commit does.
+            has_room = self._files.free_bytes() >= ROOM_BYTES
+            if not has_room:
+                return [], Trouble(self._full)
         committing = False
         before = raw(self._connection).total_changes
         try:
@@ -190,6 +199,9 @@ class Writer:
             words = f"{loss} while it was open; put it back, and start this program again"
             return [], Trouble(OutcomeUnknown(words), fatal=True)
         self.groups += 1
+        if self._full is not None and any(isinstance(job.work, CommitWork) for job in jobs):
+            self._full = None
+            log.warning("the disk has room")
         self._checkpoints.count(
             raw(self._connection).total_changes - before, sum(_bytes_in(job.work) for job in jobs)
         )
@@ -211,11 +223,14 @@ class Writer:
             roll_back(self._connection)
 
     def _note(self, trouble: Trouble) -> None:
-        """Stop the store after a fatal error; make room after a full disk."""
+        """Stop the store after a fatal error; remember a full disk, and make room."""
         if trouble.fatal and self._failed is None:
             self._failed = trouble.error
             log.error("the store stopped", why=trouble.error.message)
         elif isinstance(trouble.error, StoreFull):
+            if self._full is None:
+                log.warning("writes are refused", why=trouble.error.message)
+            self._full = trouble.error
             self._checkpoints.disk_is_full()
 
     def _end(self) -> None:
@@ -239,6 +254,13 @@ class Writer:
 def _settle(ended: asyncio.Future[None]) -> None:
     if not ended.done():
         ended.set_result(None)
+
+
+def _asks_readiness(job: Job) -> bool:
+    """Return whether it is a replica's own presence, which has no tenant."""
+    return isinstance(job.work, PresenceWork) and any(
+        not one.tenant_id for one in job.work.presences
+    )
 
 
 def _bytes_in(work: Work) -> int:
