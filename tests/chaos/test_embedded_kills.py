@@ -190,11 +190,10 @@ AGAIN_OURS = {
 """The functions that run again after an end at each place."""
 AGAIN_OWN = AGAIN_OURS | {
     "EXECUTING 0 None": ["plan"],
-    "EXECUTING 1 None": ["reflect"],
     "synthesize": ["reflect", "synthesize"],
     "DONE 1 None": ["reflect", "synthesize"],
 }
-"""A user's own stores don't know that a plan was accepted, or a reflection, until they are called."""
+"""A user's own stores don't know that a reflection has ended with the run."""
 
 
 @pytest.mark.parametrize("kind", ["ours", "own"])

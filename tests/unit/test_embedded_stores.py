@@ -387,6 +387,43 @@ async def test_a_run_in_own_stores_goes_on_and_its_results_stay() -> None:
     assert calls == ["good", "bad", "last"]
 
 
+@pytest.mark.parametrize(
+    "stop",
+    [("EXECUTING", 2, None), ("EXECUTING", 2, "a"), ("REFLECTING", 2, None), ("DONE", 3, None)],
+)
+async def test_a_task_that_every_iteration_plans_again_goes_on(stop: tuple[object, ...]) -> None:
+    class Away(OwnStore):
+        away = True
+
+        def update_loop_state(
+            self, run_id: str, phase: str, iteration: int, task: str | None
+        ) -> None:
+            if self.away and (phase, iteration, task) == stop:
+                raise OSError("away")
+            super().update_loop_state(run_id, phase, iteration, task)
+
+    numbers: list[int] = []
+
+    def reflect(ctx: ReflectContext) -> Finish | Continue:
+        again = Continue([Task("a", "work", input=ctx.iteration + 1)])
+        return Finish() if ctx.iteration == 4 else again
+
+    registry = {
+        "plan": lambda ctx: [Task("a", "work", input=1)],
+        "work": lambda number: numbers.append(number) or number,
+        "reflect": reflect,
+    }
+    store = Away()
+    with pytest.raises(OSError, match="away"):
+        await Orchestrator("", 9, registry, store, store, store, "r1").run()
+    store.away = False
+
+    result = await (await Orchestrator.resume("r1", store, store, store, registry)).run()
+
+    assert (result.value, result.run.iteration, numbers) == ({"a": 4}, 4, [1, 2, 3, 4])
+    assert store.get_tasks("r1", "completed")[0]["input"] == 4
+
+
 @pytest.mark.parametrize("kind", ["own", "memory", "sqlite"])
 async def test_resuming_an_unknown_run_creates_nothing(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "runs.db"

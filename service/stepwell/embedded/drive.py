@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from stepwell.app.commands import accepted, carry_out
 from stepwell.app.runs import read_run
-from stepwell.core.loop.signals import AnyCommand, RaiseBudget, Resume, Start
+from stepwell.core.loop.signals import AnyCommand, Fork, RaiseBudget, Resume, Start
 from stepwell.core.port import Presence, Runtime, Store
 from stepwell.core.records.errors import (
     AlreadyExists,
@@ -48,7 +48,7 @@ class Drive:
         self,
         agent: Agent,
         run_id: str,
-        start: Start | None,
+        start: Start | Fork | None,
         *,
         store: str | Store | DriverStore | None,
         tenant_id: str,

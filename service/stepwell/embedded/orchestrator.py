@@ -7,10 +7,10 @@ from typing import Any, overload
 
 from stepwell.app.questions import give_answer, open_questions
 from stepwell.app.start import MAX_ITERATIONS_DEFAULT
-from stepwell.core.loop.signals import Cancel, Pause, RaiseBudget, Start
+from stepwell.core.loop.signals import Cancel, Fork, Pause, RaiseBudget
 from stepwell.core.port import Runtime, Store
 from stepwell.core.records import limits
-from stepwell.core.records.model import InputRequest, RunSpec
+from stepwell.core.records.model import InputRequest, Run, RunSpec
 from stepwell.core.records.states import RunStatus, StepKind
 from stepwell.embedded.arguments import (
     ACTOR,
@@ -200,7 +200,7 @@ class Orchestrator:
             restored = None
             if stores.driver is None:
                 restored = await restore(stores, run_id)
-                start = _start_again(tenant_id, run_id, restored)
+                start = _begin_again(tenant_id, run_id, restored)
             kept, calls = stores.driver, StoreCalls(stores, run_id, restored=restored)
         drive = Drive(
             made, run_id, start, store=kept, tenant_id=tenant_id, runtime=runtime, calls=calls
@@ -316,17 +316,18 @@ def _spec(tenant_id: str, run_id: str, **named: Any) -> RunSpec:
     )
 
 
-def _start_again(tenant_id: str, run_id: str, restored: Restored) -> Start:
-    """Return the command that starts a restored run in memory; what it has done is answered from there."""
+def _begin_again(tenant_id: str, run_id: str, restored: Restored) -> Fork:
+    """Return the command that begins a restored run in memory, in the iteration of the first plan that is left."""
     spec = _spec(
         tenant_id,
         run_id,
         goal=restored.goal,
         max_iterations=restored.max_iterations,
         max_parallel=1,
-        no_progress_limit=0,  # A task that was planned again is in its last plan only: earlier ones look alike.
+        no_progress_limit=0,  # Its results of earlier iterations aren't known.
     )
-    return start_command(spec, budget=None, run_input=None, plan=None, stages=())
+    start = start_command(spec, budget=None, run_input=None, plan=None, stages=())
+    return Fork(spec=start.spec, run=Run(spec=start.spec, iteration=restored.first_iteration + 1))
 
 
 class _Resumed(Orchestrator):

@@ -76,7 +76,10 @@ class TaskStore(Protocol):
     """Keeps the tasks of each run, as rows with a status. Methods as in `RunStore`."""
 
     def save_tasks(self, run_id: str, tasks: Sequence[TaskRow], /) -> Any:
-        """Keep these rows as the run's tasks, in this order, in place of those before: a plan was accepted."""
+        """Keep these rows as the run's tasks, in this order, in place of those before: a plan was accepted.
+
+        In one piece: after a crash either all of them are there or those before.
+        """
         ...
 
     def update_task(self, run_id: str, task_id: str, status: str, /) -> Any:

@@ -40,14 +40,20 @@ class Restored:
         self._results = dict(results)
         self._specs: dict[str, TaskSpec] = {}
         self._iterations: dict[str, int] = {}
+        self._planned: list[int] = []
+        """The iterations whose tasks are there. Those of others were all planned again."""
         if self.phase is not Phase.PLANNING:
-            for row in rows:
-                self._add(row)
+            self._read_plans(rows)
 
     @property
     def plans(self) -> int:
-        """The number of plans that were accepted: one an iteration."""
-        return 0 if self.phase is Phase.PLANNING else self.iteration + 1
+        """The number of plans that it is restored with."""
+        return len(self._planned)
+
+    @property
+    def first_iteration(self) -> int:
+        """The iteration that it begins with in memory, from 0, so that the last plan has its own number."""
+        return max(0, self.iteration - self.plans + 1)
 
     def is_settled(self, task_id: str) -> bool:
         """Return whether the task isn't run again: it has a result, or its failure was not the run's."""
@@ -64,17 +70,19 @@ class Restored:
             execution_id=execution.execution_id,
             lease_token=assignment.lease_token,
         )
-        if self.phase is Phase.PLANNING:
-            return None
-        iteration = execution.iteration - 1
-        if execution.kind == StepKind.PLAN and iteration == 0:
+        number = execution.iteration - 1 - self.first_iteration
+        if number >= self.plans:
+            return None  # A task of a new plan is new, though it has the name of an older one.
+        last = number == self.plans - 1
+        ended = self.phase in (Phase.SYNTHESIZING, Phase.DONE)
+        if execution.kind == StepKind.PLAN and number == 0:
             outcome.planned.plan.CopyFrom(self._plan(0))
         elif execution.kind == StepKind.TASK and self.is_settled(assignment.task.task_id):
             self._settle(outcome, assignment.task.task_id)
-        elif execution.kind == StepKind.REFLECT and iteration < self.iteration:
+        elif execution.kind == StepKind.REFLECT and not last:
             outcome.reflected.decision = types_pb2.DECISION_CONTINUE
-            outcome.reflected.plan.CopyFrom(self._plan(iteration + 1))
-        elif execution.kind == StepKind.REFLECT and self.phase in (Phase.SYNTHESIZING, Phase.DONE):
+            outcome.reflected.plan.CopyFrom(self._plan(number + 1))
+        elif execution.kind == StepKind.REFLECT and ended:
             outcome.reflected.decision = types_pb2.DECISION_FINISH
         elif execution.kind == StepKind.SYNTHESIZE and self.phase is Phase.DONE:
             _complete(outcome, self._results.get(RESULT))
@@ -83,6 +91,16 @@ class Restored:
         return outcome
 
     # --- inside ---------------------------------------------------------------------------------------
+
+    def _read_plans(self, rows: Sequence[object]) -> None:
+        for row in rows:
+            self._add(row)
+        self._planned = sorted(set(self._iterations.values()))
+        if not self._planned:
+            raise ValueError(f"task_store has no rows of a run that run_store has in {self.phase}")
+        if self._planned[-1] > self.iteration:
+            # A plan was accepted, and the end came before the record said so.
+            self.phase, self.iteration = Phase.EXECUTING, self._planned[-1]
 
     def _add(self, row: object) -> None:
         task_id = str(_get(row, "id", "") or _get(row, "task_id", ""))
@@ -103,12 +121,13 @@ class Restored:
         self._iterations[task_id] = iteration
         self.statuses[task_id] = str(_get(row, "status", "pending")).lower()
 
-    def _plan(self, iteration: int) -> types_pb2.PlanDraft:
-        """Return the plan of an iteration: its tasks, and those of a later one that they depend on.
+    def _plan(self, number: int) -> types_pb2.PlanDraft:
+        """Return a plan: its tasks, and those of a later one that they depend on.
 
         A task that was planned again stands in the last plan only.
         """
-        names = [name for name, number in self._iterations.items() if number == iteration]
+        iteration = self._planned[number]
+        names = [name for name, its in self._iterations.items() if its == iteration]
         known = set(names)
         for name in names:
             for needed in self._specs[name].depends_on:

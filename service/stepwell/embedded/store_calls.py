@@ -180,9 +180,10 @@ class StoreCalls:
             return
         rows = task_rows(loaded)
         for row in rows:
-            if row["status"] == _RUNNING:
-                row["status"] = self._statuses.get(row["id"], _PENDING)
+            if row["status"] == _RUNNING and self._statuses.get(row["id"]) != _RUNNING:
+                row["status"] = _PENDING
         await value_of(self._stores.tasks.save_tasks(self._run_id, rows))
+        self._restored = None
         self._statuses = {row["id"]: row["status"] for row in rows}
 
     async def _write_status(self, task_id: str, status: str) -> None:
