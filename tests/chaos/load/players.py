@@ -39,7 +39,8 @@ JOINS = 0.2
 def start(run_id: str, *plan: TaskSpec, data: bytes = b"") -> Start:
     """Return the command that brings a run to life."""
     spec = RunSpec(tenant_id=TENANT, run_id=run_id, goal="endure", max_parallel=2)
-    return Start(spec=spec, plan=plan, input=Payload(data=data) if data else None)
+    run_input = Payload(data=data) if data else None
+    return Start(spec=spec, plan=plan, input=run_input, actor="player")
 
 
 class Player:
