@@ -53,7 +53,7 @@ class Restored:
     @property
     def first_iteration(self) -> int:
         """The iteration that it begins with in memory, from 0, so that the last plan has its own number."""
-        return max(0, self.iteration - self.plans + 1)
+        return max(0, self.iteration - max(0, self.plans - 1))
 
     def is_settled(self, task_id: str) -> bool:
         """Return whether the task isn't run again: it has a result, or its failure was not the run's."""
