@@ -16,6 +16,7 @@ import grpc
 
 from stepwell_client._connect import Connection, CurrentChannel
 from stepwell_client._limits import BATCH_BYTES_MAX, ITEMS_PER_MESSAGE_MAX
+from stepwell_client._outages import Notices
 from stepwell_client._runtime import Runtime
 from stepwell_client._worker_state import StepLease, WorkerState
 from stepwell_client.v1 import types_pb2, worker_pb2, worker_pb2_grpc
@@ -52,6 +53,8 @@ class Heartbeats:
         self._thread = threading.Thread(target=self._work, name=f"{name}-heartbeats", daemon=True)
         self._lease = LEASE_SECONDS
         self._interval = LEASE_SECONDS / 3
+        self._failing_since: float | None = None
+        self._notices = Notices(0.0)
 
     def start(self) -> None:
         self._thread.start()
@@ -145,15 +148,26 @@ class Heartbeats:
         for batch in self._batches(due):
             try:
                 self._send(batch)
+                self._failing_since = None
             except grpc.RpcError as error:
                 code = error.code() if isinstance(error, grpc.Call) else None
-                _log.warning("heartbeats of %d leases failed: %s", len(batch), code)
+                self._warn(len(batch), code)
                 self._postpone(batch)
             except ValueError:  # The channel was closed meanwhile.
                 return
             except Exception:  # noqa: BLE001 - the thread must live as long as there are leases
                 _log.exception("heartbeats of %d leases failed", len(batch))
                 self._postpone(batch)
+
+    def _warn(self, count: int, code: grpc.StatusCode | None) -> None:
+        """Log that heartbeats failed: the first time, then ever more rarely until one succeeds."""
+        now = self._runtime.monotonic()
+        if self._failing_since is None:
+            self._failing_since, self._notices = now, Notices(0.0)
+        if self._notices.due(now - self._failing_since):
+            _log.warning(
+                "heartbeats of %d leases failed: %s", count, code.name if code else "unknown error"
+            )
 
     def _postpone(self, batch: list[tuple[StepLease, worker_pb2.LeaseHeartbeat]]) -> None:
         """Try a failed heartbeat again soon, at a random moment."""

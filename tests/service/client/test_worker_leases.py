@@ -166,6 +166,27 @@ async def test_a_short_lease_is_kept_alive_by_its_own_measure(
         await until(lambda: len(server.workers.heartbeats) >= 3)
 
 
+async def test_heartbeats_that_fail_are_logged_once_and_then_ever_more_rarely(
+    server: FakeServer,
+    client: Client,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    failed = 0
+
+    def fail(_items: Any) -> None:
+        nonlocal failed
+        failed += 1
+        raise RuntimeError("not now")
+
+    async with working(server, client, Waiting(), interval=60, lease=0.3):
+        monkeypatch.setattr(server.workers, "_states", fail)
+        await until(lambda: failed >= 8)
+
+    said = [one.getMessage() for one in caplog.records if "heartbeats of" in one.getMessage()]
+    assert said == ["heartbeats of 1 leases failed: UNKNOWN"]
+
+
 async def test_SIGTERM_lets_the_step_that_runs_end_and_then_ends_the_program(
     server: FakeServer, client: Client
 ) -> None:
