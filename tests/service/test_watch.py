@@ -312,6 +312,27 @@ async def test_watching_all_runs_filters_by_pipeline_and_label(client: Client) -
     call.cancel()
 
 
+async def test_a_watch_of_all_runs_gets_each_deletion_whatever_its_filter(client: Client) -> None:
+    run = await client.start_tasks("a", queue="q")
+    run_id = run.spec.run_id
+    call: Any = client.ask("WatchRuns")
+    _, cursor = await _updates(call, 1)
+    filtered: Any = client.ask("WatchRuns", cursor="now", labels={"k": "v"})
+    await filtered.read()
+
+    cancel = opb.CancelRunRequest(run_id=run_id)
+    await client.runs.CancelRun(cancel, metadata=ME)
+    await client.runs.DeleteRun(opb.DeleteRunRequest(run_id=run_id), metadata=ME)
+
+    resumed: Any = client.ask("WatchRuns", cursor=cursor)
+    for watch in (call, filtered, resumed):
+        while not (update := (await _updates(watch, 1))[0][-1]).deleted:
+            pass
+        assert update.run_id == run_id
+        assert not update.HasField("run")
+        watch.cancel()
+
+
 async def test_many_runs_come_in_messages_that_are_not_too_large(world: World) -> None:
     client = await world.client(await world.server(watch=WatchSettings(message_bytes_max=4096)))
     runs = [await client.start(goal="g" * 1_000, queue="q") for _ in range(20)]

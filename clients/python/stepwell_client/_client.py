@@ -150,7 +150,11 @@ class Client(ReadCalls, CommandCalls):
     def watch_runs(
         self, cursor: str = "", **options: Unpack[WatchRunsOptions]
     ) -> Watch[orchestrator_pb2.RunUpdate, RunsCursor]:
-        """Return the changes of all runs since a cursor; `now`: from the next commit on."""
+        """Return the changes of all runs since a cursor; `now`: from the next commit on.
+
+        An update with `deleted` has a `run_id` and no run. Deletions come whatever the filters: ignore ids that
+        you don't know.
+        """
         return Watch(self, RunsCursor(self._retries, cursor, options))
 
     def logs(

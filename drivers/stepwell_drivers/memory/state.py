@@ -85,7 +85,8 @@ class State:
         self._ended = EndedRuns()
         self._log_book = LogBook()
         self._tombstones: dict[tuple[str, str], int] = {}
-        self._expiring_tombstones: deque[tuple[int, tuple[str, str]]] = deque()
+        self._expiring_tombstones: deque[tuple[int, tuple[str, str], int]] = deque()
+        """The end of each tombstone, its run, and the place of the run's deletion in the feed."""
         self._feed: list[FeedEntry | None] = []
 
     # --- commits ---
@@ -119,7 +120,8 @@ class State:
 
     def _has_tombstone(self, key: tuple[str, str], now_us: int) -> bool:
         while self._expiring_tombstones and self._expiring_tombstones[0][0] <= now_us:
-            until_us, old = self._expiring_tombstones.popleft()
+            until_us, old, place = self._expiring_tombstones.popleft()
+            self._feed[place] = None
             if self._tombstones.get(old) == until_us:
                 del self._tombstones[old]
         # As long as what a run left behind is kept, its id is not another's.
@@ -172,11 +174,18 @@ class State:
             self.tenants[rows.tenant_id].keyed.put(rows.run_id, keyed)
         if commit.request is not None:
             rows.requests.append((rows.version, commit.request))
-        rows.feed_places.append(len(self._feed))
-        self.tenants[rows.tenant_id].feed.append(len(self._feed))
+        rows.feed_places.append(self._put_in_feed(rows))
+
+    def _put_in_feed(self, rows: RunRows, *, deleted: bool = False) -> int:
+        """Name a run's last commit, or its deletion, in the feed; return the place there."""
+        place = len(self._feed)
+        self.tenants[rows.tenant_id].feed.append(place)
         self._feed.append(
-            FeedEntry(tenant_id=rows.tenant_id, run_id=rows.run_id, version=rows.version)
+            FeedEntry(
+                tenant_id=rows.tenant_id, run_id=rows.run_id, version=rows.version, deleted=deleted
+            )
         )
+        return place
 
     def _put_execution(self, rows: RunRows, execution: Execution, now_us: int) -> None:
         name = execution.execution_id
@@ -355,7 +364,7 @@ class State:
         del self.runs[key]
         until_us = self.clock.now_us() + _TOMBSTONE_US
         self._tombstones[key] = until_us
-        self._expiring_tombstones.append((until_us, key))
+        self._expiring_tombstones.append((until_us, key, self._put_in_feed(rows, deleted=True)))
         return True
 
     # --- what is found across runs ---

@@ -140,8 +140,10 @@ class Commits:
             *(one.logged, one.tombstones, one.trash),
             *(run.rows, run.orders, run.events, run.logs, run.log_marks),
             *(run.rubbish, run.kept, run.family),
+            *(one.feed, run.tenant_feed, run.tenant_deletions),
         )
-        arguments = (run.name.encode(), number(version), number(TOMBSTONE_US))
+        floor = number(self._base.floor)
+        arguments = (run.name.encode(), number(version), number(TOMBSTONE_US), floor)
         asked_before = False
         call = (run.partition, self._base.scripts.delete, keys, *arguments)
         try:
@@ -149,8 +151,10 @@ class Commits:
         except OutcomeUnknown:
             asked_before = True
             answer = await self._base.call(*call)
+        if answer > 2:
+            self._base.raise_floor(answer)
         # 2: there is a tombstone. If we asked before, it is ours.
-        deleted = answer == 1 or (answer == 2 and asked_before)
+        deleted = answer > 2 or (answer == 2 and asked_before)
         if deleted:
             await self._finish(run)
         return deleted

@@ -75,7 +75,7 @@ class Partition(NamedTuple):
     tombstones: bytes
     """Sorted set: runs that may not be created, by the end of their tombstone."""
     feed: bytes
-    """Stream: every commit."""
+    """Stream: every commit, and for a while every deletion."""
     trash: bytes
     """Sorted set: what is left of deleted runs and is yet to be taken away."""
 
@@ -103,7 +103,9 @@ class RunKeys(NamedTuple):
     family: bytes
     """Hash: the family that goes by this run's id. Each fork that was ever to join → its partition."""
     tenant_feed: bytes
-    """Stream: every commit of the tenant in this partition."""
+    """Stream: every commit of the tenant in this partition, and for a while every deletion."""
+    tenant_deletions: bytes
+    """Sorted set: the deletions in the tenant's feed, by their stamps."""
 
 
 class Keys:
@@ -143,6 +145,7 @@ class Keys:
             kept=f"{partition.tag}kept:{name}".encode(),
             family=f"{partition.tag}family:{name}".encode(),
             tenant_feed=self.tenant_feed(partition, tenant_id),
+            tenant_deletions=f"{partition.tag}deletions-of:{escape(tenant_id)}".encode(),
         )
 
     @staticmethod

@@ -200,7 +200,10 @@ class Pages:
             for name, (_, run, _, version) in found:
                 tenant, _, run_id = run.decode().partition(":")
                 entry = FeedEntry(
-                    tenant_id=unescape(tenant), run_id=unescape(run_id), version=int(version)
+                    tenant_id=unescape(tenant),
+                    run_id=unescape(run_id),
+                    version=abs(int(version)),
+                    deleted=int(version) < 0,
                 )
                 buffers[at].append((int(name.partition(b"-")[0]), entry))
         return ended

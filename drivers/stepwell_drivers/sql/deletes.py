@@ -32,6 +32,7 @@ _version = Query(
     .with_for_update()
 )
 _MOVING = ("version", "expires_us", "family_id")
+_put_deletions = Insert(schema.commits, (*_RUN, "version", "commit_id", "committed_us"))
 _put_tombstones = Insert(schema.tombstones, (*_RUN, *_MOVING), key=_RUN, replaced=_MOVING)
 _delete_rows = [
     Query(
@@ -44,7 +45,7 @@ _delete_rows = [
 
 
 def delete_run(connection: Link, work: DeleteWork, now_us: int) -> bool:
-    """Remove a run, if it is at the version, and bury its id.
+    """Remove a run, if it is at the version, bury its id, and name the deletion in the feed.
 
     Its outcomes stay while others of its family are there; with the last one all of theirs go.
     """
@@ -61,6 +62,7 @@ def delete_run(connection: Link, work: DeleteWork, now_us: int) -> bool:
         query.run(connection, **key)
     if is_last:
         families.end(connection, family, run)
+    _put_deletions.run(connection, [(*run, -work.version, "", now_us)])
     left_to = "" if is_last else family[1]
     _put_tombstones.run(connection, [(*run, work.version, now_us + TOMBSTONE_US, left_to)])
     return True

@@ -349,7 +349,7 @@ _settled_end = Query(
 
 
 def feed(connection: Link, query: FeedQuery, about: About) -> Page[FeedEntry]:
-    """Return commits after a cursor, in the order in which they were committed."""
+    """Return commits and deletions after a cursor, in the order in which they were committed."""
     settled, store_id = is_postgres(connection.dialect), about.store_id
     if query.cursor == "now":
         last = (_settled_end if settled else _feed_end).run(connection)
@@ -366,7 +366,7 @@ def feed(connection: Link, query: FeedQuery, about: About) -> Page[FeedEntry]:
     xid, seq = rows[-1][:2] if rows else (xid, seq)
     return Page(
         items=tuple(
-            FeedEntry(tenant_id=tenant, run_id=run_id, version=version)
+            FeedEntry(tenant_id=tenant, run_id=run_id, version=abs(version), deleted=version < 0)
             for _, _, tenant, run_id, version in rows
         ),
         cursor=f"{store_id}.{xid}.{seq}",

@@ -315,6 +315,7 @@ commits = Table(
     metadata,
     _seq(),
     *_words("tenant_id", "run_id"),
+    # Below zero: not a commit but the run's deletion, at that version; it goes with the tombstone.
     *_numbers("version"),
     *_words("commit_id"),
     *_numbers("committed_us"),

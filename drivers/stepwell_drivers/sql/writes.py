@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import bindparam, delete, literal_column
+from sqlalchemy import bindparam, delete, literal_column, select, tuple_
 
 from stepwell.core.port import Commit, LogsOfExecution, OldLogs, Presence, Renewal
 from stepwell.core.records.model import Payload, Session
@@ -62,14 +62,21 @@ _renew = {
 }
 _put_workers = Insert(schema.workers, step_rows.WORKER, key=_WORKER, replaced=step_rows.WORKER[3:])
 _drop_workers = Delete(schema.workers, _WORKER)
-_over = delete(schema.tombstones).where(
+_over = (
     schema.tombstones.c.expires_us <= bindparam("now_us"),
     # One with a family stays as long as that.
     schema.tombstones.c.family_id == literal_column("''"),
 )
+_deleted = delete(schema.commits).where(
+    tuple_(schema.commits.c.tenant_id, schema.commits.c.run_id).in_(
+        select(schema.tombstones.c.tenant_id, schema.tombstones.c.run_id).where(*_over)
+    ),
+    schema.commits.c.version < literal_column("0"),
+)
 _sweeps = [
     Query(delete(schema.workers).where(schema.workers.c.expires_us <= bindparam("now_us"))),
-    Query(_over),
+    Query(_deleted),
+    Query(delete(schema.tombstones).where(*_over)),
 ]
 
 

@@ -499,11 +499,13 @@ class LeaseQuery(Query[WorkerLease], frozen=True, kw_only=True):
 
 
 class FeedEntry(Record, frozen=True, kw_only=True):
-    """One commit of one run."""
+    """One commit of one run, or its deletion."""
 
     tenant_id: str
     run_id: str
     version: int
+    """The version that the commit made; of a deletion, the last one that the run had."""
+    deleted: bool = False
 
 
 class FeedQuery(Query[FeedEntry], frozen=True, kw_only=True):
@@ -512,7 +514,8 @@ class FeedQuery(Query[FeedEntry], frozen=True, kw_only=True):
     Each once since the cursor, in the store's own order; "" is the beginning, "now" the end.
     Nothing is ever skipped: a commit that becomes visible comes after every cursor that was
     returned before it did. Commits of one run come in the order of their versions. Those of
-    deleted runs may be left out. A page's cursor is always set: go on from there.
+    deleted runs may be left out. A run's deletion is named after its commits, once, and for at
+    least an hour. A page's cursor is always set: go on from there.
     """
 
     tenant_id: str = ""

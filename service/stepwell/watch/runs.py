@@ -41,7 +41,7 @@ class Batch(Record, frozen=True, kw_only=True):
 
 
 class FeedBatch(Record, frozen=True, kw_only=True):
-    """Commits of any runs; without entries, a progress message: all up to `cursor` is known."""
+    """Commits and deletions of any runs; without entries, a progress message: all up to `cursor` is known."""
 
     entries: tuple[FeedEntry, ...] = ()
     cursor: str = ""
@@ -187,7 +187,7 @@ async def watch_feed(
     cursor: str,
     progress_ms: int,
 ) -> AsyncGenerator[FeedBatch, None]:
-    """Yield the tenant's commits after `cursor`, then live ones; an empty batch is a progress message.
+    """Yield the tenant's commits and deletions after `cursor`, then live ones; an empty batch is a progress message.
 
     The generator ends without a further batch when the process closes.
 

@@ -264,6 +264,29 @@ class TestFeed(Cases):
             assert [entry.run_id for entry in found if entry.run_id in kept] == sorted(kept)
             assert len(found) == len(set(found))
 
+    @promises(
+        "FeedQuery", "A run's deletion is named after its commits, once, and for at least an hour."
+    )
+    @promises("FeedEntry.version", "of a deletion, the last one that the run had")
+    async def test_E1_a_deletion_is_named_once_after_the_runs_commits(
+        self, store: Store, open_store: StoreFactory
+    ) -> None:
+        first = await ask.must(store, b.created())
+        cursor = (await store.page(FeedQuery())).cursor
+        await ask.must(store, b.step(first))
+        assert not await store.delete_run(b.TENANT, b.RUN, version=1)
+        assert await store.delete_run(b.TENANT, b.RUN, version=2)
+        assert not await store.delete_run(b.TENANT, b.RUN, version=2)
+        await open_store.advance(59 * 60_000)
+        await ask.must(store, b.created("later"))
+        deletion = FeedEntry(tenant_id=b.TENANT, run_id=b.RUN, version=2, deleted=True)
+        for tenant in ("", b.TENANT):
+            for since in ("", cursor):
+                found = await _drain(store, since, tenant, limit=1)
+                assert [entry for entry in found if entry.deleted] == [deletion]
+                assert found[-2:] == [deletion, _entry("later", 1)]
+        assert await _drain(store, tenant="another") == []
+
     @promises("Errors", "A cursor that no store made raises `InvalidArgument`.")
     async def test_a_cursor_of_another_store_is_refused(
         self, store: Store, open_store: StoreFactory

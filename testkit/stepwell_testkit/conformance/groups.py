@@ -75,6 +75,7 @@ GROUPS: Mapping[str, Group] = {
 
 ALSO: Mapping[str, tuple[str, ...]] = {
     "test_a_deleted_run_hides_no_other_from_the_feed": ("delete",),
+    "test_E1_a_deletion_is_named_once_after_the_runs_commits": ("delete",),
     "test_S3_logs_are_there_after_a_restart": ("logs",),
     "test_T3_a_log_under_another_tenant_is_dropped": ("logs",),
     "test_an_ended_run_that_was_deleted_is_not_found": ("delete",),

@@ -384,9 +384,14 @@ class Calls:
         must_equal(self._fed(mine), self._fed(its))
 
     def _fed(self, reader: Reader) -> list[FeedEntry]:
-        """Return what a feed told of the runs that are there, in an order that no store has to keep."""
+        """Return what a feed told of runs that are there, and of deletions, in an order that no store has to keep."""
         entries = cast("list[FeedEntry]", reader.rows)
-        rows = [one for one in entries if (one.tenant_id, one.run_id) in self.known.heads]
+        rows = [
+            one
+            for one in entries
+            if (one.tenant_id, one.run_id) in self.known.heads
+            or (one.deleted and one.tenant_id in self.known.tenants)
+        ]
         return sorted(rows, key=lambda one: (one.tenant_id, one.run_id))
 
     async def read_on(self, tenant: int, run: str, execution_id: str, limit: int) -> None:

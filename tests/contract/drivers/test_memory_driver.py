@@ -2,7 +2,7 @@
 
 import pytest
 
-from stepwell.core.port import Store
+from stepwell.core.port import FeedQuery, Store
 from stepwell.core.records.errors import StoreRefused
 from stepwell.core.records.routing import TaskPattern
 from stepwell_drivers.memory import agenda as agenda_module
@@ -76,3 +76,14 @@ async def test_dead_entries_do_not_pile_up() -> None:
         commit = await ask.must(store, b.step(commit, executions=[b.leased()], leases=[lease]))
     asleep = store._kept.agenda._asleep  # pyright: ignore[reportAttributeAccessIssue] - the driver's own
     assert len(asleep._entries) < 200
+
+
+async def test_a_deletion_leaves_the_feed_with_its_tombstone() -> None:
+    runtime = ManualRuntime()
+    store = await open_store("memory://", runtime=runtime)
+    await ask.must(store, b.created("gone"))
+    assert await store.delete_run(b.TENANT, "gone", version=1)
+    assert [entry.deleted for entry in (await store.page(FeedQuery())).items] == [True]
+    runtime.advance(2 * 3_600_000)
+    await ask.must(store, b.created("gone"))
+    assert [entry.deleted for entry in (await store.page(FeedQuery())).items] == [False]

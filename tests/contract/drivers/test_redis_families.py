@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from stepwell.core.port import Commit, LogQuery, OldLogs, Store
+from stepwell.core.port import Commit, FeedQuery, LogQuery, OldLogs, Store
 from stepwell.core.records.model import Outcome, Payload
 from stepwell.core.records.states import Verdict
 from stepwell.runtime import SystemRuntime
@@ -146,14 +146,15 @@ async def result_of(store: Store, run_id: str) -> list[Outcome]:
 
 
 def nothing_is_left(server: Redis) -> None:
-    """No row, no entry of an index: but for tombstones and the partitions' time."""
+    """No row, no entry of an index: but for tombstones, told deletions and the partitions' time."""
     with server.admin() as client:
         names: Any = client.keys("*")
         for name in names:
-            kind = name.rpartition("}")[2]
-            assert kind in {"meta", "book", "tombstones", "feed"}, name
-            if kind == "feed":
-                assert client.xlen(name) == 0
+            kind = name.rpartition("}")[2].partition(":")[0]
+            assert kind in {"meta", "book", "tombstones", "feed", "feed-of", "deletions-of"}, name
+            if kind in {"feed", "feed-of"}:
+                entries: Any = client.xrange(name)
+                assert all(int(entry["v"]) < 0 for _, entry in entries), name
             if kind == "book":
                 fields: Any = client.hkeys(name)
                 assert all(field.startswith("#") for field in fields), (name, fields)
@@ -408,3 +409,26 @@ async def test_purge_costs_nothing_for_newer_logs(
                 assert len(page.items) == newer
             assert await store.remove_logs(OldLogs(older_ms=0, limit=10_000)) == 2 * newer
     assert costs[1] <= costs[0] + 10
+
+
+# --- what is left ---
+
+
+async def test_deletions_leave_the_feeds_with_their_tombstones(server: Redis, url: str) -> None:
+    server.flush()
+    async with door(url) as (store, _):
+        for name in TOGETHER:
+            await ask.must(store, b.created(name))
+        for name in TOGETHER[:2]:
+            assert await store.delete_run(b.TENANT, name, version=1)
+        with server.admin() as client:
+            (book,) = [
+                name
+                for name in client.keys("*}book")
+                if client.hexists(name, f"v{b.TENANT}:{TOGETHER[2]}")
+            ]
+            client.hincrby(book, "#offset", 3 * 3_600 * 1_000_000)
+        assert await store.delete_run(b.TENANT, TOGETHER[2], version=1)
+        for tenant in ("", b.TENANT):
+            page = await store.page(FeedQuery(tenant_id=tenant))
+            assert [(entry.run_id, entry.deleted) for entry in page.items] == [(TOGETHER[2], True)]

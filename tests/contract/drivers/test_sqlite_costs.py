@@ -30,7 +30,7 @@ from stepwell_drivers.sql import (
     writes,
 )
 from stepwell_drivers.sql.sqlite import open_store
-from stepwell_drivers.sql.sqlite.engine import raw, reading_engine
+from stepwell_drivers.sql.sqlite.engine import raw, reading_engine, writing_engine
 from stepwell_drivers.sql.sqlite.url import parse
 from stepwell_drivers.sql.statements import Delete, Pick, Query, Update, compiled
 from stepwell_testkit.conformance import ask
@@ -230,3 +230,20 @@ def test_a_claim_s_columns_are_the_port_s() -> None:
     # What is indexed by value must be written by value.
     row = step_rows.execution_row(("a", "r"), 1, b.ready(delay_ms=5), 1_000)
     assert dict(zip(step_rows.EXECUTION, row, strict=True))["available_us"] == 6_000
+
+
+async def test_a_deletion_leaves_the_feed_with_its_tombstone(tmp_path: Path, store: Store) -> None:
+    commit = await ask.must(store, b.created("gone"))
+    await ask.must(store, b.created("there"))
+    assert await store.delete_run(b.TENANT, "gone", version=commit.version)
+    await store.close()
+    engine = writing_engine(parse(f"sqlite:///{tmp_path / 'a.db'}"))
+    about = pages.About("s", lambda _: 0)
+    left: list[list[str]] = []
+    for now_us in (0, 2**62):
+        with engine.begin() as connection:
+            writes.sweep(connection, now_us)
+            page = pages.feed(connection, FeedQuery(), about)
+        left.append([entry.run_id for entry in page.items])
+    engine.dispose()
+    assert left == [["there", "gone"], ["there"]]

@@ -348,12 +348,16 @@ class RunUpdateBatch(_message.Message):
     def __init__(self, updates: _Optional[_Iterable[_Union[RunUpdate, _Mapping]]] = ..., cursor: _Optional[str] = ...) -> None: ...
 
 class RunUpdate(_message.Message):
-    __slots__ = ("run", "version")
+    __slots__ = ("run", "version", "run_id", "deleted")
     RUN_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    DELETED_FIELD_NUMBER: _ClassVar[int]
     run: _types_pb2.Run
     version: int
-    def __init__(self, run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., version: _Optional[int] = ...) -> None: ...
+    run_id: str
+    deleted: bool
+    def __init__(self, run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., version: _Optional[int] = ..., run_id: _Optional[str] = ..., deleted: bool = ...) -> None: ...
 
 class RunsProgress(_message.Message):
     __slots__ = ("cursor",)

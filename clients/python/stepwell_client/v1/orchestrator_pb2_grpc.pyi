@@ -92,11 +92,14 @@ class OrchestratorStub:
     `oldest` of ErrorInfo is the number of the oldest one that is).
     """
     WatchRuns: _grpc.UnaryStreamMultiCallable[_orchestrator_pb2.WatchRunsRequest, _orchestrator_pb2.WatchRunsResponse]
-    """Streams what becomes of all runs of the tenant: a snapshot of each run that was committed to.
+    """Streams what becomes of all runs of the tenant: a snapshot of each run that was committed to, and the id
+    of each that was deleted.
 
     Nothing is skipped: every commit of a run that matches is followed by a snapshot of it, of that
-    version or a newer one. The order between runs is unspecified. That a run was deleted is not told.
-    End-of-file without WatchEnd means reconnect with the last cursor.
+    version or a newer one. The order between runs is unspecified. A deletion comes after all snapshots of
+    its run. A deleted run has nothing left that a filter could look at: each watch is told of all deletions,
+    whatever its filters, and ignores ids that it doesn't know. A deletion is kept for an hour at least: who
+    was away for longer lists the runs anew. End-of-file without WatchEnd means reconnect with the last cursor.
 
     Errors: INVALID_ARGUMENT (CURSOR_INVALID: the cursor is none of this store's), OUT_OF_RANGE
     (CURSOR_OUT_OF_RANGE: the feed is not kept from there on any more).
@@ -283,11 +286,14 @@ class OrchestratorAsyncStub(OrchestratorStub):
     `oldest` of ErrorInfo is the number of the oldest one that is).
     """
     WatchRuns: _aio.UnaryStreamMultiCallable[_orchestrator_pb2.WatchRunsRequest, _orchestrator_pb2.WatchRunsResponse]  # type: ignore[assignment]
-    """Streams what becomes of all runs of the tenant: a snapshot of each run that was committed to.
+    """Streams what becomes of all runs of the tenant: a snapshot of each run that was committed to, and the id
+    of each that was deleted.
 
     Nothing is skipped: every commit of a run that matches is followed by a snapshot of it, of that
-    version or a newer one. The order between runs is unspecified. That a run was deleted is not told.
-    End-of-file without WatchEnd means reconnect with the last cursor.
+    version or a newer one. The order between runs is unspecified. A deletion comes after all snapshots of
+    its run. A deleted run has nothing left that a filter could look at: each watch is told of all deletions,
+    whatever its filters, and ignores ids that it doesn't know. A deletion is kept for an hour at least: who
+    was away for longer lists the runs anew. End-of-file without WatchEnd means reconnect with the last cursor.
 
     Errors: INVALID_ARGUMENT (CURSOR_INVALID: the cursor is none of this store's), OUT_OF_RANGE
     (CURSOR_OUT_OF_RANGE: the feed is not kept from there on any more).
@@ -525,11 +531,14 @@ class OrchestratorServicer(metaclass=_abc_1.ABCMeta):
         request: _orchestrator_pb2.WatchRunsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_orchestrator_pb2.WatchRunsResponse], _abc.AsyncIterator[_orchestrator_pb2.WatchRunsResponse]]:
-        """Streams what becomes of all runs of the tenant: a snapshot of each run that was committed to.
+        """Streams what becomes of all runs of the tenant: a snapshot of each run that was committed to, and the id
+        of each that was deleted.
 
         Nothing is skipped: every commit of a run that matches is followed by a snapshot of it, of that
-        version or a newer one. The order between runs is unspecified. That a run was deleted is not told.
-        End-of-file without WatchEnd means reconnect with the last cursor.
+        version or a newer one. The order between runs is unspecified. A deletion comes after all snapshots of
+        its run. A deleted run has nothing left that a filter could look at: each watch is told of all deletions,
+        whatever its filters, and ignores ids that it doesn't know. A deletion is kept for an hour at least: who
+        was away for longer lists the runs anew. End-of-file without WatchEnd means reconnect with the last cursor.
 
         Errors: INVALID_ARGUMENT (CURSOR_INVALID: the cursor is none of this store's), OUT_OF_RANGE
         (CURSOR_OUT_OF_RANGE: the feed is not kept from there on any more).

@@ -474,14 +474,16 @@ class EndedRun(_message.Message):
     def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., version: _Optional[int] = ..., status: _Optional[_Union[_types_pb2.RunStatus, str]] = ..., ended_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class FeedEntry(_message.Message):
-    __slots__ = ("tenant_id", "run_id", "version")
+    __slots__ = ("tenant_id", "run_id", "version", "deleted")
     TENANT_ID_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
+    DELETED_FIELD_NUMBER: _ClassVar[int]
     tenant_id: str
     run_id: str
     version: int
-    def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., version: _Optional[int] = ...) -> None: ...
+    deleted: bool
+    def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., version: _Optional[int] = ..., deleted: bool = ...) -> None: ...
 
 class FeedQuery(_message.Message):
     __slots__ = ("tenant_id", "cursor", "limit")

@@ -1,11 +1,12 @@
 --!lua flags=allow-oom
--- Take a run out of sight, if it is at this version: 1, else 0 (2 for one that may not be born). Its rows
+-- Take a run out of sight, if it is at this version: its deletion's stamp in the feeds, else 0 (2 for one that
+-- may not be born). Deletions whose tombstones are over leave the feeds, as many as a script may take. Its rows
 -- stay until `sweep` has taken its commits out of the feeds, some at a time, because there may be many;
 -- those of a run that has a family stay as `kept`, and nobody may have its id as long as they do.
 
 local book, wake, ready, due, holders, lists, logged, tombstones, trash, rows, index, events, logs,
-  log_marks, rubbish, kept, family = unpack(KEYS)
-local run, version, tombstone_us = ARGV[1], ARGV[2], tonumber(ARGV[3])
+  log_marks, rubbish, kept, family, feed, tenant_feed, deletions = unpack(KEYS)
+local run, version, tombstone_us, floor = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local line = redis.call('HGET', book, 'v' .. run)
 if not line then
   return redis.call('ZSCORE', tombstones, run) and 2 or 0
@@ -64,5 +65,18 @@ redis.call('ZADD', tombstones, has_family and LATEST or time.now + tombstone_us,
 redis.call('RENAME', rows, has_family and kept or rubbish)
 redis.call('ZADD', trash, tonumber(version), run)
 redis.call('UNLINK', index, events, logs, log_marks)
+local over = redis.call('ZRANGEBYSCORE', deletions, '-inf', text(time.now - tombstone_us),
+  'LIMIT', 0, 1000)
+if #over > 0 then
+  redis.call('XDEL', feed, unpack(over))
+  redis.call('XDEL', tenant_feed, unpack(over))
+  redis.call('ZREM', deletions, unpack(over))
+end
+time.stamp = math.max(time.now, time.stamp + 1, floor + 1)
+local id = text(time.stamp) .. '-0'
+-- A version below zero is a deletion.
+redis.call('XADD', feed, id, 'r', run, 'v', '-' .. version)
+redis.call('XADD', tenant_feed, id, 'r', run, 'v', '-' .. version)
+redis.call('ZADD', deletions, text(time.stamp), id)
 keep(time)
-return 1
+return time.stamp

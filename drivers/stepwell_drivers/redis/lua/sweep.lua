@@ -19,9 +19,6 @@ if #ids > 0 then
   redis.call('XDEL', tenant_feed, unpack(ids))
 end
 left = math.max(left - at_once, 0)
-if left == 0 and redis.call('XLEN', tenant_feed) == 0 then
-  redis.call('UNLINK', tenant_feed)
-end
 if left > 0 or is_kept then
   redis.call('ZADD', trash, left, run)
   return left

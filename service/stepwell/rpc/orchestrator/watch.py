@@ -172,7 +172,7 @@ class RunFilter(NamedTuple):
 async def watch_all(
     parts: Parts, presenter: RunPresenter, request: pb.WatchRunsRequest, context: Context
 ) -> AsyncGenerator[pb.WatchRunsResponse]:
-    """Yield a snapshot for each commit to a run of the tenant, or for several of one run."""
+    """Yield each deletion, and a snapshot for each commit to a run of the tenant or several of one run."""
     tenant_id = tenant()
     cursor = await _first_cursor(parts, tenant_id, request.cursor)
     await context.send_initial_metadata(())
@@ -231,20 +231,25 @@ async def _updates(
     entries: Sequence[FeedEntry],
     cursor: str,
 ) -> AsyncGenerator[pb.RunUpdateBatch]:
-    """Yield snapshots of the runs that a page of the feed names, in messages that are not too large.
+    """Yield deletions and snapshots that a page of the feed names, in messages that are not too large.
 
     Each carries the cursor before the page, as what follows it in the page is not covered by it.
     """
-    newest: dict[str, int] = {}
+    newest: dict[tuple[str, bool], FeedEntry] = {}
     for entry in entries:
-        newest[entry.run_id] = max(entry.version, newest.get(entry.run_id, 0))
+        if entry.deleted:
+            # What is committed under this id after the deletion is another run: its snapshot comes later.
+            newest.pop((entry.run_id, False), None)
+        newest[entry.run_id, entry.deleted] = entry
     message = pb.RunUpdateBatch(cursor=cursor)
     room = parts.settings.watch.message_bytes_max
-    for run_id, version in newest.items():
-        run = await parts.store.get_run(tenant(), run_id)
-        if run is None or not wanted.selects(run):
-            continue
-        update = pb.RunUpdate(run=await presenter.message(run), version=version)
+    for entry in newest.values():
+        update = pb.RunUpdate(run_id=entry.run_id, version=entry.version, deleted=entry.deleted)
+        if not entry.deleted:
+            run = await parts.store.get_run(tenant(), entry.run_id)
+            if run is None or not wanted.selects(run):
+                continue
+            update.run.CopyFrom(await presenter.message(run))
         size = update.ByteSize()
         if message.updates and size > room:
             yield message

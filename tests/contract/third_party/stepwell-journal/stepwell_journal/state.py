@@ -294,6 +294,8 @@ class State:
         for at, entry in enumerate(self.feed):
             if entry is not None and (entry.tenant_id, entry.run_id) == run:
                 self.feed[at] = None
+        entry = FeedEntry(tenant_id=run[0], run_id=run[1], version=rows.run.version, deleted=True)
+        self.feed.append(entry)
         for items in (self.ready, self.leases, self.timers):
             for key in [key for key in items if key[:2] == run]:
                 del items[key]
