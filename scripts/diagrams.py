@@ -187,7 +187,7 @@ def amount(name: str, value: int) -> str:
         return f"{value // _MIB} MiB" if value % _MIB == 0 else f"{value / 1024:g} KiB"
     if "ms" in parts:
         for unit, ms in _MS.items():
-            if value % ms == 0:
+            if value and value % ms == 0:
                 count = value // ms
                 return f"{count:,} {unit}{'s' if count > 1 else ''}"
     return f"{value:,}"

@@ -156,7 +156,7 @@ class Heartbeats:
             except ValueError:  # The channel was closed meanwhile.
                 return
             except Exception:  # noqa: BLE001 - the thread must live as long as there are leases
-                _log.exception("heartbeats of %d leases failed", len(batch))
+                _log.exception("heartbeats of %d lease(s) failed", len(batch))
                 self._postpone(batch)
 
     def _warn(self, count: int, code: grpc.StatusCode | None) -> None:
@@ -166,7 +166,9 @@ class Heartbeats:
             self._failing_since, self._notices = now, Notices(0.0)
         if self._notices.due(now - self._failing_since):
             _log.warning(
-                "heartbeats of %d leases failed: %s", count, code.name if code else "unknown error"
+                "heartbeats of %d lease(s) failed: %s",
+                count,
+                code.name if code else "unknown error",
             )
 
     def _postpone(self, batch: list[tuple[StepLease, worker_pb2.LeaseHeartbeat]]) -> None:

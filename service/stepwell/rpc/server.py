@@ -46,6 +46,7 @@ _CORE_SLACK = 4
 _REPORTS_MAX = 2_000
 """Places on a connection for the calls that the gate doesn't count."""
 _PENDING_MAX = 100_000
+_PENDING_SECONDS_MAX = 600
 _LAST_WORDS_S = 1.0
 
 
@@ -212,8 +213,9 @@ class Server:
     async def drain(self) -> None:
         """End all work in order, so that nothing acknowledged is lost and every caller gets an answer.
 
-        Health answers NOT_SERVING, for `notice_ms` before anything else; calls that begin are refused; no more steps are leased; commits that were
-        begun are finished; streams end, each by a message. What isn't done by `drain_ms` is cut off.
+        Health answers NOT_SERVING, for `notice_ms` before anything else; calls that begin are refused; no
+        more steps are leased; commits that were begun are finished; streams end, each by a message. What
+        isn't done by `drain_ms` is cut off.
         """
         if self._draining:
             return
@@ -311,6 +313,8 @@ def _options(settings: GrpcSettings, receive_bytes_max: int) -> list[tuple[str, 
         # Calls that wait for the event loop. The default drops calls at random from 1,000 on.
         ("grpc.server.max_pending_requests", _PENDING_MAX),
         ("grpc.server.max_pending_requests_hard_limit", _PENDING_MAX),
+        # The default drops them after 30 s, also without a reason.
+        ("grpc.server_max_unrequested_time_in_server", _PENDING_SECONDS_MAX),
         ("grpc.max_send_message_length", max(receive_bytes_max, limits.SEND_BYTES_MAX)),
         ("grpc.max_metadata_size", _CORE_SLACK * limits.METADATA_BYTES_MAX),
         ("grpc.absolute_max_metadata_size", _CORE_SLACK * limits.METADATA_BYTES_MAX),

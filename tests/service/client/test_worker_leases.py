@@ -184,7 +184,7 @@ async def test_heartbeats_that_fail_are_logged_once_and_then_ever_more_rarely(
         await until(lambda: failed >= 8)
 
     said = [one.getMessage() for one in caplog.records if "heartbeats of" in one.getMessage()]
-    assert said == ["heartbeats of 1 leases failed: UNKNOWN"]
+    assert said == ["heartbeats of 1 lease(s) failed: UNKNOWN"]
 
 
 async def test_SIGTERM_lets_the_step_that_runs_end_and_then_ends_the_program(
