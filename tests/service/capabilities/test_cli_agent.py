@@ -13,7 +13,7 @@ from pathlib import Path
 
 from examples.cli_agent.agent import Notes
 from examples.cli_agent.notetaker import note_on, paragraphs_of
-from stepwell_client import ExecutionStatus, Retry, RunStatus, Task
+from stepwell_client import ExecutionStatus, LogKind, Retry, RunStatus, Task
 from tests.service.capabilities.conftest import TENANT, Served
 from tests.service.capabilities.silence import end_leases
 from tests.service.conftest import token
@@ -67,7 +67,8 @@ async def test_a_killed_workers_conversation_goes_on(served: Served, tmp_path: P
         assert (await run.wait(60)).status == RunStatus.SUCCEEDED
     found = Notes(**(await run.results()).tasks["notes"])
     first, second = [one async for one in served.client.executions(run.id, task_id="notes")]
-    said = [entry.text async for entry in run.logs(execution_id=second.execution_id)]
+    lines = run.logs(execution_id=second.execution_id, kinds=[LogKind.LINE])
+    said = [entry.text async for entry in lines]
 
     assert found.notes == [note_on(paragraph) for paragraph in paragraphs_of(TEXT)]
     assert found.resumed_at > 0

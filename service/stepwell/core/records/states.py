@@ -166,7 +166,7 @@ class LogKind(StrEnum):
 
     LINE = "LINE"
     CHUNK = "CHUNK"
-    """A piece of the step's result; removed once its execution has COMPLETED."""
+    """A piece of the step's result."""
     CUT = "CUT"
     """A note in place of entries that were left out."""
 
