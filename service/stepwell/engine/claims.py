@@ -231,7 +231,9 @@ class Claims:
         for key, leases in expired.items():
             self._runtime.spawn(self._expire(key, leases, connected[key[0]]), name="expire")
 
-    async def _expire(self, key: RunKey, leases: Sequence[Due], connected: frozenset[str]) -> None:
+    async def _expire(
+        self, key: RunKey, leases: Sequence[Due], connected: frozenset[str] | None
+    ) -> None:
         try:
             ended = await expired_of(self._store, *key, leases)
             signals = await self._deaths.judged(key, ended, connected)

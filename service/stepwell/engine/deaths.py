@@ -38,8 +38,11 @@ class Deaths:
             OrderedDict()
         )
 
-    async def connected(self, tenant_id: str) -> frozenset[str]:
+    async def connected(self, tenant_id: str) -> frozenset[str] | None:
         """Return the names of a tenant's worker instances that are connected, here or elsewhere.
+
+        None: it can't be told. The store has no presence even of those that are connected here, so its clock
+        has jumped, or it took no writes for a while.
 
         Raises:
             StoreUnavailable: it can't be told.
@@ -50,14 +53,18 @@ class Deaths:
             if one.tenant_id == tenant_id
         }
         found = (await self._store.page(PresenceQuery(tenant_id=tenant_id))).items
+        if here and not any(here.get(one.worker_id) == one.instance_id for one in found):
+            return None
         # A newer instance that is connected here has ended the older ones of its worker.
         there = [(one.worker_id, one.instance_id) for one in found if one.worker_id not in here]
         return frozenset(starmap(name_of, (*here.items(), *there)))
 
     async def judged(
-        self, key: RunKey, ended: Sequence[EndedLease], connected: frozenset[str]
+        self, key: RunKey, ended: Sequence[EndedLease], connected: frozenset[str] | None
     ) -> list[LeaseExpired]:
         """Return the signals that end these leases of a run, with what is to be known of their workers.
+
+        Where it can't be told who is connected, no worker is taken for dead.
 
         Raises:
             StoreUnavailable: it can't be told; the leases are over all the same.
@@ -66,6 +73,9 @@ class Deaths:
         for signal, worker_id, instance_id in ended:
             blameless = False
             instance = name_of(worker_id, instance_id)
+            if connected is None:
+                signals.append(replace(signal, connected=frozenset((instance,))))
+                continue
             if instance and instance not in connected and not signal.timed_out:
                 suspects = await self._suspects_of(key[0], worker_id, instance_id, connected)
                 blameless = bool(suspects) and (key[1], signal.execution_id) not in suspects

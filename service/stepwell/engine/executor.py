@@ -344,7 +344,7 @@ class Executor:
             else:
                 old = name_of(presence.worker_id, lease.instance_id)
                 if connected is None:
-                    connected = await self._deaths.connected(presence.tenant_id)
+                    connected = await self._deaths.connected(presence.tenant_id) or frozenset()
                 await self._lose_lease(presence, lease, connected - {old})
         await self._presence.count_leases(connection)
         # Another stream of this worker may have come while the store was read.

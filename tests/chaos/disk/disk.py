@@ -135,9 +135,9 @@ class Disk:
         """Refuse the n-th change from here, or the n-th of these operations, once or from then on."""
         self._ask("fail", nth, number, list(ops), forever)
 
-    def heal(self) -> None:
-        """Refuse nothing any more."""
-        self._ask("clear")
+    def heal(self) -> Counted:
+        """Refuse nothing any more; return what was asked for until now."""
+        return Counted(*self._ask("clear"))
 
     def counted(self) -> Counted:
         """Return what was asked for since the last order."""

@@ -71,8 +71,8 @@ class Served:
             "sync": self._sync,
             "cut_at": lambda nth, ops: self.gate.cut_at(nth, _ops(ops)),
             "fail": self._fail,
-            "clear": self.gate.clear,
-            "counted": lambda: [self.gate.count, [op.name for op in self.gate.refused]],
+            "clear": self._clear,
+            "counted": self._counted,
             "freeze": self._freeze,
             "thaw": self._thaw,
             "restart": self._restart,
@@ -108,6 +108,14 @@ class Served:
 
     def _fail(self, nth: int, number: int, ops: list[str], forever: bool) -> None:
         self.gate.fail(Fault(nth, number, _ops(ops), forever))
+
+    def _counted(self) -> list[object]:
+        return [self.gate.count, [op.name for op in self.gate.refused]]
+
+    def _clear(self) -> list[object]:
+        counted = self._counted()
+        self.gate.clear()
+        return counted
 
     def _sync(self) -> None:
         self.tree.sync()

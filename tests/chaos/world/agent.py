@@ -6,7 +6,7 @@ import asyncio
 import os
 from pathlib import Path
 
-from stepwell_client import Agent, TaskContext
+from stepwell_client import Agent, Failure, TaskContext
 
 GATES = "REPLICA_GATES"
 
@@ -56,5 +56,5 @@ async def bulky(ctx: TaskContext) -> None:
 async def fragile(ctx: TaskContext) -> int:
     """Fail as often as the run is resumed before its third time."""
     if ctx.attempt < 3:
-        raise RuntimeError(f"not at attempt {ctx.attempt}")
+        raise Failure(f"not at attempt {ctx.attempt}")
     return ctx.attempt
