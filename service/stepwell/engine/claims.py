@@ -223,7 +223,7 @@ class Claims:
         try:
             connected = {
                 tenant_id: await self._deaths.connected(tenant_id)
-                for tenant_id in {key[0] for key in expired}
+                for tenant_id in dict.fromkeys(key[0] for key in expired)
             }
         except StoreError as error:
             log.warning("expired leases are left for now", error=error.message)
