@@ -49,7 +49,7 @@ async def instant(ctx: TaskContext) -> bytes:
 async def bulky(ctx: TaskContext) -> None:
     """Fail again and again, with as much to say as is kept."""
     if ctx.attempt < BULKY_ATTEMPTS:
-        raise RuntimeError(f"{ctx.attempt} " + "x" * BULKY_CHARS)
+        raise Failure(f"{ctx.attempt} " + "x" * BULKY_CHARS)
 
 
 @agent.task("fragile")
