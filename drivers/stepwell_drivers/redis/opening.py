@@ -24,7 +24,7 @@ from stepwell_drivers.redis.scripts import Call, Scripts
 from stepwell_drivers.redis.url import Address, Place
 from stepwell_drivers.redis.wire import Command, Lost, Refused, Reply
 
-SCHEMA = 4
+SCHEMA = 5
 """The version of the keys and rows: where a run lies, what is listed, how keys are named. A store with another
 one is refused."""
 PARTITIONS = 8

@@ -29,7 +29,7 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.types import TypeEngine
 
-REVISIONS = ("0004",)
+REVISIONS = ("0005",)
 """The schema's versions, oldest first: the migrations of these names lead here."""
 
 ENDED = "status IN ('SUCCEEDED', 'FAILED', 'CANCELLED')"

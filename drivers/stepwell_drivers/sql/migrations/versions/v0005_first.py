@@ -1,4 +1,4 @@
-"""0004: the first schema that is kept. Frozen: later versions change it by migrations of their own.
+"""0005: the first schema that is kept. Frozen: later versions change it by migrations of their own.
 
 The tables are written out again, not imported: what `schema.py` becomes must not change the past. Why each
 is as it is stands there.
@@ -27,7 +27,7 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.types import TypeEngine
 
-revision = "0004"
+revision = "0005"
 down_revision = None
 
 _ENDED = "status IN ('SUCCEEDED', 'FAILED', 'CANCELLED')"
