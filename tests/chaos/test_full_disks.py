@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from structlog.testing import capture_logs
 
 from stepwell.core.port import Commit, Store
 from stepwell.core.records.errors import OutcomeUnknown, StoreFull, StoreUnavailable
@@ -26,6 +25,7 @@ from tests.support.backends.postgres import Postgres, give_to_postgres
 from tests.support.backends.redis import Redis
 from tests.support.backends.shared import postgres_server
 from tests.support.backends.small_disk import small_disk
+from tests.support.logs import capture_logs
 from tests.support.patience import PATIENCE_S
 from tests.support.proofs.record import happened
 

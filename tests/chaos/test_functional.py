@@ -12,7 +12,6 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
-from structlog.testing import capture_logs
 
 from stepwell_client import Client, RunNotFound, Unavailable
 from stepwell_client.toolkit import BACKOFFS
@@ -43,6 +42,7 @@ from tests.service.capabilities import (
     test_sessions,
 )
 from tests.service.capabilities.conftest import STORES, Served
+from tests.support.logs import capture_logs
 from tests.support.proofs.record import note
 
 MODULES = (

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import logging
 import os
 import socket
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -13,7 +16,6 @@ from urllib.request import urlopen
 import grpc
 import grpc.aio
 import pytest
-import structlog
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from stepwell.config import (
@@ -24,11 +26,13 @@ from stepwell.config import (
     load,
 )
 from stepwell.core.records.errors import StoreUnavailable
+from stepwell.logger import get_logger
 from stepwell.rpc import logs
 from stepwell_client.v1 import orchestrator_pb2 as opb
 from stepwell_client.v1 import types_pb2
 from stepwell_client.v1 import worker_pb2 as wpb
 from tests.service.conftest import ME, Client, World, completed, refusal
+from tests.support.logs import capture_logs
 from tests.support.patience import until
 
 SERVING = health_pb2.HealthCheckResponse.SERVING
@@ -49,13 +53,12 @@ async def test_an_address_that_others_reach_is_refused(world: World, host: str) 
         await world.server(grpc=GrpcSettings(host=host, port=0))
 
 
-async def test_it_can_be_insisted_on_and_warns(
-    world: World, capsys: pytest.CaptureFixture[str]
-) -> None:
-    await world.server(grpc=GrpcSettings(host="0.0.0.0", port=0, insecure_allow_remote=True))
+async def test_it_can_be_insisted_on_and_warns(world: World) -> None:
+    with capture_logs() as lines:
+        await world.server(grpc=GrpcSettings(host="0.0.0.0", port=0, insecure_allow_remote=True))
 
-    said = capsys.readouterr()
-    assert "without encryption" in said.out + said.err
+    (warned,) = (line["event"] for line in lines if line["log_level"] == "warning")
+    assert "without encryption" in warned
 
 
 async def test_a_port_that_is_taken_is_refused(world: World) -> None:
@@ -264,31 +267,50 @@ def test_logs_hold_no_secret_and_no_control_characters() -> None:
     assert "\u202e" not in cleaned["nested"]["\u202e"]
 
 
+@pytest.fixture
+def restored() -> Iterator[None]:
+    """Afterwards the loggers are set up as before."""
+    loggers = [logging.getLogger(name) for name in logs.LOGGERS]
+    before = [(one.handlers, one.propagate, one.level) for one in loggers]
+    yield
+    for one, (one.handlers, one.propagate, level) in zip(loggers, before, strict=True):
+        one.setLevel(level)
+
+
+@pytest.mark.usefixtures("restored")
 def test_logs_are_structured(capsys: pytest.CaptureFixture[str]) -> None:
-    before = structlog.get_config()
-    try:
-        logs.configure(LogSettings(format="json", level="info"))
-        structlog.get_logger("x").info("hello", run_id="r", prompt="secret")
-        line = capsys.readouterr().err
-    finally:
-        structlog.configure(**before)
+    logs.configure(LogSettings(format="json", level="info"))
+    get_logger("stepwell.x").info("hello", run_id="r", prompt="secret")
+    get_logger("stepwell.x").debug("unseen")
+    logging.getLogger("grpc.x").warning("it's %s\x1b", "late")
+    ours, library = map(json.loads, capsys.readouterr().err.splitlines())
 
-    assert '"event": "hello"' in line
-    assert '"run_id": "r"' in line
-    assert "secret" not in line.replace("[secret]", "")
+    assert ours.pop("timestamp").endswith("Z")
+    assert ours == {"event": "hello", "level": "info", "run_id": "r", "prompt": "[secret]"}
+    assert library["event"] == "it's late\N{REPLACEMENT CHARACTER}"
 
 
+@pytest.mark.usefixtures("restored")
+def test_logged_exception_is_printed_with_its_fields(capsys: pytest.CaptureFixture[str]) -> None:
+    logs.configure(LogSettings())
+    get_logger("stepwell_drivers.x").error("it failed", table="runs", exc_info=ValueError("broken"))
+
+    said = capsys.readouterr().err
+    assert "[error" in said
+    assert "table=runs" in said
+    assert "ValueError: broken" in said
+
+
+@pytest.mark.usefixtures("restored")
 def test_a_log_whose_reader_has_left_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = structlog.get_config()
     reader, writer = os.pipe()
     os.close(reader)
     broken = os.fdopen(writer, "w")
     try:
         monkeypatch.setattr("sys.stderr", broken)
         logs.configure(LogSettings())
-        structlog.get_logger("x").info("is anybody there?")
+        get_logger("stepwell.x").info("is anybody there?")
     finally:
-        structlog.configure(**before)
         with suppress(BrokenPipeError):
             broken.close()
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 import typer.main
-from structlog.testing import capture_logs
 
 from stepwell.cli import app
 from stepwell.cli.certificates import Made, make
@@ -36,6 +35,7 @@ from stepwell_drivers.remote.url import PARAMETERS
 from stepwell_testkit.conformance import builders as b
 from tests.service.conftest import World, settings_for, token
 from tests.service.store.conftest import COMMITTED, verdicts
+from tests.support.logs import capture_logs
 
 HOSTS = ("localhost", "127.0.0.1")
 

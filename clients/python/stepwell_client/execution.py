@@ -59,7 +59,7 @@ from stepwell_client._texts import storable
 from stepwell_client._threads import Threads
 from stepwell_client.v1 import types_pb2, worker_pb2
 
-_log = logging.getLogger("stepwell_client.worker")
+_log = logging.getLogger("stepwell_client.execution")
 
 UNKNOWN_TASK_TYPE = "UNKNOWN_TASK_TYPE"
 UNKNOWN_STEP_KIND = "UNKNOWN_STEP_KIND"

@@ -10,14 +10,14 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-import structlog
 from msgspec.structs import replace
 
 from stepwell.core.port import EndedQuery, EndedRun, OldLogs, Runtime, Store
 from stepwell.core.records.errors import StoreError
 from stepwell.core.records.states import RunStatus
+from stepwell.logger import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 RUNS_AT_ONCE = 100
 LOGS_AT_ONCE = 5_000

@@ -13,9 +13,14 @@
 The agent is the one that a Worker serves, and the run is the one that a server keeps: what starts here
 can be read, resumed and watched by `stepwell serve --store` on the same URL, and the other way
 round. One process at a time runs a run.
+
+Nothing is printed: what is worth a line goes to the loggers `stepwell`, `stepwell_drivers` and
+`stepwell_client` of the standard library, where the program has set up `logging`.
 """
 
 from __future__ import annotations
+
+import logging
 
 from stepwell.core.records.errors import RunNotFound
 from stepwell.embedded.driver_stores import MemoryStore, SQLiteStore
@@ -23,6 +28,9 @@ from stepwell.embedded.orchestrator import Orchestrator
 from stepwell.embedded.protocols import ContextStore, RunStore, TaskStore
 from stepwell.embedded.registry import Registry
 from stepwell.embedded.result import RunCancelled, RunFailed, RunResult, TaskResult
+
+# A worker's program prints failures of its agent where it has set up no logging; an embedded run raises them.
+logging.getLogger("stepwell_client.execution").addHandler(logging.NullHandler())
 
 __all__ = [
     "ContextStore",

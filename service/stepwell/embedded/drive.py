@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
-import structlog
 from msgspec.structs import replace
 
 from stepwell.app.commands import accepted, carry_out
@@ -29,11 +28,12 @@ from stepwell.embedded.result import RunResult, read_result
 from stepwell.embedded.store_calls import CallingRunner, StoreCalls
 from stepwell.embedded.worker import InProcessWorker
 from stepwell.engine.executor import Executor, ExecutorConfig
+from stepwell.logger import get_logger
 from stepwell.store.opener import open_store
 from stepwell_client import Agent
 from stepwell_client.execution import AgentRunner
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 LEASE_MS = 60_000
 """Long, because nobody else waits for it: `resume` ends the leases of a dead process at once."""

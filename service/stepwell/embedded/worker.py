@@ -11,7 +11,6 @@ import asyncio
 import math
 from collections.abc import Callable, Sequence
 
-import structlog
 from msgspec.structs import replace
 
 from stepwell.core.loop.retry import backoff_ms
@@ -25,6 +24,7 @@ from stepwell.embedded.writing import Scribe
 from stepwell.engine.executor import Executor, Heartbeat
 from stepwell.engine.results import ResultsQuery
 from stepwell.engine.workers import WorkerConnection
+from stepwell.logger import get_logger
 from stepwell.schemas import question_violations
 from stepwell.wire import to_message, to_record
 from stepwell.wire.validate import violations
@@ -32,7 +32,7 @@ from stepwell_client import LeaseLost
 from stepwell_client.execution import AgentRunner
 from stepwell_client.v1 import types_pb2, worker_pb2
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 STOP_MS = 2_000
 """The time that closing waits for cancelled functions; threads can't be made to stop."""

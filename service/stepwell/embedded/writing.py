@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import asyncio
 
-import structlog
-
 from stepwell.core.loop.retry import backoff_ms
 from stepwell.core.port import Runtime
 from stepwell.core.records.errors import StoreError
@@ -16,11 +14,12 @@ from stepwell.core.records.model import LogEntry, RetryPolicy
 from stepwell.core.records.states import LogKind
 from stepwell.engine.appender import AppendBatch
 from stepwell.engine.executor import Executor
+from stepwell.logger import get_logger
 from stepwell.wire.codec import get_ms
 from stepwell_client.toolkit import ExecutionKey, LogBuffer
 from stepwell_client.v1 import types_pb2, worker_pb2
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 FLUSH_SECONDS = 10.0
 _AGAIN = RetryPolicy(initial_backoff_ms=20, max_backoff_ms=1_000)

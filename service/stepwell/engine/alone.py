@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import structlog
-
 from stepwell.core.loop.transition import ReplyStatus
 from stepwell.core.port import LeaseQuery, ReadyStep, Runtime, Store
 from stepwell.core.records.errors import StepwellError, StoreError
@@ -13,8 +11,9 @@ from stepwell.core.records.states import ExecutionStatus
 from stepwell.engine.names import LeaseKey, RunKey
 from stepwell.engine.runs import Runs
 from stepwell.engine.workers import WorkerConnection, Workers
+from stepwell.logger import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 class SuspectSteps:

@@ -12,7 +12,6 @@ import hmac
 from collections import OrderedDict
 from collections.abc import Sequence
 
-import structlog
 from msgspec.structs import replace
 
 from stepwell.core.loop.signals import AppendMessages
@@ -25,8 +24,9 @@ from stepwell.core.records.states import LogKind
 from stepwell.engine.clock import StoreTime
 from stepwell.engine.names import RunKey
 from stepwell.engine.runs import Runs
+from stepwell.logger import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 ENTRY_BYTES = 64
 """Overhead of an entry besides its text, so that empty lines count, too."""

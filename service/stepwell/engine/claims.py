@@ -10,8 +10,6 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-import structlog
-
 from stepwell.core.loop.leases import SUSPECT
 from stepwell.core.loop.signals import Signal, TimerDue
 from stepwell.core.loop.transition import Reply
@@ -27,8 +25,9 @@ from stepwell.engine.names import RunKey
 from stepwell.engine.runs import Runs
 from stepwell.engine.shares import QueueShares
 from stepwell.engine.workers import WorkerConnection, Workers
+from stepwell.logger import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 HINT_PAUSE_SECONDS = 0.01
 """Minimum pause between hint-triggered claims after an empty claim; doubles up to

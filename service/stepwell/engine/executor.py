@@ -9,7 +9,6 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
-import structlog
 from msgspec.structs import replace
 
 from stepwell.core.loop.losses import name_of
@@ -51,8 +50,9 @@ from stepwell.engine.results import ResultReader, ResultsPage, ResultsQuery
 from stepwell.engine.runs import Runs
 from stepwell.engine.shares import QueueShares
 from stepwell.engine.workers import WorkerConnection, Workers
+from stepwell.logger import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 class ExecutorConfig(Record, frozen=True, kw_only=True):

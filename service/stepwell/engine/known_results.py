@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import structlog
-
 from stepwell.core.loop.context import KnownResult
 from stepwell.core.loop.transition import Transition
 from stepwell.core.port import FoundResult, Store
 from stepwell.core.records.errors import StoreError
+from stepwell.logger import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 _SEARCHES_MAX = 8
 """Searches for one transition; each result may let further tasks be offered, with further keys."""

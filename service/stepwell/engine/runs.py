@@ -12,8 +12,6 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
 from itertools import islice
 
-import structlog
-
 from stepwell.core.loop.advance import advance
 from stepwell.core.loop.context import Context, KnownResult
 from stepwell.core.loop.idempotency import MORE_TIMER, continues
@@ -38,8 +36,9 @@ from stepwell.engine.hot_run import HotRun
 from stepwell.engine.known_results import decide
 from stepwell.engine.names import RunKey
 from stepwell.engine.workers import Workers
+from stepwell.logger import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 CONFLICTS_MAX = 50
 """Reloads of one turn before its signals fail; each means that another replica advanced the run."""

@@ -16,14 +16,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-import structlog
-
 from stepwell.config import AuthSettings, SettingsRefused, StaticToken
 from stepwell.core.port import Principal, Runtime
 from stepwell.core.records.errors import Unauthenticated
+from stepwell.logger import get_logger
 from stepwell.rpc import scopes
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 METADATA_KEY = "authorization"
 MINTED_TENANT = "default"

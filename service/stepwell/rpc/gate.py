@@ -13,7 +13,6 @@ from contextlib import AbstractContextManager, aclosing, nullcontext, suppress
 from typing import Any, NamedTuple, TypeAlias, cast
 
 import grpc
-import structlog
 from google.protobuf.message import DecodeError, Message
 
 from stepwell.core.port import Authenticator, Runtime
@@ -24,13 +23,14 @@ from stepwell.core.records.errors import (
     StepwellError,
     StoreUnavailable,
 )
+from stepwell.logger import get_logger
 from stepwell.rpc import scopes, status
 from stepwell.rpc.caller import set_caller
 from stepwell.rpc.metrics import RpcMetrics
 from stepwell.wire.undecodable import read_rest
 from stepwell.wire.validate import check
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 _METADATA_OVERHEAD_BYTES = 32
 """The bytes that HTTP/2 counts for each entry besides its key and value."""

@@ -10,13 +10,13 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any
 
-import structlog
 from grpc_health.v1 import health, health_pb2
 
 from stepwell.core.port import Presence, Runtime, Store
 from stepwell.core.records.errors import StoreError
+from stepwell.logger import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 _SERVING = health_pb2.HealthCheckResponse.SERVING
 _NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING

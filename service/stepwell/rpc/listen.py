@@ -11,12 +11,12 @@ from pathlib import Path
 
 import grpc
 import grpc.aio
-import structlog
 
 from stepwell.config import GrpcSettings, SettingsRefused
+from stepwell.logger import get_logger
 from stepwell.rpc.tls import server_credentials
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _SOCKET_PATH_BYTES_MAX = 100

@@ -10,41 +10,34 @@ from contextlib import suppress
 from typing import Any, TextIO, cast
 
 import structlog
+from structlog.typing import Processor
 
 from stepwell.config import LogSettings
+from stepwell.logger import PACKAGES
 
-_LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 _SECRET = re.compile(
     r"token|secret|password|authorization|credential|payload|prompt", re.IGNORECASE
 )
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _VALUE_CHARS_MAX = 16_384
-_LIBRARIES = ("grpc", "sqlalchemy", "alembic", "asyncio")
+LOGGERS = (*PACKAGES, "grpc", "sqlalchemy", "alembic", "asyncio", "stepwell_client")
+"""The loggers that are printed: ours, and those of libraries from WARNING up."""
+
+_STAMP = structlog.processors.TimeStamper(fmt="iso", utc=True)
 
 Entry = MutableMapping[str, Any]
 
 
 def configure(settings: LogSettings) -> None:
     """Set up the logs of this process, once."""
-    level = _LEVELS[settings.level]
-    structlog.configure(
-        processors=[
-            structlog.contextvars.merge_contextvars,
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
-            clean,
-            _renderer(settings),
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.PrintLoggerFactory(cast("TextIO", _Stderr())),
-        cache_logger_on_first_use=False,
-    )
-    for name in _LIBRARIES:
-        library = logging.getLogger(name)
-        library.handlers = [_ToStructlog()]
-        library.propagate = False
-        library.setLevel(max(level, logging.WARNING))
+    level = logging.getLevelNamesMapping()[settings.level.upper()]
+    handler = logging.StreamHandler(cast("TextIO", _Stderr()))
+    handler.setFormatter(_Formatter(_renderer(settings)))
+    for name in LOGGERS:
+        logger = logging.getLogger(name)
+        logger.handlers = [handler]
+        logger.propagate = False
+        logger.setLevel(level if name in PACKAGES else max(level, logging.WARNING))
 
 
 class _Stderr:
@@ -88,16 +81,28 @@ def _cleaned(value: Any) -> Any:
     return strip(str(value))
 
 
-def _renderer(settings: LogSettings) -> Any:
+def _renderer(settings: LogSettings) -> Processor:
     if settings.format == "json":
         return structlog.processors.JSONRenderer()
     return structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
 
 
-class _ToStructlog(logging.Handler):
-    """Passes on what libraries log by the standard library."""
+class _Formatter(logging.Formatter):
+    """Renders a record as an entry: its fields, where it is one of ours, else its message."""
 
-    def emit(self, record: logging.LogRecord) -> None:
-        emit = structlog.get_logger(record.name)
-        fields = {"exc_info": record.exc_info} if record.exc_info else {}
-        emit.log(record.levelno, record.getMessage(), **fields)
+    def __init__(self, renderer: Processor) -> None:
+        super().__init__()
+        self._processors = (_STAMP, structlog.processors.format_exc_info, clean, renderer)
+
+    def format(self, record: logging.LogRecord) -> str:
+        ours = vars(record)
+        entry: Any = {
+            **ours.get("fields", {}),
+            "event": ours.get("event") or record.getMessage(),
+            "level": record.levelname.lower(),
+        }
+        if record.exc_info:
+            entry["exc_info"] = record.exc_info
+        for process in self._processors:
+            entry = process(None, record.levelname.lower(), entry)
+        return entry

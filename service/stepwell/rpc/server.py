@@ -17,7 +17,6 @@ from typing import Any, Self
 
 import grpc
 import grpc.aio
-import structlog
 from grpc_health.v1 import health_pb2_grpc
 from grpc_reflection.v1alpha import reflection, reflection_pb2
 
@@ -26,6 +25,7 @@ from stepwell.config import GrpcSettings, Settings, state_folder
 from stepwell.core.port import Authenticator, Runtime, Store
 from stepwell.core.records import limits
 from stepwell.engine.executor import Executor, ExecutorConfig
+from stepwell.logger import get_logger
 from stepwell.rpc import orchestrator, scopes, worker
 from stepwell.rpc.auth import open_authenticator
 from stepwell.rpc.gate import Gate, GateLimits
@@ -37,7 +37,7 @@ from stepwell.runtime import SystemRuntime
 from stepwell.store.opener import mask_url, open_store
 from stepwell.watch.notifier import Notifier
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 SERVICES: tuple[ServiceMaker, ...] = (orchestrator.make_service, worker.make_service)
 _HEALTH = "grpc.health.v1.Health"

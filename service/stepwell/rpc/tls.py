@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import cast
 
 import grpc
-import structlog
 
 from stepwell.config import GrpcSettings, SettingsRefused
+from stepwell.logger import get_logger
 from stepwell_client.tls import FilesRefused, PemFiles
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 
 def server_credentials(settings: GrpcSettings) -> grpc.ServerCredentials | None:

@@ -12,7 +12,6 @@ from urllib.parse import quote
 
 import asyncpg
 import pytest
-from structlog.testing import capture_logs
 
 from stepwell.core.port import Commit, CommitResult, FeedQuery, Store
 from stepwell.core.records.errors import OutcomeUnknown, StoreError, StoreUnavailable
@@ -23,6 +22,7 @@ from stepwell_testkit.conformance.builders import TENANT, created, step
 from tests.simulation.simulator.violation import holds
 from tests.support.backends.postgres import Postgres
 from tests.support.backends.postgres_client import OwnPostgres
+from tests.support.logs import capture_logs
 from tests.support.patience import PATIENCE_S, PAUSE_S, insisting
 
 STORES = 3

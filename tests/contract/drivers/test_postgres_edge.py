@@ -10,7 +10,6 @@ from typing import Any
 
 import asyncpg
 import pytest
-from structlog.testing import capture_logs
 
 from stepwell.core.records.errors import (
     InvalidArgument,
@@ -29,6 +28,7 @@ from stepwell_drivers.sql.postgres.url import parse
 from stepwell_testkit.runtime import ManualRuntime
 from tests.support.backends.postgres import Postgres
 from tests.support.backends.shared import postgres_server
+from tests.support.logs import capture_logs
 
 WAIT_S = 30.0
 SHOWN = "postgresql://db:5432/loops"

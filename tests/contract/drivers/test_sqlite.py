@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import Connection, event
-from structlog.testing import capture_logs
 
 from stepwell.core.port import Commit, Presence
 from stepwell.core.records.errors import OutcomeUnknown, StoreFull, StoreUnavailable
@@ -28,6 +27,7 @@ from stepwell_drivers.sql.store import SqlStore
 from stepwell_drivers.sql.trouble import Trouble
 from stepwell_testkit.conformance import ask
 from stepwell_testkit.conformance import builders as b
+from tests.support.logs import capture_logs
 from tests.support.proofs.record import happened
 
 

@@ -15,8 +15,6 @@ from collections.abc import Collection
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-import structlog.testing
-
 from stepwell.store.opener import open_store
 from tests.simulation.simulator.faults import inject_faults
 from tests.simulation.simulator.loop import Spinning, Stalled, VirtualLoop
@@ -29,6 +27,7 @@ from tests.simulation.simulator.setting import Setting
 from tests.simulation.simulator.setting import draw as draw_setting
 from tests.simulation.simulator.violation import InvariantViolation, checked, holds
 from tests.simulation.simulator.world import World
+from tests.support.logs import capture_logs
 
 __all__ = [
     "Failure",
@@ -84,7 +83,7 @@ def _play(seed: int, setting: Setting | None, ports: Ports) -> Outcome:
     drawn = setting or draw_setting(rng.stream("setting"))
     world = World(drawn, loop, runtime, store, rng, ports, inject_faults)
     try:
-        with structlog.testing.capture_logs() as logs:
+        with capture_logs() as logs:
             loop.run_until_complete(world.play())
         _no_defect_was_logged(logs)
     except (InvariantViolation, Stalled, Spinning) as error:

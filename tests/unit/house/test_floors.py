@@ -29,12 +29,17 @@ LOOP = "stepwell.core.loop"
 CONFIG = "stepwell.config"
 PROTOCOL = "stepwell_client.v1"
 TLS = "stepwell_client.tls"
-ENGINE = (CORE, CONFIG, "stepwell.runtime", "stepwell.engine", "stepwell.watch", "stepwell.schemas")
+LOGGER = "stepwell.logger"
+ENGINE = (
+    *(CORE, CONFIG, LOGGER, "stepwell.runtime"),
+    *("stepwell.engine", "stepwell.watch", "stepwell.schemas"),
+)
 SHELL = (*ENGINE, "stepwell.wire", "stepwell.store", "stepwell.app")
 
 GROUPS: dict[str, Group] = {
     # Floor 1: values. Errors and limits hold nothing of ours; records may use both.
     "stepwell.config": Group(1),
+    LOGGER: Group(1),
     "stepwell.core.records.states": Group(1),
     "stepwell.core.records.errors": Group(1),
     "stepwell.core.records.limits": Group(1, ("stepwell.core.records.errors",)),
@@ -49,12 +54,12 @@ GROUPS: dict[str, Group] = {
     "stepwell.store": Group(3, (CORE, CONFIG)),
     "stepwell.watch": Group(3, (CORE, CONFIG)),
     "stepwell.schemas": Group(3, (CORE,)),
-    "stepwell.engine": Group(3, (CORE, CONFIG)),
+    "stepwell.engine": Group(3, (CORE, CONFIG, LOGGER)),
     # Floor 4: what both edges do, records in and records out.
     "stepwell.app": Group(4, ENGINE),
     # Floor 5: the edges, which don't know each other.
     "stepwell.rpc": Group(5, (*SHELL, PROTOCOL, TLS)),
-    "stepwell_drivers": Group(5, (CORE,)),
+    "stepwell_drivers": Group(5, (CORE, LOGGER)),
     "stepwell_drivers.remote": Group(
         5, (CORE, "stepwell.wire", "stepwell_drivers.hints", PROTOCOL, TLS)
     ),

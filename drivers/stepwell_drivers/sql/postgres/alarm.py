@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import structlog
-
 from stepwell.core.port import Runtime
 from stepwell.core.records.errors import StepwellError, StoreError
+from stepwell.logger import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 QUIET_S = 60.0
 

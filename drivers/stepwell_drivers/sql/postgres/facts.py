@@ -15,12 +15,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import structlog
-
 from stepwell.core.records.errors import StoreRefused
 from stepwell.core.records.states import Durability
+from stepwell.logger import get_logger
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 VERSION_NUM_MIN = 130_000
 

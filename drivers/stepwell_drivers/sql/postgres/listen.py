@@ -9,13 +9,12 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-import structlog
-
 from stepwell.core.port import Runtime
+from stepwell.logger import get_logger
 from stepwell_drivers.sql.postgres.errors import trouble_of
 from stepwell_drivers.sql.postgres.hosts import Hosts
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 PING_S = 15.0
 """The interval of pings on a silent connection: a cut cable sends nothing."""

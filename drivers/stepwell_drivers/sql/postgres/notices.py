@@ -12,13 +12,13 @@ import asyncio
 from collections.abc import Callable, Mapping
 
 import msgspec
-import structlog
 
 from stepwell.core.port import Runtime
+from stepwell.logger import get_logger
 from stepwell_drivers.hints import ANYTHING, RunKey
 from stepwell_drivers.sql.postgres.readers import Readers
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 BYTES_MAX = 7_900
 """A notification's payload must be shorter than 8,000."""

@@ -7,13 +7,13 @@ emptied: SQLite waits for those who read it, for a short while, and those who co
 
 from __future__ import annotations
 
-import structlog
 from sqlalchemy import Connection
 
 from stepwell.core.port import Runtime
+from stepwell.logger import get_logger
 from stepwell_drivers.sql.sqlite.engine import checkpoint
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 CHANGES_MAX = 8_000
 """Rows changed between two copies: some 20 MiB of log, whether one run is at work or 60."""

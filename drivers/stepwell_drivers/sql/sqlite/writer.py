@@ -13,7 +13,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import structlog
 from sqlalchemy import Connection
 
 from stepwell.core.port import Runtime
@@ -23,6 +22,7 @@ from stepwell.core.records.errors import (
     StoreFull,
     StoreUnavailable,
 )
+from stepwell.logger import get_logger
 from stepwell_drivers.clock import StoreClock
 from stepwell_drivers.sql.sqlite.checkpoints import WAIT_MS, Checkpoints
 from stepwell_drivers.sql.sqlite.engine import checkpoint, raw, roll_back
@@ -31,7 +31,7 @@ from stepwell_drivers.sql.sqlite.files import Files
 from stepwell_drivers.sql.trouble import Trouble
 from stepwell_drivers.sql.writes import CommitWork, PresenceWork, Work, apply_group, sweep
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 QUEUED_MAX = 20_000
 """Writes that may wait; more are refused."""

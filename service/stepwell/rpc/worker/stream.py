@@ -11,14 +11,13 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import suppress
 
-import structlog
-
 from stepwell.app.start import QUEUE_DEFAULT
 from stepwell.core.port import Presence
 from stepwell.core.records.errors import InvalidArgument, StepwellError, Violation
 from stepwell.core.records.states import StepKind
 from stepwell.engine.executor import HeldLease
 from stepwell.engine.workers import WorkerConnection
+from stepwell.logger import get_logger
 from stepwell.rpc.caller import tenant
 from stepwell.rpc.parts import Parts, server_version
 from stepwell.rpc.step_kinds import step_kinds
@@ -28,7 +27,7 @@ from stepwell.wire import to_record
 from stepwell.wire.validate import check
 from stepwell_client.v1 import worker_pb2 as pb
 
-log = structlog.get_logger(__name__)
+log = get_logger(__name__)
 
 UNWRITTEN_MAX = 10_000
 """Acknowledgements that a worker leaves unread before nothing more is read from it."""
