@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from stepwell.core.port import FeedQuery
+from stepwell.core.port import FeedQuery, Store
 from stepwell.core.records.errors import (
     OutcomeUnknown,
     StoreFull,
@@ -16,6 +16,7 @@ from stepwell.core.records.errors import (
 )
 from stepwell.core.records.model import Payload
 from stepwell.core.records.states import Durability, Verdict
+from stepwell_drivers.redis import base
 from stepwell_drivers.redis.keys import Keys
 from stepwell_drivers.redis.opening import PARTITIONS_IN_CLUSTER, SCHEMA
 from stepwell_testkit.conformance import ask
@@ -33,7 +34,7 @@ from tests.support.backends.proxy import Proxy
 from tests.support.backends.redis import Redis
 from tests.support.backends.redis_log import log_of
 from tests.support.backends.shared import redis_cluster
-from tests.support.patience import until
+from tests.support.patience import insisting, until
 
 CLUSTER_KEYS = Keys("stepwell", PARTITIONS_IN_CLUSTER)
 READINESS = b.presence(tenant="")
@@ -117,6 +118,43 @@ async def test_D4_full_memory_refuses_commits_until_there_is_room(
             await store.put_presence([READINESS], ttl_ms=1_000)
             await chain.grow(store, 3)
             await chains_are_whole(store, [chain])
+
+
+LARGE = b.created("large", input=Payload(data=b"x" * 8_000_000))
+
+
+async def _fill(server: Redis, store: Store) -> None:
+    """Leave memory for small commits and none for a large one, which is refused."""
+    used = int(server.execute("INFO", "memory")["used_memory"])
+    server.configure(maxmemory=str(used + 4_000_000))
+    with pytest.raises(StoreFull, match="maxmemory"):
+        await store.commit([LARGE])
+    # The server lets go a little later of what it was sent.
+    await insisting(lambda: ask.must(store, b.created("small")))
+
+
+async def test_redis_without_memory_for_a_large_commit_is_not_ready_until_it_has(
+    backends: None,
+) -> None:
+    with Redis() as server:
+        async with opened(server.url()) as store:
+            await _fill(server, store)
+            for _ in range(2):
+                with pytest.raises(StoreFull, match="maxmemory"):
+                    await store.put_presence([READINESS], ttl_ms=1_000)
+            server.configure(maxmemory="100mb")
+            await store.put_presence([READINESS], ttl_ms=1_000)
+            await ask.must(store, LARGE)
+
+
+async def test_redis_is_ready_again_when_nobody_asks_for_a_large_commit_any_more(
+    backends: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(base, "REFUSED_SECONDS", 0.0)
+    with Redis() as server:
+        async with opened(server.url()) as store:
+            await _fill(server, store)
+            await store.put_presence([READINESS], ttl_ms=1_000)
 
 
 @pytest.mark.parametrize("index", range(3))

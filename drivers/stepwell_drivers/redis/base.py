@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from weakref import WeakValueDictionary
 
+from stepwell_drivers.redis.errors import Refusal, error_of
+from stepwell_drivers.redis.facts import info_of, room_of
 from stepwell_drivers.redis.keys import Keys, Partition, RunKeys
 from stepwell_drivers.redis.network import Ask, Network
 from stepwell_drivers.redis.scripts import Call, Script, Scripts
 from stepwell_drivers.redis.wire import Command, Reply
+
+REFUSED_SECONDS = 60.0
+"""The time for which a server that had no memory for a commit isn't ready without memory for it."""
 
 
 class ClockFloor:
@@ -33,6 +38,8 @@ class Base:
         self.scripts = scripts
         self.store_id = store_id
         self._floor = _floors.setdefault(store_id, ClockFloor())
+        self._refused: dict[Partition, tuple[int, float]] = {}
+        """The bytes of the last commit that each partition had no memory for, and until when they count."""
 
     def run(self, tenant_id: str, run_id: str) -> RunKeys:
         """Return the keys of a run."""
@@ -62,8 +69,16 @@ class Base:
         asks = [Ask(one.slot, ("HGET", one.book, "#stamp")) for one in self.keys.partitions]
         return [int(stamp or 0) for stamp in await self.network.ask_all(asks)]
 
+    def note_refused(self, partition: Partition, size: int) -> None:
+        """Have `probe` look for memory for a commit of so many bytes, for a while.
+
+        A server counts what it was sent before it decides: close to its `maxmemory` it refuses large
+        commits and takes small ones.
+        """
+        self._refused[partition] = (size, self.network.runtime.monotonic() + REFUSED_SECONDS)
+
     async def probe(self) -> None:
-        """Ask every partition whether it would take a commit.
+        """Ask every partition whether it would take a commit, also one as large as it refused lately.
 
         Raises:
             StoreFull, StoreUnavailable: one wouldn't; the error is that which a commit would meet.
@@ -75,6 +90,13 @@ class Base:
                 for one in self.keys.partitions
             ]
         )
+        now = self.network.runtime.monotonic()
+        self._refused = {one: last for one, last in self._refused.items() if now < last[1]}
+        for one, (size, _) in list(self._refused.items()):
+            info = await self.network.ask(Ask(one.slot, ("INFO", "memory")))
+            # A commit is there twice when the server decides: as it came, and in its parts.
+            if room_of(info_of(info)) < 2 * size:
+                raise error_of(Refusal("OOM", ""), self.network.owner_of(one.slot).name)
 
     async def call(
         self,

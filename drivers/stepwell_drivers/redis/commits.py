@@ -15,6 +15,7 @@ from stepwell.core.records.errors import (
     InvalidArgument,
     OutcomeUnknown,
     StoreError,
+    StoreFull,
     StoreUnavailable,
 )
 from stepwell.core.records.states import Verdict
@@ -70,6 +71,9 @@ class Commits:
             reply = replies[run]
             if not isinstance(reply, StoreError):
                 results.update(zip(chain, self._results(reply), strict=True))
+            elif isinstance(reply, StoreFull):
+                size = sum(len(part) for at in chain for part in bodies[at])
+                base.note_refused(run.partition, size)
         if len(results) < len(commits):
             _raise([reply for reply in replies.values() if isinstance(reply, StoreError)], results)
         return [results[at] for at in range(len(commits))]

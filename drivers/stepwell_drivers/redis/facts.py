@@ -6,6 +6,7 @@ Everything is decided from values that were read, so that it can be tested witho
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import inf
 from typing import NamedTuple
 
 from stepwell.core.records.errors import StoreRefused
@@ -47,6 +48,13 @@ def info_of(text: bytes) -> dict[str, str]:
     """Return INFO's answer by name."""
     lines = text.decode(errors="replace").splitlines()
     return dict(line.split(":", 1) for line in lines if ":" in line)
+
+
+def room_of(info: Mapping[str, str]) -> float:
+    """Return the bytes that a server has left below its `maxmemory`, by its INFO; below 0: it is full."""
+    most = int(info.get("maxmemory", "0"))
+    used = int(info.get("used_memory", "0")) - int(info.get("mem_not_counted_for_evict", "0"))
+    return most - used if most else inf
 
 
 def check(facts: Facts, *, is_cluster: bool) -> None:
