@@ -79,7 +79,7 @@ async def no_run_starves(ports: Ports, runtime: SimRuntime) -> None:
             assert worker.session is not None
             executor.credit(worker.session, 1)
             await worker.deliver(one)
-            done.add(one.run.spec.run_id)
+            done.add(one.run.run_id)
 
     executor.start()
     runtime.spawn(work(), name="worker")

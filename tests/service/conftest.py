@@ -186,7 +186,7 @@ def outcome(assignment: wpb.Assignment, **fields: Any) -> wpb.Outcome:
 def lease_of(assignment: wpb.Assignment) -> dict[str, Any]:
     """Return the fields that name a lease."""
     return {
-        "run_id": assignment.run.spec.run_id,
+        "run_id": assignment.run.run_id,
         "execution_id": assignment.execution.execution_id,
         "lease_token": assignment.lease_token,
     }

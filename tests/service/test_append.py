@@ -47,12 +47,12 @@ async def test_entries_are_kept_in_order_with_the_time_they_were_written(client:
         item.logs[0].age.FromMilliseconds(5_000)
         item.logs[1].level, item.logs[1].kind = "WARNING", types_pb2.LOG_KIND_CHUNK
         assert await append(client, item) == [LIVE]
-        one, two = await lines(client, got.run.spec.run_id)
+        one, two = await lines(client, got.run.run_id)
         assert (one.text, one.level, one.kind) == ("one", "INFO", types_pb2.LOG_KIND_LINE)
         assert (two.text, two.level, two.kind) == ("two", "WARNING", types_pb2.LOG_KIND_CHUNK)
         age = two.written_time.ToMilliseconds() - one.written_time.ToMilliseconds()
         assert 4_900 <= age <= 5_100
-        only = await lines(client, got.run.spec.run_id, kinds=[types_pb2.LOG_KIND_CHUNK])
+        only = await lines(client, got.run.run_id, kinds=[types_pb2.LOG_KIND_CHUNK])
         assert [entry.text for entry in only] == ["two"]
         await worker.complete(got)
 
@@ -66,7 +66,7 @@ async def test_messages_that_come_twice_are_kept_once(client: Client) -> None:
             assert await append(client, item) == [LIVE]
         more = appended(got, messages=said("two", "three"), after=1)
         assert await append(client, more) == [LIVE]
-        run_id = got.run.spec.run_id
+        run_id = got.run.run_id
         page = await messages(client, run_id, task_id="a", page_size=2)
         assert [(one.number, one.content) for one in page.messages] == [(1, "one"), (2, "two")]
         rest = await messages(
@@ -85,7 +85,7 @@ async def test_reader_without_follow_gets_the_end_of_the_log(
     async with client.worker(queues=["q"]) as worker:
         got = await worker.assignment()
         await append(client, appended(got, *[str(number) for number in range(700)]))
-        found = await lines(client, got.run.spec.run_id)
+        found = await lines(client, got.run.run_id)
         assert [entry.text for entry in found] == [str(number) for number in range(700)]
         await worker.complete(got)
 
@@ -96,7 +96,7 @@ async def test_a_follower_of_one_execution_ends_with_it(client: Client) -> None:
         got = await worker.assignment()
         await append(client, appended(got, "one"))
         request = opb.ReadLogsRequest(
-            run_id=got.run.spec.run_id, execution_id=got.execution.execution_id, follow=True
+            run_id=got.run.run_id, execution_id=got.execution.execution_id, follow=True
         )
         call: Any = client.runs.ReadLogs(request, metadata=ME)
         first = await call.read()
@@ -106,4 +106,4 @@ async def test_a_follower_of_one_execution_ends_with_it(client: Client) -> None:
         while not last.HasField("end"):
             last = await call.read()
         assert last.end.reason == opb.WATCH_END_REASON_FINISHED
-        assert (await client.get(got.run.spec.run_id)).status == types_pb2.RUN_STATUS_RUNNING
+        assert (await client.get(got.run.run_id)).status == types_pb2.RUN_STATUS_RUNNING

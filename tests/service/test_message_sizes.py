@@ -186,7 +186,7 @@ async def test_answers_about_a_run_of_largest_values_find_room(
         await send(worker, [completed(got[one.task_id], WHOLE_MIB) for one in large])
         gathering = (await take(worker, 1))["gather"]
         await fill_log(client, gathering)
-        run_id = gathering.run.spec.run_id
+        run_id = gathering.run.run_id
         inputs = (await client.ask("ListInputs", run_id=run_id)).inputs
         await worker.report(outcome(gathering, failed={"failure": failure()}))
         again = (await take(worker, 1))["gather"]

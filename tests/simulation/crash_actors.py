@@ -201,7 +201,7 @@ class CrashWorker:
 
     def cancel(self, execution_id: str, run_id: str, reason: str) -> None:
         for token, one in tuple(self.kept.items()):
-            if (one.run.spec.run_id, one.execution.execution_id) == (run_id, execution_id):
+            if (one.run.run_id, one.execution.execution_id) == (run_id, execution_id):
                 del self.kept[token]
 
     def replaced(self) -> None:
@@ -216,7 +216,7 @@ class CrashWorker:
         session, live = await executor.attach(
             self,
             [
-                HeldLease(run_id=a.run.spec.run_id, execution_id=a.execution.execution_id, token=t)
+                HeldLease(run_id=a.run.run_id, execution_id=a.execution.execution_id, token=t)
                 for t, a in self.kept.items()
             ],
         )
@@ -278,4 +278,4 @@ class CrashWorker:
 
 
 def _run_of(assignment: Assignment) -> RunKey:
-    return assignment.run.spec.tenant_id, assignment.run.spec.run_id
+    return assignment.run.tenant_id, assignment.run.run_id

@@ -36,7 +36,7 @@ def assignment(
     **fields: Any,
 ) -> worker_pb2.Assignment:
     """An assignment as a server makes it."""
-    spec = types_pb2.RunSpec(run_id=RUN_ID, goal="a goal", max_iterations=10)
+    run = worker_pb2.AssignedRun(run_id=RUN_ID, goal="a goal", max_iterations=10, iteration=1)
     task = None
     if kind == types_pb2.STEP_KIND_TASK:
         task = types_pb2.TaskSpec(
@@ -44,7 +44,7 @@ def assignment(
         )
         task.idle_timeout.CopyFrom(span(idle))
     return worker_pb2.Assignment(
-        run=types_pb2.Run(spec=spec, iteration=1),
+        run=run,
         execution=types_pb2.Execution(execution_id=execution_id, kind=kind, attempt=1),
         lease_token=f"token-{execution_id}",
         task=task,

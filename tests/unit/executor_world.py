@@ -113,7 +113,7 @@ class FakeWorker:
             return await self.pile.get()
 
     async def deliver(self, assignment: Assignment, result: Result | None = None) -> Reply:
-        run_id = assignment.run.spec.run_id
+        run_id = assignment.run.run_id
         return await self.executor.deliver(TENANT, run_id, delivery(assignment, result))
 
     async def do_all(self, store: Store, run_id: str = RUN) -> None:

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from stepwell.core.loop.signals import Completed, Failed, Reflected
-from stepwell.core.port import Assignment, DependencyResult, TaskQuery
+from stepwell.core.port import AssignedRun, Assignment, DependencyResult, TaskQuery
 from stepwell.core.records import limits
 from stepwell.core.records.model import (
     Execution,
@@ -18,15 +18,13 @@ from stepwell.core.records.model import (
     Message,
     Payload,
     RetryPolicy,
-    Run,
-    RunSpec,
     Session,
     TaskSpec,
     Violation,
 )
 from stepwell.core.records.states import Decision, OnFailure, StepKind, TaskStatus
-from stepwell.engine import assignments
-from stepwell.engine.assignments import ASSIGNMENT_BYTES_MAX, assignment_bytes
+from stepwell.engine import assignments, conversations
+from stepwell.engine.assignments import ASSIGNMENT_BYTES_MAX
 from stepwell.engine.executor import Executor
 from stepwell.engine.results import PAGE_BYTES_MAX, ResultsPage, ResultsQuery
 from stepwell.wire import to_message
@@ -72,18 +70,12 @@ def largest_failure() -> Failure:
 EXECUTION_ID = "e" * limits.EXECUTION_ID_CHARS_MAX
 SESSION = Session(backend=wide(128), session_id=wide(limits.SESSION_ID_CHARS_MAX))
 RETRY = RetryPolicy(non_retryable_kinds=(wide(128),) * limits.RETRY_KINDS_MAX)
-SPEC = RunSpec(
+ASSIGNED_RUN = AssignedRun(
     tenant_id=name(),
     run_id=RUN,
-    pipeline_id=name(),
-    queue=name(),
     goal=wide(limits.GOAL_BYTES_MAX // 4),
     labels={f"{n:0128}": wide(256) for n in range(limits.LABELS_MAX)},
-    executor_id=name(),
-    step_retry=RETRY,
-    request_fingerprint="f" * 64,
-    parent_run_id=RUN,
-    family_id=RUN,
+    reason=wide(1024),
 )
 TASK = TaskSpec(
     task_id="t" * 64,
@@ -135,7 +127,7 @@ def largest() -> Assignment:
         session=SESSION,
     )
     return Assignment(
-        run=Run(spec=SPEC, reason=wide(1024), stages=STAGES, result_id=EXECUTION_ID),
+        run=ASSIGNED_RUN,
         execution=EXECUTION,
         token="t" * limits.TOKEN_CHARS_MAX,
         task=TASK,
@@ -155,14 +147,18 @@ def largest() -> Assignment:
 def cases() -> Sequence[Assignment]:
     one = largest()
     bare = Assignment(
-        run=Run(spec=RunSpec(tenant_id="t", run_id=RUN)), execution=one.execution, token="t"
+        run=AssignedRun(tenant_id="t", run_id=RUN), execution=one.execution, token="t"
     )
     return [one, bare, replace(bare, run=one.run), replace(bare, task=one.task)]
 
 
 @pytest.mark.parametrize("one", cases(), ids=["all", "none", "run", "task"])
 def test_counted_size_is_never_less_than_the_message(one: Assignment) -> None:
-    assert assignment_bytes(one) >= to_message(one).ByteSize()
+    counted = assignments.fixed_bytes(one)
+    for each in one.results:
+        counted += assignments.entry_bytes(each) + assignments.payload_bytes(each.payload)
+    counted += sum(map(conversations.size_of, one.previous_messages))
+    assert counted >= to_message(one).ByteSize()
 
 
 def test_largest_fixed_part_finds_room_and_cut_parts_find_the_rest() -> None:

@@ -61,7 +61,7 @@ async def test_S13_losses_with_a_suspect_step_count_for_nobody_else(world: Execu
         got = await third.next()
         order.append(got.execution.task_id)
         assert order == ["good", "bad"]
-    assert (await losses(world, GOOD_RUN), await losses(world, got.run.spec.run_id)) == (0, 2)
+    assert (await losses(world, GOOD_RUN), await losses(world, got.run.run_id)) == (0, 2)
     # A third loss, alone: poison, and counted.
     await dead(third)
     world.pass_time(10_001)

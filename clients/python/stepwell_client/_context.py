@@ -61,7 +61,7 @@ class StepContext(OutputContext):
 
     @property
     def run_id(self) -> str:
-        return self._assignment.run.spec.run_id
+        return self._assignment.run.run_id
 
     @property
     def execution_id(self) -> str:
@@ -70,11 +70,11 @@ class StepContext(OutputContext):
     @property
     def goal(self) -> str:
         """The run's goal."""
-        return self._assignment.run.spec.goal
+        return self._assignment.run.goal
 
     @property
     def labels(self) -> Mapping[str, str]:
-        return self._assignment.run.spec.labels
+        return self._assignment.run.labels
 
     @property
     def reason(self) -> str:
@@ -88,7 +88,7 @@ class StepContext(OutputContext):
 
     @property
     def max_iterations(self) -> int:
-        return self._assignment.run.spec.max_iterations
+        return self._assignment.run.max_iterations
 
     @property
     def attempt(self) -> int:

@@ -39,7 +39,7 @@ class WorkerServices:
         self._wake = wake
 
     def _lease_of(self, assignment: worker_pb2.Assignment) -> StepLease | None:
-        key = (assignment.run.spec.run_id, assignment.execution.execution_id)
+        key = (assignment.run.run_id, assignment.execution.execution_id)
         return self._state.running.get(key)
 
     async def begin(self, assignment: worker_pb2.Assignment) -> None:
@@ -159,5 +159,5 @@ class WorkerServices:
     async def fetch_messages(
         self, assignment: worker_pb2.Assignment
     ) -> Sequence[types_pb2.Message]:
-        run_id, task_id = assignment.run.spec.run_id, assignment.execution.task_id
+        run_id, task_id = assignment.run.run_id, assignment.execution.task_id
         return [one async for one in self._client.messages(run_id, task_id=task_id)]

@@ -363,7 +363,7 @@ class Worker:
         """Start a step, unless the message that brought it cancels it as well."""
         idle_timeout = seconds_of(assignment.task.idle_timeout)
         lease = StepLease(
-            (assignment.run.spec.run_id, assignment.execution.execution_id),
+            (assignment.run.run_id, assignment.execution.execution_id),
             assignment.lease_token,
             interval=self._heartbeats.interval(seconds_of(assignment.lease), idle_timeout),
             now=self._runtime.monotonic(),

@@ -135,7 +135,7 @@ class AgentRunner:
         """Run the step and return its outcome."""
         execution = assignment.execution
         outcome = worker_pb2.Outcome(
-            run_id=assignment.run.spec.run_id,
+            run_id=assignment.run.run_id,
             execution_id=execution.execution_id,
             lease_token=assignment.lease_token,
         )

@@ -24,7 +24,7 @@ export class Held {
     this.assignment = assignment;
     /** What every item about this step says. */
     this.lease = {
-      runId: assignment.run.spec.runId,
+      runId: assignment.run.runId,
       executionId: assignment.execution.executionId,
       leaseToken: assignment.leaseToken,
     };

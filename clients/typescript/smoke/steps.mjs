@@ -8,7 +8,7 @@ import { payload, value } from './messages.mjs';
  * What a step's function is given.
  *
  * @typedef {object} Step
- * @property {Message} run as of the lease: `run.spec.goal`, `run.iteration`
+ * @property {Message} run as of the lease: `run.goal`, `run.iteration`
  * @property {Message | null} task the TaskSpec, for a TASK: `task.taskId`, `task.type`, `task.prompt`
  * @property {number} attempt counts from 1
  * @property {any} input the task's, else the run's

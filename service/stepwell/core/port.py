@@ -745,10 +745,24 @@ class DependencyResult(Record, frozen=True, kw_only=True):
     """The run of the family that `execution_id` is of. Empty: this one."""
 
 
+class AssignedRun(Record, frozen=True, kw_only=True):
+    """What the worker of a step is told of its run, as of the lease."""
+
+    tenant_id: str
+    run_id: str
+    goal: str = ""
+    labels: dict[str, str] = {}
+    max_iterations: int = 0
+    iteration: int = 0
+    plan_revision: int = 0
+    reason: str = ""
+    """The reason of the last reflection."""
+
+
 class Assignment(Record, frozen=True, kw_only=True):
     """A leased step with all that its worker needs."""
 
-    run: Run
+    run: AssignedRun
     execution: Execution
     token: str
     task: TaskSpec | None = None

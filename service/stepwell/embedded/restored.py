@@ -66,7 +66,7 @@ class Restored:
         """Return the outcome of a step that was done; None: it wasn't."""
         execution = assignment.execution
         outcome = worker_pb2.Outcome(
-            run_id=assignment.run.spec.run_id,
+            run_id=assignment.run.run_id,
             execution_id=execution.execution_id,
             lease_token=assignment.lease_token,
         )

@@ -66,7 +66,7 @@ class _Step:
 
     @property
     def key(self) -> tuple[str, str]:
-        return self.assignment.run.spec.run_id, self.assignment.execution.execution_id
+        return self.assignment.run.run_id, self.assignment.execution.execution_id
 
     def is_due(self, now: float) -> bool:
         """Return whether its lease is to be renewed, or something new is to be sent."""
@@ -345,13 +345,13 @@ class InProcessWorker:
     async def fetch_messages(
         self, assignment: worker_pb2.Assignment
     ) -> Sequence[types_pb2.Message]:
-        spec, cursor = assignment.run.spec, ""
+        run, cursor = assignment.run, ""
         messages: list[types_pb2.Message] = []
         while True:
             page = await self._executor.store.page(
                 MessageQuery(
-                    tenant_id=spec.tenant_id,
-                    run_id=spec.run_id,
+                    tenant_id=run.tenant_id,
+                    run_id=run.run_id,
                     task_id=assignment.execution.task_id,
                     cursor=cursor,
                     limit=_MESSAGES_AT_ONCE,
@@ -366,7 +366,7 @@ class InProcessWorker:
         self, assignment: worker_pb2.Assignment, task_ids: Sequence[str], first: int
     ) -> worker_pb2.ReadResultsResponse:
         query = ResultsQuery(
-            run_id=assignment.run.spec.run_id,
+            run_id=assignment.run.run_id,
             execution_id=assignment.execution.execution_id,
             token=assignment.lease_token,
             task_ids=tuple(task_ids),
@@ -388,7 +388,7 @@ class InProcessWorker:
         return worker_pb2.ReadResultsResponse(results=results, next=page.next)
 
     def _step_of(self, assignment: worker_pb2.Assignment) -> _Step | None:
-        return self._steps.get((assignment.run.spec.run_id, assignment.execution.execution_id))
+        return self._steps.get((assignment.run.run_id, assignment.execution.execution_id))
 
     # --- heartbeats -----------------------------------------------------------------------------------
 

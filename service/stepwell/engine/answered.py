@@ -28,8 +28,8 @@ async def with_answer(store: Store, assignment: Assignment) -> Assignment:
     asked = assignment.answered
     if asked is None:
         return assignment
-    spec = assignment.run.spec
-    requests = await store.read_inputs(spec.tenant_id, spec.run_id, [asked.input_id])
+    run = assignment.run
+    requests = await store.read_inputs(run.tenant_id, run.run_id, [asked.input_id])
     if not requests or requests[0].status is not InputStatus.ANSWERED:
         return replace(assignment, answered=None)
     answered = requests[0]

@@ -129,7 +129,7 @@ class Assigner:
         if filled is not None:
             connection.port.assign(filled)
             return None
-        run_id, execution_id = assignment.run.spec.run_id, assignment.execution.execution_id
+        run_id, execution_id = assignment.run.run_id, assignment.execution.execution_id
         log.warning("an assignment is too large", run_id=run_id, execution_id=execution_id)
         # The worker never receives the assignment, so it will not grant this credit again.
         self._workers.credit(connection, 1)

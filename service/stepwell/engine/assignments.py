@@ -15,10 +15,10 @@ from msgspec.structs import replace
 
 from stepwell.core.loop import budgets, idempotency
 from stepwell.core.loop.state import RunState
-from stepwell.core.port import INPUT_KEY, Assignment, DependencyResult, Lease
+from stepwell.core.port import INPUT_KEY, AssignedRun, Assignment, DependencyResult, Lease
 from stepwell.core.records import limits
 from stepwell.core.records.cuts import cut_failure, failure_bytes, text_bytes
-from stepwell.core.records.model import Execution, Failure, Message, Payload, Previous, Run, Task
+from stepwell.core.records.model import Execution, Failure, Message, Payload, Run, Task
 from stepwell.core.records.states import SETTLED, ExecutionStatus, StepKind, TaskStatus
 from stepwell.engine import conversations
 from stepwell.engine.answered import asked_by
@@ -49,7 +49,7 @@ def outline(state: RunState, lease: Lease, *, now_us: int) -> Assignment:
     before = row.previous if row is not None else state.run.previous
     results, results_before = _entries(state, listed(state, execution))
     return Assignment(
-        run=_shown(state.run),
+        run=_assigned(state.run),
         execution=execution,
         token=lease.token,
         task=task,
@@ -68,11 +68,18 @@ def outline(state: RunState, lease: Lease, *, now_us: int) -> Assignment:
     )
 
 
-def _shown(run: Run) -> Run:
-    """Return the run without what an earlier end or attempt left: the assignment says it elsewhere."""
-    if run.failure.kind or run.failure.message or run.previous.execution_id:
-        return replace(run, failure=_NO_FAILURE, previous=Previous())
-    return run
+def _assigned(run: Run) -> AssignedRun:
+    spec = run.spec
+    return AssignedRun(
+        tenant_id=spec.tenant_id,
+        run_id=spec.run_id,
+        goal=spec.goal,
+        labels=spec.labels,
+        max_iterations=spec.max_iterations,
+        iteration=run.iteration,
+        plan_revision=run.plan_revision,
+        reason=run.reason,
+    )
 
 
 _NO_FAILURE = Failure()
@@ -169,7 +176,7 @@ def places_of(assignment: Assignment) -> list[Place]:
 
     Later results are the nearer dependencies, so they come before the others.
     """
-    run_id = assignment.run.spec.run_id
+    run_id = assignment.run.run_id
     results = [_place_of(run_id, one) for one in reversed(assignment.results) if one.by_reference]
     return [(run_id, INPUT_KEY), *results]
 
@@ -188,9 +195,9 @@ def fill(
     `payloads` has the first of `places_of`, None for those without bytes. Results that find no room stay
     references; then the newest messages find theirs.
     """
-    run_id = assignment.run.spec.run_id
+    run_id = assignment.run.run_id
     run_input = payloads.get((run_id, INPUT_KEY))
-    room = ASSIGNMENT_BYTES_MAX - _fixed_bytes(assignment) - payload_bytes(run_input)
+    room = ASSIGNMENT_BYTES_MAX - fixed_bytes(assignment) - payload_bytes(run_input)
     if room < 0:
         return None
     results, before = assignment.results, assignment.results_before
@@ -250,22 +257,12 @@ def _with_payloads(
 # --- sizes --------------------------------------------------------------------------------------------
 
 
-def assignment_bytes(assignment: Assignment) -> int:
-    """Return the bytes that an assignment takes in a message, or a few more."""
-    size = _fixed_bytes(assignment)
-    for one in assignment.results:
-        size += entry_bytes(one) + payload_bytes(one.payload)
-    return size + sum(conversations.size_of(one) for one in assignment.previous_messages)
-
-
-def _fixed_bytes(assignment: Assignment) -> int:
+def fixed_bytes(assignment: Assignment) -> int:
     """Return the bytes of an assignment without results and messages, or a few more."""
-    spec, task = assignment.run.spec, assignment.task
-    size = _ASSIGNMENT_BYTES + text_bytes(spec.goal) + text_bytes(assignment.run.reason)
-    for key, value in spec.labels.items():
+    run, task = assignment.run, assignment.task
+    size = _ASSIGNMENT_BYTES + text_bytes(run.goal) + text_bytes(run.reason)
+    for key, value in run.labels.items():
         size += 2 * _ID_BYTES + len(key) + text_bytes(value)
-    for kind in spec.step_retry.non_retryable_kinds:
-        size += _ID_BYTES + text_bytes(kind)
     for payload in (assignment.run_input, assignment.previous_progress):
         if payload is not None:
             size += payload_bytes(payload)

@@ -38,7 +38,7 @@ class Fails:
         """Report the failure."""
         del services, attempt
         outcome = worker_pb2.Outcome(
-            run_id=assignment.run.spec.run_id,
+            run_id=assignment.run.run_id,
             execution_id=assignment.execution.execution_id,
             lease_token=assignment.lease_token,
         )

@@ -83,8 +83,8 @@ class ManualWorker:
     def _do(self, assignment: worker_pb2.Assignment) -> worker_pb2.Outcome:
         execution = assignment.execution.execution_id
         outcome = worker_pb2.Outcome(
-            delivery_id=f"{assignment.run.spec.run_id}/{execution}",
-            run_id=assignment.run.spec.run_id,
+            delivery_id=f"{assignment.run.run_id}/{execution}",
+            run_id=assignment.run.run_id,
             execution_id=execution,
             lease_token=assignment.lease_token,
         )

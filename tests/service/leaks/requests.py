@@ -34,9 +34,7 @@ def names_of(run_id: str, **fields: str) -> Names:
 
 
 def lease_of(got: Assignment) -> Names:
-    return names_of(
-        got.run.spec.run_id, execution_id=got.execution.execution_id, lease_token=got.token
-    )
+    return names_of(got.run.run_id, execution_id=got.execution.execution_id, lease_token=got.token)
 
 
 def request_of(method: str, names: Names) -> Message:
@@ -153,7 +151,7 @@ async def _purge(bench: Bench) -> Asked:
 
 async def _work(bench: Bench) -> Asked:
     got = await leased(bench)
-    names, queue = lease_of(got), got.run.spec.queue
+    names, queue = lease_of(got), got.execution.queue
     done: Any = SERVED_ROWS["Worker/Complete"](names)
     of: Any = SERVED_ROWS["Worker/Work"](names)
     hello = wpb.Hello(worker_id=f"of-{queue}", instance_id="one", queues=[queue])

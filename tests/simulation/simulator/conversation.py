@@ -29,7 +29,7 @@ def has_conversation(assignment: Assignment) -> bool:
 
 def whose(assignment: Assignment) -> str:
     """Return the name of the task that the step is of, over all its attempts."""
-    return f"{assignment.run.spec.run_id}/{assignment.execution.task_id}"
+    return f"{assignment.run.run_id}/{assignment.execution.task_id}"
 
 
 def session_of(assignment: Assignment) -> Session:
@@ -49,7 +49,7 @@ def check_carryover(assignment: Assignment) -> None:
     Raises:
         InvariantViolation: it wasn't.
     """
-    name = f"{assignment.execution.execution_id} of {assignment.run.spec.run_id}"
+    name = f"{assignment.execution.execution_id} of {assignment.run.run_id}"
     own = whose(assignment) + "@"
     session, progress = assignment.previous_session, assignment.previous_progress
     fine = not session.session_id or session.session_id.startswith(own)
@@ -101,7 +101,7 @@ def written(assignment: Assignment) -> AppendBatch:
     """Return a line for the log."""
     name = session_of(assignment).session_id
     return AppendBatch(
-        run_id=assignment.run.spec.run_id,
+        run_id=assignment.run.run_id,
         execution_id=assignment.execution.execution_id,
         token=assignment.token,
         entries=(LogEntry(execution_id="", text=name),),

@@ -168,7 +168,7 @@ class Worker:
         self._lost, self.stream, self.port = lost, stream, None
         held = [
             HeldLease(
-                run_id=j.assignment.run.spec.run_id,
+                run_id=j.assignment.run.run_id,
                 execution_id=j.assignment.execution.execution_id,
                 token=t,
             )
@@ -209,8 +209,8 @@ class Worker:
             return
         self._seen.add(token)
         who, ledger = self.character, self.ledger
-        foreign = assignment.run.spec.tenant_id != who.tenant_id
-        ledger.guard(holds, not foreign, "T3", who.worker_id, "got", assignment.run.spec)
+        foreign = assignment.run.tenant_id != who.tenant_id
+        ledger.guard(holds, not foreign, "T3", who.worker_id, "got", assignment.run)
         over = len(self.jobs) >= who.slots
         ledger.guard(holds, not over, "CREDITS", who.worker_id, "got more than its credits")
         task = self.runtime.spawn(self._work(assignment), name=f"work {token}")
@@ -221,7 +221,7 @@ class Worker:
         """Stop working at what is not wanted any more."""
         for token, job in tuple(self.jobs.items()):
             known = job.assignment
-            if known.execution.execution_id == execution_id and known.run.spec.run_id == run_id:
+            if known.execution.execution_id == execution_id and known.run.run_id == run_id:
                 self._drop(token)
 
     def is_replaced(self, stream: Stream) -> None:
@@ -248,7 +248,7 @@ class Worker:
     async def _work(self, assignment: Assignment) -> None:
         run, execution, token = assignment.run, assignment.execution, assignment.token
         self._check_inputs(assignment)
-        workload = self.pool.workloads[run.spec.tenant_id, run.spec.run_id]
+        workload = self.pool.workloads[run.tenant_id, run.run_id]
         behaviour = assignment.task.type.partition(":")[0] if assignment.task else ""
         at_most_once = (
             assignment.task is not None
@@ -290,7 +290,7 @@ class Worker:
 
     async def _meet(self, assignment: Assignment) -> None:
         """Be done when the run's planner is; a planner lets them all go on."""
-        key = (assignment.run.spec.tenant_id, assignment.run.spec.run_id)
+        key = (assignment.run.tenant_id, assignment.run.run_id)
         meeting = self.pool.meetings.setdefault(key, asyncio.Event())
         if assignment.execution.kind is StepKind.PLAN:
             meeting.set()
@@ -325,10 +325,10 @@ class Worker:
 
     def _check_inputs(self, assignment: Assignment) -> None:
         """The results that a step builds on are those that were accepted, byte for byte."""
-        spec = assignment.run.spec
+        run = assignment.run
         for one in assignment.results:
             # What a fork has kept is another run's.
-            model = self.ledger.model((spec.tenant_id, one.run_id or spec.run_id))
+            model = self.ledger.model((run.tenant_id, one.run_id or run.run_id))
             kept = model.outcomes.get(one.execution_id)
             right = kept is not None and kept.result == one.payload
             details = f"{assignment.execution.execution_id} got other bytes of {one.task_id}"
@@ -351,17 +351,17 @@ class Worker:
         to_the_first: bool = False,
     ) -> bool:
         """Send it to any replica until one has answered; True: it was accepted."""
-        spec = assignment.run.spec
+        run = assignment.run
         for _ in range(times):
             await self._awake.wait()
             try:
                 reply = await self.service.call(
                     None if to_the_first else self.rng,
                     "deliver",
-                    lambda to: to.deliver(spec.tenant_id, spec.run_id, delivery),
+                    lambda to: to.deliver(run.tenant_id, run.run_id, delivery),
                 )
             except NotFound:
-                self.ledger.guard(holds, False, "S3", f"{spec.run_id} is gone")
+                self.ledger.guard(holds, False, "S3", f"{run.run_id} is gone")
                 return False
             except (Unreachable, StepwellError):
                 pass
@@ -381,7 +381,7 @@ class Worker:
     async def _beat_once(self) -> None:
         beats = [
             Heartbeat(
-                run_id=job.assignment.run.spec.run_id,
+                run_id=job.assignment.run.run_id,
                 execution_id=job.assignment.execution.execution_id,
                 token=token,
             )
@@ -404,19 +404,19 @@ class Worker:
 
     async def _trespass(self, assignment: Assignment) -> None:
         """Report the step under another tenant's name, with its exact ids and token."""
-        spec, execution_id = assignment.run.spec, assignment.execution.execution_id
-        others = [one for one in self.pool.tenants if one != spec.tenant_id]
+        run, execution_id = assignment.run, assignment.execution.execution_id
+        others = [one for one in self.pool.tenants if one != run.tenant_id]
         if not others or not self.service.up() or not self.rng.happens(0.05):
             return
         delivery = Delivery(execution_id=execution_id, token=assignment.token, result=Completed())
         other = self.rng.pick(others)
         try:
             reply = await self.service.call(
-                self.rng, "trespass", lambda to: to.deliver(other, spec.run_id, delivery)
+                self.rng, "trespass", lambda to: to.deliver(other, run.run_id, delivery)
             )
         except (Unreachable, StepwellError):
             return
         refused = reply.status is ReplyStatus.LEASE_LOST
         self.ledger.history.seen["foreign delivery refused"] += refused
-        details = f"{execution_id} of {spec.tenant_id} was reported by {other}: {reply.status}"
+        details = f"{execution_id} of {run.tenant_id} was reported by {other}: {reply.status}"
         self.ledger.guard(holds, refused, "T3", details)

@@ -13,7 +13,6 @@ from collections import deque
 from stepwell.core.port import Assignment, Presence
 from stepwell.core.records.cuts import failure_bytes, text_bytes
 from stepwell.core.records.states import StepKind
-from stepwell.engine.assignments import assignment_bytes
 from stepwell.rpc.worker.intake import ACK_FAILURE_BYTES_MAX, Receipt
 from stepwell.wire import fill
 from stepwell_client.v1 import worker_pb2 as pb
@@ -132,13 +131,14 @@ class Outbox:
             message.cancellations.append(cancellation)
             room -= _ITEM_BYTES + cancellation.ByteSize()
             count -= 1
-        assignments = self._assignments
-        while assignments and count and room > 0:
-            size = assignment_bytes(assignments[0])
-            if size > room and count < ITEMS_PER_MESSAGE_MAX:
+        while self._assignments and count and room > 0:
+            added = message.assignments.add()
+            fill(self._assignments[0], added)
+            room -= added.ByteSize()
+            if room < 0 and count < ITEMS_PER_MESSAGE_MAX:
+                del message.assignments[-1]
                 break
-            fill(assignments.popleft(), message.assignments.add())
-            room -= size
+            self._assignments.popleft()
             count -= 1
         return message
 
