@@ -17,6 +17,7 @@ from stepwell.core.port import (
     Runtime,
     Store,
 )
+from stepwell.core.records.checkpoints import base_of, rows_of
 from stepwell.core.records.model import Losses
 from stepwell.core.records.states import DueKind, ExecutionStatus
 from stepwell_testkit.proxy import StoreProxy
@@ -116,6 +117,15 @@ def without_a_field(one: Commit) -> Commit:
     *rest, last = one.events
     change = last.run if last.run is UNSET else replace(last.run, attempts=UNSET)
     return replace(one, events=(*rest, replace(last, run=change)))
+
+
+def with_smaller_bases(one: Commit) -> Commit:
+    """Leave a task out of each base."""
+    rows = rows_of(one.run.spec, one.checkpoint) if one.checkpoint is not None else None
+    if one.checkpoint is None or rows is None or not rows.tasks:
+        return one
+    rows.tasks.popitem()
+    return replace(one, checkpoint=replace(one.checkpoint, base=base_of(rows)))
 
 
 def with_looser_plans(rows: Loaded) -> Loaded:

@@ -82,6 +82,7 @@ TABLE = (
     Mutant("request-not-kept", "driver", commits(changes.without_request), SIMULATED, "S16"),
     Mutant("caller-not-named", "replica", commits(changes.without_callers), SIMULATED, "A1"),
     Mutant("event-misses-a-field", "replica", commits(changes.without_a_field), SIMULATED, "S20"),
+    Mutant("base-misses-a-task", "driver", commits(changes.with_smaller_bases), SIMULATED, "S20"),
     # --- leases, attempts and results ---
     Mutant("receipt-not-kept", "driver", commits(changes.without_receipts), SIMULATED, "S8"),
     Mutant("stale-result-accepted", "advance", others.believing_any_report, SIMULATED, "S8"),

@@ -33,6 +33,7 @@ from stepwell.core.loop.signals import (
 from stepwell.core.loop.state import RunState
 from stepwell.core.loop.transition import Reply, Transition
 from stepwell.core.port import Commit, KeyedResult, OpenExecution
+from stepwell.core.records.checkpoints import run_of
 from stepwell.core.records.events import Event
 from stepwell.core.records.fold import fold
 from stepwell.core.records.model import (
@@ -206,6 +207,10 @@ class World:
         return self._model.events
 
     @property
+    def commits(self) -> list[Commit]:
+        return [applied.commit for applied in self._model.applied]
+
+    @property
     def plans(self) -> dict[int, Plan]:
         return self._model.plans
 
@@ -255,6 +260,8 @@ class World:
                 self.timers[timer.name] = timer.delay_ms
         self.keyed.extend(commit.keyed)
         self.state.apply(commit)
+        if commit.checkpoint is not None:
+            assert run_of(commit.run.spec, commit.checkpoint) == commit.run
         self._check_state()
 
     def _check_state(self) -> None:

@@ -37,6 +37,7 @@ ASKS: dict[str, Callable[[Store], Awaitable[object]]] = {
     "load": lambda store: store.load(*WITH),
     "read_payloads": lambda store: store.read_payloads(*WITH, ["x"]),
     "read_plan": lambda store: store.read_plan(*WITH, 1),
+    "read_base": lambda store: store.read_base(*WITH, version=1),
     "read_events": lambda store: store.read_events(*WITH, after=0, limit=1),
     "page": lambda store: store.page(RunQuery(tenant_id=b.TENANT)),
     "read_inputs": lambda store: store.read_inputs(*WITH, ["x"]),

@@ -9,18 +9,23 @@ import pytest
 from msgspec.structs import replace
 
 from stepwell.app import history
+from stepwell.app.forks import ForkOrder, prepare_fork
 from stepwell.app.history import History
+from stepwell.core.loop import checkpoints
 from stepwell.core.loop.advance import advance
 from stepwell.core.loop.context import Context
-from stepwell.core.loop.signals import Completed, Delivery, GrantLease, Signal, Start
+from stepwell.core.loop.signals import Cancel, Completed, Delivery, GrantLease, Signal, Start
 from stepwell.core.loop.state import RunState
 from stepwell.core.port import EventPage, Store
+from stepwell.core.records.checkpoints import Checkpoint
 from stepwell.core.records.errors import CursorOutOfRange, InvalidArgument, RunNotFound
 from stepwell.core.records.model import Run, RunSpec
+from stepwell.core.records.states import OPEN, Effect, ForkMode
 from stepwell.runtime import SystemRuntime
 from stepwell_testkit.proxy import StoreProxy
+from tests.unit.circling import circling
 from tests.unit.executor_world import Rigged
-from tests.unit.loop_world import committed, tasks
+from tests.unit.loop_world import World, committed, planned, task, tasks
 
 TASKS = 400
 RUNTIME = SystemRuntime()
@@ -57,9 +62,9 @@ async def test_others_have_their_turn_while_a_long_run_is_folded(store: Store) -
             turns += 1
 
     ticking = asyncio.ensure_future(other())
-    rows = await History(store, RUNTIME).rows_at(run, run.version)
+    rows = await History(store, RUNTIME).rows_at(run, run.version - 1)
     ticking.cancel()
-    assert rows.run == run
+    assert rows.run.version == run.version - 1
     assert turns >= run.last_event // history.EVENTS_AT_ONCE
 
 
@@ -80,6 +85,118 @@ async def test_next_fold_begins_at_the_last_folded_version(store: Store) -> None
     looked.clear()
     await past.rows_at(run, 100)
     assert looked == []
+
+
+@pytest.fixture
+def early_bases(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoints, "BASE_EVENTS_MIN", 16)
+    monkeypatch.setattr(history, "PAGE_EVENTS", 16)
+
+
+async def stored(store: Store, world: World) -> Run:
+    """Let a store have a run of the loop's world."""
+    await store.commit(world.commits)
+    return world.run
+
+
+class Counting(StoreProxy):
+    """Counts the events that are read, and shows no base if told so."""
+
+    def __init__(self, inner: Store, *, bases: bool = True) -> None:
+        super().__init__(inner)
+        self.bases = bases
+        self.read: list[int] = []
+
+    async def read_base(self, tenant_id: str, run_id: str, *, version: int) -> Checkpoint | None:
+        found = await self.inner.read_base(tenant_id, run_id, version=version)
+        return found if self.bases else None
+
+    async def read_events(
+        self, tenant_id: str, run_id: str, *, after: int, limit: int
+    ) -> EventPage | None:
+        page = await self.inner.read_events(tenant_id, run_id, after=after, limit=limit)
+        self.read += [event.number for event in page.events] if page is not None else []
+        return page
+
+
+def order_of(run: Run, version: int = 0) -> ForkOrder:
+    return ForkOrder(
+        tenant_id=run.spec.tenant_id,
+        parent_run_id=run.spec.run_id,
+        run_id="fork",
+        actor="caller",
+        executor_id="",
+        request_fingerprint="",
+        version=version,
+        mode=ForkMode.STRICT,
+        plan=None,
+        replan=False,
+        input=None,
+        goal=None,
+        queue="",
+        labels={},
+        max_iterations=None,
+        max_parallel=None,
+        priority=None,
+        budget=None,
+    )
+
+
+@pytest.mark.usefixtures("early_bases")
+async def test_S20_fold_from_the_nearest_base_equals_one_from_the_first_event(
+    store: Store,
+) -> None:
+    run = await stored(store, circling(12))
+    for version in range(1, run.version + 1):
+        rows = [
+            await History(Counting(store, bases=bases), RUNTIME).rows_at(run, version)
+            for bases in (True, False)
+        ]
+        assert rows[0].run == rows[1].run
+        assert rows[0].tasks == rows[1].tasks
+        # What had ended by the base is left out; all else is the same.
+        assert rows[0].executions.items() <= rows[1].executions.items()
+        left_out = rows[1].executions.keys() - rows[0].executions.keys()
+        assert not any(rows[1].executions[name].status in OPEN for name in left_out)
+
+
+@pytest.mark.usefixtures("early_bases")
+@pytest.mark.parametrize("iterations", [10, 60])
+async def test_fork_reads_the_events_since_its_base_however_long_the_run_is(
+    store: Store, iterations: int
+) -> None:
+    run = await stored(store, circling(iterations))
+    base = await store.read_base("tenant", "run", version=run.version)
+    assert base is not None
+    counting = Counting(store)
+    await prepare_fork(counting, History(counting, RUNTIME), order_of(run))
+    assert counting.read == list(range(base.state.last_event + 1, run.last_event + 1))
+    assert len(counting.read) < run.last_event / 2
+
+
+@pytest.mark.usefixtures("early_bases")
+async def test_fork_is_the_same_with_and_without_a_base(store: Store) -> None:
+    world = planned(
+        task("asks"),
+        *tasks("once", "forgotten", effect=Effect.AT_MOST_ONCE),
+        *tasks("plain", "other", "more", "last"),
+    )
+    world.complete("plain", "other", "more", "last")
+    world.answer(world.ask("asks"))
+    world.begin("task:once#1")
+    world.begin("task:forgotten#1")
+    world.do(Cancel(actor="caller"))
+    run = await stored(store, world)
+    base = await store.read_base("tenant", "run", version=run.version)
+    assert base is not None, "all that matters has ended by the base"
+    assert base.version == run.version
+    made = [
+        await prepare_fork(one, History(one, RUNTIME), order_of(run))
+        for one in (Counting(store), Counting(store, bases=False))
+    ]
+    assert made[0] == made[1]
+    assert {one.task_id for one in made[0].base.misfits} == {"once", "forgotten"}
+    assert [one.task_id for one in made[0].base.fork.inputs] == ["asks"]
 
 
 async def test_only_so_much_is_remembered(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from stepwell.core.port import (
+    CheckpointQuery,
     EndedQuery,
     EndedRun,
     ExecutionQuery,
@@ -23,6 +24,7 @@ from stepwell.core.port import (
     TaskQuery,
     WorkerLease,
 )
+from stepwell.core.records.checkpoints import Checkpoint
 from stepwell.core.records.errors import InvalidArgument
 from stepwell.core.records.model import Execution, LogEntry, Message, Run, Task
 from stepwell_drivers.memory.rows import RunRows, newest_before, page_of
@@ -88,6 +90,14 @@ def _messages(state: State, query: MessageQuery) -> Page[Message]:
     return Page(items=tuple(messages), cursor=cursor)
 
 
+def _checkpoints(state: State, query: CheckpointQuery) -> Page[Checkpoint]:
+    rows = _rows(state, query)
+    if rows is None:
+        return Page()
+    items, cursor = page_of(rows.checkpoints, _place(query.cursor), query.limit)
+    return Page(items=tuple(items), cursor=cursor)
+
+
 def _logs(state: State, query: LogQuery) -> Page[LogEntry]:
     rows = _rows(state, query)
     place = _place(query.cursor)
@@ -122,7 +132,8 @@ def _leases(state: State, query: LeaseQuery) -> Page[WorkerLease]:
 
 
 def _rows(
-    state: State, query: TaskQuery | ExecutionQuery | MessageQuery | LogQuery | InputQuery
+    state: State,
+    query: TaskQuery | ExecutionQuery | MessageQuery | CheckpointQuery | LogQuery | InputQuery,
 ) -> RunRows | None:
     return state.runs.get((query.tenant_id, query.run_id))
 
@@ -140,6 +151,7 @@ _READERS: Mapping[type[Query[Any]], Callable[[State, Any], Page[Any]]] = {
     TaskQuery: _tasks,
     ExecutionQuery: _executions,
     MessageQuery: _messages,
+    CheckpointQuery: _checkpoints,
     LogQuery: _logs,
     InputQuery: _inputs,
     EndedQuery: _ended,

@@ -11,7 +11,10 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Protocol, TypeVar
 
+from msgspec.structs import replace
+
 from stepwell.core.port import EventPage, Loaded, OpenExecution
+from stepwell.core.records.checkpoints import Checkpoint
 from stepwell.core.records.events import Event
 from stepwell.core.records.limits import REQUESTS_KEPT_MAX
 from stepwell.core.records.model import (
@@ -128,6 +131,9 @@ class RunRows:
         self.asked: list[str] = []
         """The ids of the input requests, in the order of their birth."""
         self.requests: deque[tuple[int, RequestRecord]] = deque(maxlen=REQUESTS_KEPT_MAX)
+        self.checkpoints: list[Checkpoint] = []
+        self.bases: list[Checkpoint] = []
+        """The checkpoints that have a base, with it; all others, and these once more without it, stand above."""
         self.timers: dict[str, Deadline] = {}
         self.outcomes: dict[str, Outcome] = {}
         self.events: list[Event] = []
@@ -167,6 +173,18 @@ class RunRows:
             self.events.extend(events)
             self.event_ends.append(events[-1].number)
 
+    def put_checkpoint(self, checkpoint: Checkpoint) -> None:
+        """Keep a checkpoint, and its base apart."""
+        if checkpoint.base:
+            self.bases.append(checkpoint)
+            checkpoint = replace(checkpoint, base=b"")
+        self.checkpoints.append(checkpoint)
+
+    def base_up_to(self, version: int) -> Checkpoint | None:
+        """Return the last checkpoint up to a version that has a base."""
+        at = bisect_right(self.bases, version, key=lambda one: one.version)
+        return self.bases[at - 1] if at else None
+
     def put_message(self, message: Message) -> None:
         """Append to the conversation."""
         self.messages.append(message)
@@ -201,6 +219,7 @@ class RunRows:
             tasks=tuple(row.task for row in tasks),
             executions=tuple(row.as_open() for row in executions),
             inputs=tuple(row.request for row in inputs),
+            checkpoint=self.checkpoints[-1] if self.checkpoints else None,
             requests=tuple(request for created, request in self.requests if created > since),
             complete=complete,
             commit_id=self.commit_ids[-1],

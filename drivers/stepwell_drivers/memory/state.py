@@ -172,6 +172,8 @@ class State:
             rows.put_message(message)
         for keyed in commit.keyed:
             self.tenants[rows.tenant_id].keyed.put(rows.run_id, keyed)
+        if commit.checkpoint is not None:
+            rows.put_checkpoint(commit.checkpoint)
         if commit.request is not None:
             rows.requests.append((rows.version, commit.request))
         rows.feed_places.append(self._put_in_feed(rows))

@@ -28,6 +28,7 @@ from stepwell.core.port import (
     StoredPayload,
     StoreInfo,
 )
+from stepwell.core.records.checkpoints import Checkpoint
 from stepwell.core.records.errors import StoreUnavailable
 from stepwell.core.records.model import InputRequest, LogEntry, Plan, Run
 from stepwell.core.records.states import Durability, Verdict
@@ -134,6 +135,10 @@ class MemoryStore:
         rows = self._state.runs.get((tenant_id, run_id))
         first_plan = rows.plans.get(revision) if rows is not None else None
         return first_plan[1] if first_plan is not None else None
+
+    async def read_base(self, tenant_id: str, run_id: str, *, version: int) -> Checkpoint | None:
+        rows = self._state.runs.get((tenant_id, run_id))
+        return rows.base_up_to(version) if rows is not None else None
 
     async def read_events(
         self, tenant_id: str, run_id: str, *, after: int, limit: int

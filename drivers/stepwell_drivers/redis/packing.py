@@ -9,12 +9,21 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from stepwell.core.port import Commit, KeyedResult, Lease
 from stepwell.core.records import limits
 from stepwell.core.records.model import Execution, Outcome, Run
 from stepwell.core.records.states import ExecutionStatus, InputStatus
 from stepwell_drivers.redis.keys import SEPARATOR, escape, unescape
-from stepwell_drivers.redis.rows import NOT_KEPT, encoded, not_kept, outcome_rows, run_row
+from stepwell_drivers.redis.rows import (
+    NOT_KEPT,
+    SEQ_CHARS,
+    encoded,
+    not_kept,
+    outcome_rows,
+    run_row,
+)
 
 CHANGED_NAMES_MAX = 1_000
 """A commit that changed more rows doesn't list them: a replica that is behind reads everything."""
@@ -100,6 +109,7 @@ def _pack(commit: Commit) -> list[bytes]:
         ],
         "request": commit.request is not None and (row(commit.request), limits.REQUESTS_KEPT_MAX),
         "birth": _birth(commit),
+        "listed": _checkpoint_orders(commit),
         "keyed": [part for keyed in commit.keyed for part in _keyed(tenant_id, keyed)],
         "pipeline": escape(commit.run.spec.pipeline_id),
         "follows": _named(commit.follows) if commit.follows else "",
@@ -142,7 +152,26 @@ def _sets(commit: Commit, buffer: RowBuffer) -> list[str | int]:
         rows += ("input", buffer.row(commit.input))
     if commit.plan is not None:
         rows += (f"p:{commit.plan.revision}", buffer.row(commit.plan))
+    if (checkpoint := commit.checkpoint) is not None:
+        place = checkpoint_place(checkpoint.version)
+        rows += (f"h:{place}", buffer.row(replace(checkpoint, base=b"")))
+        if checkpoint.base:
+            rows += (f"g:{place}", buffer.bytes(checkpoint.base))
     return rows
+
+
+def _checkpoint_orders(commit: Commit) -> list[str]:
+    """Return the entries of the commit's checkpoint in the run's orders: of all, and of those with a base."""
+    checkpoint = commit.checkpoint
+    if checkpoint is None:
+        return []
+    place = checkpoint_place(checkpoint.version)
+    return [f"h{place}", f"g{place}"] if checkpoint.base else [f"h{place}"]
+
+
+def checkpoint_place(version: int) -> str:
+    """Return a version as digits whose order as text is that of the numbers."""
+    return f"{min(version, 10**SEQ_CHARS - 1):0{SEQ_CHARS}d}"
 
 
 def _order(commit: Commit) -> Any:

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from stepwell.core.port import (
+    CheckpointQuery,
     EndedQuery,
     ExecutionQuery,
     FeedEntry,
@@ -28,6 +29,7 @@ from stepwell.core.port import (
     RunQuery,
     TaskQuery,
 )
+from stepwell.core.records.checkpoints import Checkpoint
 from stepwell.core.records.model import Execution, Message, Run, Task
 from stepwell_drivers.redis import rows
 from stepwell_drivers.redis.base import Base, number
@@ -63,6 +65,7 @@ class Pages:
             TaskQuery: self._tasks,
             ExecutionQuery: self._executions,
             MessageQuery: self._messages,
+            CheckpointQuery: self._checkpoints,
             LogQuery: logs.page,
             InputQuery: lambda query: (
                 self._inputs(query) if query.run_id else search.open_inputs(query)
@@ -98,9 +101,13 @@ class Pages:
         found, cursor = await self._page(query, order, len(order), b"m:")
         return Page(items=tuple(map(rows.message_of, found)), cursor=cursor)
 
+    async def _checkpoints(self, query: CheckpointQuery) -> Page[Checkpoint]:
+        found, cursor = await self._page(query, b"h", 1, b"h:")
+        return Page(items=tuple(map(rows.checkpoint_of, found)), cursor=cursor)
+
     async def _page(
         self,
-        query: TaskQuery | ExecutionQuery | InputQuery | MessageQuery,
+        query: TaskQuery | ExecutionQuery | InputQuery | MessageQuery | CheckpointQuery,
         order: bytes,
         skip: int,
         prefix: bytes,

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from stepwell.core.port import INPUT_KEY, EventPage, Loaded, OpenExecution, StoredPayload
+from stepwell.core.records.checkpoints import Checkpoint
 from stepwell.core.records.events import Event
 from stepwell.core.records.limits import REQUESTS_KEPT_MAX
 from stepwell.core.records.model import InputRequest, Plan, Run
@@ -13,7 +16,7 @@ from stepwell.core.records.states import ENDED
 from stepwell_drivers.redis import rows
 from stepwell_drivers.redis.base import Base, number
 from stepwell_drivers.redis.keys import RunKeys
-from stepwell_drivers.redis.packing import holder_of
+from stepwell_drivers.redis.packing import checkpoint_place, holder_of
 
 DELTA_COMMITS_MAX = 256
 """Further behind than this, a reader reads everything."""
@@ -52,7 +55,7 @@ class Reads:
         )
         if reply is None:
             return None
-        now, complete, row, spec, plans, tasks, executions, inputs, requests, *ids = reply
+        now, complete, row, spec, plans, tasks, executions, inputs, requests, named, *ids = reply
         commit_id, since_id = (each.decode() for each in ids)
         found = sorted(_there(map(rows.request_of, _there(requests))), key=lambda it: it.version)
         return Loaded(
@@ -63,6 +66,7 @@ class Reads:
             executions=tuple(one for _, one in sorted(_open_ones(executions), key=_first)),
             inputs=tuple(map(rows.input_of, sorted(_there(inputs)))),
             requests=tuple(found),
+            checkpoint=None if named is None else rows.checkpoint_of(named),
             complete=complete == 1,
             commit_id=commit_id,
             since_id=since_id,
@@ -88,6 +92,20 @@ class Reads:
         """Return one plan revision."""
         (row,) = await self._pick(self._base.run(tenant_id, run_id), [f"p:{revision}"])
         return None if row is None else rows.plan_of(row)
+
+    async def read_base(self, tenant_id: str, run_id: str, version: int) -> Checkpoint | None:
+        """Return the last checkpoint up to a version that has a base."""
+        run = self._base.run(tenant_id, run_id)
+        reply = await self._base.call(
+            run.partition,
+            self._base.scripts.base,
+            (run.rows, run.orders),
+            checkpoint_place(max(version, 0)).encode(),
+        )
+        if reply is None:
+            return None
+        row, base = reply
+        return replace(rows.checkpoint_of(row), base=base)
 
     async def read_inputs(
         self, tenant_id: str, run_id: str, input_ids: Sequence[str]

@@ -11,6 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from stepwell.core.port import OpenExecution, Presence, StoredPayload
+from stepwell.core.records.checkpoints import Checkpoint
 from stepwell.core.records.errors import InvalidArgument
 from stepwell.core.records.events import Event
 from stepwell.core.records.model import (
@@ -45,6 +46,7 @@ encoded = msgspec.msgpack.Encoder().encode
 _NO_SPEC = RunSpec(tenant_id="", run_id="")
 _NO_SESSION = Session()
 
+checkpoint_of = msgspec.msgpack.Decoder(Checkpoint).decode
 event_of = msgspec.msgpack.Decoder(Event).decode
 log_of = msgspec.msgpack.Decoder(LogEntry).decode
 message_of = msgspec.msgpack.Decoder(Message).decode

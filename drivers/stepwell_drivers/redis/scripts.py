@@ -63,6 +63,7 @@ class Scripts:
             shebang = f"#!lua flags={flags}" if flags else "#!lua"
             return Script(name, f"{shebang}\n{prelude}{body}")
 
+        self.base = script("base")
         self.birth = script("birth")
         self.commit = script("commit")
         self.delete = script("delete")

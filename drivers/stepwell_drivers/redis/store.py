@@ -23,6 +23,7 @@ from stepwell.core.port import (
     StoredPayload,
     StoreInfo,
 )
+from stepwell.core.records.checkpoints import Checkpoint
 from stepwell.core.records.model import InputRequest, LogEntry, Plan, Run
 from stepwell.core.records.states import Verdict
 from stepwell_drivers.hints import newest
@@ -115,6 +116,9 @@ class RedisStore:
 
     async def read_plan(self, tenant_id: str, run_id: str, revision: int) -> Plan | None:
         return await self._reads.read_plan(tenant_id, run_id, revision)
+
+    async def read_base(self, tenant_id: str, run_id: str, *, version: int) -> Checkpoint | None:
+        return await self._reads.read_base(tenant_id, run_id, version)
 
     async def read_events(
         self, tenant_id: str, run_id: str, *, after: int, limit: int

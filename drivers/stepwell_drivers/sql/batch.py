@@ -92,6 +92,7 @@ _put_sessions = Insert(
     key=(*_RUN, "backend", "session_id"),
     replaced=("task_id", "execution_id", "version"),
 )
+_insert_checkpoints = Insert(schema.checkpoints, step_rows.CHECKPOINT)
 _insert_keyed = Insert(schema.keyed, ("tenant_id", "pipeline_id", "key", "run_id", "execution_id"))
 _insert_commits = Insert(schema.commits, (*_RUN, "version", "commit_id", "committed_us", "changed"))
 
@@ -121,6 +122,7 @@ class Batch:
         self._events: list[Values] = []
         self._messages: list[Values] = []
         self._requests: list[Values] = []
+        self._checkpoints: list[Values] = []
         self._sessions: dict[tuple[str, ...], Values] = {}
         self._keyed: list[Values] = []
         self._commits: list[Values] = []
@@ -244,6 +246,8 @@ class Batch:
             (key[0], result.pipeline_id, result.key, key[1], result.execution_id)
             for result in commit.keyed
         ]
+        if commit.checkpoint is not None:
+            self._checkpoints.append(step_rows.checkpoint_row(key, commit.checkpoint))
         if commit.request is not None:
             record = commit.request
             self._requests.append(
@@ -276,6 +280,7 @@ class Batch:
             (_insert_events, self._events),
             (_insert_messages, self._messages),
             (_put_requests, self._requests),
+            (_insert_checkpoints, self._checkpoints),
             (_put_sessions, list(self._sessions.values())),
             (_insert_keyed, self._keyed),
             (_insert_commits, self._commits),

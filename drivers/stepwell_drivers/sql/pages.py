@@ -26,6 +26,7 @@ from sqlalchemy import (
 from sqlalchemy.engine import Dialect
 
 from stepwell.core.port import (
+    CheckpointQuery,
     ExecutionQuery,
     FeedEntry,
     FeedQuery,
@@ -39,6 +40,7 @@ from stepwell.core.port import (
     TaskQuery,
     WorkerLease,
 )
+from stepwell.core.records.checkpoints import Checkpoint
 from stepwell.core.records.errors import InvalidArgument, PageTokenInvalid
 from stepwell.core.records.model import Execution, LogEntry, Message, Run, Task
 from stepwell_drivers.sql import run_rows, schema, step_rows
@@ -111,6 +113,14 @@ _logs = _after_seq(schema.logs, step_rows.LOG_READ)
 _logs_of = _after_seq(schema.logs, step_rows.LOG_READ, execution_id="only")
 
 
+_checkpoints = Query(
+    columns_of(schema.checkpoints, step_rows.CHECKPOINT_READ)
+    .where(schema.checkpoints.c.version > bindparam("after"))
+    .order_by(schema.checkpoints.c.version)
+    .limit(bindparam("many"))
+)
+
+
 class About(NamedTuple):
     """Facts about the store that a page may need."""
 
@@ -141,7 +151,7 @@ def tasks(connection: Link, query: TaskQuery, _about: About) -> Page[Task]:
 def _seq_page(
     connection: Link,
     queries: tuple[Query, Query],
-    query: ExecutionQuery | MessageQuery | LogQuery,
+    query: ExecutionQuery | MessageQuery | CheckpointQuery | LogQuery,
     only: str,
 ) -> tuple[Sequence[Values], bool]:
     key = {
@@ -175,6 +185,13 @@ def messages(connection: Link, query: MessageQuery, _about: About) -> Page[Messa
     rows, more = _seq_page(connection, (_messages, _messages_of), query, query.task_id)
     items = tuple(step_rows.message_of(row) for row in rows)
     return Page(items=items, cursor=cursor_of(rows[-1][0]) if more else "")
+
+
+def checkpoints(connection: Link, query: CheckpointQuery, _about: About) -> Page[Checkpoint]:
+    """Return checkpoints in the order of their versions."""
+    rows, more = _seq_page(connection, (_checkpoints, _checkpoints), query, "")
+    items = tuple(step_rows.checkpoint_of(row) for row in rows)
+    return Page(items=items, cursor=cursor_of(items[-1].version) if more else "")
 
 
 def logs(connection: Link, query: LogQuery, _about: About) -> Page[LogEntry]:

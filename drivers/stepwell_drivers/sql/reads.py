@@ -28,6 +28,7 @@ from stepwell.core.port import (
     OpenExecution,
     StoredPayload,
 )
+from stepwell.core.records.checkpoints import Checkpoint
 from stepwell.core.records.limits import REQUESTS_KEPT_MAX
 from stepwell.core.records.model import Plan, RequestRecord, Run
 from stepwell_drivers.sql import run_rows, schema, step_rows
@@ -92,6 +93,16 @@ _requests = Query(
     .where(_committed > bindparam("since"))
     .order_by(_committed.desc())
     .limit(REQUESTS_KEPT_MAX)
+)
+_named = schema.checkpoints.c.version
+_newest_checkpoint = Query(
+    columns_of(schema.checkpoints, step_rows.CHECKPOINT_READ).order_by(_named.desc()).limit(1)
+)
+_newest_base = Query(
+    columns_of(schema.checkpoints, (*step_rows.CHECKPOINT_READ, "base"))
+    .where(_named <= bindparam("until"), schema.checkpoints.c.base.is_not(None))
+    .order_by(_named.desc())
+    .limit(1)
 )
 _changes = Query(
     columns_of(schema.commits, ("changed",))
@@ -186,6 +197,7 @@ def load(connection: Link, tenant_id: str, run_id: str, since: int, clock: Clock
     holder_of = {row[0]: row[1:] for row in holders}
     asked = delta is None or delta.has_requests
     requests = _requests.run(connection, **key, since=since) if asked else []
+    named = _newest_checkpoint.first(connection, **key)
     return Loaded(
         run=run,
         plans=tuple(sorted((run_rows.plan_of(row) for row in plans), key=lambda p: p.revision)),
@@ -196,6 +208,7 @@ def load(connection: Link, tenant_id: str, run_id: str, since: int, clock: Clock
             RequestRecord(request_id=name, fingerprint=fingerprint, version=version)
             for name, fingerprint, version in reversed(requests)
         ),
+        checkpoint=step_rows.checkpoint_of(named) if named is not None else None,
         complete=delta is None,
         commit_id=id_of[run.version],
         since_id=id_of.get(since, ""),
@@ -272,6 +285,12 @@ def read_plan(connection: Link, tenant_id: str, run_id: str, revision: int) -> P
     """Return one plan revision."""
     row = _plan.first(connection, tenant_id=tenant_id, run_id=run_id, revision=revision)
     return run_rows.plan_of(row) if row is not None else None
+
+
+def read_base(connection: Link, tenant_id: str, run_id: str, version: int) -> Checkpoint | None:
+    """Return the last checkpoint up to a version that has a base."""
+    row = _newest_base.first(connection, tenant_id=tenant_id, run_id=run_id, until=version)
+    return step_rows.checkpoint_of(row) if row is not None else None
 
 
 def read_events(

@@ -355,6 +355,18 @@ inputs = Table(
     ),
 )
 
+checkpoints = Table(
+    "checkpoints",
+    metadata,
+    *_words("tenant_id", "run_id"),
+    *_numbers("version", "cycle"),
+    *_json("state"),
+    *_numbers("created_us"),
+    Column("base", LargeBinary(), nullable=True),
+    PrimaryKeyConstraint("tenant_id", "run_id", "version"),
+    Index("checkpoints_based", "tenant_id", "run_id", "version", **_where("base IS NOT NULL")),
+)
+
 requests = Table(
     "requests",
     metadata,
@@ -461,6 +473,7 @@ OF_A_RUN = (
     events,
     commits,
     inputs,
+    checkpoints,
     requests,
     sessions,
     messages,

@@ -12,6 +12,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from stepwell.core.port import Presence, StoredPayload
+from stepwell.core.records.checkpoints import Checkpoint, CheckpointState
 from stepwell.core.records.events import Event, ExecutionChange, RunChange, TaskChange
 from stepwell.core.records.model import (
     Execution,
@@ -43,6 +44,7 @@ from stepwell_drivers.sql.columns import (
 
 _texts = msgspec.json.Decoder(tuple[str, ...]).decode
 _patterns = msgspec.json.Decoder(tuple[TaskPattern, ...]).decode
+_state = msgspec.json.Decoder(CheckpointState).decode
 _kinds = msgspec.json.Decoder(tuple[StepKind, ...]).decode
 
 
@@ -259,6 +261,30 @@ def message_of(row: Sequence[Any]) -> Message:
         execution_id=execution_id,
         number=number,
         session=session_of(backend, session_id),
+    )
+
+
+CHECKPOINT = ("tenant_id", "run_id", "version", "cycle", "created_us", "state", "base")
+CHECKPOINT_READ = CHECKPOINT[2:6]
+
+
+def checkpoint_row(key: tuple[str, str], checkpoint: Checkpoint) -> Values:
+    """Return a checkpoint's row."""
+    return (
+        *(*key, checkpoint.version, checkpoint.iteration, checkpoint.created_us),
+        *(to_json(checkpoint.state), checkpoint.base or None),
+    )
+
+
+def checkpoint_of(row: Sequence[Any]) -> Checkpoint:
+    """Return the checkpoint of a row of CHECKPOINT_READ, with or without the base behind it."""
+    version, iteration, created_us, state, *base = row
+    return Checkpoint(
+        version=version,
+        iteration=iteration,
+        created_us=created_us,
+        state=_state(state),
+        base=base[0] if base else b"",
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from stepwell.core.port import (
     INPUT_KEY,
+    CheckpointQuery,
     Claimed,
     ClaimRequest,
     Commit,
@@ -37,6 +38,7 @@ from stepwell.core.port import (
     StoreInfo,
     TaskQuery,
 )
+from stepwell.core.records.checkpoints import Checkpoint
 from stepwell.core.records.errors import OutcomeUnknown, StoreUnavailable
 from stepwell.core.records.model import InputRequest, LogEntry, Plan, Run
 from stepwell.core.records.states import Verdict
@@ -58,6 +60,7 @@ _PAGES: Mapping[type[Query[Any]], Callable[[Link, Any, About], Page[Any]]] = {
     TaskQuery: pages.tasks,
     ExecutionQuery: pages.executions,
     MessageQuery: pages.messages,
+    CheckpointQuery: pages.checkpoints,
     LogQuery: pages.logs,
     InputQuery: search.inputs,
     EndedQuery: search.ended,
@@ -65,7 +68,7 @@ _PAGES: Mapping[type[Query[Any]], Callable[[Link, Any, About], Page[Any]]] = {
     LeaseQuery: pages.leases,
     FeedQuery: pages.feed,
 }
-_ONE_STATEMENT = frozenset({InputQuery, LeaseQuery})
+_ONE_STATEMENT = frozenset({CheckpointQuery, InputQuery, LeaseQuery})
 """Pages that are read by one statement, hence in one snapshot without a transaction."""
 
 
@@ -232,6 +235,9 @@ class SqlStore:
 
     async def read_plan(self, tenant_id: str, run_id: str, revision: int) -> Plan | None:
         return await self._ask(reads.read_plan, tenant_id, run_id, revision)
+
+    async def read_base(self, tenant_id: str, run_id: str, *, version: int) -> Checkpoint | None:
+        return await self._ask(reads.read_base, tenant_id, run_id, version)
 
     async def read_events(
         self, tenant_id: str, run_id: str, *, after: int, limit: int

@@ -1,52 +1,46 @@
-"""Checkpoints: the commits of a run that have a name, each with the run as it was then."""
+"""Checkpoints, listed by the events that give them their names."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from stepwell.app.history import History
-from stepwell.core.records.events import Event
-from stepwell.core.records.fold import run_after
-from stepwell.core.records.model import Run
-from stepwell.core.records.states import EventType
+from msgspec.structs import replace
 
-NAMED = frozenset(
-    {
-        EventType.RUN_STARTED,
-        EventType.RUN_FORKED,
-        EventType.PLAN_ACCEPTED,
-        EventType.ITERATION_COMPLETED,
-        EventType.RUN_RESUMED,
-        EventType.RUN_SUCCEEDED,
-        EventType.RUN_FAILED,
-        EventType.RUN_CANCELLED,
-    }
-)
+from stepwell.core.port import CheckpointQuery, Store
+from stepwell.core.records.checkpoints import Checkpoint, NamedEvent
 
 
-class Checkpoint(NamedTuple):
-    """An event that names its commit, and the run at the commit's end."""
+class Named(NamedTuple):
+    """An event that gives its commit a name, and the commit's checkpoint."""
 
-    event: Event
-    run: Run
+    event: NamedEvent
+    checkpoint: Checkpoint
 
 
-async def read_checkpoints(history: History, run: Run, after: int, limit: int) -> list[Checkpoint]:
-    """Return the next `limit` checkpoints after that event."""
-    row = await history.run_at(run, after)
-    named: list[Event] = []
-    ends: dict[int, Run] = {}
-    async for events in history.events(run, after):
-        for event in events:
-            if len(named) >= limit and event.version != named[-1].version:
-                break
-            row = run_after(row, event)
-            ends[event.version] = row
-            if event.type in NAMED:
-                named.append(event)
-                # Where a later page begins: within a commit, too.
-                history.remember_run(run, row)
-        ends = {event.version: ends[event.version] for event in named}
-        if len(named) >= limit:
+async def read_checkpoints(
+    store: Store, tenant_id: str, run_id: str, cursor: str, limit: int
+) -> tuple[Sequence[Named], str]:
+    """Return a page of a run's named events, and the cursor behind it; empty: it was the last.
+
+    A commit may have several, so a cursor says how many of a checkpoint's have been returned, and where in the
+    store's list the checkpoint stands.
+    """
+    returned, _, place = cursor.partition(" ")
+    skip = int(returned or "0")
+    # One more than asked for: of the first, all but one may have been returned.
+    query = CheckpointQuery(tenant_id=tenant_id, run_id=run_id, cursor=place, limit=limit + 1)
+    page = await store.page(query)
+    named = [Named(event, one) for one in page.items for event in one.state.events]
+    named = named[skip : skip + limit]
+    left, whole = skip + len(named), 0
+    for one in page.items:
+        if left < len(one.state.events):
             break
-    return [Checkpoint(event, ends[event.version]) for event in named[:limit]]
+        left, whole = left - len(one.state.events), whole + 1
+    if whole == len(page.items):
+        return named, f"0 {page.cursor}" if page.cursor else ""
+    if whole:
+        # The cursor behind a shorter page is only known to the store.
+        place = (await store.page(replace(query, limit=whole))).cursor
+    return named, f"{left} {place}"

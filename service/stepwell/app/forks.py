@@ -77,12 +77,13 @@ async def prepare_fork(store: Store, history: History, order: ForkOrder) -> Prep
     Raises:
         RunNotFound: there is no such parent.
         InvalidArgument: the parent has not come to this version (VERSION_IN_FUTURE).
-        CursorOutOfRange: the parent's events are not kept from the first on any more.
+        CursorOutOfRange: the parent's events that the version rests on are not kept any more.
     """
     parent = await read_run(store, order.tenant_id, order.parent_run_id)
     check_version(parent, order.version)
     rows = await history.rows_at(parent, order.version or parent.version)
     plans = await history.plans_at(parent, rows.run.plan_revision)
+    rows = await history.with_ended(parent, rows, plans)
     spec = _spec(rows.run, order)
     changes = Changes(
         mode=order.mode,

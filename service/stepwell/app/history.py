@@ -1,7 +1,7 @@
-"""Earlier versions of a run: its events from the first on, folded over its plans.
+"""Earlier versions of a run: its events since the last base before them, folded over its plans.
 
-The store keeps the events and no earlier state. States that were folded a moment ago are remembered here,
-so that the pages of a list, and the next checkpoint, begin where the last one ended.
+States that were folded a moment ago are remembered here, so that the pages of a list, and the next version, begin
+where the last one ended.
 """
 
 from __future__ import annotations
@@ -9,18 +9,21 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Mapping, Sequence
 
-from stepwell.core.port import Runtime, Store
+from msgspec.structs import replace
+
+from stepwell.core.port import ExecutionQuery, Runtime, Store
+from stepwell.core.records.checkpoints import rows_of
 from stepwell.core.records.errors import CursorOutOfRange, InvalidArgument, RunNotFound, Violation
 from stepwell.core.records.events import Event
-from stepwell.core.records.fold import Rows, copy_of, empty_rows, fold_on, run_after
-from stepwell.core.records.model import Plan, Run, Task
+from stepwell.core.records.fold import Rows, copy_of, empty_rows, fold_on
+from stepwell.core.records.model import Execution, Plan, Run, Task
+from stepwell.core.records.states import Effect, StepKind, TaskStatus
 
 PAGE_EVENTS = 512
 EVENTS_AT_ONCE = 64
 """Folded at a stretch; then others have their turn."""
 ROWS_KEPT_MAX = 100_000
 """Tasks, executions and inputs in all remembered states together."""
-RUNS_KEPT_MAX = 4_096
 
 _Key = tuple[str, str, int]
 """Tenant, run, and when it was created: an id may be another run's once its first one is deleted."""
@@ -33,26 +36,31 @@ class History:
         self._store = store
         self._runtime = runtime
         self._rows: OrderedDict[tuple[_Key, int], Rows] = OrderedDict()
-        self._runs: OrderedDict[tuple[_Key, int], Run] = OrderedDict()
         self.rows_kept = 0
         """Rows that are remembered."""
 
     async def rows_at(self, run: Run, version: int) -> Rows:
-        """Return all rows of a run as of a version of it. They are shared: not to be written to.
+        """Return the rows of a run as of a version of it. They are shared: not to be written to.
+
+        Executions and input requests that had ended by the base where the fold begins are not among
+        them; `with_ended` adds those that matter.
 
         Raises:
             InvalidArgument: VERSION_IN_FUTURE.
-            CursorOutOfRange: its events are not kept from the first on any more.
+            CursorOutOfRange: its events since that base are not kept any more.
             RunNotFound: it was deleted meanwhile.
         """
         check_version(run, version)
         key = _key_of(run)
         start = self._nearest(key, version)
+        if start is None or start.run.version < version:
+            start = await self._later_base(run, version, start)
         if start is not None and start.run.version == version:
+            self._remember((key, version), start)
             return start
         rows = copy_of(start) if start is not None else empty_rows(run.spec)
         plans: dict[int, Plan] = {}
-        async for events in self.events(run, rows.run.last_event):
+        async for events in self._events(run, rows.run.last_event):
             wanted = [event for event in events if event.version <= version]
             await self._read_plans(run, wanted, plans)
             for start in range(0, len(wanted), EVENTS_AT_ONCE):
@@ -64,6 +72,55 @@ class History:
             raise RunNotFound(run.spec.run_id)
         self._remember((key, version), rows)
         return rows
+
+    async def _later_base(self, run: Run, version: int, start: Rows | None) -> Rows | None:
+        """Return the rows of the run's last base up to a version, if they are later than these."""
+        base = await self._store.read_base(run.spec.tenant_id, run.spec.run_id, version=version)
+        if base is None or (start is not None and base.version <= start.run.version):
+            return start
+        return rows_of(run.spec, base) or start
+
+    async def with_ended(self, run: Run, rows: Rows, plans: Mapping[int, Plan]) -> Rows:
+        """Return a run's rows with what a fork looks at and a base leaves to the store.
+
+        These are the input requests that tasks refer to, and the attempts at tasks whose effect must not be
+        repeated. They had ended by the base, so they are stored as they were then.
+        """
+        names = [task.input_id for task in rows.tasks.values()]
+        names = [name for name in names if name and name not in rows.inputs]
+        where = (run.spec.tenant_id, run.spec.run_id)
+        ended = await self._store.read_inputs(*where, names) if names else ()
+        inputs = {request.input_id: request for request in ended}
+        executions: dict[str, Execution] = {}
+        careful = {
+            (revision, spec.task_id)
+            for revision, plan in plans.items()
+            for spec in plan.tasks
+            if spec.effect is not Effect.IDEMPOTENT
+        }
+        for task in rows.tasks.values():
+            is_unsure = task.attempts and task.status is not TaskStatus.COMPLETED
+            if is_unsure and (task.revision, task.task_id) in careful:
+                attempts = await self._attempts(run, task)
+                executions.update((one.execution_id, one) for one in attempts)
+        return rows._replace(
+            inputs={**inputs, **rows.inputs}, executions={**executions, **rows.executions}
+        )
+
+    async def _attempts(self, run: Run, task: Task) -> list[Execution]:
+        """Return the stored attempts at a task as it stood then."""
+        found: list[Execution] = []
+        query = ExecutionQuery(
+            tenant_id=run.spec.tenant_id, run_id=run.spec.run_id, task_id=task.task_id
+        )
+        while True:
+            page = await self._store.page(query)
+            found += page.items
+            if not page.cursor:
+                break
+            query = replace(query, cursor=page.cursor)
+        # Numbers of attempts only grow.
+        return [one for one in found if one.kind is StepKind.TASK and one.attempt <= task.attempts]
 
     async def plans_at(self, run: Run, revision: int) -> dict[int, Plan]:
         """Return the run's plans up to this revision, by number."""
@@ -88,30 +145,7 @@ class History:
         )
         return tasks, plans
 
-    async def run_at(self, run: Run, number: int) -> Run:
-        """Return the run's own row after its event of this number; 0: before the first."""
-        if number == 0:
-            return empty_rows(run.spec).run
-        key = (_key_of(run), number)
-        known = self._runs.get(key)
-        if known is not None:
-            self._runs.move_to_end(key)
-            return known
-        row = empty_rows(run.spec).run
-        async for events in self.events(run, 0):
-            for event in events:
-                row = run_after(row, event)
-                if event.number == number:
-                    return row
-        raise RunNotFound(run.spec.run_id)
-
-    def remember_run(self, run: Run, row: Run) -> None:
-        """Remember the run's row after the event `row.last_event`."""
-        self._runs[_key_of(run), row.last_event] = row
-        while len(self._runs) > RUNS_KEPT_MAX:
-            self._runs.popitem(last=False)
-
-    async def events(self, run: Run, after: int) -> AsyncIterator[Sequence[Event]]:
+    async def _events(self, run: Run, after: int) -> AsyncIterator[Sequence[Event]]:
         """Yield the run's events after that number up to its version, by whole commits.
 
         Raises:
@@ -127,8 +161,7 @@ class History:
                 raise RunNotFound(spec.run_id)
             if page.oldest > after + 1:
                 raise CursorOutOfRange(
-                    "the run's events are not kept from the first on any more; the oldest is "
-                    f"{page.oldest}, so that only its last version can be read",
+                    f"the events that this version rests on are not kept any more; the oldest is {page.oldest}",
                     oldest=page.oldest,
                     latest=page.latest,
                     reason="CURSOR_OUT_OF_RANGE",

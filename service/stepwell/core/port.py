@@ -23,6 +23,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
+from stepwell.core.records.checkpoints import Checkpoint
 from stepwell.core.records.events import Event
 from stepwell.core.records.model import (
     Budget,
@@ -143,6 +144,8 @@ class Commit(Record, frozen=True, kw_only=True):
     keyed: tuple[KeyedResult, ...] = ()
     """For `find_keyed`; of the same key the last one committed."""
     request: RequestRecord | None = None
+    checkpoint: Checkpoint | None = None
+    """The checkpoint of its version. None: the commit has no name."""
 
 
 class CommitResult(Record, frozen=True, kw_only=True):
@@ -286,6 +289,8 @@ class Loaded(Record, frozen=True, kw_only=True):
     """All that are open; with `since`, also those ended since."""
     requests: tuple[RequestRecord, ...] = ()
     """The newest `REQUESTS_KEPT_MAX`, oldest first; with `since`, those made since."""
+    checkpoint: Checkpoint | None = None
+    """The newest one, without its base, also with `since`. None: the run has none."""
     complete: bool = True
     """False: only what changed since the version asked for."""
     commit_id: str = ""
@@ -396,6 +401,15 @@ class MessageQuery(Query[Message], frozen=True, kw_only=True):
     run_id: str
     task_id: str = ""
     """Only this task's. Empty: every task's."""
+    cursor: str = ""
+    limit: int = 100
+
+
+class CheckpointQuery(Query[Checkpoint], frozen=True, kw_only=True):
+    """Checkpoints of a run, without their bases. In the order of their versions."""
+
+    tenant_id: str
+    run_id: str
     cursor: str = ""
     limit: int = 100
 
@@ -648,6 +662,10 @@ class Store(Protocol):
 
     async def read_plan(self, tenant_id: str, run_id: str, revision: int) -> Plan | None:
         """Return one plan revision; None: there is none."""
+        ...
+
+    async def read_base(self, tenant_id: str, run_id: str, *, version: int) -> Checkpoint | None:
+        """Return the last checkpoint up to this version that has a base, with it; None: there is none."""
         ...
 
     async def read_events(

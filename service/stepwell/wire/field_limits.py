@@ -318,6 +318,7 @@ _STORE: dict[str, dict[str, Limit]] = {
     "StoreLoadRequest": {**_STORE_RUN, "since": number(0)},
     "StoreReadPayloadsRequest": {**_STORE_RUN, "keys": many(limits.STORE_ITEMS_MAX, _STORE_TEXT)},
     "StoreReadPlanRequest": {**_STORE_RUN, "revision": number(0)},
+    "StoreReadBaseRequest": {**_STORE_RUN, "version": number(0)},
     "StoreReadEventsRequest": {**_STORE_RUN, "after": number(0), "limit": _STORE_LIMIT},
     "StoreReadInputsRequest": {
         **_STORE_RUN,
@@ -348,6 +349,7 @@ _STORE: dict[str, dict[str, Limit]] = {
     "TaskQuery": _STORE_PAGE,
     "ExecutionQuery": {**_STORE_PAGE, "task_id": _STORE_TEXT},
     "MessageQuery": {**_STORE_PAGE, "task_id": _STORE_TEXT},
+    "CheckpointQuery": _STORE_PAGE,
     "LogQuery": {**_STORE_PAGE, "execution_id": _STORE_TEXT},
     "InputQuery": _STORE_PAGE,
     "EndedQuery": {

@@ -1,8 +1,8 @@
 """The pairs of records and messages, compiled once, and the three functions that convert them.
 
-Every record of `core.records.model`, `core.records.events` and `core.port`, what a worker delivers
-(`core.loop.signals`), and the requests and responses of the Store service (`wire.store`) have the message
-of their own name, but for the exceptions below.
+Every record of `core.records.model`, `core.records.events`, `core.records.checkpoints` and `core.port`, what a
+worker delivers (`core.loop.signals`), and the requests and responses of the Store service (`wire.store`) have
+the message of their own name, but for the exceptions below.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from google.protobuf.message import Message
 
 from stepwell.core import port
 from stepwell.core.loop import signals
-from stepwell.core.records import events, model, routing
+from stepwell.core.records import checkpoints, events, model, routing
 from stepwell.core.records.record import Record
 from stepwell.wire.codec import Codec, Pair, compile_pairs
 from stepwell.wire.store import METHODS
@@ -25,6 +25,8 @@ _IS_SET_APART = "the servicer reads it and passes it along with the record"
 _EXCEPTIONS: tuple[Pair, ...] = (
     # The stored outcome and the reported one have a name each in the protocol.
     Pair(model.Outcome, store_pb2.StoredOutcome),
+    # What the orchestrator lists by that name are the events of these.
+    Pair(checkpoints.Checkpoint, store_pb2.StoredCheckpoint),
     Pair(model.Tally, types_pb2.Tally, renamed={"repeats": "alike"}),
     Pair(
         model.Run,
@@ -73,6 +75,7 @@ def _records(module: ModuleType) -> list[type[Record]]:
         and issubclass(kind, Record)
         and kind not in _GENERIC
         and kind.__module__ == module.__name__
+        and not kind.__name__.startswith("_")
     ]
 
 
@@ -86,7 +89,7 @@ def _message_of(record: type[Record]) -> type[Message]:
 
 def _pairs() -> list[Pair]:
     apart = {pair.record for pair in _EXCEPTIONS}
-    modules = (model, routing, events, port)
+    modules = (model, routing, events, checkpoints, port)
     records = [kind for module in modules for kind in _records(module)]
     same_name = [kind for kind in records if kind not in apart]
     calls = [kind for method in METHODS.values() for kind in (method.request, method.response)]

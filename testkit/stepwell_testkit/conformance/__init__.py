@@ -24,6 +24,7 @@ pytest.register_assert_rewrite(
         f"{__name__}.{module}"
         for module in (
             "ask",
+            "checkpoints",
             "claims",
             "commits",
             "ended",
@@ -46,6 +47,7 @@ pytest.register_assert_rewrite(
     )
 )
 
+from stepwell_testkit.conformance.checkpoints import TestCheckpoints  # noqa: E402 - after the rewriting
 from stepwell_testkit.conformance.claims import TestHolds, TestReady  # noqa: E402 - after the rewriting
 from stepwell_testkit.conformance.commits import TestCommits, TestRows  # noqa: E402 - after the rewriting
 from stepwell_testkit.conformance.ended import TestEnded  # noqa: E402 - after the rewriting
@@ -70,6 +72,7 @@ __all__ = [
     "StoreFactory",
     "TestAtomic",
     "TestByKey",
+    "TestCheckpoints",
     "TestClocks",
     "TestCommits",
     "TestDelete",

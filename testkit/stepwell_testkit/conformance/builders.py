@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from stepwell.core.port import Commit, Fence, KeyedResult, Lease, Presence, Renewal, Timer, Want
+from stepwell.core.records.checkpoints import Checkpoint, CheckpointState, NamedEvent
 from stepwell.core.records.events import Event
 from stepwell.core.records.model import (
     Execution,
@@ -159,6 +160,16 @@ def fork(
         family_id=family or parent,
     )
     return created(run_id, tenant=tenant, spec=spec, commit_id=commit_id, outcomes=outcomes)
+
+
+def named(commit: Commit, base: bytes = b"") -> Commit:
+    """Return a commit with a name: its checkpoint has a base where there are bytes for one."""
+    event = NamedEvent(number=commit.run.last_event, type=EventType.PLAN_ACCEPTED)
+    state = CheckpointState(last_event=commit.run.last_event, events=(event,))
+    return replace(
+        commit,
+        checkpoint=Checkpoint(version=commit.version, iteration=1, state=state, base=base),
+    )
 
 
 def events_of(version: int, *, first: int, many: int) -> tuple[Event, ...]:

@@ -36,7 +36,7 @@ COMMITTED, CONFLICT, LEASE_LOST = Verdict.COMMITTED, Verdict.CONFLICT, Verdict.L
 
 def _everything(before: Commit) -> Commit:
     """Return a commit with a row of every kind."""
-    return b.step(
+    full = b.step(
         before,
         commit_id="full",
         status=RunStatus.RUNNING,
@@ -52,6 +52,7 @@ def _everything(before: Commit) -> Commit:
         request=b.request("full", 2),
         events=3,
     )
+    return b.named(full, b"full")
 
 
 def _fed(run: Run) -> tuple[FeedEntry, ...]:
@@ -83,6 +84,8 @@ async def _traces(store: Store) -> list[str]:
     )
     note("inputs", rows.inputs)
     note("request", rows.requests)
+    note("checkpoint", rows.checkpoint)
+    note("base", await store.read_base(b.TENANT, b.RUN, version=2))
     note("outcome", await store.read_payloads(b.TENANT, b.RUN, ["task:z#1"], texts=True))
     note("payload", await store.read_payloads(b.TENANT, b.RUN, ["task:z#1"]))
     page = await store.read_events(b.TENANT, b.RUN, after=1, limit=100)
@@ -98,8 +101,8 @@ async def _traces(store: Store) -> list[str]:
 
 
 _KINDS = (
-    *("run", "plan", "tasks", "executions", "inputs", "request", "outcome", "payload", "events"),
-    *("messages", "feed", "ready", "due", "lease"),
+    *("run", "plan", "tasks", "executions", "inputs", "request", "checkpoint", "base"),
+    *("outcome", "payload", "events", "messages", "feed", "ready", "due", "lease"),
 )
 
 

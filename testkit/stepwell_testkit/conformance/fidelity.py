@@ -60,6 +60,7 @@ class TestFidelity(Cases):
             assert [row.execution for row in rows.executions] == list(commit.executions)
             assert rows.inputs == commit.inputs
             assert rows.requests == (commit.request,)
+            assert await store.read_base(b.TENANT, b.RUN, version=1) == commit.checkpoint
             assert await store.get_run(b.TENANT, b.RUN) == commit.run
             assert await store.read_plan(b.TENANT, b.RUN, 2) == commit.plan
             page = await store.read_events(b.TENANT, b.RUN, after=0, limit=10)

@@ -26,7 +26,7 @@ GROUPS: Mapping[str, Group] = {
     "leases": Group(("TestFences", "TestLeases")),
     "time": Group(("TestDue", "TestClocks")),
     "loads": Group(("TestLoad", "TestLoadSince")),
-    "reads": Group(("TestByKey", "TestPages", "TestDuringWrites")),
+    "reads": Group(("TestByKey", "TestPages", "TestCheckpoints", "TestDuringWrites")),
     "inputs": Group(("TestInputs",)),
     "events": Group(("TestEvents",)),
     "runs": Group(("TestRuns",)),
@@ -74,6 +74,7 @@ GROUPS: Mapping[str, Group] = {
 }
 
 ALSO: Mapping[str, tuple[str, ...]] = {
+    "test_deleted_run_has_no_checkpoint": ("delete",),
     "test_a_deleted_run_hides_no_other_from_the_feed": ("delete",),
     "test_E1_a_deletion_is_named_once_after_the_runs_commits": ("delete",),
     "test_S3_logs_are_there_after_a_restart": ("logs",),

@@ -10,6 +10,7 @@ import pytest
 
 from stepwell.core.port import (
     INPUT_KEY,
+    CheckpointQuery,
     ClaimRequest,
     EndedQuery,
     ExecutionQuery,
@@ -160,6 +161,7 @@ class TestStore(Cases):
             lambda: store.read_payloads(b.TENANT, b.RUN, [INPUT_KEY]),
             lambda: store.read_payloads(b.TENANT, b.RUN, ["x"], texts=True),
             lambda: store.read_plan(b.TENANT, b.RUN, 1),
+            lambda: store.read_base(b.TENANT, b.RUN, version=1),
             lambda: store.read_events(b.TENANT, b.RUN, after=0, limit=1),
             lambda: store.page(RunQuery(tenant_id=b.TENANT)),
             lambda: store.page(InputQuery(tenant_id=b.TENANT)),
@@ -175,6 +177,7 @@ class TestStore(Cases):
             lambda: store.page(TaskQuery(tenant_id=b.TENANT, run_id=b.RUN)),
             lambda: store.page(ExecutionQuery(tenant_id=b.TENANT, run_id=b.RUN)),
             lambda: store.page(MessageQuery(tenant_id=b.TENANT, run_id=b.RUN)),
+            lambda: store.page(CheckpointQuery(tenant_id=b.TENANT, run_id=b.RUN)),
             lambda: store.page(LogQuery(tenant_id=b.TENANT, run_id=b.RUN)),
             lambda: store.page(PresenceQuery(tenant_id=b.TENANT)),
             lambda: store.page(LeaseQuery(tenant_id=b.TENANT, worker_id="worker-1")),

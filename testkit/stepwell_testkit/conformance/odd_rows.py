@@ -5,6 +5,12 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from stepwell.core.port import Commit, KeyedResult
+from stepwell.core.records.checkpoints import (
+    Checkpoint,
+    CheckpointState,
+    Growth,
+    NamedEvent,
+)
 from stepwell.core.records.events import Event, ExecutionChange, RunChange, TaskChange
 from stepwell.core.records.model import (
     AttemptCounts,
@@ -255,6 +261,32 @@ def full_commit() -> Commit:
         ),
         keyed=(KeyedResult(pipeline_id=NAME, key=ODD, execution_id=ODD),),
         request=b.request(ODD, BEYOND_FLOAT),
+        checkpoint=odd_checkpoint(),
+    )
+
+
+def odd_checkpoint() -> Checkpoint:
+    """Return a checkpoint in which every field is another than its default."""
+    return Checkpoint(
+        version=1,
+        iteration=BEYOND_FLOAT,
+        created_us=LARGEST,
+        state=CheckpointState(
+            last_event=BEYOND_FLOAT,
+            events=(
+                NamedEvent(number=LARGEST, type=EventType.RUN_RESUMED, message=ODD),
+                NamedEvent(number=1, type=EventType.PLAN_ACCEPTED),
+            ),
+            run=_odd_change(),
+            since=Growth(
+                version=BEYOND_FLOAT,
+                counts=Counts(total=-1, completed=BEYOND_FLOAT),
+                attempts=_attempts(),
+                usage=Usage(input_tokens=LARGEST, cost_micros=-LARGEST),
+            ),
+            base_event=BEYOND_FLOAT,
+        ),
+        base=bytes(range(256)),
     )
 
 
@@ -309,6 +341,22 @@ def _execution() -> Execution:
     )
 
 
+def _odd_change() -> RunChange:
+    return RunChange(
+        status=RunStatus.QUEUED,
+        reason="",
+        counts=Counts(),
+        stages=(),
+        attempts=AttemptCounts(),
+        tally=Tally(),
+        stopping=False,
+        previous=_previous(),
+        failure=Failure(),
+        actor="",
+        on_behalf_of=NAME,
+    )
+
+
 def odd_events() -> tuple[Event, Event]:
     """Return two events: one with all that an event can carry, one with next to nothing."""
     full = Event(
@@ -322,18 +370,7 @@ def odd_events() -> tuple[Event, Event]:
         message=ODD,
         actor=ODD,
         on_behalf_of=ODD,
-        run=RunChange(
-            status=RunStatus.QUEUED,
-            reason="",
-            counts=Counts(),
-            stages=(),
-            attempts=AttemptCounts(),
-            tally=Tally(),
-            stopping=False,
-            previous=Previous(),
-            actor="",
-            on_behalf_of=NAME,
-        ),
+        run=_odd_change(),
         tasks=(
             TaskChange(task_id=ODD, attempts=0, messages=0, previous=Previous()),
             TaskChange(task_id="x", failure=_failure(), result_run_id="", deduplicated_from=""),

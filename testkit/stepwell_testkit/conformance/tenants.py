@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from stepwell.core.port import (
     INPUT_KEY,
+    CheckpointQuery,
     ClaimRequest,
     EventPage,
     ExecutionQuery,
@@ -239,6 +240,8 @@ async def _answers(store: Store, tenant: str, run_id: str) -> list[object]:
         list(await store.read_payloads(tenant, run_id, [INPUT_KEY, b.STEP])),
         list(await store.read_payloads(tenant, run_id, [b.STEP], texts=True)),
         await store.read_plan(tenant, run_id, 1),
+        await store.read_base(tenant, run_id, version=9),
+        (await store.page(CheckpointQuery(tenant_id=tenant, run_id=run_id))).items,
         (await store.page(TaskQuery(tenant_id=tenant, run_id=run_id))).items,
         (await store.page(ExecutionQuery(tenant_id=tenant, run_id=run_id))).items,
         (await store.page(MessageQuery(tenant_id=tenant, run_id=run_id))).items,

@@ -314,9 +314,10 @@ class Calls:
                 list(await store.read_payloads(*key, [*reversed(names), INPUT_KEY], texts=True)),
                 [await store.read_plan(*key, revision) for revision in revisions],
                 list(await store.read_inputs(*key, [*reversed(INPUTS), "nobody's"])),
+                [await store.read_base(*key, version=version) for version in (0, 1, 2, 4, 100)],
             )
 
-        await self._both(f"read_payloads, read_plan and read_inputs of {key}", read)
+        await self._both(f"what is read by key of {key}", read)
 
     async def read_events(self, tenant: int, run: str, after: int, limit: int) -> None:
         await self._events(self.known.key(tenant, run), after, limit)

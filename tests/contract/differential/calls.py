@@ -88,6 +88,8 @@ class Change(Part, frozen=True, kw_only=True):
     messages: tuple[Message, ...] = ()
     keyed: tuple[KeyedResult, ...] = ()
     events: int = 1
+    checkpoint: int = 0
+    """0: it has none. 1: one without a base. Above: one with a base."""
     request: bool = False
     payload: int = 0
 

@@ -110,6 +110,7 @@ def sorted_rows(rows: Loaded) -> tuple[object, ...]:
         sorted(rows.executions, key=lambda row: row.execution.execution_id),
         sorted(rows.inputs, key=lambda row: row.input_id),
         rows.requests,
+        rows.checkpoint,
     )
 
 

@@ -8,7 +8,8 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from stepwell.core.port import Commit, Fence, Lease
-from stepwell.core.records.events import Event
+from stepwell.core.records.checkpoints import Checkpoint, CheckpointState, NamedEvent
+from stepwell.core.records.events import Event, RunChange
 from stepwell.core.records.model import (
     Execution,
     Failure,
@@ -150,6 +151,7 @@ def _with_rows(commit: Commit, change: Change, known: Known) -> Commit:
         ),
         events=_events(commit, change.events),
         request=_request(number, commit.version) if change.request else None,
+        checkpoint=_checkpoint(change, commit.version) if change.checkpoint else None,
     )
 
 
@@ -164,6 +166,25 @@ def _events(commit: Commit, many: int) -> tuple[Event, ...]:
             message=pick(TEXTS, number),
         )
         for number in range(first, first + many)
+    )
+
+
+def _checkpoint(change: Change, version: int) -> Checkpoint:
+    base = change.checkpoint - 1
+    event = NamedEvent(
+        number=version, type=pick(list(EventType), version), message=pick(TEXTS, change.text)
+    )
+    return Checkpoint(
+        version=version,
+        iteration=change.text,
+        created_us=EPOCH_US + version,
+        state=CheckpointState(
+            last_event=version,
+            events=(event,) * change.checkpoint,
+            run=RunChange(reason=pick(TEXTS, change.text)),
+            base_event=base,
+        ),
+        base=b"\x00\xff base" * base,
     )
 
 

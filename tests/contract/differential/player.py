@@ -9,6 +9,7 @@ from typing import Any, get_type_hints
 import msgspec
 
 from stepwell.core.port import (
+    CheckpointQuery,
     ClaimRequest,
     EndedQuery,
     ExecutionQuery,
@@ -180,5 +181,5 @@ class Player(Calls):
             await self._list(InputQuery(**names, limit=1))
             if key in known.heads:
                 await self._events(key, 0, 100_000)
-                for kind in (TaskQuery, ExecutionQuery, MessageQuery, LogQuery):
+                for kind in (TaskQuery, ExecutionQuery, MessageQuery, CheckpointQuery, LogQuery):
                     await self._list(kind(**names, limit=3))

@@ -159,6 +159,9 @@ STORE_ROWS: Mapping[str, Row] = {
     "Store/ReadPlan": lambda n: spb.StoreReadPlanRequest(
         tenant_id=n.tenant_id, run_id=n.run_id, revision=1
     ),
+    "Store/ReadBase": lambda n: spb.StoreReadBaseRequest(
+        tenant_id=n.tenant_id, run_id=n.run_id, version=9
+    ),
     "Store/ReadEvents": lambda n: spb.StoreReadEventsRequest(
         tenant_id=n.tenant_id, run_id=n.run_id, limit=100
     ),
@@ -167,7 +170,10 @@ STORE_ROWS: Mapping[str, Row] = {
     ),
     **{
         f"Store/Page {arm}": _page_row(arm)
-        for arm in ("tasks", "executions", "messages", "logs", "presences", "leases", "feed")
+        for arm in (
+            *("tasks", "executions", "messages", "checkpoints", "logs"),
+            *("presences", "leases", "feed"),
+        )
     },
     "Store/FindKeyed": lambda n: spb.StoreFindKeyedRequest(
         tenant_id=n.tenant_id, keys=["key-of-a"]

@@ -6,9 +6,16 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from stepwell.core.port import ExecutionQuery, FeedQuery, Store, TaskQuery
+from stepwell.core.records.checkpoints import rows_of
 from stepwell.core.records.events import Event
 from stepwell.core.records.fold import empty_rows, fold_on
-from stepwell.core.records.states import EventType, ExecutionStatus, StepKind, TaskStatus
+from stepwell.core.records.states import (
+    EventType,
+    ExecutionStatus,
+    InputStatus,
+    StepKind,
+    TaskStatus,
+)
 from stepwell_testkit.conformance.ask import outcomes
 from tests.simulation.simulator.conversation import audit_conversations
 from tests.simulation.simulator.ledger import Ledger
@@ -73,6 +80,36 @@ async def _folds(_store: Store, model: RunModel) -> None:
         holds(rows.tasks == at.tasks, "S20", name, "tasks")
         holds(rows.executions == at.executions, "S20", name, "executions")
         holds(rows.inputs == at.inputs, "S20", name, "inputs")
+
+
+async def _bases_are_folds(store: Store, model: RunModel) -> None:
+    """Check that a fold from each base gives what a fold from the first event does (S20)."""
+    version = model.version
+    while model.run is not None:
+        base = await store.read_base(*model.key, version=version)
+        if base is None:
+            break
+        at = RunModel(*model.key)
+        for applied in model.applied[: base.version]:
+            at.apply(applied)
+        rows = rows_of(model.run.spec, base)
+        name = f"{model.key} at its base of v{base.version}"
+        assert rows is not None
+        open_ones = {one.execution_id: one for one in at.open()}
+        holds(rows.run == at.run, "S20", name, "the run's row")
+        holds(rows.tasks == at.tasks, "S20", name, "tasks")
+        holds(rows.executions == open_ones, "S20", name, "executions")
+        asked = {k: one for k, one in at.inputs.items() if one.status is InputStatus.OPEN}
+        holds(rows.inputs == asked, "S20", name, "inputs")
+        # What has ended by a base is stored as it was then, so base, events and store are all.
+        after = fold_on(rows, model.plans, model.events[base.state.last_event :])
+        holds(after.run == model.run, "S20", name, "the run's row after it")
+        holds(after.tasks == model.tasks, "S20", name, "tasks after it")
+        executions = {**at.executions, **after.executions}
+        holds(executions == model.executions, "S20", name, "executions after it")
+        inputs = {**at.inputs, **after.inputs}
+        holds(inputs == model.inputs, "S20", name, "inputs after it")
+        version = base.version - 1
 
 
 async def _results_are_kept(store: Store, model: RunModel) -> None:
@@ -162,6 +199,7 @@ _CHECKS: tuple[Callable[[Store, RunModel], Coroutine[Any, Any, None]], ...] = (
     _rows_are_kept,
     _events_are_kept,
     _folds,
+    _bases_are_folds,
     _results_are_kept,
     audit_conversations,
 )

@@ -211,7 +211,8 @@ class OrchestratorServicer(object):
         """Returns a run as of its last commit, with what it waits for; or as of an earlier version.
 
         Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (VERSION_IN_FUTURE: the run has not come to that
-        version), OUT_OF_RANGE (CURSOR_OUT_OF_RANGE: its events are not kept from the first on any more).
+        version), OUT_OF_RANGE (CURSOR_OUT_OF_RANGE: events that this version
+        rests on are not kept any more).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -52,7 +52,8 @@ class OrchestratorStub:
     """Returns a run as of its last commit, with what it waits for; or as of an earlier version.
 
     Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (VERSION_IN_FUTURE: the run has not come to that
-    version), OUT_OF_RANGE (CURSOR_OUT_OF_RANGE: its events are not kept from the first on any more).
+    version), OUT_OF_RANGE (CURSOR_OUT_OF_RANGE: events that this version
+    rests on are not kept any more).
     """
     ListRuns: _grpc.UnaryUnaryMultiCallable[_orchestrator_pb2.ListRunsRequest, _orchestrator_pb2.ListRunsResponse]
     """Lists runs, newest first.
@@ -246,7 +247,8 @@ class OrchestratorAsyncStub(OrchestratorStub):
     """Returns a run as of its last commit, with what it waits for; or as of an earlier version.
 
     Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (VERSION_IN_FUTURE: the run has not come to that
-    version), OUT_OF_RANGE (CURSOR_OUT_OF_RANGE: its events are not kept from the first on any more).
+    version), OUT_OF_RANGE (CURSOR_OUT_OF_RANGE: events that this version
+    rests on are not kept any more).
     """
     ListRuns: _aio.UnaryUnaryMultiCallable[_orchestrator_pb2.ListRunsRequest, _orchestrator_pb2.ListRunsResponse]  # type: ignore[assignment]
     """Lists runs, newest first.
@@ -449,7 +451,8 @@ class OrchestratorServicer(metaclass=_abc_1.ABCMeta):
         """Returns a run as of its last commit, with what it waits for; or as of an earlier version.
 
         Errors: NOT_FOUND (RUN_NOT_FOUND), INVALID_ARGUMENT (VERSION_IN_FUTURE: the run has not come to that
-        version), OUT_OF_RANGE (CURSOR_OUT_OF_RANGE: its events are not kept from the first on any more).
+        version), OUT_OF_RANGE (CURSOR_OUT_OF_RANGE: events that this version
+        rests on are not kept any more).
         """
 
     @_abc_1.abstractmethod

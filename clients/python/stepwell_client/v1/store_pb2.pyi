@@ -35,7 +35,7 @@ DUE_KIND_ATTEMPT_TIMED_OUT: DueKind
 DUE_KIND_TIMER: DueKind
 
 class Commit(_message.Message):
-    __slots__ = ("commit_id", "tenant_id", "run_id", "version", "run", "input", "plan", "tasks", "executions", "outcomes", "leases", "fences", "timers", "inputs", "events", "messages", "request", "keyed", "follows")
+    __slots__ = ("commit_id", "tenant_id", "run_id", "version", "run", "input", "plan", "tasks", "executions", "outcomes", "leases", "fences", "timers", "inputs", "events", "messages", "request", "keyed", "follows", "checkpoint")
     COMMIT_ID_FIELD_NUMBER: _ClassVar[int]
     TENANT_ID_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
@@ -55,6 +55,7 @@ class Commit(_message.Message):
     REQUEST_FIELD_NUMBER: _ClassVar[int]
     KEYED_FIELD_NUMBER: _ClassVar[int]
     FOLLOWS_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
     commit_id: str
     tenant_id: str
     run_id: str
@@ -74,7 +75,8 @@ class Commit(_message.Message):
     request: RequestRecord
     keyed: _containers.RepeatedCompositeFieldContainer[KeyedResult]
     follows: str
-    def __init__(self, commit_id: _Optional[str] = ..., tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., version: _Optional[int] = ..., run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., input: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., plan: _Optional[_Union[_types_pb2.Plan, _Mapping]] = ..., tasks: _Optional[_Iterable[_Union[_types_pb2.Task, _Mapping]]] = ..., executions: _Optional[_Iterable[_Union[_types_pb2.Execution, _Mapping]]] = ..., outcomes: _Optional[_Iterable[_Union[StoredOutcome, _Mapping]]] = ..., leases: _Optional[_Iterable[_Union[Lease, _Mapping]]] = ..., fences: _Optional[_Iterable[_Union[Fence, _Mapping]]] = ..., timers: _Optional[_Iterable[_Union[Timer, _Mapping]]] = ..., inputs: _Optional[_Iterable[_Union[_types_pb2.InputRequest, _Mapping]]] = ..., events: _Optional[_Iterable[_Union[_types_pb2.Event, _Mapping]]] = ..., messages: _Optional[_Iterable[_Union[_types_pb2.Message, _Mapping]]] = ..., request: _Optional[_Union[RequestRecord, _Mapping]] = ..., keyed: _Optional[_Iterable[_Union[KeyedResult, _Mapping]]] = ..., follows: _Optional[str] = ...) -> None: ...
+    checkpoint: StoredCheckpoint
+    def __init__(self, commit_id: _Optional[str] = ..., tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., version: _Optional[int] = ..., run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., input: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., plan: _Optional[_Union[_types_pb2.Plan, _Mapping]] = ..., tasks: _Optional[_Iterable[_Union[_types_pb2.Task, _Mapping]]] = ..., executions: _Optional[_Iterable[_Union[_types_pb2.Execution, _Mapping]]] = ..., outcomes: _Optional[_Iterable[_Union[StoredOutcome, _Mapping]]] = ..., leases: _Optional[_Iterable[_Union[Lease, _Mapping]]] = ..., fences: _Optional[_Iterable[_Union[Fence, _Mapping]]] = ..., timers: _Optional[_Iterable[_Union[Timer, _Mapping]]] = ..., inputs: _Optional[_Iterable[_Union[_types_pb2.InputRequest, _Mapping]]] = ..., events: _Optional[_Iterable[_Union[_types_pb2.Event, _Mapping]]] = ..., messages: _Optional[_Iterable[_Union[_types_pb2.Message, _Mapping]]] = ..., request: _Optional[_Union[RequestRecord, _Mapping]] = ..., keyed: _Optional[_Iterable[_Union[KeyedResult, _Mapping]]] = ..., follows: _Optional[str] = ..., checkpoint: _Optional[_Union[StoredCheckpoint, _Mapping]] = ...) -> None: ...
 
 class KeyedResult(_message.Message):
     __slots__ = ("pipeline_id", "key", "execution_id")
@@ -99,6 +101,56 @@ class StoredOutcome(_message.Message):
     response: str
     receipt: str
     def __init__(self, execution_id: _Optional[str] = ..., result: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., prompt: _Optional[str] = ..., response: _Optional[str] = ..., receipt: _Optional[str] = ...) -> None: ...
+
+class StoredCheckpoint(_message.Message):
+    __slots__ = ("version", "iteration", "created_time", "state", "base")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    ITERATION_FIELD_NUMBER: _ClassVar[int]
+    CREATED_TIME_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    BASE_FIELD_NUMBER: _ClassVar[int]
+    version: int
+    iteration: int
+    created_time: _timestamp_pb2.Timestamp
+    state: CheckpointState
+    base: bytes
+    def __init__(self, version: _Optional[int] = ..., iteration: _Optional[int] = ..., created_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., state: _Optional[_Union[CheckpointState, _Mapping]] = ..., base: _Optional[bytes] = ...) -> None: ...
+
+class CheckpointState(_message.Message):
+    __slots__ = ("last_event", "events", "run", "since", "base_event")
+    LAST_EVENT_FIELD_NUMBER: _ClassVar[int]
+    EVENTS_FIELD_NUMBER: _ClassVar[int]
+    RUN_FIELD_NUMBER: _ClassVar[int]
+    SINCE_FIELD_NUMBER: _ClassVar[int]
+    BASE_EVENT_FIELD_NUMBER: _ClassVar[int]
+    last_event: int
+    events: _containers.RepeatedCompositeFieldContainer[NamedEvent]
+    run: _types_pb2.RunChange
+    since: Growth
+    base_event: int
+    def __init__(self, last_event: _Optional[int] = ..., events: _Optional[_Iterable[_Union[NamedEvent, _Mapping]]] = ..., run: _Optional[_Union[_types_pb2.RunChange, _Mapping]] = ..., since: _Optional[_Union[Growth, _Mapping]] = ..., base_event: _Optional[int] = ...) -> None: ...
+
+class NamedEvent(_message.Message):
+    __slots__ = ("number", "type", "message")
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    TYPE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    number: int
+    type: _types_pb2.EventType
+    message: str
+    def __init__(self, number: _Optional[int] = ..., type: _Optional[_Union[_types_pb2.EventType, str]] = ..., message: _Optional[str] = ...) -> None: ...
+
+class Growth(_message.Message):
+    __slots__ = ("version", "counts", "attempts", "usage")
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    COUNTS_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
+    USAGE_FIELD_NUMBER: _ClassVar[int]
+    version: int
+    counts: _types_pb2.Counts
+    attempts: _types_pb2.AttemptCounts
+    usage: _types_pb2.Usage
+    def __init__(self, version: _Optional[int] = ..., counts: _Optional[_Union[_types_pb2.Counts, _Mapping]] = ..., attempts: _Optional[_Union[_types_pb2.AttemptCounts, _Mapping]] = ..., usage: _Optional[_Union[_types_pb2.Usage, _Mapping]] = ...) -> None: ...
 
 class Lease(_message.Message):
     __slots__ = ("execution_id", "token", "worker_id", "instance_id", "lease", "limit")
@@ -259,7 +311,7 @@ class OpenExecution(_message.Message):
     def __init__(self, execution: _Optional[_Union[_types_pb2.Execution, _Mapping]] = ..., token: _Optional[str] = ..., worker_id: _Optional[str] = ..., instance_id: _Optional[str] = ..., progress: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., session: _Optional[_Union[_types_pb2.Session, _Mapping]] = ...) -> None: ...
 
 class Loaded(_message.Message):
-    __slots__ = ("run", "plans", "tasks", "executions", "inputs", "requests", "complete", "now_time", "commit_id", "since_id")
+    __slots__ = ("run", "plans", "tasks", "executions", "inputs", "requests", "complete", "now_time", "commit_id", "since_id", "checkpoint")
     RUN_FIELD_NUMBER: _ClassVar[int]
     PLANS_FIELD_NUMBER: _ClassVar[int]
     TASKS_FIELD_NUMBER: _ClassVar[int]
@@ -270,6 +322,7 @@ class Loaded(_message.Message):
     NOW_TIME_FIELD_NUMBER: _ClassVar[int]
     COMMIT_ID_FIELD_NUMBER: _ClassVar[int]
     SINCE_ID_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
     run: _types_pb2.Run
     plans: _containers.RepeatedCompositeFieldContainer[_types_pb2.Plan]
     tasks: _containers.RepeatedCompositeFieldContainer[_types_pb2.Task]
@@ -280,7 +333,8 @@ class Loaded(_message.Message):
     now_time: _timestamp_pb2.Timestamp
     commit_id: str
     since_id: str
-    def __init__(self, run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., plans: _Optional[_Iterable[_Union[_types_pb2.Plan, _Mapping]]] = ..., tasks: _Optional[_Iterable[_Union[_types_pb2.Task, _Mapping]]] = ..., executions: _Optional[_Iterable[_Union[OpenExecution, _Mapping]]] = ..., inputs: _Optional[_Iterable[_Union[_types_pb2.InputRequest, _Mapping]]] = ..., requests: _Optional[_Iterable[_Union[RequestRecord, _Mapping]]] = ..., complete: bool = ..., now_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., commit_id: _Optional[str] = ..., since_id: _Optional[str] = ...) -> None: ...
+    checkpoint: StoredCheckpoint
+    def __init__(self, run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., plans: _Optional[_Iterable[_Union[_types_pb2.Plan, _Mapping]]] = ..., tasks: _Optional[_Iterable[_Union[_types_pb2.Task, _Mapping]]] = ..., executions: _Optional[_Iterable[_Union[OpenExecution, _Mapping]]] = ..., inputs: _Optional[_Iterable[_Union[_types_pb2.InputRequest, _Mapping]]] = ..., requests: _Optional[_Iterable[_Union[RequestRecord, _Mapping]]] = ..., complete: bool = ..., now_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., commit_id: _Optional[str] = ..., since_id: _Optional[str] = ..., checkpoint: _Optional[_Union[StoredCheckpoint, _Mapping]] = ...) -> None: ...
 
 class StoredPayload(_message.Message):
     __slots__ = ("key", "payload", "prompt", "response", "receipt")
@@ -400,6 +454,18 @@ class MessageQuery(_message.Message):
     cursor: str
     limit: int
     def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., task_id: _Optional[str] = ..., cursor: _Optional[str] = ..., limit: _Optional[int] = ...) -> None: ...
+
+class CheckpointQuery(_message.Message):
+    __slots__ = ("tenant_id", "run_id", "cursor", "limit")
+    TENANT_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    CURSOR_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    tenant_id: str
+    run_id: str
+    cursor: str
+    limit: int
+    def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., cursor: _Optional[str] = ..., limit: _Optional[int] = ...) -> None: ...
 
 class LogQuery(_message.Message):
     __slots__ = ("tenant_id", "run_id", "execution_id", "cursor", "limit")
@@ -695,6 +761,22 @@ class StoreReadPlanResponse(_message.Message):
     plan: _types_pb2.Plan
     def __init__(self, plan: _Optional[_Union[_types_pb2.Plan, _Mapping]] = ...) -> None: ...
 
+class StoreReadBaseRequest(_message.Message):
+    __slots__ = ("tenant_id", "run_id", "version")
+    TENANT_ID_FIELD_NUMBER: _ClassVar[int]
+    RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    tenant_id: str
+    run_id: str
+    version: int
+    def __init__(self, tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., version: _Optional[int] = ...) -> None: ...
+
+class StoreReadBaseResponse(_message.Message):
+    __slots__ = ("checkpoint",)
+    CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
+    checkpoint: StoredCheckpoint
+    def __init__(self, checkpoint: _Optional[_Union[StoredCheckpoint, _Mapping]] = ...) -> None: ...
+
 class StoreReadEventsRequest(_message.Message):
     __slots__ = ("tenant_id", "run_id", "after", "limit")
     TENANT_ID_FIELD_NUMBER: _ClassVar[int]
@@ -728,7 +810,7 @@ class StoreRemoveLogsResponse(_message.Message):
     def __init__(self, removed: _Optional[int] = ...) -> None: ...
 
 class StorePageRequest(_message.Message):
-    __slots__ = ("runs", "tasks", "executions", "messages", "logs", "inputs", "ended", "presences", "leases", "feed")
+    __slots__ = ("runs", "tasks", "executions", "messages", "logs", "inputs", "ended", "presences", "leases", "feed", "checkpoints")
     RUNS_FIELD_NUMBER: _ClassVar[int]
     TASKS_FIELD_NUMBER: _ClassVar[int]
     EXECUTIONS_FIELD_NUMBER: _ClassVar[int]
@@ -739,6 +821,7 @@ class StorePageRequest(_message.Message):
     PRESENCES_FIELD_NUMBER: _ClassVar[int]
     LEASES_FIELD_NUMBER: _ClassVar[int]
     FEED_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINTS_FIELD_NUMBER: _ClassVar[int]
     runs: RunQuery
     tasks: TaskQuery
     executions: ExecutionQuery
@@ -749,10 +832,11 @@ class StorePageRequest(_message.Message):
     presences: PresenceQuery
     leases: LeaseQuery
     feed: FeedQuery
-    def __init__(self, runs: _Optional[_Union[RunQuery, _Mapping]] = ..., tasks: _Optional[_Union[TaskQuery, _Mapping]] = ..., executions: _Optional[_Union[ExecutionQuery, _Mapping]] = ..., messages: _Optional[_Union[MessageQuery, _Mapping]] = ..., logs: _Optional[_Union[LogQuery, _Mapping]] = ..., inputs: _Optional[_Union[InputQuery, _Mapping]] = ..., ended: _Optional[_Union[EndedQuery, _Mapping]] = ..., presences: _Optional[_Union[PresenceQuery, _Mapping]] = ..., leases: _Optional[_Union[LeaseQuery, _Mapping]] = ..., feed: _Optional[_Union[FeedQuery, _Mapping]] = ...) -> None: ...
+    checkpoints: CheckpointQuery
+    def __init__(self, runs: _Optional[_Union[RunQuery, _Mapping]] = ..., tasks: _Optional[_Union[TaskQuery, _Mapping]] = ..., executions: _Optional[_Union[ExecutionQuery, _Mapping]] = ..., messages: _Optional[_Union[MessageQuery, _Mapping]] = ..., logs: _Optional[_Union[LogQuery, _Mapping]] = ..., inputs: _Optional[_Union[InputQuery, _Mapping]] = ..., ended: _Optional[_Union[EndedQuery, _Mapping]] = ..., presences: _Optional[_Union[PresenceQuery, _Mapping]] = ..., leases: _Optional[_Union[LeaseQuery, _Mapping]] = ..., feed: _Optional[_Union[FeedQuery, _Mapping]] = ..., checkpoints: _Optional[_Union[CheckpointQuery, _Mapping]] = ...) -> None: ...
 
 class StorePageResponse(_message.Message):
-    __slots__ = ("runs", "tasks", "executions", "messages", "logs", "inputs", "ended", "presences", "leases", "feed", "cursor")
+    __slots__ = ("runs", "tasks", "executions", "messages", "logs", "inputs", "ended", "presences", "leases", "feed", "cursor", "checkpoints")
     RUNS_FIELD_NUMBER: _ClassVar[int]
     TASKS_FIELD_NUMBER: _ClassVar[int]
     EXECUTIONS_FIELD_NUMBER: _ClassVar[int]
@@ -764,6 +848,7 @@ class StorePageResponse(_message.Message):
     LEASES_FIELD_NUMBER: _ClassVar[int]
     FEED_FIELD_NUMBER: _ClassVar[int]
     CURSOR_FIELD_NUMBER: _ClassVar[int]
+    CHECKPOINTS_FIELD_NUMBER: _ClassVar[int]
     runs: _containers.RepeatedCompositeFieldContainer[_types_pb2.Run]
     tasks: _containers.RepeatedCompositeFieldContainer[_types_pb2.Task]
     executions: _containers.RepeatedCompositeFieldContainer[_types_pb2.Execution]
@@ -775,7 +860,8 @@ class StorePageResponse(_message.Message):
     leases: _containers.RepeatedCompositeFieldContainer[WorkerLease]
     feed: _containers.RepeatedCompositeFieldContainer[FeedEntry]
     cursor: str
-    def __init__(self, runs: _Optional[_Iterable[_Union[_types_pb2.Run, _Mapping]]] = ..., tasks: _Optional[_Iterable[_Union[_types_pb2.Task, _Mapping]]] = ..., executions: _Optional[_Iterable[_Union[_types_pb2.Execution, _Mapping]]] = ..., messages: _Optional[_Iterable[_Union[_types_pb2.Message, _Mapping]]] = ..., logs: _Optional[_Iterable[_Union[_types_pb2.LogEntry, _Mapping]]] = ..., inputs: _Optional[_Iterable[_Union[FoundInput, _Mapping]]] = ..., ended: _Optional[_Iterable[_Union[EndedRun, _Mapping]]] = ..., presences: _Optional[_Iterable[_Union[Presence, _Mapping]]] = ..., leases: _Optional[_Iterable[_Union[WorkerLease, _Mapping]]] = ..., feed: _Optional[_Iterable[_Union[FeedEntry, _Mapping]]] = ..., cursor: _Optional[str] = ...) -> None: ...
+    checkpoints: _containers.RepeatedCompositeFieldContainer[StoredCheckpoint]
+    def __init__(self, runs: _Optional[_Iterable[_Union[_types_pb2.Run, _Mapping]]] = ..., tasks: _Optional[_Iterable[_Union[_types_pb2.Task, _Mapping]]] = ..., executions: _Optional[_Iterable[_Union[_types_pb2.Execution, _Mapping]]] = ..., messages: _Optional[_Iterable[_Union[_types_pb2.Message, _Mapping]]] = ..., logs: _Optional[_Iterable[_Union[_types_pb2.LogEntry, _Mapping]]] = ..., inputs: _Optional[_Iterable[_Union[FoundInput, _Mapping]]] = ..., ended: _Optional[_Iterable[_Union[EndedRun, _Mapping]]] = ..., presences: _Optional[_Iterable[_Union[Presence, _Mapping]]] = ..., leases: _Optional[_Iterable[_Union[WorkerLease, _Mapping]]] = ..., feed: _Optional[_Iterable[_Union[FeedEntry, _Mapping]]] = ..., cursor: _Optional[str] = ..., checkpoints: _Optional[_Iterable[_Union[StoredCheckpoint, _Mapping]]] = ...) -> None: ...
 
 class StoreSubscribeRequest(_message.Message):
     __slots__ = ()

@@ -98,6 +98,11 @@ class StoreStub(object):
                 request_serializer=stepwell_dot_v1_dot_store__pb2.StoreReadPlanRequest.SerializeToString,
                 response_deserializer=stepwell_dot_v1_dot_store__pb2.StoreReadPlanResponse.FromString,
                 _registered_method=True)
+        self.ReadBase = channel.unary_unary(
+                '/stepwell.v1.Store/ReadBase',
+                request_serializer=stepwell_dot_v1_dot_store__pb2.StoreReadBaseRequest.SerializeToString,
+                response_deserializer=stepwell_dot_v1_dot_store__pb2.StoreReadBaseResponse.FromString,
+                _registered_method=True)
         self.ReadEvents = channel.unary_unary(
                 '/stepwell.v1.Store/ReadEvents',
                 request_serializer=stepwell_dot_v1_dot_store__pb2.StoreReadEventsRequest.SerializeToString,
@@ -222,6 +227,13 @@ class StoreServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ReadBase(self, request, context):
+        """Returns the last checkpoint up to a version that has a base, with it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ReadEvents(self, request, context):
         """Returns events, whole commits at a time.
         """
@@ -324,6 +336,11 @@ def add_StoreServicer_to_server(servicer, server):
                     servicer.ReadPlan,
                     request_deserializer=stepwell_dot_v1_dot_store__pb2.StoreReadPlanRequest.FromString,
                     response_serializer=stepwell_dot_v1_dot_store__pb2.StoreReadPlanResponse.SerializeToString,
+            ),
+            'ReadBase': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReadBase,
+                    request_deserializer=stepwell_dot_v1_dot_store__pb2.StoreReadBaseRequest.FromString,
+                    response_serializer=stepwell_dot_v1_dot_store__pb2.StoreReadBaseResponse.SerializeToString,
             ),
             'ReadEvents': grpc.unary_unary_rpc_method_handler(
                     servicer.ReadEvents,
@@ -662,6 +679,33 @@ class Store(object):
             '/stepwell.v1.Store/ReadPlan',
             stepwell_dot_v1_dot_store__pb2.StoreReadPlanRequest.SerializeToString,
             stepwell_dot_v1_dot_store__pb2.StoreReadPlanResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReadBase(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/stepwell.v1.Store/ReadBase',
+            stepwell_dot_v1_dot_store__pb2.StoreReadBaseRequest.SerializeToString,
+            stepwell_dot_v1_dot_store__pb2.StoreReadBaseResponse.FromString,
             options,
             channel_credentials,
             insecure,

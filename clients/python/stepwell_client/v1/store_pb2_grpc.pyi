@@ -74,6 +74,8 @@ class StoreStub:
     """Returns what is stored under keys: a run's input, and what its executions left behind."""
     ReadPlan: _grpc.UnaryUnaryMultiCallable[_store_pb2.StoreReadPlanRequest, _store_pb2.StoreReadPlanResponse]
     """Returns one plan revision."""
+    ReadBase: _grpc.UnaryUnaryMultiCallable[_store_pb2.StoreReadBaseRequest, _store_pb2.StoreReadBaseResponse]
+    """Returns the last checkpoint up to a version that has a base, with it."""
     ReadEvents: _grpc.UnaryUnaryMultiCallable[_store_pb2.StoreReadEventsRequest, _store_pb2.StoreReadEventsResponse]
     """Returns events, whole commits at a time."""
     Page: _grpc.UnaryUnaryMultiCallable[_store_pb2.StorePageRequest, _store_pb2.StorePageResponse]
@@ -132,6 +134,8 @@ class StoreAsyncStub(StoreStub):
     """Returns what is stored under keys: a run's input, and what its executions left behind."""
     ReadPlan: _aio.UnaryUnaryMultiCallable[_store_pb2.StoreReadPlanRequest, _store_pb2.StoreReadPlanResponse]  # type: ignore[assignment]
     """Returns one plan revision."""
+    ReadBase: _aio.UnaryUnaryMultiCallable[_store_pb2.StoreReadBaseRequest, _store_pb2.StoreReadBaseResponse]  # type: ignore[assignment]
+    """Returns the last checkpoint up to a version that has a base, with it."""
     ReadEvents: _aio.UnaryUnaryMultiCallable[_store_pb2.StoreReadEventsRequest, _store_pb2.StoreReadEventsResponse]  # type: ignore[assignment]
     """Returns events, whole commits at a time."""
     Page: _aio.UnaryUnaryMultiCallable[_store_pb2.StorePageRequest, _store_pb2.StorePageResponse]  # type: ignore[assignment]
@@ -253,6 +257,14 @@ class StoreServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_store_pb2.StoreReadPlanResponse, _abc.Awaitable[_store_pb2.StoreReadPlanResponse]]:
         """Returns one plan revision."""
+
+    @_abc_1.abstractmethod
+    def ReadBase(
+        self,
+        request: _store_pb2.StoreReadBaseRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_store_pb2.StoreReadBaseResponse, _abc.Awaitable[_store_pb2.StoreReadBaseResponse]]:
+        """Returns the last checkpoint up to a version that has a base, with it."""
 
     @_abc_1.abstractmethod
     def ReadEvents(

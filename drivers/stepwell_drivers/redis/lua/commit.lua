@@ -431,6 +431,9 @@ local function apply(commit, steps)
   for at = 1, #commit.sets, 2 do
     set(commit.sets[at], row_at(commit.sets[at + 1]))
   end
+  for _, member in ipairs(commit.listed) do
+    add(member)
+  end
   if commit.birth then
     put_birth(commit.birth, stamp)
   end

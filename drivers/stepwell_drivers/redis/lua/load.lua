@@ -79,6 +79,7 @@ for _, id in ipairs(executions) do
   leased[#leased + 1] = 'ls:' .. id
 end
 local head = redis.call('HMGET', rows, 'run', 'spec')
+local named = redis.call('ZREVRANGEBYLEX', index, '[h\255', '[h', 'LIMIT', 0, 1)[1]
 
 local function id_at(number)
   local record = redis.call('HGET', rows, 'c:' .. text(number))
@@ -89,5 +90,6 @@ return {
   text(time.now), changed and 0 or 1, head[1], head[2],
   pick(rows, fields('p:', plans)), pick(rows, fields('t:', tasks)), pick(rows, leased),
   pick(rows, fields('i:', inputs)), pick(rows, fields('q:', requests)),
+  named and redis.call('HGET', rows, 'h:' .. string.sub(named, 2)) or false,
   id_at(version), changed and id_at(since) or '',
 }

@@ -12,7 +12,7 @@ from typing import Unpack, cast
 
 from msgspec.structs import replace
 
-from stepwell.core.loop import no_progress
+from stepwell.core.loop import checkpoints, no_progress
 from stepwell.core.loop.changes import (
     EventDraft,
     EventFields,
@@ -27,6 +27,7 @@ from stepwell.core.loop.state import RunState
 from stepwell.core.loop.table import EXECUTION_MOVES, RUN_MOVES, TASK_MOVES, IllegalMove
 from stepwell.core.loop.transition import Reply, Revoked, Transition
 from stepwell.core.port import Commit, Fence, KeyedResult, Lease, OpenExecution, Timer
+from stepwell.core.records.fold import Rows
 from stepwell.core.records.model import (
     Execution,
     InputRequest,
@@ -322,6 +323,15 @@ class Draft:
         name, counts = _ATTEMPTS_COUNTED[status], self.run.attempts
         self.change_run(attempts=replace(counts, **{name: getattr(counts, name) + 1}))
 
+    def _rows(self) -> Rows:
+        """Return the rows that can still change."""
+        return Rows(
+            self.run,
+            {**self.state.tasks, **self.tasks},
+            {one.execution_id: one for one in self.open_executions()},
+            {one.input_id: one for one in self.open_inputs()},
+        )
+
     # --- the end -------------------------------------------------------------------------------------
 
     def offered(self) -> list[Execution]:
@@ -344,6 +354,9 @@ class Draft:
         last = self.state.run.last_event + len(events)
         self.run = replace(self.run, version=self.version, last_event=last)
         now_us = self.context.now_us
+        numbered = tuple(
+            event.finish(number, self.version, now_us) for number, event in enumerate(events, first)
+        )
         return Transition(
             run=self.run,
             commit=Commit(
@@ -367,13 +380,11 @@ class Draft:
                 fences=tuple(self.fences),
                 timers=tuple(self.timers.values()),
                 inputs=tuple(self.changed_inputs.values()),
-                events=tuple(
-                    event.finish(number, self.version, now_us)
-                    for number, event in enumerate(events, first)
-                ),
+                events=numbered,
                 messages=tuple(self.messages),
                 keyed=tuple(self.keyed),
                 request=self.request,
+                checkpoint=checkpoints.made(self.run, numbered, self.state.checkpoint, self._rows),
             ),
             replies=replies,
             unknown_keys=tuple(self.unknown_keys),

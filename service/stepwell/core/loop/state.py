@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable
 
+from msgspec.structs import replace
+
 from stepwell.core.port import Commit, Lease, Loaded, OpenExecution
+from stepwell.core.records.checkpoints import Checkpoint
 from stepwell.core.records.graph import Graph
 from stepwell.core.records.model import (
     Execution,
@@ -23,6 +26,7 @@ class RunState:
     """The rows of one run at one version. Changed only by `apply` and `merge`.
 
     `commit_id` names the commit that made this version; empty: it is unknown, or there is none yet.
+    `checkpoint` is the run's newest one, without its base.
 
     Four fields are derived from the rows rather than stored: `waiting` (the number of unsettled
     dependencies of each unsettled task), `runnable` (PENDING tasks that wait for no dependency and for no
@@ -31,6 +35,7 @@ class RunState:
     """
 
     __slots__ = (
+        "checkpoint",
         "commit_id",
         "graph",
         "inputs",
@@ -47,6 +52,7 @@ class RunState:
     def __init__(self, run: Run) -> None:
         self.run = run
         self.commit_id = ""
+        self.checkpoint: Checkpoint | None = None
         self.graph = Graph({})
         self.tasks: dict[str, Task] = {}
         self.open: dict[str, OpenExecution] = {}
@@ -74,6 +80,7 @@ class RunState:
         if loaded.complete:
             self._clear()
         self.commit_id = loaded.commit_id
+        self.checkpoint = loaded.checkpoint
         self._put_rows(loaded.run, loaded.plans, loaded.tasks)
         for row in loaded.executions:
             self._put_execution(row)
@@ -92,6 +99,8 @@ class RunState:
             self._put_execution(self.with_lease(execution, leases.get(execution.execution_id)))
         for request in commit.inputs:
             self._put_input(request)
+        if commit.checkpoint is not None:
+            self.checkpoint = replace(commit.checkpoint, base=b"")
         if commit.request is not None:
             self.requests[commit.request.request_id] = commit.request
 

@@ -49,14 +49,13 @@ def fold_on(rows: Rows, plans: Mapping[int, Plan], events: Iterable[Event]) -> R
     return rows
 
 
-def run_after(run: Run, event: Event) -> Run:
-    """Return the run's row after the next event."""
-    changed = {} if isinstance(event.run, UnsetType) else _set_fields(event.run)
+def _run_after(run: Run, event: Event) -> Run:
+    changed = {} if isinstance(event.run, UnsetType) else set_fields(event.run)
     return replace(run, version=event.version, last_event=event.number, **changed)
 
 
 def _apply(rows: Rows, plans: Mapping[int, Plan], event: Event) -> Rows:
-    run = run_after(rows.run, event)
+    run = _run_after(rows.run, event)
     if event.plan_revision:
         for spec in plans[event.plan_revision].tasks:
             new = Task(task_id=spec.task_id, revision=event.plan_revision)
@@ -80,10 +79,10 @@ def _kind(change: ExecutionChange) -> StepKind:
 
 
 def _changed(row: R, change: TaskChange | ExecutionChange) -> R:
-    return replace(row, **_set_fields(change))
+    return replace(row, **set_fields(change))
 
 
-def _set_fields(change: RunChange | TaskChange | ExecutionChange) -> dict[str, Any]:
+def set_fields(change: RunChange | TaskChange | ExecutionChange) -> dict[str, Any]:
     """Return the set fields of a change."""
     values = zip(change.__struct_fields__, astuple(change), strict=True)
     return {name: value for name, value in values if value is not UNSET}

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stepwell.app.checkpoints import Checkpoint, read_checkpoints
-from stepwell.app.history import History
+from stepwell.app.checkpoints import Named, read_checkpoints
 from stepwell.app.runs import read_run
+from stepwell.core.records.checkpoints import run_of
 from stepwell.rpc.caller import tenant
 from stepwell.rpc.orchestrator.pages import cursor_of, read_page, size_of, token_of
 from stepwell.rpc.parts import Parts
@@ -15,29 +15,26 @@ from stepwell_client.v1 import orchestrator_pb2 as pb
 
 
 async def list_checkpoints(
-    parts: Parts, history: History, request: pb.ListCheckpointsRequest
+    parts: Parts, request: pb.ListCheckpointsRequest
 ) -> pb.ListCheckpointsResponse:
-    """Return a page of a run's checkpoints. Its token is the number of the last one's event."""
+    """Return a page of a run's checkpoints."""
     tenant_id = tenant()
-    run = await read_run(parts.store, tenant(), request.run_id)
+    run = await read_run(parts.store, tenant_id, request.run_id)
     cursor = cursor_of(tenant_id, request)
-    after = int(cursor or "0")
 
-    async def read(limit: int) -> tuple[Sequence[Checkpoint], str]:
-        page = await read_checkpoints(history, run, after, limit + 1)
-        if len(page) <= limit:
-            return page, ""
-        return page[:limit], str(page[limit - 1].event.number)
+    async def read(limit: int) -> tuple[Sequence[Named], str]:
+        return await read_checkpoints(parts.store, tenant_id, request.run_id, cursor, limit)
 
-    async def show(one: Checkpoint) -> pb.Checkpoint:
+    async def show(one: Named) -> pb.Checkpoint:
+        event, checkpoint = one
         message = pb.Checkpoint(
-            type=f"EVENT_TYPE_{one.event.type}",
-            version=one.event.version,
-            event=one.event.number,
-            message=one.event.message,
+            type=f"EVENT_TYPE_{event.type}",
+            version=checkpoint.version,
+            event=event.number,
+            message=event.message,
         )
-        message.time.FromMicroseconds(one.event.time_us)
-        fill(one.run, message.run)
+        message.time.FromMicroseconds(checkpoint.created_us)
+        fill(run_of(run.spec, checkpoint), message.run)
         return message
 
     checkpoints, end = await read_page(read, show, size_of(request))

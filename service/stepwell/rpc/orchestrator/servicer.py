@@ -134,7 +134,7 @@ class Servicer(OrchestratorServicer):
     async def ListCheckpoints(
         self, request: pb.ListCheckpointsRequest, context: Context
     ) -> pb.ListCheckpointsResponse:
-        return await checkpoints.list_checkpoints(self._parts, self._history, request)
+        return await checkpoints.list_checkpoints(self._parts, request)
 
     async def ResolveExecution(
         self, request: pb.ResolveExecutionRequest, context: Context

@@ -311,6 +311,18 @@ inputs = Table(
     Index("inputs_open", "tenant_id", "run_id", "status", **_where("status = 'OPEN'")),
 )
 
+checkpoints = Table(
+    "checkpoints",
+    metadata,
+    *_words("tenant_id", "run_id"),
+    *_numbers("version", "cycle"),
+    *_json("state"),
+    *_numbers("created_us"),
+    Column("base", LargeBinary(), nullable=True),
+    PrimaryKeyConstraint("tenant_id", "run_id", "version"),
+    Index("checkpoints_based", "tenant_id", "run_id", "version", **_where("base IS NOT NULL")),
+)
+
 requests = Table(
     "requests",
     metadata,

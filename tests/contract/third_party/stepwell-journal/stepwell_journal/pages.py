@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
+from msgspec.structs import replace
+
 from stepwell.core.port import (
+    CheckpointQuery,
     EndedQuery,
     EndedRun,
     ExecutionQuery,
@@ -40,7 +43,7 @@ def page_of(state: State, query: Query[Any], now_us: int, store_id: str) -> Page
     match query:
         case RunQuery():
             return _runs(state, query)
-        case TaskQuery() | ExecutionQuery() | MessageQuery():
+        case TaskQuery() | ExecutionQuery() | MessageQuery() | CheckpointQuery():
             return _rows_of_run(state, query)
         case InputQuery():
             return _inputs(state, query)
@@ -88,12 +91,17 @@ def _matches(run: Run, query: RunQuery) -> bool:
     )
 
 
-def _rows_of_run(state: State, query: TaskQuery | ExecutionQuery | MessageQuery) -> Page[Any]:
+def _rows_of_run(
+    state: State, query: TaskQuery | ExecutionQuery | MessageQuery | CheckpointQuery
+) -> Page[Any]:
     rows = state.runs.get((query.tenant_id, query.run_id))
     if rows is None:
         return Page()
     if isinstance(query, TaskQuery):
         return _cut(rows.ordered_tasks(), query.cursor, query.limit)
+    if isinstance(query, CheckpointQuery):
+        kept = [replace(it, base=b"") for it in rows.checkpoints]
+        return _cut(kept, query.cursor, query.limit)
     kept = rows.messages if isinstance(query, MessageQuery) else rows.executions.values()
     wanted = [it for it in kept if query.task_id in {"", it.task_id}]
     return _cut(wanted, query.cursor, query.limit)

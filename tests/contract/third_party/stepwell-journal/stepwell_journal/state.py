@@ -23,6 +23,7 @@ from stepwell.core.port import (
     Renewal,
     Want,
 )
+from stepwell.core.records.checkpoints import Checkpoint
 from stepwell.core.records.events import Event
 from stepwell.core.records.limits import REQUESTS_KEPT_MAX
 from stepwell.core.records.model import (
@@ -121,6 +122,7 @@ class Rows:
     asked: dict[str, int] = field(default_factory=dict[str, int])
     """When each input request was born: a number that no other has."""
     outcomes: dict[str, Outcome] = field(default_factory=dict[str, Outcome])
+    checkpoints: list[Checkpoint] = field(default_factory=list[Checkpoint])
     events: list[Event] = field(default_factory=list[Event])
     messages: list[Message] = field(default_factory=list[Message])
     requests: deque[RequestRecord] = field(default_factory=lambda: deque(maxlen=REQUESTS_KEPT_MAX))
@@ -235,6 +237,8 @@ class State:
             self.keyed.setdefault((run[0], keyed.pipeline_id, keyed.key), []).append(place)
         rows.events += commit.events
         rows.messages += commit.messages
+        if commit.checkpoint is not None:
+            rows.checkpoints.append(commit.checkpoint)
         if commit.request is not None:
             rows.requests.append(commit.request)
         for outcome in commit.outcomes:

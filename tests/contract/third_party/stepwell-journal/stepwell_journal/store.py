@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
+from msgspec.structs import replace
+
 from stepwell.core.port import (
     INPUT_KEY,
     Claimed,
@@ -27,6 +29,7 @@ from stepwell.core.port import (
     StoredPayload,
     StoreInfo,
 )
+from stepwell.core.records.checkpoints import Checkpoint
 from stepwell.core.records.errors import OutcomeUnknown, StoreRefused, StoreUnavailable
 from stepwell.core.records.model import Execution, InputRequest, LogEntry, Plan, Run
 from stepwell.core.records.states import OPEN, Durability, InputStatus, Verdict
@@ -169,6 +172,7 @@ class JournalStore:
             ),
             inputs=tuple(it for it in rows.inputs.values() if it.status is InputStatus.OPEN),
             requests=tuple(rows.requests),
+            checkpoint=replace(rows.checkpoints[-1], base=b"") if rows.checkpoints else None,
             commit_id=rows.commit_ids[-1],
             now_us=self._clock.now_us(),
         )
@@ -195,6 +199,11 @@ class JournalStore:
     async def read_plan(self, tenant_id: str, run_id: str, revision: int) -> Plan | None:
         rows = self._rows(tenant_id, run_id)
         return rows.plans.get(revision) if rows is not None else None
+
+    async def read_base(self, tenant_id: str, run_id: str, *, version: int) -> Checkpoint | None:
+        rows = self._rows(tenant_id, run_id)
+        kept = rows.checkpoints if rows is not None else []
+        return next((it for it in reversed(kept) if it.base and it.version <= version), None)
 
     async def read_events(
         self, tenant_id: str, run_id: str, *, after: int, limit: int

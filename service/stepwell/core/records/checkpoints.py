@@ -1,0 +1,184 @@
+"""Checkpoints: the commits of a run that have a name, each with the run as it was then.
+
+Some of them have a base besides: all rows that can still change, in a few bytes each. Folding starts there
+instead of from the first event. An execution or an input request that has ended never changes again, so no
+base repeats it, and no base has a result: both are read by their ids where they stand.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import TypeVar
+
+import msgspec
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from stepwell.core.records.events import RunChange
+from stepwell.core.records.fold import Rows, set_fields
+from stepwell.core.records.model import (
+    AttemptCounts,
+    Counts,
+    Execution,
+    InputRequest,
+    Run,
+    RunSpec,
+    Task,
+    Usage,
+)
+from stepwell.core.records.record import Record
+from stepwell.core.records.states import EventType
+
+NAMED = frozenset(
+    {
+        EventType.RUN_STARTED,
+        EventType.RUN_FORKED,
+        EventType.PLAN_ACCEPTED,
+        EventType.ITERATION_COMPLETED,
+        EventType.RUN_RESUMED,
+        EventType.RUN_SUCCEEDED,
+        EventType.RUN_FAILED,
+        EventType.RUN_CANCELLED,
+    }
+)
+"""The events by which a commit has a name."""
+
+BASE_FORMAT = 1
+"""The form of a base. A base of another form is passed over: the events tell the same."""
+
+R = TypeVar("R", bound=Record)
+
+
+class NamedEvent(Record, frozen=True, kw_only=True):
+    """An event that gives its commit a name."""
+
+    number: int
+    type: EventType
+    message: str = ""
+
+
+class Growth(Record, frozen=True, kw_only=True):
+    """The differences of a run's numbers from its checkpoint before; below 0 where one went down."""
+
+    version: int = 0
+    """The version of the checkpoint before. 0: there is none."""
+    counts: Counts = Counts()
+    attempts: AttemptCounts = AttemptCounts()
+    usage: Usage = Usage()
+
+
+class CheckpointState(Record, frozen=True, kw_only=True):
+    """The run at a checkpoint."""
+
+    last_event: int
+    """The number of the commit's last event."""
+    events: tuple[NamedEvent, ...]
+    """Its events that have a name, in their order."""
+    run: RunChange = RunChange()
+    """The fields of the run that are other than in a run without any event."""
+    since: Growth = Growth()
+    base_event: int = 0
+    """`last_event` of the newest checkpoint with a base, this one included. 0: there is none."""
+
+
+class Checkpoint(Record, frozen=True, kw_only=True):
+    """A commit that has a name."""
+
+    version: int
+    iteration: int
+    """The iteration that the run is in after the commit."""
+    created_us: int = 0
+    """The moment of the commit, for people."""
+    state: CheckpointState
+    base: bytes = b""
+    """All rows that can still change, see `base_of`. Empty: this one has no base."""
+
+
+class _Base(Record, frozen=True, kw_only=True):
+    format: int
+    tasks: tuple[Task, ...] = ()
+    executions: tuple[Execution, ...] = ()
+    inputs: tuple[InputRequest, ...] = ()
+
+
+class _Format(Record, frozen=True, kw_only=True):
+    format: int
+
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(_Base).decode
+_format = msgspec.json.Decoder(_Format).decode
+
+
+def base_of(rows: Rows) -> bytes:
+    """Return the base of these rows: JSON in the records' own form, compressed by zlib.
+
+    The rows are all tasks, and the executions and input requests that are open.
+    """
+    base = _Base(
+        format=BASE_FORMAT,
+        tasks=tuple(task for _, task in sorted(rows.tasks.items())),
+        executions=tuple(one for _, one in sorted(rows.executions.items())),
+        inputs=tuple(one for _, one in sorted(rows.inputs.items())),
+    )
+    return zlib.compress(_encode(base), level=1)
+
+
+def rows_of(spec: RunSpec, checkpoint: Checkpoint) -> Rows | None:
+    """Return the rows of a checkpoint's base; None: it has none, or one of another form.
+
+    They have no execution and no input request that had ended by then.
+    """
+    if not checkpoint.base:
+        return None
+    text = zlib.decompress(checkpoint.base)
+    if _format(text).format != BASE_FORMAT:
+        return None
+    base = _decode(text)
+    return Rows(
+        run_of(spec, checkpoint),
+        {task.task_id: task for task in base.tasks},
+        {one.execution_id: one for one in base.executions},
+        {one.input_id: one for one in base.inputs},
+    )
+
+
+def run_of(spec: RunSpec, checkpoint: Checkpoint) -> Run:
+    """Return the run's row as of a checkpoint."""
+    state = checkpoint.state
+    row = Run(spec=spec, version=checkpoint.version, last_event=state.last_event)
+    return replace(row, **set_fields(state.run))
+
+
+def moved_fields(run: Run) -> RunChange:
+    """Return the fields of a run that are other than in one without any event."""
+    new = Run(spec=run.spec)
+    names = (
+        name for name in RunChange.__struct_fields__ if getattr(run, name) != getattr(new, name)
+    )
+    return RunChange(**{name: getattr(run, name) for name in names})
+
+
+def growth_of(run: Run, before: Checkpoint | None) -> Growth:
+    """Return how the run's numbers differ from the checkpoint before."""
+    if before is None:
+        return Growth(counts=run.counts, attempts=run.attempts, usage=run.usage)
+    last = before.state.run
+    return Growth(
+        version=before.version,
+        counts=_minus(run.counts, Counts() if last.counts is UNSET else last.counts),
+        attempts=_minus(run.attempts, AttemptCounts() if last.attempts is UNSET else last.attempts),
+        usage=_minus(run.usage, Usage() if last.usage is UNSET else last.usage),
+    )
+
+
+def _minus(after: R, before: R) -> R:
+    """Return by how much each number of a record differs from another's; texts are left out."""
+    numbers = {name: getattr(after, name) for name in after.__struct_fields__}
+    return type(after)(
+        **{
+            name: number - getattr(before, name)
+            for name, number in numbers.items()
+            if isinstance(number, int)
+        }
+    )
