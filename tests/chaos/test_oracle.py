@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from stepwell.store.opener import open_store
 from stepwell_testkit.faults import Faults, FaultyStore
 from tests.chaos.faults.functional import Chance
 from tests.chaos.load.players import Load
-from tests.chaos.oracle.history import Findings
+from tests.chaos.oracle.history import Findings, Lost, check_condemned
 from tests.mutants import changes, stores
 from tests.mutants.stores import StorePort
 from tests.simulation.simulator.violation import InvariantViolation
@@ -59,3 +60,20 @@ async def test_mutant_is_caught_by_name(tmp_path: Path, port: StorePort, names: 
     with pytest.raises(InvariantViolation) as caught:
         await played(tmp_path, port)
     assert caught.value.name in names, caught.value
+
+
+@pytest.mark.parametrize(
+    ("killed_at", "condemned_rightly"), [(2.5, True), (0.5, False), (3.5, False)]
+)
+def test_S13_a_step_is_condemned_only_for_workers_that_were_killed_with_it(
+    killed_at: float, condemned_rightly: bool
+) -> None:
+    findings, step = Findings(), ("run", "task:a")
+    for number in (1, 2, 3):
+        worker, instance = f"w{number}", f"w{number} {number}"
+        findings.first_leased_at[instance] = 1.0
+        findings.lost.append(Lost(step, worker, instance, leased_at=2.0, lost_at=3.0))
+    findings.condemned.append((step, ("w1 1", "w2 2", "w3 3")))
+    deaths = {"w1": [2.5], "w2": [0.1, 2.9], "w3": [killed_at]}
+    with nullcontext() if condemned_rightly else pytest.raises(InvariantViolation, match="S13"):
+        check_condemned(findings, deaths)

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stepwell.core.port import Assignment, TaskQuery
+import pytest
+
+from stepwell.core.port import Assignment, PresenceQuery, TaskQuery
+from stepwell.core.records.errors import StoreUnavailable
 from stepwell.core.records.model import TaskSpec
+from stepwell.engine.executor import Executor, Heartbeat
 from stepwell_testkit.conformance.harness import turns
-from tests.unit.executor_world import RUN, TENANT, ExecutorWorld, FakeWorker, until
+from tests.unit.executor_world import RUN, TENANT, ExecutorWorld, FakeWorker, Rigged, delivery
 from tests.unit.loop_world import AT_ONCE
 
 BAD = [TaskSpec(task_id="bad", retry=AT_ONCE)]
 GOOD = [TaskSpec(task_id="good", retry=AT_ONCE)]
+PRESENCE_MS = 5_000
 GOOD_RUN = "00000000-0000-4000-8000-000000000002"
 
 
@@ -29,6 +34,131 @@ async def losses(world: ExecutorWorld, run_id: str) -> int:
 async def take(worker: FakeWorker, count: int) -> Sequence[Assignment]:
     await worker.attach(count)
     return [await worker.next() for _ in range(count)]
+
+
+async def lost_with_two(world: ExecutorWorld, executor: Executor) -> None:
+    """Start the bad step, and have it end two workers."""
+    await world.start(executor, BAD)
+    for name in ("one", "two"):
+        worker = FakeWorker(executor, worker_id=name, instance_id=name)
+        await take(worker, 1)
+        await dead(worker)
+        world.pass_time(10_001)
+
+
+async def lost_by_a_third(world: ExecutorWorld, executor: Executor) -> Assignment:
+    """Have it held by a third worker, which ends too; the lease has run out."""
+    await lost_with_two(world, executor)
+    third = FakeWorker(executor, worker_id="three", instance_id="three")
+    (held,) = await take(third, 1)
+    await dead(third)
+    world.pass_time(10_001)
+    return held
+
+
+async def wait_in_vain(world: ExecutorWorld, ms: int = 3 * PRESENCE_MS) -> None:
+    """Let so much time pass, and the claims be made in it."""
+    for _ in range(ms // 1_000 + 3):
+        await turns()
+        world.pass_time(1_000)
+    await turns()
+
+
+async def status_and_gone(world: ExecutorWorld) -> tuple[str, tuple[str, ...]]:
+    page = await world.store.page(TaskQuery(tenant_id=TENANT, run_id=RUN))
+    return page.items[0].status, page.items[0].losses.gone
+
+
+async def test_S13_a_third_worker_is_waited_for_before_its_step_is_condemned(
+    world: ExecutorWorld,
+) -> None:
+    executor = world.executor(presence_ms=PRESENCE_MS)
+    await lost_by_a_third(world, executor)
+    await wait_in_vain(world, 2 * PRESENCE_MS)
+    assert await status_and_gone(world) == ("RUNNING", ("one one", "two two"))
+    await wait_in_vain(world, PRESENCE_MS)
+    assert (await world.run()).failure.kind == "POISON"
+
+
+@pytest.mark.parametrize("again", ["one", "three"])
+async def test_step_is_not_condemned_if_a_worker_of_it_comes_back_before_the_wait_is_over(
+    world: ExecutorWorld, again: str
+) -> None:
+    executor = world.executor(presence_ms=PRESENCE_MS)
+    await lost_by_a_third(world, executor)
+    await wait_in_vain(world, PRESENCE_MS)
+    # It is there for one look, and gone again at the end.
+    worker = FakeWorker(executor, worker_id=again, instance_id=again)
+    await worker.attach(0)
+    await wait_in_vain(world, PRESENCE_MS)
+    await dead(worker)
+    await wait_in_vain(world, PRESENCE_MS)
+    gone = tuple(f"{one} {one}" for one in ("one", "two", "three") if one != again)
+    assert await status_and_gone(world) == ("READY", gone)
+
+
+async def test_lease_that_is_renewed_while_its_worker_is_waited_for_goes_on(
+    world: ExecutorWorld,
+) -> None:
+    executor = world.executor(presence_ms=PRESENCE_MS)
+    held = await lost_by_a_third(world, executor)
+    await wait_in_vain(world, 2 * PRESENCE_MS)
+    name = held.execution.execution_id
+    beat = Heartbeat(run_id=RUN, execution_id=name, token=held.token)
+    assert list(await executor.heartbeat(TENANT, [beat])) == [True]
+    await wait_in_vain(world, PRESENCE_MS)
+    await executor.deliver(TENANT, RUN, delivery(held))
+    assert await world.status() == "SUCCEEDED"
+
+
+async def test_S13_a_replica_that_has_just_started_condemns_nothing_at_once(
+    world: ExecutorWorld,
+) -> None:
+    first = world.executor(presence_ms=PRESENCE_MS)
+    await lost_by_a_third(world, first)
+    await wait_in_vain(world, 2 * PRESENCE_MS)
+    await first.close()
+    world.executors.clear()
+    world.executor(presence_ms=PRESENCE_MS)
+    await wait_in_vain(world, 2 * PRESENCE_MS)
+    assert (await status_and_gone(world))[0] == "RUNNING"
+    await wait_in_vain(world, PRESENCE_MS)
+    assert (await world.run()).failure.kind == "POISON"
+
+
+async def test_nobody_is_condemned_while_the_store_does_not_say_who_is_connected(
+    world: ExecutorWorld,
+) -> None:
+    async def first(method: str, *query: object, **_: object) -> None:
+        if away and method == "page" and isinstance(query[0], PresenceQuery):
+            raise StoreUnavailable("the store is away")
+
+    away = False
+    executor = world.executor(Rigged(world.store, first), presence_ms=PRESENCE_MS)
+    await lost_by_a_third(world, executor)
+    await wait_in_vain(world, PRESENCE_MS)
+    away = True
+    await wait_in_vain(world, PRESENCE_MS)
+    away = False
+    await wait_in_vain(world, PRESENCE_MS)
+    assert await status_and_gone(world) == ("READY", ("one one", "two two"))
+
+
+async def test_suspect_step_is_any_worker_s_once_those_that_it_was_lost_with_are_back(
+    world: ExecutorWorld,
+) -> None:
+    executor = world.executor()
+    await lost_with_two(world, executor)
+    busy = FakeWorker(executor)
+    await world.start(executor, GOOD, run_id=GOOD_RUN)
+    await busy.attach(2)
+    assert (await busy.next()).execution.task_id == "good"
+    await wait_in_vain(world, 3_000)
+    assert busy.pile.empty()
+    await FakeWorker(executor, worker_id="one", instance_id="one").attach(0)
+    await wait_in_vain(world, 1_000)
+    assert (await busy.next()).execution.task_id == "bad"
+    assert (await status_and_gone(world))[1] == ("two two",)
 
 
 async def test_S13_losses_with_a_suspect_step_count_for_nobody_else(world: ExecutorWorld) -> None:
@@ -65,19 +195,15 @@ async def test_S13_losses_with_a_suspect_step_count_for_nobody_else(world: Execu
     # A third loss, alone: poison, and counted.
     await dead(third)
     world.pass_time(10_001)
-    await until(lambda: executor.stats.get("poisoned_steps") == 1)
+    await wait_in_vain(world)
+    assert executor.stats.get("poisoned_steps") == 1
 
 
 async def test_S13_a_suspect_step_has_its_worker_for_itself_until_it_ends(
     world: ExecutorWorld,
 ) -> None:
     executor = world.executor()
-    await world.start(executor, BAD)
-    for name in ("one", "two"):
-        worker = FakeWorker(executor, worker_id=name, instance_id=name)
-        await take(worker, 1)
-        await dead(worker)
-        world.pass_time(10_001)
+    await lost_with_two(world, executor)
     worker = FakeWorker(executor)
     await worker.attach(2)
     bad = await worker.next()

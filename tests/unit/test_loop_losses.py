@@ -33,11 +33,22 @@ def test_S13_third_worker_lost_with_a_suspect_step_shows_that_it_is_poison() -> 
     lose(world, "two")
     assert world.task("a").losses.gone == ("w one", "w two")
     assert is_suspect(world)
-    assert lose(world, "three", alone=True) == "POISON"
+    assert lose(world, "three", alone=True, waited=True) == "POISON"
     assert world.kinds()[-4:] == ["LEASE_LOST", "STEP_POISONED", "TASK_FAILED", "RUN_FAILED"]
     assert (world.run.status, world.run.failure.kind) == ("FAILED", "POISON")
     world.do(Resume())
     assert not is_suspect(world), "a new allowance suspects nobody"
+
+
+def test_S13_a_suspect_s_lease_goes_on_until_its_worker_was_waited_for() -> None:
+    world = started(task("a", retry=AT_ONCE))
+    lose(world, "one")
+    lose(world, "two")
+    token = world.lease("task:a#3", instance_id="three", alone=True)
+    expired = LeaseExpired(execution_id="task:a#3", token=token)
+    reply = world.do(expired)[0]
+    assert (reply.status, reply.reason) == ("UNCHANGED", "AWAITED")
+    assert world.late("task:a#3", token, Completed()) == "ACCEPTED"
 
 
 def test_S13_a_suspect_step_is_no_free_worker_s_by_itself() -> None:
@@ -56,6 +67,28 @@ def test_workers_that_are_connected_again_raise_no_suspicion(again: str) -> None
     lose(world, "two", connected=frozenset({f"w {again}"}))
     assert world.task("a").losses.count == 2
     assert not is_suspect(world)
+
+
+def test_worker_that_is_given_the_step_again_and_lost_again_is_one_worker() -> None:
+    world = started(task("a", retry=AT_ONCE))
+    lose(world, "one")
+    lose(world, "one")
+    assert world.task("a").losses.gone == ("w one",)
+    assert not is_suspect(world)
+
+
+def test_suspicion_ends_once_a_worker_of_it_is_connected_again() -> None:
+    world = planned(task("a", retry=AT_ONCE), step_retry=AT_ONCE)
+    for step in ("task:a", "reflect:1"):
+        lose(world, "one")
+        lose(world, "two")
+        refused = world.take(f"{step}#3", connected=frozenset({"w three"}))
+        assert world.do(refused)[0].reason == "SUSPECT"
+        token = world.lease(f"{step}#3", connected=frozenset({"w one"}))
+        losses = world.run.step_losses if step == "reflect:1" else world.task("a").losses
+        assert (losses.count, losses.gone) == (2, ("w two",))
+        if step == "task:a":
+            world.late("task:a#3", token, Completed())
 
 
 def test_suspect_step_may_fail_and_be_lost_with_a_worker_that_lives() -> None:
@@ -87,7 +120,7 @@ def test_S13_a_reflection_can_be_poison_too() -> None:
     lose(world, "one")
     lose(world, "two")
     assert is_suspect(world)
-    lose(world, "three", alone=True)
+    lose(world, "three", alone=True, waited=True)
     assert (world.run.failure.kind, world.kinds()[-2:]) == (
         "POISON",
         ["STEP_POISONED", "RUN_FAILED"],

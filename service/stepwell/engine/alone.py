@@ -1,13 +1,19 @@
-"""Suspect steps: each is given a worker of its own, which holds nothing else while it does the step."""
+"""Suspect steps: each is given a worker of its own, which holds nothing else while it does the step.
+
+A step is suspect no more once the workers that it was lost with are connected again: any worker is given it then.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
-from stepwell.core.loop.transition import ReplyStatus
+from stepwell.core.loop.leases import SUSPECT
+from stepwell.core.loop.transition import Reply, ReplyStatus
 from stepwell.core.port import LeaseQuery, ReadyStep, Runtime, Store
 from stepwell.core.records.errors import StepwellError, StoreError
 from stepwell.core.records.states import ExecutionStatus
+from stepwell.engine.deaths import Deaths
 from stepwell.engine.names import LeaseKey, RunKey
 from stepwell.engine.runs import Runs
 from stepwell.engine.workers import WorkerConnection, Workers
@@ -20,11 +26,19 @@ class SuspectSteps:
     """Keeps workers for suspect steps: such a worker ends what it has, does the step, and is free again."""
 
     def __init__(
-        self, store: Store, runs: Runs, workers: Workers, runtime: Runtime, *, poll_ms: int
+        self,
+        store: Store,
+        runs: Runs,
+        workers: Workers,
+        deaths: Deaths,
+        runtime: Runtime,
+        *,
+        poll_ms: int,
     ) -> None:
         self._store = store
         self._runs = runs
         self._workers = workers
+        self._deaths = deaths
         self._runtime = runtime
         self._poll_s = poll_ms / 1_000
         self._steps: set[LeaseKey] = set()
@@ -47,27 +61,39 @@ class SuspectSteps:
         key = (step.tenant_id, step.run_id)
         try:
             while not connection.closed and self._is(key, step, ExecutionStatus.READY):
-                if connection.credits and not await self._held_by(connection):
-                    if await self._grant(key, step, connection, queue):
-                        await self._end_of(key, step, connection)
-                    return
+                if connection.credits:
+                    alone = not await self._held_by(connection)
+                    reply = await self._grant(key, step, connection, queue, alone=alone)
+                    if reply.reason != SUSPECT:
+                        if alone and reply.status is ReplyStatus.ACCEPTED:
+                            await self._end_of(key, step, connection)
+                        return
                 await self._runtime.sleep(self._poll_s)
         finally:
             self._steps.discard((step.run_id, step.execution_id))
             self._workers.let_go(connection)
 
     async def _grant(
-        self, key: RunKey, step: ReadyStep, connection: WorkerConnection, queue: str
-    ) -> bool:
-        grant = self._workers.grant_claimed(connection, key, step.execution_id, queue, alone=True)
+        self, key: RunKey, step: ReadyStep, connection: WorkerConnection, queue: str, *, alone: bool
+    ) -> Reply:
+        connected: frozenset[str] | None = None
+        with suppress(StoreError):
+            connected = await self._deaths.connected(key[0])
+        grant = self._workers.grant_claimed(
+            connection,
+            key,
+            step.execution_id,
+            queue,
+            alone=alone,
+            connected=connected or frozenset(),
+        )
         try:
-            reply = await self._runs.post(key, grant)
+            return await self._runs.post(key, grant)
         except StepwellError as error:
             log.warning("a suspect step could not be leased", run_id=key[1], error=error.message)
-            return False
+            return Reply(status=ReplyStatus.REFUSED)
         finally:
             self._workers.return_grants([grant.token])
-        return reply.status is ReplyStatus.ACCEPTED
 
     async def _end_of(self, key: RunKey, step: ReadyStep, connection: WorkerConnection) -> None:
         """Wait until the worker holds the step no more, or its outcome became unknown."""

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from stepwell.core.loop.leases import SUSPECT
-from stepwell.core.loop.signals import Signal, TimerDue
+from stepwell.core.loop.losses import AWAITED
+from stepwell.core.loop.signals import LeaseExpired, Signal, TimerDue
 from stepwell.core.loop.transition import Reply
 from stepwell.core.port import ClaimRequest, Due, ReadyStep, Runtime, Store, Want
 from stepwell.core.records.errors import StepwellError, StoreError
@@ -68,7 +69,7 @@ class Claims:
         self._clock = clock
         self._timing = timing
         self._deaths = deaths
-        self._suspects = SuspectSteps(store, runs, workers, runtime, poll_ms=timing.poll_ms)
+        self._suspects = SuspectSteps(store, runs, workers, deaths, runtime, poll_ms=timing.poll_ms)
         self._stopping = False
         self._last_error = ""
         self._hinted = False
@@ -245,9 +246,17 @@ class Claims:
                 if not lease.signal.timed_out:
                     self._workers.lapsed((key[0], lease.worker_id, lease.instance_id))
             for one in signals:
-                self._post(key, one)
+                self._end_lease(key, one)
 
-    def _post(self, key: RunKey, signal: Signal) -> None:
+    def _end_lease(self, key: RunKey, expired: LeaseExpired) -> None:
+        def wait_if_needed(done: asyncio.Future[Reply]) -> None:
+            answered = not done.cancelled() and done.exception() is None
+            if answered and done.result().reason == AWAITED and not self._stopping:
+                self._deaths.wait_for(key[0], expired.token)
+
+        self._post(key, expired).add_done_callback(wait_if_needed)
+
+    def _post(self, key: RunKey, signal: Signal) -> asyncio.Future[Reply]:
         reply = self._runs.post(key, signal)
 
         def log_failure(done: asyncio.Future[Reply]) -> None:
@@ -256,3 +265,4 @@ class Claims:
                 log.warning("something due was left", run_id=key[1], error=error.message)
 
         reply.add_done_callback(log_failure)
+        return reply

@@ -1,7 +1,9 @@
 """Deaths of workers: which of the steps that a worker held may have ended it, and which have no part in it.
 
 A lost lease alone doesn't tell whether its worker lives. So who is connected is looked up once for all the
-leases that expired together, and for a worker that isn't what else it held.
+leases that expired together, and for a worker that isn't what else it held. Before a step is condemned, who is
+connected is looked up again and again for a while, by this replica's own time: a replica that has just started, or
+whose store has just lost who is connected, learns of all workers meanwhile.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Sequence
 from itertools import starmap
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -19,17 +22,34 @@ from stepwell.core.port import LeaseQuery, PresenceQuery, Runtime, Store
 from stepwell.core.records.errors import StoreError
 from stepwell.engine.last_heartbeat import EndedLease
 from stepwell.engine.names import LeaseKey, RunKey
+from stepwell.engine.presence import INTERVALS
 from stepwell.engine.runs import Runs
 from stepwell.engine.workers import Workers
 
 REMEMBERED_MAX = 1_000
-"""Dead instances whose suspects are remembered: their leases may end one after another."""
+"""Dead instances whose suspects are remembered: their leases may end one after another. Also the leases whose
+workers are waited for."""
+
+
+class Found(NamedTuple):
+    """Who was connected while a worker was waited for."""
+
+    connected: frozenset[str] | None
+    """The names of all instances that were connected at any look. None: it couldn't be told at one of them."""
+    at: float
+    """The monotonic time of the last look."""
 
 
 class Deaths:
     """Judges lost leases before their losses are counted."""
 
-    def __init__(self, store: Store, runs: Runs, workers: Workers, runtime: Runtime) -> None:
+    def __init__(
+        self, store: Store, runs: Runs, workers: Workers, runtime: Runtime, *, presence_ms: int
+    ) -> None:
+        """`presence_ms`: the interval at which replicas report who is connected to them."""
+        self._interval_s = presence_ms / 1_000
+        self._waits: OrderedDict[str, asyncio.Task[Found]] = OrderedDict()
+        """Maps the token of a lease that ran out to the wait for its worker."""
         self._store = store
         self._runs = runs
         self._workers = workers
@@ -64,7 +84,8 @@ class Deaths:
     ) -> list[LeaseExpired]:
         """Return the signals that end these leases of a run, with what is to be known of their workers.
 
-        Where it can't be told who is connected, no worker is taken for dead.
+        Where it can't be told who is connected, no worker is taken for dead, and nor is one that was connected
+        while it was waited for.
 
         Raises:
             StoreUnavailable: it can't be told; the leases are over all the same.
@@ -73,14 +94,48 @@ class Deaths:
         for signal, worker_id, instance_id in ended:
             blameless = False
             instance = name_of(worker_id, instance_id)
-            if connected is None:
+            found = self._found(signal.token)
+            if connected is None or (found is not None and found.connected is None):
                 signals.append(replace(signal, connected=frozenset((instance,))))
                 continue
-            if instance and instance not in connected and not signal.timed_out:
-                suspects = await self._suspects_of(key[0], worker_id, instance_id, connected)
+            there = connected | found.connected if found and found.connected else connected
+            if instance and instance not in there and not signal.timed_out:
+                suspects = await self._suspects_of(key[0], worker_id, instance_id, there)
                 blameless = bool(suspects) and (key[1], signal.execution_id) not in suspects
-            signals.append(replace(signal, connected=connected, blameless=blameless))
+            waited = found is not None
+            signals.append(replace(signal, connected=there, blameless=blameless, waited=waited))
         return signals
+
+    def wait_for(self, tenant_id: str, token: str) -> None:
+        """Begin to wait for the worker of a lease that ran out, unless it is waited for already."""
+        wait = self._waits.get(token)
+        if wait is not None and (not wait.done() or self._found(token) is not None):
+            return
+        self._waits[token] = self._runtime.spawn(self._look(tenant_id), name="wait for a worker")
+        if len(self._waits) > REMEMBERED_MAX:
+            self._waits.popitem(last=False)[1].cancel()
+
+    def _found(self, token: str) -> Found | None:
+        """Return what came of waiting for a lease's worker. None: that isn't over, or was long ago."""
+        wait = self._waits.get(token)
+        if wait is None or not wait.done():
+            return None
+        found = wait.result()
+        recent = self._runtime.monotonic() - found.at <= INTERVALS * self._interval_s
+        return found if recent else None
+
+    async def _look(self, tenant_id: str) -> Found:
+        connected = frozenset[str]()
+        for _ in range(INTERVALS):
+            await self._runtime.sleep(self._interval_s)
+            try:
+                now = await self.connected(tenant_id)
+            except StoreError:
+                now = None
+            if now is None:
+                return Found(None, self._runtime.monotonic())
+            connected |= now
+        return Found(connected, self._runtime.monotonic())
 
     async def _suspects_of(
         self, tenant_id: str, worker_id: str, instance_id: str, connected: frozenset[str]

@@ -135,7 +135,9 @@ class Executor:
             retry_pause_ms=self.config.poll_ms,
             hot_max=self.config.hot_runs_max,
         )
-        self._deaths = Deaths(store, self._runs, self._workers, runtime)
+        self._deaths = Deaths(
+            store, self._runs, self._workers, runtime, presence_ms=self.config.presence_ms
+        )
         timing = Timing(poll_ms=self.config.poll_ms, hold_ms=self.config.hold_ms)
         self._claims = Claims(
             store,

@@ -14,11 +14,15 @@ from stepwell.engine.runs import Runs
 from stepwell.engine.shares import QueueShares
 from stepwell.engine.workers import WorkerConnection, Workers
 
+INTERVALS = 3
+"""Presence lasts for so many intervals: two reports may be lost."""
+
 
 class PresenceReporter:
     """Writes presence at an interval; then it divides the limited queues anew.
 
-    Presence informs people and divides queues. An unavailable store therefore stops nothing.
+    Presence informs people, divides queues, and tells which workers live whose leases are lost. Whoever reads it
+    allows for what is missing, so an unavailable store stops nothing.
     """
 
     def __init__(
@@ -53,8 +57,8 @@ class PresenceReporter:
             await self.divide_shares()
 
     async def report(self, presences: Sequence[Presence]) -> None:
-        """Write the presence of these workers, which lasts for three intervals."""
-        await self._write(presences, ttl_ms=3 * self._interval_ms)
+        """Write the presence of these workers, which lasts for a few intervals."""
+        await self._write(presences, ttl_ms=INTERVALS * self._interval_ms)
 
     async def withdraw(self, presence: Presence) -> None:
         """Remove the presence of a worker that has left."""

@@ -257,10 +257,12 @@ class Workers:
         queue: str,
         *,
         alone: bool = False,
+        connected: frozenset[str] = frozenset(),
     ) -> GrantLease:
         """Reserve a worker's credit for a claimed step; return the signal that leases it.
 
-        `alone`: the worker holds nothing else, and is kept for this step.
+        `alone`: the worker holds nothing else, and is kept for this step. `connected`: the instances that are
+        connected, where the step is suspect.
         """
         token = self._runtime.new_token()
         self._take_credit(connection, token)
@@ -273,6 +275,7 @@ class Workers:
             instance_id=presence.instance_id,
             stages=connection.port.stages,
             alone=alone,
+            connected=connected,
         )
 
     def _take_credit(self, connection: WorkerConnection, token: str) -> None:

@@ -17,7 +17,7 @@ import grpc.aio
 
 from stepwell.core.records.events import Event
 from stepwell.wire import to_record
-from stepwell_client.v1 import orchestrator_pb2, orchestrator_pb2_grpc
+from stepwell_client.v1 import orchestrator_pb2, orchestrator_pb2_grpc, types_pb2
 from tests.chaos.world.cluster import Cluster
 from tests.simulation.simulator.violation import holds
 from tests.support.patience import PATIENCE_S
@@ -112,7 +112,9 @@ class Follower:
                 if message.HasField("end"):
                     name = orchestrator_pb2.WatchEndReason.Name(message.end.reason)
                     self.seen[name.removeprefix("WATCH_END_REASON_")] += 1
-                    return message.end.reason == orchestrator_pb2.WATCH_END_REASON_FINISHED
+                    finished = message.end.reason == orchestrator_pb2.WATCH_END_REASON_FINISHED
+                    # One that has failed is resumed, and goes on.
+                    return finished and message.end.run.status != types_pb2.RUN_STATUS_FAILED
                 if message.HasField("progress"):
                     after = message.progress.after
                     holds(after == last, "E7", f"progress {after} of {last}")

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
+from stepwell.core.loop.losses import name_of
 from stepwell.core.port import Commit, CommitResult, FeedQuery, RunQuery, Store
 from stepwell.core.records.events import Event
 from stepwell.core.records.states import EventType, ExecutionStatus, RunStatus, Verdict
@@ -98,7 +99,11 @@ class Acknowledged(NamedTuple):
 class Lost(NamedTuple):
     """A lease that ran out, by the machine's monotonic clock."""
 
+    step: tuple[str, str]
+    """The run, and the step as its executions name it before their number."""
     worker_id: str
+    instance: str
+    """`worker_id instance_id`."""
     leased_at: float
     """When the commit that took it was sent."""
     lost_at: float
@@ -112,6 +117,10 @@ class Findings:
         """Counts of the things that must have happened."""
         self.books: dict[str, RunModel] = {}
         self.lost: list[Lost] = []
+        self.first_leased_at: dict[str, float] = {}
+        """When the first lease of each worker instance was sent, by the machine's monotonic clock."""
+        self.condemned: list[tuple[tuple[str, str], tuple[str, ...]]] = []
+        """The steps that were found to be poison, each with the worker instances that were lost with it."""
 
     def doors(self, run_id: str, kind: EventType) -> Counter[str]:
         """Return how many events of a kind each replica committed to a run."""
@@ -154,6 +163,24 @@ async def check(
     _acknowledged(findings, acknowledged)
     _count(findings, diary, log)
     return findings
+
+
+def check_condemned(findings: Findings, deaths: Mapping[str, Sequence[float]]) -> None:
+    """Check that steps were found to be poison only for workers that held them and were killed then.
+
+    `deaths`: when each worker was killed, by the machine's monotonic clock.
+
+    Raises:
+        InvariantViolation: one of those workers lived.
+    """
+    for step, instances in findings.condemned:
+        lost_at = {one.instance: one.lost_at for one in findings.lost if one.step == step}
+        for name in instances:
+            # A server may give a step to a worker that was killed a moment ago.
+            since, until = findings.first_leased_at.get(name, 0.0), lost_at.get(name, 0.0)
+            died = any(since < at < until for at in deaths.get(name.split()[0], ()))
+            holds(died, "S13", step, "is condemned for", instances, "and this one lived:", name)
+    findings.seen["steps condemned"] += len(findings.condemned)
 
 
 def _ledger() -> Ledger:
@@ -390,7 +417,12 @@ def _count(findings: Findings, diary: Sequence[Entry], log: Log) -> None:
     winners = [name for name in seen if name.startswith("conflict won by ")]
     seen["conflict won by each of two replicas"] += len(winners) > 1
     for book in findings.books.values():
-        findings.lost += _losses(book, log)
+        findings.lost += _losses(book, log, findings.first_leased_at)
+        findings.condemned += [
+            (_step(book, execution_id), instances)
+            for applied in book.applied
+            for execution_id, instances in applied.condemned
+        ]
         seen["run taken to its end"] += 1
         doors = {
             applied.replica
@@ -401,15 +433,25 @@ def _count(findings: Findings, diary: Sequence[Entry], log: Log) -> None:
         seen["lease lost"] += sum(event.type is EventType.LEASE_LOST for event in book.events)
 
 
-def _losses(book: RunModel, log: Log) -> list[Lost]:
-    """Return the leases of a run that were found to have run out."""
+def _losses(book: RunModel, log: Log, first_leased_at: dict[str, float]) -> list[Lost]:
+    """Return the leases of a run that were found to have run out; note each instance's first one."""
     leased_at: dict[str, float] = {}
     found: list[Lost] = []
     for applied in book.applied:
         at = log.sent[applied.commit.commit_id].at
-        leased_at.update((lease.execution_id, at) for lease in applied.commit.leases)
+        for lease in applied.commit.leases:
+            leased_at[lease.execution_id] = at
+            instance = name_of(lease.worker_id, lease.instance_id)
+            first_leased_at[instance] = min(at, first_leased_at.get(instance, at))
         for event in applied.commit.events:
-            if event.type is EventType.LEASE_LOST and event.execution_id in leased_at:
-                worker_id = book.leases[event.execution_id].worker_id
-                found.append(Lost(worker_id, leased_at[event.execution_id], at))
+            name = event.execution_id
+            if event.type is EventType.LEASE_LOST and name in leased_at:
+                worker_id = book.leases[name].worker_id
+                instance = name_of(worker_id, book.leases[name].instance_id)
+                step = _step(book, name)
+                found.append(Lost(step, worker_id, instance, leased_at[name], at))
     return found
+
+
+def _step(book: RunModel, execution_id: str) -> tuple[str, str]:
+    return book.key[1], execution_id.rpartition("#")[0]

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from stepwell.core.loop.signals import AppendMessages, Begin, Delivery, Released
 from stepwell.core.loop.transition import Reply, ReplyStatus
 from stepwell.core.port import Claimed, ClaimRequest, Commit, CommitResult, Renewal, Store
+from stepwell.core.records.model import SUSPECT_LOSSES
 from stepwell.core.records.states import OPEN, DueKind, ExecutionStatus, RunStatus, Verdict
 from stepwell_testkit.proxy import StoreProxy
 from tests.simulation.simulator import rules
@@ -34,6 +35,8 @@ class Ledger:
         self.rare = Rare(history.seen)
         self.clocks_lie = False
         """Some clock is wrong, or will be set."""
+        self.is_gone: Callable[[str, str], bool] = lambda _tenant_id, _instance_id: True
+        """Returns whether an instance of a tenant's worker is dead, or a newer one has its place."""
         self._now_us = now_us
         self._failed = failed
         self.models: dict[RunKey, RunModel] = {}
@@ -90,6 +93,10 @@ class Ledger:
         for lease in commit.leases:
             holds(lease.token not in self.tokens, "S9", applied, "a lease token comes again")
             self.tokens.add(lease.token)
+        for execution_id, instances in applied.condemned:
+            here = [one for one in instances if not self.is_gone(key[0], one.split()[1])]
+            details = f"{execution_id} is condemned for {instances}, and {here} are there"
+            holds(len({*instances}) > SUSPECT_LOSSES and not here, "S13", applied, details)
         rules.check_before(model, applied)
         self.rare.committed(model, applied)
         model.apply(applied)

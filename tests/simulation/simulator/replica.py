@@ -28,7 +28,7 @@ from tests.simulation.simulator.runtime import SimRuntime
 T = TypeVar("T")
 DRAIN_S_MAX = 2.0
 CONFIG = ExecutorConfig(
-    lease_ms=3_000, poll_ms=1_000, hold_ms=1_500, presence_ms=10_000, stickiness_ms=100
+    lease_ms=3_000, poll_ms=1_000, hold_ms=1_500, presence_ms=2_000, stickiness_ms=100
 )
 
 

@@ -63,6 +63,21 @@ class Applied(NamedTuple):
             )
         )
 
+    @property
+    def condemned(self) -> list[tuple[str, tuple[str, ...]]]:
+        """Return the executions that showed poison by this commit, each with the worker instances that it lost."""
+        found: list[tuple[str, tuple[str, ...]]] = []
+        tasks = {task.task_id: task for task in self.commit.tasks}
+        for event in self.commit.events:
+            if event.type is not EventType.STEP_POISONED:
+                continue
+            task, losses = tasks.get(event.task_id), self.commit.run.step_losses
+            if task is not None:
+                is_task = event.execution_id.startswith("task:")
+                losses = task.losses if is_task else task.reconcile_losses
+            found.append((event.execution_id, losses.gone))
+        return found
+
     def __str__(self) -> str:
         """Name it, for the message of a violation."""
         return f"{self.commit.run_id} v{self.commit.version} by {self.replica}:"

@@ -71,6 +71,7 @@ class World:
         self.ledger = Ledger(self.history, self.clock.now_us, self.fail)
         self.ledger.clocks_lie = setting.clock_steps or setting.skew_ms_max > 0
         self.ledger.rare.is_alive = self._is_alive
+        self.ledger.is_gone = self._is_gone
         self.network = Network(self.runtime, rng.stream("network"))
         place = Place(
             self.store,
@@ -253,6 +254,10 @@ class World:
     def _is_alive(self, tenant_id: str, instance_id: str) -> bool:
         worker = self._instances.get((tenant_id, instance_id))
         return worker is not None and not worker.runtime.dead
+
+    def _is_gone(self, tenant_id: str, instance_id: str) -> bool:
+        worker = self._instances[tenant_id, instance_id]
+        return worker.runtime.dead or worker not in self.workers.values()
 
     def _died(self, worker: Worker) -> None:
         """A step has killed its worker: it is started again a little later."""

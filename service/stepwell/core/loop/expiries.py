@@ -19,10 +19,10 @@ from stepwell.core.loop.closing import (
 from stepwell.core.loop.draft import Draft
 from stepwell.core.loop.failures import fail_attempt, fail_task, lose_attempt
 from stepwell.core.loop.idempotency import MORE_TIMER
-from stepwell.core.loop.losses import name_of
+from stepwell.core.loop.losses import AWAITED, losses_of, name_of, shows_poison
 from stepwell.core.loop.questions import input_expired
 from stepwell.core.loop.signals import LeaseExpired, TimerDue
-from stepwell.core.loop.transition import UNCHANGED, Reply
+from stepwell.core.loop.transition import UNCHANGED, Reply, ReplyStatus
 from stepwell.core.port import Fence
 from stepwell.core.records.model import Failure, Session
 from stepwell.core.records.states import (
@@ -46,6 +46,10 @@ def lease_expired(draft: Draft, one: LeaseExpired) -> Reply:
     ):
         return UNCHANGED
     execution = held.execution
+    instance = name_of(held.worker_id, held.instance_id)
+    is_loss = not (one.timed_out or one.undelivered or execution.begun)
+    if is_loss and not one.waited and shows_poison(losses_of(draft, execution), instance, one):
+        return Reply(status=ReplyStatus.UNCHANGED, reason=AWAITED)
     draft.fences.append(Fence(execution_id=one.execution_id, token=one.token))
     status = ExecutionStatus.TIMED_OUT if one.timed_out else ExecutionStatus.LOST
     why = (
@@ -73,8 +77,7 @@ def lease_expired(draft: Draft, one: LeaseExpired) -> Reply:
         release(draft, execution, one, why)
         return Reply()
     failure = Failure(kind=status, message=why)
-    if not one.timed_out:
-        instance = name_of(held.worker_id, held.instance_id)
+    if is_loss:
         return lose_attempt(draft, execution, instance, failure, one)
     fail_attempt(draft, execution, status, failure, one)
     return Reply()

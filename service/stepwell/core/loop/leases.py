@@ -9,7 +9,7 @@ from __future__ import annotations
 from stepwell.core.loop import budgets
 from stepwell.core.loop.context import FreeWorker, Grants
 from stepwell.core.loop.draft import Draft
-from stepwell.core.loop.losses import losses_of
+from stepwell.core.loop.losses import losses_of, set_losses, without
 from stepwell.core.loop.signals import GrantLease
 from stepwell.core.loop.transition import Reply, ReplyStatus
 from stepwell.core.port import Lease
@@ -38,7 +38,9 @@ def grant_lease(draft: Draft, signal: GrantLease) -> Reply:
     ):
         return Reply(status=ReplyStatus.REFUSED, reason="NOT_READY", message="it isn't ready")
     execution, now_us = open_execution.execution, draft.context.now_us
-    if not signal.alone and losses_of(draft, execution).suspect:
+    before = losses_of(draft, execution)
+    losses = without(before, signal.connected)
+    if losses.suspect and not signal.alone:
         message = "it is suspect: only a worker that holds nothing else is given it"
         return Reply(status=ReplyStatus.REFUSED, reason=SUSPECT, message=message)
     draft.event(
@@ -47,6 +49,8 @@ def grant_lease(draft: Draft, signal: GrantLease) -> Reply:
     draft.change_execution(
         execution, status=ExecutionStatus.LEASED, worker_id=signal.worker_id, leased_us=now_us
     )
+    if losses is not before:
+        set_losses(draft, execution, losses)
     lease_ms, limit_ms = draft.context.lease_ms, draft.run.spec.step_timeout_ms
     if execution.kind is StepKind.TASK:
         task, spec = draft.task(execution.task_id), draft.spec(execution.task_id)

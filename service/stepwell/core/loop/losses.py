@@ -4,9 +4,17 @@ A lost attempt says little about its step: machines are taken away, processes ar
 lost more often than it may fail. But a step may also be what ends its workers, and all that they hold with
 them. Two workers that were lost with it and not heard of again make it *suspect*: from then on it runs only
 on a worker that holds nothing else. A third loss there shows that it is *poison*, and it is not tried again.
+
+A worker may be away for a moment when its lease is lost, and come back. So each later loss, and each lease of
+a suspect step, brings the worker instances that are connected by then: those are not counted any more. And
+a lease whose loss would show poison goes on until its worker was waited for.
 """
 
 from __future__ import annotations
+
+from collections.abc import Collection
+
+from msgspec.structs import replace
 
 from stepwell.core.loop.draft import Draft
 from stepwell.core.loop.signals import LeaseExpired
@@ -14,6 +22,8 @@ from stepwell.core.records.model import SUSPECT_LOSSES, Execution, Failure, Loss
 from stepwell.core.records.states import StepKind
 
 POISON = "POISON"
+AWAITED = "AWAITED"
+"""The reason for which an expired lease goes on: its loss would show poison, and its worker may come back."""
 
 
 def name_of(worker_id: str, instance_id: str) -> str:
@@ -36,6 +46,30 @@ def losses_in(run: Run, task: Task | None, execution: Execution) -> Losses:
     return losses if losses.allowance == run.allowance else Losses()
 
 
+def without(losses: Losses, heard_of: Collection[str]) -> Losses:
+    """Return the losses without these worker instances: they were heard of again."""
+    gone = tuple(one for one in losses.gone if one not in heard_of)
+    return replace(losses, gone=gone) if gone != losses.gone else losses
+
+
+def set_losses(draft: Draft, execution: Execution, losses: Losses) -> None:
+    """Set the losses of the execution's step, within the current event."""
+    if execution.kind is StepKind.TASK:
+        draft.change_task(execution.task_id, losses=losses)
+    elif execution.kind is StepKind.RECONCILE:
+        draft.change_task(execution.task_id, reconcile_losses=losses)
+    else:
+        draft.change_run(step_losses=losses)
+
+
+def shows_poison(losses: Losses, instance: str, expired: LeaseExpired) -> bool:
+    """Return whether this worker instance's loss, after these, shows that their step is poison."""
+    is_gone = bool(instance) and instance not in expired.connected
+    others = without(losses, {*expired.connected, instance}).gone
+    blamed = is_gone and not expired.blameless
+    return blamed and losses.suspect and len(others) >= SUSPECT_LOSSES
+
+
 def count_loss(
     draft: Draft, execution: Execution, instance: str, expired: LeaseExpired
 ) -> tuple[Losses, Failure | None]:
@@ -46,18 +80,13 @@ def count_loss(
     before = losses_of(draft, execution)
     if expired.blameless:
         return before, None
-    gone = [one for one in before.gone if one not in expired.connected]
-    is_gone = bool(instance) and instance not in expired.connected
-    if is_gone:
-        gone.append(instance)
-    losses = Losses(count=before.count + 1, allowance=draft.run.allowance, gone=tuple(gone))
-    if execution.kind is StepKind.TASK:
-        draft.change_task(execution.task_id, losses=losses)
-    elif execution.kind is StepKind.RECONCILE:
-        draft.change_task(execution.task_id, reconcile_losses=losses)
-    else:
-        draft.change_run(step_losses=losses)
-    if not (is_gone and before.suspect and len(gone) > SUSPECT_LOSSES):
+    # An instance that was given the step again was heard of in between: it counts once.
+    gone = without(before, {*expired.connected, instance}).gone
+    if instance and instance not in expired.connected:
+        gone = (*gone, instance)
+    losses = Losses(count=before.count + 1, allowance=draft.run.allowance, gone=gone)
+    set_losses(draft, execution, losses)
+    if not shows_poison(before, instance, expired):
         return losses, None
     message = (
         f"{len(gone)} workers were lost with this step, the last of them while it held nothing else"

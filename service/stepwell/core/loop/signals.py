@@ -246,6 +246,8 @@ class LeaseExpired(Record, frozen=True, kw_only=True):
     """The tenant's worker instances that are connected, by name (`losses.name_of`): none of them ended."""
     blameless: bool = False
     """The worker held another step that is suspected of its end: this loss is not counted."""
+    waited: bool = False
+    """The worker was waited for after the lease had run out: what is not in `connected` didn't come back."""
 
 
 class TimerDue(Record, frozen=True, kw_only=True):
@@ -264,6 +266,8 @@ class GrantLease(Record, frozen=True, kw_only=True):
     stages: tuple[StepKind, ...] = ()
     alone: bool = False
     """The worker holds nothing else, and is given nothing else; a suspect step needs that."""
+    connected: frozenset[str] = frozenset()
+    """Worker instances that are connected, as of a lost lease: the step is not suspected for them."""
 
 
 AnyCommand = Cancel | Pause | Resume | Answer | Stop | RaiseBudget | RetryTask | SkipTask | Resolve

@@ -131,8 +131,8 @@ class Losses(Record, frozen=True, kw_only=True):
     allowance: int = 0
     """The allowance that `count` counts in. 0: there was no loss yet."""
     gone: tuple[str, ...] = ()
-    """Worker instances, `worker_id instance_id`, that were lost with an attempt and not heard of again, as
-    of the last loss."""
+    """Worker instances, `worker_id instance_id`, each once, that were lost with an attempt and not heard of
+    again, as of the last loss or lease."""
 
     @property
     def suspect(self) -> bool:
