@@ -193,10 +193,8 @@ class Gate(grpc.aio.ServerInterceptor):
                         answer = await inner(read(raw), context)
                     code = grpc.StatusCode.OK
                     return answer
-                except Exception as error:
+                except Exception as error:  # noqa: BLE001 - it is logged unless it is expected
                     refusal = self._answer_to(method, error, context)
-                    if refusal is None:
-                        raise
                 code = refusal.code
                 # The call keeps the exception that ends it, which keeps this frame: it must not keep the
                 # call and its request, or they would live until the garbage collector comes.
@@ -229,10 +227,8 @@ class Gate(grpc.aio.ServerInterceptor):
                             await answers
                     code = grpc.StatusCode.OK
                     return
-                except Exception as error:
+                except Exception as error:  # noqa: BLE001 - it is logged unless it is expected
                     refusal = self._answer_to(method, error, context)
-                    if refusal is None:
-                        raise
                 code = refusal.code
                 aborting = context.abort(*refusal)
                 del raw, context  # As above.
@@ -277,16 +273,21 @@ class Gate(grpc.aio.ServerInterceptor):
         finally:
             del writing
 
-    def _answer_to(self, method: str, error: Exception, context: Context) -> status.Answer | None:
-        """Return the answer that the call ends with; None: the caller has gone."""
+    def _answer_to(self, method: str, error: Exception, context: Context) -> status.Answer:
+        """Return the answer that the call ends with.
+
+        Raises:
+            asyncio.CancelledError: the caller has gone. gRPC ends such calls like this, and logs any other error.
+        """
         if isinstance(error, grpc.aio.AbortError):
             raise error
         if isinstance(error, StepwellError):
             answer = status.answer_of(error)
             if answer.code is not grpc.StatusCode.INTERNAL:
                 return answer
-        elif context.done() or context.cancelled():
-            return None
+        elif isinstance(error, grpc.aio.InternalError) or context.done() or context.cancelled():
+            # The first is raised by a write on a call that is over, before the context knows of its end.
+            raise asyncio.CancelledError
         error_id = self._runtime.new_id()
         log.error("unexpected error", method=method, error_id=error_id, exc_info=error)
         return status.internal(error_id)
