@@ -62,6 +62,7 @@ class FakeWorker:
         self,
         executor: Executor,
         *,
+        tenant_id: str = TENANT,
         worker_id: str = "worker",
         instance_id: str = "one",
         queue: str = "default",
@@ -71,7 +72,7 @@ class FakeWorker:
     ) -> None:
         self.executor = executor
         self.presence = Presence(
-            tenant_id=TENANT,
+            tenant_id=tenant_id,
             worker_id=worker_id,
             instance_id=instance_id,
             replica_id=executor.replica_id,

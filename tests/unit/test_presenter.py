@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from stepwell.core.loop.signals import Start
+from stepwell.cli import describe
+from stepwell.core.loop.signals import LeaseExpired, Start
 from stepwell.core.port import Presence
 from stepwell.core.records.model import Run, RunSpec, TaskSpec
 from stepwell.core.records.routing import TaskPattern
@@ -14,6 +15,8 @@ from stepwell.rpc.orchestrator.presenter import RunPresenter
 from stepwell_drivers.memory.state import State
 from stepwell_drivers.memory.store import MemoryStore
 from stepwell_testkit.runtime import ManualRuntime
+from tests.unit.executor_world import FakeWorker
+from tests.unit.loop_world import AT_ONCE
 
 
 class CountingStore(MemoryStore):
@@ -33,12 +36,12 @@ class World:
         self.executor = Executor(self.store, runtime, ExecutorConfig())
         self.presenter = RunPresenter(self.executor)
 
-    async def start(self) -> Run:
+    async def start(self, blocked_on: BlockedKind = BlockedKind.WORKER) -> Run:
         spec = RunSpec(tenant_id="t", run_id="r", queue="q", max_parallel=1, max_iterations=1)
-        plan = (TaskSpec(task_id="a", role="writer"),)
+        plan = (TaskSpec(task_id="a", role="writer", retry=AT_ONCE),)
         reply = await self.executor.send("t", "r", Start(spec=spec, plan=plan))
         assert reply.run is not None
-        assert reply.run.blocked_on is BlockedKind.WORKER
+        assert reply.run.blocked_on is blocked_on
         self.store.loads = 0
         return reply.run
 
@@ -83,3 +86,24 @@ async def test_run_without_workers_is_presented_as_it_is() -> None:
 
     assert await world.presenter.refine(run) is run
     assert world.store.loads == 0
+
+
+@pytest.mark.parametrize("in_memory", [True, False])
+async def test_suspect_step_is_shown_to_wait_for_an_empty_worker(in_memory: bool) -> None:
+    world = World()
+    for name in ("one", "two"):
+        await FakeWorker(world.executor, worker_id=name, tenant_id="t", queue="q").attach()
+    await world.start(BlockedKind.NONE)
+    for number in (1, 2):
+        state = world.executor.held("t", "r")
+        assert state is not None
+        row = state.open[f"task:a#{number}"]
+        expired = LeaseExpired(execution_id=row.execution.execution_id, token=row.token)
+        await world.executor._runs.post(("t", "r"), expired)
+    run = await world.store.get_run("t", "r")
+    assert run is not None
+    if not in_memory:
+        world.executor.forget("t", "r")
+    message = await world.presenter.message(run)
+    assert message.waiting_for.alone
+    assert "that holds nothing else" in describe.blocked(message, exact=True)

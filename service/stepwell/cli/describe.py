@@ -150,6 +150,8 @@ def blocked(run: types_pb2.Run, *, exact: bool) -> str:
         return ""
     if kind == BlockedKind.WORKER and exact:
         return _no_worker(run)
+    if kind == BlockedKind.CAPACITY and run.waiting_for.alone:
+        return f"a step that may have ended its workers waits for a worker of queue {queue!r} that holds nothing else"
     if kind in (BlockedKind.WORKER, BlockedKind.CAPACITY):
         return f"no worker of queue {queue!r} is free"
     if kind == BlockedKind.INPUT:

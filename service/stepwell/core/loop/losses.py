@@ -43,6 +43,11 @@ def losses_in(run: Run, task: Task | None, execution: Execution) -> Losses:
         losses = run.step_losses
     else:
         losses = task.losses if execution.kind is StepKind.TASK else task.reconcile_losses
+    return current(run, losses)
+
+
+def current(run: Run, losses: Losses) -> Losses:
+    """Return these losses, if they count in the run's present allowance; else none."""
     return losses if losses.allowance == run.allowance else Losses()
 
 

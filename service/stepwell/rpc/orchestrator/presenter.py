@@ -7,13 +7,14 @@ could are busy, changes without a commit, so it is decided at the moment of read
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from stepwell.core.loop.losses import current, losses_in
 from stepwell.core.port import OpenExecution, Presence, PresenceQuery
-from stepwell.core.records.model import Run
+from stepwell.core.records.model import Run, Task
 from stepwell.core.records.routing import TYPED, does, fits, pin_of
 from stepwell.core.records.states import BlockedKind, ExecutionStatus, Phase, StepKind
 from stepwell.engine.executor import Executor
@@ -22,11 +23,13 @@ from stepwell_client.v1 import types_pb2
 
 
 class Lane(NamedTuple):
-    """Kind, type and role of ready steps: they decide which workers do them."""
+    """Kind, type and role of ready steps, which decide which workers do them, and when."""
 
     kind: StepKind
     type: str = ""
     role: str = ""
+    alone: bool = False
+    """It is suspect: it is done by a worker that holds nothing else."""
 
     def is_done_by(self, worker: Presence, pin: str) -> bool:
         """Return whether a worker of the run's queue does such steps."""
@@ -56,11 +59,13 @@ class RunPresenter:
         self._ready: OrderedDict[tuple[str, str, int], Lanes] = OrderedDict()
 
     async def message(self, run: Run) -> types_pb2.Run:
-        """Return a run as its message, with the step that it waits for if no worker does that."""
+        """Return a run as its message, with the step that it waits for if no worker does that, or none is empty."""
         refined = await self.refine(run)
         message: types_pb2.Run = to_message(refined)
-        if refined.blocked_on is BlockedKind.WORKER:
+        if refined.blocked_on in (BlockedKind.WORKER, BlockedKind.CAPACITY):
             lanes = await self._ready_lanes(run)
+            if refined.blocked_on is BlockedKind.CAPACITY:
+                lanes = frozenset(lane for lane in lanes if lane.alone)
             if lanes:
                 lane, spec = min(lanes), run.spec
                 waiting = types_pb2.WaitingStep(
@@ -68,6 +73,7 @@ class RunPresenter:
                     kind=f"STEP_KIND_{lane.kind}",
                     type=lane.type,
                     role=lane.role,
+                    alone=lane.alone,
                 )
                 fill(spec.worker_version, waiting.worker_version)
                 message.waiting_for.CopyFrom(waiting)
@@ -105,25 +111,33 @@ class RunPresenter:
         """Return the lanes of the run's ready steps, from memory where this replica works on the run."""
         kind = _KINDS.get(run.phase)
         if kind is not None:
-            return frozenset({Lane(kind)})
+            suspect = current(run, run.step_losses).suspect
+            return frozenset({Lane(kind, alone=suspect)})
         spec = run.spec
         held = self._executor.held(spec.tenant_id, spec.run_id)
         if held is not None and held.run.version == run.version:
-            return _ready(held.open.values())
+            return _ready(run, held.tasks, held.open.values())
         key = (spec.tenant_id, spec.run_id, run.version)
         lanes = self._ready.get(key)
         if lanes is None:
             loaded = await self._store.load(spec.tenant_id, spec.run_id)
-            lanes = self._ready[key] = _ready(loaded.executions if loaded is not None else ())
+            tasks = {one.task_id: one for one in loaded.tasks} if loaded is not None else {}
+            rows = loaded.executions if loaded is not None else ()
+            lanes = self._ready[key] = _ready(run, tasks, rows)
             if len(self._ready) > _CACHED_MAX:
                 self._ready.popitem(last=False)
         return lanes
 
 
-def _ready(rows: Iterable[OpenExecution]) -> Lanes:
+def _ready(run: Run, tasks: Mapping[str, Task], rows: Iterable[OpenExecution]) -> Lanes:
     executions = (row.execution for row in rows)
     return frozenset(
-        Lane(one.kind, one.type, one.role)
+        Lane(
+            one.kind,
+            one.type,
+            one.role,
+            losses_in(run, tasks.get(one.task_id), one).suspect,
+        )
         for one in executions
         if one.status is ExecutionStatus.READY
     )
