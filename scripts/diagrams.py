@@ -32,6 +32,7 @@ from stepwell.core.loop import table
 from stepwell.core.records import limits, states
 from stepwell.core.records.model import Run, RunSpec
 from stepwell.rpc import scopes
+from stepwell_drivers.sql import views
 
 TOP = Path(__file__).resolve().parent.parent
 PAGES = (TOP / "README.md", *sorted((TOP / "docs").glob("*.md")))
@@ -240,6 +241,17 @@ def scope_rows() -> str:
     return rows(("service", "needs", "methods"), body)
 
 
+def shown_words() -> str:
+    """Draw which word the views of a SQL store show for each status."""
+    names = dict.fromkeys(status.value for status in (*views.RUN_WORDS, *views.TASK_WORDS))
+    shown = [
+        {status.value: f"`{word}`" for status, word in words.items()}
+        for words in (views.RUN_WORDS, views.TASK_WORDS)
+    ]
+    body = [(f"`{name}`", *(words.get(name, "–") for words in shown)) for name in names]
+    return rows(("status", "`runs.status`", "`tasks.status`"), body)
+
+
 DRAWN: dict[tuple[str, str], Callable[[], str]] = {
     ("core/table.py", "phases"): phases,
     ("core/table.py", "steps"): steps,
@@ -249,6 +261,7 @@ DRAWN: dict[tuple[str, str], Callable[[], str]] = {
     ("core/limits.py", "limits"): limit_rows,
     ("config.py", "settings"): settings,
     ("rpc/scopes.py", "scopes"): scope_rows,
+    ("sql/views.py", "words"): shown_words,
 } | {
     ("core/states.py", name): words_of(words)
     for name, words in vars(states).items()

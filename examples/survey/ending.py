@@ -38,7 +38,7 @@ def show_ways_on(console: Console, store: Path, run_id: str) -> None:
     ]
     if shutil.which("sqlite3"):
         way = f'sqlite3 -readonly -header -column {shown(store)} "{query}"'
-        ways.append(("look at the plain tables", way))
+        ways.append(("ask for its tasks in SQL", way))
     ways.append(("remove all that this demo has left", f"rm -r {shown(store.parent)}"))
     console.print(f"\nLook around; all of it is in {shown(store.parent)}:\n", style="bold")
     for what, command in ways:

@@ -27,7 +27,7 @@ class Kill:
 def last_event_in(store: Path, run_id: str) -> int:
     """Read the number of a run's last event out of the file, while no server has it open."""
     with closing(sqlite3.connect(f"{store.as_uri()}?mode=ro", uri=True)) as connection:
-        query = "SELECT max(number) FROM events WHERE run_id = ?"
+        query = "SELECT max(number) FROM events WHERE run_name = ?"
         return int(connection.execute(query, (run_id,)).fetchone()[0] or 0)
 
 

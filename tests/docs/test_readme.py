@@ -68,7 +68,7 @@ def test_readme_snippets_work_when_pasted(shell: Shell) -> None:
     select = "select task_id, status, attempts from tasks"
     assert f"sqlite3 stepwell.db '{select}'" in README.read_text(encoding="utf-8")
     found = _rows(shell.folder / "stepwell.db", select)
-    assert found == 2 * [("count-0", "COMPLETED", 1)] + 2 * [("count-1", "COMPLETED", 1)]
+    assert found == 2 * [("count-0", "completed", 1)] + 2 * [("count-1", "completed", 1)]
 
 
 def _rows(path: Path, select: str) -> list[tuple[object, ...]]:

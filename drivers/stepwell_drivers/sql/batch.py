@@ -6,7 +6,7 @@ and commits all are). Each kind of row is then one statement.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from stepwell.core.port import INPUT_KEY, Commit, Lease
@@ -23,6 +23,8 @@ RowKey = tuple[str, str, str]
 
 CHANGED_MAX = 256
 """A commit that changes more rows than this lists none of them; a reader then reads all."""
+TASKS_PER_COMMIT = 2**16
+"""Numbers of tasks for each commit: three times what the largest plan, in place of another, changes."""
 
 _RUN = ("tenant_id", "run_id")
 _LEASABLE = frozenset({ExecutionStatus.LEASED, ExecutionStatus.UNKNOWN_OUTCOME})
@@ -32,9 +34,10 @@ _LEASE = (
 )
 _BLANK_LEASE = ("backend", "session_id", "progress_media_type", "progress", "held_until_us")
 
-_insert_runs = Insert(
-    schema.runs, (*_RUN, *run_rows.RUN_FIXED, *run_rows.RUN_MOVING, "input_params"), key=_RUN
-)
+_BIRTH = (*_RUN, *run_rows.RUN_FIXED, *run_rows.RUN_MOVING, "input_params")
+_insert_runs = Insert(schema.runs, _BIRTH, key=_RUN)
+_insert_uuid_runs = Insert(schema.runs, (*_BIRTH, "uuid"), key=_RUN)
+_pick_runs = Pick(schema.runs, _RUN, _RUN)
 _update_runs = Update(schema.runs, _RUN, run_rows.RUN_MOVING)
 _insert_payloads = Insert(schema.payloads, (*_RUN, "key", "data_media_type", "data"))
 _put_plans = Insert(
@@ -45,7 +48,7 @@ _put_plans = Insert(
 )
 _put_tasks = Insert(
     schema.tasks,
-    (*run_rows.TASK_KEY, *run_rows.TASK_MOVING, *run_rows.TASK_FIXED),
+    (*run_rows.TASK_KEY, *run_rows.TASK_MOVING, *run_rows.TASK_FIXED, "number"),
     key=(*_RUN, "task_id"),
     replaced=("revision", *run_rows.TASK_MOVING, *run_rows.TASK_FIXED),
 )
@@ -110,6 +113,7 @@ class Batch:
         self._runs: dict[RunKey, Values] = {}
         self._plans: dict[tuple[str, str, int], Plan] = {}
         self._plan_rows: dict[tuple[str, str, int], Values] = {}
+        self._numbers: dict[RowKey, int] = {}
         self._planned: dict[RowKey, Values] = {}
         self._moved: dict[RowKey, Values] = {}
         self._placed: dict[RowKey, Values] = {}
@@ -133,6 +137,9 @@ class Batch:
         """Add an accepted commit."""
         key = (commit.tenant_id, commit.run_id)
         self._add_run(key, commit)
+        for at, task in enumerate(commit.tasks):
+            # One for each place in each commit of a run: so no two of its tasks have the same one.
+            self._numbers[*key, task.task_id] = commit.version * TASKS_PER_COMMIT + at
         self._add_plan(key, commit)
         for task in commit.tasks:
             self._add_task(key, commit, task)
@@ -263,7 +270,7 @@ class Batch:
             Raced: a run of the same id was created since this group read.
         """
         # Alone and first: of two groups that create the same run, the second fails here.
-        if _insert_runs.run(connection, list(self.created.values())) < len(self.created):
+        if self._insert_runs(connection) < len(self.created):
             raise Raced
         moved = list(self._moved.values())
         several: list[tuple[Any, Sequence[Values]]] = [
@@ -285,7 +292,7 @@ class Batch:
             (_insert_keyed, self._keyed),
             (_insert_commits, self._commits),
         ]
-        planned = (_put_tasks, list(self._planned.values()))
+        planned = (_put_tasks, self._numbered(self._planned.values()))
         if moved:
             # Both lists may hold the same tasks; these come first.
             _put_tasks.run(connection, planned[1])
@@ -295,6 +302,27 @@ class Batch:
         if counts[0] < len(moved):
             self._write_absent(connection, moved)
         _place_tasks.run(connection, list(self._placed.values()))
+
+    def _insert_runs(self, connection: Link) -> int:
+        """Insert the runs that begin here; return how many were not there before."""
+        drawn: list[Values] = []
+        kept: list[Values] = []
+        for row in self.created.values():
+            uuid = run_rows.uuid_of(row[1])
+            if uuid is None:
+                drawn.append(row)
+            else:
+                kept.append((*row, uuid))
+        count = _insert_uuid_runs.run(connection, kept)
+        if count < len(kept):
+            # Either such a run is there by now, or one with another id has a UUID that begins alike.
+            there = {tuple(row) for row in _pick_runs.run(connection, [row[:2] for row in kept])}
+            drawn += [row[:-1] for row in kept if row[:2] not in there]
+        return count + _insert_runs.run(connection, drawn)
+
+    def _numbered(self, rows: Iterable[Values]) -> list[Values]:
+        """Return rows of tasks with their numbers, of which only a new row makes use."""
+        return [(*row, self._numbers[row[:3]]) for row in rows]
 
     def _write_absent(self, connection: Link, rows: list[Values]) -> None:
         """Insert missing tasks whole, or change their revision."""
@@ -307,13 +335,11 @@ class Batch:
             for row in _pick_plans.run(connection, list(revisions))
         }
         fixed = {place: _fixed_of(place[:2], plan) for place, plan in plans.items()}
-        _put_tasks.run(
-            connection,
-            [
-                (*row, *fixed.get((row[0], row[1], row[3]), {}).get(row[2], _UNPLANNED))
-                for row in missing
-            ],
-        )
+        whole = [
+            (*row, *fixed.get((row[0], row[1], row[3]), {}).get(row[2], _UNPLANNED))
+            for row in missing
+        ]
+        _put_tasks.run(connection, self._numbered(whole))
 
 
 _UNPLANNED = run_rows.TASK_UNPLANNED

@@ -5,6 +5,7 @@ Rows are plain tuples: they go to the driver as they are, hundreds to a statemen
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -59,6 +60,10 @@ _specs = msgspec.msgpack.Decoder(tuple[TaskSpec, ...]).decode
 INPUT_PARAMS_BYTES_MAX = 4 * 1024
 """A run's input up to this size, if it is JSON, is shown beside the run as well."""
 
+_is_uuid = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII).fullmatch
+# JSON may have it, and JSONB may not: an escaped NUL, after an even number of backslashes.
+_has_nul = re.compile(rb"(?<!\\)(\\\\)*\\u0000").search
+
 
 # --- runs ----------------------------------------------------------------------------------------
 
@@ -105,6 +110,12 @@ def run_fixed(spec: RunSpec) -> Values:
         *(spec.parent_run_id, spec.parent_version, spec.family_id, spec.no_progress_limit),
         to_json(spec.worker_version),
     )
+
+
+def uuid_of(run_id: str) -> str | None:
+    """Return the UUID that a run's id is, as Postgres writes it; None: it is no UUID."""
+    lower = run_id.lower()
+    return lower if _is_uuid(lower) else None
 
 
 RUN_READ = ("tenant_id", "run_id", *RUN_FIXED, *RUN_MOVING)
@@ -186,15 +197,15 @@ def _spec_of(row: Sequence[Any]) -> RunSpec:
 
 
 def input_params(given: Payload | None) -> str | None:
-    """Return a run's input for people to read, if it is small JSON; else None."""
+    """Return a run's input for people to read, if it is small JSON that both databases take; else None."""
     if given is None or len(given.data) > INPUT_PARAMS_BYTES_MAX:
         return None
     if given.media_type.partition(";")[0].strip() != "application/json":
         return None
     try:
         msgspec.json.decode(given.data)
-        return given.data.decode()
-    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None if _has_nul(given.data) else given.data.decode()
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
 
 

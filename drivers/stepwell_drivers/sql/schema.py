@@ -24,10 +24,10 @@ from sqlalchemy import (
     literal_column,
     text,
 )
-from sqlalchemy.dialects.postgresql import JSON, JSONB
-from sqlalchemy.ext.compiler import compiles
-from sqlalchemy.sql.functions import FunctionElement
+from sqlalchemy.dialects.postgresql import JSON, JSONB, UUID
 from sqlalchemy.types import TypeEngine
+
+from stepwell_drivers.sql.defaults import RandomUuid, Transaction
 
 REVISIONS = ("0005",)
 """The schema's versions, oldest first: the migrations of these names lead here."""
@@ -45,6 +45,7 @@ _SEQUENCE: TypeEngine[int] = BigInteger().with_variant(Integer(), "sqlite")
 _JSON: TypeEngine[str] = Text().with_variant(JSONB(), "postgresql")
 # By code point, as SQLite and Python compare: no order rests on a server's language.
 _TEXT: TypeEngine[str] = Text().with_variant(Text(collation="C"), "postgresql")
+_UUID: TypeEngine[str] = Text().with_variant(UUID(as_uuid=False), "postgresql")
 
 
 def _seq() -> Column[Any]:
@@ -77,22 +78,6 @@ def _bytes(name: str) -> list[Column[Any]]:
     ]
 
 
-class _Transaction(FunctionElement[int]):
-    """The number of the transaction that writes, where there are several at once; else 0."""
-
-    inherit_cache = True
-
-
-@compiles(_Transaction)
-def _no_transaction(*_: object, **__: object) -> str:
-    return "0"
-
-
-@compiles(_Transaction, "postgresql")
-def _this_transaction(*_: object, **__: object) -> str:
-    return "(pg_current_xact_id()::text::bigint)"
-
-
 def _where(condition: str) -> dict[str, Any]:
     return {"sqlite_where": text(condition), "postgresql_where": text(condition)}
 
@@ -121,7 +106,7 @@ def _held(table: str) -> Index:
 
 
 runs = Table(
-    "runs",
+    "run_rows",
     metadata,
     _seq(),
     *_words("tenant_id", "run_id", "pipeline_id", "queue", "executor_id"),
@@ -150,6 +135,14 @@ runs = Table(
     *_json("attempts", "tally", "previous", "step_losses"),
     *_numbers("stopping", "no_progress_limit"),
     *_words("family_id"),
+    # The `id` of the view `runs`: the run's own id where that is a UUID, else one that is drawn. Its tasks'
+    # and events' ids begin with its first 20 digits, so these are no other run's.
+    Column("uuid", _UUID, nullable=False, server_default=RandomUuid()),
+    Index("runs_by_uuid", "uuid"),
+    Index("runs_by_uuid_start", text("left(uuid::text, 23)"), unique=True).ddl_if(
+        dialect="postgresql"
+    ),
+    Index("runs_by_uuid_start", text("substr(uuid, 1, 23)"), unique=True).ddl_if(dialect="sqlite"),
     Index("runs_by_parent", "tenant_id", "parent_run_id", "seq", **_where("parent_run_id <> ''")),
     Index("runs_by_family", "tenant_id", "family_id", **_where("family_id <> ''")),
     # For retention: a run that lives is in none of them.
@@ -183,7 +176,7 @@ plans = Table(
 )
 
 tasks = Table(
-    "tasks",
+    "task_rows",
     metadata,
     *_words("tenant_id", "run_id", "task_id"),
     *_numbers("revision"),
@@ -206,6 +199,8 @@ tasks = Table(
     *_words("result_run_id", "deduplicated_from"),
     *_numbers("messages", "reconciles", "reconciles_spent"),
     *_json("previous", "losses", "reconcile_losses"),
+    # The last digits of the `id` in the view `tasks`; written once.
+    *_numbers("number"),
     **_CHANGING,
 )
 
@@ -298,7 +293,7 @@ timers = Table(
 )
 
 events = Table(
-    "events",
+    "event_rows",
     metadata,
     *_words("tenant_id", "run_id"),
     *_numbers("number", "version"),
@@ -324,7 +319,7 @@ commits = Table(
     UniqueConstraint("tenant_id", "run_id", "version"),
     # Postgres: the transaction that wrote it. Numbers of rows are given out before their rows can be
     # seen, so the feed goes by these, below the oldest that is still open.
-    Column("xid", _NUMBER, nullable=False, server_default=_Transaction()),
+    Column("xid", _NUMBER, nullable=False, server_default=Transaction()),
     Index("commits_of_tenant", "tenant_id", "seq").ddl_if(dialect="sqlite"),
     Index("commits_fed", "xid", "seq").ddl_if(dialect="postgresql"),
     Index("commits_fed_of_tenant", "tenant_id", "xid", "seq", **_LISTED).ddl_if(

@@ -32,7 +32,7 @@ from sqlalchemy import (
     values,
 )
 from sqlalchemy import cast as cast_to
-from sqlalchemy.dialects.postgresql import ARRAY, JSON, JSONB
+from sqlalchemy.dialects.postgresql import ARRAY, JSON, JSONB, UUID
 from sqlalchemy.dialects.postgresql.asyncpg import PGDialect_asyncpg
 from sqlalchemy.engine import Dialect
 from sqlalchemy.sql.compiler import SQLCompiler
@@ -141,6 +141,8 @@ def _array_of(name: str, kind: TypeEngine[Any]) -> ColumnElement[Any]:
     if isinstance(own, JSONB):
         # As texts: asyncpg knows those by itself, and asks nobody how to write each.
         return cast_to(bindparam(name, type_=ARRAY(Text())), ARRAY(JSONB()))
+    if isinstance(own, UUID):
+        return cast_to(bindparam(name, type_=ARRAY(Text())), ARRAY(UUID()))
     return bindparam(name, type_=ARRAY(JSON() if isinstance(own, JSON) else Text()))
 
 
@@ -186,7 +188,10 @@ class _Write:
 
 
 class Insert(_Write):
-    """INSERT of many rows. With a key: a row of the same key takes `replaced`, or keeps what it has."""
+    """INSERT of many rows. With a key: a row of the same key takes `replaced`.
+
+    With nothing to replace, a row that conflicts with another by any unique index is left out.
+    """
 
     def __init__(
         self,
@@ -215,7 +220,7 @@ class Insert(_Write):
         if not self._key:
             return statement
         if not self._replaced:
-            return statement.on_conflict_do_nothing(index_elements=self._key)
+            return statement.on_conflict_do_nothing()
         taken = {name: statement.excluded[name] for name in self._replaced}
         return statement.on_conflict_do_update(index_elements=self._key, set_=taken)
 

@@ -38,9 +38,9 @@ _look = Query(
         """
         WITH locked AS MATERIALIZED (
           SELECT r.tenant_id, r.run_id, r.version,
-            (SELECT before.version FROM runs AS before WHERE before.seq = r.seq) AS seen
+            (SELECT before.version FROM run_rows AS before WHERE before.seq = r.seq) AS seen
           FROM unnest(:run_tenants, :runs) AS g(tenant_id, run_id)
-          JOIN runs AS r ON r.tenant_id = g.tenant_id AND r.run_id = g.run_id
+          JOIN run_rows AS r ON r.tenant_id = g.tenant_id AND r.run_id = g.run_id
           ORDER BY r.tenant_id, r.run_id
           FOR NO KEY UPDATE OF r
         ), leased AS MATERIALIZED (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 PARKED = """
-INSERT INTO runs (tenant_id, run_id, step_retry)
+INSERT INTO run_rows (tenant_id, run_id, step_retry)
 SELECT 'acme', 'parked-' || at, '{{}}' FROM {rows} AS at;
 INSERT INTO executions (tenant_id, run_id, execution_id, task_id, kind, status, queue, type, role, pin,
   priority, available_us)
@@ -22,7 +22,7 @@ SELECT 'acme', 'parked-' || at, 'x', 9000000000000000000 FROM {rows} AS at;
 """
 """Runs that wait for another type, role, version, kind, queue or tenant, or for later; {rows}: a set of their numbers."""
 OVERDUE = """
-INSERT INTO runs (tenant_id, run_id, step_retry)
+INSERT INTO run_rows (tenant_id, run_id, step_retry)
 SELECT 'acme', 'overdue-' || at, '{{}}' FROM {rows} AS at;
 INSERT INTO leases (tenant_id, run_id, execution_id, token, armed, deadline_us)
 SELECT 'acme', 'overdue-' || at, 'x', 't', 1, at FROM {rows} AS at;

@@ -19,7 +19,7 @@ from stepwell.core.records.errors import (
     StoreUnavailable,
 )
 from stepwell.core.records.states import LogKind, Verdict
-from stepwell_drivers.sql import families, schema
+from stepwell_drivers.sql import families, schema, views
 from stepwell_drivers.sql.statements import compiled
 from stepwell_drivers.sql.store import SqlStore
 from stepwell_testkit.conformance import ask
@@ -166,7 +166,7 @@ async def test_deletion_waits_for_a_fork_being_created(place: Place) -> None:
     share = compiled(families._share._statement, PGDialect_asyncpg()).string
     await client.fetchval(share, names)
     await client.execute(
-        "INSERT INTO runs (tenant_id, run_id, version, status, phase, parent_run_id, family_id,"
+        "INSERT INTO run_rows (tenant_id, run_id, version, status, phase, parent_run_id, family_id,"
         " step_retry) VALUES ($1, 'slow', 1, 'QUEUED', 'PLANNING', $2, $2, '{}')",
         *(b.TENANT, b.RUN),
     )
@@ -214,7 +214,7 @@ async def test_a_holder_idle_in_a_transaction_holds_up_one_run_and_no_other(plac
     await ask.must(store, first, other)
     client = await place.client()
     async with client.transaction():
-        await client.execute("SELECT 1 FROM runs WHERE run_id = 'held' FOR UPDATE")
+        await client.execute("SELECT 1 FROM run_rows WHERE run_id = 'held' FOR UPDATE")
         answers = await asyncio.gather(
             store.commit([b.step(first)]), store.commit([b.step(other)]), return_exceptions=True
         )
@@ -235,6 +235,9 @@ FROM information_schema.columns WHERE table_schema = $1 AND table_name <> 'alemb
 UNION ALL
 SELECT 'index', tablename, indexname, '', replace(indexdef, $1 || '.', ''), NULL, '', NULL
 FROM pg_indexes WHERE schemaname = $1 AND tablename <> 'alembic_version'
+UNION ALL
+SELECT 'view', viewname, replace(definition, $1 || '.', ''), '', '', NULL, '', NULL
+FROM pg_views WHERE schemaname = $1
 UNION ALL
 SELECT 'options', relname, array_to_string(reloptions, ','), '', '', NULL, '', NULL
 FROM pg_class WHERE relnamespace = $1::regnamespace AND relkind = 'r'
@@ -273,3 +276,5 @@ async def test_the_migrations_make_the_schema_that_the_code_has(place: Place) ->
 
 def _create_all(connection: Connection) -> None:
     schema.metadata.create_all(connection, checkfirst=False)
+    for view in views.statements("postgresql"):
+        connection.execute(text(view))

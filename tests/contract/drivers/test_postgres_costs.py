@@ -150,9 +150,9 @@ async def test_run_lookup_uses_the_index_without_statistics(place: Place) -> Non
 
 # What a table's rows need besides a tenant and a run, for others' runs to have one each.
 OTHERS = {
-    "runs": {"step_retry": "'{}'", "status": "'RUNNING'"},
+    "run_rows": {"step_retry": "'{}'", "status": "'RUNNING'"},
     "plans": {"specs": "''"},
-    "tasks": {"task_id": "'a'", "status": "'COMPLETED'"},
+    "task_rows": {"task_id": "'a'", "status": "'COMPLETED'"},
     "executions": {"execution_id": "'x'", "task_id": "'a'", "status": "'COMPLETED'"},
     "leases": {"execution_id": "'y'", "worker_id": "'worker-2'", "deadline_us": "9e18"},
     "timers": {"name": "'x'", "due_us": "9e18"},

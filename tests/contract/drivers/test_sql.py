@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-import sqlite3
-from collections.abc import AsyncIterator, Sequence
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -17,50 +14,14 @@ from stepwell.core.port import ExecutionQuery
 from stepwell.core.records.errors import InvalidArgument, StoreRefused
 from stepwell.core.records.model import Outcome, Payload, RunSpec, Session, TaskSpec
 from stepwell.core.records.states import Verdict
-from stepwell.runtime import SystemRuntime
 from stepwell_drivers.sql import migrate, schema
 from stepwell_drivers.sql.postgres import opening as postgres_opening
-from stepwell_drivers.sql.sqlite import open_store
 from stepwell_drivers.sql.sqlite import opening as sqlite_opening
 from stepwell_drivers.sql.store import SqlStore
 from stepwell_testkit.conformance import ask
 from stepwell_testkit.conformance import builders as b
 from tests.contract.drivers.postgres_place import Place
-from tests.support.backends.shared import postgres_server
-
-
-class File:
-    """A SQLite store in a file of a test's own, as `Place` is one in a Postgres."""
-
-    def __init__(self, folder: Path) -> None:
-        self.path = folder / "a.db"
-
-    async def open(self) -> SqlStore:
-        store = await open_store(f"sqlite:///{self.path}", runtime=SystemRuntime())
-        assert isinstance(store, SqlStore)
-        return store
-
-    async def fetch(self, sql: str) -> Sequence[Any]:
-        with closing(sqlite3.connect(self.path, isolation_level=None)) as file:
-            return file.execute(sql).fetchall()
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[File | Place]:
-    if request.param == "sqlite":
-        yield File(tmp_path)
-        return
-    found = Place(postgres_server())
-    yield found
-    await found.close()
-
-
-@pytest.fixture
-async def store(place: File | Place) -> AsyncIterator[SqlStore]:
-    opened = await place.open()
-    yield opened
-    await opened.close()
-
+from tests.contract.drivers.sql_places import File
 
 # --- groups --------------------------------------------------------------------------------------
 
@@ -150,7 +111,7 @@ down_revision = "{head}"
 
 
 def upgrade() -> None:
-    op.add_column("runs", Column("made_up", Text(), nullable=False, server_default="new"))
+    op.add_column("run_rows", Column("made_up", Text(), nullable=False, server_default="new"))
 """
 
 
@@ -172,7 +133,7 @@ async def test_an_older_schema_is_brought_up_with_its_rows(
             await place.open(migrate="false")
     store = await place.open()
     assert (await store.describe()).schema_version == "7777"
-    assert tuple((await place.fetch("SELECT run_id, made_up FROM runs"))[0]) == (b.RUN, "new")
+    assert tuple((await place.fetch("SELECT run_id, made_up FROM run_rows"))[0]) == (b.RUN, "new")
     assert await ask.version_of(store) == 1
     await store.close()
 
@@ -186,11 +147,11 @@ READ: tuple[tuple[str, tuple[Any, ...]], ...] = (
             "SELECT tenant_id, pipeline_id, status, phase, goal, executor_id,"
             " labels ->> 'team', input_params ->> 'dir' FROM runs"
         ),
-        (b.TENANT, "survey", "QUEUED", "PLANNING", "count the files", "me", "a", "/src"),
+        (b.TENANT, "survey", "queued", "PLANNING", "count the files", "me", "a", "/src"),
     ),
     (
         "SELECT task_id, title, role, status, prompt, idempotency_key FROM tasks",
-        ("a", "Count", "coder", "READY", "count all", f"{b.RUN}/task:a@1"),
+        ("a", "Count", "coder", "pending", "count all", f"{b.RUN}/task:a@1"),
     ),
     (
         (

@@ -19,7 +19,7 @@ from stepwell.core.port import Store
 from stepwell.core.records.errors import StoreRefused
 from stepwell.core.records.states import Durability
 from stepwell.runtime import SystemRuntime
-from stepwell_drivers.sql import migrate, schema
+from stepwell_drivers.sql import migrate, schema, views
 from stepwell_drivers.sql.sqlite import open_store, url, writer
 from stepwell_drivers.sql.sqlite.engine import raw
 from stepwell_drivers.sql.store import SqlStore
@@ -258,6 +258,8 @@ UNION ALL
 SELECT m.tbl_name, i.origin, i.name, i."unique", i.partial, m.sql, '', '', ''
 FROM sqlite_master AS m, pragma_index_list(m.tbl_name) AS i
 WHERE m.type = 'index' AND m.name = i.name AND m.tbl_name NOT LIKE 'alembic%'
+UNION ALL
+SELECT m.name, m.sql, '', '', '', '', '', '', '' FROM sqlite_master AS m WHERE m.type = 'view'
 ORDER BY 1, 2, 3
 """
 
@@ -270,6 +272,8 @@ def test_the_migrations_make_the_schema_that_the_code_has(tmp_path: Path) -> Non
                 migrate.migrate(connection)
             else:
                 schema.metadata.create_all(connection)
+                for view in views.statements("sqlite"):
+                    connection.exec_driver_sql(view)
             rows = connection.exec_driver_sql(TABLES).all()
         engine.dispose()
         return [tuple(str(value) for value in row) for row in rows]

@@ -76,7 +76,7 @@ def test_the_demo_survives_both_kills(tree: Path, tmp_path: Path) -> None:
         ).fetchone()
         statuses = {status for (status,) in rows.execute("SELECT status FROM tasks")}
     assert in_flight >= 1
-    assert statuses == {"COMPLETED"}
+    assert statuses == {"completed"}
 
 
 async def test_the_agent_takes_a_closer_look_in_a_second_iteration(

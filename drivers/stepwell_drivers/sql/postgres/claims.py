@@ -84,7 +84,7 @@ _ready = Query(
           RETURNING e.seq, e.run_id, e.execution_id, e.available_us
         )
         SELECT f.seq, h.run_id, h.execution_id, h.available_us, (
-          SELECT r.version FROM runs AS r
+          SELECT r.version FROM run_rows AS r
           WHERE r.tenant_id = :tenant_id AND r.run_id = h.run_id)
         FROM found AS f LEFT JOIN held AS h ON h.seq = f.seq
         ORDER BY f.priority DESC, f.available_us, f.seq
@@ -140,7 +140,7 @@ _due = Query(
           UNION ALL SELECT 1, due_us, tenant_id, run_id, name, '', false FROM held_timers
         )
         SELECT t.kind, t.tenant_id, t.run_id, t.name, t.token, t.over, coalesce((
-          SELECT r.version FROM runs AS r
+          SELECT r.version FROM run_rows AS r
           WHERE r.tenant_id = t.tenant_id AND r.run_id = t.run_id), 0)
         FROM taken AS t
         ORDER BY t.us, t.kind, t.tenant_id, t.run_id, t.name

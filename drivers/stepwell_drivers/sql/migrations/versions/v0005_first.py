@@ -22,10 +22,12 @@ from sqlalchemy import (
     UniqueConstraint,
     text,
 )
-from sqlalchemy.dialects.postgresql import JSON, JSONB
+from sqlalchemy.dialects.postgresql import JSON, JSONB, UUID
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.types import TypeEngine
+
+from stepwell_drivers.sql.migrations import besides_0005
 
 revision = "0005"
 down_revision = None
@@ -38,6 +40,7 @@ _NUMBER = BigInteger()
 _SEQUENCE: TypeEngine[int] = BigInteger().with_variant(Integer(), "sqlite")
 _JSON: TypeEngine[str] = Text().with_variant(JSONB(), "postgresql")
 _TEXT: TypeEngine[str] = Text().with_variant(Text(collation="C"), "postgresql")
+_UUID: TypeEngine[str] = Text().with_variant(UUID(as_uuid=False), "postgresql")
 
 
 def _seq() -> Column[Any]:
@@ -81,6 +84,23 @@ def _this_transaction(*_: object, **__: object) -> str:
     return "(pg_current_xact_id()::text::bigint)"
 
 
+class _RandomUuid(FunctionElement[str]):
+    inherit_cache = True
+
+
+@compiles(_RandomUuid)
+def _drawn(*_: object, **__: object) -> str:
+    first, *rest = [f"lower(hex(randomblob({size})))" for size in (4, 2, 2, 2, 6)]
+    version = f"'4' || substr({rest[1]}, 2)"
+    variant = f"substr('89ab', 1 + (random() & 3), 1) || substr({rest[2]}, 2)"
+    return "(" + " || '-' || ".join((first, rest[0], version, variant, rest[3])) + ")"
+
+
+@compiles(_RandomUuid, "postgresql")
+def _drawn_by_postgres(*_: object, **__: object) -> str:
+    return "gen_random_uuid()"
+
+
 def _where(condition: str) -> dict[str, Any]:
     return {"sqlite_where": text(condition), "postgresql_where": text(condition)}
 
@@ -104,7 +124,7 @@ def _held(table: str) -> Index:
 
 
 runs = Table(
-    "runs",
+    "run_rows",
     metadata,
     _seq(),
     *_words("tenant_id", "run_id", "pipeline_id", "queue", "executor_id"),
@@ -131,6 +151,12 @@ runs = Table(
     *_json("attempts", "tally", "previous", "step_losses"),
     *_numbers("stopping", "no_progress_limit"),
     *_words("family_id"),
+    Column("uuid", _UUID, nullable=False, server_default=_RandomUuid()),
+    Index("runs_by_uuid", "uuid"),
+    Index("runs_by_uuid_start", text("left(uuid::text, 23)"), unique=True).ddl_if(
+        dialect="postgresql"
+    ),
+    Index("runs_by_uuid_start", text("substr(uuid, 1, 23)"), unique=True).ddl_if(dialect="sqlite"),
     **_CHANGING,
 )
 
@@ -154,7 +180,7 @@ plans = Table(
 )
 
 tasks = Table(
-    "tasks",
+    "task_rows",
     metadata,
     *_words("tenant_id", "run_id", "task_id"),
     *_numbers("revision"),
@@ -176,6 +202,7 @@ tasks = Table(
     *_words("result_run_id", "deduplicated_from"),
     *_numbers("messages", "reconciles", "reconciles_spent"),
     *_json("previous", "losses", "reconcile_losses"),
+    *_numbers("number"),
     **_CHANGING,
 )
 
@@ -265,7 +292,7 @@ timers = Table(
 )
 
 events = Table(
-    "events",
+    "event_rows",
     metadata,
     *_words("tenant_id", "run_id"),
     *_numbers("number", "version"),
@@ -409,58 +436,31 @@ meta = Table(
 )
 
 
-_CLOCK = (
-    "CREATE SEQUENCE stepwell_clock_last MINVALUE 0 START 0",
-    "CREATE SEQUENCE stepwell_clock_ahead MINVALUE 0 START 0",
-    """
-    CREATE FUNCTION stepwell_now_us() RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
-    DECLARE
-      now_us bigint;
-      ahead_us bigint;
-      last_us bigint;
-      keeps boolean := current_setting('transaction_read_only') = 'off';
-    BEGIN
-      SELECT last_value INTO ahead_us FROM stepwell_clock_ahead;
-      SELECT last_value INTO last_us FROM stepwell_clock_last;
-      -- After these: a session that is stopped for a while in between has not seen time go back.
-      now_us := (extract(epoch FROM clock_timestamp()) * 1000000)::bigint + ahead_us;
-      IF keeps AND now_us >= last_us + 1000000 THEN
-        PERFORM setval('stepwell_clock_last', now_us);
-      ELSIF keeps AND now_us < last_us - 1000000 THEN
-        PERFORM setval('stepwell_clock_ahead', ahead_us + last_us - now_us);
-      END IF;
-      RETURN greatest(now_us, last_us);
-    END $$
-    """,
-)
-"""The store's time goes on from where it was when the server's clock is set back; else all that was stamped
-before would have to wait for as long. Sequences, because no transaction holds them: nobody waits for another.
-A second is as much as is lost by it, and what two sessions that look at once may be apart."""
-
-
 def upgrade() -> None:
-    """Make every table; in Postgres, where the server's clock is the store's, the function that tells it."""
+    """Make the tables and the views; in Postgres, whose clock is the store's, the function that tells it."""
     metadata.create_all(op.get_bind(), checkfirst=False)
     _add_indexes()
     if op.get_bind().dialect.name == "postgresql":
-        for statement in _CLOCK:
+        for statement in besides_0005.CLOCK:
             op.execute(statement)
+    for view in besides_0005.views(op.get_bind().dialect.name):
+        op.execute(view)
 
 
 def _add_indexes() -> None:
     """Add the indexes whose order counts: of two that cost the same Postgres takes the newer one."""
     forks = ["tenant_id", "parent_run_id", "seq"]
-    op.create_index("runs_by_parent", "runs", forks, **_where("parent_run_id <> ''"))
+    op.create_index("runs_by_parent", "run_rows", forks, **_where("parent_run_id <> ''"))
     family = ["tenant_id", "family_id"]
-    op.create_index("runs_by_family", "runs", family, **_where("family_id <> ''"))
+    op.create_index("runs_by_family", "run_rows", family, **_where("family_id <> ''"))
     op.create_index("tombstones_of_family", "tombstones", family, **_where("family_id <> ''"))
     ended = ["status", "ended_us"]
-    op.create_index("runs_ended", "runs", [*ended, "tenant_id", "run_id"], **_where(_ENDED))
+    op.create_index("runs_ended", "run_rows", [*ended, "tenant_id", "run_id"], **_where(_ENDED))
     op.create_index(
-        "runs_ended_of_tenant", "runs", ["tenant_id", *ended, "run_id"], **_where(_ENDED)
+        "runs_ended_of_tenant", "run_rows", ["tenant_id", *ended, "run_id"], **_where(_ENDED)
     )
     of_pipeline = ["tenant_id", "pipeline_id", *ended, "run_id"]
-    op.create_index("runs_ended_of_pipeline", "runs", of_pipeline, **_where(_ENDED))
+    op.create_index("runs_ended_of_pipeline", "run_rows", of_pipeline, **_where(_ENDED))
     op.create_index("inputs_in_order", "inputs", ["tenant_id", "run_id", "seq"], **_LISTED)
     op.create_index(
         "inputs_waiting",
