@@ -139,6 +139,7 @@ def order_of(run: Run, version: int = 0) -> ForkOrder:
         max_parallel=None,
         priority=None,
         budget=None,
+        worker_version=None,
     )
 
 

@@ -11,10 +11,12 @@ may be. All errors are `StepwellClientError`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Sequence
+from functools import wraps
+from inspect import Signature, signature
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar, Unpack
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar, Unpack
 
 import grpc
 import grpc.aio
@@ -34,13 +36,13 @@ from stepwell_client._cursors import (
 )
 from stepwell_client._enums import ENDED, RunStatus
 from stepwell_client._errors import RunFailed, StepwellClientError
-from stepwell_client._plans import Budget
 from stepwell_client._reads import ReadCalls, RunResults
-from stepwell_client._requests import ForkOptions, Resolution, StartOptions
+from stepwell_client._requests import ForkOptions, StartOptions
 from stepwell_client._runtime import Runtime
 from stepwell_client._status import from_rpc_error
 from stepwell_client.v1 import orchestrator_pb2, orchestrator_pb2_grpc, types_pb2
 
+P = ParamSpec("P")
 Item = TypeVar("Item")
 CursorT = TypeVar("CursorT", bound="Cursor[Any, Any, Any]")
 
@@ -133,7 +135,13 @@ class Client(ReadCalls, CommandCalls):
     async def fork(self, run_id: str, **options: Unpack[ForkOptions]) -> RunHandle:
         """Start a run from a version of another one; completed tasks are kept."""
         response = await self._fork(run_id, options)
-        return RunHandle(self, response.run.spec.run_id, response.run, created=response.created)
+        return RunHandle(
+            self,
+            response.run.spec.run_id,
+            response.run,
+            created=response.created,
+            warnings=response.warnings,
+        )
 
     def run(self, run_id: str) -> RunHandle:
         """Return a handle of a run, without a call."""
@@ -227,6 +235,30 @@ class Watch(Generic[Item, CursorT]):
                 await client.runtime.sleep(cursor.lost(loss))
 
 
+class _Commanded(Protocol):
+    """The response of a command."""
+
+    @property
+    def run(self) -> types_pb2.Run: ...
+
+
+def _command(
+    method: Callable[Concatenate[Client, str, P], Coroutine[Any, Any, _Commanded]],
+) -> Callable[Concatenate[RunHandle, P], Coroutine[Any, Any, types_pb2.Run]]:
+    """Return a command of the client as a method of RunHandle, with the same arguments; it returns the run."""
+
+    @wraps(method)
+    async def call(self: RunHandle, *args: P.args, **kwargs: P.kwargs) -> types_pb2.Run:
+        run = (await method(self.client, self.id, *args, **kwargs)).run
+        if not kwargs.get("validate_only"):
+            self.message = run
+        return run
+
+    parameters = [one for name, one in signature(method).parameters.items() if name != "run_id"]
+    vars(call)["__signature__"] = Signature(parameters)
+    return call
+
+
 class RunHandle:
     """A run and its client. `message` is the run as it was last read; None: not yet."""
 
@@ -237,18 +269,21 @@ class RunHandle:
         message: types_pb2.Run | None = None,
         *,
         created: bool = False,
+        warnings: Sequence[str] = (),
     ) -> None:
-        self._client = client
+        self.client = client
         self.id = run_id
         self.message = message
         self.created = created
         """True: this call started it; False: the request came before, or was only validated."""
+        self.warnings = tuple(warnings)
+        """Of a fork that this call made: notes on what its caller may not expect of it."""
 
     def __repr__(self) -> str:
         return f"RunHandle({self.id!r})"
 
     async def refresh(self) -> types_pb2.Run:
-        self.message = await self._client.get(self.id)
+        self.message = await self.client.get(self.id)
         return self.message
 
     @property
@@ -261,7 +296,7 @@ class RunHandle:
     ) -> types_pb2.Run:
         """Wait until the run has ended, has one of these statuses, or the time is over; return it."""
         if not until:
-            self.message = await self._client.wait(self.id, timeout_seconds)
+            self.message = await self.client.wait(self.id, timeout_seconds)
             return self.message
         try:
             async with asyncio.timeout(timeout_seconds):
@@ -305,80 +340,38 @@ class RunHandle:
         if run.status in (RunStatus.FAILED, RunStatus.CANCELLED):
             message = run.failure.message or run.reason
             raise RunFailed(self.id, RunStatus(run.status).name, run.failure.kind, message)
-        return (await self._client.results(self.id)).answer(kind)
+        return (await self.client.results(self.id)).answer(kind)
 
     def watch(
         self, after: int = 0, **options: Unpack[WatchOptions]
     ) -> Watch[types_pb2.Event, RunCursor]:
-        return self._client.watch(self.id, after, **options)
+        return self.client.watch(self.id, after, **options)
 
     async def fork(self, **options: Unpack[ForkOptions]) -> RunHandle:
         """Start a run from a version of this one; completed tasks are kept."""
-        return await self._client.fork(self.id, **options)
+        return await self.client.fork(self.id, **options)
 
     def logs(
         self, cursor: str = "", *, follow: bool = False, **options: Unpack[LogOptions]
     ) -> Watch[types_pb2.LogEntry, LogCursor]:
-        return self._client.logs(self.id, cursor, follow=follow, **options)
+        return self.client.logs(self.id, cursor, follow=follow, **options)
 
     def messages(self, *, task_id: str = "") -> AsyncIterator[types_pb2.Message]:
-        return self._client.messages(self.id, task_id=task_id)
+        return self.client.messages(self.id, task_id=task_id)
 
     def inputs(self) -> AsyncIterator[orchestrator_pb2.RunInput]:
         """Yield the run's questions, answered or not."""
-        return self._client.inputs(self.id)
-
-    async def answer(
-        self, input_id: str, value: object, *, replan: bool = False, reason: str = ""
-    ) -> types_pb2.Run:
-        """Answer a question of the run, once; its task goes on with the answer."""
-        done = await self._client.answer(self.id, input_id, value, replan=replan, reason=reason)
-        self.message = done.run
-        return self.message
+        return self.client.inputs(self.id)
 
     async def results(self) -> RunResults:
-        return await self._client.results(self.id)
+        return await self.client.results(self.id)
 
-    async def resume(self, *, reason: str = "") -> types_pb2.Run:
-        self.message = (await self._client.resume(self.id, reason=reason)).run
-        return self.message
-
-    async def pause(self, *, reason: str = "") -> types_pb2.Run:
-        self.message = (await self._client.pause(self.id, reason=reason)).run
-        return self.message
-
-    async def cancel(self, *, reason: str = "") -> types_pb2.Run:
-        self.message = (await self._client.cancel(self.id, reason=reason)).run
-        return self.message
-
-    async def resolve(
-        self, execution_id: str, resolution: Resolution, *, reason: str = ""
-    ) -> types_pb2.Run:
-        """Settle an execution whose outcome is unknown."""
-        done = await self._client.resolve(self.id, execution_id, resolution, reason=reason)
-        self.message = done.run
-        return self.message
-
-    async def stop(self, *, reason: str = "") -> types_pb2.Run:
-        self.message = (await self._client.stop(self.id, reason=reason)).run
-        return self.message
-
-    async def retry_task(self, task_id: str, *, reason: str = "") -> types_pb2.Run:
-        self.message = (await self._client.retry_task(self.id, task_id, reason=reason)).run
-        return self.message
-
-    async def skip_task(
-        self, task_id: str, *, skip_dependents: bool = False, reason: str = ""
-    ) -> types_pb2.Run:
-        answer = await self._client.skip_task(
-            self.id, task_id, skip_dependents=skip_dependents, reason=reason
-        )
-        self.message = answer.run
-        return self.message
-
-    async def raise_budget(
-        self, budget: Budget, *, resume: bool = True, reason: str = ""
-    ) -> types_pb2.Run:
-        answer = await self._client.raise_budget(self.id, budget, resume=resume, reason=reason)
-        self.message = answer.run
-        return self.message
+    resume = _command(Client.resume)
+    pause = _command(Client.pause)
+    cancel = _command(Client.cancel)
+    stop = _command(Client.stop)
+    answer = _command(Client.answer)
+    resolve = _command(Client.resolve)
+    retry_task = _command(Client.retry_task)
+    skip_task = _command(Client.skip_task)
+    raise_budget = _command(Client.raise_budget)

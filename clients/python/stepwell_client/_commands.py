@@ -1,7 +1,7 @@
 """Calls that change something: start and fork runs, steer them, answer their questions, remove them.
 
 Each carries a request id, so it may be repeated: the second request finds what the first has done. The events
-of a run name the caller of each command by its credential; `on_behalf_of` (`executor_id` of a start or fork,
+of a run, and of a removed run the server's log, name the caller of each command by its credential; `on_behalf_of` (`executor_id` of a start or fork,
 `answered_by` of an answer) is a name that stands beside it.
 """
 
@@ -220,10 +220,11 @@ class CommandCalls(CallsBase):
         )
         return await self._call("AnswerInput", request)
 
-    async def delete(self, run_id: str) -> None:
+    async def delete(self, run_id: str, *, on_behalf_of: str = "") -> None:
         """Remove a run that has ended, with all that belongs to it."""
         # Not repeated: the second answer would be NOT_FOUND, whoever removed the run.
-        await self._call("DeleteRun", pb.DeleteRunRequest(run_id=run_id), repeat=False)
+        request = pb.DeleteRunRequest(run_id=run_id, on_behalf_of=on_behalf_of)
+        await self._call("DeleteRun", request, repeat=False)
 
     async def purge(self, **options: Unpack[PurgeOptions]) -> pb.PurgeRunsResponse:
         """Remove ended runs; `complete` is false if there may be more of them."""

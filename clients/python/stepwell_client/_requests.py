@@ -34,7 +34,7 @@ class StartOptions(TypedDict, total=False):
     no_progress_limit: int
     """It pauses after so many iterations with the same plan and the same results; 0: never."""
     worker_version: str
-    """Only workers of this version do its steps: `1.4` exactly, `>=1.4` that or a later one."""
+    """Only workers of this version do its steps: `1.4` exactly, `>=1.4` that or a later one; `any`: all."""
     budget: Budget
     step_retry: Retry
     """For PLAN, REFLECT and SYNTHESIZE."""
@@ -72,6 +72,8 @@ class ForkOptions(TypedDict, total=False):
     priority: int
     budget: Budget
     """The fork's own budget."""
+    worker_version: str
+    """As in `StartOptions`; left out: the run's."""
     request_id: str
     """Identifies the request: sent again, it returns the same fork. Made where it is left out."""
 
@@ -104,6 +106,8 @@ class PurgeOptions(TypedDict, total=False):
     """The most that are removed, the oldest ends first; left out: 100."""
     validate_only: bool
     """Remove nothing: return which runs it would be."""
+    on_behalf_of: str
+    """The name, for people, of whoever removes them."""
 
 
 Resolution = Done | NotDone | Failure
@@ -141,6 +145,8 @@ def start_request(
 def _worker_version(wanted: str) -> types_pb2.WorkerVersion | None:
     if not wanted:
         return None
+    if wanted == "any":
+        return types_pb2.WorkerVersion(match=types_pb2.VERSION_MATCH_ANY)
     least = wanted.removeprefix(">=").strip()
     match = types_pb2.VERSION_MATCH_AT_LEAST
     if least == wanted.strip():
@@ -168,6 +174,7 @@ def fork_request(
         max_parallel=options.get("max_parallel"),
         priority=options.get("priority"),
         budget=budget.message() if budget else None,
+        worker_version=_worker_version(options.get("worker_version", "")),
         request_id=options.get("request_id") or request_id,
         validate_only=validate_only,
     )
@@ -197,6 +204,7 @@ def purge_request(options: PurgeOptions) -> orchestrator_pb2.PurgeRunsRequest:
         pipeline_id=options.get("pipeline", ""),
         max_runs=options.get("max_runs", 0),
         validate_only=options.get("validate_only", False),
+        on_behalf_of=options.get("on_behalf_of", ""),
     )
 
 

@@ -17,7 +17,7 @@ from stepwell.core.port import INPUT_KEY, Presence, PresenceQuery, Store
 from stepwell.core.records import errors
 from stepwell.core.records.errors import AlreadyExists
 from stepwell.core.records.model import Budget, Payload, Run, RunSpec, TaskSpec
-from stepwell.core.records.routing import ANY
+from stepwell.core.records.routing import ANY, WorkerVersion
 from stepwell.core.records.states import ForkMode, StepKind
 from stepwell.engine.executor import Executor
 
@@ -53,6 +53,7 @@ class ForkOrder(NamedTuple):
     max_parallel: int | None
     priority: int | None
     budget: Budget | None
+    worker_version: WorkerVersion | None
 
 
 class PreparedFork(NamedTuple):
@@ -146,6 +147,7 @@ def _spec(parent: Run, order: ForkOrder) -> RunSpec:
         max_parallel=_or(order.max_parallel, before.max_parallel),
         priority=_or(order.priority, before.priority),
         budget=_or(order.budget, before.budget),
+        worker_version=_or(order.worker_version, before.worker_version),
         start_delay_ms=0,
         request_fingerprint=order.request_fingerprint,
     )

@@ -125,6 +125,15 @@ MaxIterations = Annotated[
 MaxParallel = Annotated[
     int | None, typer.Option("--max-parallel", metavar="N", min=1, help="Tasks at once.")
 ]
+WorkerVersion = Annotated[
+    str,
+    typer.Option(
+        "--worker-version",
+        metavar="VERSION",
+        help="Only workers of this version do its steps: 1.4, '>=1.4' for that or a later one, or any.",
+        show_default=False,
+    ),
+]
 
 # Of servers.
 Host = Annotated[

@@ -196,7 +196,7 @@ _ORCHESTRATOR: dict[str, dict[str, Limit]] = {
     "ResumeRunRequest": _CALLED,
     "PauseRunRequest": _CALLED,
     "CancelRunRequest": _CALLED,
-    "DeleteRunRequest": {"run_id": _RUN_ID},
+    "DeleteRunRequest": {"run_id": _RUN_ID, "on_behalf_of": _NAME},
     "ForkRunRequest": {
         "run_id": _RUN_ID,
         "version": _VERSION,
@@ -244,6 +244,7 @@ _ORCHESTRATOR: dict[str, dict[str, Limit]] = {
         "older_than": _SPAN,
         "pipeline_id": _NAME,
         "max_runs": _PAGE_SIZE,
+        "on_behalf_of": _NAME,
     },
 }
 

@@ -252,6 +252,14 @@ async def test_parent_deleted_meanwhile_is_not_found(
     assert [one async for one in served.client.list()] == []
 
 
+async def test_fork_has_the_warnings_of_its_response(served: Served) -> None:
+    async with working(served):
+        run = await finished(served)
+        plain, changed = await run.fork(), await run.fork(goal="another")
+    assert plain.warnings == ()
+    assert "for another goal" in changed.warnings[0]
+
+
 async def test_an_embedded_result_of_a_fork_has_what_it_kept(served: Served) -> None:
     async with working(served):
         run = await finished(served)

@@ -6,9 +6,19 @@ import pytest
 
 from stepwell.config import RetentionSettings
 from stepwell.core.port import LogQuery, RunQuery
+from stepwell.core.records.errors import StoreRefused
 from stepwell.core.records.model import LogEntry
-from stepwell_client import Agent, InvalidRequest, RunNotFound, RunStatus, Task, TaskContext
+from stepwell_client import (
+    Agent,
+    InvalidRequest,
+    RunNotFound,
+    RunStatus,
+    StepwellClientError,
+    Task,
+    TaskContext,
+)
 from tests.service.capabilities.conftest import TENANT, Served
+from tests.support.logs import capture_logs
 from tests.support.patience import until
 
 
@@ -56,6 +66,44 @@ async def test_purge_removes_what_ended_and_nothing_else(served: Served) -> None
     with pytest.raises(InvalidRequest) as caught:
         await served.client.purge(statuses=[RunStatus.RUNNING])
     assert [one.field for one in caught.value.violations] == ["statuses[0]"]
+
+
+async def test_who_removed_a_run_stands_in_the_log(served: Served) -> None:
+    over = await ended(served, cancelled=3)
+    with capture_logs() as lines:
+        await served.client.purge(validate_only=True)
+        await served.client.delete(over[0], on_behalf_of="ann")
+        await served.client.purge(on_behalf_of="bo")
+        await served.client.purge()
+    by = [
+        (one["actor"], one["on_behalf_of"], one["tenant_id"], one["count"], one["run_ids"].split())
+        for one in lines
+        if one["event"] == "runs were removed"
+    ]
+    assert [(*one[:4], sorted(one[4])) for one in by] == [
+        ("all", "ann", TENANT, 1, over[:1]),
+        ("all", "bo", TENANT, 3, sorted(over[1:])),
+    ]
+
+
+async def test_purge_that_fails_in_the_middle_logs_what_it_removed(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    over = await ended(served, succeeded=0, cancelled=2)
+    delete = served.store.delete_run
+
+    async def fail_later(tenant_id: str, run_id: str, *, version: int) -> bool:
+        monkeypatch.setattr(served.store, "delete_run", refuse)
+        return await delete(tenant_id, run_id, version=version)
+
+    async def refuse(*_: object, **__: object) -> bool:
+        raise StoreRefused("no more")
+
+    monkeypatch.setattr(served.store, "delete_run", fail_later)
+    with capture_logs() as lines, pytest.raises(StepwellClientError):
+        await served.client.purge()
+    (said,) = [one for one in lines if one["event"] == "runs were removed"]
+    assert said["run_ids"] == over[0]
 
 
 async def test_E6_sweep_removes_runs_and_they_are_gone_at_every_cursor(

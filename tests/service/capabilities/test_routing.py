@@ -42,6 +42,22 @@ async def test_pinned_run_waits_for_its_version_and_names_it(served: Served) -> 
             assert await run.result() == {"a": 1}
 
 
+async def test_fork_keeps_the_pin_or_has_another(served: Served) -> None:
+    async with served.worker(OLD, version="1.9"):
+        parent = await served.client.start("order", plan=[Task("a", "pack")], worker_version=">=2")
+        same = await parent.fork()
+        with pytest.raises(InvalidRequest) as caught:
+            await parent.fork(worker_version=">=blue")
+        exact = await parent.fork(worker_version="1.9")
+        free = await parent.fork(worker_version="any")
+        for fork in (exact, free):
+            assert (await fork.wait()).status == RunStatus.SUCCEEDED
+
+    assert same.message is not None
+    assert same.message.spec.worker_version.version == "2"
+    assert [one.field for one in caught.value.violations] == ["worker_version.version"]
+
+
 async def test_task_that_nobody_does_waits_until_its_total_time_out(served: Served) -> None:
     short = datetime.timedelta(seconds=0.2)
     async with served.worker(OLD):

@@ -197,3 +197,19 @@ def test_results_are_compared_as_json(terminal: Terminal) -> None:
     runs = [terminal("run", "--plan", name, "--json").run_id for name in (plan, other)]
 
     assert 'completed, {"yes": true}' in terminal("diff", *runs).out
+
+
+def test_run_waits_for_a_worker_version_and_its_fork_for_another(terminal: Terminal) -> None:
+    plan = plan_file(terminal.folder, TASKS)
+    pinned = terminal("run", "--plan", plan, "--worker-version", ">=9", "--detach")
+    assert pinned.code == 0, pinned.err
+    run_id = pinned.out.strip()
+    assert "version 9 or later" in terminal("show", run_id).out
+
+    exact = terminal("fork", run_id, "--worker-version", "9.1", "--detach", "--json")
+    assert exact.json["run"]["spec"]["workerVersion"]["match"] == "VERSION_MATCH_EXACT"
+    free = terminal("fork", run_id, "--worker-version", "any")
+    assert free.code == 0, free.err
+    refused = terminal("run", "--plan", plan, "--worker-version", ">=blue", "--detach")
+    assert refused.code != 0
+    assert "worker_version.version" in refused.err

@@ -430,10 +430,12 @@ class CancelRunResponse(_message.Message):
     def __init__(self, run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., changed: bool = ...) -> None: ...
 
 class DeleteRunRequest(_message.Message):
-    __slots__ = ("run_id",)
+    __slots__ = ("run_id", "on_behalf_of")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
+    ON_BEHALF_OF_FIELD_NUMBER: _ClassVar[int]
     run_id: str
-    def __init__(self, run_id: _Optional[str] = ...) -> None: ...
+    on_behalf_of: str
+    def __init__(self, run_id: _Optional[str] = ..., on_behalf_of: _Optional[str] = ...) -> None: ...
 
 class DeleteRunResponse(_message.Message):
     __slots__ = ()
@@ -471,7 +473,7 @@ class GetServerInfoResponse(_message.Message):
     def __init__(self, version: _Optional[str] = ..., store: _Optional[_Union[_types_pb2.StoreInfo, _Mapping]] = ..., limits: _Optional[_Mapping[str, int]] = ..., subject: _Optional[str] = ..., tenant_id: _Optional[str] = ..., scopes: _Optional[_Iterable[str]] = ..., replica_id: _Optional[str] = ..., server_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class ForkRunRequest(_message.Message):
-    __slots__ = ("run_id", "version", "mode", "plan", "goal", "input", "replan", "max_iterations", "max_parallel", "priority", "budget", "labels", "queue", "executor_id", "request_id", "validate_only")
+    __slots__ = ("run_id", "version", "mode", "plan", "goal", "input", "replan", "max_iterations", "max_parallel", "priority", "budget", "labels", "queue", "executor_id", "request_id", "validate_only", "worker_version")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -495,6 +497,7 @@ class ForkRunRequest(_message.Message):
     EXECUTOR_ID_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
+    WORKER_VERSION_FIELD_NUMBER: _ClassVar[int]
     run_id: str
     version: int
     mode: _types_pb2.ForkMode
@@ -511,7 +514,8 @@ class ForkRunRequest(_message.Message):
     executor_id: str
     request_id: str
     validate_only: bool
-    def __init__(self, run_id: _Optional[str] = ..., version: _Optional[int] = ..., mode: _Optional[_Union[_types_pb2.ForkMode, str]] = ..., plan: _Optional[_Union[_types_pb2.PlanDraft, _Mapping]] = ..., goal: _Optional[str] = ..., input: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., replan: bool = ..., max_iterations: _Optional[int] = ..., max_parallel: _Optional[int] = ..., priority: _Optional[int] = ..., budget: _Optional[_Union[_types_pb2.Budget, _Mapping]] = ..., labels: _Optional[_Mapping[str, str]] = ..., queue: _Optional[str] = ..., executor_id: _Optional[str] = ..., request_id: _Optional[str] = ..., validate_only: bool = ...) -> None: ...
+    worker_version: _types_pb2.WorkerVersion
+    def __init__(self, run_id: _Optional[str] = ..., version: _Optional[int] = ..., mode: _Optional[_Union[_types_pb2.ForkMode, str]] = ..., plan: _Optional[_Union[_types_pb2.PlanDraft, _Mapping]] = ..., goal: _Optional[str] = ..., input: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., replan: bool = ..., max_iterations: _Optional[int] = ..., max_parallel: _Optional[int] = ..., priority: _Optional[int] = ..., budget: _Optional[_Union[_types_pb2.Budget, _Mapping]] = ..., labels: _Optional[_Mapping[str, str]] = ..., queue: _Optional[str] = ..., executor_id: _Optional[str] = ..., request_id: _Optional[str] = ..., validate_only: bool = ..., worker_version: _Optional[_Union[_types_pb2.WorkerVersion, _Mapping]] = ...) -> None: ...
 
 class ForkViolation(_message.Message):
     __slots__ = ("kind", "task_id", "field", "description")
@@ -868,18 +872,20 @@ class GetMessagesResponse(_message.Message):
     def __init__(self, messages: _Optional[_Iterable[_Union[_types_pb2.Message, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class PurgeRunsRequest(_message.Message):
-    __slots__ = ("statuses", "older_than", "pipeline_id", "max_runs", "validate_only")
+    __slots__ = ("statuses", "older_than", "pipeline_id", "max_runs", "validate_only", "on_behalf_of")
     STATUSES_FIELD_NUMBER: _ClassVar[int]
     OLDER_THAN_FIELD_NUMBER: _ClassVar[int]
     PIPELINE_ID_FIELD_NUMBER: _ClassVar[int]
     MAX_RUNS_FIELD_NUMBER: _ClassVar[int]
     VALIDATE_ONLY_FIELD_NUMBER: _ClassVar[int]
+    ON_BEHALF_OF_FIELD_NUMBER: _ClassVar[int]
     statuses: _containers.RepeatedScalarFieldContainer[_types_pb2.RunStatus]
     older_than: _duration_pb2.Duration
     pipeline_id: str
     max_runs: int
     validate_only: bool
-    def __init__(self, statuses: _Optional[_Iterable[_Union[_types_pb2.RunStatus, str]]] = ..., older_than: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., pipeline_id: _Optional[str] = ..., max_runs: _Optional[int] = ..., validate_only: bool = ...) -> None: ...
+    on_behalf_of: str
+    def __init__(self, statuses: _Optional[_Iterable[_Union[_types_pb2.RunStatus, str]]] = ..., older_than: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., pipeline_id: _Optional[str] = ..., max_runs: _Optional[int] = ..., validate_only: bool = ..., on_behalf_of: _Optional[str] = ...) -> None: ...
 
 class PurgeRunsResponse(_message.Message):
     __slots__ = ("run_ids", "complete")

@@ -197,6 +197,7 @@ def rm(
     runs: Annotated[
         list[str], typer.Argument(help="Ids, or their beginnings.", show_default=False)
     ],
+    on_behalf_of: options.For = "",
     json: options.Json = False,
 ) -> int:
     """Remove runs that have ended.
@@ -207,7 +208,7 @@ def rm(
     removed: list[str] = []
     # All ids are completed before the first run is removed: a typing error removes none.
     for run_id in dict.fromkeys([connect.run_id(client, run) for run in runs]):
-        client.delete(run_id)
+        client.delete(run_id, on_behalf_of=on_behalf_of)
         removed.append(run_id)
         if not json:
             print(f"run {short_id(run_id)} is removed")
@@ -244,6 +245,7 @@ def purge(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Remove nothing: say which it would be.")
     ] = False,
+    on_behalf_of: options.For = "",
     json: options.Json = False,
 ) -> int:
     """Remove runs that ended some time ago.
@@ -257,6 +259,7 @@ def purge(
         pipeline=pipeline,
         max_runs=limit,
         validate_only=dry_run,
+        on_behalf_of=on_behalf_of,
     )
     if json:
         put_json(response)

@@ -121,6 +121,7 @@ def run(
     max_iterations: options.MaxIterations = None,
     max_parallel: options.MaxParallel = None,
     priority: _RunPriority = 0,
+    worker_version: options.WorkerVersion = "",
     budget: options.Spend = None,
     request_id: _RunRequestId = "",
     detach: options.Detach = False,
@@ -140,6 +141,7 @@ def run(
         queue=queue,
         labels=connect.labels(label),
         priority=priority,
+        worker_version=worker_version,
         request_id=request_id,
     )
     if (limits := arguments.budget(budget or ())) is not None:
@@ -211,6 +213,7 @@ def fork(
     max_iterations: options.MaxIterations = None,
     max_parallel: options.MaxParallel = None,
     priority: _ForkPriority = None,
+    worker_version: options.WorkerVersion = "",
     budget: options.Spend = None,
     request_id: _ForkRequestId = "",
     detach: options.Detach = False,
@@ -229,6 +232,7 @@ def fork(
         replan=replan,
         labels=connect.labels(label),
         queue=queue,
+        worker_version=worker_version,
         request_id=request_id,
     )
     if goal is not None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from stepwell.app.forks import ForkOrder, PreparedFork, find_fork, make_fork, prepare_fork
 from stepwell.app.history import History
+from stepwell.app.start import checked_version
 from stepwell.core.fork.fork import Base, fork_id
 from stepwell.core.port import Principal
 from stepwell.core.records import limits
@@ -71,6 +72,11 @@ def _order(parts: Parts, who: Principal, request: pb.ForkRunRequest) -> ForkOrde
         priority=_given(request, "priority"),
         budget=(
             with_default(parts, who.tenant_id, to_record(request.budget)) if has_budget else None
+        ),
+        worker_version=(
+            checked_version(to_record(request.worker_version))
+            if request.HasField("worker_version")
+            else None
         ),
     )
 

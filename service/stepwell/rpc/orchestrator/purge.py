@@ -1,31 +1,49 @@
-"""DeleteRun and PurgeRuns: runs that have ended, removed by hand."""
+"""DeleteRun and PurgeRuns: runs that have ended, removed by hand.
+
+A removed run has no events that could name its remover, so the server's log does.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from stepwell.app import runs
 from stepwell.app.retention import purge
 from stepwell.core.port import EndedQuery
 from stepwell.core.records.errors import InvalidArgument, Violation
 from stepwell.core.records.states import ENDED, RunStatus
-from stepwell.rpc.caller import tenant
+from stepwell.logger import get_logger
+from stepwell.rpc.caller import caller, tenant
 from stepwell.rpc.parts import Parts
 from stepwell.wire.codec import get_ms
 from stepwell_client.v1 import orchestrator_pb2 as pb
 from stepwell_client.v1 import types_pb2
+
+log = get_logger(__name__)
 
 RUNS_DEFAULT = 100
 
 
 async def purge_runs(parts: Parts, request: pb.PurgeRunsRequest) -> pb.PurgeRunsResponse:
     """Remove ended runs of the tenant, those that ended first before the others."""
+    tenant_id, removed = tenant(), list[str]()
+
+    def forget(tenant_id: str, run_id: str) -> None:
+        parts.executor.forget(tenant_id, run_id)
+        removed.append(run_id)
+
     query = EndedQuery(
-        tenant_id=tenant(),
+        tenant_id=tenant_id,
         statuses=_ends(request),
         older_ms=get_ms(request.older_than),
         pipeline_id=request.pipeline_id,
         limit=request.max_runs or RUNS_DEFAULT,
     )
-    purged = await purge(parts.store, query, parts.executor.forget, rehearse=request.validate_only)
+    try:
+        purged = await purge(parts.store, query, forget, rehearse=request.validate_only)
+    finally:  # A call that fails or is left in the middle has removed some of them.
+        if removed:
+            _log_removal(request.on_behalf_of, removed)
     return pb.PurgeRunsResponse(
         run_ids=[one.run_id for one in purged.runs], complete=purged.complete
     )
@@ -34,7 +52,20 @@ async def purge_runs(parts: Parts, request: pb.PurgeRunsRequest) -> pb.PurgeRuns
 async def delete_run(parts: Parts, request: pb.DeleteRunRequest) -> pb.DeleteRunResponse:
     """Remove a run that has ended."""
     await runs.delete_run(parts.executor, tenant(), request.run_id)
+    _log_removal(request.on_behalf_of, [request.run_id])
     return pb.DeleteRunResponse()
+
+
+def _log_removal(on_behalf_of: str, run_ids: Sequence[str]) -> None:
+    who = caller()
+    log.info(
+        "runs were removed",
+        actor=who.subject,
+        on_behalf_of=on_behalf_of,
+        tenant_id=who.tenant_id,
+        count=len(run_ids),
+        run_ids=" ".join(run_ids),
+    )
 
 
 def _ends(request: pb.PurgeRunsRequest) -> tuple[RunStatus, ...]:
