@@ -61,6 +61,14 @@ const tasks = {
     return Object.values(results).reduce((total, bytes) => total + bytes.length, 0);
   },
 
+  /** Does nothing the first time, for longer than its idle time-out. */
+  async idle({ attempt, signal }) {
+    if (attempt === 1) {
+      await once(signal, 'abort');
+    }
+    return { attempt };
+  },
+
   /** Ends when nobody wants it any more. */
   async endless({ signal }) {
     moments.emit('endless');

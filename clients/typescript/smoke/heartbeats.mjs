@@ -1,5 +1,6 @@
 /** Keeps leases alive by unary calls, so that neither a busy stream nor a broken one costs a lease. */
 import { keyOf } from './ledger.mjs';
+import { duration } from './messages.mjs';
 
 /** @typedef {import('./messages.mjs').Message} Message */
 /** @typedef {import('./ledger.mjs').Held} Held */
@@ -41,11 +42,12 @@ export class Heartbeats {
     // What is due a little later goes along: many leases make one message.
     const now = Date.now();
     const due = this.#ledger.leases().filter((held) => held.nextBeat <= now + held.heartbeatMs / 4);
+    const idle = due.map((held) => (held.idleMs ? duration(now - held.activeAt) : null));
     for (const held of due) {
-      held.nextBeat = now + held.heartbeatMs;
+      held.beaten(now);
     }
     try {
-      await this.send(due);
+      await this.#send(due.map(({ lease }, n) => ({ ...lease, idle: idle[n] })), due);
     } catch {
       for (const held of due) {
         held.nextBeat = Date.now() + held.heartbeatMs / 4;
@@ -55,18 +57,22 @@ export class Heartbeats {
   }
 
   /**
-   * Send heartbeats now, with progress if there is any.
+   * Send a heartbeat of a step's function now: it is not idle.
    *
-   * @param {Held[]} due
-   * @param {Message | null} [progress] a payload of at most 16 KiB
+   * @param {Held} held
+   * @param {Message | null} progress a payload of at most 16 KiB
    */
-  async send(due, progress = null) {
+  async report(held, progress) {
+    held.activeAt = Date.now();
+    await this.#send([{ ...held.lease, progress }], [held]);
+  }
+
+  /** @param {Message[]} heartbeats @param {Held[]} due what they are for */
+  async #send(heartbeats, due) {
     if (!due.length) {
       return;
     }
-    const heartbeats = due.map(({ lease }) => ({ ...lease, progress }));
-    const request = { heartbeats };
-    const { leases } = await this.#client.call('Heartbeat', request, {
+    const { leases } = await this.#client.call('Heartbeat', { heartbeats }, {
       timeoutMs: CALL_MS,
       patienceMs: 0, // The next one comes soon enough.
     });

@@ -28,9 +28,18 @@ export class Held {
       executionId: assignment.execution.executionId,
       leaseToken: assignment.leaseToken,
     };
+    /** How long its function may do nothing; 0: as long as it likes. */
+    this.idleMs = milliseconds(assignment.task?.idleTimeout ?? null);
     // A task may have a shorter lease than the others.
-    this.heartbeatMs = Math.min(heartbeatMs, milliseconds(assignment.lease) / 3 || Infinity);
-    this.nextBeat = Date.now() + this.heartbeatMs;
+    this.heartbeatMs = Math.min(
+      heartbeatMs,
+      milliseconds(assignment.lease) / 3 || Infinity,
+      this.idleMs || Infinity,
+    );
+    /** When its function last said how far it is. */
+    this.activeAt = Date.now();
+    this.nextBeat = 0;
+    this.beaten();
     /** Resolves when the Begin is answered. @type {((accepted: boolean) => void) | null} */
     this.begun = null;
     /** Its outcome is written down, though its function may still run. */
@@ -39,6 +48,13 @@ export class Held {
 
   get key() {
     return keyOf(this.lease);
+  }
+
+  /** Plan the next heartbeat: after the interval, or when its function is idle for too long. */
+  beaten(now = Date.now()) {
+    const idleAt = this.activeAt + this.idleMs;
+    const due = now + this.heartbeatMs;
+    this.nextBeat = this.idleMs && idleAt > now ? Math.min(idleAt, due) : due;
   }
 
   /** Aborted when nobody waits for the step any more. */
@@ -60,6 +76,9 @@ export class Ledger {
   running = new Map();
   /** Outcomes by delivery id. @type {Map<string, {held: Held, outcome: Message, size: number}>} */
   pending = new Map();
+  /** No more steps are wanted. */
+  draining = false;
+  #drainSent = false;
   /** Begins by delivery id. @type {Map<string, {held: Held, begin: Message}>} */
   begins = new Map();
   #concurrency;
@@ -78,6 +97,7 @@ export class Ledger {
   /** Begin again: no credit is granted yet, and all that isn't acknowledged is to be sent. */
   newStream() {
     this.#credits = 0;
+    this.#drainSent = false;
     this.#unsent = [...this.pending.keys()];
     this.#unsentBegins = [...this.begins.keys()];
   }
@@ -156,13 +176,15 @@ export class Ledger {
       .splice(0, ITEMS_MAX)
       .flatMap((id) => this.begins.get(id)?.begin ?? []);
     // Outcomes that pile up unacknowledged stop new work: all that is held fits a Hello.
-    const full = this.pending.size >= CONCURRENCY_MAX;
+    const full = this.draining || this.pending.size >= CONCURRENCY_MAX;
     const credits = full ? 0 : Math.max(0, this.#concurrency - this.running.size - this.#credits);
-    if (!outcomes.length && !begins.length && !credits) {
+    const draining = this.draining && !this.#drainSent;
+    if (!outcomes.length && !begins.length && !credits && !draining) {
       return null;
     }
     this.#credits += credits;
-    return { credits, outcomes, begins };
+    this.#drainSent ||= draining;
+    return { credits, outcomes, begins, draining };
   }
 
   /** Every outcome that isn't acknowledged, for the way without a stream. */

@@ -38,10 +38,10 @@ function startWorker(client) {
   worker.on('outcome', ({ held: { assignment } }) => {
     fact('outcome', { task: assignment.task?.taskId, connected: worker.isConnected });
   });
-  worker.on('ack', ({ ack: { executionId, status }, way }) => {
-    fact('ack', { executionId, status, way });
+  worker.on('ack', ({ ack: { executionId, status }, outcome: { runId }, way }) => {
+    fact('ack', { runId, executionId, status, way });
   });
-  worker.on('cancellation', ({ reason }) => fact('cancellation', { reason }));
+  worker.on('cancellation', ({ runId, reason }) => fact('cancellation', { runId, reason }));
   worker.on('lease', ({ held: { assignment }, state }) => {
     if (assignment.task?.type === 'slow' && state.status === 'LEASE_STATUS_LIVE') {
       moments.emit('beat');
@@ -154,6 +154,30 @@ async function handOver(client, worker) {
   return runId;
 }
 
+/** A step that does nothing for too long is done again. @param {Client} client */
+async function idle(client) {
+  const more = { idleTimeout: duration(500), retry: { maxAttempts: '2', initialBackoff: duration(0) } };
+  const runId = await start(client, 'be idle', { plan: { tasks: [task('t', 'idle', null, more)] } });
+  await follow(client, runId);
+}
+
+/** A worker that drains ends what it does, and is given nothing else. @param {Client} client */
+async function leave(client) {
+  const { worker, working } = startWorker(client);
+  const holding = once(moments, 'holding');
+  const tasks = [task('t', 'hold'), task('next', 'count', 'one', { dependsOn: ['t'] })];
+  const runId = await start(client, 'be left', { plan: { tasks } });
+  await holding;
+  const draining = worker.drain(30_000);
+  moments.emit('go');
+  await Promise.all([draining, working]);
+  fact('drained', { runId });
+  const second = startWorker(client);
+  await follow(client, runId);
+  await second.worker.drain(1_000);
+  await second.working;
+}
+
 /** The newest process of a worker's id wins; the older one is told. @param {Client} client */
 async function replaceWorker(client) {
   const older = startWorker(client);
@@ -199,8 +223,10 @@ async function main() {
   await runPlan(client);
   await runHeavily(client);
   await runAndCancel(client);
+  await idle(client);
   const runId = await handOver(client, worker);
   await working;
+  await leave(client);
   await replaceWorker(client);
   await printErrors(client, runId);
   client.close();

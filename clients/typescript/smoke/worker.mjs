@@ -109,11 +109,9 @@ export class Worker extends EventEmitter {
    */
   async drain(graceMs) {
     this.#draining.abort();
-    // Credits can't be taken back, but a stream that is half closed gets no more steps. What is left to
-    // be said goes without it.
-    this.#call?.end();
-    await this.#until(() => this.#call === null, GOODBYE_MS);
-    this.#call?.cancel();
+    // The stream stays, for what is left to be said; it says first that it drains, which revokes its credits.
+    this.#ledger.draining = true;
+    this.#flush();
     await this.#until(() => this.#ledger.running.size === 0, graceMs);
     for (const held of [...this.#ledger.running.values()]) {
       if (!held.begun) {
@@ -121,6 +119,11 @@ export class Worker extends EventEmitter {
       }
       held.abandon('the worker drains');
     }
+    this.#flush();
+    await this.#until(() => this.#ledger.pending.size === 0 || this.#stream === null, ACK_MS);
+    this.#call?.end();
+    await this.#until(() => this.#call === null, GOODBYE_MS);
+    this.#call?.cancel();
     const late = Date.now() + ACK_MS;
     for (let failures = 0; this.#ledger.pending.size && Date.now() < late; failures += 1) {
       await sleep(failures && backoff(failures));
@@ -210,7 +213,7 @@ export class Worker extends EventEmitter {
   /** Write what the ledger has to say; while a message is on its way the next one grows. */
   #flush() {
     const stream = this.#stream;
-    if (!stream || this.#writing || this.#draining.signal.aborted) {
+    if (!stream || stream.writableEnded || this.#writing) {
       return;
     }
     const request = this.#ledger.nextRequest();
@@ -239,7 +242,7 @@ export class Worker extends EventEmitter {
         await this.#begin(held);
       }
       result = await perform(this.#client, this.#steps, held, (progress) =>
-        this.#heartbeats.send([held], progress),
+        this.#heartbeats.report(held, progress),
       );
       checked('Complete', { outcomes: [result] });
     } catch (error) {

@@ -15,7 +15,10 @@ from tests.service.typescript.node import SMOKE, Fact, Program, find_node, insta
 from tests.support.watched import check_events
 
 ACCEPTED = "ACK_STATUS_ACCEPTED"
-GOALS = ("do my plan", "plan yourself", "be heavy", "be cancelled", "be handed over")
+GOALS = (
+    *("do my plan", "plan yourself", "be heavy", "be cancelled"),
+    *("be idle", "be handed over", "be left"),
+)
 
 
 @pytest.fixture(scope="session")
@@ -116,7 +119,14 @@ async def check_the_others(program: Program, client: Client) -> None:
     assert program.one("results", runId=heavy)["tasks"] == {"weigh": 1_400_000}
     cancelled = program.one("started", goal="be cancelled")["runId"]
     assert await attempts(client, cancelled) == {"t": ["CANCELLED"]}
-    assert program.one("cancellation")["reason"], program.all("cancellation")
+    assert program.one("cancellation", runId=cancelled)["reason"], program.all("cancellation")
+    idle = program.one("started", goal="be idle")["runId"]
+    assert await attempts(client, idle) == {"t": ["TIMED_OUT", "COMPLETED"]}
+    left = program.one("started", goal="be left")["runId"]
+    assert await attempts(client, left) == {"t": ["COMPLETED"], "next": ["COMPLETED"]}
+    before = program.facts.index(program.one("drained"))
+    (ack,) = (fact for fact in program.all("ack", runId=left) if program.facts.index(fact) < before)
+    assert (ack["executionId"], ack["way"]) == ("task:t#1", "stream")
     assert program.one("replaced")["reason"] == "REPLACED"
 
 
