@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -15,65 +14,15 @@ from stepwell.core.records.states import RunStatus
 from stepwell.embedded import MemoryStore, Orchestrator, RunFailed, RunStore, SQLiteStore
 from stepwell.embedded.driver_stores import DriverStore
 from stepwell_client import (
-    Agent,
     Budget,
-    Continue,
     Effect,
-    Finish,
     NeedsInput,
-    OnFailure,
-    ReflectContext,
-    Retry,
-    SynthesizeContext,
     Task,
-    TaskContext,
 )
 from stepwell_testkit.conformance.harness import turns
+from tests.unit.own_stores import OwnStore, twice
 
 pytestmark = pytest.mark.usefixtures("nothing_is_left")
-
-
-class OwnStore:
-    """All three stores as a user would write them at first: synchronous, of dicts. It records its calls."""
-
-    def __init__(self) -> None:
-        self.calls: list[tuple[object, ...]] = []
-        self.runs: dict[str, dict[str, Any]] = {}
-        self.tasks: dict[str, dict[str, Any]] = {}
-        self.results: dict[str, Any] = {}
-
-    def create_run(self, run_id: str, goal: str, limit: int) -> Any:
-        self.calls.append(("create", goal, limit))
-        self.runs[run_id] = {
-            "goal": goal,
-            "max_iterations": limit,
-            "phase": "PLANNING",
-            "iteration": 0,
-        }
-
-    def get_run(self, run_id: str) -> dict[str, Any]:
-        return self.runs[run_id]
-
-    def update_loop_state(self, run_id: str, phase: str, iteration: int, task: str | None) -> None:
-        self.calls.append((phase, iteration, task))
-        self.runs[run_id] |= {"phase": phase, "iteration": iteration}
-
-    def save_tasks(self, run_id: str, tasks: Sequence[dict[str, Any]]) -> None:
-        self.tasks = {task["id"]: json.loads(json.dumps(task)) for task in tasks}
-
-    def update_task(self, run_id: str, task_id: str, status: str) -> None:
-        self.calls.append((task_id, status))
-        self.tasks[task_id]["status"] = status
-
-    def get_tasks(self, run_id: str, status: str | None = None) -> list[dict[str, Any]]:
-        return [row for row in self.tasks.values() if status in (None, row["status"])]
-
-    def save_result(self, run_id: str, task_id: str, result: object) -> Any:
-        self.calls.append(("result", task_id, result))
-        self.results[task_id] = json.loads(json.dumps(result))
-
-    def get_all_results(self, run_id: str) -> dict[str, Any]:
-        return dict(self.results)
 
 
 class AsyncStore(OwnStore):
@@ -114,29 +63,6 @@ class RecordingSQLite(_Recording, SQLiteStore):
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self.calls = []
-
-
-def twice() -> Agent:
-    """Plans two tasks, then one more in a second iteration, then answers with the last number."""
-    agent = Agent()
-
-    @agent.plan
-    def plan(ctx: object) -> list[Task]:
-        return [Task("a", "double", input=1), Task("b", "double", input=2)]
-
-    @agent.task("double")
-    def double(ctx: TaskContext, number: int) -> int:
-        return 2 * number
-
-    @agent.reflect
-    def reflect(ctx: ReflectContext) -> Finish | Continue:
-        return Finish() if ctx.iteration == 2 else Continue([Task("c", "double", input=3)])
-
-    @agent.synthesize
-    def answer(ctx: SynthesizeContext) -> dict[str, int]:
-        return {"last": ctx.results["c"]}
-
-    return agent
 
 
 SEQUENCE = [
@@ -337,122 +263,3 @@ async def test_one_task_at_a_time_unless_max_parallel_says_more() -> None:
         named: dict[str, Any] = {} if parallel == 1 else {"max_parallel": parallel}
         await Orchestrator("", registry=registry, **named).run()
         assert most == parallel
-
-
-async def test_a_run_in_own_stores_goes_on_and_its_results_stay() -> None:
-    class Away(OwnStore):
-        away = True
-
-        def update_loop_state(
-            self, run_id: str, phase: str, iteration: int, task: str | None
-        ) -> None:
-            if self.away and task == "last":
-                raise OSError("away")
-            super().update_loop_state(run_id, phase, iteration, task)
-
-    calls: list[str] = []
-
-    def work(name: str) -> str:
-        calls.append(name)
-        if name == "bad":
-            raise ValueError(name)
-        return name
-
-    def plan(_: object) -> list[Task]:
-        bad = Task(
-            "bad", "work", input="bad", retry=Retry(max_attempts=1), on_failure=OnFailure.CONTINUE
-        )
-        return [Task("good", "work", input="good"), bad, Task("last", "work", input="last")]
-
-    store = Away()
-    registry = {"plan": plan, "work": work}
-    with pytest.raises(OSError, match="away"):
-        await Orchestrator("go", 7, registry, store, store, store, "r1").run()
-    store.away = False
-    store.calls.clear()
-
-    resumed = await Orchestrator.resume("r1", store, store, store, registry)
-    result = await resumed.run()
-
-    assert calls == ["good", "bad", "last"]
-    assert result.value == {"good": "good", "last": "last"}
-    assert (result.run.spec.goal, result.run.spec.max_iterations) == ("go", 7)
-    assert [row["status"] for row in store.get_tasks("r1")] == ["completed", "failed", "completed"]
-    assert store.calls[0] == ("EXECUTING", 0, "last")
-
-    store.calls.clear()
-    again = await Orchestrator.resume("r1", store, store, store, registry)
-    assert (await again.run()).value == result.value
-    assert store.calls == []
-    assert calls == ["good", "bad", "last"]
-
-
-@pytest.mark.parametrize(
-    "stop",
-    [("EXECUTING", 2, None), ("EXECUTING", 2, "a"), ("REFLECTING", 2, None), ("DONE", 3, None)],
-)
-async def test_a_task_that_every_iteration_plans_again_goes_on(stop: tuple[object, ...]) -> None:
-    class Away(OwnStore):
-        away = True
-
-        def update_loop_state(
-            self, run_id: str, phase: str, iteration: int, task: str | None
-        ) -> None:
-            if self.away and (phase, iteration, task) == stop:
-                raise OSError("away")
-            super().update_loop_state(run_id, phase, iteration, task)
-
-    numbers: list[int] = []
-
-    def reflect(ctx: ReflectContext) -> Finish | Continue:
-        again = Continue([Task("a", "work", input=ctx.iteration + 1)])
-        return Finish() if ctx.iteration == 4 else again
-
-    registry = {
-        "plan": lambda ctx: [Task("a", "work", input=1)],
-        "work": lambda number: numbers.append(number) or number,
-        "reflect": reflect,
-    }
-    store = Away()
-    with pytest.raises(OSError, match="away"):
-        await Orchestrator("", 9, registry, store, store, store, "r1").run()
-    store.away = False
-
-    result = await (await Orchestrator.resume("r1", store, store, store, registry)).run()
-
-    assert (result.value, result.run.iteration, numbers) == ({"a": 4}, 4, [1, 2, 3, 4])
-    assert store.get_tasks("r1", "completed")[0]["input"] == 4
-
-
-@pytest.mark.parametrize("kind", ["own", "memory", "sqlite"])
-async def test_resuming_an_unknown_run_creates_nothing(kind: str, tmp_path: Path) -> None:
-    path = tmp_path / "runs.db"
-    made: dict[str, Any] = {"own": OwnStore(), "memory": MemoryStore(), "sqlite": SQLiteStore(path)}
-    store = made[kind]
-
-    with pytest.raises(RunNotFound):
-        await Orchestrator.resume("r1", store, store, store, twice())
-
-    assert kind == "own" or await store.get_run("r1") is None
-    assert not SQLiteStore(path).path.exists()
-
-
-@pytest.mark.parametrize(
-    ("record", "said"),
-    [
-        ({"phase": "THINKING"}, "run_store: the phase 'THINKING' is none of PLANNING, EXECUTING"),
-        ({"phase": "executing"}, "task_store: the row of task 'a' can't be read: .*retry"),
-    ],
-)
-async def test_a_record_that_cannot_be_read_is_refused(record: dict[str, str], said: str) -> None:
-    store = OwnStore()
-    store.create_run("r1", "", 1)
-    store.runs["r1"] |= record
-    store.tasks["a"] = {"id": "a", "status": "pending", "retry": 3}
-
-    with pytest.raises(ValueError, match=said):
-        await Orchestrator.resume("r1", store, store, store, twice())
-    with pytest.raises(ValueError, match="task_store and context_store is missing"):
-        await Orchestrator.resume("r1", store, registry=twice())
-    with pytest.raises(ValueError, match="or store="):
-        await Orchestrator.resume("r1", twice())

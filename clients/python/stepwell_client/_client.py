@@ -277,7 +277,7 @@ class RunHandle:
         self.created = created
         """True: this call started it; False: the request came before, or was only validated."""
         self.warnings = tuple(warnings)
-        """Of a fork that this call made: notes on what its caller may not expect of it."""
+        """Notes on what the caller of a fork may not expect of it; empty but for a fork that this call made."""
 
     def __repr__(self) -> str:
         return f"RunHandle({self.id!r})"

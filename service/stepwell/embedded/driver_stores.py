@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -26,25 +27,29 @@ from stepwell_client import decode
 TENANT = "default"
 
 
-class DriverStore:
+class Holder(ABC):
+    """Opens a driver's store and closes it."""
+
+    @property
+    @abstractmethod
+    def place(self) -> object:
+        """The driver's store: two views with equal places show the same runs."""
+
+    @abstractmethod
+    async def acquire(self, runtime: Runtime, *, create: bool) -> Store:
+        """Return the driver's store, open. Raises StoreMissing: there is none, and `create` is False."""
+
+    @abstractmethod
+    async def release(self, store: Store) -> None:
+        """Give the driver's store back."""
+
+
+class DriverStore(Holder):
     """All three protocols as a view of a driver's store; what an orchestrator's stores of ours have in common.
 
     The loop commits every transition to the driver's store, and that is what the reads return, at any moment. So the
     calls that report a transition change nothing.
     """
-
-    @property
-    def place(self) -> object:
-        """The driver's store: two views with equal places show the same runs."""
-        raise NotImplementedError
-
-    async def acquire(self, runtime: Runtime, *, create: bool) -> Store:
-        """Return the driver's store, open. Raises StoreMissing: there is none, and `create` is False."""
-        raise NotImplementedError
-
-    async def release(self, store: Store) -> None:
-        """Give the driver's store back."""
-        raise NotImplementedError
 
     # --- the RunStore ---------------------------------------------------------------------------------
 

@@ -154,10 +154,14 @@ class StoreCalls:
         self._created = True
 
     async def _catch_up(self, revision: int, iteration: int) -> None:
-        """Write a new plan, and the status of tasks that have changed."""
+        """Write a new plan, and the status of tasks that have changed.
+
+        In a restored run a plan may be older than what the stores have: theirs stays.
+        """
+        renewed = revision > self._revision
         if self._stores.driver is None:
-            await self._write_tasks(renewed=revision != self._revision)
-        if revision != self._revision:
+            await self._write_tasks(renewed=renewed)
+        if renewed:
             await self._update(Phase.EXECUTING, iteration)
             self._revision = revision
 
