@@ -32,7 +32,7 @@ from stepwell_client.v1 import orchestrator_pb2 as opb
 from stepwell_client.v1 import types_pb2
 from stepwell_client.v1 import worker_pb2 as wpb
 from tests.service.conftest import ME, Client, World, completed, refusal
-from tests.support.logs import capture_logs
+from tests.support.logs import capture_logs, loggers_restored
 from tests.support.patience import until
 
 SERVING = health_pb2.HealthCheckResponse.SERVING
@@ -269,12 +269,8 @@ def test_logs_hold_no_secret_and_no_control_characters() -> None:
 
 @pytest.fixture
 def restored() -> Iterator[None]:
-    """Afterwards the loggers are set up as before."""
-    loggers = [logging.getLogger(name) for name in logs.LOGGERS]
-    before = [(one.handlers, one.propagate, one.level) for one in loggers]
-    yield
-    for one, (one.handlers, one.propagate, level) in zip(loggers, before, strict=True):
-        one.setLevel(level)
+    with loggers_restored():
+        yield
 
 
 @pytest.mark.usefixtures("restored")

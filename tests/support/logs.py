@@ -1,4 +1,4 @@
-"""Captures what the service and the drivers log."""
+"""Captures what the service and the drivers log, and keeps the loggers of a test process as they are."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from stepwell.logger import PACKAGES
+from stepwell.rpc import logs
 
 
 class _Capture(logging.Handler):
@@ -37,4 +38,17 @@ def capture_logs() -> Iterator[list[dict[str, Any]]]:
     finally:
         for logger, level in zip(loggers, before, strict=True):
             logger.removeHandler(capture)
+            logger.setLevel(level)
+
+
+@contextmanager
+def loggers_restored() -> Iterator[None]:
+    """Afterwards the loggers are set up as before, though a command has set up a server's."""
+    loggers = [logging.getLogger(name) for name in logs.LOGGERS]
+    before = [(one.handlers, one.propagate, one.level) for one in loggers]
+    try:
+        yield
+    finally:
+        for logger, (handlers, propagate, level) in zip(loggers, before, strict=True):
+            logger.handlers, logger.propagate = handlers, propagate
             logger.setLevel(level)

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from unittest.mock import patch
 
 from stepwell.cli import app
+from tests.support.logs import loggers_restored
 
 WAIT_S = 30.0
 LIVES_S = 90.0
@@ -163,6 +164,7 @@ class Terminal:
             patch.object(sys, "stdin", given),
             contextlib.redirect_stdout(out),
             contextlib.redirect_stderr(err),
+            loggers_restored(),
         ):
             code = app.run(arguments)
             out.flush()
