@@ -12,6 +12,7 @@ from stepwell_client import (
     NotFound,
     OnFailure,
     Retry,
+    RunStatus,
     Task,
     TaskContext,
 )
@@ -39,6 +40,25 @@ async def until(served: Served, run_id: str, kind: types_pb2.EventType, task_id:
         async for event in events:
             if event.type == kind and (not task_id or event.task_id == task_id):
                 return
+
+
+async def test_failed_run_stays_failed_on_resume_unless_its_tasks_are_retried(
+    served_everywhere: Served,
+) -> None:
+    served = served_everywhere
+    run = await served.client.start(plan=[Task("a", retry=ONCE)])
+    async with served.worker(moody({"a"})):
+        failed = await run.wait()
+        kept = await served.client.resume(run.id, retry_failed=False)
+    await served.restart()
+    async with served.worker(moody(set())):
+        again = await served.client.get(run.id)
+        assert [one.status for one in (failed, kept.run, again)] == [RunStatus.FAILED] * 3
+        assert again.failure.message == "a is broken"
+        assert len([one async for one in served.client.executions(run.id)]) == 1
+
+        await served.client.resume(run.id)
+        assert (await served.client.wait(run.id)).status == RunStatus.SUCCEEDED
 
 
 async def test_function_that_hangs_is_tried_again_after_its_idle_time_out(served: Served) -> None:
