@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import inspect
 import sys
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -20,13 +19,11 @@ from stepwell_client import (
     EventType,
     LogKind,
     RunFailed,
-    RunHandle,
     RunNotFound,
     RunPurged,
     RunStatus,
     StepKind,
     StepwellClientError,
-    SyncClient,
     Task,
     Unavailable,
     decode,
@@ -193,69 +190,6 @@ async def test_a_wait_for_somebody_is_logged_after_a_while(
 
     assert [request.timeout.seconds for request in server.runs.requests] == [10, 60, 60, 60, 60]
     assert caplog.messages[0] == f"run {RUN_ID} is paused: not now; resume it, or stop waiting"
-
-
-async def test_a_handle_waits_for_a_status_and_for_the_next_question(
-    scripted_server: None, server: FakeServer, client: Client
-) -> None:
-    running = a_run(types_pb2.RUN_STATUS_RUNNING, last_event=4)
-    waiting = a_run(types_pb2.RUN_STATUS_WAITING, last_event=6)
-    change = types_pb2.Event(number=6, run={"status": types_pb2.RUN_STATUS_WAITING})
-    question = types_pb2.InputRequest(input_id="q", status=types_pb2.INPUT_STATUS_OPEN)
-    asked = types_pb2.Event(number=6, inputs=[question])
-    get, listed = orchestrator_pb2.GetRunResponse, orchestrator_pb2.ListInputsResponse
-    server.runs.answers |= {
-        "GetRunRequest": Script(get(run=running), get(run=waiting), get(run=running)),
-        "ListInputsRequest": Script(listed(), listed(inputs=[{"request": question}])),
-    }
-    for last in (change, asked):
-        batch = orchestrator_pb2.EventBatch(events=[types_pb2.Event(number=5), last], next_after=6)
-        server.runs.watches.append([orchestrator_pb2.WatchRunResponse(events=batch)])
-    run = client.run(RUN_ID)
-
-    await run.wait(until=[RunStatus.WAITING])
-    assert f"{run.status}" == str(run.status) == "WAITING"
-    found = await run.next_input()
-    assert found is not None
-    assert found.request.input_id == "q"
-    watched = [one.after for one in server.runs.requests if hasattr(one, "after")]
-    assert watched == [4, 4]
-
-
-def test_commands_of_a_handle_take_the_words_of_both_clients() -> None:
-    names = [
-        *("resume", "pause", "cancel", "stop", "answer", "resolve"),
-        *("retry_task", "skip_task", "raise_budget"),
-    ]
-    for name in names:
-        plain, sync, handle = (
-            list(inspect.signature(getattr(kind, name)).parameters)
-            for kind in (Client, SyncClient, RunHandle)
-        )
-        assert plain == sync, name
-        assert handle == [one for one in plain if one != "run_id"], name
-
-
-async def test_handle_passes_a_commands_words_on(server: FakeServer, client: Client) -> None:
-    server.runs.answers["PauseRunRequest"] = Script(
-        orchestrator_pb2.PauseRunResponse(run=a_run(types_pb2.RUN_STATUS_PAUSED))
-    )
-    run = client.run(RUN_ID)
-    paused = await run.pause(reason="lunch", on_behalf_of="ann")
-    (request,) = server.runs.requests
-    assert (request.run_id, request.reason, request.on_behalf_of) == (RUN_ID, "lunch", "ann")
-    assert (paused, run.status) == (run.message, RunStatus.PAUSED)
-
-
-async def test_rehearsed_resume_leaves_the_handle_as_it_was(
-    server: FakeServer, client: Client
-) -> None:
-    server.runs.answers["ResumeRunRequest"] = Script(
-        orchestrator_pb2.ResumeRunResponse(run=a_run(types_pb2.RUN_STATUS_RUNNING))
-    )
-    run = client.run(RUN_ID)
-    rehearsed = await run.resume(validate_only=True)
-    assert (rehearsed.status, run.message) == (RunStatus.RUNNING, None)
 
 
 async def test_a_run_that_failed_has_no_result_but_a_reason(
