@@ -10,6 +10,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from stepwell.core.port import (
+    NOBODY,
     Claimed,
     ClaimRequest,
     Commit,
@@ -19,8 +20,10 @@ from stepwell.core.port import (
     FeedEntry,
     FeedQuery,
     Hint,
+    KeySwap,
     Loaded,
     Page,
+    Reservation,
     RunQuery,
     Runtime,
     Store,
@@ -34,6 +37,53 @@ from tests.mutants.changes import MutantStore
 
 StorePort = Callable[[Store, Runtime], Store]
 RunKey = tuple[str, str]
+
+
+class KeysNotReserved(MutantStore):
+    """Says that a key is reserved, and writes nothing."""
+
+    async def swap_keys(
+        self, tenant_id: str, pipeline_id: str, swaps: Sequence[KeySwap]
+    ) -> Sequence[Reservation]:
+        looks = [KeySwap(key=one.key) for one in swaps]
+        stands = await self.inner.swap_keys(tenant_id, pipeline_id, looks)
+        return [
+            one.after if one.before == there else there
+            for one, there in zip(swaps, stands, strict=True)
+        ]
+
+
+class KeysTakenEarly(MutantStore):
+    """Replaces a reservation whose commit may still come: it says that nobody has the key."""
+
+    async def swap_keys(
+        self, tenant_id: str, pipeline_id: str, swaps: Sequence[KeySwap]
+    ) -> Sequence[Reservation]:
+        stands = list(await self.inner.swap_keys(tenant_id, pipeline_id, swaps))
+        for place, (swap, there) in enumerate(zip(swaps, stands, strict=True)):
+            if swap.after not in (NOBODY, there) and await self._is_undecided(tenant_id, there):
+                again = [replace(swap, before=there)]
+                stands[place] = (await self.inner.swap_keys(tenant_id, pipeline_id, again))[0]
+        return stands
+
+    async def _is_undecided(self, tenant_id: str, reservation: Reservation) -> bool:
+        rows = await self.inner.load(tenant_id, reservation.run_id)
+        return rows is not None and rows.commit_id == reservation.commit_id
+
+
+class KeysNotCompared(MutantStore):
+    """Reserves a key for whoever asks, whatever stands there."""
+
+    async def swap_keys(
+        self, tenant_id: str, pipeline_id: str, swaps: Sequence[KeySwap]
+    ) -> Sequence[Reservation]:
+        looks = [KeySwap(key=one.key) for one in swaps]
+        stands = await self.inner.swap_keys(tenant_id, pipeline_id, looks)
+        believed = [
+            replace(one, before=there) if one.after != NOBODY else one
+            for one, there in zip(swaps, stands, strict=True)
+        ]
+        return await self.inner.swap_keys(tenant_id, pipeline_id, believed)
 
 
 class TornLoad(MutantStore):

@@ -92,6 +92,10 @@ TABLE = (
     Mutant("attempts-forgotten", "replica", loads(changes.with_none_spent), SIMULATED, "S12"),
     Mutant("lost-attempts-are-free", "advance", others.releasing_lost_leases, SIMULATED, "S13"),
     Mutant("results-misplaced", "worker", others.ResultsMisplaced, SIMULATED, "S7"),
+    # --- idempotency keys ---
+    Mutant("key-not-reserved", "replica", stores.KeysNotReserved, SIMULATED, "K1"),
+    Mutant("key-taken-early", "replica", stores.KeysTakenEarly, SIMULATED, "K1"),
+    Mutant("key-not-compared", "driver", stores.KeysNotCompared, SIMULATED, "K1"),
     # --- order, limits and ends ---
     Mutant("plan-order-ignored", "replica", loads(changes.with_looser_plans), SIMULATED, "S11"),
     Mutant("limits-forgotten", "replica", stores.LimitsForgotten, SIMULATED, "S11 S17"),

@@ -13,7 +13,7 @@ from msgspec.structs import astuple, replace
 
 from stepwell.core.loop.advance import advance
 from stepwell.core.loop.budgets import used_up
-from stepwell.core.loop.context import Context, FreeWorker, Grants, KnownResult
+from stepwell.core.loop.context import Context, FreeWorker, Grants, KeyFound, KeyState
 from stepwell.core.loop.idempotency import MORE_TIMER
 from stepwell.core.loop.signals import (
     Answer,
@@ -29,10 +29,11 @@ from stepwell.core.loop.signals import (
     Result,
     Signal,
     Start,
+    TimerDue,
 )
 from stepwell.core.loop.state import RunState
 from stepwell.core.loop.transition import Reply, Transition
-from stepwell.core.port import Commit, KeyedResult, OpenExecution
+from stepwell.core.port import Commit, OpenExecution
 from stepwell.core.records.checkpoints import run_of
 from stepwell.core.records.events import Event
 from stepwell.core.records.fold import fold
@@ -71,8 +72,8 @@ class World:
         self.seed = seed
         self._model = RunModel("tenant", "run")
         self.timers: dict[str, int] = {}
-        self.known: dict[str, KnownResult | None] = {}
-        self.keyed: list[KeyedResult] = []
+        self.keys: dict[str, KeyFound] = {}
+        """What the store says of keys; it lets the run have all others."""
         self.now_us = 1_000_000
         self._minted = 0
 
@@ -86,19 +87,26 @@ class World:
             for one in signals
         )
         context = Context(
-            now_us=self.now_us,
-            seed=self.seed,
-            known=self.known,
-            grants=self._grants() if eager else Grants(),
+            now_us=self.now_us, seed=self.seed, grants=self._grants() if eager else Grants()
         )
         before = _picture(self.state)
         transition = advance(self.state, signals, context)
+        while transition.asked_keys:
+            found = {
+                key: self._found(key, reserve) for key, reserve in transition.asked_keys.items()
+            }
+            context = replace(context, keys=context.keys | found)
+            transition = advance(self.state, signals, context)
         assert _picture(self.state) == before, "advance changed the state that it was given"
         assert advance(self.state, signals, context) == transition, "advance is not a function"
         if transition.commit is not None:
             self._apply(transition.commit)
             self._minted += len(transition.commit.leases) if eager else 0
         return transition.replies
+
+    def _found(self, key: str, reserve: bool) -> KeyFound:
+        free = KeyFound(state=KeyState.OURS if reserve else KeyState.FREE)
+        return self.keys.get(key, free)
 
     def _grants(self) -> Grants:
         worker = FreeWorker(worker_id="w", kinds=tuple(StepKind), stages=BOTH, credits=10_000)
@@ -125,7 +133,10 @@ class World:
         """Start the run."""
         whole = RunSpec(tenant_id="tenant", run_id="run", **spec)
         tasks = None if plan is None else tuple(plan)
-        return self.do(Start(spec=whole, plan=tasks, stages=stages))[0]
+        reply = self.do(Start(spec=whole, plan=tasks, stages=stages))[0]
+        if MORE_TIMER in self.timers:
+            self.do(TimerDue(name=MORE_TIMER))
+        return reply
 
     def take(
         self, execution_id: str, *, stages: tuple[StepKind, ...] = BOTH, **fields: Any
@@ -258,7 +269,6 @@ class World:
                 self.timers.pop(timer.name, None)
             else:
                 self.timers[timer.name] = timer.delay_ms
-        self.keyed.extend(commit.keyed)
         self.state.apply(commit)
         if commit.checkpoint is not None:
             assert run_of(commit.run.spec, commit.checkpoint) == commit.run

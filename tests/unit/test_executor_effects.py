@@ -1,20 +1,16 @@
-"""The executor's part in effects: reconnects of a worker that began, and keys that other runs completed."""
+"""The executor's part in effects: reconnects of a worker that began."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import pytest
 
 from stepwell.core.loop.signals import Begin
 from stepwell.core.port import Assignment, ExecutionQuery
-from stepwell.core.records.errors import StoreUnavailable
 from stepwell.core.records.model import Execution, TaskSpec
 from stepwell.core.records.states import Effect, ExecutionStatus, RunStatus
 from stepwell.engine.executor import Heartbeat, HeldLease
-from tests.unit.executor_world import RUN, TENANT, ExecutorWorld, FakeWorker, Rigged
+from tests.unit.executor_world import RUN, TENANT, ExecutorWorld, FakeWorker
 
-OTHER = "00000000-0000-4000-8000-000000000002"
 RECONCILED = TaskSpec(task_id="charge", effect=Effect.AT_MOST_ONCE, reconcile=True)
 CHARGE = TaskSpec(task_id="charge", effect=Effect.AT_MOST_ONCE)
 
@@ -64,27 +60,3 @@ async def test_an_unknown_outcome_counts_as_held(world: ExecutorWorld, instance_
     assert (await again.deliver(got)).status == "ACCEPTED"
     assert await world.status() is RunStatus.SUCCEEDED
     assert await worker.executor.heartbeat(TENANT, [beat]) == [False]
-
-
-# --- keys ------------------------------------------------------------------------------------------------
-
-
-async def test_a_store_that_cannot_be_asked_for_keys_holds_nothing_up(
-    world: ExecutorWorld,
-) -> None:
-    async def first(method: str, *_: Any, **__: Any) -> None:
-        if method == "find_keyed":
-            raise StoreUnavailable("not now")
-
-    executor, worker = await world.serving(store=Rigged(world.store, first))
-    await world.start(executor, [TaskSpec(task_id="a", idempotency_key="k")])
-    await worker.do_all(world.store)
-    assert await world.status() is RunStatus.SUCCEEDED
-
-
-async def test_a_run_without_keys_asks_for_none(world: ExecutorWorld) -> None:
-    store = Rigged(world.store)
-    executor, worker = await world.serving(store=store)
-    await world.start(executor, [TaskSpec(task_id="a"), TaskSpec(task_id="b")])
-    await worker.do_all(world.store)
-    assert store.calls["find_keyed"] == 0

@@ -9,6 +9,7 @@ import pytest
 
 from stepwell.core.port import (
     ClaimRequest,
+    KeySwap,
     OldLogs,
     RunQuery,
     Store,
@@ -41,7 +42,7 @@ ASKS: dict[str, Callable[[Store], Awaitable[object]]] = {
     "read_events": lambda store: store.read_events(*WITH, after=0, limit=1),
     "page": lambda store: store.page(RunQuery(tenant_id=b.TENANT)),
     "read_inputs": lambda store: store.read_inputs(*WITH, ["x"]),
-    "find_keyed": lambda store: store.find_keyed(b.TENANT, "p", ["x"]),
+    "swap_keys": lambda store: store.swap_keys(b.TENANT, "p", [KeySwap(key="x")]),
     "describe": lambda store: store.describe(),
 }
 

@@ -4,25 +4,28 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from stepwell.core.loop.advance import advance
-from stepwell.core.loop.context import Context, KnownResult
-from stepwell.core.loop.idempotency import MORE_TIMER, key_of
+from stepwell.core.loop.context import Context, FreeWorker, Grants, KeyFound, KeyState
+from stepwell.core.loop.idempotency import KEY_FREED, KEY_TIMER, MORE_TIMER, key_of
 from stepwell.core.loop.signals import (
+    Cancel,
     Completed,
     Failed,
+    Pause,
     Planned,
     Reflected,
     Released,
     Resume,
+    SkipTask,
     Start,
     TimerDue,
 )
 from stepwell.core.loop.state import RunState
-from stepwell.core.loop.transition import Transition
-from stepwell.core.port import KeyedResult
 from stepwell.core.records import limits
 from stepwell.core.records.model import Failure, Payload, RunSpec, TaskSpec
-from stepwell.core.records.states import Decision, Effect, OnFailure
+from stepwell.core.records.states import Decision, Effect, OnFailure, StepKind
 from tests.unit.loop_world import AT_ONCE, ONCE, World, started, task, tasks
 
 
@@ -87,7 +90,7 @@ def test_each_step_has_a_key_of_its_own_in_all_its_attempts() -> None:
 
 def test_one_of_a_key_is_in_flight_and_the_others_take_its_result() -> None:
     world = started(keyed("a"), keyed("b"), keyed("c"), task("d"), max_parallel=4)
-    assert world.ready() == ["task:a#1", "task:d#1"]
+    assert world.ready() == ["task:d#1", "task:a#1"]
     world.deliver("task:a#1", Completed(result=Payload(data=b"1")))
     for task_id in ("b", "c"):
         copy = world.task(task_id)
@@ -125,26 +128,214 @@ def test_tasks_of_other_keys_and_of_none_are_left_alone() -> None:
     assert len(world.ready()) == 3
 
 
-def start(*tasks: TaskSpec, known: dict[str, KnownResult | None]) -> Transition:
+TAKEN = KeyFound(state=KeyState.TAKEN, run_id="other")
+FREE = KeyFound(state=KeyState.FREE)
+
+
+def done(execution_id: str = "task:z#1", data: bytes | None = None) -> KeyFound:
+    result = Payload(data=data) if data is not None else None
+    return KeyFound(state=KeyState.DONE, run_id="other", execution_id=execution_id, result=result)
+
+
+def refused_lease(world: World, execution_id: str) -> None:
+    assert world.do(world.take(execution_id))[0].status == "REFUSED"
+
+
+def test_keys_that_nobody_has_looked_for_are_asked_for() -> None:
     spec = RunSpec(tenant_id="tenant", run_id="run", pipeline_id="p")
-    context = Context(known=known)
-    return advance(RunState.empty("tenant", "run"), [Start(spec=spec, plan=tuple(tasks))], context)
+    state = RunState.empty("tenant", "run")
+    plan = (keyed("a"), keyed("b", "l"), task("c"))
+    start = advance(state, [Start(spec=spec, plan=plan)], Context())
+    assert start.asked_keys == {}, "a run that isn't there yet has no commit to reserve by"
+    assert start.commit is not None
+    state.apply(start.commit)
+    more = [TimerDue(name=MORE_TIMER)]
+    assert advance(state, more, Context()).asked_keys == {"k": False, "l": False}
+    worker = FreeWorker(worker_id="w", kinds=tuple(StepKind))
+    context = Context(grants=Grants(workers=(worker,), tokens=("t1", "t2")))
+    one_of_two = advance(state, more, context).asked_keys
+    assert one_of_two == {"k": True, "l": False}, "no more are reserved than can be leased"
 
 
-def test_keys_that_nobody_has_looked_for_are_named() -> None:
-    unasked = start(keyed("a"), keyed("b", "l"), task("c"), known={})
-    assert unasked.unknown_keys == ("k", "l")
-    assert len(unasked.offered) == 3
-    asked = start(keyed("a"), keyed("b", "l"), known={"k": None, "l": None})
-    assert asked.unknown_keys == ()
-    assert len(asked.offered) == 2
+def test_a_key_that_is_free_but_not_reserved_is_offered_and_not_leased() -> None:
+    world = World()
+    world.keys["k"] = FREE
+    world.start(plan=[keyed("a")])
+    assert world.ready() == ["task:a#1"]
+    transition = world.advance(world.take("task:a#1"))
+    assert (transition.commit, transition.asked_keys) == (None, {"k": True})
+
+
+def test_a_task_holds_its_key_from_its_first_lease_to_its_end() -> None:
+    world = started(keyed("a", retry=AT_ONCE, on_failure=OnFailure.CONTINUE), task("b"))
+    assert world.task("a").held_key == ""
+    world.lease("task:a#1")
+    assert world.task("a").held_key == "k"
+    world.keys["k"] = TAKEN  # Nobody asks again.
+    world.fail("a")
+    world.answer(world.ask("a"))
+    world.do(Pause())
+    world.do(Resume())
+    assert world.task("a").held_key == "k"
+    world.lease(world.ready()[0])
+    world.fail("a", retryable=False)
+    assert (world.task("a").status, world.task("a").held_key) == ("FAILED", "")
+
+
+def test_a_completed_task_keeps_its_key_until_a_plan_defines_it_anew() -> None:
+    world = World()
+    world.start(plan=[keyed("a")], stages=(StepKind.REFLECT,))
+    world.complete("a")
+    assert world.task("a").held_key == "k"
+    again = Reflected(decision=Decision.CONTINUE, tasks=(keyed("a", prompt="anew"),))
+    world.deliver("reflect:1#1", again)
+    assert (world.task("a").status, world.task("a").held_key) == ("READY", "")
+
+
+@pytest.mark.parametrize("end", [Cancel(), "fails"])
+def test_a_run_that_ends_gives_its_keys_up(end: Cancel | str) -> None:
+    world = started(keyed("a"), keyed("b", "l"), task("c", retry=ONCE))
+    world.keys["l"] = TAKEN
+    world.lease("task:a#1")
+    refused_lease(world, "task:b#1")
+    if isinstance(end, Cancel):
+        world.do(end)
+    else:
+        world.fail("c")
+    assert world.run.ended
+    assert [(one.held_key, one.key_run_id) for one in world.state.tasks.values()] == [("", "")] * 3
+    assert world.timers == {}
+
+
+def test_an_unknown_outcome_keeps_its_key_when_its_run_fails() -> None:
+    plan = [keyed("a", effect=Effect.AT_MOST_ONCE), task("c", retry=ONCE)]
+    world = started(*plan)
+    world.begin("task:a#1")
+    world.fail("c")
+    assert (world.run.status, world.task("a").held_key) == ("FAILED", "k")
+
+
+def test_a_task_whose_key_another_run_has_waits_and_takes_no_place() -> None:
+    world = World()
+    world.keys["k"] = TAKEN
+    world.start(plan=[keyed("a"), task("b")], max_parallel=1)
+    assert world.task("a").key_run_id == "other"
+    assert world.ready() == ["task:b#1"]
+    world.complete("b")
+    run = world.run
+    assert (run.status, run.blocked_on, run.blocked_run_id) == ("WAITING", "KEY", "other")
+    assert KEY_TIMER in world.timers
+
+
+@pytest.mark.parametrize("name", [KEY_TIMER, KEY_FREED])
+def test_a_task_that_waits_runs_once_its_key_is_free(name: str) -> None:
+    world = World()
+    world.keys["k"] = TAKEN
+    world.start(plan=[keyed("a")])
+    world.do(TimerDue(name=name))
+    assert world.run.blocked_on == "KEY"
+    assert KEY_TIMER in world.timers
+    del world.keys["k"]
+    world.do(TimerDue(name=name))
+    assert (world.run.blocked_on, world.run.blocked_run_id) == ("WORKER", "")
+    assert KEY_TIMER not in world.timers
+    assert world.advance(TimerDue(name=KEY_FREED)).commit is None
+    world.complete("a")
+    assert world.run.status == "SUCCEEDED"
+
+
+def test_a_run_that_was_woken_while_paused_asks_when_it_goes_on() -> None:
+    world = World()
+    world.keys["k"] = TAKEN
+    world.start(plan=[keyed("a")])
+    world.do(Pause())
+    del world.keys["k"]
+    world.do(TimerDue(name=KEY_TIMER))
+    world.do(Resume())
+    assert world.ready() == ["task:a#1"]
+
+
+def test_a_task_that_waits_takes_the_result_of_a_good_end() -> None:
+    world = World()
+    world.keys["k"] = TAKEN
+    world.start(plan=[keyed("a")])
+    world.keys["k"] = done(data=b"7")
+    world.do(TimerDue(name=KEY_FREED))
+    assert world.task("a").deduplicated_from == "other/task:z#1"
+    assert world.task("a").held_key == ""
+    assert world.run.status == "SUCCEEDED"
+
+
+def test_a_step_whose_key_is_gone_when_it_is_claimed_is_withdrawn() -> None:
+    world = started(keyed("a"), max_parallel=1)
+    world.keys["k"] = TAKEN
+    refused_lease(world, "task:a#1")
+    a = world.task("a")
+    assert (a.status, a.key_run_id, a.spent) == ("PENDING", "other", 0)
+    assert world.status_of("task:a#1") == "RELEASED"
+    world.keys["k"] = done()
+    world.do(TimerDue(name=KEY_FREED))
+    assert world.run.status == "SUCCEEDED"
+
+
+def test_a_step_whose_key_was_completed_when_it_is_claimed_takes_the_result() -> None:
+    world = started(keyed("a"))
+    world.keys["k"] = done()
+    refused_lease(world, "task:a#1")
+    assert world.task("a").deduplicated_from == "other/task:z#1"
+    assert world.run.status == "SUCCEEDED"
+
+
+def test_a_task_that_waits_gives_up_by_its_total_time_out() -> None:
+    world = World()
+    world.keys["k"] = TAKEN
+    world.start(plan=[keyed("a", total_timeout_ms=60_000)])
+    assert world.timers["total:a"] == 60_000
+    world.timers["total:a"] = 1
+    world.do(TimerDue(name=KEY_TIMER))
+    assert world.timers["total:a"] == 1, "it runs from the first wait on"
+    world.do(TimerDue(name="total:a"))
+    assert world.task("a").failure.kind == "TOTAL_TIMEOUT"
+    assert world.run.status == "FAILED"
+
+
+def test_a_total_time_out_that_runs_while_a_task_waits_goes_on_with_its_offer() -> None:
+    world = World()
+    world.keys["k"] = TAKEN
+    world.start(plan=[keyed("a", total_timeout_ms=60_000)])
+    world.timers["total:a"] = 1
+    del world.keys["k"]
+    world.do(TimerDue(name=KEY_FREED))
+    assert (world.ready(), world.timers) == (["task:a#1"], {"total:a": 1})
+
+
+def test_without_an_answer_of_the_store_nothing_with_a_key_is_offered_or_leased() -> None:
+    world = World()
+    world.keys["k"] = KeyFound(state=KeyState.UNKNOWN)
+    world.start(plan=[keyed("a")])
+    assert (world.ready(), world.run.blocked_on, world.run.blocked_run_id) == ([], "KEY", "")
+    world.keys["k"] = FREE
+    world.do(TimerDue(name=KEY_TIMER))
+    world.keys["k"] = KeyFound(state=KeyState.UNKNOWN)
+    refused_lease(world, "task:a#1")
+    assert world.ready() == ["task:a#1"]
+
+
+def test_a_paused_task_that_holds_the_key_goes_before_others_of_its_run() -> None:
+    world = started(keyed("a"), keyed("b"), max_parallel=4)
+    world.lease("task:a#1")
+    world.fail("a")
+    world.do(Pause())
+    assert world.task("a").status == "PENDING"
+    world.do(Resume())
+    assert world.ready() == ["task:a#3"]
+    world.do(SkipTask(task_id="a"))
+    assert world.ready() == ["task:b#1"]
 
 
 def test_keyed_result_of_another_run_is_copied() -> None:
-    result = Payload(data=b"7")
-    other = KnownResult(run_id="other", execution_id="task:z#1", result=result)
     world = World()
-    world.known = {"k": other}
+    world.keys["k"] = done(data=b"7")
     world.start(plan=[keyed("a"), keyed("b", "k", "a"), task("c", "a")])
     assert world.task("a").deduplicated_from == "other/task:z#1"
     assert world.task("b").deduplicated_from == "other/task:z#1"
@@ -154,18 +345,10 @@ def test_keyed_result_of_another_run_is_copied() -> None:
     assert world.ready() == ["task:c#1"]
 
 
-def test_a_completed_task_with_a_key_is_kept_for_other_runs() -> None:
-    world = started(keyed("a"), task("b"), pipeline_id="p")
-    world.complete("a", "b")
-    assert world.keyed == [KeyedResult(pipeline_id="p", key="k", execution_id="task:a#1")]
-
-
 def test_many_that_are_known_are_settled_in_several_commits() -> None:
     count = limits.DEDUPLICATED_PER_COMMIT_MAX + 3
     world = World()
-    world.known = {
-        f"k{n}": KnownResult(run_id="other", execution_id=f"task:{n}#1") for n in range(count)
-    }
+    world.keys = {f"k{n}": done(f"task:{n}#1") for n in range(count)}
     world.start(plan=[keyed(f"t{n}", f"k{n}") for n in range(count)])
     assert world.run.counts.completed == limits.DEDUPLICATED_PER_COMMIT_MAX
     assert world.run.status == "QUEUED"

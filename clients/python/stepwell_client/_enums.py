@@ -98,6 +98,7 @@ class BlockedKind(Word):
     TIMER = 6
     PAUSED = 7
     UNKNOWN_OUTCOME = 8
+    KEY = 9
 
 
 class PauseReason(Word):

@@ -65,6 +65,8 @@ def _standstill(run: types_pb2.Run) -> str:
         return "waits for an answer; `inputs` has the question, `answer` answers it"
     if run.blocked_on == BlockedKind.UNKNOWN_OUTCOME:
         return "waits for somebody to `resolve` an execution whose outcome is unknown"
+    if run.blocked_on == BlockedKind.KEY:
+        return f"waits for an idempotency key that run {run.blocked_run_id or '(not known)'!r} has"
     if run.blocked_on == BlockedKind.WORKER:
         return f"waits for a worker of queue {run.spec.queue!r}; none is connected"
     return ""

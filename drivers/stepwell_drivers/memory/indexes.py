@@ -1,4 +1,4 @@
-"""Searches across a tenant's runs: open input requests, results by their keys, runs that ended.
+"""Searches across a tenant's runs: open input requests, reservations of keys, runs that ended.
 
 Each is kept in the order in which it is read, so that a page costs what it returns.
 """
@@ -10,12 +10,9 @@ from bisect import bisect_left, insort
 from collections.abc import Iterator, Sequence
 from itertools import islice, takewhile
 
-from stepwell.core.port import EndedQuery, FoundInput, KeyedResult, Page
+from stepwell.core.port import NOBODY, EndedQuery, FoundInput, KeySwap, Page, Reservation
 from stepwell.core.records.model import InputRequest, Run
 from stepwell.core.records.states import InputStatus, RunStatus
-
-_Place = tuple[str, str]
-"""A run and an execution of it."""
 
 
 class OpenInputs:
@@ -50,36 +47,38 @@ class OpenInputs:
         return Page(items=found, cursor=after)
 
 
-class Keyed:
-    """A tenant's results by pipeline and key; of those of one key the last one stands last."""
+class Keys:
+    """A tenant's reservations by pipeline and idempotency key."""
 
-    __slots__ = ("_by_run", "_found")
+    __slots__ = ("_by_run", "_reserved")
 
     def __init__(self) -> None:
-        self._found: dict[tuple[str, str], dict[_Place, None]] = {}
-        self._by_run: dict[str, dict[tuple[str, str, str], None]] = {}
+        self._reserved: dict[tuple[str, str], Reservation] = {}
+        self._by_run: dict[str, set[tuple[str, str]]] = {}
 
-    def put(self, run_id: str, result: KeyedResult) -> None:
-        """Keep a result; it is the last one now."""
-        places = self._found.setdefault((result.pipeline_id, result.key), {})
-        place = (run_id, result.execution_id)
-        places.pop(place, None)
-        places[place] = None
-        of_run = self._by_run.setdefault(run_id, {})
-        of_run[result.pipeline_id, result.key, result.execution_id] = None
+    def swap(self, pipeline_id: str, swap: KeySwap) -> Reservation:
+        """Put `after` where `before` stands; return what stands then."""
+        place = (pipeline_id, swap.key)
+        now = self._reserved.get(place, NOBODY)
+        if now != swap.before or now == swap.after:
+            return now
+        self._drop(place, now)
+        if swap.after != NOBODY:
+            self._reserved[place] = swap.after
+            self._by_run.setdefault(swap.after.run_id, set()).add(place)
+        return swap.after
 
-    def drop(self, run_id: str) -> None:
-        """Forget what a run committed."""
-        for pipeline_id, key, execution_id in self._by_run.pop(run_id, {}):
-            places = self._found[pipeline_id, key]
-            del places[run_id, execution_id]
+    def free(self, run_id: str) -> None:
+        """Leave nobody under the keys that a run has reserved."""
+        for place in self._by_run.pop(run_id, ()):
+            del self._reserved[place]
+
+    def _drop(self, place: tuple[str, str], reservation: Reservation) -> None:
+        if self._reserved.pop(place, None) is not None:
+            places = self._by_run[reservation.run_id]
+            places.discard(place)
             if not places:
-                del self._found[pipeline_id, key]
-
-    def find(self, pipeline_id: str, key: str) -> _Place | None:
-        """Return the last one under a key, of the runs that are there."""
-        places = self._found.get((pipeline_id, key))
-        return next(reversed(places)) if places else None
+                del self._by_run[reservation.run_id]
 
 
 class EndedRuns:

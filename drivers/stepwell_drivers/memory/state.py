@@ -32,7 +32,7 @@ from stepwell_drivers.clock import StoreClock
 from stepwell_drivers.hints import HintBus
 from stepwell_drivers.memory.agenda import Agenda, Deadline, Ready
 from stepwell_drivers.memory.families import Families
-from stepwell_drivers.memory.indexes import EndedRuns, Keyed, OpenInputs
+from stepwell_drivers.memory.indexes import EndedRuns, Keys, OpenInputs
 from stepwell_drivers.memory.logs import LogBook
 from stepwell_drivers.memory.rows import ExecutionRow, RunRows, newest_before
 from stepwell_drivers.memory.rows import Lease as LeaseRow
@@ -47,7 +47,7 @@ class Tenant:
     __slots__ = (
         "births",
         "feed",
-        "keyed",
+        "keys",
         "leased",
         "next_birth",
         "next_input",
@@ -67,7 +67,7 @@ class Tenant:
         """Leases by worker, then by (run, execution)."""
         self.next_input = 1
         self.open_inputs = OpenInputs()
-        self.keyed = Keyed()
+        self.keys = Keys()
 
 
 class State:
@@ -170,8 +170,6 @@ class State:
         rows.put_events(commit.events)
         for message in commit.messages:
             rows.put_message(message)
-        for keyed in commit.keyed:
-            self.tenants[rows.tenant_id].keyed.put(rows.run_id, keyed)
         if commit.checkpoint is not None:
             rows.put_checkpoint(commit.checkpoint)
         if commit.request is not None:
@@ -358,7 +356,7 @@ class State:
         tenant = self.tenants[tenant_id]
         for request in rows.inputs.values():
             tenant.open_inputs.drop(request.birth)
-        tenant.keyed.drop(run_id)
+        tenant.keys.free(run_id)
         tenant.births.pop(newest_before(tenant.births, rows.birth))
         rows.log.clear()
         self._ended.drop(tenant_id, run_id, rows.run)

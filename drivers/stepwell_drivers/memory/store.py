@@ -16,8 +16,8 @@ from stepwell.core.port import (
     Commit,
     CommitResult,
     EventPage,
-    FoundResult,
     Hint,
+    KeySwap,
     Loaded,
     LogsOfExecution,
     OldLogs,
@@ -25,6 +25,7 @@ from stepwell.core.port import (
     Presence,
     Query,
     Renewal,
+    Reservation,
     StoredPayload,
     StoreInfo,
 )
@@ -34,7 +35,7 @@ from stepwell.core.records.model import InputRequest, LogEntry, Plan, Run
 from stepwell.core.records.states import Durability, Verdict
 from stepwell_drivers.hints import newest
 from stepwell_drivers.memory.pages import page
-from stepwell_drivers.memory.state import State
+from stepwell_drivers.memory.state import State, Tenant
 
 R = TypeVar("R")
 
@@ -94,6 +95,12 @@ class MemoryStore:
             return self._state.purge_logs(which.older_ms, which.limit)
         rows = self._state.runs.get((which.tenant_id, which.run_id))
         return rows.log.trim(which.execution_id, which.kind) if rows is not None else 0
+
+    async def swap_keys(
+        self, tenant_id: str, pipeline_id: str, swaps: Sequence[KeySwap]
+    ) -> Sequence[Reservation]:
+        keys = self._state.tenants.setdefault(tenant_id, Tenant()).keys
+        return [keys.swap(pipeline_id, swap) for swap in swaps]
 
     async def claim(self, request: ClaimRequest) -> Claimed:
         state = self._state
@@ -156,18 +163,6 @@ class MemoryStore:
         if rows is None:
             return []
         return [rows.inputs[name].request for name in input_ids if name in rows.inputs]
-
-    async def find_keyed(
-        self, tenant_id: str, pipeline_id: str, keys: Sequence[str]
-    ) -> Sequence[FoundResult]:
-        tenant = self._state.tenants.get(tenant_id)
-        if tenant is None:
-            return []
-        return [
-            FoundResult(key=key, run_id=place[0], execution_id=place[1])
-            for key in keys
-            if (place := tenant.keyed.find(pipeline_id, key)) is not None
-        ]
 
     # --- the store itself ---
 

@@ -22,6 +22,7 @@ from stepwell.core.records.model import RunSpec
 from stepwell_drivers.redis.base import Base, number
 from stepwell_drivers.redis.keys import Partition, RunKeys
 from stepwell_drivers.redis.network import Ask
+from stepwell_drivers.redis.reservations import Reservations
 from stepwell_drivers.redis.scripts import Call
 from stepwell_drivers.redis.wire import Reply
 
@@ -38,6 +39,7 @@ class Families:
 
     def __init__(self, base: Base) -> None:
         self._base = base
+        self._reservations = Reservations(base)
 
     # --- creating ---
 
@@ -80,8 +82,9 @@ class Families:
     # --- deletions ---
 
     async def finish(self, run: RunKeys) -> None:
-        """Remove the remains of a deleted run, except what its family keeps."""
+        """Free the keys that a deleted run held, and remove its remains, except what its family keeps."""
         base, one = self._base, run.partition
+        await self._reservations.free(run)
         keys = (one.trash, one.feed, run.tenant_feed, run.rubbish, run.kept)
         arguments = (run.name.encode(), number(SWEEP_COMMITS))
         left = 1

@@ -67,8 +67,12 @@ class Partition(NamedTuple):
     """Sorted set by name: tenant, worker → leases."""
     lists: bytes
     """Sorted set by name, lists that go over all runs, one behind the other: tenant, birth → run, with
-    what it is listed by, forks once more by parent; tenant, birth → open input request; tenant,
-    pipeline, key, moment → run and execution; tenant or any, pipeline or any, status, end → run.
+    what it is listed by, forks once more by parent; tenant, birth → open input request; tenant or any,
+    pipeline or any, status, end → run.
+    """
+    reservations: bytes
+    """Hash: tenant, pipeline and idempotency key → the run and its commit that reserved it. They lie apart
+    from their runs.
     """
     logged: bytes
     """Sorted set: runs with a log, by a moment that is not after its oldest entry's."""
@@ -152,6 +156,11 @@ class Keys:
     def tenant_feed(partition: Partition, tenant_id: str) -> bytes:
         """Return the key of a tenant's commits in a partition."""
         return f"{partition.tag}feed-of:{escape(tenant_id)}".encode()
+
+    def reservation(self, tenant_id: str, pipeline_id: str, key: str) -> tuple[Partition, str]:
+        """Return where an idempotency key's reservation lies: the partition, and the name there."""
+        names = (tenant_id, pipeline_id, key)
+        return self.partitions[self.number_of(*names)], SEPARATOR.join(map(escape, names))
 
     def presence(self, tenant_id: str) -> tuple[Partition, bytes, bytes]:
         """Return where a tenant's workers are listed: by when they are forgotten, and as they are."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from stepwell.core.port import Commit, KeyedResult, Lease
+from stepwell.core.port import Commit, Lease
 from stepwell.core.records import limits
 from stepwell.core.records.model import Execution, Outcome, Run
 from stepwell.core.records.states import ExecutionStatus, InputStatus
@@ -31,7 +31,7 @@ DELAY_MS_MAX = 9 * 10**12
 _MOMENT_MAX = 10**16 - 1
 _FORKS = "\x02"
 """Separates tenant and parent: sorts after all entries of the tenant alone."""
-_ASKED, _KEYED, _ENDED = "\x03", "\x04", "\x05"
+_ASKED, _ENDED = "\x03", "\x04"
 """First characters of the other lists' entries; no name begins so."""
 _LARGEST = 2**63 - 1
 _STATES = {
@@ -110,7 +110,11 @@ def _pack(commit: Commit) -> list[bytes]:
         "request": commit.request is not None and (row(commit.request), limits.REQUESTS_KEPT_MAX),
         "birth": _birth(commit),
         "listed": _checkpoint_orders(commit),
-        "keyed": [part for keyed in commit.keyed for part in _keyed(tenant_id, keyed)],
+        "held": [
+            SEPARATOR.join(map(escape, (tenant_id, commit.run.spec.pipeline_id, task.held_key)))
+            for task in commit.tasks
+            if task.held_key
+        ],
         "pipeline": escape(commit.run.spec.pipeline_id),
         "follows": _named(commit.follows) if commit.follows else "",
     }
@@ -268,12 +272,6 @@ def births_of(tenant_id: str, parent_run_id: str = "") -> str:
     return f"{escape(tenant_id)}{parent}{SEPARATOR}"
 
 
-def keyed_under(tenant_id: str, pipeline_id: str, key: str) -> str:
-    """Return the prefix of the times of this key's results."""
-    names = "".join(escape(part) + SEPARATOR for part in (tenant_id, pipeline_id, key))
-    return f"{_KEYED}{names}"
-
-
 def asked_of(tenant_id: str) -> str:
     """Return the prefix of the creation times of a tenant's open input requests."""
     return f"{_ASKED}{escape(tenant_id)}{SEPARATOR}"
@@ -283,8 +281,3 @@ def ended_in(tenant_id: str, pipeline_id: str, status: str) -> str:
     """Return the prefix of the times of runs that ended so; an empty name matches any."""
     names = (escape(tenant_id), escape(pipeline_id), status)
     return f"{_ENDED}{''.join(name + SEPARATOR for name in names)}"
-
-
-def _keyed(tenant_id: str, keyed: KeyedResult) -> tuple[str, str]:
-    under = keyed_under(tenant_id, keyed.pipeline_id, keyed.key)
-    return (under, escape(keyed.execution_id))

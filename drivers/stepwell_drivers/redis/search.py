@@ -1,4 +1,4 @@
-"""Searches across runs: open input requests, results by their keys, runs that have ended.
+"""Searches across runs: open input requests, runs that have ended.
 
 Each partition has an index of its own in the order in which it is read; all are asked at once and merged
 here. A page costs what it returns, from each partition.
@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stepwell.core.port import EndedQuery, EndedRun, FoundInput, FoundResult, InputQuery, Page
+from stepwell.core.port import EndedQuery, EndedRun, FoundInput, InputQuery, Page
 from stepwell.core.records.states import InputStatus, RunStatus
 from stepwell_drivers.redis import rows
 from stepwell_drivers.redis.base import Base, number
 from stepwell_drivers.redis.cursors import cursor_of, place_of
 from stepwell_drivers.redis.keys import SEPARATOR, unescape
 from stepwell_drivers.redis.network import Ask
-from stepwell_drivers.redis.packing import asked_of, ended_in, keyed_under, micros
+from stepwell_drivers.redis.packing import asked_of, ended_in, micros
 from stepwell_drivers.redis.scripts import Call
 
 _LIMIT_MAX = 10_000
@@ -82,30 +82,6 @@ class Search:
             found.append(
                 FoundInput(run_id=run_id, request=request) if request and is_open else None
             )
-        return found
-
-    # --- results by key ---
-
-    async def by_key(
-        self, tenant_id: str, pipeline_id: str, keys: Sequence[str]
-    ) -> list[FoundResult]:
-        """Return what was committed last under each key, of the runs that are there."""
-        if not keys:
-            return []
-        under = [keyed_under(tenant_id, pipeline_id, key).encode() for key in keys]
-        asks = [
-            Ask(one.slot, Call(self._base.scripts.keyed, (one.lists,), under))
-            for one in self._base.keys.partitions
-        ]
-        replies = await self._base.network.ask_all(asks)
-        found: list[FoundResult] = []
-        for key, *places in zip(keys, *replies, strict=True):
-            # A moment stands at the beginning; where there is none, nothing does.
-            last = max(places).decode()
-            if last:
-                _, run, execution = last.split(SEPARATOR)
-                run_id = unescape(run.partition(":")[2])
-                found.append(FoundResult(key=key, run_id=run_id, execution_id=unescape(execution)))
         return found
 
     # --- ended runs ---

@@ -11,8 +11,8 @@ from stepwell.core.port import (
     Commit,
     CommitResult,
     EventPage,
-    FoundResult,
     Hint,
+    KeySwap,
     Loaded,
     LogsOfExecution,
     OldLogs,
@@ -20,6 +20,7 @@ from stepwell.core.port import (
     Presence,
     Query,
     Renewal,
+    Reservation,
     StoredPayload,
     StoreInfo,
 )
@@ -35,6 +36,7 @@ from stepwell_drivers.redis.opening import Opened
 from stepwell_drivers.redis.pages import Pages
 from stepwell_drivers.redis.presence import PresenceRows
 from stepwell_drivers.redis.reads import Reads
+from stepwell_drivers.redis.reservations import Reservations
 from stepwell_drivers.redis.search import Search
 
 R = TypeVar("R")
@@ -52,6 +54,7 @@ class RedisStore:
         self._claims = Claims(base)
         self._reads = Reads(base)
         self._search = Search(base)
+        self._reservations = Reservations(base)
         self._presence = PresenceRows(base)
         self._logs = Logs(base)
         self._pages = Pages(base, self._search, self._presence, self._logs)
@@ -97,6 +100,12 @@ class RedisStore:
             return await self._logs.purge(which)
         return await self._logs.trim(which)
 
+    async def swap_keys(
+        self, tenant_id: str, pipeline_id: str, swaps: Sequence[KeySwap]
+    ) -> Sequence[Reservation]:
+        self._network.check_open()
+        return await self._reservations.swap(tenant_id, pipeline_id, swaps)
+
     async def claim(self, request: ClaimRequest) -> Claimed:
         return await self._claims.claim(request)
 
@@ -133,12 +142,6 @@ class RedisStore:
     ) -> Sequence[InputRequest]:
         self._network.check_open()
         return await self._reads.read_inputs(tenant_id, run_id, input_ids)
-
-    async def find_keyed(
-        self, tenant_id: str, pipeline_id: str, keys: Sequence[str]
-    ) -> Sequence[FoundResult]:
-        self._network.check_open()
-        return await self._search.by_key(tenant_id, pipeline_id, keys)
 
     # --- the store itself ---
 

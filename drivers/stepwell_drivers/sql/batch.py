@@ -96,7 +96,6 @@ _put_sessions = Insert(
     replaced=("task_id", "execution_id", "version"),
 )
 _insert_checkpoints = Insert(schema.checkpoints, step_rows.CHECKPOINT)
-_insert_keyed = Insert(schema.keyed, ("tenant_id", "pipeline_id", "key", "run_id", "execution_id"))
 _insert_commits = Insert(schema.commits, (*_RUN, "version", "commit_id", "committed_us", "changed"))
 
 
@@ -128,7 +127,6 @@ class Batch:
         self._requests: list[Values] = []
         self._checkpoints: list[Values] = []
         self._sessions: dict[tuple[str, ...], Values] = {}
-        self._keyed: list[Values] = []
         self._commits: list[Values] = []
 
     # --- collecting ---
@@ -249,10 +247,6 @@ class Batch:
         self._messages += [
             step_rows.message_row(key, version, message) for message in commit.messages
         ]
-        self._keyed += [
-            (key[0], result.pipeline_id, result.key, key[1], result.execution_id)
-            for result in commit.keyed
-        ]
         if commit.checkpoint is not None:
             self._checkpoints.append(step_rows.checkpoint_row(key, commit.checkpoint))
         if commit.request is not None:
@@ -289,7 +283,6 @@ class Batch:
             (_put_requests, self._requests),
             (_insert_checkpoints, self._checkpoints),
             (_put_sessions, list(self._sessions.values())),
-            (_insert_keyed, self._keyed),
             (_insert_commits, self._commits),
         ]
         planned = (_put_tasks, self._numbered(self._planned.values()))

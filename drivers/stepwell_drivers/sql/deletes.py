@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from sqlalchemy import bindparam, delete, select
 
-from stepwell_drivers.sql import families, schema
+from stepwell_drivers.sql import families, reservations, schema
 from stepwell_drivers.sql.dialect import Link
 from stepwell_drivers.sql.statements import Insert, Query
 
@@ -60,6 +60,7 @@ def delete_run(connection: Link, work: DeleteWork, now_us: int) -> bool:
     is_last = not families.has_others(connection, family, run)
     for query in _delete_rows:
         query.run(connection, **key)
+    reservations.free(connection, *run)
     if is_last:
         families.end(connection, family, run)
     _put_deletions.run(connection, [(*run, -work.version, "", now_us)])

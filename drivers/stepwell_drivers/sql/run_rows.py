@@ -74,7 +74,7 @@ RUN_MOVING = (
     *("pause_reason", "finish_reason", "reason", "failure", "result_id"),
     *("created_us", "started_us", "ended_us"),
     *("attempts", "tally", "stopping", "previous", "step_losses"),
-    *("actor", "on_behalf_of"),
+    *("actor", "on_behalf_of", "blocked_run_id"),
 )
 RUN_FIXED = (
     *("pipeline_id", "queue", "goal", "labels", "executor_id"),
@@ -96,7 +96,7 @@ def run_moving(run: Run) -> Values:
         *(to_json(run.failure), run.result_id),
         *(run.created_us, run.started_us, run.ended_us),
         *(to_json(run.attempts), to_json(run.tally), int(run.stopping), to_json(run.previous)),
-        *(losses_json(run.step_losses), run.actor, run.on_behalf_of),
+        *(losses_json(run.step_losses), run.actor, run.on_behalf_of, run.blocked_run_id),
     )
 
 
@@ -130,7 +130,7 @@ def run_of(row: Sequence[Any]) -> Run:
     pause_reason, finish_reason, reason, failure, result_id = row[at + 16 : at + 21]
     created_us, started_us, ended_us = row[at + 21 : at + 24]
     attempts, tally, stopping, previous, step_losses = row[at + 24 : at + 29]
-    actor, on_behalf_of = row[at + 29 : at + 31]
+    actor, on_behalf_of, blocked_run_id = row[at + 29 : at + 32]
     return Run(
         spec=_spec_of(row),
         version=version,
@@ -156,6 +156,7 @@ def run_of(row: Sequence[Any]) -> Run:
         on_behalf_of=on_behalf_of,
         blocked_on=BlockedKind(blocked_on),
         blocked_since_us=blocked_since_us,
+        blocked_run_id=blocked_run_id,
         pause_reason=PauseReason(pause_reason),
         finish_reason=FinishReason(finish_reason),
         reason=reason,
@@ -249,6 +250,7 @@ TASK_MOVING = (
     *("failure", "input_id", "started_us", "ended_us"),
     *("result_run_id", "deduplicated_from", "messages", "previous"),
     *("reconciles", "reconciles_spent", "losses", "reconcile_losses"),
+    *("held_key", "key_run_id"),
 )
 TASK_FIXED = (
     *("position", "type", "title", "role", "idempotency_key", "effect", "on_failure"),
@@ -266,6 +268,7 @@ def task_moving(version: int, task: Task) -> Values:
         *(task.result_run_id, task.deduplicated_from, task.messages, to_json(task.previous)),
         *(task.reconciles, task.reconciles_spent),
         *(losses_json(task.losses), losses_json(task.reconcile_losses)),
+        *(task.held_key, task.key_run_id),
     )
 
 
@@ -287,6 +290,7 @@ def task_of(row: Sequence[Any]) -> Task:
     result_id, failure, input_id, started_us, ended_us = row[6:11]
     result_run_id, deduplicated_from, messages, previous = row[11:15]
     reconciles, reconciles_spent, losses, reconcile_losses = row[15:19]
+    held_key, key_run_id = row[19:21]
     return Task(
         task_id=task_id,
         revision=revision,
@@ -298,6 +302,8 @@ def task_of(row: Sequence[Any]) -> Task:
         result_id=result_id,
         result_run_id=result_run_id,
         deduplicated_from=deduplicated_from,
+        held_key=held_key,
+        key_run_id=key_run_id,
         failure=failure_of(failure),
         input_id=input_id,
         messages=messages,

@@ -1,4 +1,4 @@
-"""Searches across runs: input requests, results by their keys, runs that ended long ago.
+"""Searches across runs: input requests, runs that ended long ago.
 
 Each is read by an index of its own, and costs what it returns.
 """
@@ -13,14 +13,14 @@ from typing import Any
 
 from sqlalchemy import BindParameter, bindparam, func, literal_column, select, text, tuple_
 
-from stepwell.core.port import EndedQuery, EndedRun, FoundInput, FoundResult, InputQuery, Page
+from stepwell.core.port import EndedQuery, EndedRun, FoundInput, InputQuery, Page
 from stepwell.core.records.model import InputRequest
 from stepwell.core.records.states import RunStatus
 from stepwell_drivers.sql import schema, step_rows
 from stepwell_drivers.sql.columns import Values
 from stepwell_drivers.sql.dialect import Link
 from stepwell_drivers.sql.pages import About, cursor_of, cut, place_of
-from stepwell_drivers.sql.statements import Newest, Pick, Query
+from stepwell_drivers.sql.statements import Pick, Query
 
 ENDED_AT_ONCE = 200
 """Rows that are read at a time of each status."""
@@ -67,25 +67,6 @@ def read_inputs(
     wanted = [(tenant_id, run_id, name) for name in dict.fromkeys(input_ids)]
     found = {row[0]: step_rows.input_of(row) for row in _pick_inputs.run(connection, wanted)}
     return [found[name] for name in input_ids if name in found]
-
-
-# --- results by key ------------------------------------------------------------------------------
-
-_newest_keyed = Newest(
-    schema.keyed, ("tenant_id", "pipeline_id", "key"), ("key", "run_id", "execution_id")
-)
-
-
-def find_keyed(
-    connection: Link, tenant_id: str, pipeline_id: str, keys: Sequence[str]
-) -> list[FoundResult]:
-    """Return the last result under each key, in the keys' order."""
-    wanted = [(tenant_id, pipeline_id, key) for key in dict.fromkeys(keys)]
-    found = {
-        key: FoundResult(key=key, run_id=run_id, execution_id=execution_id)
-        for key, run_id, execution_id in _newest_keyed.run(connection, wanted)
-    }
-    return [found[key] for key in keys if key in found]
 
 
 # --- ended runs ------------------------------------------------------------------------------------

@@ -206,23 +206,43 @@ class Insert(_Write):
         super().__init__(columns)
 
     def build(self, dialect: Dialect, size: int, prefix: str = "") -> Any:
-        statement: Any = differences.insert(dialect, self._table)
-        if is_postgres(dialect):
-            given = _given(dialect, self._table, self._columns, size, prefix)
-            statement = statement.from_select(self._columns, select(*given.c))
-        else:
-            statement = statement.values(
-                [
-                    {name: bindparam(f"r{row}_{at}") for at, name in enumerate(self._columns)}
-                    for row in range(size)
-                ]
-            )
+        statement = self._plain(dialect, size, prefix)
         if not self._key:
             return statement
         if not self._replaced:
             return statement.on_conflict_do_nothing()
         taken = {name: statement.excluded[name] for name in self._replaced}
         return statement.on_conflict_do_update(index_elements=self._key, set_=taken)
+
+    def _plain(self, dialect: Dialect, size: int, prefix: str) -> Any:
+        statement: Any = differences.insert(dialect, self._table)
+        if is_postgres(dialect):
+            given = _given(dialect, self._table, self._columns, size, prefix)
+            return statement.from_select(self._columns, select(*given.c))
+        return statement.values(
+            [
+                {name: bindparam(f"r{row}_{at}") for at, name in enumerate(self._columns)}
+                for row in range(size)
+            ]
+        )
+
+
+class InsertOrLock(Insert):
+    """INSERT of many rows; a row of the same key stays as it is. Either is locked.
+
+    In Postgres no other statement answers, whatever others write meanwhile, with the row that stands: one
+    that does nothing on a conflict returns nothing, and doesn't see a row that is younger than itself.
+    """
+
+    def read(self, connection: Link, rows: Sequence[Values]) -> list[Values]:
+        """Write the rows, each key once; return what stands under their keys."""
+        return self.compiled.run(connection, rows)[0]
+
+    def build(self, dialect: Dialect, size: int, prefix: str = "") -> Any:
+        same = {self._columns[-1]: self._table.c[self._columns[-1]]}
+        statement = self._plain(dialect, size, prefix)
+        statement = statement.on_conflict_do_update(index_elements=self._key, set_=same)
+        return statement.returning(*[self._table.c[name] for name in self._columns])
 
 
 class Update(_Write):
@@ -279,26 +299,6 @@ class Pick:
             return found
         ordered = found.order_by(*[self._table.c[name] for name in self._key])
         return ordered.with_for_update(of=self._table, **self._lock)
-
-
-class Newest(Pick):
-    """SELECT of the row that was written last under each key, however many there are."""
-
-    def __init__(self, table: Table, key: Sequence[str], columns: Sequence[str]) -> None:
-        super().__init__(table, key, columns)
-
-    def build(self, dialect: Dialect, size: int) -> ClauseElement:
-        """Return the statement for so many keys."""
-        table = self._table
-        given = _given(dialect, table, self._key, size)
-        same = table.alias("same")
-        newest = (
-            select(func.max(same.c.seq))
-            .where(*[same.c[name] == given.c[name] for name in self._key])
-            .scalar_subquery()
-        )
-        columns = [table.c[name] for name in self._columns]
-        return select(*columns).select_from(given.join(table, table.c.seq == newest))
 
 
 # --- several at once -----------------------------------------------------------------------------

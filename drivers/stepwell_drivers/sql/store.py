@@ -18,9 +18,9 @@ from stepwell.core.port import (
     EventPage,
     ExecutionQuery,
     FeedQuery,
-    FoundResult,
     Hint,
     InputQuery,
+    KeySwap,
     LeaseQuery,
     Loaded,
     LogQuery,
@@ -32,6 +32,7 @@ from stepwell.core.port import (
     PresenceQuery,
     Query,
     Renewal,
+    Reservation,
     RunQuery,
     Runtime,
     StoredPayload,
@@ -43,11 +44,12 @@ from stepwell.core.records.errors import OutcomeUnknown, StoreUnavailable
 from stepwell.core.records.model import InputRequest, LogEntry, Plan, Run
 from stepwell.core.records.states import Verdict
 from stepwell_drivers.hints import HintBus, RunKey, newest
-from stepwell_drivers.sql import pages, reads, search
+from stepwell_drivers.sql import pages, reads, reservations, search
 from stepwell_drivers.sql.deletes import DeleteWork
 from stepwell_drivers.sql.dialect import Link
 from stepwell_drivers.sql.logs import LogWork
 from stepwell_drivers.sql.pages import About
+from stepwell_drivers.sql.reservations import SwapWork
 from stepwell_drivers.sql.stored import Clock
 from stepwell_drivers.sql.writes import CommitWork, PresenceWork, RenewWork, Work
 
@@ -215,6 +217,16 @@ class SqlStore:
         self._check()
         return int(await _written(self._writer, which))
 
+    async def swap_keys(
+        self, tenant_id: str, pipeline_id: str, swaps: Sequence[KeySwap]
+    ) -> Sequence[Reservation]:
+        work = SwapWork(tenant_id, pipeline_id, tuple(swaps))
+        if work.only_looks:
+            return await self._ask(reservations.look, work)
+        self._check()
+        stands: Sequence[Reservation] = await _written(self._writer, work)
+        return stands
+
     async def claim(self, request: ClaimRequest) -> Claimed:
         self._check()
         return await self._claim(request)
@@ -253,11 +265,6 @@ class SqlStore:
         self, tenant_id: str, run_id: str, input_ids: Sequence[str]
     ) -> Sequence[InputRequest]:
         return await self._ask(search.read_inputs, tenant_id, run_id, input_ids)
-
-    async def find_keyed(
-        self, tenant_id: str, pipeline_id: str, keys: Sequence[str]
-    ) -> Sequence[FoundResult]:
-        return await self._ask(search.find_keyed, tenant_id, pipeline_id, keys)
 
     # --- the store itself ---
 

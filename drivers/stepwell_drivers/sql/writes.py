@@ -21,6 +21,7 @@ from stepwell_drivers.sql.logs import (
     purge_logs,
     trim_logs,
 )
+from stepwell_drivers.sql.reservations import SwapWork, swap_keys
 from stepwell_drivers.sql.statements import Delete, Insert, Pick, Query, Update
 from stepwell_drivers.sql.stored import Clock
 
@@ -44,7 +45,16 @@ class PresenceWork(NamedTuple):
     ttl_ms: int
 
 
-Work = CommitWork | RenewWork | PresenceWork | LogWork | LogsOfExecution | OldLogs | DeleteWork
+Work = (
+    CommitWork
+    | RenewWork
+    | PresenceWork
+    | LogWork
+    | LogsOfExecution
+    | OldLogs
+    | DeleteWork
+    | SwapWork
+)
 
 _LEASE = ("tenant_id", "run_id", "execution_id")
 _WORKER = ("tenant_id", "worker_id", "instance_id")
@@ -110,6 +120,9 @@ def apply_group(connection: Link, works: Sequence[Work], clock: Clock) -> list[A
     trims = [work for work in works if isinstance(work, LogsOfExecution)]
     for work, removed in zip(trims, trim_logs(connection, trims), strict=True):
         answers[id(work)] = removed
+    swaps = [work for work in works if isinstance(work, SwapWork)]
+    for work, stands in zip(swaps, swap_keys(connection, swaps), strict=True):
+        answers[id(work)] = stands
     for work in works:
         if isinstance(work, DeleteWork):
             answers[id(work)] = delete_run(connection, work, now_us)

@@ -160,6 +160,8 @@ def blocked(run: types_pb2.Run, *, exact: bool) -> str:
         return "a back-off or a start delay has to pass"
     if kind == BlockedKind.UNKNOWN_OUTCOME:
         return "a task that may run only once was lost while it ran: nobody knows what came of it"
+    if kind == BlockedKind.KEY:
+        return has_key(run.blocked_run_id)
     if run.status == RunStatus.PAUSED or kind == BlockedKind.BUDGET:
         return pause(run)
     return ""
@@ -193,6 +195,13 @@ def deduplicated(source: str) -> str:
     """Return a phrase about a task that reused the result of `run/execution`."""
     run_id, _, execution_id = source.partition("/")
     return f"DEDUPLICATED: took the result of {one_line(execution_id)} of run {short_id(run_id)}"
+
+
+def has_key(run_id: str) -> str:
+    """Return a phrase about a task whose idempotency key another run has; empty: not known which."""
+    if not run_id:
+        return "the store can't say who has the task's idempotency key"
+    return f"run {short_id(run_id)} has the same task under way (idempotency key)"
 
 
 def pause(run: types_pb2.Run) -> str:

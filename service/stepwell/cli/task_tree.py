@@ -240,6 +240,8 @@ def _task_row(
 def _task_note(
     view: RunView, task: types_pb2.Task, attempt: types_pb2.Execution | None, now_us: int
 ) -> str:
+    if task.key_run_id:
+        return describe.has_key(task.key_run_id)
     if task.status == TaskStatus.PENDING:
         return _waits_for(view, task.task_id)
     if task.status == TaskStatus.READY and attempt is not None:

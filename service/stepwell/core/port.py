@@ -100,14 +100,6 @@ class Timer(Record, frozen=True, kw_only=True):
     """After the commit; below 0: the timer is removed."""
 
 
-class KeyedResult(Record, frozen=True, kw_only=True):
-    """The execution that completed a task with an idempotency key."""
-
-    pipeline_id: str
-    key: str
-    execution_id: str
-
-
 class Commit(Record, frozen=True, kw_only=True):
     """One step of one run's chain, as a value: all of it is applied, or nothing.
 
@@ -141,8 +133,6 @@ class Commit(Record, frozen=True, kw_only=True):
     inputs: tuple[InputRequest, ...] = ()
     events: tuple[Event, ...] = ()
     messages: tuple[Message, ...] = ()
-    keyed: tuple[KeyedResult, ...] = ()
-    """For `find_keyed`; of the same key the last one committed."""
     request: RequestRecord | None = None
     checkpoint: Checkpoint | None = None
     """The checkpoint of its version. None: the commit has no name."""
@@ -538,12 +528,32 @@ class FeedQuery(Query[FeedEntry], frozen=True, kw_only=True):
     limit: int = 1_000
 
 
-class FoundResult(Record, frozen=True, kw_only=True):
-    """The execution that completed a task with an idempotency key, and its run."""
+class Reservation(Record, frozen=True, kw_only=True):
+    """A run's claim to an idempotency key: it means to lease a task under it by its next commit.
+
+    It stays while a task of that run holds the key (`Task.held_key`), and after it completed: then it
+    leads to the result. What a reservation means at any other time, the loop finds from its run.
+    """
+
+    run_id: str = ""
+    """Empty: nobody has reserved the key."""
+    commit_id: str = ""
+    """The run's commit on which it decided; only the very next commit can make the reservation a hold."""
+
+
+NOBODY = Reservation()
+"""Stands under a key that no run has reserved."""
+
+
+class KeySwap(Record, frozen=True, kw_only=True):
+    """A change of what stands under one idempotency key, if that is what its caller believes.
+
+    With `before` and `after` both `NOBODY` it only looks.
+    """
 
     key: str
-    run_id: str
-    execution_id: str
+    before: Reservation = NOBODY
+    after: Reservation = NOBODY
 
 
 class StoreInfo(Record, frozen=True, kw_only=True):
@@ -616,6 +626,9 @@ class Store(Protocol):
         still be read, and the id is refused, too; with the last of the family it is removed. The
         family of a run are those with its `spec.family_id` and the one whose id that is; a run
         without one is its own.
+
+        Of the keys that its tasks held (`Task.held_key`), `NOBODY` stands under each that it still has
+        reserved when this returns; a crash in between may leave the reservation.
         """
         ...
 
@@ -692,12 +705,18 @@ class Store(Protocol):
         """Return these input requests, whatever their status, in their order; others are left out."""
         ...
 
-    async def find_keyed(
-        self, tenant_id: str, pipeline_id: str, keys: Sequence[str]
-    ) -> Sequence[FoundResult]:
-        """Return what was committed under these keys by runs that are there, in the keys' order.
+    async def swap_keys(
+        self, tenant_id: str, pipeline_id: str, swaps: Sequence[KeySwap]
+    ) -> Sequence[Reservation]:
+        """Compare and swap the reservations of idempotency keys; return what stands then, in order.
 
-        A key without any is left out. A result that was committed a moment ago may be missed.
+        Each key of a tenant and pipeline has one reservation, or `NOBODY`. Where `before` stands (all its
+        fields equal), `after` stands from then on, and an `after` of `NOBODY` leaves nothing stored.
+        Anything else that stands is left. Each swap is atomic by itself, several are not: each key may
+        lie in a partition of its own. What was returned is as durable as a commit.
+
+        Raises:
+            StoreUnavailable: each of them may or may not have been done; the same ones may be sent again.
         """
         ...
 

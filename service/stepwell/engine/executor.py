@@ -168,11 +168,15 @@ class Executor:
 
     def start(self) -> None:
         """Begin to claim and to report presence; all other methods work without."""
-        self._unsubscribe = self.store.subscribe(self._claims.hint)
+        self._unsubscribe = self.store.subscribe(self._hint)
         self._tasks = [
             self._runtime.spawn(self._claims.run(), name="claim"),
             self._runtime.spawn(self._presence.run(), name="presence"),
         ]
+
+    def _hint(self, tenant_id: str, run_id: str, version: int) -> None:
+        self._claims.hint(tenant_id, run_id, version)
+        self._runs.key_waits.hint(tenant_id, run_id, version)
 
     def on_run_end(self, ended: Callable[[str, str], None]) -> None:
         """Call `ended(tenant_id, run_id)` whenever this replica has committed a run's end."""

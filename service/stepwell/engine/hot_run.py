@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 from stepwell.core.loop.state import RunState
-from stepwell.core.port import Runtime, Store
+from stepwell.core.port import Reservation, Runtime, Store
 from stepwell.core.records.errors import AlreadyExists, RunNotFound
 from stepwell.core.records.states import Verdict
 from stepwell.engine.batches import Posted
@@ -18,7 +18,16 @@ SHARED_SECONDS = 1.0
 class HotRun:
     """A run in this replica's memory."""
 
-    __slots__ = ("busy", "committing", "inbox", "reached", "shared_until", "state", "turn_s")
+    __slots__ = (
+        "busy",
+        "committing",
+        "inbox",
+        "reached",
+        "reserved",
+        "shared_until",
+        "state",
+        "turn_s",
+    )
 
     def __init__(self) -> None:
         self.state: RunState | None = None
@@ -27,6 +36,8 @@ class HotRun:
         self.committing = False
         self.reached = 0
         """The newest version that a hint has named; the store has it before this replica reads it."""
+        self.reserved: dict[str, Reservation] = {}
+        """The reservations of idempotency keys that this replica made for it, as far as they may stand."""
         self.shared_until = 0.0
         """The monotonic time until which other replicas are assumed to work on the run, too."""
         self.turn_s = 0.005

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 
 from stepwell.core.loop.advance import advance
-from stepwell.core.loop.context import Context, KnownResult
+from stepwell.core.loop.context import Context, KeyFound
 from stepwell.core.loop.idempotency import MORE_TIMER, continues
 from stepwell.core.loop.losses import POISON
 from stepwell.core.loop.signals import Delivery, Fork, Signal, Start, TimerDue
@@ -33,7 +33,8 @@ from stepwell.engine.batches import Posted, extend, next_batch, reject, resolve
 from stepwell.engine.clock import StoreTime
 from stepwell.engine.committer import Committer
 from stepwell.engine.hot_run import HotRun
-from stepwell.engine.known_results import decide
+from stepwell.engine.key_waits import KeyWaits
+from stepwell.engine.keys import Keys
 from stepwell.engine.names import RunKey
 from stepwell.engine.workers import Workers
 from stepwell.logger import get_logger
@@ -77,6 +78,8 @@ class Runs:
         self._idle.set()
         self._busy = 0
         self._posting: set[asyncio.Task[None]] = set()
+        self.key_waits = KeyWaits(store, runtime, self.post)
+        self._keys = Keys(store, runtime, self.key_waits)
         self.on_ended: Callable[[str, str], None] | None = None
         self.stats: Counter[str] = Counter()
 
@@ -123,6 +126,7 @@ class Runs:
 
     def close(self) -> None:
         """Stop posting signals again."""
+        self.key_waits.close()
         for task in tuple(self._posting):
             task.cancel()
 
@@ -236,7 +240,7 @@ class Runs:
                 await hot.refresh(self._store, key, self._runtime)
                 is_current = True
                 continue
-            transition = await self._decide(hot.state, signals)
+            transition = await self._decide(key, hot, hot.state, signals)
             if transition.commit is None:
                 # No commit will show whether another replica has advanced the run: read.
                 if is_current or not await hot.refresh(self._store, key, self._runtime):
@@ -248,24 +252,26 @@ class Runs:
             is_current = True
         raise StoreUnavailable("too many replicas work on this run at once; try again")
 
-    async def _decide(self, state: RunState, signals: Sequence[Signal]) -> Transition:
+    async def _decide(
+        self, key: RunKey, hot: HotRun, state: RunState, signals: Sequence[Signal]
+    ) -> Transition:
         """Decide on the signals, with the workers that are free at that very moment."""
         spec = signals[0].spec if isinstance(signals[0], Start | Fork) else state.run.spec
         commit_id, now_us = self._runtime.new_id(), self._clock.now_us()
         seed = int(self._runtime.random() * 2**32)
 
-        def advanced(known: dict[str, KnownResult | None]) -> Transition:
+        def advanced(keys: dict[str, KeyFound]) -> Transition:
             context = Context(
                 commit_id=commit_id,
                 now_us=now_us,
                 seed=seed,
                 lease_ms=self._lease_ms,
-                known=known,
+                keys=keys,
                 grants=self._workers.grants(spec),
             )
             return advance(state, signals, context)
 
-        return await decide(self._store, advanced)
+        return await self._keys.decide(key, hot, state, advanced)
 
     async def _resolve(self, key: RunKey, batch: Sequence[Posted], transition: Transition) -> None:
         """Resolve the replies; count deliveries that came too late, because they leave no event."""
@@ -302,7 +308,13 @@ class Runs:
             self._workers.return_grants(granted)
             await hot.catch_up(self._store, key, self._runtime, result.verdict)
             return False
+        held = {
+            task.task_id: before.held_key
+            for task in commit.tasks
+            if (before := state.tasks.get(task.task_id)) is not None and before.held_key
+        }
         state.apply(commit)
+        self._keys.committed(key, hot, held, commit)
         self.stats["events"] += len(commit.events)
         self.stats["leases"] += len(commit.leases)
         self._assign(key, state, transition)

@@ -325,11 +325,7 @@ _STORE: dict[str, dict[str, Limit]] = {
         **_STORE_RUN,
         "input_ids": many(limits.STORE_ITEMS_MAX, _STORE_TEXT),
     },
-    "StoreFindKeyedRequest": {
-        "tenant_id": _NAME,
-        "pipeline_id": _NAME,
-        "keys": many(limits.STORE_ITEMS_MAX, _STORE_TEXT),
-    },
+    "StoreSwapKeysRequest": {"tenant_id": _NAME, "pipeline_id": _NAME, "swaps": _STORE_ITEMS},
     "StoreRemoveLogsRequest": {"which": given()},
     "LogsOfExecution": {**_STORE_RUN, "execution_id": _STORE_TEXT, "kind": given()},
     "OldLogs": {"older": _AGE, "limit": _STORE_LIMIT},
@@ -391,6 +387,7 @@ RECORDS: frozenset[str] = frozenset(
         "StoreRenewRequest.renewals",
         "StorePutPresenceRequest.presences",
         "StoreAppendLogsRequest.entries",
+        "StoreSwapKeysRequest.swaps",
         "StoreClaimRequest.request",
     )
 )

@@ -33,12 +33,12 @@ pytest.register_assert_rewrite(
             "fidelity",
             "inputs",
             "itself",
-            "keyed",
             "leases",
             "loads",
             "logs",
             "operations",
             "reads",
+            "reservations",
             "resends",
             "runs",
             "tenants",
@@ -57,13 +57,13 @@ from stepwell_testkit.conformance.fidelity import TestDurability, TestFidelity  
 from stepwell_testkit.conformance.harness import StoreFactory, excused, store  # noqa: E402 - after the rewriting
 from stepwell_testkit.conformance.inputs import TestInputs  # noqa: E402 - after the rewriting
 from stepwell_testkit.conformance.itself import TestHints, TestStore  # noqa: E402 - after the rewriting
-from stepwell_testkit.conformance.keyed import TestKeyed  # noqa: E402 - after the rewriting
 from stepwell_testkit.conformance.leases import TestFences, TestLeases  # noqa: E402 - after the rewriting
 from stepwell_testkit.conformance.loads import TestLoad, TestLoadSince  # noqa: E402 - after the rewriting
 from stepwell_testkit.conformance.logs import TestLogsRemoved  # noqa: E402 - after the rewriting
 from stepwell_testkit.conformance.operations import TestDelete, TestLogs, TestPresence  # noqa: E402 - after the rewriting
 from stepwell_testkit.conformance.reads import TestByKey, TestDuringWrites, TestPages  # noqa: E402 - after the rewriting
 from stepwell_testkit.conformance.resends import TestAtomic, TestSentAgain  # noqa: E402 - after the rewriting
+from stepwell_testkit.conformance.reservations import TestReservations  # noqa: E402 - after the rewriting
 from stepwell_testkit.conformance.runs import TestFilters, TestRuns  # noqa: E402 - after the rewriting
 from stepwell_testkit.conformance.tenants import TestHostileNames, TestTenants  # noqa: E402 - after the rewriting
 from stepwell_testkit.conformance.timers import TestClocks, TestDue  # noqa: E402 - after the rewriting
@@ -91,7 +91,6 @@ __all__ = [
     "TestHolds",
     "TestHostileNames",
     "TestInputs",
-    "TestKeyed",
     "TestLeases",
     "TestLoad",
     "TestLoadSince",
@@ -100,6 +99,7 @@ __all__ = [
     "TestPages",
     "TestPresence",
     "TestReady",
+    "TestReservations",
     "TestRows",
     "TestRuns",
     "TestSentAgain",

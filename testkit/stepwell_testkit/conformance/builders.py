@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from stepwell.core.port import Commit, Fence, KeyedResult, Lease, Presence, Renewal, Timer, Want
+from stepwell.core.port import Commit, Fence, Lease, Presence, Renewal, Timer, Want
 from stepwell.core.records.checkpoints import Checkpoint, CheckpointState, NamedEvent
 from stepwell.core.records.events import Event
 from stepwell.core.records.model import (
@@ -63,7 +63,6 @@ def created(
     leases: Sequence[Lease] = (),
     timers: Sequence[Timer] = (),
     inputs: Sequence[InputRequest] = (),
-    keyed: Sequence[KeyedResult] = (),
     events: int = 1,
     status: RunStatus = RunStatus.QUEUED,
     created_us: int = EPOCH_US,
@@ -85,7 +84,6 @@ def created(
         leases=tuple(leases),
         timers=tuple(timers),
         inputs=tuple(inputs),
-        keyed=tuple(keyed),
         events=events_of(1, first=1, many=events),
     )
 
@@ -107,7 +105,6 @@ def step(
     timers: Sequence[Timer] = (),
     inputs: Sequence[InputRequest] = (),
     messages: Sequence[Message] = (),
-    keyed: Sequence[KeyedResult] = (),
     request: RequestRecord | None = None,
     events: int = 1,
 ) -> Commit:
@@ -136,7 +133,6 @@ def step(
         timers=tuple(timers),
         inputs=tuple(inputs),
         messages=tuple(messages),
-        keyed=tuple(keyed),
         request=request,
         events=events_of(version, first=before.run.last_event + 1, many=events),
     )
@@ -313,11 +309,6 @@ def question(
     return InputRequest(
         input_id=input_id, task_id="a", prompt="sure?", status=status, created_us=created_us
     )
-
-
-def keyed(key: str, execution_id: str = STEP, *, pipeline_id: str = "") -> KeyedResult:
-    """Return the word that an execution completed a task with this key."""
-    return KeyedResult(pipeline_id=pipeline_id, key=key, execution_id=execution_id)
 
 
 def message(text: str, *, task_id: str = "a") -> Message:

@@ -28,6 +28,7 @@ GROUPS: Mapping[str, Group] = {
     "loads": Group(("TestLoad", "TestLoadSince")),
     "reads": Group(("TestByKey", "TestPages", "TestCheckpoints", "TestDuringWrites")),
     "inputs": Group(("TestInputs",)),
+    "keys": Group(("TestReservations",)),
     "events": Group(("TestEvents",)),
     "runs": Group(("TestRuns",)),
     "fidelity": Group(("TestFidelity", "TestDurability")),
@@ -50,11 +51,6 @@ GROUPS: Mapping[str, Group] = {
         ("TestLogs", "TestLogsRemoved"),
         "`append_logs`, and `page` for a LogQuery, raise StoreRefused, `remove_logs` returns 0; what"
         " workers write is not kept.",
-    ),
-    "keyed": Group(
-        ("TestKeyed",),
-        "`find_keyed` returns nothing; a task whose idempotency key another run completed is done"
-        " again.",
     ),
     "retention": Group(
         ("TestEnded",),
@@ -81,7 +77,8 @@ ALSO: Mapping[str, tuple[str, ...]] = {
     "test_T3_a_log_under_another_tenant_is_dropped": ("logs",),
     "test_an_ended_run_that_was_deleted_is_not_found": ("delete",),
     "test_T3_deleting_under_another_tenant_deletes_nothing": ("delete",),
-    "test_a_result_of_a_deleted_run_is_not_found": ("delete",),
+    "test_deleted_run_leaves_its_keys_to_nobody": ("delete",),
+    "test_run_deleted_before_its_fork_frees_its_keys": ("delete",),
     "test_input_requests_of_a_deleted_run_are_gone": ("delete",),
     "test_lines_of_a_deleted_run_are_not_counted_by_a_purge": ("delete",),
 }

@@ -16,6 +16,7 @@ from stepwell.core.port import (
     ExecutionQuery,
     FeedQuery,
     InputQuery,
+    KeySwap,
     LeaseQuery,
     LogQuery,
     LogsOfExecution,
@@ -166,7 +167,7 @@ class TestStore(Cases):
             lambda: store.page(RunQuery(tenant_id=b.TENANT)),
             lambda: store.page(InputQuery(tenant_id=b.TENANT)),
             lambda: store.read_inputs(b.TENANT, b.RUN, ["q"]),
-            lambda: store.find_keyed(b.TENANT, "", ["k"]),
+            lambda: store.swap_keys(b.TENANT, "", [KeySwap(key="k")]),
             lambda: store.page(EndedQuery(statuses=(RunStatus.FAILED,))),
             lambda: store.remove_logs(
                 LogsOfExecution(

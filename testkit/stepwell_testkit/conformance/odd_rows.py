@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from stepwell.core.port import Commit, KeyedResult
+from stepwell.core.port import Commit
 from stepwell.core.records.checkpoints import (
     Checkpoint,
     CheckpointState,
@@ -125,6 +125,7 @@ def _run() -> Run:
         on_behalf_of=NAME,
         blocked_on=BlockedKind.PAUSED,
         blocked_since_us=1_700_000_000_123_457,
+        blocked_run_id=NAME,
         pause_reason=PauseReason.BUDGET_EXHAUSTED,
         finish_reason=FinishReason.MAX_ITERATIONS,
         reason=ODD,
@@ -231,6 +232,8 @@ def full_commit() -> Commit:
         result_id=ODD,
         result_run_id=NAME,
         deduplicated_from=ODD,
+        held_key=ODD,
+        key_run_id=NAME,
         failure=_failure(),
         input_id=ODD,
         messages=BEYOND_FLOAT,
@@ -259,7 +262,6 @@ def full_commit() -> Commit:
             ),
             Message(role="", content=""),
         ),
-        keyed=(KeyedResult(pipeline_id=NAME, key=ODD, execution_id=ODD),),
         request=b.request(ODD, BEYOND_FLOAT),
         checkpoint=odd_checkpoint(),
     )
@@ -354,6 +356,7 @@ def _odd_change() -> RunChange:
         failure=Failure(),
         actor="",
         on_behalf_of=NAME,
+        blocked_run_id=NAME,
     )
 
 
@@ -372,7 +375,14 @@ def odd_events() -> tuple[Event, Event]:
         on_behalf_of=ODD,
         run=_odd_change(),
         tasks=(
-            TaskChange(task_id=ODD, attempts=0, messages=0, previous=Previous()),
+            TaskChange(
+                task_id=ODD,
+                attempts=0,
+                messages=0,
+                previous=Previous(),
+                held_key="",
+                key_run_id=NAME,
+            ),
             TaskChange(task_id="x", failure=_failure(), result_run_id="", deduplicated_from=""),
         ),
         executions=(

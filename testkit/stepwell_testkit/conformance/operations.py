@@ -245,7 +245,6 @@ def _full_run() -> tuple[Commit, Commit]:
         outcomes=[b.outcome(b"bytes", "done")],
         messages=[b.message("hello")],
         inputs=[b.question("q")],
-        keyed=[b.keyed("k", "done")],
         status=RunStatus.FAILED,
     )
     return first, second
@@ -269,7 +268,6 @@ async def _assert_gone(store: Store) -> None:
     assert await store.page(InputQuery(tenant_id=b.TENANT)) == Page()
     assert await store.page(InputQuery(tenant_id=b.TENANT, run_id=b.RUN)) == Page()
     assert list(await store.read_inputs(b.TENANT, b.RUN, ["q"])) == []
-    assert list(await store.find_keyed(b.TENANT, "", ["k"])) == []
     ended = EndedQuery(statuses=(RunStatus.FAILED,))
     assert not keeps("retention") or list((await store.page(ended)).items) == []
     answer = await ask.claimed(store, b.want())

@@ -11,7 +11,7 @@ from stepwell.core.port import EndedQuery, FeedQuery, Hint, LogQuery, Page, Pres
 from stepwell.core.records.errors import StoreRefused
 from stepwell_testkit.proxy import StoreProxy
 
-ANSWERS = {"put_presence": None, "remove_logs": 0, "find_keyed": ()}
+ANSWERS = {"put_presence": None, "remove_logs": 0}
 REFUSED = ("delete_run", "append_logs")
 
 

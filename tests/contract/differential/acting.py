@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from stepwell.core.port import (
     INPUT_KEY,
+    NOBODY,
     Claimed,
     ClaimRequest,
     Commit,
@@ -24,6 +25,7 @@ from stepwell.core.port import (
     FeedEntry,
     FeedQuery,
     InputQuery,
+    KeySwap,
     LogQuery,
     LogsOfExecution,
     MessageQuery,
@@ -33,6 +35,7 @@ from stepwell.core.port import (
     Query,
     ReadyStep,
     Renewal,
+    Reservation,
     RunQuery,
     Store,
     TaskQuery,
@@ -43,7 +46,7 @@ from stepwell.core.records.states import LogKind, Verdict
 from stepwell.runtime import SystemRuntime
 from stepwell.wire.store import KINDS as QUERIES
 from stepwell_testkit.runtime import ManualRuntime
-from tests.contract.differential.calls import Change, Check
+from tests.contract.differential.calls import Change, Check, Swap
 from tests.contract.differential.compare import (
     Differs,
     Reader,
@@ -60,7 +63,6 @@ from tests.contract.differential.names import (
     HALF_MS,
     HOLD_MS,
     INPUTS,
-    KEYS,
     NONSENSE,
     PASSED_MS_MAX,
     PERIOD_MS,
@@ -79,7 +81,6 @@ GROUPS = {
     "read_on": "logs",
     "delete": "delete",
     "feed": "feed",
-    "find_keyed": "keyed",
     "put_presence": "presence",
     LogQuery: "logs",
     FeedQuery: "feed",
@@ -201,6 +202,9 @@ class Calls:
 
     async def delete(self, tenant: int, run: str, off: int) -> None:
         key = self.known.key(tenant, run)
+        for tenant_id, pipeline_id, name in self.known.not_held(key):
+            # Whether the deletion frees these, too, is left to the store.
+            await self._swap(tenant_id, pipeline_id, (Swap(key=name, right=True),))
         head = self.known.heads.get(key)
         version = max((head.version if head is not None else 0) + off, 0)
         text = f"delete_run {key} at version {version}"
@@ -208,6 +212,30 @@ class Calls:
             self.known.delete(key)
             for name in [name for name in self._read_on if name[0] == key]:
                 del self._read_on[name]
+
+    async def swap_keys(self, tenant: int, pipeline_id: str, swaps: tuple[Swap, ...]) -> None:
+        await self._swap(self.known.tenants[tenant], pipeline_id, swaps)
+
+    async def _swap(self, tenant_id: str, pipeline_id: str, swaps: tuple[Swap, ...]) -> None:
+        known = self.known
+        places = [(tenant_id, pipeline_id, swap.key) for swap in swaps]
+        asked = [
+            KeySwap(
+                key=swap.key,
+                before=known.reserved.get(place, NOBODY) if swap.right else swap.before,
+                after=swap.after,
+            )
+            for place, swap in zip(places, swaps, strict=True)
+        ]
+
+        async def swapped(store: Store) -> object:
+            return list(await store.swap_keys(tenant_id, pipeline_id, asked))
+
+        stands = await self._both(
+            f"swap_keys {tenant_id!r} {pipeline_id!r} {brief(asked)}", swapped
+        )
+        for place, one in zip(places, cast("list[Reservation]", stands), strict=True):
+            known.swapped(place, one)
 
     # --- claims ---
 
@@ -351,22 +379,6 @@ class Calls:
         of_tenant = [kind(tenant_id=tenant_id, cursor=NONSENSE) for kind in (RunQuery, InputQuery)]
         query = [*of_run, *of_tenant, InputQuery(**names), FeedQuery(cursor=NONSENSE)][what]
         await self._list(query)
-
-    async def find_keyed(self, tenant: int, pipeline_id: str) -> None:
-        """Compare at last: a result may be missed for a moment."""
-        tenant_id = self.known.tenants[tenant]
-        keys = [key for key in KEYS if self.known.has_one_last_run(tenant_id, pipeline_id, key)]
-        self.log.append(f"find_keyed {tenant_id!r} {pipeline_id!r} {keys}")
-
-        async def ask(store: Store) -> object:
-            return list(await store.find_keyed(tenant_id, pipeline_id, keys))
-
-        expected = await ask(self.reference)
-        for _ in range(PATIENCE):
-            if await self._driver(ask) == expected:
-                break
-            await SystemRuntime().sleep(0.01)
-        must_equal(expected, await self._driver(ask))
 
     async def feed(self, reader: int, limit: int, *, to_the_end: bool) -> None:
         """Read the feed of all tenants or of one from where it was last read."""

@@ -13,10 +13,10 @@ from enum import StrEnum
 
 import msgspec
 
-from stepwell.core.port import KeyedResult, Timer
+from stepwell.core.port import NOBODY, Reservation, Timer
 from stepwell.core.records.model import InputRequest, Message
 from stepwell.core.records.states import ExecutionStatus, RunStatus, TaskStatus
-from tests.contract.differential.names import EXECUTIONS, QUEUES, RUNS, WORKERS, Named
+from tests.contract.differential.names import EXECUTIONS, KEYS, QUEUES, RUNS, WORKERS, Named
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -65,6 +65,16 @@ class Check(Part, frozen=True, kw_only=True):
     right: bool = True
 
 
+class Swap(Part, frozen=True, kw_only=True):
+    """A swap of an idempotency key's reservation; as it stands here, it only looks."""
+
+    key: str = KEYS[0]
+    right: bool = False
+    """It is made for what stands, whatever `before` says."""
+    before: Reservation = NOBODY
+    after: Reservation = NOBODY
+
+
 class Change(Part, frozen=True, kw_only=True):
     """One commit."""
 
@@ -86,7 +96,6 @@ class Change(Part, frozen=True, kw_only=True):
     timers: tuple[Timer, ...] = ()
     inputs: tuple[InputRequest, ...] = ()
     messages: tuple[Message, ...] = ()
-    keyed: tuple[KeyedResult, ...] = ()
     events: int = 1
     checkpoint: int = 0
     """0: it has none. 1: one without a base. Above: one with a base."""

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from hypothesis import strategies as st
 
-from stepwell.core.port import KeyedResult, Presence, Timer, Want
+from stepwell.core.port import NOBODY, Presence, Reservation, Timer, Want
 from stepwell.core.records.model import InputRequest, LogEntry, Message, Payload, Session
 from stepwell.core.records.states import (
     BlockedKind,
@@ -23,7 +23,7 @@ from stepwell.core.records.states import (
     RunStatus,
     TaskStatus,
 )
-from tests.contract.differential.calls import Base, Call, Change, Check, Row
+from tests.contract.differential.calls import Base, Call, Change, Check, Row, Swap
 from tests.contract.differential.making import ENDS
 from tests.contract.differential.names import (
     EXECUTIONS,
@@ -147,7 +147,6 @@ change_of = partial(
     timers=few(record(Timer, name=TIMERS, delay_ms=(0, SHORT_MS, LONG_MS, LONG_MS, -1)), 2),
     inputs=few(record(_input, input_id=INPUTS, status=tuple(InputStatus)), 1),
     messages=few(record(_message, task_id=("", *TASKS[:2]), text=TEXTS), 2),
-    keyed=few(record(KeyedResult, pipeline_id=("",), key=KEYS, execution_id=NAMES), 1),
 )
 BASES = (Base.NEXT, Base.NEXT, Base.AGAIN, Base.STALE, Base.AHEAD, Base.CREATE, Base.AGAIN)
 of_any_base = change_of(base=st.sampled_from(BASES), back=st.sampled_from((0, 1, 0, 2, 7)))
@@ -168,6 +167,14 @@ lines = record(
     level=("INFO", "", "é"),
     kind=tuple(LogKind),
     written_us=range(3),
+)
+RESERVED = tuple(Reservation(run_id=run, commit_id=name) for run in RUNS for name in ("c", "c\x01"))
+swaps = record(
+    Swap,
+    key=KEYS,
+    right=(True, True, False),
+    before=(NOBODY, *RESERVED),
+    after=(*RESERVED, NOBODY),
 )
 workers = record(
     Presence,
@@ -243,7 +250,11 @@ TABLE: tuple[tuple[int, str, dict[str, Sequence[object] | Strategy[object]]], ..
         },
     ),
     (2, "nonsense", {"what": range(8)}),
-    (4, "find_keyed", {"tenant": TENANT, "pipeline_id": PIPELINES}),
+    (
+        6,
+        "swap_keys",
+        {"tenant": TENANT, "pipeline_id": (*PIPELINES, *PIPELINES[:2]), "swaps": few(swaps, 4, 1)},
+    ),
     (6, "feed", {"reader": range(2), "limit": range(1, 10), "to_the_end": (True, False)}),
     (6, "append_logs", {**HERE, "entries": few(lines, 3, 1)}),
     (4, "trim_logs", {**HERE, "execution_id": (*NAMES[:1] * 3, NAMES[1]), "kind": tuple(LogKind)}),

@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from stepwell.core.port import Commit, Due, KeyedResult, ReadyStep, Renewal
+from stepwell.core.port import NOBODY, Commit, Due, ReadyStep, Renewal, Reservation
 from stepwell.core.records.states import DueKind, ExecutionStatus
 from tests.contract.differential.names import RUNS, tenants_of
 
 Key = tuple[str, str]
+Place = tuple[str, str, str]
+"""Tenant, pipeline and idempotency key."""
 _LEASABLE = frozenset({ExecutionStatus.LEASED, ExecutionStatus.UNKNOWN_OUTCOME})
 
 
@@ -51,8 +53,10 @@ class Known:
         self.results: dict[Key, set[str]] = {}
         self.families: dict[Key, str] = {}
         """The family that each run was created in."""
-        self.keyed: dict[tuple[str, str, str], list[tuple[int, str]]] = {}
-        """Maps tenant, pipeline and key to the moment of the last commit under it, and its run."""
+        self.reserved: dict[Place, Reservation] = {}
+        """What stands under an idempotency key, where it isn't nobody's."""
+        self.held: dict[Key, set[Place]] = {}
+        """The idempotency keys that tasks of each run ever held."""
         self.ranks: dict[tuple[str, str, str], tuple[int, int]] = {}
         """Maps each READY execution to its place among others, by priority and then by the moment."""
         self.moments: dict[tuple[str, str, str, str], int] = {}
@@ -93,8 +97,9 @@ class Known:
         self.heads[key] = commit
         self.reached[key] = commit.version
         self.families.setdefault(key, commit.run.spec.family_id or key[1])
-        for keyed in commit.keyed:
-            self._finds(key, keyed)
+        self.held.setdefault(key, set()).update(
+            (key[0], commit.run.spec.pipeline_id, task.held_key) for task in commit.tasks
+        )
         tasks = self.tasks.setdefault(key, {})
         tasks.update({task.task_id: task.revision for task in commit.tasks})
         if commit.plan is not None:
@@ -117,16 +122,20 @@ class Known:
             self.granted.append(grant)
             self.live[key, lease.execution_id] = grant
 
-    def _finds(self, key: Key, keyed: KeyedResult) -> None:
-        name = (key[0], keyed.pipeline_id, keyed.key)
-        self.keyed.setdefault(name, []).append((self.now_ms, key[1]))
+    def swapped(self, place: Place, stands: Reservation) -> None:
+        """Take in what stands under an idempotency key."""
+        self.reserved[place] = stands
+        if stands == NOBODY:
+            del self.reserved[place]
 
-    def has_one_last_run(self, tenant_id: str, pipeline_id: str, key: str) -> bool:
-        """Return whether one run was the last to commit under a key: two at one moment have no order."""
-        commits = self.keyed.get((tenant_id, pipeline_id, key), [])
-        there = [one for one in commits if (tenant_id, one[1]) in self.heads]
-        last_ms = max((moment_ms for moment_ms, _ in there), default=0)
-        return len({run_id for moment_ms, run_id in there if moment_ms == last_ms}) < 2
+    def not_held(self, key: Key) -> list[Place]:
+        """Return the keys that a run has reserved and that no task of it ever held."""
+        held = self.held.get(key, set())
+        return [
+            place
+            for place, one in self.reserved.items()
+            if (place[0], one.run_id) == key and place not in held
+        ]
 
     def renewed(self, beat: Renewal) -> None:
         """Apply a heartbeat that was accepted just now."""
@@ -139,6 +148,9 @@ class Known:
     def delete(self, key: Key) -> None:
         """Forget a run that was deleted."""
         del self.heads[key]
+        for place, one in list(self.reserved.items()):
+            if (place[0], one.run_id) == key:
+                del self.reserved[place]
         self.live = {name: grant for name, grant in self.live.items() if grant.key != key}
         self.deleted.add(key)
 

@@ -34,6 +34,7 @@ from tests.contract.differential.names import (
     EPOCH_US,
     EXECUTIONS,
     EXECUTORS,
+    KEYS,
     LABELS,
     PAYLOADS,
     PIPELINES,
@@ -146,9 +147,6 @@ def _with_rows(commit: Commit, change: Change, known: Known) -> Commit:
         messages=tuple(
             replace(message, content=f"{number} {message.content}") for message in change.messages
         ),
-        keyed=tuple(
-            replace(keyed, pipeline_id=commit.run.spec.pipeline_id) for keyed in change.keyed
-        ),
         events=_events(commit, change.events),
         request=_request(number, commit.version) if change.request else None,
         checkpoint=_checkpoint(change, commit.version) if change.checkpoint else None,
@@ -222,6 +220,7 @@ def _tasks(change: Change, plan: Plan | None, there: dict[str, int]) -> tuple[Ta
             status=status,
             attempts=list(TaskStatus).index(status),
             result_id=pick(TEXTS, change.text),
+            held_key=pick(("", *KEYS), change.text),
         )
     return tuple(rows.values())
 

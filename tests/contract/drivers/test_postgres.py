@@ -14,14 +14,24 @@ from sqlalchemy.dialects.postgresql.asyncpg import PGDialect_asyncpg
 from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.pool import NullPool
 
-from stepwell.core.port import ClaimRequest, FeedQuery, LogsOfExecution, OldLogs
+from stepwell.core.port import (
+    ClaimRequest,
+    FeedQuery,
+    KeySwap,
+    LogsOfExecution,
+    OldLogs,
+    Reservation,
+)
 from stepwell.core.records.errors import (
     StoreUnavailable,
 )
 from stepwell.core.records.states import LogKind, Verdict
 from stepwell_drivers.sql import families, schema, views
+from stepwell_drivers.sql.postgres import writer
+from stepwell_drivers.sql.postgres.errors import trouble_of
 from stepwell_drivers.sql.statements import compiled
 from stepwell_drivers.sql.store import SqlStore
+from stepwell_drivers.sql.trouble import Trouble
 from stepwell_testkit.conformance import ask
 from stepwell_testkit.conformance import builders as b
 from stepwell_testkit.conformance.harness import soon
@@ -93,6 +103,45 @@ async def test_doors_that_write_the_same_runs_wait_for_each_other_and_never_for_
     assert won == total
 
 
+async def test_swaps_and_deletions_of_the_same_keys_never_wait_in_a_circle(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    doors = [await place.open() for _ in range(3)]
+    keys = [f"key {at}" for at in range(40)]
+    met: list[str] = []
+
+    def note(error: Exception, *, committing: bool) -> Trouble:
+        met.append(type(error).__name__)
+        return trouble_of(error, committing=committing)
+
+    monkeypatch.setattr(writer, "trouble_of", note)
+
+    async def take(door: SqlStore, run_id: str, turn: int, order: list[str]) -> None:
+        stood = await door.swap_keys(b.TENANT, "", [KeySwap(key=key) for key in order])
+        mine = Reservation(run_id=run_id, commit_id=f"{turn}")
+        swaps = zip(order, stood, strict=True)
+        asked = [KeySwap(key=key, before=one, after=mine) for key, one in swaps]
+        await door.swap_keys(b.TENANT, "", asked)
+
+    async def swap(door: SqlStore, run_id: str, order: list[str]) -> None:
+        for turn in range(15):
+            await take(door, run_id, turn, order)
+
+    async def delete(door: SqlStore) -> None:
+        for turn in range(15):
+            run_id = f"deleted-{turn}"
+            await ask.must(door, b.created(run_id))
+            await take(door, run_id, turn, keys)
+            assert await door.delete_run(b.TENANT, run_id, version=1)
+
+    await asyncio.gather(
+        swap(doors[0], "run-1", keys), swap(doors[1], "run-2", keys[::-1]), delete(doors[2])
+    )
+    assert met == []
+    rows = await place.fetch("SELECT run_id FROM reservations")
+    assert {row["run_id"] for row in rows} <= {"run-1", "run-2"}
+
+
 async def test_store_notifies_others_and_itself_once(place: Place) -> None:
     here, there = await place.open(), await place.open()
     received_here: list[tuple[str, int]] = []
@@ -150,6 +199,13 @@ async def test_all_of_it_goes_through_a_pooler_in_transaction_mode(server: Postg
         assert sum(len(one.ready[0]) for one in claimed) == 20
         await doors[0].append_logs(b.TENANT, "run-3", [b.line("x")])
         assert len((await doors[1].page(FeedQuery())).items) == 80
+        wanted = [Reservation(run_id=f"run-{at}", commit_id="c") for at in range(20)]
+        swaps = [
+            doors[at % 2].swap_keys(b.TENANT, "", [KeySwap(key="k", after=one)])
+            for at, one in enumerate(wanted)
+        ]
+        ((stood,), *others) = await asyncio.gather(*swaps)
+        assert (stood in wanted, others) == (True, [[stood]] * 19)
         assert await doors[0].delete_run(b.TENANT, "run-3", version=4)
         await place.close()
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import asyncpg
 import pytest
-from msgspec.structs import replace
 from sqlalchemy import ClauseElement
 from sqlalchemy.dialects.postgresql.asyncpg import PGDialect_asyncpg
 
@@ -16,15 +15,16 @@ from stepwell.core.port import (
     Claimed,
     ClaimRequest,
     ExecutionQuery,
-    KeyedResult,
+    KeySwap,
     LeaseQuery,
     LogQuery,
     MessageQuery,
+    Reservation,
     TaskQuery,
 )
 from stepwell.core.records.routing import TaskPattern
 from stepwell.core.records.states import RunStatus, TaskStatus
-from stepwell_drivers.sql import families, logs, pages, schema, search
+from stepwell_drivers.sql import families, logs, pages, reservations, schema, search
 from stepwell_drivers.sql.postgres import links
 from stepwell_drivers.sql.statements import compiled
 from stepwell_drivers.sql.store import SqlStore
@@ -158,7 +158,7 @@ OTHERS = {
     "timers": {"name": "'x'", "due_us": "9e18"},
     "inputs": {"input_id": "'x'", "status": "'ANSWERED'"},
     "logs": {"execution_id": "'x'"},
-    "keyed": {"key": "'other'"},
+    "reservations": {"key": "'other ' || at"},
 }
 
 
@@ -173,7 +173,7 @@ async def test_a_run_s_life_costs_the_same_however_many_others_there_are(
         await _life(store, f"run-{next(names)}")
 
     async def others(first: int, last: int) -> None:
-        for table in (*schema.OF_A_RUN, schema.outcomes):
+        for table in (*schema.OF_A_RUN, schema.outcomes, schema.reservations):
             given = OTHERS.get(table.name, {})
             await client.execute(
                 f"INSERT INTO {table.name} ({', '.join(['tenant_id', 'run_id', *given])})"
@@ -191,6 +191,12 @@ async def test_a_run_s_life_costs_the_same_however_many_others_there_are(
 
 async def _life(store: SqlStore, run_id: str) -> None:
     """All calls for a run that is created, works, asks a person, is read, and is deleted."""
+    mine, theirs = (Reservation(run_id=run_id, commit_id=name) for name in ("a", "b"))
+    swap = KeySwap(key=f"key of {run_id}", after=mine)
+    assert await store.swap_keys(b.TENANT, "", [swap]) == [mine]
+    taken = KeySwap(key=swap.key, before=mine, after=theirs)
+    assert await store.swap_keys(b.TENANT, "", [taken]) == [theirs]
+    assert await store.swap_keys(b.TENANT, "", [KeySwap(key=swap.key)]) == [theirs]
     first = await ask.must(
         store,
         b.created(
@@ -215,7 +221,6 @@ async def _life(store: SqlStore, run_id: str) -> None:
             fences=[b.fence()],
             inputs=[b.question("q")],
             messages=[b.message("a word")],
-            keyed=[b.keyed(f"key of {run_id}")],
             request=b.request("r", 2),
         ),
     )
@@ -227,7 +232,6 @@ async def _life(store: SqlStore, run_id: str) -> None:
     assert await store.read_plan(*of, 1) is not None
     assert await store.read_events(*of, after=0, limit=100) is not None
     assert len(await store.read_inputs(*of, ["q"])) == 1
-    assert len(await store.find_keyed(b.TENANT, "", [f"key of {run_id}"])) == 1
     assert len((await store.page(TaskQuery(tenant_id=of[0], run_id=of[1]))).items) == 1
     assert (
         len((await store.page(ExecutionQuery(tenant_id=of[0], run_id=of[1], task_id="a"))).items)
@@ -262,8 +266,7 @@ async def plan_of(store: SqlStore, sql: str, *values: str) -> str:
 async def test_new_reads_use_an_index(place: Place) -> None:
     store = await place.open()
     first = b.created()
-    keyed = KeyedResult(pipeline_id="p", key="k", execution_id="x")
-    await ask.must(store, first, replace(b.step(first, inputs=[b.question("q")]), keyed=(keyed,)))
+    await ask.must(store, first, b.step(first, inputs=[b.question("q")]))
     # Where there are few, or nothing is known of them yet, any index will do.
     await place.fetch(LOGS)
     await place.fetch("ANALYZE logs")
@@ -271,7 +274,10 @@ async def test_new_reads_use_an_index(place: Place) -> None:
     asked: list[tuple[ClauseElement, str]] = [
         (search._inputs_of_run._statement, "inputs_in_order"),
         (search._open_inputs._statement, "inputs_waiting"),
-        (search._newest_keyed.build(DIALECT, 0), "keyed_by_key"),
+        (reservations._pick.build(DIALECT, 0), "reservations_pkey"),
+        (reservations._move.build(DIALECT, 0), "reservations_pkey"),
+        (reservations._drop.build(DIALECT, 0), "reservations_pkey"),
+        (reservations._of_run._statement, "reservations_of_run"),
         (search._of_status()._statement, "runs_ended"),
         (search._of_status("tenant_id")._statement, "runs_ended_of_tenant"),
         (search._of_status("tenant_id", "pipeline_id")._statement, "runs_ended_of_pipeline"),

@@ -13,8 +13,17 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any, NamedTuple
 
 import pytest
+from msgspec.structs import replace
 
-from stepwell.core.port import Commit, FeedQuery, LogQuery, OldLogs, Store
+from stepwell.core.port import (
+    Commit,
+    FeedQuery,
+    KeySwap,
+    LogQuery,
+    OldLogs,
+    Reservation,
+    Store,
+)
 from stepwell.core.records.model import Outcome, Payload
 from stepwell.core.records.states import Verdict
 from stepwell.runtime import SystemRuntime
@@ -127,10 +136,14 @@ async def dying_after(url: str, steps: int, act: Callable[[Store], Awaitable[obj
 
 
 async def parent_in(url: str, place: Place, *forks: str) -> Outcome:
-    """Create a parent that has a result, and forks of it."""
+    """Create a parent that has a result and idempotency keys, and forks of it."""
     outcome = b.outcome(b"kept")
+    reserved = Reservation(run_id=place.parent, commit_id="c")
+    swaps = [KeySwap(key=f"key {at}", after=reserved) for at in range(3)]
+    tasks = [replace(b.task(swap.key), held_key=swap.key) for swap in swaps]
     async with door(url) as (store, _):
-        await ask.must(store, b.created(place.parent, outcomes=[outcome]))
+        assert await store.swap_keys(b.TENANT, "", swaps) == [reserved] * 3
+        await ask.must(store, b.created(place.parent, outcomes=[outcome], tasks=tasks))
         await store.append_logs(b.TENANT, place.parent, [b.line("x")])
         for name in forks:
             await ask.must(store, fork_of(place, name))

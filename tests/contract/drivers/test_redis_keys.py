@@ -39,6 +39,15 @@ def test_all_keys_of_a_hostile_name_lie_in_its_partitions_slot(name: str) -> Non
         assert key.count(b"{") == key.count(b"}") == 1
 
 
+def test_reservations_lie_in_partitions_of_their_own_keys() -> None:
+    keys = Keys("p", 24)
+    found = {keys.reservation("t", "p", f"key {at}")[0].number for at in range(500)}
+    assert found == set(range(24))
+    here, name = keys.reservation("t", "p", "k")
+    assert (here, name) != keys.reservation("t", "p:k", "")
+    assert name == "t\x01p\x01k"
+
+
 @pytest.mark.parametrize("count", [1, 3, 16, 48, 64])
 def test_partitions_share_the_slots_evenly(count: int) -> None:
     slots = [one.slot for one in Keys("stepwell", count).partitions]

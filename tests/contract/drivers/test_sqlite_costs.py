@@ -24,6 +24,7 @@ from stepwell_drivers.sql import (
     logs,
     pages,
     reads,
+    reservations,
     search,
     step_rows,
     stored,
@@ -51,7 +52,7 @@ def statements() -> Iterator[tuple[str, str, int]]:
 
     modules = (
         *(batch, claims, commits, deletes, families, logs, search),
-        *(pages, reads, stored, writes),
+        *(pages, reads, reservations, stored, writes),
     )
     several = {
         "_of_status": [
@@ -119,7 +120,8 @@ async def test_no_statement_reads_a_table_from_end_to_end(tmp_path: Path, store:
         "logs._oldest": "INTEGER PRIMARY KEY (rowid>?)",
         "search._inputs_of_run": "inputs_in_order (tenant_id=? AND run_id=? AND seq>?)",
         "search._open_inputs": "inputs_waiting (tenant_id=? AND seq>?)",
-        "search._newest_keyed": "keyed_by_key (tenant_id=? AND pipeline_id=? AND key=?)",
+        "reservations._pick": "PRIMARY KEY (tenant_id=? AND pipeline_id=? AND key=?)",
+        "reservations._drop": "PRIMARY KEY (tenant_id=? AND pipeline_id=? AND key=?)",
         "search._next_tenant": "runs_by_birth (tenant_id>?)",
         "search._forks": "runs_by_parent (tenant_id=? AND parent_run_id=? AND seq<?)",
     }.items():

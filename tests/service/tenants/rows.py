@@ -175,8 +175,8 @@ STORE_ROWS: Mapping[str, Row] = {
             *("presences", "leases", "feed"),
         )
     },
-    "Store/FindKeyed": lambda n: spb.StoreFindKeyedRequest(
-        tenant_id=n.tenant_id, keys=["key-of-a"]
+    "Store/SwapKeys": lambda n: spb.StoreSwapKeysRequest(
+        tenant_id=n.tenant_id, swaps=[spb.KeySwap(key="key-of-a")]
     ),
 }
 """Methods that read for one tenant. Their callers are servers, which name the tenant."""

@@ -18,6 +18,7 @@ from stepwell.core.records.states import OPEN, DueKind, ExecutionStatus, RunStat
 from stepwell_testkit.proxy import StoreProxy
 from tests.simulation.simulator import rules
 from tests.simulation.simulator.history import History
+from tests.simulation.simulator.keys import KeyModel
 from tests.simulation.simulator.rare_events import Rare
 from tests.simulation.simulator.run_model import Applied, RunModel
 from tests.simulation.simulator.violation import InvariantViolation, holds
@@ -43,6 +44,7 @@ class Ledger:
         self.commit_ids: dict[str, tuple[RunKey, int]] = {}
         self.refused_ids: set[str] = set()
         self.tokens: set[str] = set()
+        self.keys = KeyModel()
         self.order: list[tuple[RunKey, int]] = []
         """Every applied commit, in the order in which the store applied them."""
         self.deliveries: dict[str, Delivery] = {}
@@ -101,6 +103,7 @@ class Ledger:
         self.rare.committed(model, applied)
         model.apply(applied)
         rules.check_after(model, applied)
+        self.keys.applied(model, applied)
 
     def _refused(self, replica: str, commit: Commit) -> None:
         holds(

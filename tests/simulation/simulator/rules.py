@@ -7,7 +7,7 @@ from collections.abc import Callable
 from msgspec import UnsetType
 
 from stepwell.core.loop.budgets import used_up
-from stepwell.core.loop.idempotency import MORE_TIMER
+from stepwell.core.loop.idempotency import KEY_TIMER, MORE_TIMER
 from stepwell.core.records.model import Execution, TaskSpec
 from stepwell.core.records.states import (
     ENDED,
@@ -214,7 +214,7 @@ def _the_end_is_clean(model: RunModel, applied: Applied) -> None:
         holds(not left, "S14", applied, run.status, "and open:", left)
         holds(not model.timers, "S14", applied, "timers are left:", model.timers)
     elif run.status is not RunStatus.PAUSED:
-        waits = model.waits_for_an_answer() or MORE_TIMER in model.timers
+        waits = model.waits_for_an_answer() or {MORE_TIMER, KEY_TIMER} & model.timers.keys()
         moves = bool(model.open()) or waits
         holds(moves, "L1", applied, "nothing of it can ever move again")
 

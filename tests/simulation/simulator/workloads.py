@@ -251,14 +251,28 @@ def _reconciled(rng: Rng) -> Workload:
     return Workload(name="found out", plans=((*slow, task("uend", *names)),), by_caller=True)
 
 
-def _keyed(rng: Rng) -> Workload:
-    plan = with_behaviours(rng, fan("y", rng.between(3, 6)), "flaky:1")
+def keyed(rng: Rng) -> Workload:
+    """Several tasks of a run have the same key, and other runs of the tenant have it, too."""
+    behaviour = rng.pick(["flaky:1", "ask", "slow", "reject"])
+    effect = rng.pick([Effect.IDEMPOTENT, Effect.IDEMPOTENT, Effect.AT_MOST_ONCE])
+    policy = OnFailure.CONTINUE if behaviour == "reject" else OnFailure.FAIL_RUN
+    total_ms = 20_000 if rng.happens(0.1) else 0
+    plan = with_behaviours(rng, fan("y", rng.between(3, 6)), behaviour)
     keys = ("one", "one", "two")
-    keyed = tuple(
-        one if one.depends_on else replace(one, idempotency_key=keys[index % len(keys)])
+    tasks = tuple(
+        one
+        if one.depends_on
+        else replace(
+            one,
+            idempotency_key=keys[index % len(keys)],
+            effect=effect,
+            on_failure=policy,
+            total_timeout_ms=total_ms,
+        )
         for index, one in enumerate(plan)
     )
-    return Workload(name="keys", plans=(keyed,), by_caller=True, max_parallel=4)
+    by_caller, places = rng.happens(0.7), rng.pick([1, 4])
+    return Workload(name="keys", plans=(tasks,), by_caller=by_caller, max_parallel=places)
 
 
 def _poison(rng: Rng) -> Workload:
@@ -397,7 +411,7 @@ KINDS: tuple[Callable[[Rng], Workload], ...] = (
     _fails,
     _once,
     _reconciled,
-    _keyed,
+    keyed,
     _poison,
     _asks,
     _asks_to_plan_again,

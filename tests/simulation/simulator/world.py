@@ -11,9 +11,11 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from stepwell.core.loop.idempotency import LOOK_AGAIN_MS
 from stepwell.core.loop.signals import Fork
 from stepwell.core.port import Store
-from stepwell.core.records.states import ExecutionStatus, RunStatus, TaskStatus
+from stepwell.core.records.model import Run
+from stepwell.core.records.states import BlockedKind, ExecutionStatus, RunStatus, TaskStatus
 from stepwell_testkit.faults import Faults
 from tests.simulation.simulator import results
 from tests.simulation.simulator.audit import audit
@@ -33,7 +35,7 @@ from tests.simulation.simulator.setting import Setting
 from tests.simulation.simulator.violation import InvariantViolation, holds
 from tests.simulation.simulator.watcher import LAG_S_MAX, Watcher
 from tests.simulation.simulator.worker import Character, Worker, WorkerPool
-from tests.simulation.simulator.workloads import Workload
+from tests.simulation.simulator.workloads import Workload, keyed
 from tests.simulation.simulator.workloads import draw as draw_workload
 
 STILL_S = 20.0
@@ -111,7 +113,8 @@ class World:
             for number in range(self.setting.runs):
                 key = (tenant_id, f"run-{number}")
                 rng = self.rng.stream(f"client {key}")
-                workload = draw_workload(rng)
+                rival = clients and clients[-1].workload.name == "keys" and rng.happens(0.7)
+                workload = keyed(rng) if rival else draw_workload(rng)
                 clients.append(self._client(key, workload, rng))
         return clients
 
@@ -313,7 +316,7 @@ class World:
         while True:
             for client in self.clients:
                 await client.attend()
-            if all(client.idle and _rests(client.model) for client in self.clients):
+            if all(client.idle and self._rests(client.model) for client in self.clients):
                 return
             self._hire_again()
             now = self.loop.time()
@@ -323,17 +326,30 @@ class World:
 
     def _check_moves(self, client: Client, now: float, since: float) -> None:
         model = client.model
-        if _rests(model):
+        if self._rests(model):
             return
         self._check_starving(model, max(now, since))
         still_s = now - max(since, self._last_move(model))
         name = "L2" if model.leased() else "L3"
         status = model.run.status if model.run else "unborn"
-        moves = still_s < STILL_S
+        waits_s = LOOK_AGAIN_MS / 1_000 if model.run and _waits_for_key(model.run) else 0.0
+        moves = still_s < STILL_S + waits_s
         holds(moves, name, model.key, status, "and nothing for", still_s, "s:", _open(model))
         late = now - since > LIVENESS_S
         poisoned = "S13" if client.workload.poison else "L1"
         holds(not late, poisoned, model.key, "has no end after", LIVENESS_S, "s:", _open(model))
+
+    def _rests(self, model: RunModel) -> bool:
+        """Return whether a run has ended or waits for something that it names."""
+        run = model.run
+        if run is None or not _waits_for_key(run):
+            return _rests(model)
+        holder = self.ledger.model((model.key[0], run.blocked_run_id))
+        holds_one = any(
+            task.held_key and task.status is not TaskStatus.COMPLETED
+            for task in holder.tasks.values()
+        )
+        return holds_one and _rests(holder)
 
     def _check_starving(self, model: RunModel, now: float) -> None:
         """A step that is ready gets its worker, however much else there is to do (L4)."""
@@ -381,6 +397,10 @@ class World:
             # 0: the clock was set since, so that its end is not known.
             if 0 < until_us <= now_us
         ]
+
+
+def _waits_for_key(run: Run) -> bool:
+    return run.blocked_on is BlockedKind.KEY
 
 
 def _rests(model: RunModel) -> bool:

@@ -35,7 +35,7 @@ DUE_KIND_ATTEMPT_TIMED_OUT: DueKind
 DUE_KIND_TIMER: DueKind
 
 class Commit(_message.Message):
-    __slots__ = ("commit_id", "tenant_id", "run_id", "version", "run", "input", "plan", "tasks", "executions", "outcomes", "leases", "fences", "timers", "inputs", "events", "messages", "request", "keyed", "follows", "checkpoint")
+    __slots__ = ("commit_id", "tenant_id", "run_id", "version", "run", "input", "plan", "tasks", "executions", "outcomes", "leases", "fences", "timers", "inputs", "events", "messages", "request", "follows", "checkpoint")
     COMMIT_ID_FIELD_NUMBER: _ClassVar[int]
     TENANT_ID_FIELD_NUMBER: _ClassVar[int]
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
@@ -53,7 +53,6 @@ class Commit(_message.Message):
     EVENTS_FIELD_NUMBER: _ClassVar[int]
     MESSAGES_FIELD_NUMBER: _ClassVar[int]
     REQUEST_FIELD_NUMBER: _ClassVar[int]
-    KEYED_FIELD_NUMBER: _ClassVar[int]
     FOLLOWS_FIELD_NUMBER: _ClassVar[int]
     CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
     commit_id: str
@@ -73,20 +72,9 @@ class Commit(_message.Message):
     events: _containers.RepeatedCompositeFieldContainer[_types_pb2.Event]
     messages: _containers.RepeatedCompositeFieldContainer[_types_pb2.Message]
     request: RequestRecord
-    keyed: _containers.RepeatedCompositeFieldContainer[KeyedResult]
     follows: str
     checkpoint: StoredCheckpoint
-    def __init__(self, commit_id: _Optional[str] = ..., tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., version: _Optional[int] = ..., run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., input: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., plan: _Optional[_Union[_types_pb2.Plan, _Mapping]] = ..., tasks: _Optional[_Iterable[_Union[_types_pb2.Task, _Mapping]]] = ..., executions: _Optional[_Iterable[_Union[_types_pb2.Execution, _Mapping]]] = ..., outcomes: _Optional[_Iterable[_Union[StoredOutcome, _Mapping]]] = ..., leases: _Optional[_Iterable[_Union[Lease, _Mapping]]] = ..., fences: _Optional[_Iterable[_Union[Fence, _Mapping]]] = ..., timers: _Optional[_Iterable[_Union[Timer, _Mapping]]] = ..., inputs: _Optional[_Iterable[_Union[_types_pb2.InputRequest, _Mapping]]] = ..., events: _Optional[_Iterable[_Union[_types_pb2.Event, _Mapping]]] = ..., messages: _Optional[_Iterable[_Union[_types_pb2.Message, _Mapping]]] = ..., request: _Optional[_Union[RequestRecord, _Mapping]] = ..., keyed: _Optional[_Iterable[_Union[KeyedResult, _Mapping]]] = ..., follows: _Optional[str] = ..., checkpoint: _Optional[_Union[StoredCheckpoint, _Mapping]] = ...) -> None: ...
-
-class KeyedResult(_message.Message):
-    __slots__ = ("pipeline_id", "key", "execution_id")
-    PIPELINE_ID_FIELD_NUMBER: _ClassVar[int]
-    KEY_FIELD_NUMBER: _ClassVar[int]
-    EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
-    pipeline_id: str
-    key: str
-    execution_id: str
-    def __init__(self, pipeline_id: _Optional[str] = ..., key: _Optional[str] = ..., execution_id: _Optional[str] = ...) -> None: ...
+    def __init__(self, commit_id: _Optional[str] = ..., tenant_id: _Optional[str] = ..., run_id: _Optional[str] = ..., version: _Optional[int] = ..., run: _Optional[_Union[_types_pb2.Run, _Mapping]] = ..., input: _Optional[_Union[_types_pb2.Payload, _Mapping]] = ..., plan: _Optional[_Union[_types_pb2.Plan, _Mapping]] = ..., tasks: _Optional[_Iterable[_Union[_types_pb2.Task, _Mapping]]] = ..., executions: _Optional[_Iterable[_Union[_types_pb2.Execution, _Mapping]]] = ..., outcomes: _Optional[_Iterable[_Union[StoredOutcome, _Mapping]]] = ..., leases: _Optional[_Iterable[_Union[Lease, _Mapping]]] = ..., fences: _Optional[_Iterable[_Union[Fence, _Mapping]]] = ..., timers: _Optional[_Iterable[_Union[Timer, _Mapping]]] = ..., inputs: _Optional[_Iterable[_Union[_types_pb2.InputRequest, _Mapping]]] = ..., events: _Optional[_Iterable[_Union[_types_pb2.Event, _Mapping]]] = ..., messages: _Optional[_Iterable[_Union[_types_pb2.Message, _Mapping]]] = ..., request: _Optional[_Union[RequestRecord, _Mapping]] = ..., follows: _Optional[str] = ..., checkpoint: _Optional[_Union[StoredCheckpoint, _Mapping]] = ...) -> None: ...
 
 class StoredOutcome(_message.Message):
     __slots__ = ("execution_id", "result", "prompt", "response", "receipt")
@@ -501,15 +489,23 @@ class FoundInput(_message.Message):
     request: _types_pb2.InputRequest
     def __init__(self, run_id: _Optional[str] = ..., request: _Optional[_Union[_types_pb2.InputRequest, _Mapping]] = ...) -> None: ...
 
-class FoundResult(_message.Message):
-    __slots__ = ("key", "run_id", "execution_id")
-    KEY_FIELD_NUMBER: _ClassVar[int]
+class Reservation(_message.Message):
+    __slots__ = ("run_id", "commit_id")
     RUN_ID_FIELD_NUMBER: _ClassVar[int]
-    EXECUTION_ID_FIELD_NUMBER: _ClassVar[int]
-    key: str
+    COMMIT_ID_FIELD_NUMBER: _ClassVar[int]
     run_id: str
-    execution_id: str
-    def __init__(self, key: _Optional[str] = ..., run_id: _Optional[str] = ..., execution_id: _Optional[str] = ...) -> None: ...
+    commit_id: str
+    def __init__(self, run_id: _Optional[str] = ..., commit_id: _Optional[str] = ...) -> None: ...
+
+class KeySwap(_message.Message):
+    __slots__ = ("key", "before", "after")
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    BEFORE_FIELD_NUMBER: _ClassVar[int]
+    AFTER_FIELD_NUMBER: _ClassVar[int]
+    key: str
+    before: Reservation
+    after: Reservation
+    def __init__(self, key: _Optional[str] = ..., before: _Optional[_Union[Reservation, _Mapping]] = ..., after: _Optional[_Union[Reservation, _Mapping]] = ...) -> None: ...
 
 class EndedQuery(_message.Message):
     __slots__ = ("tenant_id", "statuses", "older", "pipeline_id", "limit")
@@ -899,18 +895,18 @@ class StoreReadInputsResponse(_message.Message):
     inputs: _containers.RepeatedCompositeFieldContainer[_types_pb2.InputRequest]
     def __init__(self, inputs: _Optional[_Iterable[_Union[_types_pb2.InputRequest, _Mapping]]] = ...) -> None: ...
 
-class StoreFindKeyedRequest(_message.Message):
-    __slots__ = ("tenant_id", "pipeline_id", "keys")
+class StoreSwapKeysRequest(_message.Message):
+    __slots__ = ("tenant_id", "pipeline_id", "swaps")
     TENANT_ID_FIELD_NUMBER: _ClassVar[int]
     PIPELINE_ID_FIELD_NUMBER: _ClassVar[int]
-    KEYS_FIELD_NUMBER: _ClassVar[int]
+    SWAPS_FIELD_NUMBER: _ClassVar[int]
     tenant_id: str
     pipeline_id: str
-    keys: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, tenant_id: _Optional[str] = ..., pipeline_id: _Optional[str] = ..., keys: _Optional[_Iterable[str]] = ...) -> None: ...
+    swaps: _containers.RepeatedCompositeFieldContainer[KeySwap]
+    def __init__(self, tenant_id: _Optional[str] = ..., pipeline_id: _Optional[str] = ..., swaps: _Optional[_Iterable[_Union[KeySwap, _Mapping]]] = ...) -> None: ...
 
-class StoreFindKeyedResponse(_message.Message):
-    __slots__ = ("results",)
-    RESULTS_FIELD_NUMBER: _ClassVar[int]
-    results: _containers.RepeatedCompositeFieldContainer[FoundResult]
-    def __init__(self, results: _Optional[_Iterable[_Union[FoundResult, _Mapping]]] = ...) -> None: ...
+class StoreSwapKeysResponse(_message.Message):
+    __slots__ = ("reservations",)
+    RESERVATIONS_FIELD_NUMBER: _ClassVar[int]
+    reservations: _containers.RepeatedCompositeFieldContainer[Reservation]
+    def __init__(self, reservations: _Optional[_Iterable[_Union[Reservation, _Mapping]]] = ...) -> None: ...

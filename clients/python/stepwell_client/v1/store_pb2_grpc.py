@@ -118,10 +118,10 @@ class StoreStub(object):
                 request_serializer=stepwell_dot_v1_dot_store__pb2.StoreReadInputsRequest.SerializeToString,
                 response_deserializer=stepwell_dot_v1_dot_store__pb2.StoreReadInputsResponse.FromString,
                 _registered_method=True)
-        self.FindKeyed = channel.unary_unary(
-                '/stepwell.v1.Store/FindKeyed',
-                request_serializer=stepwell_dot_v1_dot_store__pb2.StoreFindKeyedRequest.SerializeToString,
-                response_deserializer=stepwell_dot_v1_dot_store__pb2.StoreFindKeyedResponse.FromString,
+        self.SwapKeys = channel.unary_unary(
+                '/stepwell.v1.Store/SwapKeys',
+                request_serializer=stepwell_dot_v1_dot_store__pb2.StoreSwapKeysRequest.SerializeToString,
+                response_deserializer=stepwell_dot_v1_dot_store__pb2.StoreSwapKeysResponse.FromString,
                 _registered_method=True)
         self.Subscribe = channel.unary_stream(
                 '/stepwell.v1.Store/Subscribe',
@@ -257,8 +257,10 @@ class StoreServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def FindKeyed(self, request, context):
-        """Returns which executions completed tasks with these idempotency keys.
+    def SwapKeys(self, request, context):
+        """Compares and swaps the reservations of idempotency keys, each by itself.
+
+        Errors: UNAVAILABLE (each may or may not have been done; send the same ones again).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -357,10 +359,10 @@ def add_StoreServicer_to_server(servicer, server):
                     request_deserializer=stepwell_dot_v1_dot_store__pb2.StoreReadInputsRequest.FromString,
                     response_serializer=stepwell_dot_v1_dot_store__pb2.StoreReadInputsResponse.SerializeToString,
             ),
-            'FindKeyed': grpc.unary_unary_rpc_method_handler(
-                    servicer.FindKeyed,
-                    request_deserializer=stepwell_dot_v1_dot_store__pb2.StoreFindKeyedRequest.FromString,
-                    response_serializer=stepwell_dot_v1_dot_store__pb2.StoreFindKeyedResponse.SerializeToString,
+            'SwapKeys': grpc.unary_unary_rpc_method_handler(
+                    servicer.SwapKeys,
+                    request_deserializer=stepwell_dot_v1_dot_store__pb2.StoreSwapKeysRequest.FromString,
+                    response_serializer=stepwell_dot_v1_dot_store__pb2.StoreSwapKeysResponse.SerializeToString,
             ),
             'Subscribe': grpc.unary_stream_rpc_method_handler(
                     servicer.Subscribe,
@@ -798,7 +800,7 @@ class Store(object):
             _registered_method=True)
 
     @staticmethod
-    def FindKeyed(request,
+    def SwapKeys(request,
             target,
             options=(),
             channel_credentials=None,
@@ -811,9 +813,9 @@ class Store(object):
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/stepwell.v1.Store/FindKeyed',
-            stepwell_dot_v1_dot_store__pb2.StoreFindKeyedRequest.SerializeToString,
-            stepwell_dot_v1_dot_store__pb2.StoreFindKeyedResponse.FromString,
+            '/stepwell.v1.Store/SwapKeys',
+            stepwell_dot_v1_dot_store__pb2.StoreSwapKeysRequest.SerializeToString,
+            stepwell_dot_v1_dot_store__pb2.StoreSwapKeysResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -85,8 +85,11 @@ class StoreStub:
     """
     ReadInputs: _grpc.UnaryUnaryMultiCallable[_store_pb2.StoreReadInputsRequest, _store_pb2.StoreReadInputsResponse]
     """Returns input requests by their ids, whatever their status."""
-    FindKeyed: _grpc.UnaryUnaryMultiCallable[_store_pb2.StoreFindKeyedRequest, _store_pb2.StoreFindKeyedResponse]
-    """Returns which executions completed tasks with these idempotency keys."""
+    SwapKeys: _grpc.UnaryUnaryMultiCallable[_store_pb2.StoreSwapKeysRequest, _store_pb2.StoreSwapKeysResponse]
+    """Compares and swaps the reservations of idempotency keys, each by itself.
+
+    Errors: UNAVAILABLE (each may or may not have been done; send the same ones again).
+    """
     Subscribe: _grpc.UnaryStreamMultiCallable[_store_pb2.StoreSubscribeRequest, _store_pb2.StoreSubscribeResponse]
     """Streams hints that runs may have changed. They may be lost, repeated or late. The first message is
     empty and says that hints are sent from now on.
@@ -145,8 +148,11 @@ class StoreAsyncStub(StoreStub):
     """
     ReadInputs: _aio.UnaryUnaryMultiCallable[_store_pb2.StoreReadInputsRequest, _store_pb2.StoreReadInputsResponse]  # type: ignore[assignment]
     """Returns input requests by their ids, whatever their status."""
-    FindKeyed: _aio.UnaryUnaryMultiCallable[_store_pb2.StoreFindKeyedRequest, _store_pb2.StoreFindKeyedResponse]  # type: ignore[assignment]
-    """Returns which executions completed tasks with these idempotency keys."""
+    SwapKeys: _aio.UnaryUnaryMultiCallable[_store_pb2.StoreSwapKeysRequest, _store_pb2.StoreSwapKeysResponse]  # type: ignore[assignment]
+    """Compares and swaps the reservations of idempotency keys, each by itself.
+
+    Errors: UNAVAILABLE (each may or may not have been done; send the same ones again).
+    """
     Subscribe: _aio.UnaryStreamMultiCallable[_store_pb2.StoreSubscribeRequest, _store_pb2.StoreSubscribeResponse]  # type: ignore[assignment]
     """Streams hints that runs may have changed. They may be lost, repeated or late. The first message is
     empty and says that hints are sent from now on.
@@ -294,12 +300,15 @@ class StoreServicer(metaclass=_abc_1.ABCMeta):
         """Returns input requests by their ids, whatever their status."""
 
     @_abc_1.abstractmethod
-    def FindKeyed(
+    def SwapKeys(
         self,
-        request: _store_pb2.StoreFindKeyedRequest,
+        request: _store_pb2.StoreSwapKeysRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_store_pb2.StoreFindKeyedResponse, _abc.Awaitable[_store_pb2.StoreFindKeyedResponse]]:
-        """Returns which executions completed tasks with these idempotency keys."""
+    ) -> _typing.Union[_store_pb2.StoreSwapKeysResponse, _abc.Awaitable[_store_pb2.StoreSwapKeysResponse]]:
+        """Compares and swaps the reservations of idempotency keys, each by itself.
+
+        Errors: UNAVAILABLE (each may or may not have been done; send the same ones again).
+        """
 
     @_abc_1.abstractmethod
     def Subscribe(

@@ -150,6 +150,7 @@ class BlockedKind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     BLOCKED_KIND_TIMER: _ClassVar[BlockedKind]
     BLOCKED_KIND_PAUSED: _ClassVar[BlockedKind]
     BLOCKED_KIND_UNKNOWN_OUTCOME: _ClassVar[BlockedKind]
+    BLOCKED_KIND_KEY: _ClassVar[BlockedKind]
 
 class PauseReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -313,6 +314,7 @@ BLOCKED_KIND_BUDGET: BlockedKind
 BLOCKED_KIND_TIMER: BlockedKind
 BLOCKED_KIND_PAUSED: BlockedKind
 BLOCKED_KIND_UNKNOWN_OUTCOME: BlockedKind
+BLOCKED_KIND_KEY: BlockedKind
 PAUSE_REASON_UNSPECIFIED: PauseReason
 PAUSE_REASON_NONE: PauseReason
 PAUSE_REASON_REQUESTED: PauseReason
@@ -676,7 +678,7 @@ class WaitingStep(_message.Message):
     def __init__(self, queue: _Optional[str] = ..., kind: _Optional[_Union[StepKind, str]] = ..., type: _Optional[str] = ..., role: _Optional[str] = ..., worker_version: _Optional[_Union[WorkerVersion, _Mapping]] = ..., alone: bool = ...) -> None: ...
 
 class Run(_message.Message):
-    __slots__ = ("spec", "version", "last_event", "status", "phase", "iteration", "plan_revision", "stages", "stages_fixed", "allowance", "step_attempt", "step_spent", "counts", "usage", "budget", "blocked_on", "blocked_since_time", "pause_reason", "finish_reason", "reason", "failure", "result_id", "created_time", "started_time", "ended_time", "attempts", "tally", "stopping", "previous", "step_losses", "actor", "on_behalf_of", "waiting_for")
+    __slots__ = ("spec", "version", "last_event", "status", "phase", "iteration", "plan_revision", "stages", "stages_fixed", "allowance", "step_attempt", "step_spent", "counts", "usage", "budget", "blocked_on", "blocked_since_time", "pause_reason", "finish_reason", "reason", "failure", "result_id", "created_time", "started_time", "ended_time", "attempts", "tally", "stopping", "previous", "step_losses", "actor", "on_behalf_of", "waiting_for", "blocked_run_id")
     SPEC_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     LAST_EVENT_FIELD_NUMBER: _ClassVar[int]
@@ -710,6 +712,7 @@ class Run(_message.Message):
     ACTOR_FIELD_NUMBER: _ClassVar[int]
     ON_BEHALF_OF_FIELD_NUMBER: _ClassVar[int]
     WAITING_FOR_FIELD_NUMBER: _ClassVar[int]
+    BLOCKED_RUN_ID_FIELD_NUMBER: _ClassVar[int]
     spec: RunSpec
     version: int
     last_event: int
@@ -743,10 +746,11 @@ class Run(_message.Message):
     actor: str
     on_behalf_of: str
     waiting_for: WaitingStep
-    def __init__(self, spec: _Optional[_Union[RunSpec, _Mapping]] = ..., version: _Optional[int] = ..., last_event: _Optional[int] = ..., status: _Optional[_Union[RunStatus, str]] = ..., phase: _Optional[_Union[Phase, str]] = ..., iteration: _Optional[int] = ..., plan_revision: _Optional[int] = ..., stages: _Optional[_Iterable[_Union[StepKind, str]]] = ..., stages_fixed: bool = ..., allowance: _Optional[int] = ..., step_attempt: _Optional[int] = ..., step_spent: _Optional[int] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., blocked_on: _Optional[_Union[BlockedKind, str]] = ..., blocked_since_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., pause_reason: _Optional[_Union[PauseReason, str]] = ..., finish_reason: _Optional[_Union[FinishReason, str]] = ..., reason: _Optional[str] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., result_id: _Optional[str] = ..., created_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., started_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., attempts: _Optional[_Union[AttemptCounts, _Mapping]] = ..., tally: _Optional[_Union[Tally, _Mapping]] = ..., stopping: bool = ..., previous: _Optional[_Union[Previous, _Mapping]] = ..., step_losses: _Optional[_Union[Losses, _Mapping]] = ..., actor: _Optional[str] = ..., on_behalf_of: _Optional[str] = ..., waiting_for: _Optional[_Union[WaitingStep, _Mapping]] = ...) -> None: ...
+    blocked_run_id: str
+    def __init__(self, spec: _Optional[_Union[RunSpec, _Mapping]] = ..., version: _Optional[int] = ..., last_event: _Optional[int] = ..., status: _Optional[_Union[RunStatus, str]] = ..., phase: _Optional[_Union[Phase, str]] = ..., iteration: _Optional[int] = ..., plan_revision: _Optional[int] = ..., stages: _Optional[_Iterable[_Union[StepKind, str]]] = ..., stages_fixed: bool = ..., allowance: _Optional[int] = ..., step_attempt: _Optional[int] = ..., step_spent: _Optional[int] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., blocked_on: _Optional[_Union[BlockedKind, str]] = ..., blocked_since_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., pause_reason: _Optional[_Union[PauseReason, str]] = ..., finish_reason: _Optional[_Union[FinishReason, str]] = ..., reason: _Optional[str] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., result_id: _Optional[str] = ..., created_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., started_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., attempts: _Optional[_Union[AttemptCounts, _Mapping]] = ..., tally: _Optional[_Union[Tally, _Mapping]] = ..., stopping: bool = ..., previous: _Optional[_Union[Previous, _Mapping]] = ..., step_losses: _Optional[_Union[Losses, _Mapping]] = ..., actor: _Optional[str] = ..., on_behalf_of: _Optional[str] = ..., waiting_for: _Optional[_Union[WaitingStep, _Mapping]] = ..., blocked_run_id: _Optional[str] = ...) -> None: ...
 
 class Task(_message.Message):
-    __slots__ = ("task_id", "revision", "status", "attempts", "spent", "allowance", "result_id", "failure", "input_id", "started_time", "ended_time", "result_run_id", "deduplicated_from", "messages", "previous", "reconciles", "reconciles_spent", "losses", "reconcile_losses")
+    __slots__ = ("task_id", "revision", "status", "attempts", "spent", "allowance", "result_id", "failure", "input_id", "started_time", "ended_time", "result_run_id", "deduplicated_from", "messages", "previous", "reconciles", "reconciles_spent", "losses", "reconcile_losses", "held_key", "key_run_id")
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
     STATUS_FIELD_NUMBER: _ClassVar[int]
@@ -766,6 +770,8 @@ class Task(_message.Message):
     RECONCILES_SPENT_FIELD_NUMBER: _ClassVar[int]
     LOSSES_FIELD_NUMBER: _ClassVar[int]
     RECONCILE_LOSSES_FIELD_NUMBER: _ClassVar[int]
+    HELD_KEY_FIELD_NUMBER: _ClassVar[int]
+    KEY_RUN_ID_FIELD_NUMBER: _ClassVar[int]
     task_id: str
     revision: int
     status: TaskStatus
@@ -785,7 +791,9 @@ class Task(_message.Message):
     reconciles_spent: int
     losses: Losses
     reconcile_losses: Losses
-    def __init__(self, task_id: _Optional[str] = ..., revision: _Optional[int] = ..., status: _Optional[_Union[TaskStatus, str]] = ..., attempts: _Optional[int] = ..., spent: _Optional[int] = ..., allowance: _Optional[int] = ..., result_id: _Optional[str] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., input_id: _Optional[str] = ..., started_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., result_run_id: _Optional[str] = ..., deduplicated_from: _Optional[str] = ..., messages: _Optional[int] = ..., previous: _Optional[_Union[Previous, _Mapping]] = ..., reconciles: _Optional[int] = ..., reconciles_spent: _Optional[int] = ..., losses: _Optional[_Union[Losses, _Mapping]] = ..., reconcile_losses: _Optional[_Union[Losses, _Mapping]] = ...) -> None: ...
+    held_key: str
+    key_run_id: str
+    def __init__(self, task_id: _Optional[str] = ..., revision: _Optional[int] = ..., status: _Optional[_Union[TaskStatus, str]] = ..., attempts: _Optional[int] = ..., spent: _Optional[int] = ..., allowance: _Optional[int] = ..., result_id: _Optional[str] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., input_id: _Optional[str] = ..., started_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., result_run_id: _Optional[str] = ..., deduplicated_from: _Optional[str] = ..., messages: _Optional[int] = ..., previous: _Optional[_Union[Previous, _Mapping]] = ..., reconciles: _Optional[int] = ..., reconciles_spent: _Optional[int] = ..., losses: _Optional[_Union[Losses, _Mapping]] = ..., reconcile_losses: _Optional[_Union[Losses, _Mapping]] = ..., held_key: _Optional[str] = ..., key_run_id: _Optional[str] = ...) -> None: ...
 
 class Execution(_message.Message):
     __slots__ = ("execution_id", "kind", "task_id", "iteration", "attempt", "queue", "role", "priority", "status", "delay", "worker_id", "begun", "failure", "usage", "session", "has_result", "offered_time", "leased_time", "ended_time", "messages_after", "messages", "unknown_time", "type", "pin")
@@ -908,7 +916,7 @@ class Stages(_message.Message):
     def __init__(self, stages: _Optional[_Iterable[_Union[StepKind, str]]] = ...) -> None: ...
 
 class RunChange(_message.Message):
-    __slots__ = ("status", "phase", "iteration", "plan_revision", "stages", "stages_fixed", "allowance", "step_attempt", "step_spent", "counts", "usage", "budget", "blocked_on", "blocked_since_time", "pause_reason", "finish_reason", "reason", "failure", "result_id", "created_time", "started_time", "ended_time", "attempts", "tally", "stopping", "previous", "step_losses", "actor", "on_behalf_of")
+    __slots__ = ("status", "phase", "iteration", "plan_revision", "stages", "stages_fixed", "allowance", "step_attempt", "step_spent", "counts", "usage", "budget", "blocked_on", "blocked_since_time", "pause_reason", "finish_reason", "reason", "failure", "result_id", "created_time", "started_time", "ended_time", "attempts", "tally", "stopping", "previous", "step_losses", "actor", "on_behalf_of", "blocked_run_id")
     STATUS_FIELD_NUMBER: _ClassVar[int]
     PHASE_FIELD_NUMBER: _ClassVar[int]
     ITERATION_FIELD_NUMBER: _ClassVar[int]
@@ -938,6 +946,7 @@ class RunChange(_message.Message):
     STEP_LOSSES_FIELD_NUMBER: _ClassVar[int]
     ACTOR_FIELD_NUMBER: _ClassVar[int]
     ON_BEHALF_OF_FIELD_NUMBER: _ClassVar[int]
+    BLOCKED_RUN_ID_FIELD_NUMBER: _ClassVar[int]
     status: RunStatus
     phase: Phase
     iteration: int
@@ -967,10 +976,11 @@ class RunChange(_message.Message):
     step_losses: Losses
     actor: str
     on_behalf_of: str
-    def __init__(self, status: _Optional[_Union[RunStatus, str]] = ..., phase: _Optional[_Union[Phase, str]] = ..., iteration: _Optional[int] = ..., plan_revision: _Optional[int] = ..., stages: _Optional[_Union[Stages, _Mapping]] = ..., stages_fixed: bool = ..., allowance: _Optional[int] = ..., step_attempt: _Optional[int] = ..., step_spent: _Optional[int] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., blocked_on: _Optional[_Union[BlockedKind, str]] = ..., blocked_since_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., pause_reason: _Optional[_Union[PauseReason, str]] = ..., finish_reason: _Optional[_Union[FinishReason, str]] = ..., reason: _Optional[str] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., result_id: _Optional[str] = ..., created_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., started_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., attempts: _Optional[_Union[AttemptCounts, _Mapping]] = ..., tally: _Optional[_Union[Tally, _Mapping]] = ..., stopping: bool = ..., previous: _Optional[_Union[Previous, _Mapping]] = ..., step_losses: _Optional[_Union[Losses, _Mapping]] = ..., actor: _Optional[str] = ..., on_behalf_of: _Optional[str] = ...) -> None: ...
+    blocked_run_id: str
+    def __init__(self, status: _Optional[_Union[RunStatus, str]] = ..., phase: _Optional[_Union[Phase, str]] = ..., iteration: _Optional[int] = ..., plan_revision: _Optional[int] = ..., stages: _Optional[_Union[Stages, _Mapping]] = ..., stages_fixed: bool = ..., allowance: _Optional[int] = ..., step_attempt: _Optional[int] = ..., step_spent: _Optional[int] = ..., counts: _Optional[_Union[Counts, _Mapping]] = ..., usage: _Optional[_Union[Usage, _Mapping]] = ..., budget: _Optional[_Union[Budget, _Mapping]] = ..., blocked_on: _Optional[_Union[BlockedKind, str]] = ..., blocked_since_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., pause_reason: _Optional[_Union[PauseReason, str]] = ..., finish_reason: _Optional[_Union[FinishReason, str]] = ..., reason: _Optional[str] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., result_id: _Optional[str] = ..., created_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., started_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., attempts: _Optional[_Union[AttemptCounts, _Mapping]] = ..., tally: _Optional[_Union[Tally, _Mapping]] = ..., stopping: bool = ..., previous: _Optional[_Union[Previous, _Mapping]] = ..., step_losses: _Optional[_Union[Losses, _Mapping]] = ..., actor: _Optional[str] = ..., on_behalf_of: _Optional[str] = ..., blocked_run_id: _Optional[str] = ...) -> None: ...
 
 class TaskChange(_message.Message):
-    __slots__ = ("task_id", "revision", "status", "attempts", "spent", "allowance", "result_id", "failure", "input_id", "started_time", "ended_time", "result_run_id", "deduplicated_from", "messages", "previous", "reconciles", "reconciles_spent", "losses", "reconcile_losses")
+    __slots__ = ("task_id", "revision", "status", "attempts", "spent", "allowance", "result_id", "failure", "input_id", "started_time", "ended_time", "result_run_id", "deduplicated_from", "messages", "previous", "reconciles", "reconciles_spent", "losses", "reconcile_losses", "held_key", "key_run_id")
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
     STATUS_FIELD_NUMBER: _ClassVar[int]
@@ -990,6 +1000,8 @@ class TaskChange(_message.Message):
     RECONCILES_SPENT_FIELD_NUMBER: _ClassVar[int]
     LOSSES_FIELD_NUMBER: _ClassVar[int]
     RECONCILE_LOSSES_FIELD_NUMBER: _ClassVar[int]
+    HELD_KEY_FIELD_NUMBER: _ClassVar[int]
+    KEY_RUN_ID_FIELD_NUMBER: _ClassVar[int]
     task_id: str
     revision: int
     status: TaskStatus
@@ -1009,7 +1021,9 @@ class TaskChange(_message.Message):
     reconciles_spent: int
     losses: Losses
     reconcile_losses: Losses
-    def __init__(self, task_id: _Optional[str] = ..., revision: _Optional[int] = ..., status: _Optional[_Union[TaskStatus, str]] = ..., attempts: _Optional[int] = ..., spent: _Optional[int] = ..., allowance: _Optional[int] = ..., result_id: _Optional[str] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., input_id: _Optional[str] = ..., started_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., result_run_id: _Optional[str] = ..., deduplicated_from: _Optional[str] = ..., messages: _Optional[int] = ..., previous: _Optional[_Union[Previous, _Mapping]] = ..., reconciles: _Optional[int] = ..., reconciles_spent: _Optional[int] = ..., losses: _Optional[_Union[Losses, _Mapping]] = ..., reconcile_losses: _Optional[_Union[Losses, _Mapping]] = ...) -> None: ...
+    held_key: str
+    key_run_id: str
+    def __init__(self, task_id: _Optional[str] = ..., revision: _Optional[int] = ..., status: _Optional[_Union[TaskStatus, str]] = ..., attempts: _Optional[int] = ..., spent: _Optional[int] = ..., allowance: _Optional[int] = ..., result_id: _Optional[str] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., input_id: _Optional[str] = ..., started_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., ended_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., result_run_id: _Optional[str] = ..., deduplicated_from: _Optional[str] = ..., messages: _Optional[int] = ..., previous: _Optional[_Union[Previous, _Mapping]] = ..., reconciles: _Optional[int] = ..., reconciles_spent: _Optional[int] = ..., losses: _Optional[_Union[Losses, _Mapping]] = ..., reconcile_losses: _Optional[_Union[Losses, _Mapping]] = ..., held_key: _Optional[str] = ..., key_run_id: _Optional[str] = ...) -> None: ...
 
 class ExecutionChange(_message.Message):
     __slots__ = ("execution_id", "kind", "task_id", "iteration", "attempt", "queue", "role", "priority", "status", "delay", "worker_id", "begun", "failure", "usage", "session", "has_result", "offered_time", "leased_time", "ended_time", "messages_after", "messages", "unknown_time", "type", "pin")

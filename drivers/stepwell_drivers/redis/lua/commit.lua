@@ -314,15 +314,6 @@ local function put_birth(birth, stamp)
   end
 end
 
-local function put_keyed(results, stamp)
-  for at = 1, #results, 2 do
-    local place = results[at] .. fixed(stamp) .. string.format('%05d', at) .. '\1' .. run .. '\1'
-      .. results[at + 1]
-    listed[place] = true
-    add('d' .. place)
-  end
-end
-
 local function put_request(commit, heads)
   local row, most = unpack(commit.request)
   set('q:' .. text(commit.version), row_at(row))
@@ -482,8 +473,9 @@ local function apply(commit, steps)
   if commit.request then
     put_request(commit, heads)
   end
-  if #commit.keyed > 0 then
-    put_keyed(commit.keyed, stamp)
+  -- For its deletion: reservations lie in other partitions.
+  for _, name in ipairs(commit.held) do
+    add('d' .. name)
   end
   if tells_end(line) or (was ~= '' and tells_end(was)) then
     put_end(was, commit.pipeline)

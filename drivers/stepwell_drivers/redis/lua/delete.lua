@@ -2,7 +2,8 @@
 -- Take a run out of sight, if it is at this version: its deletion's stamp in the feeds, else 0 (2 for one that
 -- may not be born). Deletions whose tombstones are over leave the feeds, as many as a script may take. Its rows
 -- stay until `sweep` has taken its commits out of the feeds, some at a time, because there may be many;
--- those of a run that has a family stay as `kept`, and nobody may have its id as long as they do.
+-- those of a run that has a family stay as `kept`, and nobody may have its id as long as they do. The
+-- idempotency keys that its tasks held stand among them, for `free`.
 
 local book, wake, ready, due, holders, lists, logged, tombstones, trash, rows, index, events, logs,
   log_marks, rubbish, kept, family, feed, tenant_feed, deletions = unpack(KEYS)
@@ -52,7 +53,6 @@ end
 for _, id in ipairs(members('a', 18)) do
   redis.call('ZREM', lists, asked_place(run, redis.call('HGET', rows, 'i:' .. id), id))
 end
-many('ZREM', lists, members('d', 2))
 local head = redis.call('HMGET', rows, 'birth', 'fork', 'family')
 local pipeline = string.match(head[1], '^[^\1]*\1[^\1]*\1([^\1]*)')
 many('ZREM', lists, ended_places(run, line, pipeline))
@@ -62,6 +62,10 @@ redis.call('HDEL', book, 'v' .. run, 'f' .. run)
 redis.call('ZREMRANGEBYSCORE', tombstones, '-inf', '(' .. text(time.now))
 local has_family = head[3] or redis.call('EXISTS', family) == 1
 redis.call('ZADD', tombstones, has_family and LATEST or time.now + tombstone_us, run)
+local held = members('d', 2)
+if #held > 0 then
+  redis.call('HSET', rows, 'held', cmsgpack.pack(held))
+end
 redis.call('RENAME', rows, has_family and kept or rubbish)
 redis.call('ZADD', trash, tonumber(version), run)
 redis.call('UNLINK', index, events, logs, log_marks)

@@ -77,7 +77,7 @@ local function pick(key, fields)
 end
 
 -- What is listed over all runs is one sorted set by name. A letter tells the list: births none, open
--- input requests 3, results by key 4, ended runs 5.
+-- input requests 3, ended runs 4.
 
 -- Where an ended run stands (of its tenant or of any, of its pipeline or of any), by its line in the
 -- book; nowhere, if the line tells no end.
@@ -87,7 +87,7 @@ local function ended_places(run, line, pipeline)
   if moment then
     for _, tenant in ipairs({ '', string.match(run, '^[^:]*') }) do
       for _, of in ipairs({ '', pipeline }) do
-        places[#places + 1] = '\5' .. tenant .. '\1' .. of .. '\1' .. status .. '\1' .. moment .. '\1' .. run
+        places[#places + 1] = '\4' .. tenant .. '\1' .. of .. '\1' .. status .. '\1' .. moment .. '\1' .. run
       end
     end
   end

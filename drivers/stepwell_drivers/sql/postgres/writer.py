@@ -23,6 +23,7 @@ from stepwell_drivers.sql.logs import LogWork
 from stepwell_drivers.sql.postgres.errors import BUSY, trouble_of
 from stepwell_drivers.sql.postgres.links import WRITE, Links
 from stepwell_drivers.sql.postgres.readers import roll_back
+from stepwell_drivers.sql.reservations import SwapWork
 from stepwell_drivers.sql.stored import RunKey, database_clock
 from stepwell_drivers.sql.trouble import Raced, Trouble
 from stepwell_drivers.sql.writes import (
@@ -231,7 +232,7 @@ def _may_join(jobs: list[Job], job: Job) -> bool:
     first = jobs[0].work
     if isinstance(first, DeleteWork | OldLogs):
         return False
-    if isinstance(first, CommitWork | LogWork | LogsOfExecution):
+    if isinstance(first, CommitWork | LogWork | LogsOfExecution | SwapWork):
         return isinstance(job.work, type(first))
     return isinstance(job.work, RenewWork | PresenceWork)
 

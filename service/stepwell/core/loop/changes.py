@@ -61,6 +61,7 @@ class RunFields(TypedDict, total=False):
     on_behalf_of: str
     blocked_on: BlockedKind
     blocked_since_us: int
+    blocked_run_id: str
     pause_reason: PauseReason
     finish_reason: FinishReason
     reason: str
@@ -83,6 +84,8 @@ class TaskFields(TypedDict, total=False):
     result_id: str
     result_run_id: str
     deduplicated_from: str
+    held_key: str
+    key_run_id: str
     failure: Failure
     input_id: str
     messages: int

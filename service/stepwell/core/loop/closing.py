@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from stepwell.core.loop import budgets, idempotency, reconcile
 from stepwell.core.loop.changes import ExecutionFields, ReportFields, RunFields, TaskFields
 from stepwell.core.loop.draft import Draft
+from stepwell.core.loop.idempotency import TOTAL_TIMER
 from stepwell.core.loop.transition import Revoked
 from stepwell.core.port import Timer
 from stepwell.core.records.model import Execution, Failure, Losses
@@ -28,8 +29,6 @@ from stepwell.core.records.states import (
 
 BLOCKED_TIMER = "blocked"
 """Due when the first delayed step may be leased: the run stops being blocked on TIMER."""
-TOTAL_TIMER = "total:"
-"""Prefix of a task's total time-out; the task's id follows."""
 INPUT_TIMER = "input:"
 """Prefix of an input request's expiry; the request's id follows."""
 
@@ -156,7 +155,6 @@ def complete_task(draft: Draft, task_id: str, execution_id: str) -> None:
         ended_us=draft.context.now_us,
     )
     drop_total_timer(draft, task_id)
-    idempotency.publish_result(draft, task_id, execution_id)
 
 
 def skip_dependents(draft: Draft, task_id: str) -> None:
@@ -164,8 +162,8 @@ def skip_dependents(draft: Draft, task_id: str) -> None:
     for dependent in draft.graph.downstream(task_id):
         if draft.task(dependent).status is TaskStatus.PENDING:
             draft.change_task(dependent, status=TaskStatus.SKIPPED, ended_us=draft.context.now_us)
-            if draft.task(dependent).attempts:
-                # It was offered before a plan defined its dependencies anew, so its timer runs.
+            if draft.task(dependent).attempts or draft.spec(dependent).idempotency_key:
+                # It was offered, or waited for its key, before a plan defined its dependencies anew.
                 drop_total_timer(draft, dependent)
 
 
@@ -204,14 +202,18 @@ def end_run(draft: Draft, status: RunStatus, fields: RunFields) -> None:
     fields = {**fields, "status": status, "ended_us": now_us, "pause_reason": PauseReason.NONE}
     if draft.run.blocked_on is not BlockedKind.NONE:
         fields |= {"blocked_on": BlockedKind.NONE, "blocked_since_us": now_us}
+        if draft.run.blocked_run_id:
+            fields["blocked_run_id"] = ""
         drop_timer(draft, BLOCKED_TIMER)
     if draft.graph.keys:
         drop_timer(draft, idempotency.MORE_TIMER)
+        drop_timer(draft, idempotency.KEY_TIMER)
     draft.change_run(**fields)
+    idempotency.give_up(draft)
     budgets.disarm_wall(draft)
     for task_id, spec in draft.graph.specs.items():
         task = draft.task(task_id)
-        if spec.total_timeout_ms and task.attempts:
+        if spec.total_timeout_ms and (task.attempts or spec.idempotency_key):
             drop_timer(draft, TOTAL_TIMER + task_id)
             if task.status not in SETTLED and task.started_us:
                 draft.change_task(task_id, started_us=0)

@@ -2,17 +2,38 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 from stepwell.core.records.model import Execution, Payload, Record
 from stepwell.core.records.routing import TaskPattern, does, fits
 from stepwell.core.records.states import StepKind
 
 
-class KnownResult(Record, frozen=True, kw_only=True):
-    """The result that another run of the tenant and pipeline has under an idempotency key."""
+class KeyState(StrEnum):
+    """What was found under an idempotency key of the tenant and pipeline."""
 
-    run_id: str
-    execution_id: str
+    FREE = "FREE"
+    """No run has it. It isn't reserved, so nothing may be leased under it."""
+    OURS = "OURS"
+    """The run has reserved it: this decision's commit may lease a task under it."""
+    TAKEN = "TAKEN"
+    """Another run has a task under way with it, or is about to lease one."""
+    DONE = "DONE"
+    """Another run has completed a task with it."""
+    UNKNOWN = "UNKNOWN"
+    """The store could not be asked."""
+
+
+class KeyFound(Record, frozen=True, kw_only=True):
+    """What was found under an idempotency key."""
+
+    state: KeyState
+    run_id: str = ""
+    """With TAKEN and DONE: the other run."""
+    execution_id: str = ""
+    """With DONE: the execution that completed the task."""
     result: Payload | None = None
+    """With DONE: its result. Absent: it has no bytes."""
 
 
 class FreeWorker(Record, frozen=True, kw_only=True):
@@ -61,6 +82,6 @@ class Context(Record, frozen=True, kw_only=True):
     """The seed of the jitter in back-offs."""
     lease_ms: int = 30_000
     """The length of a lease if its task names none."""
-    known: dict[str, KnownResult | None] = {}
-    """Results of other runs by idempotency key; None: the store has none under this key."""
+    keys: dict[str, KeyFound] = {}
+    """What was found under idempotency keys; `Transition.asked_keys` has those that are missing."""
     grants: Grants = Grants()

@@ -13,12 +13,12 @@ from stepwell.core.loop import budgets, idempotency, reconcile
 from stepwell.core.loop.changes import TaskFields
 from stepwell.core.loop.closing import (
     BLOCKED_TIMER,
-    TOTAL_TIMER,
     drop_timer,
     drop_total_timer,
     pause_run,
 )
 from stepwell.core.loop.draft import Draft
+from stepwell.core.loop.idempotency import TOTAL_TIMER, Turn
 from stepwell.core.loop.phases import leave_finished_phase
 from stepwell.core.loop.table import STEP_OF_PHASE
 from stepwell.core.port import Timer
@@ -59,7 +59,8 @@ def offer_task(draft: Draft, task_id: str, *, delay_ms: int = 0) -> None:
         budgets.count_task(draft)
         fields["allowance"] = draft.run.allowance
     draft.change_task(task_id, **fields)
-    if spec.total_timeout_ms and not task.started_us:
+    waited = draft.state.tasks[task_id].key_run_id if task_id in draft.state.tasks else ""
+    if spec.total_timeout_ms and not task.started_us and not waited:
         name = TOTAL_TIMER + task_id
         draft.timers[name] = Timer(name=name, delay_ms=spec.total_timeout_ms + delay_ms)
 
@@ -161,12 +162,18 @@ def _offer_reconciles(draft: Draft, running: Sequence[Execution]) -> Sequence[Ex
 def _offer_tasks(draft: Draft, running: Sequence[Execution], delay_ms: int) -> bool:
     """Fill the free places with tasks; pause the run if only tasks beyond its task budget remain.
 
-    A task whose result is known by its key takes no place. Returns whether there was such a task.
+    A task that takes a result by its key, or waits for its key, takes no place. Returns whether one took
+    a result.
     """
     places = draft.run.spec.max_parallel - len(running)
     idle, one_too_many, known = not running, False, 0
     while places > 0 and (task_id := draft.pop_runnable()) is not None:
-        if idempotency.apply_known(draft, task_id):
+        turn = idempotency.turn_of(draft, task_id)
+        if turn is Turn.ASK:
+            places -= 1
+        elif turn is Turn.WAIT:
+            idle = False
+        elif turn is Turn.SETTLED:
             drop_total_timer(draft, task_id)
             known += 1
             if known == limits.DEDUPLICATED_PER_COMMIT_MAX:
@@ -208,7 +215,8 @@ def update_status(draft: Draft) -> None:
     if run.status is not RunStatus.PAUSED:
         started = RunStatus.RUNNING if run.started_us else RunStatus.QUEUED
         going = leased or ready or idempotency.continues(draft.timers.values())
-        status = started if going else RunStatus.WAITING
+        # Before its first lease a run can wait only for a key, and is QUEUED all the same.
+        status = started if going or not run.started_us else RunStatus.WAITING
         if status is not run.status:
             draft.change_run(status=status)
     _put_blocked(draft, _blocked_on(draft, leased=leased, delay_ms=delay_ms), delay_ms or 0)
@@ -227,11 +235,17 @@ def _blocked_on(draft: Draft, *, leased: bool, delay_ms: int | None) -> BlockedK
         return BlockedKind.WORKER if delay_ms == 0 or is_over else BlockedKind.TIMER
     if any(True for _ in draft.open_inputs()):
         return BlockedKind.INPUT
-    return BlockedKind.UNKNOWN_OUTCOME
+    if any(True for _ in draft.open_executions()):
+        return BlockedKind.UNKNOWN_OUTCOME
+    return BlockedKind.KEY
 
 
 def _put_blocked(draft: Draft, kind: BlockedKind, delay_ms: int) -> None:
     before = draft.run.blocked_on
+    waiting = idempotency.waiting(draft) if kind is BlockedKind.KEY else iter(())
+    run_id = next((draft.task(one).key_run_id for one in waiting), "")
+    if run_id != draft.run.blocked_run_id:
+        draft.change_run(blocked_run_id=run_id)
     if kind is before:
         return
     draft.change_run(blocked_on=kind, blocked_since_us=draft.context.now_us)

@@ -26,7 +26,7 @@ from stepwell.core.loop.signals import Called
 from stepwell.core.loop.state import RunState
 from stepwell.core.loop.table import EXECUTION_MOVES, RUN_MOVES, TASK_MOVES, IllegalMove
 from stepwell.core.loop.transition import Reply, Revoked, Transition
-from stepwell.core.port import Commit, Fence, KeyedResult, Lease, OpenExecution, Timer
+from stepwell.core.port import Commit, Fence, Lease, OpenExecution, Timer
 from stepwell.core.records.fold import Rows
 from stepwell.core.records.model import (
     Execution,
@@ -69,7 +69,7 @@ _ATTEMPTS_COUNTED = {
 
 _OF_A_DEFINITION = (
     *("revision", "result_id", "result_run_id", "deduplicated_from", "failure", "input_id"),
-    *("previous", "losses", "messages", "started_us", "ended_us"),
+    *("previous", "losses", "messages", "started_us", "ended_us", "held_key", "key_run_id"),
 )
 """Fields of a task that are reset when a plan defines it anew. Attempt numbers never are."""
 
@@ -98,8 +98,7 @@ class Draft:
         self.fences: list[Fence] = []
         self.timers: dict[str, Timer] = {}
         self.messages: list[Message] = []
-        self.keyed: list[KeyedResult] = []
-        self.unknown_keys: dict[str, None] = {}
+        self.asked_keys: dict[str, bool] = {}
         self.revoked: list[Revoked] = []
         self.tasks: dict[str, Task] = {}
         self.executions: dict[str, Execution] = {}
@@ -140,8 +139,16 @@ class Draft:
         self._events[-1].run.update(fields)
 
     def change_task(self, task_id: str, **fields: Unpack[TaskFields]) -> None:
-        """Change fields of a task's row; the run's counts and the task's dependents follow."""
+        """Change fields of a task's row; the run's counts and the task's dependents follow.
+
+        A task that moves on waits for its key no more, and one that ends without a result gives it up.
+        """
         before = self.task(task_id)
+        status = fields.get("status", before.status)
+        if before.key_run_id and (status is TaskStatus.READY or status in SETTLED):
+            fields["key_run_id"] = ""
+        if before.held_key and status in SETTLED and status is not TaskStatus.COMPLETED:
+            fields["held_key"] = ""
         after = replace(before, **fields)
         self.tasks[task_id] = after
         self._events[-1].tasks.setdefault(task_id, {}).update(fields)
@@ -345,7 +352,7 @@ class Draft:
     def finish(self, replies: tuple[Reply, ...]) -> Transition:
         """Return the transition."""
         if not self._events:
-            return Transition(run=self.state.run, replies=replies)
+            return Transition(run=self.state.run, replies=replies, asked_keys=self.asked_keys)
         # A wait that ends in the commit of the lease that ends it: EXECUTION_LEASED tells all of it.
         blocked = EventType.RUN_BLOCKED
         events = [one for one in self._events if one.kind is not blocked or not one.is_empty]
@@ -382,12 +389,11 @@ class Draft:
                 inputs=tuple(self.changed_inputs.values()),
                 events=numbered,
                 messages=tuple(self.messages),
-                keyed=tuple(self.keyed),
                 request=self.request,
                 checkpoint=checkpoints.made(self.run, numbered, self.state.checkpoint, self._rows),
             ),
             replies=replies,
-            unknown_keys=tuple(self.unknown_keys),
+            asked_keys=self.asked_keys,
             offered=tuple(one.execution_id for one in self.offered()),
             revoked=tuple(self.revoked),
         )

@@ -9,7 +9,6 @@ from stepwell.core.loop.attempts import carry_over, release
 from stepwell.core.loop.closing import (
     BLOCKED_TIMER,
     INPUT_TIMER,
-    TOTAL_TIMER,
     close,
     drop_timer,
     make_unknown,
@@ -18,7 +17,14 @@ from stepwell.core.loop.closing import (
 )
 from stepwell.core.loop.draft import Draft
 from stepwell.core.loop.failures import fail_attempt, fail_task, lose_attempt
-from stepwell.core.loop.idempotency import MORE_TIMER
+from stepwell.core.loop.idempotency import (
+    KEY_FREED,
+    KEY_TIMER,
+    MORE_TIMER,
+    TOTAL_TIMER,
+    look_again,
+    waiting,
+)
 from stepwell.core.loop.losses import AWAITED, losses_of, name_of, shows_poison
 from stepwell.core.loop.questions import input_expired
 from stepwell.core.loop.signals import LeaseExpired, TimerDue
@@ -93,6 +99,10 @@ def timer_due(draft: Draft, one: TimerDue) -> Reply:
     elif one.name == MORE_TIMER:
         draft.event(EventType.RUN_BLOCKED)
         drop_timer(draft, MORE_TIMER)
+    elif one.name == KEY_TIMER or (one.name == KEY_FREED and any(waiting(draft))):
+        draft.event(EventType.RUN_BLOCKED)
+        drop_timer(draft, KEY_TIMER)
+        look_again(draft)
     elif one.name.startswith(TOTAL_TIMER):
         _total_over(draft, one.name.removeprefix(TOTAL_TIMER))
     elif one.name.startswith(INPUT_TIMER):

@@ -7,8 +7,11 @@ finds all other steps, suspect ones among them: it leases them by `GrantLease`.
 from __future__ import annotations
 
 from stepwell.core.loop import budgets
-from stepwell.core.loop.context import FreeWorker, Grants
+from stepwell.core.loop.changes import TaskFields
+from stepwell.core.loop.closing import close
+from stepwell.core.loop.context import FreeWorker, Grants, KeyFound, KeyState
 from stepwell.core.loop.draft import Draft
+from stepwell.core.loop.idempotency import reserved, wait
 from stepwell.core.loop.losses import losses_of, set_losses, without
 from stepwell.core.loop.signals import GrantLease
 from stepwell.core.loop.transition import Reply, ReplyStatus
@@ -38,6 +41,8 @@ def grant_lease(draft: Draft, signal: GrantLease) -> Reply:
     ):
         return Reply(status=ReplyStatus.REFUSED, reason="NOT_READY", message="it isn't ready")
     execution, now_us = open_execution.execution, draft.context.now_us
+    if execution.kind is StepKind.TASK and (found := reserved(draft, execution.task_id)):
+        return _withdraw(draft, execution, found)
     before = losses_of(draft, execution)
     losses = without(before, signal.connected)
     if losses.suspect and not signal.alone:
@@ -55,10 +60,12 @@ def grant_lease(draft: Draft, signal: GrantLease) -> Reply:
     if execution.kind is StepKind.TASK:
         task, spec = draft.task(execution.task_id), draft.spec(execution.task_id)
         lease_ms, limit_ms = spec.heartbeat_timeout_ms or lease_ms, spec.attempt_timeout_ms
-        if task.started_us:
-            draft.change_task(execution.task_id, status=TaskStatus.RUNNING)
-        else:
-            draft.change_task(execution.task_id, status=TaskStatus.RUNNING, started_us=now_us)
+        fields: TaskFields = {"status": TaskStatus.RUNNING}
+        if not task.started_us:
+            fields["started_us"] = now_us
+        if spec.idempotency_key and not task.held_key:
+            fields["held_key"] = spec.idempotency_key
+        draft.change_task(execution.task_id, **fields)
     elif execution.kind is StepKind.PLAN and not draft.run.stages_fixed:
         draft.change_run(stages=signal.stages)
     if not draft.run.started_us:
@@ -75,6 +82,22 @@ def grant_lease(draft: Draft, signal: GrantLease) -> Reply:
         )
     )
     return Reply()
+
+
+def _withdraw(draft: Draft, execution: Execution, found: KeyFound) -> Reply:
+    """Take back a READY step whose key another run has: it spends no attempt, and its task waits."""
+    if found.state in (KeyState.TAKEN, KeyState.DONE):
+        draft.event(
+            EventType.EXECUTION_RELEASED,
+            task_id=execution.task_id,
+            execution_id=execution.execution_id,
+            message=f"run {found.run_id} has its idempotency key",
+        )
+        close(draft, execution, ExecutionStatus.RELEASED)
+        draft.change_task(execution.task_id, status=TaskStatus.PENDING)
+        if found.state is KeyState.TAKEN:
+            wait(draft, execution.task_id, found.run_id)
+    return Reply(status=ReplyStatus.REFUSED, reason="NOT_READY", message="its key isn't the run's")
 
 
 def grant_offered(draft: Draft) -> None:

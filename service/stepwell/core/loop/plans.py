@@ -98,7 +98,7 @@ def close_dropped(draft: Draft, tasks: Sequence[TaskSpec], carried: Sequence[str
         if (
             spec.total_timeout_ms
             and task_id not in stays
-            and draft.task(task_id).attempts
+            and (draft.task(task_id).attempts or spec.idempotency_key)
             and draft.task(task_id).status not in SETTLED
         ):
             drop_total_timer(draft, task_id)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 
-from stepwell.core.loop.state import RunState
+from stepwell.core.loop.state import RunState, is_under_way
 from stepwell.core.records.graph import Graph
 from stepwell.core.records.model import Task
 from stepwell.core.records.states import IN_FLIGHT, SETTLED, TaskStatus
@@ -50,7 +50,7 @@ class Runnable:
             self._count_for_dependents(task_id, -1 if is_settled else 1)
         if after is TaskStatus.PENDING and self.waiting(task_id) == 0:
             self._fresh.append(task_id)
-        if before in IN_FLIGHT and after not in IN_FLIGHT:
+        if after in SETTLED or (before in IN_FLIGHT and after not in IN_FLIGHT):
             self._fresh.extend(self._graph.same_key(task_id))
 
     def plan_changed(self, graph: Graph) -> None:
@@ -72,11 +72,14 @@ class Runnable:
     def _is_runnable(self, task_id: str) -> bool:
         if self._status_of(task_id) is not TaskStatus.PENDING or self.waiting(task_id):
             return False
-        return not any(self._status_of(one) in IN_FLIGHT for one in self._graph.same_key(task_id))
+        return not any(is_under_way(self._row(one)) for one in self._graph.same_key(task_id))
+
+    def _row(self, task_id: str) -> Task:
+        row = self._tasks.get(task_id)
+        return row if row is not None else self._state.tasks[task_id]
 
     def _status_of(self, task_id: str) -> TaskStatus:
-        row = self._tasks.get(task_id)
-        return (row if row is not None else self._state.tasks[task_id]).status
+        return self._row(task_id).status
 
     def _count_for_dependents(self, task_id: str, step: int) -> None:
         """Add `step` to the unsettled dependencies of each of the task's dependents."""

@@ -115,7 +115,7 @@ class RunState:
             if (
                 unsettled == 0
                 and tasks[task_id].status is TaskStatus.PENDING
-                and not self._is_key_in_flight(task_id)
+                and not self._is_key_in_use(task_id)
             ):
                 self.runnable[task_id] = None
 
@@ -183,12 +183,12 @@ class RunState:
             for other in self.graph.keys[spec.idempotency_key]:
                 self._put_runnable(other)
 
-    def _is_key_in_flight(self, task_id: str) -> bool:
-        """Return whether another task of this task's idempotency key is in flight."""
+    def _is_key_in_use(self, task_id: str) -> bool:
+        """Return whether another task of this task's idempotency key is under way."""
         if not self.graph.keys:
             return False
         return any(
-            other in self.tasks and self.tasks[other].status in IN_FLIGHT
+            other in self.tasks and is_under_way(self.tasks[other])
             for other in self.graph.same_key(task_id)
         )
 
@@ -198,7 +198,7 @@ class RunState:
             task is not None
             and task.status is TaskStatus.PENDING
             and self.waiting.get(task_id, 0) == 0
-            and not self._is_key_in_flight(task_id)
+            and not self._is_key_in_use(task_id)
         ):
             self.runnable[task_id] = None
         else:
@@ -215,3 +215,8 @@ class RunState:
             self.inputs[request.input_id] = request
         else:
             self.inputs.pop(request.input_id, None)
+
+
+def is_under_way(task: Task) -> bool:
+    """Return whether a task keeps others of its idempotency key waiting: a pause doesn't end that."""
+    return task.status in IN_FLIGHT or (task.status is TaskStatus.PENDING and bool(task.held_key))

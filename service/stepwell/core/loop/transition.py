@@ -68,8 +68,9 @@ class Transition(Record, frozen=True, kw_only=True):
     commit: Commit | None = None
     """None: nothing changes, and the replies are true at once."""
     replies: tuple[Reply, ...] = ()
-    unknown_keys: tuple[str, ...] = ()
-    """Idempotency keys of offered tasks that `Context.known` lacks: search the store for them first."""
+    asked_keys: dict[str, bool] = {}
+    """Idempotency keys on which the decision depends and that `Context.keys` lacks: ask the store first.
+    True: reserve the key for this run; False: only look."""
     offered: tuple[str, ...] = ()
     """Executions that became READY and were leased to no free worker, in the order of the offer."""
     revoked: tuple[Revoked, ...] = ()

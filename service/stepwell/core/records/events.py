@@ -58,6 +58,7 @@ class RunChange(Record, frozen=True, kw_only=True):
     on_behalf_of: str | UnsetType = UNSET
     blocked_on: BlockedKind | UnsetType = UNSET
     blocked_since_us: int | UnsetType = UNSET
+    blocked_run_id: str | UnsetType = UNSET
     pause_reason: PauseReason | UnsetType = UNSET
     finish_reason: FinishReason | UnsetType = UNSET
     reason: str | UnsetType = UNSET
@@ -81,6 +82,8 @@ class TaskChange(Record, frozen=True, kw_only=True):
     result_id: str | UnsetType = UNSET
     result_run_id: str | UnsetType = UNSET
     deduplicated_from: str | UnsetType = UNSET
+    held_key: str | UnsetType = UNSET
+    key_run_id: str | UnsetType = UNSET
     failure: Failure | UnsetType = UNSET
     input_id: str | UnsetType = UNSET
     messages: int | UnsetType = UNSET

@@ -328,6 +328,8 @@ class Run(Record, frozen=True, kw_only=True):
     blocked_on: BlockedKind = BlockedKind.NONE
     """In stored runs WORKER includes CAPACITY, which readers distinguish by the workers' presence."""
     blocked_since_us: int = 0
+    blocked_run_id: str = ""
+    """With `blocked_on` KEY: the run that has the key; of several, the first task's. Empty: not known."""
     pause_reason: PauseReason = PauseReason.NONE
     finish_reason: FinishReason = FinishReason.NONE
     reason: str = ""
@@ -370,6 +372,11 @@ class Task(Record, frozen=True, kw_only=True):
     """The run of the family that has this execution. Empty: this run."""
     deduplicated_from: str = ""
     """If deduplicated: the `run_id/execution_id` whose result was reused. Empty: the task ran."""
+    held_key: str = ""
+    """The idempotency key of its planner's that it holds: from its first lease until it is settled, and as
+    long as it is COMPLETED. Empty: none."""
+    key_run_id: str = ""
+    """The run that has its idempotency key, while it waits for it. Empty: it doesn't wait."""
     failure: Failure = Failure()
     input_id: str = ""
     """The task's last input request: its attempts receive the answer."""

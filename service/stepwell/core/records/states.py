@@ -17,7 +17,8 @@ class RunStatus(StrEnum):
     RUNNING = "RUNNING"
     """Steps of the run are leased, or ready for a worker."""
     WAITING = "WAITING"
-    """No step is leased or ready; the run waits for an answer or for an unknown outcome to be settled."""
+    """No step is leased or ready; the run waits for an answer, for an unknown outcome to be settled, or for
+    an idempotency key that another run has."""
     PAUSED = "PAUSED"
     """The run accepts deliveries of work in flight and dispatches nothing."""
     SUCCEEDED = "SUCCEEDED"
@@ -197,6 +198,8 @@ class BlockedKind(StrEnum):
     """Every ready step waits for a back-off or a start delay to end."""
     PAUSED = "PAUSED"
     UNKNOWN_OUTCOME = "UNKNOWN_OUTCOME"
+    KEY = "KEY"
+    """Another run has the idempotency key of every task that could run."""
 
 
 class PauseReason(StrEnum):

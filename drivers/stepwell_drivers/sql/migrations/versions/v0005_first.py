@@ -150,7 +150,7 @@ runs = Table(
     Index("runs_by_pipeline", "tenant_id", "pipeline_id", "seq", **_LISTED),
     *_json("attempts", "tally", "previous", "step_losses"),
     *_numbers("stopping", "no_progress_limit"),
-    *_words("family_id"),
+    *_words("family_id", "blocked_run_id"),
     Column("uuid", _UUID, nullable=False, server_default=_RandomUuid()),
     Index("runs_by_uuid", "uuid"),
     Index("runs_by_uuid_start", text("left(uuid::text, 23)"), unique=True).ddl_if(
@@ -199,7 +199,7 @@ tasks = Table(
         *("revision", "position", "task_id"),
         **_LISTED,
     ),
-    *_words("result_run_id", "deduplicated_from"),
+    *_words("result_run_id", "deduplicated_from", "held_key", "key_run_id"),
     *_numbers("messages", "reconciles", "reconciles_spent"),
     *_json("previous", "losses", "reconcile_losses"),
     *_numbers("number"),
@@ -395,13 +395,14 @@ logs = Table(
     sqlite_autoincrement=True,
 )
 
-keyed = Table(
-    "keyed",
+reservations = Table(
+    "reservations",
     metadata,
-    _seq(),
-    *_words("tenant_id", "pipeline_id", "key", "run_id", "execution_id"),
-    Index("keyed_by_key", "tenant_id", "pipeline_id", "key", "seq"),
-    Index("keyed_of_run", "tenant_id", "run_id"),
+    *_words("tenant_id", "pipeline_id", "key", "run_id", "commit_id"),
+    PrimaryKeyConstraint("tenant_id", "pipeline_id", "key"),
+    Index("reservations_of_run", "tenant_id", "run_id", "pipeline_id", "key", **_LISTED),
+    sqlite_with_rowid=False,
+    **_CHANGING,
 )
 
 workers = Table(

@@ -7,20 +7,23 @@ nothing else than the first.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
 
 from stepwell.core.port import (
+    NOBODY,
     Claimed,
     ClaimRequest,
     Commit,
     Due,
     FeedEntry,
+    KeySwap,
     Lease,
     ReadyStep,
     Renewal,
+    Reservation,
     Want,
 )
 from stepwell.core.records.checkpoints import Checkpoint
@@ -45,7 +48,7 @@ TOMBSTONE_US = 2 * 3_600 * 1_000_000
 RunKey = tuple[str, str]
 """Tenant and run."""
 Key = tuple[str, str, str]
-"""Tenant, run and the name of an execution or a timer; or tenant, pipeline and a result's key."""
+"""Tenant, run and the name of an execution or a timer; or tenant, pipeline and an idempotency key."""
 
 
 # --- entries ---
@@ -65,6 +68,15 @@ class Renewed(msgspec.Struct, frozen=True, tag="r"):
     renewals: tuple[Renewal, ...]
 
 
+class Swapped(msgspec.Struct, frozen=True, tag="s"):
+    """Idempotency keys of a tenant and pipeline under which something else stands now."""
+
+    now_us: int
+    tenant_id: str
+    pipeline_id: str
+    stands: dict[str, Reservation]
+
+
 class Deleted(msgspec.Struct, frozen=True, tag="d"):
     """A run that is no more."""
 
@@ -73,7 +85,7 @@ class Deleted(msgspec.Struct, frozen=True, tag="d"):
     run_id: str
 
 
-Entry = Committed | Renewed | Deleted
+Entry = Committed | Renewed | Swapped | Deleted
 
 encoded = msgspec.msgpack.Encoder().encode
 _decoder = msgspec.msgpack.Decoder(Entry)
@@ -158,8 +170,8 @@ class State:
         self.ready: dict[Key, Item] = {}
         self.leases: dict[Key, Item] = {}
         self.timers: dict[Key, Item] = {}
-        self.keyed: dict[Key, list[tuple[str, str]]] = {}
-        """Maps tenant, pipeline and key to run and execution; the last committed is at the end."""
+        self.reserved: dict[Key, Reservation] = {}
+        """By tenant, pipeline and idempotency key; nobody's are not there."""
         self._left: dict[RunKey, tuple[RunKey, Mapping[str, Outcome]]] = {}
         """Maps a deleted run to its family, and to the outcomes that the family still refers to."""
         self._tombstones: dict[RunKey, int] = {}
@@ -214,6 +226,8 @@ class State:
             case Renewed():
                 for renewal in entry.renewals:
                     self._renew(renewal, entry.now_us)
+            case Swapped():
+                self._swap(entry)
             case Deleted():
                 self._delete((entry.tenant_id, entry.run_id), entry.now_us)
 
@@ -232,9 +246,6 @@ class State:
             rows.inputs[request.input_id] = request
             self._order += 1
             rows.asked.setdefault(request.input_id, self._order)
-        for keyed in commit.keyed:
-            place = (run[1], keyed.execution_id)
-            self.keyed.setdefault((run[0], keyed.pipeline_id, keyed.key), []).append(place)
         rows.events += commit.events
         rows.messages += commit.messages
         if commit.checkpoint is not None:
@@ -284,6 +295,25 @@ class State:
         if renewal.session != Session():
             item.session = renewal.session
 
+    def swapped(
+        self, tenant_id: str, pipeline_id: str, swaps: Sequence[KeySwap]
+    ) -> list[Reservation]:
+        """Return what stands after each of these swaps. Changes nothing."""
+        stands: list[Reservation] = []
+        last: dict[str, Reservation] = {}
+        for swap in swaps:
+            kept = self.reserved.get((tenant_id, pipeline_id, swap.key), NOBODY)
+            now = last.get(swap.key, kept)
+            last[swap.key] = swap.after if now == swap.before else now
+            stands.append(last[swap.key])
+        return stands
+
+    def _swap(self, entry: Swapped) -> None:
+        for key, one in entry.stands.items():
+            self.reserved[entry.tenant_id, entry.pipeline_id, key] = one
+            if one == NOBODY:
+                del self.reserved[entry.tenant_id, entry.pipeline_id, key]
+
     def _delete(self, run: RunKey, now_us: int) -> None:
         rows = self.runs.pop(run)
         family = _family(run, rows.run)
@@ -292,9 +322,8 @@ class State:
             # It was the last: nobody refers to anything of theirs any more.
             self._left = {key: left for key, left in self._left.items() if left[0] != family}
         self._tombstones[run] = now_us + TOMBSTONE_US
-        for key, places in self.keyed.items():
-            if key[0] == run[0]:
-                places[:] = [place for place in places if place[0] != run[1]]
+        for key in [key for key, one in self.reserved.items() if (key[0], one.run_id) == run]:
+            del self.reserved[key]
         for at, entry in enumerate(self.feed):
             if entry is not None and (entry.tenant_id, entry.run_id) == run:
                 self.feed[at] = None

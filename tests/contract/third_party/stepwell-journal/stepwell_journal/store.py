@@ -15,8 +15,8 @@ from stepwell.core.port import (
     Commit,
     CommitResult,
     EventPage,
-    FoundResult,
     Hint,
+    KeySwap,
     Loaded,
     LogsOfExecution,
     OldLogs,
@@ -25,6 +25,7 @@ from stepwell.core.port import (
     Presence,
     Query,
     Renewal,
+    Reservation,
     Runtime,
     StoredPayload,
     StoreInfo,
@@ -37,7 +38,17 @@ from stepwell_drivers.clock import StoreClock
 from stepwell_drivers.hints import HintBus
 from stepwell_journal.journal import Journal
 from stepwell_journal.pages import page_of
-from stepwell_journal.state import Committed, Deleted, Entry, Item, Renewed, Rows, State, encoded
+from stepwell_journal.state import (
+    Committed,
+    Deleted,
+    Entry,
+    Item,
+    Renewed,
+    Rows,
+    State,
+    Swapped,
+    encoded,
+)
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -116,6 +127,21 @@ class JournalStore:
         if good:
             await self._write(Renewed(self._clock.now_us(), good))
         return held
+
+    async def swap_keys(
+        self, tenant_id: str, pipeline_id: str, swaps: Sequence[KeySwap]
+    ) -> Sequence[Reservation]:
+        return await self._alone(lambda: self._swap(tenant_id, pipeline_id, swaps))
+
+    async def _swap(
+        self, tenant_id: str, pipeline_id: str, swaps: Sequence[KeySwap]
+    ) -> Sequence[Reservation]:
+        stands = self._state.swapped(tenant_id, pipeline_id, swaps)
+        # Of several swaps of one key the last one counts.
+        last = {swap.key: one for swap, one in zip(swaps, stands, strict=True)}
+        if any(swap.before != swap.after for swap in swaps):
+            await self._write(Swapped(self._clock.now_us(), tenant_id, pipeline_id, last))
+        return stands
 
     async def delete_run(self, tenant_id: str, run_id: str, *, version: int) -> bool:
         return await self._alone(lambda: self._delete(tenant_id, run_id, version))
@@ -237,18 +263,6 @@ class JournalStore:
         rows = self._rows(tenant_id, run_id)
         kept = rows.inputs if rows is not None else {}
         return [kept[name] for name in input_ids if name in kept]
-
-    async def find_keyed(
-        self, tenant_id: str, pipeline_id: str, keys: Sequence[str]
-    ) -> Sequence[FoundResult]:
-        self._require_open()
-        kept = self._state.keyed
-        found = [(key, kept.get((tenant_id, pipeline_id, key))) for key in keys]
-        return [
-            FoundResult(key=key, run_id=places[-1][0], execution_id=places[-1][1])
-            for key, places in found
-            if places
-        ]
 
     # --- the store itself ---
 

@@ -1,0 +1,12 @@
+--!lua flags=allow-oom
+-- Take away the reservations of these idempotency keys that are a run's: how many.
+
+local reservations = KEYS[1]
+local run, freed = ARGV[1], 0
+for at = 2, #ARGV do
+  local now = redis.call('HGET', reservations, ARGV[at])
+  if now and string.match(now, '^[^\1]*') == run then
+    freed = freed + redis.call('HDEL', reservations, ARGV[at])
+  end
+end
+return freed

@@ -1,0 +1,189 @@
+"""Asks the store who has the idempotency keys of tasks, reserves them, and wakes runs that wait for one.
+
+A reservation is no lock: it names the run's commit on which it was decided. What it means is read from
+that run (`_judge`), so that one whose replica died is replaced at once, and none is replaced that holds.
+A run whose tasks have no keys causes no call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from stepwell.core.loop.context import KeyFound, KeyState
+from stepwell.core.loop.state import RunState
+from stepwell.core.loop.transition import Transition
+from stepwell.core.port import NOBODY, Commit, KeySwap, Loaded, Reservation, Runtime, Store
+from stepwell.core.records.errors import StoreError
+from stepwell.core.records.states import TaskStatus
+from stepwell.engine.hot_run import HotRun
+from stepwell.engine.key_waits import KeyWait, KeyWaits
+from stepwell.engine.names import RunKey
+from stepwell.logger import get_logger
+
+log = get_logger(__name__)
+
+_ASKS_MAX = 8
+"""Questions for one transition: each answer may let further tasks be offered, with further keys."""
+_SWAPS_MAX = 4
+"""Swaps for one question: each may find that another run was quicker."""
+_UNKNOWN = KeyFound(state=KeyState.UNKNOWN)
+
+
+class Keys:
+    """The keys that the runs in this replica's memory ask for."""
+
+    def __init__(self, store: Store, runtime: Runtime, waits: KeyWaits) -> None:
+        self._store = store
+        self._runtime = runtime
+        self._waits = waits
+
+    async def decide(
+        self,
+        key: RunKey,
+        hot: HotRun,
+        state: RunState,
+        advanced: Callable[[dict[str, KeyFound]], Transition],
+    ) -> Transition:
+        """Return the transition once all that it asks for is known to it.
+
+        `advanced` makes the transition from what was found. It is called last without a wait after it, so
+        that the free workers it saw are free still.
+        """
+        found: dict[str, KeyFound] = {}
+        transition = advanced(found)
+        for _ in range(_ASKS_MAX):
+            if not transition.asked_keys:
+                break
+            pipeline_id = transition.run.spec.pipeline_id
+            question = _Question(self._store, self._waits, key, pipeline_id, state)
+            found |= await question.ask(transition.asked_keys, hot.reserved)
+            transition = advanced(dict(found))
+        return transition
+
+    def committed(
+        self, key: RunKey, hot: HotRun, before: Mapping[str, str], commit: Commit
+    ) -> None:
+        """Free the keys that a commit gives up, and wake the runs that wait for this one.
+
+        `before` has the keys that the tasks of the commit held before it, by task.
+        """
+        after = {task.task_id: task.held_key for task in commit.tasks}
+        given_up = {one for task_id, one in before.items() if not after[task_id]} - set(
+            after.values()
+        )
+        swaps = [
+            KeySwap(key=one, before=reservation)
+            for one in sorted(given_up)
+            if (reservation := hot.reserved.pop(one, None)) is not None
+        ]
+        if swaps:
+            pipeline_id = commit.run.spec.pipeline_id
+            self._runtime.spawn(self._free(key, pipeline_id, swaps, commit), name="free keys")
+        else:
+            self._waits.committed(key, commit)
+
+    async def _free(
+        self, key: RunKey, pipeline_id: str, swaps: Sequence[KeySwap], commit: Commit
+    ) -> None:
+        try:
+            await self._store.swap_keys(key[0], pipeline_id, swaps)
+        except StoreError as error:
+            # The next one that wants the key finds that it isn't held.
+            log.info("reservations of keys were left", run_id=key[1], error=error.message)
+        self._waits.committed(key, commit)
+
+
+class _Question:
+    """One question of a run for several keys, at one version of that run."""
+
+    def __init__(
+        self, store: Store, waits: KeyWaits, run: RunKey, pipeline_id: str, state: RunState
+    ) -> None:
+        self._store = store
+        self._waits = waits
+        self._run = run
+        self._pipeline_id = pipeline_id
+        self._ours = Reservation(run_id=run[1], commit_id=state.commit_id)
+
+    async def ask(
+        self, asked: Mapping[str, bool], reserved: dict[str, Reservation]
+    ) -> dict[str, KeyFound]:
+        """Return what was found; keys that were reserved are noted in `reserved`."""
+        found: dict[str, KeyFound] = {}
+        swaps = [
+            KeySwap(key=key, before=reserved.get(key, NOBODY), after=self._ours)
+            if reserve and self._ours.commit_id
+            else KeySwap(key=key)
+            for key, reserve in asked.items()
+        ]
+        try:
+            for _ in range(_SWAPS_MAX):
+                swaps = await self._swap(swaps, found, reserved)
+                if not swaps:
+                    return found
+        except StoreError as error:
+            log.warning("keys could not be asked for", run_id=self._run[1], error=error.message)
+        return dict.fromkeys(asked, _UNKNOWN) | found
+
+    async def _swap(
+        self,
+        swaps: Sequence[KeySwap],
+        found: dict[str, KeyFound],
+        reserved: dict[str, Reservation],
+    ) -> list[KeySwap]:
+        """Add what these swaps find to `found`; return those to be tried again, with what stands now."""
+        again: list[KeySwap] = []
+        stand = await self._store.swap_keys(self._run[0], self._pipeline_id, swaps)
+        # Each run is read after its reservation: a commit that isn't its last one then never will be again.
+        loaded: dict[str, Loaded | None] = {}
+        for swap, one in zip(swaps, stand, strict=True):
+            reserves = swap.after != NOBODY
+            if reserves and one == self._ours:
+                reserved[swap.key] = one
+                found[swap.key] = KeyFound(state=KeyState.OURS)
+            elif one not in (NOBODY, self._ours) and (
+                answer := await self._judge(swap.key, one, loaded)
+            ):
+                found[swap.key] = answer
+            elif reserves:
+                again.append(replace(swap, before=one))
+            else:
+                found[swap.key] = KeyFound(state=KeyState.FREE)
+        return again
+
+    async def _judge(
+        self, key: str, reservation: Reservation, loaded: dict[str, Loaded | None]
+    ) -> KeyFound | None:
+        """Return which run has the key by this reservation; None: no run has, and it may be replaced."""
+        run_id = reservation.run_id
+        holder = (self._run[0], run_id)
+        with self._waits.asking(holder):
+            if run_id not in loaded:
+                loaded[run_id] = await self._store.load(*holder)
+            rows = loaded[run_id]
+            if rows is None:
+                return None
+            task = next((one for one in rows.tasks if one.held_key == key), None)
+            if task is None and rows.commit_id != reservation.commit_id:
+                return None
+            if task is not None and task.status is TaskStatus.COMPLETED and holder != self._run:
+                return await self._result_of(run_id, task.result_id)
+            # Only a state that is older than the store's asks for a key that its own run has.
+            if holder != self._run:
+                wait = KeyWait(holder, task.task_id if task is not None else "", key)
+                self._waits.add(wait, self._run, rows.run.version)
+        return KeyFound(state=KeyState.TAKEN, run_id=run_id)
+
+    async def _result_of(self, run_id: str, execution_id: str) -> KeyFound | None:
+        """Return the result of a completed task; None: its run was deleted a moment ago."""
+        payloads = await self._store.read_payloads(self._run[0], run_id, [execution_id])
+        if not payloads and await self._store.get_run(self._run[0], run_id) is None:
+            return None
+        return KeyFound(
+            state=KeyState.DONE,
+            run_id=run_id,
+            execution_id=execution_id,
+            result=payloads[0].payload if payloads else None,
+        )

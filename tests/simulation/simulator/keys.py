@@ -1,0 +1,111 @@
+"""Idempotency keys over all runs (K1), by their commits alone.
+
+Of two executions with one key in a tenant and pipeline at most one is under way: from the first lease of
+its task to the task's end, or its run's. A completed one's result is the result of all.
+"""
+
+from __future__ import annotations
+
+from stepwell.core.records.model import Outcome, Task
+from stepwell.core.records.states import (
+    ENDED,
+    SETTLED,
+    ExecutionStatus,
+    StepKind,
+    TaskStatus,
+)
+from tests.simulation.simulator.run_model import Applied, RunModel
+from tests.simulation.simulator.violation import holds
+
+Key = tuple[str, str, str]
+"""Tenant, pipeline and key."""
+Place = tuple[str, str, int]
+"""A run, its task and the plan revision that defined that task."""
+
+
+class KeyModel:
+    """Who has each key, and whose result it stands for."""
+
+    def __init__(self) -> None:
+        self._under_way: dict[Key, set[Place]] = {}
+        self._done: dict[Key, dict[Place, Outcome]] = {}
+
+    def applied(self, model: RunModel, applied: Applied) -> None:
+        """Take in a commit that the run's model has taken in already.
+
+        Raises:
+            InvariantViolation: two have a key, or one runs whose key's result is known.
+        """
+        if not any(spec.idempotency_key for spec in model.specs.values()):
+            return
+        for task in applied.commit.tasks:
+            self._forget_old(model, task)
+        # One commit may end a task and lease the next one of its key.
+        self._release(model)
+        rows = {one.execution_id: one for one in applied.commit.executions}
+        for lease in applied.commit.leases:
+            execution = rows[lease.execution_id]
+            if execution.kind is StepKind.TASK:
+                self._leased(model, applied, model.tasks[execution.task_id])
+        for task in applied.commit.tasks:
+            if task.status is TaskStatus.COMPLETED:
+                self._completed(model, applied, task)
+
+    def _leased(self, model: RunModel, applied: Applied, task: Task) -> None:
+        key = _key_of(model, task)
+        if key is None:
+            return
+        place = _place_of(model, task)
+        there = self._under_way.setdefault(key, set())
+        others = there - {place}
+        holds(not others, "K1", applied, "leases", key, "which is under way in", others)
+        if place not in there:
+            # What holds its key may be completed by a late delivery before another attempt of it.
+            done = self._done.get(key, {}).keys() - {place}
+            holds(not done, "K1", applied, "leases", key, "which was completed by", done)
+        there.add(place)
+
+    def _completed(self, model: RunModel, applied: Applied, task: Task) -> None:
+        key = _key_of(model, task)
+        if key is None or task.result_run_id:
+            return
+        left = model.outcomes.get(task.result_id, Outcome(execution_id=""))
+        outcome = Outcome(execution_id="", result=left.result)
+        all_done = self._done.setdefault(key, {})
+        others = {place: one for place, one in all_done.items() if one != outcome}
+        holds(not others, "K1", applied, "another result of", key, "than that of", set(others))
+        if not task.deduplicated_from:
+            all_done[_place_of(model, task)] = outcome
+
+    def _forget_old(self, model: RunModel, task: Task) -> None:
+        """Forget what a task was before a plan defined it anew."""
+        for places in (*self._under_way.values(), *self._done.values()):
+            for place in tuple(places):
+                if place[:2] == (model.key[1], task.task_id) and place[2] != task.revision:
+                    places.remove(place) if isinstance(places, set) else places.pop(place)
+
+    def _release(self, model: RunModel) -> None:
+        """Let those go that are settled, and at its run's end all but what may have taken effect."""
+        run = model.run
+        assert run is not None
+        unknown = {
+            one.task_id for one in model.open() if one.status is ExecutionStatus.UNKNOWN_OUTCOME
+        }
+        for there in self._under_way.values():
+            for place in tuple(there):
+                if place[0] != model.key[1]:
+                    continue
+                task = model.tasks[place[1]]
+                if task.status in SETTLED or (run.status in ENDED and place[1] not in unknown):
+                    there.remove(place)
+
+
+def _key_of(model: RunModel, task: Task) -> Key | None:
+    tasks = model.plans[task.revision].tasks
+    key = next(one for one in tasks if one.task_id == task.task_id).idempotency_key
+    assert model.run is not None
+    return (model.key[0], model.run.spec.pipeline_id, key) if key else None
+
+
+def _place_of(model: RunModel, task: Task) -> Place:
+    return (model.key[1], task.task_id, task.revision)
