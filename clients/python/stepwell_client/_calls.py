@@ -19,7 +19,7 @@ from stepwell_client._runtime import Runtime
 
 CALL_SECONDS = 30.0
 RECONNECT_SECONDS = 60.0
-"""The time that a watch, a wait or a start tries to reach a server that doesn't answer."""
+"""The time that a watch, a wait, a start or a command tries to reach a server that doesn't answer."""
 
 T = TypeVar("T")
 

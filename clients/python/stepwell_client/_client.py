@@ -68,8 +68,8 @@ class Client(ReadCalls, CommandCalls):
         $STEPWELL_TOKEN_FILE, else, for this machine, the file that a server of the same user mints.
         `security` are TLS by files (`tls_ca`, `tls_cert`, `tls_key`, `tls_name`), which are read again when they
         have changed, and `insecure_allow_remote`; `credentials` are gRPC's own, instead of files. A
-        watch, a wait or a start whose server doesn't answer gives up after `reconnect_seconds`; None:
-        never. A line in the log, of `stepwell_client`, says at once that it waits for one.
+        watch, a wait, a start or a command whose server doesn't answer gives up after `reconnect_seconds`; None:
+        never. Reads give up after a few attempts. A line in the log, of `stepwell_client`, says at once that it waits for one.
         """
         super().__init__(
             Connection(

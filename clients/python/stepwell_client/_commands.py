@@ -1,13 +1,18 @@
 """Calls that change something: start and fork runs, steer them, answer their questions, remove them.
 
-Each carries a request id, so it may be repeated: the second request finds what the first has done. The events
-of a run, and of a removed run the server's log, name the caller of each command by its credential; `on_behalf_of` (`executor_id` of a start or fork,
+Each but the removals carries a request id, so it may be repeated: the second request finds what the first has
+done. So it goes on for the client's `reconnect_seconds` while no server answers. A read, which its caller can
+make again at no cost, and a purge, whose second answer doesn't name what the first removed, end after a few
+attempts. The events of a run, and of a removed run the server's log, name the caller of each command by its
+credential; `on_behalf_of` (`executor_id` of a start or fork,
 `answered_by` of an answer) is a name that stands beside it.
 """
 
 from __future__ import annotations
 
-from typing import Unpack
+from typing import Any, Unpack
+
+from google.protobuf.message import Message
 
 from stepwell_client._calls import CallsBase
 from stepwell_client._payloads import encode
@@ -31,6 +36,10 @@ _NULL = types_pb2.Payload(data=b"null", media_type="application/json")
 class CommandCalls(CallsBase):
     """The changing calls of the Orchestrator service."""
 
+    async def _command(self, method: str, request: Message) -> Any:
+        """Make a call that carries a request id: again while no server answers, as long as the client has patience."""
+        return await self._call(method, request, patience_seconds=self._retries.reconnect_seconds)
+
     async def _start(self, goal: str, options: StartOptions) -> pb.StartRunResponse:
         request = start_request(goal, options, self.runtime.new_id())
         patience = options.get("server_seconds", self._retries.reconnect_seconds)
@@ -38,7 +47,7 @@ class CommandCalls(CallsBase):
 
     async def _fork(self, run_id: str, options: ForkOptions) -> pb.ForkRunResponse:
         request = fork_request(run_id, options, self.runtime.new_id())
-        return await self._call("ForkRun", request)
+        return await self._command("ForkRun", request)
 
     async def check_fork(self, run_id: str, **options: Unpack[ForkOptions]) -> pb.ForkRunResponse:
         """Return what a fork would keep and run again, or why it doesn't fit; start nothing."""
@@ -68,7 +77,7 @@ class CommandCalls(CallsBase):
             request_id=self._request_id(request_id),
             validate_only=validate_only,
         )
-        return await self._call("ResumeRun", request)
+        return await self._command("ResumeRun", request)
 
     async def pause(
         self, run_id: str, *, reason: str = "", on_behalf_of: str = "", request_id: str = ""
@@ -80,7 +89,7 @@ class CommandCalls(CallsBase):
             on_behalf_of=on_behalf_of,
             request_id=self._request_id(request_id),
         )
-        return await self._call("PauseRun", request)
+        return await self._command("PauseRun", request)
 
     async def cancel(
         self, run_id: str, *, reason: str = "", on_behalf_of: str = "", request_id: str = ""
@@ -92,7 +101,7 @@ class CommandCalls(CallsBase):
             on_behalf_of=on_behalf_of,
             request_id=self._request_id(request_id),
         )
-        return await self._call("CancelRun", request)
+        return await self._command("CancelRun", request)
 
     async def stop(
         self, run_id: str, *, reason: str = "", on_behalf_of: str = "", request_id: str = ""
@@ -104,7 +113,7 @@ class CommandCalls(CallsBase):
             on_behalf_of=on_behalf_of,
             request_id=self._request_id(request_id),
         )
-        return await self._call("StopRun", request)
+        return await self._command("StopRun", request)
 
     async def retry_task(
         self,
@@ -123,7 +132,7 @@ class CommandCalls(CallsBase):
             on_behalf_of=on_behalf_of,
             request_id=self._request_id(request_id),
         )
-        return await self._call("RetryTask", request)
+        return await self._command("RetryTask", request)
 
     async def skip_task(
         self,
@@ -144,7 +153,7 @@ class CommandCalls(CallsBase):
             on_behalf_of=on_behalf_of,
             request_id=self._request_id(request_id),
         )
-        return await self._call("SkipTask", request)
+        return await self._command("SkipTask", request)
 
     async def raise_budget(
         self,
@@ -165,7 +174,7 @@ class CommandCalls(CallsBase):
             on_behalf_of=on_behalf_of,
             request_id=self._request_id(request_id),
         )
-        return await self._call("RaiseBudget", request)
+        return await self._command("RaiseBudget", request)
 
     async def resolve(
         self,
@@ -190,7 +199,7 @@ class CommandCalls(CallsBase):
             on_behalf_of=on_behalf_of,
             request_id=self._request_id(request_id),
         )
-        return await self._call("ResolveExecution", request)
+        return await self._command("ResolveExecution", request)
 
     async def answer(
         self,
@@ -218,7 +227,7 @@ class CommandCalls(CallsBase):
             reason=reason,
             request_id=self._request_id(request_id),
         )
-        return await self._call("AnswerInput", request)
+        return await self._command("AnswerInput", request)
 
     async def delete(self, run_id: str, *, on_behalf_of: str = "") -> None:
         """Remove a run that has ended, with all that belongs to it."""

@@ -39,7 +39,7 @@ class Retries:
     def __init__(
         self, runtime: Runtime, connection: Connection, *, reconnect_seconds: float | None
     ) -> None:
-        """`reconnect_seconds`: the patience of watches, waits and starts. None: never give up."""
+        """`reconnect_seconds`: the patience of watches, waits, starts and commands. None: never give up."""
         self.runtime = runtime
         self.access: Access = connection.access
         self.target = connection.target

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable, Callable
 from itertools import pairwise
+from typing import Any
 
 import grpc
 import pytest
 
-from stepwell_client import Client, NotSecured, Unavailable
+from stepwell_client import Budget, Client, NotDone, NotSecured, Unavailable
 from stepwell_client.toolkit import Runtime
+from stepwell_client.v1 import orchestrator_pb2
 from tests.service.client.fakes import TOKEN, End, FakeServer, Script
+
+REFUSED = End(grpc.StatusCode.UNAVAILABLE, "Connection refused")
+RUN_ID = "00000000-0000-4000-8000-000000000000"
 
 
 class VirtualRuntime(Runtime):
@@ -38,8 +44,7 @@ async def outage(
         def emit(self, record: logging.LogRecord) -> None:
             logged.append(runtime.now)
 
-    refused = End(grpc.StatusCode.UNAVAILABLE, "Connection refused")
-    server.runs.answers["StartRunRequest"] = Script(refused)
+    server.runs.answers["StartRunRequest"] = Script(REFUSED)
     runtime, teller = VirtualRuntime(), Teller()
     logging.getLogger("stepwell_client").addHandler(teller)
     try:
@@ -88,3 +93,57 @@ async def test_an_outage_is_logged_within_two_seconds_and_then_rarely(
         f"no server answers at {server.target}; start one with `stepwell serve`;"
         " trying again for 599 s"
     )
+
+
+COMMANDS: dict[str, Callable[[Client], Awaitable[Any]]] = {
+    "ForkRun": lambda client: client.fork(RUN_ID),
+    "ResumeRun": lambda client: client.resume(RUN_ID),
+    "PauseRun": lambda client: client.pause(RUN_ID),
+    "CancelRun": lambda client: client.cancel(RUN_ID),
+    "StopRun": lambda client: client.stop(RUN_ID),
+    "RetryTask": lambda client: client.retry_task(RUN_ID, "a"),
+    "SkipTask": lambda client: client.skip_task(RUN_ID, "a"),
+    "RaiseBudget": lambda client: client.raise_budget(RUN_ID, Budget(tasks=5)),
+    "ResolveExecution": lambda client: client.resolve(RUN_ID, "task:a#1", NotDone()),
+    "AnswerInput": lambda client: client.answer(RUN_ID, "input:task:a#1", True),
+}
+
+
+@pytest.mark.parametrize("method", COMMANDS)
+async def test_command_is_repeated_as_one_request_for_as_long_as_the_client_has_patience(
+    server: FakeServer, method: str
+) -> None:
+    answer = getattr(orchestrator_pb2, f"{method}Response")()
+    server.runs.answers[f"{method}Request"] = Script(*[REFUSED] * 12, answer)
+    async with Client(server.target, token=TOKEN, runtime=VirtualRuntime()) as client:
+        await COMMANDS[method](client)
+        server.runs.answers[f"{method}Request"] = Script(REFUSED)
+        requests = list(server.runs.requests)
+        with pytest.raises(Unavailable):
+            await COMMANDS[method](client)
+
+    assert len(requests) == 13
+    assert len({request.request_id for request in requests}) == 1
+    assert requests[0].request_id
+
+
+@pytest.mark.parametrize(
+    ("call", "attempts"),
+    [
+        (lambda client: client.get(RUN_ID), 5),
+        (lambda client: client.check_fork(RUN_ID), 5),
+        (lambda client: client.purge(), 5),
+        (lambda client: client.delete(RUN_ID), 1),
+    ],
+    ids=["get", "check_fork", "purge", "delete"],
+)
+async def test_other_calls_end_after_a_few_attempts(
+    server: FakeServer, call: Callable[[Client], Awaitable[Any]], attempts: int
+) -> None:
+    for name in ("GetRun", "ForkRun", "PurgeRuns", "DeleteRun"):
+        server.runs.answers[f"{name}Request"] = Script(REFUSED)
+    async with Client(server.target, token=TOKEN, runtime=VirtualRuntime()) as client:
+        with pytest.raises(Unavailable):
+            await call(client)
+
+    assert len(server.runs.requests) == attempts
