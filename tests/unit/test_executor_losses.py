@@ -81,7 +81,7 @@ async def test_S13_a_third_worker_is_waited_for_before_its_step_is_condemned(
 
 
 @pytest.mark.parametrize("again", ["one", "three"])
-async def test_step_is_not_condemned_if_a_worker_of_it_comes_back_before_the_wait_is_over(
+async def test_step_is_not_condemned_if_a_worker_of_it_comes_back_during_the_wait(
     world: ExecutorWorld, again: str
 ) -> None:
     executor = world.executor(presence_ms=PRESENCE_MS)

@@ -32,7 +32,7 @@ workers are waited for."""
 
 
 class Found(NamedTuple):
-    """Who was connected while a worker was waited for."""
+    """The result of waiting for a worker: the instances that were connected meanwhile."""
 
     connected: frozenset[str] | None
     """The names of all instances that were connected at any look. None: it couldn't be told at one of them."""
@@ -111,7 +111,9 @@ class Deaths:
         wait = self._waits.get(token)
         if wait is not None and (not wait.done() or self._found(token) is not None):
             return
-        self._waits[token] = self._runtime.spawn(self._look(tenant_id), name="wait for a worker")
+        self._waits[token] = self._runtime.spawn(
+            self._watch_presence(tenant_id), name="wait for a worker"
+        )
         if len(self._waits) > REMEMBERED_MAX:
             self._waits.popitem(last=False)[1].cancel()
 
@@ -124,7 +126,7 @@ class Deaths:
         recent = self._runtime.monotonic() - found.at <= INTERVALS * self._interval_s
         return found if recent else None
 
-    async def _look(self, tenant_id: str) -> Found:
+    async def _watch_presence(self, tenant_id: str) -> Found:
         connected = frozenset[str]()
         for _ in range(INTERVALS):
             await self._runtime.sleep(self._interval_s)

@@ -110,7 +110,7 @@ COMMANDS: dict[str, Callable[[Client], Awaitable[Any]]] = {
 
 
 @pytest.mark.parametrize("method", COMMANDS)
-async def test_command_is_repeated_as_one_request_for_as_long_as_the_client_has_patience(
+async def test_command_is_repeated_as_one_request_while_the_patience_lasts(
     server: FakeServer, method: str
 ) -> None:
     answer = getattr(orchestrator_pb2, f"{method}Response")()

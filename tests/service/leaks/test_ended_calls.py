@@ -20,7 +20,7 @@ class Ended(Context):
     async def send_initial_metadata(self, _metadata: Any) -> None:
         raise grpc.aio.InternalError('Failed "ExecuteBatch": (SendInitialMetadataOperation)')
 
-    async def write(self, _message: Any) -> None:
+    async def write(self, message: Any) -> None:
         raise grpc.aio.InternalError('Failed "ExecuteBatch": (SendMessageOperation)')
 
 

@@ -51,9 +51,9 @@ def current(run: Run, losses: Losses) -> Losses:
     return losses if losses.allowance == run.allowance else Losses()
 
 
-def without(losses: Losses, heard_of: Collection[str]) -> Losses:
-    """Return the losses without these worker instances: they were heard of again."""
-    gone = tuple(one for one in losses.gone if one not in heard_of)
+def without(losses: Losses, connected: Collection[str]) -> Losses:
+    """Return the losses without these worker instances, which are connected again."""
+    gone = tuple(one for one in losses.gone if one not in connected)
     return replace(losses, gone=gone) if gone != losses.gone else losses
 
 
