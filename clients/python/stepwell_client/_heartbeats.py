@@ -165,11 +165,11 @@ class Heartbeats:
         if self._failing_since is None:
             self._failing_since, self._notices = now, Notices(0.0)
         if self._notices.due(now - self._failing_since):
-            _log.warning(
-                "heartbeats of %d lease(s) failed: %s",
-                count,
-                code.name if code else "unknown error",
-            )
+            # From a server that stands still this is the first sign: the connection's keepalive takes longer.
+            silent = code is grpc.StatusCode.DEADLINE_EXCEEDED
+            cause = "no answer in time" if silent else code.name if code else "unknown error"
+            target = self._connection.target
+            _log.warning("heartbeats of %d lease(s) to %s failed: %s", count, target, cause)
 
     def _postpone(self, batch: list[tuple[StepLease, worker_pb2.LeaseHeartbeat]]) -> None:
         """Try a failed heartbeat again soon, at a random moment."""

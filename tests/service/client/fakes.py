@@ -172,6 +172,7 @@ class FakeWorkers(worker_pb2_grpc.WorkerServicer):
         self.refusals: deque[End] = deque()
         self.metadata: list[dict[str, Any]] = []
         self.heartbeats: list[worker_pb2.LeaseHeartbeat] = []
+        self.answers_heartbeats = True
         self.beat = asyncio.Event()
         self.lease_state: dict[str, dict[str, Any]] = {}
         self.completed: list[worker_pb2.Outcome] = []
@@ -213,6 +214,8 @@ class FakeWorkers(worker_pb2_grpc.WorkerServicer):
     async def Heartbeat(self, request: Any, context: Any) -> worker_pb2.HeartbeatResponse:
         self.heartbeats += request.heartbeats
         self.beat.set()
+        if not self.answers_heartbeats:
+            await asyncio.Event().wait()
         return worker_pb2.HeartbeatResponse(leases=self._states(request.heartbeats))
 
     def _states(self, items: Any) -> list[worker_pb2.LeaseState]:

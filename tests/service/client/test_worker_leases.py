@@ -184,7 +184,16 @@ async def test_heartbeats_that_fail_are_logged_once_and_then_ever_more_rarely(
         await until(lambda: failed >= 8)
 
     said = [one.getMessage() for one in caplog.records if "heartbeats of" in one.getMessage()]
-    assert said == ["heartbeats of 1 lease(s) failed: UNKNOWN"]
+    assert said == [f"heartbeats of 1 lease(s) to {server.target} failed: UNKNOWN"]
+
+
+async def test_server_that_gives_no_answer_is_named_when_the_first_heartbeat_fails(
+    server: FakeServer, client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.workers.answers_heartbeats = False
+    said = f"heartbeats of 1 lease(s) to {server.target} failed: no answer in time"
+    async with working(server, client, Waiting(), interval=60, lease=0.3):
+        await until(lambda: said in caplog.messages)
 
 
 async def test_SIGTERM_lets_the_step_that_runs_end_and_then_ends_the_program(
