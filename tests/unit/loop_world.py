@@ -73,7 +73,7 @@ class World:
         self._model = RunModel("tenant", "run")
         self.timers: dict[str, int] = {}
         self.keys: dict[str, KeyFound] = {}
-        """What the store says of keys; it lets the run have all others."""
+        """The store's findings by key; it lets the run have all others."""
         self.now_us = 1_000_000
         self._minted = 0
 

@@ -177,7 +177,7 @@ class Dying(StoreProxy):
         return await self.inner.commit(commits)
 
 
-async def test_a_reservation_whose_replica_died_is_held_back_until_its_run_has_gone_on(
+async def test_reservation_of_a_dead_replica_stands_until_its_run_goes_on(
     world: ExecutorWorld,
 ) -> None:
     dying = Dying(world.store)

@@ -77,7 +77,7 @@ def swap_keys(connection: Link, works: Sequence[SwapWork]) -> list[list[Reservat
     return answers
 
 
-def look(connection: Link, work: SwapWork) -> list[Reservation]:
+def read(connection: Link, work: SwapWork) -> list[Reservation]:
     """Return what stands under the keys of swaps that only look."""
     places = [_place(work, swap) for swap in work.swaps]
     stands = _reservations(_pick.run(connection, list(dict.fromkeys(places))))

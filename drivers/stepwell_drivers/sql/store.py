@@ -222,7 +222,7 @@ class SqlStore:
     ) -> Sequence[Reservation]:
         work = SwapWork(tenant_id, pipeline_id, tuple(swaps))
         if work.only_looks:
-            return await self._ask(reservations.look, work)
+            return await self._ask(reservations.read, work)
         self._check()
         stands: Sequence[Reservation] = await _written(self._writer, work)
         return stands

@@ -783,7 +783,7 @@ class DependencyResult(Record, frozen=True, kw_only=True):
 
 
 class AssignedRun(Record, frozen=True, kw_only=True):
-    """What the worker of a step is told of its run, as of the lease."""
+    """A run as the worker of one of its steps is told of it, as of the lease."""
 
     tenant_id: str
     run_id: str

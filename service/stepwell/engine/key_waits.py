@@ -101,7 +101,7 @@ class KeyWaits:
         """Wake those for whom a commit of this replica frees a key."""
         watch = self._watches.get(holder)
         if watch is not None:
-            self._look(holder, watch, commit.version, commit.tasks)
+            self._wake_over(holder, watch, commit.version, commit.tasks)
 
     def hint(self, tenant_id: str, run_id: str, version: int) -> None:
         """Look soon at a run that another replica may have changed."""
@@ -126,9 +126,11 @@ class KeyWaits:
                 self._wake(watch, wait)
             self._drop_idle(holder, watch)
         else:
-            self._look(holder, watch, loaded.run.version, loaded.tasks)
+            self._wake_over(holder, watch, loaded.run.version, loaded.tasks)
 
-    def _look(self, holder: RunKey, watch: _Watch, version: int, tasks: Sequence[Task]) -> None:
+    def _wake_over(
+        self, holder: RunKey, watch: _Watch, version: int, tasks: Sequence[Task]
+    ) -> None:
         """Wake those whose wait is over by a run's changed tasks."""
         changed = {task.task_id: task for task in tasks}
         for wait in tuple(watch.waiting):

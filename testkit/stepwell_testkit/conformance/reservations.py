@@ -169,10 +169,10 @@ class TestReservations(Cases):
         for at, (pipeline, key) in enumerate(pairs):
             mine = Reservation(run_id=str(at), commit_id="c")
             assert await _swap(store, KeySwap(key=key, after=mine), pipeline=pipeline) == [mine]
-        alike = Reservation(run_id="a:b", commit_id="c")
-        await _swap(store, KeySwap(key="alike", after=alike))
+        standing = Reservation(run_id="a:b", commit_id="c")
+        await _swap(store, KeySwap(key="same text", after=standing))
         other = Reservation(run_id="a", commit_id="b:c")
-        assert await _swap(store, KeySwap(key="alike", before=other)) == [alike]
+        assert await _swap(store, KeySwap(key="same text", before=other)) == [standing]
 
     @promises("swap_keys", "Compare and swap the reservations of idempotency keys")
     async def test_many_keys_are_swapped_at_once(self, store: Store) -> None:

@@ -54,7 +54,7 @@ class Known:
         self.families: dict[Key, str] = {}
         """The family that each run was created in."""
         self.reserved: dict[Place, Reservation] = {}
-        """What stands under an idempotency key, where it isn't nobody's."""
+        """The reservation under each idempotency key that isn't nobody's."""
         self.held: dict[Key, set[Place]] = {}
         """The idempotency keys that tasks of each run ever held."""
         self.ranks: dict[tuple[str, str, str], tuple[int, int]] = {}

@@ -38,6 +38,7 @@ from stepwell_testkit.conformance.harness import soon
 from tests.contract.drivers.postgres_place import Place
 from tests.support.backends.pgbouncer import PgBouncer
 from tests.support.backends.postgres import Postgres
+from tests.support.patience import until
 
 _names = itertools.count(1)
 
@@ -103,11 +104,10 @@ async def test_doors_that_write_the_same_runs_wait_for_each_other_and_never_for_
     assert won == total
 
 
-async def test_swaps_and_deletions_of_the_same_keys_never_wait_in_a_circle(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("other", ["swap", "deletion"])
+async def test_two_that_lock_the_same_keys_in_other_orders_do_not_wait_in_a_circle(
+    place: Place, monkeypatch: pytest.MonkeyPatch, other: str
 ) -> None:
-    doors = [await place.open() for _ in range(3)]
-    keys = [f"key {at}" for at in range(40)]
     met: list[str] = []
 
     def note(error: Exception, *, committing: bool) -> Trouble:
@@ -115,31 +115,37 @@ async def test_swaps_and_deletions_of_the_same_keys_never_wait_in_a_circle(
         return trouble_of(error, committing=committing)
 
     monkeypatch.setattr(writer, "trouble_of", note)
-
-    async def take(door: SqlStore, run_id: str, turn: int, order: list[str]) -> None:
-        stood = await door.swap_keys(b.TENANT, "", [KeySwap(key=key) for key in order])
-        mine = Reservation(run_id=run_id, commit_id=f"{turn}")
-        swaps = zip(order, stood, strict=True)
-        asked = [KeySwap(key=key, before=one, after=mine) for key, one in swaps]
-        await door.swap_keys(b.TENANT, "", asked)
-
-    async def swap(door: SqlStore, run_id: str, order: list[str]) -> None:
-        for turn in range(15):
-            await take(door, run_id, turn, order)
-
-    async def delete(door: SqlStore) -> None:
-        for turn in range(15):
-            run_id = f"deleted-{turn}"
-            await ask.must(door, b.created(run_id))
-            await take(door, run_id, turn, keys)
-            assert await door.delete_run(b.TENANT, run_id, version=1)
-
-    await asyncio.gather(
-        swap(doors[0], "run-1", keys), swap(doors[1], "run-2", keys[::-1]), delete(doors[2])
+    here, there, client = await place.open(), await place.open(), await place.client()
+    keys = [f"key {at}" for at in range(5)]
+    stands, first, second = (
+        Reservation(run_id=run_id, commit_id="c") for run_id in (b.RUN, "first", "second")
     )
+    await ask.must(here, b.created())
+    await here.swap_keys(b.TENANT, "", [KeySwap(key=key, after=stands) for key in keys])
+    slow = client.transaction()
+    await slow.start()
+    await client.execute("SELECT 1 FROM reservations WHERE key = 'key 2' FOR UPDATE")
+
+    async def waits(many: int) -> bool:
+        sql = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+        # By a connection of its own: a transaction sees this view as it was when it first looked.
+        return bool((await place.fetch(sql))[0][0] >= many)
+
+    swaps = [KeySwap(key=key, before=stands, after=first) for key in keys]
+    one = asyncio.ensure_future(here.swap_keys(b.TENANT, "", swaps))
+    await until(lambda: waits(1))
+    swaps = [KeySwap(key=key, before=stands, after=second) for key in reversed(keys)]
+    two = asyncio.ensure_future(
+        there.swap_keys(b.TENANT, "", swaps)
+        if other == "swap"
+        else there.delete_run(b.TENANT, b.RUN, version=1)
+    )
+    await until(lambda: waits(2))
+    await slow.commit()
+    assert list(await one) == [first] * 5
+    assert await two == ([first] * 5 if other == "swap" else True)
     assert met == []
-    rows = await place.fetch("SELECT run_id FROM reservations")
-    assert {row["run_id"] for row in rows} <= {"run-1", "run-2"}
+    await client.close()
 
 
 async def test_store_notifies_others_and_itself_once(place: Place) -> None:

@@ -24,7 +24,7 @@ Place = tuple[str, str, int]
 
 
 class KeyModel:
-    """Who has each key, and whose result it stands for."""
+    """The holder of each key, and the run whose result it stands for."""
 
     def __init__(self) -> None:
         self._under_way: dict[Key, set[Place]] = {}

@@ -10,7 +10,7 @@ from stepwell.core.records.states import StepKind
 
 
 class KeyState(StrEnum):
-    """What was found under an idempotency key of the tenant and pipeline."""
+    """The state of an idempotency key of the tenant and pipeline, as it was found."""
 
     FREE = "FREE"
     """No run has it. It isn't reserved, so nothing may be leased under it."""
@@ -25,7 +25,7 @@ class KeyState(StrEnum):
 
 
 class KeyFound(Record, frozen=True, kw_only=True):
-    """What was found under an idempotency key."""
+    """The finding about one idempotency key."""
 
     state: KeyState
     run_id: str = ""
@@ -83,5 +83,5 @@ class Context(Record, frozen=True, kw_only=True):
     lease_ms: int = 30_000
     """The length of a lease if its task names none."""
     keys: dict[str, KeyFound] = {}
-    """What was found under idempotency keys; `Transition.asked_keys` has those that are missing."""
+    """The findings by idempotency key; `Transition.asked_keys` has those that are missing."""
     grants: Grants = Grants()

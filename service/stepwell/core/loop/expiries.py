@@ -22,7 +22,7 @@ from stepwell.core.loop.idempotency import (
     KEY_TIMER,
     MORE_TIMER,
     TOTAL_TIMER,
-    look_again,
+    ask_again,
     waiting,
 )
 from stepwell.core.loop.losses import AWAITED, losses_of, name_of, shows_poison
@@ -102,7 +102,7 @@ def timer_due(draft: Draft, one: TimerDue) -> Reply:
     elif one.name == KEY_TIMER or (one.name == KEY_FREED and any(waiting(draft))):
         draft.event(EventType.RUN_BLOCKED)
         drop_timer(draft, KEY_TIMER)
-        look_again(draft)
+        ask_again(draft)
     elif one.name.startswith(TOTAL_TIMER):
         _total_over(draft, one.name.removeprefix(TOTAL_TIMER))
     elif one.name.startswith(INPUT_TIMER):

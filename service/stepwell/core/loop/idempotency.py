@@ -57,7 +57,7 @@ def key_of(state: RunState, execution: Execution) -> str:
 
 
 class Turn(Enum):
-    """What becomes of a task that nothing in its run holds up."""
+    """The way of a task that nothing in its run holds up."""
 
     RUN = auto()
     """It may be offered."""
@@ -155,7 +155,7 @@ def waiting(draft: Draft) -> Iterator[str]:
         yield from (one for one in task_ids if draft.task(one).key_run_id)
 
 
-def look_again(draft: Draft) -> None:
+def ask_again(draft: Draft) -> None:
     """Have the store asked anew for the keys that tasks wait for, within the current event."""
     for task_id in tuple(waiting(draft)):
         draft.change_task(task_id, key_run_id="")
@@ -166,7 +166,7 @@ def give_up(draft: Draft) -> None:
 
     A task whose outcome is unknown keeps its key: it may have taken effect, and a resume takes it up again.
     """
-    look_again(draft)
+    ask_again(draft)
     for task_ids in draft.graph.keys.values():
         for task_id in task_ids:
             task = draft.task(task_id)

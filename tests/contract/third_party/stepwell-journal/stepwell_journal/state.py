@@ -171,7 +171,7 @@ class State:
         self.leases: dict[Key, Item] = {}
         self.timers: dict[Key, Item] = {}
         self.reserved: dict[Key, Reservation] = {}
-        """By tenant, pipeline and idempotency key; nobody's are not there."""
+        """Reservations by tenant, pipeline and idempotency key; nobody's are not there."""
         self._left: dict[RunKey, tuple[RunKey, Mapping[str, Outcome]]] = {}
         """Maps a deleted run to its family, and to the outcomes that the family still refers to."""
         self._tombstones: dict[RunKey, int] = {}
