@@ -160,7 +160,7 @@ STORE_ROWS: Mapping[str, Row] = {
         tenant_id=n.tenant_id, run_id=n.run_id, revision=1
     ),
     "Store/ReadBase": lambda n: spb.StoreReadBaseRequest(
-        tenant_id=n.tenant_id, run_id=n.run_id, version=9
+        tenant_id=n.tenant_id, run_id=n.run_id, version=1_000
     ),
     "Store/ReadEvents": lambda n: spb.StoreReadEventsRequest(
         tenant_id=n.tenant_id, run_id=n.run_id, limit=100

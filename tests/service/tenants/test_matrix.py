@@ -15,9 +15,13 @@ import grpc
 import pytest
 from google.protobuf import message_factory
 from google.protobuf.message import Message
+from msgspec.structs import replace
 
 from stepwell.config import ExecutorSettings
+from stepwell.core.port import Commit, Store
+from stepwell.core.records.states import Verdict
 from stepwell.rpc import scopes
+from stepwell_testkit.conformance.builders import named
 from tests.service.capabilities.conftest import Served
 from tests.service.conftest import TOKENS, Client, bearer
 from tests.service.store_server import FOREIGN_TOKEN, TOKEN, StoreServer
@@ -183,11 +187,28 @@ async def test_a_method_opens_to_its_scope_alone(served: Served, credential: str
                 assert answer.code not in refused, name
 
 
+async def _commit_base(store: Store, names: Names) -> None:
+    """Commit a checkpoint with a base: a run as short as the owner's has none."""
+    loaded = await store.load(names.tenant_id, names.run_id)
+    assert loaded is not None
+    version = loaded.run.version + 1
+    commit = Commit(
+        commit_id="with a base",
+        tenant_id=names.tenant_id,
+        run_id=names.run_id,
+        version=version,
+        run=replace(loaded.run, version=version),
+    )
+    (result,) = await store.commit([named(commit, base=b"a base")])
+    assert result.verdict is Verdict.COMMITTED
+
+
 async def test_T3_the_store_service_keeps_tenants_apart_and_workers_out(
     served: Served, tmp_path: Path
 ) -> None:
     async with world(served) as here:
         names, missing = here.scene
+        await _commit_base(here.served.store, names)
         service = StoreServer(here.served.store, tmp_path)
         await service.start()
         client = Client(service.address)
