@@ -200,7 +200,9 @@ class Gate(grpc.aio.ServerInterceptor):
                 # call and its request, or they would live until the garbage collector comes.
                 aborting = context.abort(*refusal)
                 del raw, context
-                await aborting
+                # A caller that has gone can't be answered; grpc.aio would log a traceback for each.
+                with suppress(grpc.aio.InternalError):
+                    await aborting
             finally:
                 meter.done(code, self._runtime.monotonic() - since)
 
@@ -233,7 +235,7 @@ class Gate(grpc.aio.ServerInterceptor):
                 aborting = context.abort(*refusal)
                 del raw, context  # As above.
                 # The status waits behind unread messages, too; no task of ours waits with it.
-                with suppress(TimeoutError):
+                with suppress(TimeoutError, grpc.aio.InternalError):
                     async with asyncio.timeout(self._limits.stall_ms / 1_000):
                         await aborting
             finally:
