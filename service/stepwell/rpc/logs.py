@@ -1,11 +1,12 @@
-"""Structured logs on standard error: no payloads, no tokens, no control characters."""
+"""Structured logs on standard error: no payloads, no tokens, no control characters, no flood."""
 
 from __future__ import annotations
 
 import logging
 import re
 import sys
-from collections.abc import Mapping, MutableMapping
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, MutableMapping
 from contextlib import suppress
 from typing import Any, TextIO, cast
 
@@ -14,12 +15,17 @@ from structlog.typing import Processor
 
 from stepwell.config import LogSettings
 from stepwell.logger import PACKAGES
+from stepwell.runtime import SystemRuntime
 
 _SECRET = re.compile(
     r"token|secret|password|authorization|credential|payload|prompt", re.IGNORECASE
 )
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _VALUE_CHARS_MAX = 16_384
+SAME_LINES_MAX = 10
+"""Lines with the same words, whatever their fields, that are written within `SAME_LINES_SECONDS`."""
+SAME_LINES_SECONDS = 60.0
+WORDS_REMEMBERED_MAX = 1_000
 LOGGERS = (*PACKAGES, "grpc", "sqlalchemy", "alembic", "asyncio", "stepwell_client")
 """The loggers that are printed: ours, and those of libraries from WARNING up."""
 
@@ -32,12 +38,53 @@ def configure(settings: LogSettings) -> None:
     """Set up the logs of this process, once."""
     level = logging.getLevelNamesMapping()[settings.level.upper()]
     handler = logging.StreamHandler(cast("TextIO", _Stderr()))
+    handler.addFilter(Limit(SystemRuntime().monotonic))
     handler.setFormatter(_Formatter(_renderer(settings)))
     for name in LOGGERS:
         logger = logging.getLogger(name)
         logger.handlers = [handler]
         logger.propagate = False
         logger.setLevel(level if name in PACKAGES else max(level, logging.WARNING))
+
+
+class Limit(logging.Filter):
+    """Drops records whose words were written too often of late; the next one that is written counts them.
+
+    So no client and no trouble of the store, however often it comes, fills the disk with its log.
+    """
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        super().__init__()
+        self._monotonic = monotonic
+        self._written: OrderedDict[str, _Written] = OrderedDict()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether it is written."""
+        # Libraries log templates; their arguments don't make other words of them.
+        words, now = str(vars(record).get("event") or record.msg), self._monotonic()
+        written = self._written.get(words)
+        if written is None or now - written.since_s >= SAME_LINES_SECONDS:
+            if written is not None and written.left_out:
+                fields = vars(record).get("fields", {})
+                record.fields = {**fields, "left_out": written.left_out}
+            written = self._written[words] = _Written(now)
+            self._written.move_to_end(words)
+            if len(self._written) > WORDS_REMEMBERED_MAX:
+                self._written.popitem(last=False)
+        if written.lines >= SAME_LINES_MAX:
+            written.left_out += 1
+            return False
+        written.lines += 1
+        return True
+
+
+class _Written:
+    """The lines of the same words since a moment."""
+
+    def __init__(self, since_s: float) -> None:
+        self.since_s = since_s
+        self.lines = 0
+        self.left_out = 0
 
 
 class _Stderr:
