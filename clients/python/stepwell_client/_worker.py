@@ -51,6 +51,8 @@ WELCOME_SECONDS = 10.0
 ACK_SECONDS = 5.0
 """The time that a drain waits for the last acknowledgements, and that Complete may take."""
 GOODBYE_SECONDS = 1.0
+LASTING_SECONDS = 5.0
+"""A stream that ended earlier was no end of the outage before it."""
 
 _log = logging.getLogger("stepwell_client.worker")
 
@@ -114,8 +116,11 @@ class Worker:
         self._stopping = asyncio.Event()
         self._ended = asyncio.Event()
         self._background: asyncio.Task[None] | None = None
-        self._lost_at = self._runtime.monotonic()
+        self._welcomed_at = self._runtime.monotonic()
+        self._lost_at: float | None = None
         self._notices = Notices(0.0)
+        self._is_loss_logged = True
+        """The next welcome is logged, too."""
         self._services = WorkerServices(
             self._state, self._heartbeats, self._logs, self._client, self._wake
         )
@@ -236,12 +241,17 @@ class Worker:
             await self._pause(failures)
 
     def _log_loss(self, error: StepwellClientError | None, *, first: bool) -> None:
-        """Write a line at the loss of the server, and ever more rarely while it lasts."""
+        """Write a line at the loss of the server, and ever more rarely while it lasts.
+
+        A stream that ends soon after its welcome doesn't end the loss before it.
+        """
         now, target = self._runtime.monotonic(), self._client.connection.target
-        if first:
+        has_lasted = first and now - self._welcomed_at >= LASTING_SECONDS
+        if self._lost_at is None or has_lasted:
             self._lost_at, self._notices = now, Notices(0.0)
         if not self._notices.due(now - self._lost_at):
             return
+        self._is_loss_logged = True
         if isinstance(error, Unavailable):
             cause = error.explain(target)
         else:
@@ -334,7 +344,10 @@ class Worker:
         )
 
     def _welcome(self, welcome: worker_pb2.Welcome) -> None:
-        _log.info("worker %s serves replica %s", self.worker_id, welcome.replica_id)
+        if self._is_loss_logged:
+            _log.info("worker %s serves replica %s", self.worker_id, welcome.replica_id)
+        self._is_loss_logged = False
+        self._welcomed_at = self._runtime.monotonic()
         self._heartbeats.set_terms(
             seconds_of(welcome.lease), seconds_of(welcome.heartbeat_interval)
         )

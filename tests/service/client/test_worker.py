@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -198,6 +199,22 @@ async def test_a_lost_server_is_logged_once_with_its_address(
     logged = [line for line in caplog.messages if "connects again" in line]
     assert len(logged) == 1
     assert f"no server answers at {server.target};" in logged[0]
+
+
+async def test_R1_server_that_ends_each_stream_costs_few_lines(
+    server: FakeServer, client: Client, agent: Agent, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As one does that welcomes workers and can commit nothing: its disk is full."""
+    caplog.set_level(logging.INFO, "stepwell_client")
+    async with serving(agent, client):
+        for _ in range(20):
+            (await welcomed(server)).end(grpc.StatusCode.UNAVAILABLE)
+        await welcomed(server)
+
+    logged = [line for line in caplog.messages if "connects again" in line]
+    assert len(logged) == 1
+    served = [line for line in caplog.messages if "serves replica" in line]
+    assert len(served) == 2
 
 
 async def test_replaced_ends_run_with_an_error(
