@@ -8,9 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from stepwell.core.port import LogQuery, MessageQuery, Store, TaskQuery
-from stepwell.core.records.errors import AlreadyExists, InvalidArgument, StepwellError
+from stepwell.core.records.errors import (
+    AlreadyExists,
+    InvalidArgument,
+    StepwellError,
+    StoreStopped,
+)
 from stepwell.core.records.states import RunStatus, TaskStatus
 from stepwell.embedded import Orchestrator, RunFailed, RunNotFound
 from stepwell_client import (
@@ -391,6 +397,24 @@ async def test_two_runs_at_once_share_one_sqlite_file(tmp_path: Path) -> None:
         runs = [Orchestrator("", agent, store=store, plan=plan) for _ in range(2)]
         results = await asyncio.gather(*(one.run() for one in runs))
         assert sorted(result.tasks["one"].value for result in results) == [0, 1]
+
+
+async def test_run_whose_file_is_moved_raises_that_the_store_stopped(tmp_path: Path) -> None:
+    agent, path = Agent(), tmp_path / "a.db"
+
+    @agent.task
+    async def move(ctx: TaskContext) -> None:
+        await asyncio.to_thread(path.rename, tmp_path / "b.db")
+        await asyncio.Event().wait()
+
+    orchestrator = Orchestrator("", agent, store=f"sqlite:///{path}", plan=[Task("one")])
+    with (
+        capture_logs() as lines,
+        pytest.raises(StoreStopped, match=r"a\.db' was deleted or moved"),
+    ):
+        async with asyncio.timeout(PATIENCE_S):
+            await orchestrator.run()
+    assert sum("heartbeats" in line["event"] for line in lines) <= 1
 
 
 async def test_resume_at_a_mistyped_path_makes_no_file(tmp_path: Path) -> None:

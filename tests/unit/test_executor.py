@@ -18,6 +18,7 @@ from stepwell.core.records import limits
 from stepwell.core.records.errors import (
     InvalidArgument,
     OutcomeUnknown,
+    StoreStopped,
 )
 from stepwell.core.records.model import Failure, Payload, RetryPolicy, TaskSpec
 from stepwell.core.records.states import OnFailure, RunStatus
@@ -298,6 +299,26 @@ async def test_S4_an_unknown_commit_is_asked_again_with_the_same_id(world: Execu
     world.pass_time(5_000)
     assert (await starting).status == "ACCEPTED"
     assert asked[0] == asked[1]
+
+
+async def test_commit_to_a_store_that_stopped_is_unknown_at_once(world: ExecutorWorld) -> None:
+    class Stopping(StoreProxy):
+        asked = 0
+
+        async def commit(self, commits: Sequence[Commit]) -> Sequence[CommitResult]:
+            self.asked += 1
+            if self.asked == 1:
+                raise OutcomeUnknown("the file was moved")
+            raise StoreStopped("the store stopped: the file was moved")
+
+    executor = world.executor(store := Stopping(world.store))
+    starting = asyncio.ensure_future(world.start(executor, chain("a")))
+    await until(lambda: store.asked == 1)
+    world.pass_time(5_000)
+    with pytest.raises(OutcomeUnknown, match="stopped"):
+        await starting
+    with pytest.raises(StoreStopped):
+        await world.start(executor, chain("a"), run_id=OTHER)
 
 
 async def test_eager_leases_overtake_older_steps_only_for_a_moment(world: ExecutorWorld) -> None:

@@ -190,7 +190,7 @@ class Drive:
         try:
             executor.start()
             await worker.open(run.spec.max_parallel)
-            return await self._standstill(executor.store, worker, changed)
+            return await self._standstill(executor, worker, changed)
         finally:
             unsubscribe()
             await worker.close()
@@ -218,19 +218,28 @@ class Drive:
             await self._calls.begin(store, run, fresh=fresh)
 
     async def _standstill(
-        self, store: Store, worker: InProcessWorker, changed: asyncio.Event
+        self, executor: Executor, worker: InProcessWorker, changed: asyncio.Event
     ) -> Run:
-        """Return the run once it has ended, or stands still with no step under way."""
+        """Return the run once it has ended, or stands still with no step under way.
+
+        Raises:
+            StoreStopped: the store does nothing any more, so the run doesn't go on either.
+        """
+        away = ""
         while True:
             changed.clear()
             if self._calls is not None and self._calls.error is not None:
                 raise self._calls.error
+            if executor.store_stopped is not None:
+                raise executor.store_stopped
             try:
-                run = await read_run(store, self.tenant_id, self.run_id)
+                run = await read_run(executor.store, self.tenant_id, self.run_id)
                 if run.ended or (run.status in _STANDS_STILL and not worker.busy):
                     return run
             except StoreUnavailable as error:
-                log.warning("the store is away; it is asked again", error=error.message)
+                if error.message != away:
+                    log.warning("the store is away; it is asked again", error=error.message)
+                away = error.message
             try:
                 async with asyncio.timeout(POLL_MS / 1_000):
                     await changed.wait()

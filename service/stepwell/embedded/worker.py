@@ -113,6 +113,7 @@ class InProcessWorker:
         self._runtime = runtime
         self._runner = runner
         self._presence = presence
+        self._beats_fail = False
         self._stages = stages
         self._on_idle = on_idle
         self._steps: dict[tuple[str, str], _Step] = {}
@@ -414,8 +415,11 @@ class InProcessWorker:
         try:
             answers = await self._executor.heartbeat(self._presence.tenant_id, beats)
         except StoreError as error:
-            log.warning("heartbeats were not taken; they are sent again", error=error.message)
+            if not self._beats_fail:
+                log.warning("heartbeats were not taken; they are sent again", error=error.message)
+            self._beats_fail = True
             return
+        self._beats_fail = False
         for step, beat, live in zip(steps, beats, answers, strict=True):
             step.sent(beat, now)
             if not live:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from stepwell.core.loop.retry import backoff_ms
 from stepwell.core.port import Commit, CommitResult, Runtime, Store
 from stepwell.core.records import limits
-from stepwell.core.records.errors import OutcomeUnknown, StoreUnavailable
+from stepwell.core.records.errors import OutcomeUnknown, StoreStopped, StoreUnavailable
 from stepwell.core.records.model import RetryPolicy
 
 _SEND_AGAIN = RetryPolicy(initial_backoff_ms=20, max_backoff_ms=2_000)
@@ -36,7 +36,7 @@ class Committer:
 
         Raises:
             StoreUnavailable: nothing was applied.
-            OutcomeUnknown: this replica is closing before the store could be sent.
+            OutcomeUnknown: this replica is closing, or the store stopped, before it could be asked again.
         """
         if self._closed:
             raise StoreUnavailable("this replica is closing")
@@ -82,6 +82,9 @@ class Committer:
                 if self._closed:
                     raise
                 sent += 1
+            except StoreStopped as error:
+                # Whether it was applied is known when the store is open again, to another process perhaps.
+                raise (OutcomeUnknown(error.message) if sent else error) from None
             except StoreUnavailable:
                 if not sent:
                     raise

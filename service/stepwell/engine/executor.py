@@ -33,6 +33,7 @@ from stepwell.core.port import (
     WorkerLease,
     WorkerPort,
 )
+from stepwell.core.records.errors import StoreStopped
 from stepwell.core.records.model import Payload, Session
 from stepwell.core.records.states import BlockedKind, ExecutionStatus, StepKind
 from stepwell.engine.appender import AppendBatch, Appender
@@ -209,6 +210,11 @@ class Executor:
     def _stop_granting(self) -> None:
         self._workers.stop()
         self._claims.stop()
+
+    @property
+    def store_stopped(self) -> StoreStopped | None:
+        """Return the error of a store that does nothing any more, if it is one."""
+        return self._presence.store_stopped
 
     @property
     def stats(self) -> dict[str, int]:

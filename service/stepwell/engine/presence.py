@@ -8,7 +8,7 @@ from contextlib import suppress
 from msgspec.structs import replace
 
 from stepwell.core.port import LeaseQuery, Presence, PresenceQuery, Runtime, Store
-from stepwell.core.records.errors import StoreError
+from stepwell.core.records.errors import StoreError, StoreStopped
 from stepwell.engine.clock import StoreTime
 from stepwell.engine.runs import Runs
 from stepwell.engine.shares import QueueShares
@@ -43,6 +43,8 @@ class PresenceReporter:
         self._runtime = runtime
         self._clock = clock
         self._interval_ms = interval_ms
+        self.store_stopped: StoreStopped | None = None
+        """Set once the store does nothing any more: it is written to as long as a worker is connected."""
 
     async def run(self) -> None:
         """Report until cancelled."""
@@ -65,9 +67,14 @@ class PresenceReporter:
         await self._write([presence], ttl_ms=0)
 
     async def _write(self, presences: Sequence[Presence], *, ttl_ms: int) -> None:
-        if presences:
-            with suppress(StoreError):
-                await self._store.put_presence(presences, ttl_ms=ttl_ms)
+        if not presences:
+            return
+        try:
+            await self._store.put_presence(presences, ttl_ms=ttl_ms)
+        except StoreStopped as error:
+            self.store_stopped = error
+        except StoreError:
+            pass  # It is written again soon.
 
     async def count_leases(self, connection: WorkerConnection) -> None:
         """Count the leases that a connecting worker holds against the limits of their queues."""

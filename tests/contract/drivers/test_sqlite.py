@@ -16,7 +16,12 @@ import pytest
 from sqlalchemy import Connection, event
 
 from stepwell.core.port import Commit, Presence
-from stepwell.core.records.errors import OutcomeUnknown, StoreFull, StoreUnavailable
+from stepwell.core.records.errors import (
+    OutcomeUnknown,
+    StoreFull,
+    StoreStopped,
+    StoreUnavailable,
+)
 from stepwell.core.records.model import Payload
 from stepwell.core.records.states import Verdict
 from stepwell.runtime import SystemRuntime
@@ -367,6 +372,6 @@ async def test_S3_nothing_is_acknowledged_once_a_file_is_gone(
     with capture_logs() as lines:
         with pytest.raises(OutcomeUnknown, match=r"a\.db.* was (deleted|replaced)"):
             await store.commit([b.step(first)])
-        with pytest.raises(StoreUnavailable, match="stopped"):
+        with pytest.raises(StoreStopped, match="stopped"):
             await store.put_presence([b.presence(tenant="")], ttl_ms=1_000)
     assert [line["event"] for line in lines] == ["the store stopped"]

@@ -20,6 +20,7 @@ from stepwell.core.records.errors import (
     OutcomeUnknown,
     StepwellError,
     StoreFull,
+    StoreStopped,
     StoreUnavailable,
 )
 from stepwell.logger import get_logger
@@ -93,7 +94,7 @@ class Writer:
         It is done even if the caller is cancelled.
         """
         if self._failed is not None:
-            raise StoreUnavailable(f"the store stopped: {self._failed.message}")
+            raise StoreStopped(f"the store stopped: {self._failed.message}")
         if self._closing:
             raise StoreUnavailable("this store was closed")
         if len(self._jobs) >= QUEUED_MAX:
@@ -163,7 +164,7 @@ class Writer:
         for _ in range(BUSY_TRIES):
             if self._failed is not None:
                 words = f"the store stopped: {self._failed.message}"
-                return [], Trouble(StoreUnavailable(words), fatal=True)
+                return [], Trouble(StoreStopped(words), fatal=True)
             answers, trouble = self._transact(jobs)
             if trouble is None or not trouble.retry:
                 break

@@ -16,7 +16,8 @@ StepwellError
     ├── StoreRefused           the store can't be opened or used as configured; names the remedy
     │   └── StoreMissing       … and isn't there at all
     ├── StoreUnavailable       nothing was done; try again
-    │   └── StoreFull          … once there is room
+    │   ├── StoreFull          … once there is room
+    │   └── StoreStopped       … once the store has been opened again
     └── OutcomeUnknown         the commit may or may not be applied; send the same one again
 
 Each carries a stable `reason` (UPPER_SNAKE_CASE): the one that `google.rpc.ErrorInfo` shows.
@@ -169,6 +170,12 @@ class StoreFull(StoreUnavailable):
     """The store has no room left. Nothing was done; calls succeed again once there is room."""
 
     reason = "STORE_FULL"
+
+
+class StoreStopped(StoreUnavailable):
+    """The store lost what it stands on. Nothing was done, and nothing will be until it is opened again."""
+
+    reason = "STORE_STOPPED"
 
 
 class OutcomeUnknown(StoreError):
