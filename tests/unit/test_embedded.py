@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from structlog.testing import capture_logs
 
 from stepwell.core.port import LogQuery, MessageQuery, Store, TaskQuery
 from stepwell.core.records.errors import (
@@ -30,6 +29,7 @@ from stepwell_client import (
 )
 from stepwell_testkit.conformance.harness import turns
 from stepwell_testkit.runtime import ManualRuntime
+from tests.support.logs import capture_logs
 from tests.support.patience import PATIENCE_S, until
 
 pytestmark = pytest.mark.usefixtures("nothing_is_left")

@@ -11,6 +11,8 @@ from stepwell_client._runtime import Runtime
 
 LOG_AFTER_SECONDS = 1.0
 """An outage that is shorter is a restart, and nobody is told of it."""
+LASTING_SECONDS = 5.0
+"""A worker's stream that was shorter ended no outage."""
 GAP_SECONDS = 5.0
 GAP_SECONDS_MAX = 600.0
 
@@ -31,6 +33,34 @@ class Notices:
         self._next = seconds + self._gap
         self._gap = min(GAP_SECONDS_MAX, 2 * self._gap)
         return True
+
+
+class StreamLosses:
+    """The moments at which people are told that a worker has lost its server, and that it is served again.
+
+    A stream that ends soon after its welcome doesn't end the loss before it: a server whose disk is full welcomes
+    workers, and can't acknowledge what they report.
+    """
+
+    def __init__(self) -> None:
+        self._notices = Notices(0.0)
+        self._lost_at: float | None = None
+        self._welcomed_at = 0.0
+        self._is_end_due = True
+
+    def due(self, now: float, *, first: bool) -> bool:
+        """Return whether to tell of a stream's loss; true counts as told. `first`: it had been welcomed."""
+        if self._lost_at is None or (first and now - self._welcomed_at >= LASTING_SECONDS):
+            self._lost_at, self._notices = now, Notices(0.0)
+        is_due = self._notices.due(now - self._lost_at)
+        self._is_end_due = self._is_end_due or is_due
+        return is_due
+
+    def end(self, now: float) -> bool:
+        """Note a welcome, and return whether to tell of it: it is the first, or the loss before was told of."""
+        self._welcomed_at = now
+        is_due, self._is_end_due = self._is_end_due, False
+        return is_due
 
 
 class Retries:

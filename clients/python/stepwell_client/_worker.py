@@ -38,7 +38,7 @@ from stepwell_client._errors import (
 from stepwell_client._heartbeats import Heartbeats
 from stepwell_client._limits import CONCURRENCY_MAX
 from stepwell_client._log_sender import LogSender
-from stepwell_client._outages import Notices
+from stepwell_client._outages import StreamLosses
 from stepwell_client._plans import seconds_of
 from stepwell_client._services import WorkerServices
 from stepwell_client._status import from_rpc_error
@@ -51,8 +51,6 @@ WELCOME_SECONDS = 10.0
 ACK_SECONDS = 5.0
 """The time that a drain waits for the last acknowledgements, and that Complete may take."""
 GOODBYE_SECONDS = 1.0
-LASTING_SECONDS = 5.0
-"""A stream that ended earlier was no end of the outage before it."""
 
 _log = logging.getLogger("stepwell_client.worker")
 
@@ -116,11 +114,7 @@ class Worker:
         self._stopping = asyncio.Event()
         self._ended = asyncio.Event()
         self._background: asyncio.Task[None] | None = None
-        self._welcomed_at = self._runtime.monotonic()
-        self._lost_at: float | None = None
-        self._notices = Notices(0.0)
-        self._is_loss_logged = True
-        """The next welcome is logged, too."""
+        self._losses = StreamLosses()
         self._services = WorkerServices(
             self._state, self._heartbeats, self._logs, self._client, self._wake
         )
@@ -241,17 +235,10 @@ class Worker:
             await self._pause(failures)
 
     def _log_loss(self, error: StepwellClientError | None, *, first: bool) -> None:
-        """Write a line at the loss of the server, and ever more rarely while it lasts.
-
-        A stream that ends soon after its welcome doesn't end the loss before it.
-        """
-        now, target = self._runtime.monotonic(), self._client.connection.target
-        has_lasted = first and now - self._welcomed_at >= LASTING_SECONDS
-        if self._lost_at is None or has_lasted:
-            self._lost_at, self._notices = now, Notices(0.0)
-        if not self._notices.due(now - self._lost_at):
+        """Write a line at the loss of the server, and ever more rarely while it lasts."""
+        if not self._losses.due(self._runtime.monotonic(), first=first):
             return
-        self._is_loss_logged = True
+        target = self._client.connection.target
         if isinstance(error, Unavailable):
             cause = error.explain(target)
         else:
@@ -344,10 +331,8 @@ class Worker:
         )
 
     def _welcome(self, welcome: worker_pb2.Welcome) -> None:
-        if self._is_loss_logged:
+        if self._losses.end(self._runtime.monotonic()):
             _log.info("worker %s serves replica %s", self.worker_id, welcome.replica_id)
-        self._is_loss_logged = False
-        self._welcomed_at = self._runtime.monotonic()
         self._heartbeats.set_terms(
             seconds_of(welcome.lease), seconds_of(welcome.heartbeat_interval)
         )

@@ -62,6 +62,10 @@ SIZES: dict[str, Size] = {
     "restarts": Size(2, 12, 200),
     # Times that a clock is set while runs go on, for each kind of store.
     "clock jumps": Size(8, 40, 1_000),
+    # Mishaps of all kinds upon one server of each store: for how long, after how many kills, before how many watchers.
+    "growth, seconds": Size(8, 45, 600),
+    "growth, kills": Size(3, 10, 40),
+    "growth, watchers": Size(20, 200, 200),
     "fuzzed inputs": Size(2_000, 50_000, 2_000_000),
 }
 """Sizes by name; a proof with another kind of size adds a line."""
