@@ -99,9 +99,18 @@ def test_tls_with_certificates_of_ones_own(shell: Shell) -> None:
 
 
 def test_a_schema_is_made_and_then_there_is_nothing_to_do(shell: Shell) -> None:
-    make, check = stepwell_commands(_block("sh", "stepwell migrate"))
+    make, check = stepwell_commands(_block("sh", "--check"))
     assert shell.run(check).returncode == Exit.FAILED
     assert shell.run(make).returncode == Exit.DONE
+    assert "up to date" in shell.run(check).stdout
+
+
+def test_the_printed_migrations_make_a_schema_that_is_up_to_date(shell: Shell) -> None:
+    script = shell.run(shlex.join(["sh", "-c", _block("sh", "--sql")]))
+    assert script.returncode == Exit.DONE, script.stderr
+    with closing(sqlite3.connect(shell.folder / "stepwell.db")) as connection:
+        connection.executescript((shell.folder / "stepwell.sql").read_text(encoding="utf-8"))
+    _, check = stepwell_commands(_block("sh", "--check"))
     assert "up to date" in shell.run(check).stdout
 
 

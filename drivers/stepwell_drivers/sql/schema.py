@@ -29,7 +29,7 @@ from sqlalchemy.types import TypeEngine
 
 from stepwell_drivers.sql.defaults import RandomUuid, Transaction
 
-REVISIONS = ("0005",)
+REVISIONS: tuple[str, ...] = ("0005",)
 """The schema's versions, oldest first: the migrations of these names lead here."""
 
 ENDED = "status IN ('SUCCEEDED', 'FAILED', 'CANCELLED')"

@@ -1,13 +1,16 @@
 """Migrates a store's schema, or checks its version: for drivers that have a schema.
 
 Such a driver names a second entry point of its scheme, in the group `stepwell.migrations`:
-`async def migrate_store(url: str, *, runtime: Runtime, check: bool) -> tuple[str, str]`. It returns the
-version of the schema ("" where there is none yet) and the one that this program wants; unless `check` is
-true, the store has that one afterwards. Two at a time are safe. A schema that it doesn't know is refused.
+`async def migrate_store(url: str, *, runtime: Runtime, check: bool, sql: Callable[[str], object] | None) ->
+tuple[str, str]`. It returns the version of the schema ("" where there is none yet) and the one that this program
+wants; unless `check` is true, the store has that one afterwards. Two at a time are safe. A schema that it doesn't
+know is refused; a newer one that this program may use is wanted as it is. With `sql` the store is not touched:
+all migrations are given to it as text, for those who run them with a program of their own.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib.metadata import EntryPoint, entry_points
 from typing import NamedTuple, Protocol, cast
 
@@ -28,13 +31,21 @@ class SchemaVersions(NamedTuple):
 
 
 class _Migrator(Protocol):
-    async def __call__(self, url: str, *, runtime: Runtime, check: bool) -> tuple[str, str]: ...
+    async def __call__(
+        self, url: str, *, runtime: Runtime, check: bool, sql: Callable[[str], object] | None
+    ) -> tuple[str, str]: ...
 
 
 async def migrate_store(
-    url: str, *, runtime: Runtime, check: bool = False
+    url: str,
+    *,
+    runtime: Runtime,
+    check: bool = False,
+    sql: Callable[[str], object] | None = None,
 ) -> SchemaVersions | None:
     """Migrate the schema of the store that the URL names; `check`: only read its version.
+
+    With `sql` the migrations are given to it as a script instead, and the store is not touched.
 
     None: stores of this scheme have no schema.
 
@@ -47,7 +58,7 @@ async def migrate_store(
     if not separator or not entry_points(group=DRIVERS, name=scheme):
         raise StoreRefused(f"no driver opens {mask_url(url)!r}")
     for point in entry_points(group=MIGRATIONS, name=scheme):
-        found, wanted = await _load(point)(url, runtime=runtime, check=check)
+        found, wanted = await _load(point)(url, runtime=runtime, check=check, sql=sql)
         return SchemaVersions(found, wanted)
     return None
 

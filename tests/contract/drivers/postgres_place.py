@@ -46,6 +46,14 @@ class Place:
         finally:
             await client.close()
 
+    async def run_script(self, sql: str) -> None:
+        """Run statements as psql does: one after another, in transactions of their own."""
+        client = await asyncpg.connect(self.server.url("postgres", sslmode="disable"))
+        try:
+            await client.execute(sql)
+        finally:
+            await client.close()
+
     async def close(self) -> None:
         for door in self.doors:
             await door.close()

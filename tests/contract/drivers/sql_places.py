@@ -24,9 +24,16 @@ class File:
         self.path = folder / "a.db"
 
     async def open(self) -> SqlStore:
-        store = await open_store(f"sqlite:///{self.path}", runtime=SystemRuntime())
+        store = await open_store(self.url(), runtime=SystemRuntime())
         assert isinstance(store, SqlStore)
         return store
+
+    def url(self) -> str:
+        return f"sqlite:///{self.path}"
+
+    async def run_script(self, sql: str) -> None:
+        with closing(sqlite3.connect(self.path, isolation_level=None)) as file:
+            file.executescript(sql)
 
     async def fetch(self, sql: str) -> Sequence[Any]:
         with closing(sqlite3.connect(self.path, isolation_level=None)) as file:

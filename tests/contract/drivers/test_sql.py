@@ -14,14 +14,18 @@ from stepwell.core.port import ExecutionQuery
 from stepwell.core.records.errors import InvalidArgument, StoreRefused
 from stepwell.core.records.model import Outcome, Payload, RunSpec, Session, TaskSpec
 from stepwell.core.records.states import Verdict
+from stepwell.runtime import SystemRuntime
 from stepwell_drivers.sql import migrate, schema
+from stepwell_drivers.sql.postgres import migrate_store as postgres_migrating
 from stepwell_drivers.sql.postgres import opening as postgres_opening
+from stepwell_drivers.sql.sqlite import migrate_store as sqlite_migrating
 from stepwell_drivers.sql.sqlite import opening as sqlite_opening
 from stepwell_drivers.sql.store import SqlStore
 from stepwell_testkit.conformance import ask
 from stepwell_testkit.conformance import builders as b
 from tests.contract.drivers.postgres_place import Place
 from tests.contract.drivers.sql_places import File
+from tests.support.logs import capture_logs
 
 # --- groups --------------------------------------------------------------------------------------
 
@@ -97,6 +101,10 @@ async def test_a_cancelled_caller_cancels_no_commit(store: SqlStore) -> None:
 async def test_an_unknown_schema_is_refused(place: File | Place, version: str) -> None:
     await (await place.open()).close()
     await place.fetch(f"UPDATE alembic_version SET version_num = '{version}'")
+    if version == "0002":
+        await place.fetch(f"DELETE FROM meta WHERE key = '{migrate.LEAST}'")
+    else:
+        await place.fetch(f"UPDATE meta SET value = '{version}' WHERE key = '{migrate.LEAST}'")
     with pytest.raises(StoreRefused, match=f"{version}.*name a new store") as caught:
         await place.open()
     assert schema.REVISIONS[-1] in caught.value.message
@@ -108,11 +116,24 @@ from sqlalchemy import Column, Text
 
 revision = "7777"
 down_revision = "{head}"
+only_adds = {only_adds}
 
 
 def upgrade() -> None:
     op.add_column("run_rows", Column("made_up", Text(), nullable=False, server_default="new"))
+    op.create_table("made_up", Column("word", Text()))
 """
+
+
+def make_newer(patch: pytest.MonkeyPatch, folder: Path, *, only_adds: bool) -> None:
+    """Make this a newer program, whose schema has a column and a table more."""
+    shutil.copytree(migrate.MIGRATIONS, folder / "migrations")
+    later = folder / "migrations" / "versions" / "v7777_later.py"
+    later.write_text(LATER.format(head=migrate.HEAD, only_adds=only_adds))
+    patch.setattr(migrate, "MIGRATIONS", folder / "migrations")
+    patch.setattr(schema, "REVISIONS", (*schema.REVISIONS, "7777"))
+    for module in (migrate, postgres_opening, sqlite_opening):
+        patch.setattr(module, "HEAD", "7777")
 
 
 async def test_an_older_schema_is_brought_up_with_its_rows(
@@ -121,13 +142,7 @@ async def test_an_older_schema_is_brought_up_with_its_rows(
     store = await place.open()
     await ask.must(store, b.created())
     await store.close()
-    shutil.copytree(migrate.MIGRATIONS, tmp_path / "migrations")
-    later = tmp_path / "migrations" / "versions" / "v7777_later.py"
-    later.write_text(LATER.format(head=migrate.HEAD))
-    monkeypatch.setattr(migrate, "MIGRATIONS", tmp_path / "migrations")
-    monkeypatch.setattr(schema, "REVISIONS", (*schema.REVISIONS, "7777"))
-    for module in (migrate, postgres_opening, sqlite_opening):
-        monkeypatch.setattr(module, "HEAD", "7777")
+    make_newer(monkeypatch, tmp_path, only_adds=False)
     if isinstance(place, Place):
         with pytest.raises(StoreRefused, match="stepwell migrate"):
             await place.open(migrate="false")
@@ -135,6 +150,52 @@ async def test_an_older_schema_is_brought_up_with_its_rows(
     assert (await store.describe()).schema_version == "7777"
     assert tuple((await place.fetch("SELECT run_id, made_up FROM run_rows"))[0]) == (b.RUN, "new")
     assert await ask.version_of(store) == 1
+    await store.close()
+
+
+@pytest.mark.parametrize("only_adds", [True, False])
+async def test_the_program_before_goes_on_if_a_newer_schema_only_adds(
+    place: File | Place, tmp_path: Path, only_adds: bool
+) -> None:
+    # A SQLite file is one server's; a Postgres schema may be migrated while others use it.
+    running = await place.open() if isinstance(place, Place) else None
+    with pytest.MonkeyPatch.context() as patch:
+        make_newer(patch, tmp_path, only_adds=only_adds)
+        newer = await place.open()
+        first = await ask.must(newer, b.created_leased())
+        await newer.close()
+    if running is not None:
+        await ask.must(running, b.created("of one that was there before"))
+    if not only_adds:
+        with pytest.raises(StoreRefused, match=r"7777.*name a new store"):
+            await place.open()
+        return
+    with capture_logs() as lines:
+        store = await place.open()
+    (line,) = [line for line in lines if line.get("schema") == "7777"]
+    assert (line["log_level"], line["own"]) == ("warning", migrate.HEAD)
+    assert (await store.describe()).schema_version == "7777"
+    await ask.must(store, b.step(first, tasks=[b.task("a")]), b.created("another"))
+    assert await ask.version_of(store) == 2
+    assert tuple((await place.fetch("SELECT DISTINCT made_up FROM run_rows"))[0]) == ("new",)
+    assert tuple((await place.fetch("SELECT version_num FROM alembic_version"))[0]) == ("7777",)
+    await store.close()
+
+
+async def test_the_migrations_as_a_script_make_a_store(place: File | Place) -> None:
+    parts: list[str] = []
+    url = place.url()
+    migrate_store = postgres_migrating if isinstance(place, Place) else sqlite_migrating
+    await migrate_store(url, runtime=SystemRuntime(), check=False, sql=parts.append)
+    script = "".join(parts)
+    for revision in schema.REVISIONS:
+        assert f"-> {revision}\n" in script
+    await place.run_script(script)
+    found = await migrate_store(url, runtime=SystemRuntime(), check=True)
+    assert found == (migrate.HEAD, migrate.HEAD)
+    store = await place.open(migrate="false") if isinstance(place, Place) else await place.open()
+    await ask.must(store, b.created())
+    assert tuple((await place.fetch("SELECT status FROM runs"))[0]) == ("queued",)
     await store.close()
 
 

@@ -39,10 +39,26 @@ def test_a_newer_schema_is_refused_and_left_alone(terminal: Terminal, tmp_path: 
     terminal("migrate", "--store", URL)
     with closing(sqlite3.connect(tmp_path / "a.db")) as connection, connection:
         connection.execute("UPDATE alembic_version SET version_num = '9999'")
+        connection.execute("UPDATE meta SET value = '9999' WHERE key = 'least_schema'")
     terminal.plays(
         "",
         Row(f"migrate --store {URL}", Exit.USAGE, err="9999"),
         Row(f"migrate --store {URL} --check", Exit.USAGE, err="9999"),
+    )
+
+
+def test_the_script_made_a_schema_that_is_up_to_date(terminal: Terminal, tmp_path: Path) -> None:
+    answer = terminal("migrate", "--sql", "--store", URL)
+    assert answer.code == Exit.DONE
+    assert not (tmp_path / "a.db").exists()
+
+    with closing(sqlite3.connect(tmp_path / "a.db")) as connection:
+        connection.executescript(answer.out)
+
+    terminal.plays(
+        "",
+        Row(f"migrate --store {URL} --check", Exit.DONE, "up to date"),
+        Row("migrate --store memory:// --sql", Exit.DONE, "nothing to do"),
     )
 
 

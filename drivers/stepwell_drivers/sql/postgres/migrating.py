@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from sqlalchemy.util.concurrency import greenlet_spawn
 
 from stepwell.core.port import Runtime
@@ -13,25 +15,36 @@ from stepwell_drivers.sql.postgres.making import make
 from stepwell_drivers.sql.postgres.url import parse
 
 
-async def migrate_store(url: str, *, runtime: Runtime, check: bool) -> tuple[str, str]:
-    """Return the schema's version before, and this program's; migrate it unless `check`.
+async def migrate_store(
+    url: str, *, runtime: Runtime, check: bool, sql: Callable[[str], object] | None = None
+) -> tuple[str, str]:
+    """Return the schema's version before, and the one that it should have; migrate it unless `check`.
+
+    With `sql` all migrations are given to it as a script instead, and the store is not looked at.
 
     Raises:
         StoreRefused: it can't be a store as it is, or this program doesn't know its schema.
         StoreUnavailable: no server answers there now.
     """
     place = parse(url)
+    if sql is not None:
+        # Letters, digits and _ by the URL's rules.
+        sql(f'CREATE SCHEMA IF NOT EXISTS "{place.schema}";\nSET search_path = "{place.schema}";\n')
+        sql(migrate.script("postgresql"))
+        return "", migrate.HEAD
     connector = Connector(place)
     try:
         found = await _version(connector)
-        if found != migrate.HEAD and not check:
+        if found and not migrate.is_behind(found):
+            return found, found
+        if not check:
             await make(connector, runtime)
     except Exception as error:
         raise refusal_of(error, place.shown) from error
-    return found, migrate.HEAD
+    return found or "", migrate.HEAD
 
 
-async def _version(connector: Connector) -> str:
+async def _version(connector: Connector) -> str | None:
     link = await connector.connect()
     try:
         await link.begin(WRITE)
@@ -39,6 +52,6 @@ async def _version(connector: Connector) -> str:
         facts.check(facts.Facts.of(row), connector.url.shown)
         found = await greenlet_spawn(migrate.check, link)
         await link.end("COMMIT")
-        return found or ""
+        return found
     finally:
         link.cut()

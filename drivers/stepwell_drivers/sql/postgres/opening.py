@@ -12,7 +12,7 @@ from stepwell.core.port import Claimed, ClaimRequest, Runtime, Store, StoreInfo
 from stepwell.core.records.errors import StepwellError, StoreRefused
 from stepwell_drivers.hints import HintBus, RunKey
 from stepwell_drivers.sql.dialect import Link
-from stepwell_drivers.sql.migrate import HEAD, check, identify
+from stepwell_drivers.sql.migrate import HEAD, check, identify, is_behind, warn_if_newer
 from stepwell_drivers.sql.postgres import claims
 from stepwell_drivers.sql.postgres.alarm import Alarm
 from stepwell_drivers.sql.postgres.errors import refusal_of
@@ -39,6 +39,8 @@ class _Server(NamedTuple):
     """The server that answered, with its store."""
 
     link: PostgresLink
+    schema: str
+    """The schema's version."""
     store_id: str
     facts: Facts
     worth: Worth
@@ -70,13 +72,15 @@ async def _find(connector: Connector, runtime: Runtime) -> _Server:
         check_facts(facts, connector.url.shown)
         version = await greenlet_spawn(check, link)
         await link.end("COMMIT")
-        if version != HEAD:
+        if is_behind(version):
             _may_make(connector.url, version)
             await make(connector, runtime)
+            version = HEAD
+        warn_if_newer(version, connector.url.shown)
         await link.begin(WRITE)
         store_id = await greenlet_spawn(_identify, link, runtime.new_id())
         await link.end("COMMIT")
-        return _Server(link, store_id, facts, worth_of(facts))
+        return _Server(link, version or HEAD, store_id, facts, worth_of(facts))
     except BaseException:
         link.cut()
         raise
@@ -148,7 +152,7 @@ class _Parts:
                 driver="postgresql",
                 durability=self._found.worth.durability,
                 detail=self._found.worth.detail,
-                schema_version=HEAD,
+                schema_version=self._found.schema,
                 store_id=self._found.store_id,
             ),
             shut=self._shut,

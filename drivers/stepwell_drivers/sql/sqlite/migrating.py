@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+from collections.abc import Callable
 
 from sqlalchemy.exc import DBAPIError
 
@@ -15,28 +16,37 @@ from stepwell_drivers.sql.sqlite.opening import open_store, refusal
 from stepwell_drivers.sql.sqlite.url import SqliteUrl, parse
 
 
-async def migrate_store(url: str, *, runtime: Runtime, check: bool) -> tuple[str, str]:
-    """Return the schema's version before, and this program's; migrate it unless `check`.
+async def migrate_store(
+    url: str, *, runtime: Runtime, check: bool, sql: Callable[[str], object] | None = None
+) -> tuple[str, str]:
+    """Return the schema's version before, and the one that it should have; migrate it unless `check`.
+
+    With `sql` all migrations are given to it as a script instead, and the store is not looked at.
 
     Raises:
         StoreRefused: it can't be a store, another process has it, or this program doesn't know its schema.
     """
     place = parse(url)
+    if sql is not None:
+        sql(migrate.script("sqlite"))
+        return "", migrate.HEAD
     found = await asyncio.get_running_loop().run_in_executor(None, _version, place)
-    if found != migrate.HEAD and not check:
+    if found and not migrate.is_behind(found):
+        return found, found
+    if not check:
         # The opener holds the file alone, so no server uses it meanwhile.
         store = await open_store(url, runtime=runtime)
         await store.close()
-    return found, migrate.HEAD
+    return found or "", migrate.HEAD
 
 
-def _version(place: SqliteUrl) -> str:
+def _version(place: SqliteUrl) -> str | None:
     if not place.path.exists():
-        return ""
+        return None
     lock = FileLock(place.path)
     try:
         with writing_engine(place).connect() as connection, connection.begin():
-            return migrate.check(connection) or ""
+            return migrate.check(connection)
     except (DBAPIError, sqlite3.Error) as error:
         raise refusal(place, error) from error
     finally:

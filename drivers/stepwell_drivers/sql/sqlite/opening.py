@@ -17,7 +17,7 @@ from stepwell_drivers.clock import StoreClock
 from stepwell_drivers.hints import HintBus
 from stepwell_drivers.sql import claims, schema
 from stepwell_drivers.sql.deletes import TOMBSTONE_US
-from stepwell_drivers.sql.migrate import HEAD, check, identify, migrate
+from stepwell_drivers.sql.migrate import HEAD, check, identify, is_behind, migrate, warn_if_newer
 from stepwell_drivers.sql.sqlite.engine import (
     make_durable,
     make_file,
@@ -48,6 +48,8 @@ class _Opened(NamedTuple):
     connection: Connection
     files: Files
     readers: Readers
+    schema: str
+    """The schema's version."""
     store_id: str
     last_us: int
 
@@ -84,7 +86,7 @@ async def open_store(url: str, *, runtime: Runtime, create: bool = True) -> Stor
         driver="sqlite",
         durability=Durability.POWER,
         detail="WAL, synchronous=FULL",
-        schema_version=HEAD,
+        schema_version=opened.schema,
         store_id=opened.store_id,
     )
     holds, claiming = claims.Holds(), asyncio.Lock()
@@ -133,7 +135,8 @@ def _open(place: SqliteUrl, store_id: str, now_us: int) -> _Opened:
 
 def _prepare(connection: Connection, place: SqliteUrl, store_id: str, now_us: int) -> _Opened:
     with connection.begin():
-        check(connection)
+        found = check(connection)
+        warn_if_newer(found, str(place.path))
         sync_log(place.path)
     make_durable(connection)
     with connection.begin():
@@ -142,7 +145,9 @@ def _prepare(connection: Connection, place: SqliteUrl, store_id: str, now_us: in
         last_us = max(_last_us(connection), int(facts["born_us"]))
     sync_folder(place.path)
     files = Files(place.path)
-    return _Opened(connection, files, Readers(reading_engine(place)), facts["store_id"], last_us)
+    version = HEAD if found is None or is_behind(found) else found
+    readers = Readers(reading_engine(place))
+    return _Opened(connection, files, readers, version, facts["store_id"], last_us)
 
 
 def _last_us(connection: Connection) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -154,6 +155,13 @@ def migrate(
         bool,
         typer.Option("--check", help="Change nothing; exit with 1 if there is something to do."),
     ] = False,
+    sql: Annotated[
+        bool,
+        typer.Option(
+            "--sql",
+            help="Print all migrations as SQL, for an empty database, and don't look at the store.",
+        ),
+    ] = False,
 ) -> int:
     """Bring a store's schema up to this version.
 
@@ -164,9 +172,15 @@ def migrate(
     logs.configure(wanted.log)
     url = wanted.store.url.get_secret_value()
     try:
-        versions = asyncio.run(migrate_store(url, runtime=SystemRuntime(), check=check))
+        versions = asyncio.run(
+            migrate_store(
+                url, runtime=SystemRuntime(), check=check, sql=sys.stdout.write if sql else None
+            )
+        )
     except StoreError as error:
         raise serving.store_error(error) from error
+    if sql and versions is not None:
+        return Exit.DONE
     return _print_versions(versions, mask_url(url), check=check)
 
 

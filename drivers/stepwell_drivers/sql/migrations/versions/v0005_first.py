@@ -12,6 +12,7 @@ from alembic import op
 from sqlalchemy import (
     BigInteger,
     Column,
+    Executable,
     Index,
     Integer,
     LargeBinary,
@@ -23,6 +24,7 @@ from sqlalchemy import (
     text,
 )
 from sqlalchemy.dialects.postgresql import JSON, JSONB, UUID
+from sqlalchemy.engine.mock import MockConnection
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.types import TypeEngine
@@ -31,6 +33,7 @@ from stepwell_drivers.sql.migrations import besides_0005
 
 revision = "0005"
 down_revision = None
+only_adds = False
 
 _ENDED = "status IN ('SUCCEEDED', 'FAILED', 'CANCELLED')"
 
@@ -439,13 +442,19 @@ meta = Table(
 
 def upgrade() -> None:
     """Make the tables and the views; in Postgres, whose clock is the store's, the function that tells it."""
-    metadata.create_all(op.get_bind(), checkfirst=False)
+    dialect = op.get_context().dialect
+    # Statement by statement, because a script has no connection.
+    metadata.create_all(MockConnection(dialect, _execute), checkfirst=False)
     _add_indexes()
-    if op.get_bind().dialect.name == "postgresql":
+    if dialect.name == "postgresql":
         for statement in besides_0005.CLOCK:
             op.execute(statement)
-    for view in besides_0005.views(op.get_bind().dialect.name):
+    for view in besides_0005.views(dialect.name):
         op.execute(view)
+
+
+def _execute(statement: Executable, *_: object, **__: object) -> None:
+    op.execute(statement)
 
 
 def _add_indexes() -> None:
