@@ -11,8 +11,11 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from stepwell.core.loop.signals import Cancel, Completed, Failed, Planned
-from stepwell.core.loop.transition import Reply
+from stepwell.core.loop.advance import advance
+from stepwell.core.loop.context import Context
+from stepwell.core.loop.signals import Cancel, Completed, Failed, Planned, Signal
+from stepwell.core.loop.state import RunState
+from stepwell.core.loop.transition import Reply, Transition
 from stepwell.core.port import Commit, CommitResult, TaskQuery
 from stepwell.core.records import limits
 from stepwell.core.records.errors import (
@@ -382,3 +385,25 @@ async def test_two_streams_of_one_worker_at_once_leave_one_session(world: Execut
     await asyncio.gather(*attaching)
     assert len(executor.connected) == 1
     assert first.was_replaced is not second.was_replaced
+
+
+async def test_decision_that_raises_fails_its_own_run_alone(
+    world: ExecutorWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    executor, worker = await world.serving(credits=3)
+    others = [RUN.replace("0001", f"000{number}") for number in (2, 3)]
+    for run_id in (RUN, *others):
+        await world.start(executor, [TaskSpec(task_id="a")], run_id=run_id)
+    got = [await worker.next() for _ in range(3)]
+
+    def decide(state: RunState, signals: Sequence[Signal], context: Context) -> Transition:
+        if state.run.spec.run_id == RUN:
+            raise ZeroDivisionError
+        return advance(state, signals, context)
+
+    monkeypatch.setattr("stepwell.engine.runs.advance", decide)
+    replies = await asyncio.gather(*(worker.deliver(one) for one in got), return_exceptions=True)
+    assert isinstance(replies[0], ZeroDivisionError)
+    assert [await world.status(run_id) for run_id in others] == [RunStatus.SUCCEEDED] * 2
+    monkeypatch.undo()
+    assert (await worker.deliver(got[0])).status == "ACCEPTED"

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from stepwell.core.loop.retry import backoff_ms
 from stepwell.core.port import Commit, CommitResult, Runtime, Store
@@ -21,14 +22,23 @@ _SEND_AGAIN = RetryPolicy(initial_backoff_ms=20, max_backoff_ms=2_000)
 GROUPS_IN_FLIGHT_MAX = 2
 
 
+class _Queued(NamedTuple):
+    """A commit, and who is told what became of it."""
+
+    commit: Commit
+    settle: Callable[[CommitResult | Exception], None]
+
+
 class Committer:
     """Groups commits, sends them to the store, and returns each one's verdict."""
 
     def __init__(self, store: Store, runtime: Runtime) -> None:
         self._store = store
         self._runtime = runtime
-        self._queue: deque[tuple[Commit, asyncio.Future[CommitResult]]] = deque()
+        self._queue: deque[_Queued] = deque()
         self._in_flight = 0
+        self._starting = False
+        """A task was started for the queue, and has taken nothing from it yet."""
         self._closed = False
 
     async def commit(self, commit: Commit) -> CommitResult:
@@ -38,16 +48,36 @@ class Committer:
             StoreUnavailable: nothing was applied.
             OutcomeUnknown: this replica is closing, or the store stopped, before it could be asked again.
         """
-        if self._closed:
-            raise StoreUnavailable("this replica is closing")
         verdict: asyncio.Future[CommitResult] = asyncio.get_running_loop().create_future()
-        self._queue.append((commit, verdict))
-        if self._in_flight < GROUPS_IN_FLIGHT_MAX:
-            self._in_flight += 1
-            self._runtime.spawn(self._drain(), name="committer")
+
+        def settle(answer: CommitResult | Exception) -> None:
+            if verdict.done():
+                return
+            if isinstance(answer, Exception):
+                verdict.set_exception(answer)
+            else:
+                verdict.set_result(answer)
+
+        self.post(commit, settle)
         return await verdict
 
+    def post(self, commit: Commit, settle: Callable[[CommitResult | Exception], None]) -> None:
+        """Have a commit made; `settle` gets the verdict, or the error that `commit` would raise.
+
+        `settle` is called once, never from here, and raises nothing.
+        """
+        if self._closed:
+            error = StoreUnavailable("this replica is closing")
+            asyncio.get_running_loop().call_soon(settle, error)
+            return
+        self._queue.append(_Queued(commit, settle))
+        if self._in_flight < GROUPS_IN_FLIGHT_MAX and not self._starting:
+            self._in_flight += 1
+            self._starting = True
+            self._runtime.spawn(self._drain(), name="committer")
+
     async def _drain(self) -> None:
+        self._starting = False
         try:
             while self._queue:
                 count = min(len(self._queue), limits.COMMITS_PER_GROUP_MAX)
@@ -55,8 +85,8 @@ class Committer:
         finally:
             self._in_flight -= 1
 
-    async def _send(self, group: Sequence[tuple[Commit, asyncio.Future[CommitResult]]]) -> None:
-        commits = [commit for commit, _ in group]
+    async def _send(self, group: Sequence[_Queued]) -> None:
+        commits = [one.commit for one in group]
         try:
             results = await self._send_until_answered(commits)
         except (StoreUnavailable, OutcomeUnknown) as error:
@@ -68,9 +98,8 @@ class Committer:
             for one in group:
                 await self._send([one])
         else:
-            for (_, verdict), result in zip(group, results, strict=True):
-                if not verdict.done():
-                    verdict.set_result(result)
+            for one, result in zip(group, results, strict=True):
+                one.settle(result)
 
     async def _send_until_answered(self, commits: Sequence[Commit]) -> Sequence[CommitResult]:
         """Send until the store answers. Only a first StoreUnavailable means that nothing was done."""
@@ -98,9 +127,6 @@ class Committer:
         self._closed = True
 
 
-def _reject_all(
-    group: Sequence[tuple[Commit, asyncio.Future[CommitResult]]], error: Exception
-) -> None:
-    for _, verdict in group:
-        if not verdict.done():
-            verdict.set_exception(error)
+def _reject_all(group: Sequence[_Queued], error: Exception) -> None:
+    for one in group:
+        one.settle(error)

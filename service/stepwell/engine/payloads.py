@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from stepwell.core.port import INPUT_KEY, Commit, Store
 from stepwell.core.records.model import Payload
+from stepwell.core.records.states import ExecutionStatus
 
 Place = tuple[str, str]
 """(run_id, key of a payload); a fork's results may lie in another run of its family."""
@@ -26,10 +27,13 @@ class PayloadCache:
         self._kept: OrderedDict[Key, Payload | None] = OrderedDict()
 
     def keep(self, commit: Commit) -> None:
-        """Cache the results of a commit; of a run's first one, also its input or that it has none."""
+        """Cache the results of a commit, or that a step has none; of a run's first commit, its input, too."""
         for outcome in commit.outcomes:
             if outcome.result is not None:
                 self._put((commit.tenant_id, commit.run_id, outcome.execution_id), outcome.result)
+        for execution in commit.executions:
+            if execution.status is ExecutionStatus.COMPLETED and not execution.has_result:
+                self._put((commit.tenant_id, commit.run_id, execution.execution_id), None)
         if commit.version == 1:
             self._put((commit.tenant_id, commit.run_id, INPUT_KEY), commit.input)
 

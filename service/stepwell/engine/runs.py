@@ -3,14 +3,22 @@
 A turn reads, advances, commits, and only then notifies anybody. All signals that come while a turn is
 under way are decided together in the next one. No recovery is needed here: a run that isn't in memory is
 loaded, and a run that another replica has advanced is brought up to date.
+
+Most turns need nothing from the store before they decide. Those that begin within one turn of the event loop
+are decided one after another by one task, and their commits make one group. A turn that must read first has
+a task of its own.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, OrderedDict
-from collections.abc import Callable, Sequence
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from itertools import islice
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
 
 from stepwell.core.loop.advance import advance
 from stepwell.core.loop.context import Context, KeyFound
@@ -19,13 +27,14 @@ from stepwell.core.loop.losses import POISON
 from stepwell.core.loop.signals import Delivery, Fork, Signal, Start, TimerDue
 from stepwell.core.loop.state import RunState
 from stepwell.core.loop.transition import LEASE_LOST, Reply, Transition
-from stepwell.core.port import Commit, Runtime, Store
+from stepwell.core.port import Commit, CommitResult, Runtime, Store
 from stepwell.core.records.errors import (
     RunNotFound,
     StepwellError,
     StoreError,
     StoreUnavailable,
 )
+from stepwell.core.records.model import RunSpec
 from stepwell.core.records.states import BlockedKind, Verdict
 from stepwell.engine import resent
 from stepwell.engine.assigner import Assigner, Undelivered, Unfilled
@@ -46,6 +55,19 @@ CONFLICTS_MAX = 50
 YIELD_TURNS = 2
 """Turns that a replica leaves to the others after its own commit on a shared run."""
 YIELD_SECONDS_MAX = 0.1
+TURNS_AT_ONCE_MAX = 64
+"""Turns that are decided before the event loop does anything else."""
+
+
+class _Turn(NamedTuple):
+    """A turn that was decided, and whose commit is under way."""
+
+    key: RunKey
+    hot: HotRun
+    batch: list[Posted]
+    transition: Transition
+    commit: Commit
+    granted: list[str]
 
 
 class Runs:
@@ -77,6 +99,9 @@ class Runs:
         self._idle = asyncio.Event()
         self._idle.set()
         self._busy = 0
+        self._waiting: deque[tuple[RunKey, HotRun]] = deque()
+        """Runs whose next turn begins in `_begin_turns`."""
+        self._beginning = False
         self._posting: set[asyncio.Task[None]] = set()
         self.key_waits = KeyWaits(store, runtime, self.post)
         self._keys = Keys(store, runtime, self.key_waits)
@@ -100,7 +125,7 @@ class Runs:
             hot.busy = True
             self._busy += 1
             self._idle.clear()
-            self._runtime.spawn(self._work(key, hot), name=f"run {key[1]}")
+            self._queue_turn(key, hot)
         return reply
 
     def post_until_accepted(self, key: RunKey, signal: Signal) -> None:
@@ -189,27 +214,116 @@ class Runs:
 
     # --- turns ------------------------------------------------------------------------------------
 
-    async def _work(self, key: RunKey, hot: HotRun) -> None:
+    def _queue_turn(self, key: RunKey, hot: HotRun) -> None:
+        self._waiting.append((key, hot))
+        if not self._beginning:
+            self._beginning = True
+            self._runtime.spawn(self._begin_turns(), name="turns")
+
+    async def _begin_turns(self) -> None:
+        """Begin the turns of all runs that have signals, so many at once."""
+        for _ in range(min(len(self._waiting), TURNS_AT_ONCE_MAX)):
+            self._begin_turn(*self._waiting.popleft())
+        if self._waiting:
+            self._runtime.spawn(self._begin_turns(), name="turns")
+        else:
+            self._beginning = False
+
+    def _begin_turn(self, key: RunKey, hot: HotRun) -> None:
+        """Decide a turn and hand its commit over; if it must read first, give it a task of its own."""
+        batch = next_batch(hot.inbox)
         try:
-            while hot.inbox:
-                batch = next_batch(hot.inbox)
-                began = self._runtime.monotonic()
-                try:
-                    await self._turn(key, hot, batch)
-                    await self._yield(hot, began)
-                except Exception as error:
-                    # Only the store knows the run now: the next turn loads it.
-                    hot.state = None
-                    if not isinstance(error, StepwellError):
-                        log.exception("turn failed", run_id=key[1])
-                    reject(batch, error)
+            transition = self._decide_at_once(hot, batch)
+        except Exception as error:  # noqa: BLE001 - it must not harm the turns of other runs
+            self._fail_turn(key, hot, batch, error)
+            self._end_turn(key, hot)
+            return
+        if transition is None or transition.commit is None or transition.asked_keys:
+            self._runtime.spawn(self._read_and_turn(key, hot, batch), name=f"run {key[1]}")
+            return
+        granted = self._workers.reserve(transition)
+        hot.committing = True
+        turn = _Turn(key, hot, batch, transition, transition.commit, granted)
+        self._committer.post(turn.commit, partial(self._settle_turn, turn))
+
+    def _decide_at_once(self, hot: HotRun, batch: Sequence[Posted]) -> Transition | None:
+        """Return the decision on a batch; None: the store must be read first, or other replicas let go ahead."""
+        state = hot.state
+        if state is None or state.graph.keys or hot.reached > state.run.version:
+            return None
+        if hot.shared_until and self._runtime.monotonic() < hot.shared_until:
+            return None
+        return advance(state, [one.signal for one in batch], self._context(state.run.spec))
+
+    def _settle_turn(self, turn: _Turn, answer: CommitResult | Exception) -> None:
+        """Act on the verdict of a turn that was decided at once."""
+        key, hot, batch, transition, commit, granted = turn
+        hot.committing = False
+        if isinstance(answer, Exception):
+            self._workers.return_grants(granted)
+            self._fail_turn(key, hot, batch, answer)
+            self._end_turn(key, hot)
+            return
+        work: Coroutine[Any, Any, None] | None = None
+        try:
+            if not self._apply_verdict(key, hot, transition, commit, granted, answer):
+                work = self._read_and_turn(key, hot, batch, answer.verdict)
+            elif lost := self._resolve(key, batch, transition):
+                work = self._answer_and_end(key, hot, lost)
+        except Exception as error:  # noqa: BLE001 - it must not harm the turns of other runs
+            self._fail_turn(key, hot, batch, error)
+        if work is not None:
+            self._runtime.spawn(work, name=f"run {key[1]}")
+        else:
+            self._end_turn(key, hot)
+
+    async def _answer_and_end(self, key: RunKey, hot: HotRun, lost: Sequence[Posted]) -> None:
+        try:
+            await self._answer_lost(key, lost)
+        except Exception as error:  # noqa: BLE001 - whoever sent them waits for an answer
+            self._fail_turn(key, hot, lost, error)
         finally:
-            hot.busy = False
-            if hot.state is None or hot.state.run.ended:
-                self._hot.pop(key, None)
-            self._busy -= 1
-            if not self._busy:
-                self._idle.set()
+            self._end_turn(key, hot)
+
+    async def _read_and_turn(
+        self,
+        key: RunKey,
+        hot: HotRun,
+        batch: list[Posted],
+        verdict: Verdict = Verdict.COMMITTED,
+    ) -> None:
+        """Do a turn that reads from the store; `verdict`: that of its first commit, if it had one."""
+        began = self._runtime.monotonic()
+        try:
+            lost = await self._turn(key, hot, batch, verdict)
+            if lost:
+                await self._answer_lost(key, lost)
+            await self._yield(hot, began)
+        except Exception as error:  # noqa: BLE001 - whoever sent the signals waits for an answer
+            self._fail_turn(key, hot, batch, error)
+        finally:
+            self._end_turn(key, hot)
+
+    def _fail_turn(
+        self, key: RunKey, hot: HotRun, batch: Sequence[Posted], error: Exception
+    ) -> None:
+        # Only the store knows the run now: the next turn loads it.
+        hot.state = None
+        if not isinstance(error, StepwellError):
+            log.error("turn failed", run_id=key[1], exc_info=error)
+        reject(batch, error)
+
+    def _end_turn(self, key: RunKey, hot: HotRun) -> None:
+        """Queue the run's next turn, if signals have come meanwhile."""
+        if hot.inbox:
+            self._queue_turn(key, hot)
+            return
+        hot.busy = False
+        if hot.state is None or hot.state.run.ended:
+            self._hot.pop(key, None)
+        self._busy -= 1
+        if not self._busy:
+            self._idle.set()
 
     async def _yield(self, hot: HotRun, began: float) -> None:
         """Leave a shared run to other replicas for a moment, so that the loser of a race goes first.
@@ -223,8 +337,13 @@ class Runs:
         hot.turn_s += (min(now - began, YIELD_SECONDS_MAX) - hot.turn_s) / 8
         await self._runtime.sleep(min(YIELD_TURNS * hot.turn_s, YIELD_SECONDS_MAX))
 
-    async def _turn(self, key: RunKey, hot: HotRun, batch: list[Posted]) -> None:
-        is_current = False
+    async def _turn(
+        self, key: RunKey, hot: HotRun, batch: list[Posted], verdict: Verdict
+    ) -> list[Posted]:
+        """Decide a batch until a decision is committed; returns its outcomes whose leases are lost."""
+        is_current = verdict is not Verdict.COMMITTED
+        if is_current:
+            await hot.catch_up(self._store, key, self._runtime, verdict)
         for _ in range(CONFLICTS_MAX):
             if extend(batch, hot.inbox):
                 # The store was read before these came: it may lack what they refer to.
@@ -244,55 +363,55 @@ class Runs:
             if transition.commit is None:
                 # No commit will show whether another replica has advanced the run: read.
                 if is_current or not await hot.refresh(self._store, key, self._runtime):
-                    await self._resolve(key, batch, transition)
-                    return
+                    return self._resolve(key, batch, transition)
             elif await self._commit(key, hot, transition, transition.commit):
-                await self._resolve(key, batch, transition)
-                return
+                return self._resolve(key, batch, transition)
             is_current = True
         raise StoreUnavailable("too many replicas work on this run at once; try again")
+
+    def _context(self, spec: RunSpec) -> Context:
+        """Return the circumstances of a decision, with the workers that are free at this very moment."""
+        return Context(
+            commit_id=self._runtime.new_id(),
+            now_us=self._clock.now_us(),
+            seed=int(self._runtime.random() * 2**32),
+            lease_ms=self._lease_ms,
+            grants=self._workers.grants(spec),
+        )
 
     async def _decide(
         self, key: RunKey, hot: HotRun, state: RunState, signals: Sequence[Signal]
     ) -> Transition:
-        """Decide on the signals, with the workers that are free at that very moment."""
+        """Decide on the signals, with what other runs know under the keys of this one's tasks."""
         spec = signals[0].spec if isinstance(signals[0], Start | Fork) else state.run.spec
-        commit_id, now_us = self._runtime.new_id(), self._clock.now_us()
-        seed = int(self._runtime.random() * 2**32)
 
         def advanced(keys: dict[str, KeyFound]) -> Transition:
-            context = Context(
-                commit_id=commit_id,
-                now_us=now_us,
-                seed=seed,
-                lease_ms=self._lease_ms,
-                keys=keys,
-                grants=self._workers.grants(spec),
-            )
-            return advance(state, signals, context)
+            return advance(state, signals, replace(self._context(spec), keys=keys))
 
         return await self._keys.decide(key, hot, state, advanced)
 
-    async def _resolve(self, key: RunKey, batch: Sequence[Posted], transition: Transition) -> None:
-        """Resolve the replies; count deliveries that came too late, because they leave no event."""
+    def _resolve(
+        self, key: RunKey, batch: Sequence[Posted], transition: Transition
+    ) -> list[Posted]:
+        """Resolve the replies of a batch; return those with an outcome whose lease is lost."""
         for reply in transition.replies:
             if reply.reason == POISON:
                 self.stats["poisoned_steps"] += 1
                 log.warning("a step is poison", run_id=key[1], why=reply.message)
-        lost = resolve(batch, transition.replies)
-        if lost:
-            answers = await resent.answers(self._store, key, lost)
-            self.stats["stale_outcomes"] += answers.count(LEASE_LOST)
-            for one, answer in zip(lost, answers, strict=True):
-                if not one.reply.done():
-                    one.reply.set_result(answer)
+        return resolve(batch, transition.replies)
+
+    async def _answer_lost(self, key: RunKey, lost: Sequence[Posted]) -> None:
+        """Answer outcomes whose leases are lost; count them, because they leave no event."""
+        answers = await resent.answers(self._store, key, lost)
+        self.stats["stale_outcomes"] += answers.count(LEASE_LOST)
+        for one, answer in zip(lost, answers, strict=True):
+            if not one.reply.done():
+                one.reply.set_result(answer)
 
     async def _commit(
         self, key: RunKey, hot: HotRun, transition: Transition, commit: Commit
     ) -> bool:
         """Commit and act on it; False: another replica was first, and the state is up to date now."""
-        state = hot.state
-        assert state is not None
         granted = self._workers.reserve(transition)
         hot.committing = True
         try:
@@ -302,11 +421,27 @@ class Runs:
             raise
         finally:
             hot.committing = False
+        if self._apply_verdict(key, hot, transition, commit, granted, result):
+            return True
+        await hot.catch_up(self._store, key, self._runtime, result.verdict)
+        return False
+
+    def _apply_verdict(
+        self,
+        key: RunKey,
+        hot: HotRun,
+        transition: Transition,
+        commit: Commit,
+        granted: Sequence[str],
+        result: CommitResult,
+    ) -> bool:
+        """Act on the store's verdict; False: another replica was first, and the state is behind."""
+        state = hot.state
+        assert state is not None
         self._clock.observe(result.now_us)
         self.stats[f"commits_{result.verdict.lower()}"] += 1
         if result.verdict is not Verdict.COMMITTED:
             self._workers.return_grants(granted)
-            await hot.catch_up(self._store, key, self._runtime, result.verdict)
             return False
         held = {
             task.task_id: before.held_key
