@@ -25,6 +25,7 @@ STORE_INVARIANTS = (
 
 _OTHER_PORTS = {
     "WorkerPort",
+    "AssignedRun",
     "Assignment",
     "DependencyResult",
     "Principal",
