@@ -10,10 +10,10 @@ import pytest
 from msgspec.structs import replace
 
 from stepwell.core.loop.idempotency import ASK_AGAIN_MS, LOOK_AGAIN_MS
-from stepwell.core.loop.signals import Cancel, Completed, Failed, Pause, Resume
+from stepwell.core.loop.signals import Cancel, Completed, Failed, Pause, Planned, Resume, Start
 from stepwell.core.port import NOBODY, KeySwap, Reservation, Store, TaskQuery
 from stepwell.core.records.errors import StoreUnavailable
-from stepwell.core.records.model import Failure, Payload, Task, TaskSpec
+from stepwell.core.records.model import Failure, Payload, RunSpec, Task, TaskSpec
 from stepwell.core.records.states import BlockedKind, RunStatus
 from stepwell.engine.key_waits import CHECK_PAUSE_SECONDS, UNDECIDED_SECONDS
 from stepwell_testkit.conformance.harness import turns
@@ -86,6 +86,17 @@ async def test_a_run_waits_for_the_key_and_is_woken_by_the_commit_that_settles_i
     else:
         again = await worker.next()
         assert again.run.run_id == OTHER
+
+
+async def test_planned_task_waits_for_the_key_that_another_run_has(world: ExecutorWorld) -> None:
+    executor, worker = await world.serving(credits=3)
+    await world.start(executor, [KEYED])
+    await worker.next()
+    planned = RunSpec(tenant_id=TENANT, run_id=OTHER)
+    await executor.send(TENANT, OTHER, Start(spec=planned))
+    await worker.deliver(await worker.next(), Planned(tasks=(KEYED,)))
+    await blocked_on_key(world, OTHER, RUN)
+    assert worker.pile.empty()
 
 
 @pytest.mark.parametrize("result", [Completed(), BAD])
