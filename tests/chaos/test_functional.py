@@ -84,7 +84,7 @@ SPARED = {
 }
 """Tests in which some calls meet no faults; all the others do."""
 SPARED |= {name: LINES for name, _ in borrowed(test_logs) if name not in SPARED}
-Delete = Callable[[Client, str], Awaitable[None]]
+Delete = Callable[..., Awaitable[None]]
 CELLS: dict[str, list[Cell]] = {}
 MET = {
     "commit:unknown_applied": "unknown commit that was applied",
@@ -137,11 +137,11 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _deleting(delete: Delete) -> Delete:
-    async def repeated(client: Client, run_id: str) -> None:
+    async def repeated(client: Client, run_id: str, *, on_behalf_of: str = "") -> None:
         again = False
         while True:
             try:
-                await delete(client, run_id)
+                await delete(client, run_id, on_behalf_of=on_behalf_of)
             except Unavailable:
                 again = True
                 continue

@@ -31,6 +31,10 @@ REMEMBERED_MAX = 1_000
 workers are waited for."""
 
 
+LOOKS_MAX = 10 * INTERVALS
+"""Looks at who is connected, for one lease: by then one of the replicas that waited has claimed it again."""
+
+
 class Found(NamedTuple):
     """The result of waiting for a worker: the instances that were connected meanwhile."""
 
@@ -48,8 +52,10 @@ class Deaths:
     ) -> None:
         """`presence_ms`: the interval at which replicas report who is connected to them."""
         self._interval_s = presence_ms / 1_000
-        self._waits: OrderedDict[str, asyncio.Task[Found]] = OrderedDict()
+        self._waits: OrderedDict[str, asyncio.Task[None]] = OrderedDict()
         """Maps the token of a lease that ran out to the wait for its worker."""
+        self._finds: dict[str, Found] = {}
+        """Maps such a token to what is known once its worker was waited for long enough."""
         self._store = store
         self._runs = runs
         self._workers = workers
@@ -112,32 +118,36 @@ class Deaths:
         if wait is not None and (not wait.done() or self._found(token) is not None):
             return
         self._waits[token] = self._runtime.spawn(
-            self._watch_presence(tenant_id), name="wait for a worker"
+            self._watch_presence(tenant_id, token), name="wait for a worker"
         )
         if len(self._waits) > REMEMBERED_MAX:
-            self._waits.popitem(last=False)[1].cancel()
+            oldest, task = self._waits.popitem(last=False)
+            task.cancel()
+            self._finds.pop(oldest, None)
 
     def _found(self, token: str) -> Found | None:
         """Return what came of waiting for a lease's worker. None: that isn't over, or was long ago."""
-        wait = self._waits.get(token)
-        if wait is None or not wait.done():
+        found = self._finds.get(token)
+        if found is None:
             return None
-        found = wait.result()
         recent = self._runtime.monotonic() - found.at <= INTERVALS * self._interval_s
         return found if recent else None
 
-    async def _watch_presence(self, tenant_id: str) -> Found:
+    async def _watch_presence(self, tenant_id: str, token: str) -> None:
+        """Look who is connected, until another replica has surely judged the lease, if this one doesn't."""
         connected = frozenset[str]()
-        for _ in range(INTERVALS):
+        for look in range(1, LOOKS_MAX + 1):
             await self._runtime.sleep(self._interval_s)
             try:
                 now = await self.connected(tenant_id)
             except StoreError:
                 now = None
             if now is None:
-                return Found(None, self._runtime.monotonic())
+                self._finds[token] = Found(None, self._runtime.monotonic())
+                return
             connected |= now
-        return Found(connected, self._runtime.monotonic())
+            if look >= INTERVALS:
+                self._finds[token] = Found(connected, self._runtime.monotonic())
 
     async def _suspects_of(
         self, tenant_id: str, worker_id: str, instance_id: str, connected: frozenset[str]
