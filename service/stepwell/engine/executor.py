@@ -181,7 +181,7 @@ class Executor:
 
     def on_run_end(self, ended: Callable[[str, str], None]) -> None:
         """Call `ended(tenant_id, run_id)` whenever this replica has committed a run's end."""
-        self._runs.on_ended = ended
+        self._runs.verdicts.on_ended = ended
 
     async def quiet(self) -> None:
         """Wait until no commit is under way here."""
@@ -219,7 +219,7 @@ class Executor:
     @property
     def stats(self) -> dict[str, int]:
         """Counts since the start, by name, for metrics."""
-        return dict(self._runs.stats)
+        return dict(self._runs.verdicts.stats)
 
     def blocked_counts(self) -> Mapping[BlockedKind, int]:
         """Return the number of runs in this replica's memory by what they wait for, for metrics."""
@@ -251,7 +251,7 @@ class Executor:
         self, tenant_id: str, run_id: str, delivery: Delivery | AppendMessages | Begin
     ) -> asyncio.Future[Reply]:
         """Apply a delivery, messages, or the begin of an AT_MOST_ONCE step; the future is the reply."""
-        self._runs.stats["deliveries"] += 1
+        self._runs.verdicts.stats["deliveries"] += 1
         key = (tenant_id, run_id)
         return self._runs.post(key, delivery)
 

@@ -6,55 +6,42 @@ loaded, and a run that another replica has advanced is brought up to date.
 
 Most turns need nothing from the store before they decide. Those that begin within one turn of the event loop
 are decided one after another by one task, and their commits make one group. A turn that must read first has
-a task of its own.
+a task of its own (`engine/slow_turns.py`).
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Coroutine, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
 
-from msgspec.structs import replace
-
 from stepwell.core.loop.advance import advance
-from stepwell.core.loop.context import Context, KeyFound
-from stepwell.core.loop.idempotency import MORE_TIMER, continues
-from stepwell.core.loop.losses import POISON
-from stepwell.core.loop.signals import Delivery, Fork, Signal, Start, TimerDue
+from stepwell.core.loop.context import Context
+from stepwell.core.loop.signals import Signal
 from stepwell.core.loop.state import RunState
-from stepwell.core.loop.transition import LEASE_LOST, Reply, Transition
+from stepwell.core.loop.transition import Reply, Transition
 from stepwell.core.port import Commit, CommitResult, Runtime, Store
-from stepwell.core.records.errors import (
-    RunNotFound,
-    StepwellError,
-    StoreError,
-    StoreUnavailable,
-)
+from stepwell.core.records.errors import StepwellError, StoreError
 from stepwell.core.records.model import RunSpec
 from stepwell.core.records.states import BlockedKind, Verdict
-from stepwell.engine import resent
-from stepwell.engine.assigner import Assigner, Undelivered, Unfilled
-from stepwell.engine.batches import Posted, extend, next_batch, reject, resolve
+from stepwell.engine.assigner import Assigner
+from stepwell.engine.batches import Posted, next_batch, reject
 from stepwell.engine.clock import StoreTime
 from stepwell.engine.committer import Committer
 from stepwell.engine.hot_run import HotRun
 from stepwell.engine.key_waits import KeyWaits
 from stepwell.engine.keys import Keys
 from stepwell.engine.names import RunKey
+from stepwell.engine.slow_turns import SlowTurns
+from stepwell.engine.verdicts import Posting, Verdicts
 from stepwell.engine.workers import Workers
 from stepwell.logger import get_logger
 
 log = get_logger(__name__)
 
-CONFLICTS_MAX = 50
-"""Reloads of one turn before its signals fail; each means that another replica advanced the run."""
-YIELD_TURNS = 2
-"""Turns that a replica leaves to the others after its own commit on a shared run."""
-YIELD_SECONDS_MAX = 0.1
 TURNS_AT_ONCE_MAX = 64
 """Turns that are decided before the event loop does anything else."""
 
@@ -89,7 +76,6 @@ class Runs:
         self._store = store
         self._committer = committer
         self._workers = workers
-        self._assigner = assigner
         self._runtime = runtime
         self._clock = clock
         self._lease_ms = lease_ms
@@ -104,9 +90,12 @@ class Runs:
         self._beginning = False
         self._posting: set[asyncio.Task[None]] = set()
         self.key_waits = KeyWaits(store, runtime, self.post)
-        self._keys = Keys(store, runtime, self.key_waits)
-        self.on_ended: Callable[[str, str], None] | None = None
-        self.stats: Counter[str] = Counter()
+        keys = Keys(store, runtime, self.key_waits)
+        posting = Posting(self.post, self.post_until_accepted)
+        self.verdicts = Verdicts(store, workers, assigner, keys, runtime, clock, posting)
+        self._slow_turns = SlowTurns(
+            store, committer, workers, keys, self.verdicts, runtime, clock, self._context
+        )
 
     def post(self, key: RunKey, signal: Signal) -> asyncio.Future[Reply]:
         """Queue a signal for a run. The reply comes after the commit that applies the signal.
@@ -266,9 +255,9 @@ class Runs:
             return
         work: Coroutine[Any, Any, None] | None = None
         try:
-            if not self._apply_verdict(key, hot, transition, commit, granted, answer):
+            if not self.verdicts.apply(key, hot, transition, commit, granted, answer):
                 work = self._read_and_turn(key, hot, batch, answer.verdict)
-            elif lost := self._resolve(key, batch, transition):
+            elif lost := self.verdicts.resolve(key, batch, transition):
                 work = self._answer_and_end(key, hot, lost)
         except Exception as error:  # noqa: BLE001 - it must not harm the turns of other runs
             self._fail_turn(key, hot, batch, error)
@@ -279,7 +268,7 @@ class Runs:
 
     async def _answer_and_end(self, key: RunKey, hot: HotRun, lost: Sequence[Posted]) -> None:
         try:
-            await self._answer_lost(key, lost)
+            await self.verdicts.answer_lost(key, lost)
         except Exception as error:  # noqa: BLE001 - whoever sent them waits for an answer
             self._fail_turn(key, hot, lost, error)
         finally:
@@ -293,12 +282,8 @@ class Runs:
         verdict: Verdict = Verdict.COMMITTED,
     ) -> None:
         """Do a turn that reads from the store; `verdict`: that of its first commit, if it had one."""
-        began = self._runtime.monotonic()
         try:
-            lost = await self._turn(key, hot, batch, verdict)
-            if lost:
-                await self._answer_lost(key, lost)
-            await self._yield(hot, began)
+            await self._slow_turns.turn(key, hot, batch, verdict)
         except Exception as error:  # noqa: BLE001 - whoever sent the signals waits for an answer
             self._fail_turn(key, hot, batch, error)
         finally:
@@ -325,50 +310,6 @@ class Runs:
         if not self._busy:
             self._idle.set()
 
-    async def _yield(self, hot: HotRun, began: float) -> None:
-        """Leave a shared run to other replicas for a moment, so that the loser of a race goes first.
-
-        The winner is up to date and would win again while the others read what they missed. Signals that
-        come meanwhile are decided together.
-        """
-        now = self._runtime.monotonic()
-        if now >= hot.shared_until or hot.state is None or len(hot.state.open) < 2:
-            return
-        hot.turn_s += (min(now - began, YIELD_SECONDS_MAX) - hot.turn_s) / 8
-        await self._runtime.sleep(min(YIELD_TURNS * hot.turn_s, YIELD_SECONDS_MAX))
-
-    async def _turn(
-        self, key: RunKey, hot: HotRun, batch: list[Posted], verdict: Verdict
-    ) -> list[Posted]:
-        """Decide a batch until a decision is committed; returns its outcomes whose leases are lost."""
-        is_current = verdict is not Verdict.COMMITTED
-        if is_current:
-            await hot.catch_up(self._store, key, self._runtime, verdict)
-        for _ in range(CONFLICTS_MAX):
-            if extend(batch, hot.inbox):
-                # The store was read before these came: it may lack what they refer to.
-                is_current = False
-            signals = [one.signal for one in batch]
-            if hot.state is None:
-                hot.state = await self._load(key, signals)
-                is_current = True
-            elif hot.reached > hot.state.run.version:
-                # A decision on the older state could not be committed.
-                self.stats["caught_up"] += 1
-                hot.reached = 0
-                await hot.refresh(self._store, key, self._runtime)
-                is_current = True
-                continue
-            transition = await self._decide(key, hot, hot.state, signals)
-            if transition.commit is None:
-                # No commit will show whether another replica has advanced the run: read.
-                if is_current or not await hot.refresh(self._store, key, self._runtime):
-                    return self._resolve(key, batch, transition)
-            elif await self._commit(key, hot, transition, transition.commit):
-                return self._resolve(key, batch, transition)
-            is_current = True
-        raise StoreUnavailable("too many replicas work on this run at once; try again")
-
     def _context(self, spec: RunSpec) -> Context:
         """Return the circumstances of a decision, with the workers that are free at this very moment."""
         return Context(
@@ -378,117 +319,6 @@ class Runs:
             lease_ms=self._lease_ms,
             grants=self._workers.grants(spec),
         )
-
-    async def _decide(
-        self, key: RunKey, hot: HotRun, state: RunState, signals: Sequence[Signal]
-    ) -> Transition:
-        """Decide on the signals, with what other runs know under the keys of this one's tasks."""
-        spec = signals[0].spec if isinstance(signals[0], Start | Fork) else state.run.spec
-
-        def advanced(keys: dict[str, KeyFound]) -> Transition:
-            return advance(state, signals, replace(self._context(spec), keys=keys))
-
-        return await self._keys.decide(key, hot, state, advanced)
-
-    def _resolve(
-        self, key: RunKey, batch: Sequence[Posted], transition: Transition
-    ) -> list[Posted]:
-        """Resolve the replies of a batch; return those with an outcome whose lease is lost."""
-        for reply in transition.replies:
-            if reply.reason == POISON:
-                self.stats["poisoned_steps"] += 1
-                log.warning("a step is poison", run_id=key[1], why=reply.message)
-        return resolve(batch, transition.replies)
-
-    async def _answer_lost(self, key: RunKey, lost: Sequence[Posted]) -> None:
-        """Answer outcomes whose leases are lost; count them, because they leave no event."""
-        answers = await resent.answers(self._store, key, lost)
-        self.stats["stale_outcomes"] += answers.count(LEASE_LOST)
-        for one, answer in zip(lost, answers, strict=True):
-            if not one.reply.done():
-                one.reply.set_result(answer)
-
-    async def _commit(
-        self, key: RunKey, hot: HotRun, transition: Transition, commit: Commit
-    ) -> bool:
-        """Commit and act on it; False: another replica was first, and the state is up to date now."""
-        granted = self._workers.reserve(transition)
-        hot.committing = True
-        try:
-            result = await self._committer.commit(commit)
-        except BaseException:
-            self._workers.return_grants(granted)
-            raise
-        finally:
-            hot.committing = False
-        if self._apply_verdict(key, hot, transition, commit, granted, result):
-            return True
-        await hot.catch_up(self._store, key, self._runtime, result.verdict)
-        return False
-
-    def _apply_verdict(
-        self,
-        key: RunKey,
-        hot: HotRun,
-        transition: Transition,
-        commit: Commit,
-        granted: Sequence[str],
-        result: CommitResult,
-    ) -> bool:
-        """Act on the store's verdict; False: another replica was first, and the state is behind."""
-        state = hot.state
-        assert state is not None
-        self._clock.observe(result.now_us)
-        self.stats[f"commits_{result.verdict.lower()}"] += 1
-        if result.verdict is not Verdict.COMMITTED:
-            self._workers.return_grants(granted)
-            return False
-        held = {
-            task.task_id: before.held_key
-            for task in commit.tasks
-            if (before := state.tasks.get(task.task_id)) is not None and before.held_key
-        }
-        state.apply(commit)
-        self._keys.committed(key, hot, held, commit)
-        self.stats["events"] += len(commit.events)
-        self.stats["leases"] += len(commit.leases)
-        self._assign(key, state, transition)
-        if continues(commit.timers):
-            self.post(key, TimerDue(name=MORE_TIMER))
-        if state.run.ended and self.on_ended is not None:
-            self.on_ended(*key)
-        return True
-
-    def _assign(self, key: RunKey, state: RunState, transition: Transition) -> None:
-        unsent = self._assigner.committed(key, state, transition)
-        for undelivered in unsent.undelivered:
-            self._end_lease(key, undelivered)
-        for unfilled in unsent.unfilled:
-            self._runtime.spawn(self._fill(key, unfilled), name="assign")
-
-    async def _fill(self, key: RunKey, unfilled: Unfilled) -> None:
-        undelivered = await self._assigner.fill(key, unfilled)
-        if undelivered is not None:
-            self._end_lease(key, undelivered)
-
-    def _end_lease(self, key: RunKey, undelivered: Undelivered) -> None:
-        """End a lease whose worker never received it: left to expire, it would spend an attempt."""
-        assignment, end = undelivered
-        delivery = Delivery(
-            execution_id=assignment.execution.execution_id, token=assignment.token, result=end
-        )
-        self.post_until_accepted(key, delivery)
-
-    # --- reading ------------------------------------------------------------------------------------
-
-    async def _load(self, key: RunKey, signals: Sequence[Signal]) -> RunState:
-        if isinstance(signals[0], Start | Fork):
-            return RunState.empty(*key)
-        loaded = await self._store.load(*key)
-        if loaded is None:
-            raise RunNotFound(key[1])
-        self._clock.observe(loaded.now_us)
-        return RunState.of(loaded)
 
     def _drop_excess(self) -> None:
         """Drop the least recently used runs that have no turn under way, down to the limit."""

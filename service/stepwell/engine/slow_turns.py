@@ -1,0 +1,148 @@
+"""Turns that read from the store: of runs that aren't in memory, that wait for keys, or that replicas share.
+
+A turn that another replica's commit has overtaken reads what that changed, and decides again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from msgspec.structs import replace
+
+from stepwell.core.loop.advance import advance
+from stepwell.core.loop.context import Context, KeyFound
+from stepwell.core.loop.signals import Fork, Signal, Start
+from stepwell.core.loop.state import RunState
+from stepwell.core.loop.transition import Transition
+from stepwell.core.port import Commit, Runtime, Store
+from stepwell.core.records.errors import RunNotFound, StoreUnavailable
+from stepwell.core.records.model import RunSpec
+from stepwell.core.records.states import Verdict
+from stepwell.engine.batches import Posted, extend
+from stepwell.engine.clock import StoreTime
+from stepwell.engine.committer import Committer
+from stepwell.engine.hot_run import HotRun
+from stepwell.engine.keys import Keys
+from stepwell.engine.names import RunKey
+from stepwell.engine.verdicts import Verdicts
+from stepwell.engine.workers import Workers
+
+CONFLICTS_MAX = 50
+"""Reloads of one turn before its signals fail; each means that another replica advanced the run."""
+YIELD_TURNS = 2
+"""Turns that a replica leaves to the others after its own commit on a shared run."""
+YIELD_SECONDS_MAX = 0.1
+
+
+class SlowTurns:
+    """Does turns that read; one at a time for each run."""
+
+    def __init__(
+        self,
+        store: Store,
+        committer: Committer,
+        workers: Workers,
+        keys: Keys,
+        verdicts: Verdicts,
+        runtime: Runtime,
+        clock: StoreTime,
+        context: Callable[[RunSpec], Context],
+    ) -> None:
+        self._store = store
+        self._committer = committer
+        self._workers = workers
+        self._keys = keys
+        self._verdicts = verdicts
+        self._runtime = runtime
+        self._clock = clock
+        self._context = context
+
+    async def turn(self, key: RunKey, hot: HotRun, batch: list[Posted], verdict: Verdict) -> None:
+        """Do a turn, and answer all of its signals; `verdict`: that of its first commit, if it had one."""
+        began = self._runtime.monotonic()
+        lost = await self._decide_until_committed(key, hot, batch, verdict)
+        if lost:
+            await self._verdicts.answer_lost(key, lost)
+        await self._yield(hot, began)
+
+    async def _decide_until_committed(
+        self, key: RunKey, hot: HotRun, batch: list[Posted], verdict: Verdict
+    ) -> list[Posted]:
+        """Decide a batch until a decision is committed; returns its outcomes whose leases are lost."""
+        is_current = verdict is not Verdict.COMMITTED
+        if is_current:
+            await hot.catch_up(self._store, key, self._runtime, verdict)
+        for _ in range(CONFLICTS_MAX):
+            if extend(batch, hot.inbox):
+                # The store was read before these came: it may lack what they refer to.
+                is_current = False
+            signals = [one.signal for one in batch]
+            if hot.state is None:
+                hot.state = await self._load(key, signals)
+                is_current = True
+            elif hot.reached > hot.state.run.version:
+                # A decision on the older state could not be committed.
+                self._verdicts.stats["caught_up"] += 1
+                hot.reached = 0
+                await hot.refresh(self._store, key, self._runtime)
+                is_current = True
+                continue
+            transition = await self._decide(key, hot, hot.state, signals)
+            if transition.commit is None:
+                # No commit will show whether another replica has advanced the run: read.
+                if is_current or not await hot.refresh(self._store, key, self._runtime):
+                    return self._verdicts.resolve(key, batch, transition)
+            elif await self._commit(key, hot, transition, transition.commit):
+                return self._verdicts.resolve(key, batch, transition)
+            is_current = True
+        raise StoreUnavailable("too many replicas work on this run at once; try again")
+
+    async def _decide(
+        self, key: RunKey, hot: HotRun, state: RunState, signals: Sequence[Signal]
+    ) -> Transition:
+        """Decide on the signals, with what other runs know under the keys of this one's tasks."""
+        spec = signals[0].spec if isinstance(signals[0], Start | Fork) else state.run.spec
+
+        def advanced(keys: dict[str, KeyFound]) -> Transition:
+            return advance(state, signals, replace(self._context(spec), keys=keys))
+
+        return await self._keys.decide(key, hot, state, advanced)
+
+    async def _load(self, key: RunKey, signals: Sequence[Signal]) -> RunState:
+        if isinstance(signals[0], Start | Fork):
+            return RunState.empty(*key)
+        loaded = await self._store.load(*key)
+        if loaded is None:
+            raise RunNotFound(key[1])
+        self._clock.observe(loaded.now_us)
+        return RunState.of(loaded)
+
+    async def _commit(
+        self, key: RunKey, hot: HotRun, transition: Transition, commit: Commit
+    ) -> bool:
+        """Commit and act on it; False: another replica was first, and the state is up to date now."""
+        granted = self._workers.reserve(transition)
+        hot.committing = True
+        try:
+            result = await self._committer.commit(commit)
+        except BaseException:
+            self._workers.return_grants(granted)
+            raise
+        finally:
+            hot.committing = False
+        if self._verdicts.apply(key, hot, transition, commit, granted, result):
+            return True
+        await hot.catch_up(self._store, key, self._runtime, result.verdict)
+        return False
+
+    async def _yield(self, hot: HotRun, began: float) -> None:
+        """Leave a shared run to other replicas for a moment, so that the loser of a race goes first.
+
+        The winner is up to date and would win again while the others read what they missed. Signals that
+        come meanwhile are decided together.
+        """
+        now = self._runtime.monotonic()
+        if now >= hot.shared_until or hot.state is None or len(hot.state.open) < 2:
+            return
+        hot.turn_s += (min(now - began, YIELD_SECONDS_MAX) - hot.turn_s) / 8
+        await self._runtime.sleep(min(YIELD_TURNS * hot.turn_s, YIELD_SECONDS_MAX))

@@ -1,0 +1,127 @@
+"""Acts on the verdicts of commits: the state, the workers and whoever sent the signals follow the store."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from stepwell.core.loop.idempotency import MORE_TIMER, continues
+from stepwell.core.loop.losses import POISON
+from stepwell.core.loop.signals import Delivery, Signal, TimerDue
+from stepwell.core.loop.state import RunState
+from stepwell.core.loop.transition import LEASE_LOST, Reply, Transition
+from stepwell.core.port import Commit, CommitResult, Runtime, Store
+from stepwell.core.records.states import Verdict
+from stepwell.engine import resent
+from stepwell.engine.assigner import Assigner, Undelivered, Unfilled
+from stepwell.engine.batches import Posted, resolve
+from stepwell.engine.clock import StoreTime
+from stepwell.engine.hot_run import HotRun
+from stepwell.engine.keys import Keys
+from stepwell.engine.names import RunKey
+from stepwell.engine.workers import Workers
+from stepwell.logger import get_logger
+
+log = get_logger(__name__)
+
+
+class Posting(NamedTuple):
+    """Two ways to queue a signal for a run."""
+
+    post: Callable[[RunKey, Signal], asyncio.Future[Reply]]
+    post_until_accepted: Callable[[RunKey, Signal], None]
+
+
+class Verdicts:
+    """Acts on verdicts for all runs in this replica's memory."""
+
+    def __init__(
+        self,
+        store: Store,
+        workers: Workers,
+        assigner: Assigner,
+        keys: Keys,
+        runtime: Runtime,
+        clock: StoreTime,
+        posting: Posting,
+    ) -> None:
+        self._store = store
+        self._workers = workers
+        self._assigner = assigner
+        self._keys = keys
+        self._runtime = runtime
+        self._clock = clock
+        self._posting = posting
+        self.on_ended: Callable[[str, str], None] | None = None
+        self.stats: Counter[str] = Counter()
+
+    def apply(
+        self,
+        key: RunKey,
+        hot: HotRun,
+        transition: Transition,
+        commit: Commit,
+        granted: Sequence[str],
+        result: CommitResult,
+    ) -> bool:
+        """Act on the store's verdict; False: another replica was first, and the state is behind."""
+        state = hot.state
+        assert state is not None
+        self._clock.observe(result.now_us)
+        self.stats[f"commits_{result.verdict.lower()}"] += 1
+        if result.verdict is not Verdict.COMMITTED:
+            self._workers.return_grants(granted)
+            return False
+        held = {
+            task.task_id: before.held_key
+            for task in commit.tasks
+            if (before := state.tasks.get(task.task_id)) is not None and before.held_key
+        }
+        state.apply(commit)
+        self._keys.committed(key, hot, held, commit)
+        self.stats["events"] += len(commit.events)
+        self.stats["leases"] += len(commit.leases)
+        self._assign(key, state, transition)
+        if continues(commit.timers):
+            self._posting.post(key, TimerDue(name=MORE_TIMER))
+        if state.run.ended and self.on_ended is not None:
+            self.on_ended(*key)
+        return True
+
+    def _assign(self, key: RunKey, state: RunState, transition: Transition) -> None:
+        unsent = self._assigner.committed(key, state, transition)
+        for undelivered in unsent.undelivered:
+            self._end_lease(key, undelivered)
+        for unfilled in unsent.unfilled:
+            self._runtime.spawn(self._fill(key, unfilled), name="assign")
+
+    async def _fill(self, key: RunKey, unfilled: Unfilled) -> None:
+        undelivered = await self._assigner.fill(key, unfilled)
+        if undelivered is not None:
+            self._end_lease(key, undelivered)
+
+    def _end_lease(self, key: RunKey, undelivered: Undelivered) -> None:
+        """End a lease whose worker never received it: left to expire, it would spend an attempt."""
+        assignment, end = undelivered
+        delivery = Delivery(
+            execution_id=assignment.execution.execution_id, token=assignment.token, result=end
+        )
+        self._posting.post_until_accepted(key, delivery)
+
+    def resolve(self, key: RunKey, batch: Sequence[Posted], transition: Transition) -> list[Posted]:
+        """Resolve the replies of a batch; return those with an outcome whose lease is lost."""
+        for reply in transition.replies:
+            if reply.reason == POISON:
+                self.stats["poisoned_steps"] += 1
+                log.warning("a step is poison", run_id=key[1], why=reply.message)
+        return resolve(batch, transition.replies)
+
+    async def answer_lost(self, key: RunKey, lost: Sequence[Posted]) -> None:
+        """Answer outcomes whose leases are lost; count them, because they leave no event."""
+        answers = await resent.answers(self._store, key, lost)
+        self.stats["stale_outcomes"] += answers.count(LEASE_LOST)
+        for one, answer in zip(lost, answers, strict=True):
+            if not one.reply.done():
+                one.reply.set_result(answer)
