@@ -186,14 +186,15 @@ async def test_E6_cursor_below_retention_gets_the_oldest_number(
 
 
 class Sleeper(Context):
-    """A reader that takes one message, and no more until it wakes up."""
+    """A reader that takes so many messages, and no more until it wakes up."""
 
-    def __init__(self) -> None:
+    def __init__(self, takes: int = 1) -> None:
         super().__init__()
         self.awake = asyncio.Event()
+        self._takes = takes
 
     async def write(self, message: Any) -> None:
-        if self.written:
+        if len(self.written) >= self._takes:
             await self.awake.wait()
         await super().write(message)
 
@@ -233,11 +234,7 @@ async def test_E9_who_reads_no_more_is_cut_off_and_delays_nobody(
     assert len(stalled.written) == 1
 
 
-async def test_stalled_watcher_that_resumes_gets_slow_as_its_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    reader = Sleeper()
-
+def _wake_when_cut_off(reader: Sleeper, monkeypatch: pytest.MonkeyPatch) -> None:
     class Noted(status.SlowConsumer):
         def __init__(self, message: str) -> None:
             super().__init__(message)
@@ -245,6 +242,13 @@ async def test_stalled_watcher_that_resumes_gets_slow_as_its_end(
             reader.awake.set()
 
     monkeypatch.setattr(status, "SlowConsumer", Noted)
+
+
+async def test_stalled_watcher_that_resumes_gets_slow_as_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = Sleeper()
+    _wake_when_cut_off(reader, monkeypatch)
     async with serving("memory://", tmp_path, watch=SMALL) as server:
         bench = Bench(server, GateLimits(stall_ms=20))
         watch = opb.WatchRunRequest(run_id=await _long_history(bench))
@@ -252,6 +256,26 @@ async def test_stalled_watcher_that_resumes_gets_slow_as_its_end(
 
     assert reader.written[-1].end.reason == opb.WATCH_END_REASON_SLOW_CONSUMER
     assert len(reader.written) == 3
+
+
+@pytest.mark.parametrize("method", ["WatchRun", "ReadLogs"])
+async def test_E1_reader_that_stalls_at_the_end_gets_no_second_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    reader = Sleeper(takes=0)
+    _wake_when_cut_off(reader, monkeypatch)
+    async with serving("memory://", tmp_path, watch=SMALL) as server:
+        bench = Bench(server, GateLimits(stall_ms=20))
+        run_id = await _long_history(bench)
+        seen = (await bench.call("Orchestrator/GetRun", opb.GetRunRequest(run_id=run_id))).run
+        request = {
+            "WatchRun": opb.WatchRunRequest(run_id=run_id, after=seen.last_event),
+            "ReadLogs": opb.ReadLogsRequest(run_id=run_id),
+        }[method]
+        with pytest.raises(grpc.aio.AbortError):
+            await bench.serve(f"Orchestrator/{method}", [request], reader)
+
+    assert [one.end.reason for one in reader.written] == [opb.WATCH_END_REASON_FINISHED]
 
 
 # --- all runs --------------------------------------------------------------------------------------

@@ -57,13 +57,14 @@ async def read_logs(
                     yield message
                     sent.now()
         reason = pb.WATCH_END_REASON_FINISHED if finished else pb.WATCH_END_REASON_DRAINING
-        yield _end(request, reason, cursor)
     except RunNotFound:
-        yield _end(request, pb.WATCH_END_REASON_PURGED, "")
+        reason, cursor = pb.WATCH_END_REASON_PURGED, ""
     except SlowConsumer:
-        yield _end(request, pb.WATCH_END_REASON_SLOW_CONSUMER, cursor)
+        reason = pb.WATCH_END_REASON_SLOW_CONSUMER
     except InvalidArgument:
         raise _invalid() from None
+    # Outside of `try`: an end that isn't read in time is followed by no other one.
+    yield _end(request, reason, cursor)
 
 
 def _wanted(request: pb.ReadLogsRequest) -> LogFilter:

@@ -102,17 +102,19 @@ async def watch_one(
                         yield message
                         sent.now()
             if not ended:
-                yield _end(pb.WATCH_END_REASON_DRAINING)
-                return
+                end = _end(pb.WATCH_END_REASON_DRAINING)
+                break
             run = await read_run(parts.store, tenant(), run_id)
             # A failed run may have been resumed in between: then it isn't over.
             if run.ended and run.last_event == after:
-                yield _end(pb.WATCH_END_REASON_FINISHED, await presenter.message(run))
-                return
+                end = _end(pb.WATCH_END_REASON_FINISHED, await presenter.message(run))
+                break
     except RunNotFound:
-        yield _end(pb.WATCH_END_REASON_PURGED)
+        end = _end(pb.WATCH_END_REASON_PURGED)
     except SlowConsumer:
-        yield _end(pb.WATCH_END_REASON_SLOW_CONSUMER)
+        end = _end(pb.WATCH_END_REASON_SLOW_CONSUMER)
+    # Outside of `try`: an end that isn't read in time is followed by no other one.
+    yield end
 
 
 def _end(reason: pb.WatchEndReason, run: types_pb2.Run | None = None) -> pb.WatchRunResponse:
@@ -207,9 +209,10 @@ async def watch_all(
                 elif not batch.entries or sent.is_long_ago():
                     yield pb.WatchRunsResponse(progress=pb.RunsProgress(cursor=cursor))
                     sent.now()
-        yield pb.WatchRunsResponse(end=pb.WatchEnd(reason=pb.WATCH_END_REASON_DRAINING))
+        reason = pb.WATCH_END_REASON_DRAINING
     except SlowConsumer:
-        yield pb.WatchRunsResponse(end=pb.WatchEnd(reason=pb.WATCH_END_REASON_SLOW_CONSUMER))
+        reason = pb.WATCH_END_REASON_SLOW_CONSUMER
+    yield pb.WatchRunsResponse(end=pb.WatchEnd(reason=reason))
 
 
 async def _first_cursor(parts: Parts, tenant_id: str, cursor: str) -> str:
