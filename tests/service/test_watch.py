@@ -275,7 +275,8 @@ async def test_E1_reader_that_stalls_at_the_end_gets_no_second_end(
         with pytest.raises(grpc.aio.AbortError):
             await bench.serve(f"Orchestrator/{method}", [request], reader)
 
-    assert [one.end.reason for one in reader.written] == [opb.WATCH_END_REASON_FINISHED]
+    assert reader.code is grpc.StatusCode.UNAVAILABLE
+    assert len(reader.written) <= 1
 
 
 # --- all runs --------------------------------------------------------------------------------------
