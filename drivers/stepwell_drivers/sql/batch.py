@@ -6,8 +6,8 @@ and commits all are). Each kind of row is then one statement.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from stepwell.core.port import INPUT_KEY, Commit, Lease
 from stepwell.core.records.model import Execution, Plan, Session, Task
@@ -20,6 +20,7 @@ from stepwell_drivers.sql.trouble import Raced
 
 RunKey = tuple[str, str]
 RowKey = tuple[str, str, str]
+K = TypeVar("K", bound=Values)
 
 CHANGED_MAX = 256
 """A commit that changes more rows than this lists none of them; a reader then reads all."""
@@ -34,12 +35,12 @@ _LEASE = (
 )
 _BLANK_LEASE = ("backend", "session_id", "progress_media_type", "progress", "held_until_us")
 
-_BIRTH = (*_RUN, *run_rows.RUN_FIXED, *run_rows.RUN_MOVING, "input_params")
+_BIRTH = ("seq", *_RUN, *run_rows.RUN_FIXED, *run_rows.RUN_MOVING, "input_params")
 _insert_runs = Insert(schema.runs, _BIRTH, key=_RUN)
 _insert_uuid_runs = Insert(schema.runs, (*_BIRTH, "uuid"), key=_RUN)
 _pick_runs = Pick(schema.runs, _RUN, _RUN)
 _update_runs = Update(schema.runs, _RUN, run_rows.RUN_MOVING)
-_insert_payloads = Insert(schema.payloads, (*_RUN, "key", "data_media_type", "data"))
+_insert_payloads = Insert(schema.payloads, ("run_key", "key", "data_media_type", "data"))
 _put_plans = Insert(
     schema.plans,
     run_rows.PLAN,
@@ -73,11 +74,11 @@ _arm_leases = Update(schema.leases, _LEASE[:3], ("armed", "version", "held_until
 _drop_leases = Delete(schema.leases, _LEASE[:3])
 _put_timers = Insert(
     schema.timers,
-    (*_RUN, "name", "version", "due_us", "held_until_us"),
-    key=(*_RUN, "name"),
+    ("run_key", "name", "version", "due_us", "held_until_us"),
+    key=("run_key", "name"),
     replaced=("version", "due_us", "held_until_us"),
 )
-_drop_timers = Delete(schema.timers, (*_RUN, "name"))
+_drop_timers = Delete(schema.timers, ("run_key", "name"))
 _put_inputs = Insert(
     schema.inputs,
     step_rows.INPUT,
@@ -87,7 +88,7 @@ _put_inputs = Insert(
 _insert_events = Insert(schema.events, step_rows.EVENT)
 _insert_messages = Insert(schema.messages, step_rows.MESSAGE)
 _put_requests = Insert(
-    schema.requests, (*_RUN, "committed_version", "request_id", "fingerprint", "version")
+    schema.requests, ("run_key", "committed_version", "request_id", "fingerprint", "version")
 )
 _put_sessions = Insert(
     schema.sessions,
@@ -120,7 +121,7 @@ class Batch:
         self._outcomes: dict[RowKey, Values] = {}
         self._leases: dict[RowKey, Values | None] = {}
         self._armed: dict[RowKey, tuple[int, int, int]] = {}
-        self._timers: dict[RowKey, Values | None] = {}
+        self._timers: dict[tuple[int, str], Values | None] = {}
         self._inputs: dict[RowKey, Values] = {}
         self._events: list[Values] = []
         self._messages: list[Values] = []
@@ -131,10 +132,10 @@ class Batch:
 
     # --- collecting ---
 
-    def add(self, commit: Commit) -> None:
-        """Add an accepted commit."""
+    def add(self, commit: Commit, run_key: int) -> None:
+        """Add an accepted commit of the run that has this number, or will have it."""
         key = (commit.tenant_id, commit.run_id)
-        self._add_run(key, commit)
+        self._add_run(key, commit, run_key)
         for at, task in enumerate(commit.tasks):
             # One for each place in each commit of a run: so no two of its tasks have the same one.
             self._numbers[*key, task.task_id] = commit.version * TASKS_PER_COMMIT + at
@@ -146,25 +147,26 @@ class Batch:
         for execution in commit.executions:
             self._add_execution(key, commit, execution)
         self._add_outcomes(key, commit)
-        self._add_rest(key, commit)
+        self._add_rest(key, commit, run_key)
         changed = _changed(commit)
         self._commits.append(
             (*key, commit.version, commit.commit_id, self.now_us, changed),
         )
 
-    def _add_run(self, key: RunKey, commit: Commit) -> None:
+    def _add_run(self, key: RunKey, commit: Commit, run_key: int) -> None:
         moving = (commit.version, *run_rows.run_moving(commit.run)[1:])
         if commit.version > 1:
             if key in self.created:
                 created = self.created[key]
-                self.created[key] = (*created[: 2 + len(run_rows.RUN_FIXED)], *moving, created[-1])
+                self.created[key] = (*created[: 3 + len(run_rows.RUN_FIXED)], *moving, created[-1])
             else:
                 self._runs[key] = (*key, *moving)
             return
         shown = run_rows.input_params(commit.input)
-        self.created[key] = (*key, *run_rows.run_fixed(commit.run.spec), *moving, shown)
+        fixed = run_rows.run_fixed(commit.run.spec)
+        self.created[key] = (run_key, *key, *fixed, *moving, shown)
         if commit.input is not None:
-            self._payloads.append((*key, INPUT_KEY, *bytes_of(commit.input)))
+            self._payloads.append((run_key, INPUT_KEY, *bytes_of(commit.input)))
 
     def _add_plan(self, key: RunKey, commit: Commit) -> None:
         plan = commit.plan
@@ -234,12 +236,12 @@ class Batch:
             # An outcome is written once: the first of an execution stays.
             self._outcomes.setdefault((*key, outcome.execution_id), row)
 
-    def _add_rest(self, key: RunKey, commit: Commit) -> None:
+    def _add_rest(self, key: RunKey, commit: Commit, run_key: int) -> None:
         version = commit.version
         for timer in commit.timers:
             due_us = self.now_us + timer.delay_ms * 1_000
-            row = (*key, timer.name, version, due_us, 0) if timer.delay_ms >= 0 else None
-            self._timers[*key, timer.name] = row
+            row = (run_key, timer.name, version, due_us, 0) if timer.delay_ms >= 0 else None
+            self._timers[run_key, timer.name] = row
         for request in commit.inputs:
             row = step_rows.input_row(key, version, request)
             self._inputs[*key, request.input_id] = row
@@ -252,7 +254,7 @@ class Batch:
         if commit.request is not None:
             record = commit.request
             self._requests.append(
-                (*key, version, record.request_id, record.fingerprint, record.version)
+                (run_key, version, record.request_id, record.fingerprint, record.version)
             )
 
     # --- writing it ---
@@ -301,7 +303,7 @@ class Batch:
         drawn: list[Values] = []
         kept: list[Values] = []
         for row in self.created.values():
-            uuid = run_rows.uuid_of(row[1])
+            uuid = run_rows.uuid_of(row[2])
             if uuid is None:
                 drawn.append(row)
             else:
@@ -309,8 +311,8 @@ class Batch:
         count = _insert_uuid_runs.run(connection, kept)
         if count < len(kept):
             # Either such a run is there by now, or one with another id has a UUID that begins alike.
-            there = {tuple(row) for row in _pick_runs.run(connection, [row[:2] for row in kept])}
-            drawn += [row[:-1] for row in kept if row[:2] not in there]
+            there = {tuple(row) for row in _pick_runs.run(connection, [row[1:3] for row in kept])}
+            drawn += [row[:-1] for row in kept if row[1:3] not in there]
         return count + _insert_runs.run(connection, drawn)
 
     def _numbered(self, rows: Iterable[Values]) -> list[Values]:
@@ -347,8 +349,8 @@ def _fixed_of(key: RunKey, plan: Plan) -> dict[str, Values]:
 
 
 def _put_or_drop(
-    rows: dict[RowKey, Values | None], put: Insert, drop: Delete
-) -> tuple[tuple[Delete, list[RowKey]], tuple[Insert, list[Values]]]:
+    rows: Mapping[K, Values | None], put: Insert, drop: Delete
+) -> tuple[tuple[Delete, list[K]], tuple[Insert, list[Values]]]:
     dropped = [key for key, row in rows.items() if row is None]
     return (drop, dropped), (put, [row for row in rows.values() if row is not None])
 

@@ -84,14 +84,19 @@ _expired = Query(
     .limit(bindparam("many"))
 )
 _timer = schema.timers.c
+_run = schema.runs.c
 _ran_out = Query(
-    select(_timer.due_us, _timer.tenant_id, _timer.run_id, _timer.name, _timer.version)
+    select(
+        *(_timer.due_us, _timer.run_key, _timer.name, _timer.version),
+        *(_run.tenant_id, _run.run_id),
+    )
     .where(
         _timer.due_us <= bindparam("now_us"),
-        tuple_(_timer.due_us, _timer.tenant_id, _timer.run_id, _timer.name)
-        > tuple_(bindparam("us"), bindparam("tenant_id"), bindparam("run_id"), bindparam("name")),
+        tuple_(_timer.due_us, _timer.run_key, _timer.name)
+        > tuple_(bindparam("us"), bindparam("run_key"), bindparam("name")),
+        _run.seq == _timer.run_key,
     )
-    .order_by(_timer.due_us, _timer.tenant_id, _timer.run_id, _timer.name)
+    .order_by(_timer.due_us, _timer.run_key, _timer.name)
     .limit(bindparam("many"))
 )
 _upcoming = [
@@ -232,10 +237,20 @@ class _Claim:
         """Walk expired leases and timers together, oldest first."""
         leases = (self._expired(row) for row in self._overdue(_expired))
         timers = (
-            _Candidate((row[0], 1, 0), (row[1], row[2], "timer", row[3]), (row[4], row[0]))
-            for row in self._overdue(_ran_out)
+            _Candidate((due_us, 1, 0), (tenant_id, run_id, "timer", name), (version, due_us))
+            for due_us, _, name, version, tenant_id, run_id in self._ran_out()
         )
         return merge(leases, timers, key=lambda one: one.order)
+
+    def _ran_out(self) -> Iterator[Values]:
+        place = {"us": -1, "run_key": 0, "name": ""}
+        while True:
+            rows = _ran_out.run(self._connection, **place, now_us=self._now_us, many=PAGE)
+            # Of those due at the same moment, no run's number decides which comes first.
+            yield from sorted(rows, key=lambda row: (row[0], row[4], row[5], row[2]))
+            if len(rows) < PAGE:
+                return
+            place = dict(zip(place, rows[-1], strict=False))
 
     @staticmethod
     def _expired(row: Values) -> _Candidate:

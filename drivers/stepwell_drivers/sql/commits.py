@@ -36,6 +36,7 @@ class _Group:
         self._versions = dict(stored.versions)
         self._ids = dict(stored.ids)
         """The ids of the commits that made them."""
+        self._keys = stored.keys
         self._tombstoned = stored.tombstoned
         self._tokens = stored.tokens
         self._families = known
@@ -57,7 +58,7 @@ class _Group:
             token = self.batch.tokens.get(row_key, self._tokens.get(row_key, ""))
             if not token or token != fence.token:
                 return Verdict.LEASE_LOST
-        self.batch.add(commit)
+        self.batch.add(commit, self._keys[key])
         self._versions[key] = commit.version
         self._ids[key] = commit.commit_id
         self._applied[*key, commit.version] = commit.commit_id

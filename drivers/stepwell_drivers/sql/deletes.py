@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from sqlalchemy import bindparam, delete, select
+from sqlalchemy import and_, bindparam, delete, select
 
 from stepwell_drivers.sql import families, reservations, schema
 from stepwell_drivers.sql.dialect import Link
@@ -24,7 +24,7 @@ class DeleteWork(NamedTuple):
 
 _RUN = ("tenant_id", "run_id")
 _version = Query(
-    select(schema.runs.c.version)
+    select(schema.runs.c.version, schema.runs.c.seq)
     .where(
         schema.runs.c.tenant_id == bindparam("tenant_id"),
         schema.runs.c.run_id == bindparam("run_id"),
@@ -37,7 +37,11 @@ _put_tombstones = Insert(schema.tombstones, (*_RUN, *_MOVING), key=_RUN, replace
 _delete_rows = [
     Query(
         delete(table).where(
-            table.c.tenant_id == bindparam("tenant_id"), table.c.run_id == bindparam("run_id")
+            table.c.run_key == bindparam("run_key")
+            if "run_key" in table.c
+            else and_(
+                table.c.tenant_id == bindparam("tenant_id"), table.c.run_id == bindparam("run_id")
+            )
         )
     )
     for table in schema.OF_A_RUN
@@ -59,7 +63,7 @@ def delete_run(connection: Link, work: DeleteWork, now_us: int) -> bool:
         return False
     is_last = not families.has_others(connection, family, run)
     for query in _delete_rows:
-        query.run(connection, **key)
+        query.run(connection, **key, run_key=row[1])
     reservations.free(connection, *run)
     if is_last:
         families.end(connection, family, run)

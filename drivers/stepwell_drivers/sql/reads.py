@@ -52,8 +52,11 @@ _OPEN_ONES: list[ColumnElement[str]] = [
 _NO_HOLDER = ("", "", "", "", "", None, None)
 
 
-def of_run(table: Table) -> tuple[ColumnElement[bool], ColumnElement[bool]]:
+def of_run(table: Table) -> tuple[ColumnElement[bool], ...]:
     """Match one run's rows."""
+    if "run_key" in table.c:
+        number = select(schema.runs.c.seq).where(*of_run(schema.runs)).scalar_subquery()
+        return (table.c.run_key == number,)
     return (
         table.c.tenant_id == bindparam("tenant_id"),
         table.c.run_id == bindparam("run_id"),

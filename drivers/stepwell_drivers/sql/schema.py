@@ -1,5 +1,7 @@
-"""The tables. What a person asks for stands in columns of its own; the tenant comes first in every key.
+"""The tables. What a person asks for stands in columns of its own.
 
+A run's number (`run_rows.seq`, elsewhere `run_key`) is its key inside the store; the tenant comes first in
+keys that have no run. The numbers say nothing of any order that a caller sees.
 Rows that grow with a run's history are written at the end of their table and found by narrow indexes:
 a commit then touches few pages. Small rows that come and go with their run's key stand in key order.
 JSON is text here and JSONB on Postgres. An enum's value is its name. Units stand last in names.
@@ -29,7 +31,7 @@ from sqlalchemy.types import TypeEngine
 
 from stepwell_drivers.sql.defaults import RandomUuid, Transaction
 
-REVISIONS: tuple[str, ...] = ("0005",)
+REVISIONS: tuple[str, ...] = ("0006",)
 """The schema's versions, oldest first: the migrations of these names lead here."""
 
 ENDED = "status IN ('SUCCEEDED', 'FAILED', 'CANCELLED')"
@@ -51,6 +53,11 @@ _UUID: TypeEngine[str] = Text().with_variant(UUID(as_uuid=False), "postgresql")
 def _seq() -> Column[Any]:
     """A number that counts up as rows are written."""
     return Column("seq", _SEQUENCE, primary_key=True)
+
+
+def _run_key() -> Column[Any]:
+    """The number of the rows' run, `run_rows.seq`: a short key, which never comes again."""
+    return Column("run_key", _NUMBER, nullable=False)
 
 
 def _words(*names: str) -> list[Column[Any]]:
@@ -153,15 +160,18 @@ runs = Table(
         *("status", "ended_us", "run_id"),
         **_where(ENDED),
     ),
+    # The other tables refer to a run by its number, so that of a deleted one is given to no other.
+    sqlite_autoincrement=True,
     **_CHANGING,
 )
 
 payloads = Table(
     "payloads",
     metadata,
-    *_words("tenant_id", "run_id", "key"),
+    _run_key(),
+    *_words("key"),
     *_bytes("data"),
-    PrimaryKeyConstraint("tenant_id", "run_id", "key"),
+    PrimaryKeyConstraint("run_key", "key"),
 )
 
 plans = Table(
@@ -283,10 +293,11 @@ leases = Table(
 timers = Table(
     "timers",
     metadata,
-    *_words("tenant_id", "run_id", "name"),
+    _run_key(),
+    *_words("name"),
     *_numbers("version", "due_us", "held_until_us"),
-    PrimaryKeyConstraint("tenant_id", "run_id", "name"),
-    Index("timers_due", "due_us", "tenant_id", "run_id", "name"),
+    PrimaryKeyConstraint("run_key", "name"),
+    Index("timers_due", "due_us", "run_key", "name"),
     _held("timers"),
     sqlite_with_rowid=False,
     **_CHANGING,
@@ -365,11 +376,11 @@ checkpoints = Table(
 requests = Table(
     "requests",
     metadata,
-    *_words("tenant_id", "run_id"),
+    _run_key(),
     *_numbers("committed_version"),
     *_words("request_id", "fingerprint"),
     *_numbers("version"),
-    PrimaryKeyConstraint("tenant_id", "run_id", "committed_version"),
+    PrimaryKeyConstraint("run_key", "committed_version"),
     sqlite_with_rowid=False,
 )
 

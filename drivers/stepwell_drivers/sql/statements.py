@@ -41,8 +41,10 @@ from sqlalchemy.types import BigInteger, LargeBinary, Text, TypeEngine
 from stepwell_drivers.sql import dialect as differences
 from stepwell_drivers.sql.columns import Values
 from stepwell_drivers.sql.dialect import Link, is_postgres
+from stepwell_drivers.sql.schema import runs
 
 _STEP = 16
+_RUN = ("tenant_id", "run_id")
 
 
 class _Compiled:
@@ -153,9 +155,16 @@ def _given(
     dialect: Dialect, table: Table, names: Sequence[str], size: int, prefix: str = ""
 ) -> FromClause:
     """Return rows of parameters as a table, so that the database looks each of them up."""
-    columns = [column(name, table.c[name].type) for name in names]
+    return _given_as(dialect, {name: table.c[name].type for name in names}, size, prefix)
+
+
+def _given_as(
+    dialect: Dialect, types: dict[str, TypeEngine[Any]], size: int, prefix: str = ""
+) -> FromClause:
+    names = list(types)
+    columns = [column(name, kind) for name, kind in types.items()]
     if is_postgres(dialect):
-        given = [_array_of(f"{prefix}c{at}", table.c[name].type) for at, name in enumerate(names)]
+        given = [_array_of(f"{prefix}c{at}", types[name]) for at, name in enumerate(names)]
         return func.unnest(*given).table_valued(*columns).render_derived(name=f"{prefix}given")
     rows = [tuple(_parameter(f"r{row}_{at}") for at in range(len(names))) for row in range(size)]
     return values(*columns, name="given").data(rows).cte("given")
@@ -164,12 +173,30 @@ def _given(
 def _is_one_of(
     dialect: Dialect, table: Table, key: Sequence[str], size: int, prefix: str = ""
 ) -> list[ColumnElement[bool]]:
+    if "run_id" in key and "run_key" in table.c:
+        return _is_one_of_runs(dialect, table, key, size)
     given = _given(dialect, table, key, size, prefix)
     if is_postgres(dialect):
         return [table.c[name] == given.c[name] for name in key]
     # SQLite uses no index for rows of untyped values: it can't know how they compare.
     typed = select(*[cast_to(given.c[name], table.c[name].type) for name in key])
     return [tuple_(*[table.c[name] for name in key]).in_(typed)]
+
+
+def _is_one_of_runs(
+    dialect: Dialect, table: Table, key: Sequence[str], size: int
+) -> list[ColumnElement[bool]]:
+    """Match rows of runs that are given by tenant and id, in a table that has their numbers."""
+    types = {name: (runs if name in _RUN else table).c[name].type for name in key}
+    given = _given_as(dialect, types, size)
+    named = [runs.c[name] == given.c[name] for name in _RUN]
+    others = [name for name in key if name not in _RUN]
+    if is_postgres(dialect):
+        same = [table.c[name] == given.c[name] for name in others]
+        return [*named, table.c.run_key == runs.c.seq, *same]
+    number = select(runs.c.seq).where(*named).scalar_subquery()
+    typed = select(number, *[cast_to(given.c[name], types[name]) for name in others])
+    return [tuple_(table.c.run_key, *[table.c[name] for name in others]).in_(typed)]
 
 
 class _Write:
@@ -272,6 +299,8 @@ class Delete(_Write):
 
 class Pick:
     """SELECT of many rows by their keys, in no order.
+
+    A table whose rows have the number of their run may be asked by tenant and id of the run, too.
 
     `lock`: where several write at once (Postgres), the rows are locked, in the order of their keys.
     """

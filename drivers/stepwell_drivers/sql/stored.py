@@ -9,6 +9,7 @@ the group reads again (its leases may have moved on too).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import count
 from typing import NamedTuple
 
 from sqlalchemy import Text, bindparam, text
@@ -26,7 +27,8 @@ Clock = Callable[[Link], int]
 """Returns the store's time in microseconds."""
 
 _RUN = ("tenant_id", "run_id")
-_versions = Pick(schema.runs, _RUN, (*_RUN, "version"))
+_versions = Pick(schema.runs, _RUN, (*_RUN, "version", "seq"))
+_last_key = Query(text("SELECT seq FROM sqlite_sequence WHERE name = 'run_rows'"))
 _ids = Pick(schema.commits, (*_RUN, "version"), (*_RUN, "commit_id"))
 _tombstones = Pick(schema.tombstones, _RUN, (*_RUN, "expires_us", "family_id"))
 _tokens = Pick(schema.leases, (*_RUN, "execution_id"), (*_RUN, "execution_id", "token"))
@@ -37,7 +39,7 @@ _look = Query(
     text(
         """
         WITH locked AS MATERIALIZED (
-          SELECT r.tenant_id, r.run_id, r.version,
+          SELECT r.tenant_id, r.run_id, r.seq, r.version,
             (SELECT before.version FROM run_rows AS before WHERE before.seq = r.seq) AS seen
           FROM unnest(:run_tenants, :runs) AS g(tenant_id, run_id)
           JOIN run_rows AS r ON r.tenant_id = g.tenant_id AND r.run_id = g.run_id
@@ -53,15 +55,19 @@ _look = Query(
           ORDER BY l.tenant_id, l.run_id, l.execution_id
           FOR UPDATE OF l
         )
-        SELECT 1, tenant_id, run_id, '', '', version, seen FROM locked
-        UNION ALL SELECT 5, c.tenant_id, c.run_id, '', c.commit_id, 0, 0 FROM locked AS r
+        SELECT 1, tenant_id, run_id, '', '', version, seen, seq FROM locked
+        UNION ALL SELECT 5, c.tenant_id, c.run_id, '', c.commit_id, 0, 0, 0 FROM locked AS r
           JOIN commits AS c ON c.tenant_id = r.tenant_id AND c.run_id = r.run_id
             AND c.version = r.version
-        UNION ALL SELECT 2, tenant_id, run_id, execution_id, token, 0, 0 FROM leased
-        UNION ALL SELECT 3, t.tenant_id, t.run_id, '', t.family_id, t.expires_us, 0
+        UNION ALL SELECT 2, tenant_id, run_id, execution_id, token, 0, 0, 0 FROM leased
+        UNION ALL SELECT 3, t.tenant_id, t.run_id, '', t.family_id, t.expires_us, 0, 0
           FROM unnest(:created_tenants, :created) AS g(tenant_id, run_id)
           JOIN tombstones AS t ON t.tenant_id = g.tenant_id AND t.run_id = g.run_id
-        UNION ALL SELECT 4, '', '', '', '', stepwell_now_us(), 0
+        UNION ALL SELECT 6, g.tenant_id, g.run_id, '', '', 0, 0, nextval('run_rows_seq_seq')
+          FROM unnest(:created_tenants, :created) AS g(tenant_id, run_id)
+          WHERE NOT EXISTS (SELECT FROM locked AS r
+            WHERE r.tenant_id = g.tenant_id AND r.run_id = g.run_id)
+        UNION ALL SELECT 4, '', '', '', '', stepwell_now_us(), 0, 0
         """
     ).bindparams(
         *[
@@ -79,6 +85,8 @@ _NOTHING: list[list[str]] = [[], [], []]
 class Stored(NamedTuple):
     """The stored facts of a group's runs."""
 
+    keys: dict[RunKey, int]
+    """The numbers of these runs; of those that are to be created, the ones that they will have."""
     versions: dict[RunKey, int]
     ids: dict[RunKey, str]
     """The commit ids of those versions, where a commit of the group follows one."""
@@ -111,11 +119,18 @@ def read_stored(connection: Link, commits: Sequence[Commit], clock: Clock) -> St
         for commit in commits
         for fence in commit.fences
     )
-    versions = {(row[0], row[1]): row[2] for row in _versions.run(connection, runs)}
+    keys: dict[RunKey, int] = {}
+    versions: dict[RunKey, int] = {}
+    for tenant_id, run_id, version, seq in _versions.run(connection, runs):
+        keys[tenant_id, run_id], versions[tenant_id, run_id] = seq, version
     absent = [key for key in created if key not in versions]
+    if absent:
+        last = _last_key.first(connection)
+        keys |= zip(absent, count(last[0] + 1 if last else 1), strict=False)
     followed = {(one.tenant_id, one.run_id) for one in commits if one.follows} & versions.keys()
     made = [(*key, versions[key]) for key in followed]
     return Stored(
+        keys,
         versions,
         {(row[0], row[1]): row[2] for row in _ids.run(connection, made)},
         {(row[0], row[1], row[2]): row[3] for row in _tokens.run(connection, list(fenced))},
@@ -158,17 +173,20 @@ def _locked(
         created=created_columns[1],
     )
     now_us = rows[-1][5]
-    stored = Stored({}, {}, {}, set(), now_us)
+    stored = Stored({}, {}, {}, {}, set(), now_us)
     # A tombstone's family, and a commit's id, use the column of a lease's token.
-    for kind, tenant_id, run_id, execution_id, token, number, seen in rows:
+    for kind, tenant_id, run_id, execution_id, token, number, seen, seq in rows:
         if kind == 1:
             if number != seen:
                 raise Raced
+            stored.keys[tenant_id, run_id] = seq
             stored.versions[tenant_id, run_id] = number
         elif kind == 2:
             stored.tokens[tenant_id, run_id, execution_id] = token
         elif kind == 5:
             stored.ids[tenant_id, run_id] = token
+        elif kind == 6:
+            stored.keys[tenant_id, run_id] = seq
         elif kind == 3 and (number > now_us or token):
             stored.tombstoned.add((tenant_id, run_id))
     return stored

@@ -17,8 +17,9 @@ FROM {rows} AS at;
 INSERT INTO leases (tenant_id, run_id, execution_id, token, armed, deadline_us)
 SELECT 'acme', 'parked-' || at, 'x', 't', at % 2, CASE at % 2 WHEN 1 THEN 9000000000000000000 ELSE 1 END
 FROM {rows} AS at;
-INSERT INTO timers (tenant_id, run_id, name, due_us)
-SELECT 'acme', 'parked-' || at, 'x', 9000000000000000000 FROM {rows} AS at;
+INSERT INTO timers (run_key, name, due_us)
+SELECT seq, 'x', 9000000000000000000 FROM {rows} AS at
+JOIN run_rows ON tenant_id = 'acme' AND run_id = 'parked-' || at;
 """
 """Runs that wait for another type, role, version, kind, queue or tenant, or for later; {rows}: a set of their numbers."""
 OVERDUE = """
@@ -26,6 +27,7 @@ INSERT INTO run_rows (tenant_id, run_id, step_retry)
 SELECT 'acme', 'overdue-' || at, '{{}}' FROM {rows} AS at;
 INSERT INTO leases (tenant_id, run_id, execution_id, token, armed, deadline_us)
 SELECT 'acme', 'overdue-' || at, 'x', 't', 1, at FROM {rows} AS at;
-INSERT INTO timers (tenant_id, run_id, name, due_us)
-SELECT 'acme', 'overdue-' || at, 'x', at FROM {rows} AS at;
+INSERT INTO timers (run_key, name, due_us)
+SELECT seq, 'x', at FROM {rows} AS at
+JOIN run_rows ON tenant_id = 'acme' AND run_id = 'overdue-' || at;
 """

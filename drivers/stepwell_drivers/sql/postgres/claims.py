@@ -102,15 +102,16 @@ _due = Query(
         """
         WITH found AS MATERIALIZED (
           SELECT * FROM (
-            (SELECT 0 AS kind, deadline_us AS us, tenant_id, run_id, execution_id AS name
+            (SELECT 0 AS kind, deadline_us AS us, tenant_id, run_id, execution_id AS name,
+               0 AS run_key
              FROM leases
              WHERE armed = 1 AND deadline_us <= :now_us AND held_until_us <= :now_us
              ORDER BY deadline_us, tenant_id, run_id, execution_id LIMIT :many)
             UNION ALL
-            (SELECT 1, due_us, tenant_id, run_id, name FROM timers
+            (SELECT 1, due_us, '', '', name, run_key FROM timers
              WHERE due_us <= :now_us AND held_until_us <= :now_us
-             ORDER BY due_us, tenant_id, run_id, name LIMIT :many)
-          ) AS either ORDER BY us, kind, tenant_id, run_id, name LIMIT :many
+             ORDER BY due_us, run_key, name LIMIT :many)
+          ) AS either ORDER BY us, kind, tenant_id, run_id, run_key, name LIMIT :many
         ), free_leases AS MATERIALIZED (
           SELECT mine.* FROM found AS f CROSS JOIN LATERAL (
             SELECT l.tenant_id, l.run_id, l.execution_id FROM leases AS l
@@ -125,23 +126,26 @@ _due = Query(
           RETURNING l.tenant_id, l.run_id, l.execution_id, l.deadline_us, l.limit_us, l.token
         ), free_timers AS MATERIALIZED (
           SELECT mine.* FROM found AS f CROSS JOIN LATERAL (
-            SELECT t.tenant_id, t.run_id, t.name FROM timers AS t
-            WHERE t.tenant_id = f.tenant_id AND t.run_id = f.run_id AND t.name = f.name
+            SELECT t.run_key, t.name FROM timers AS t
+            WHERE t.run_key = f.run_key AND t.name = f.name
               AND t.due_us + 0 <= :now_us AND t.held_until_us + 0 <= :now_us
             FOR NO KEY UPDATE SKIP LOCKED) AS mine
           WHERE f.kind = 1
         ), held_timers AS (
           UPDATE timers AS t SET held_until_us = :until_us FROM free_timers AS f
-          WHERE t.tenant_id = f.tenant_id AND t.run_id = f.run_id AND t.name = f.name
-          RETURNING t.tenant_id, t.run_id, t.name, t.due_us
+          WHERE t.run_key = f.run_key AND t.name = f.name
+          RETURNING t.run_key, t.name, t.due_us
         ), taken AS (
           SELECT 0 AS kind, deadline_us AS us, tenant_id, run_id, execution_id AS name, token,
-            0 < limit_us AND limit_us <= deadline_us AS over FROM held_leases
-          UNION ALL SELECT 1, due_us, tenant_id, run_id, name, '', false FROM held_timers
+            0 < limit_us AND limit_us <= deadline_us AS over, (
+              SELECT r.version FROM run_rows AS r
+              WHERE r.tenant_id = l.tenant_id AND r.run_id = l.run_id) AS version
+          FROM held_leases AS l
+          UNION ALL SELECT 1, t.due_us, r.tenant_id, r.run_id, t.name, '', false, r.version
+          FROM held_timers AS t CROSS JOIN LATERAL (
+            SELECT tenant_id, run_id, version FROM run_rows WHERE seq = t.run_key OFFSET 0) AS r
         )
-        SELECT t.kind, t.tenant_id, t.run_id, t.name, t.token, t.over, coalesce((
-          SELECT r.version FROM run_rows AS r
-          WHERE r.tenant_id = t.tenant_id AND r.run_id = t.run_id), 0)
+        SELECT t.kind, t.tenant_id, t.run_id, t.name, t.token, t.over, coalesce(t.version, 0)
         FROM taken AS t
         ORDER BY t.us, t.kind, t.tenant_id, t.run_id, t.name
         """

@@ -1,4 +1,4 @@
-"""0005: the first schema that is kept. Frozen: later versions change it by migrations of their own.
+"""0006: the first schema that is kept. Frozen: later versions change it by migrations of their own.
 
 The tables are written out again, not imported: what `schema.py` becomes must not change the past. Why each
 is as it is stands there.
@@ -29,9 +29,9 @@ from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.types import TypeEngine
 
-from stepwell_drivers.sql.migrations import besides_0005
+from stepwell_drivers.sql.migrations import besides_0006
 
-revision = "0005"
+revision = "0006"
 down_revision = None
 only_adds = False
 
@@ -48,6 +48,10 @@ _UUID: TypeEngine[str] = Text().with_variant(UUID(as_uuid=False), "postgresql")
 
 def _seq() -> Column[Any]:
     return Column("seq", _SEQUENCE, primary_key=True)
+
+
+def _run_key() -> Column[Any]:
+    return Column("run_key", _NUMBER, nullable=False)
 
 
 def _words(*names: str) -> list[Column[Any]]:
@@ -160,15 +164,17 @@ runs = Table(
         dialect="postgresql"
     ),
     Index("runs_by_uuid_start", text("substr(uuid, 1, 23)"), unique=True).ddl_if(dialect="sqlite"),
+    sqlite_autoincrement=True,
     **_CHANGING,
 )
 
 payloads = Table(
     "payloads",
     metadata,
-    *_words("tenant_id", "run_id", "key"),
+    _run_key(),
+    *_words("key"),
     *_bytes("data"),
-    PrimaryKeyConstraint("tenant_id", "run_id", "key"),
+    PrimaryKeyConstraint("run_key", "key"),
 )
 
 plans = Table(
@@ -285,10 +291,11 @@ leases = Table(
 timers = Table(
     "timers",
     metadata,
-    *_words("tenant_id", "run_id", "name"),
+    _run_key(),
+    *_words("name"),
     *_numbers("version", "due_us", "held_until_us"),
-    PrimaryKeyConstraint("tenant_id", "run_id", "name"),
-    Index("timers_due", "due_us", "tenant_id", "run_id", "name"),
+    PrimaryKeyConstraint("run_key", "name"),
+    Index("timers_due", "due_us", "run_key", "name"),
     _held("timers"),
     sqlite_with_rowid=False,
     **_CHANGING,
@@ -356,11 +363,11 @@ checkpoints = Table(
 requests = Table(
     "requests",
     metadata,
-    *_words("tenant_id", "run_id"),
+    _run_key(),
     *_numbers("committed_version"),
     *_words("request_id", "fingerprint"),
     *_numbers("version"),
-    PrimaryKeyConstraint("tenant_id", "run_id", "committed_version"),
+    PrimaryKeyConstraint("run_key", "committed_version"),
     sqlite_with_rowid=False,
 )
 
@@ -447,9 +454,9 @@ def upgrade() -> None:
     metadata.create_all(MockConnection(dialect, _execute), checkfirst=False)
     _add_indexes()
     if dialect.name == "postgresql":
-        for statement in besides_0005.CLOCK:
+        for statement in besides_0006.CLOCK:
             op.execute(statement)
-    for view in besides_0005.views(dialect.name):
+    for view in besides_0006.views(dialect.name):
         op.execute(view)
 
 

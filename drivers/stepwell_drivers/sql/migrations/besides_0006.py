@@ -1,4 +1,4 @@
-"""The parts of schema 0005 besides its tables, frozen with it: the clock of Postgres, and the views.
+"""The parts of schema 0006 besides its tables, frozen with it: the clock of Postgres, and the views.
 
 Why each view is as it is stands in `views.py`.
 """
