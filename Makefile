@@ -32,10 +32,14 @@ GENERATE_VENV := .venv-generate
 GENERATE_PY := $(GENERATE_VENV)/bin/python
 SOURCES := service drivers clients/python testkit tests scripts $(wildcard bench examples)
 
+PEERS_VENV := .venv-peers
+# Restate's server comes from npm, all else from PyPI.
+RESTATE_SERVER := @restatedev/restate-server@1.7.12
 READY := $(VENV)/.ready
 GENERATE_READY := $(GENERATE_VENV)/.ready
+PEERS_READY := $(PEERS_VENV)/.ready
 
-.PHONY: help setup demo test test-stores proof mutants simulate differential check format generate bench lock clean
+.PHONY: help setup demo test test-stores proof mutants simulate differential check format generate bench bench-peers lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -50,6 +54,12 @@ $(READY): pyproject.toml clients/python/pyproject.toml testkit/pyproject.toml re
 $(GENERATE_READY): requirements/generate.txt scripts/bootstrap.py
 	@command -v $(PYTHON) >/dev/null || { echo "error: no $(PYTHON) here; Python 3.11 or newer is needed (make PYTHON=/path/to/python3 …)." >&2; exit 1; }
 	@$(PYTHON) scripts/bootstrap.py $(GENERATE_VENV) requirements/generate.txt
+	@touch $@
+
+$(PEERS_READY): requirements/peers.txt scripts/bootstrap.py
+	@command -v npm >/dev/null || { echo "error: no npm here; Restate's server is installed with it." >&2; exit 1; }
+	@$(PYTHON) scripts/bootstrap.py $(PEERS_VENV) requirements/peers.txt
+	@npm install --silent --no-audit --no-fund --prefix bench/.peers $(RESTATE_SERVER)
 	@touch $@
 
 # By the environment, which takes any name; the recipe's text would not.
@@ -94,8 +104,11 @@ format: $(READY) ## format the code and mend what ruff can mend
 generate: $(GENERATE_READY) ## make the Python code in stepwell_client/v1 from proto/
 	@$(GENERATE_PY) scripts/generate.py
 
-bench: $(READY) ## print speed and latency (takes minutes; an idle machine tells most)
+bench: $(READY) ## measure every work beside its goal (12 minutes, on a quiet machine)
 	@$(PY) -m bench $(ARGS)
+
+bench-peers: $(READY) $(PEERS_READY) ## measure other projects on the same work (12 minutes, besides installing them)
+	@$(PY) -m bench.peers $(ARGS)
 
 lock: ## pin newer packages in requirements/ (needs uv)
 	@command -v uv >/dev/null || { echo "error: 'make lock' needs uv on the PATH." >&2; exit 1; }
@@ -106,7 +119,10 @@ lock: ## pin newer packages in requirements/ (needs uv)
 	@uv pip compile -q --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate \
 	    --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
 	    --group generate -o requirements/generate.txt
+	@uv pip compile -q --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate \
+	    --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
+	    --group peers -o requirements/peers.txt
 
 clean: ## remove the environments and all that was built
-	@rm -rf $(VENV) $(GENERATE_VENV) build dist clients/python/dist .pytest_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) $(GENERATE_VENV) $(PEERS_VENV) bench/.peers bench/out build dist clients/python/dist .pytest_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

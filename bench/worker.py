@@ -1,13 +1,12 @@
-"""The bench's worker: each task answers 1 KiB that doesn't compress.
+"""The bench's worker: each task answers 1 KiB that doesn't compress, and the times of every step are kept.
 
-For every run it times how long a step takes to come: from the moment one step's outcome was made to
-the start of the next step of the same run, durable commit and lease included.
+At SIGUSR1 it writes what it has seen to a file, and begins anew.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
+import logging
 import os
 import signal
 import sys
@@ -15,30 +14,77 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from stepwell_client import Agent, TaskContext, Worker
+import msgspec
 
-agent = Agent("bench")
-_ended: dict[str, float] = {}
-_times: list[float] = []
-
-
-@agent.task
-async def work(ctx: TaskContext) -> bytes:
-    before = _ended.get(ctx.run_id)
-    if before is not None:
-        _times.append(time.perf_counter() - before)
-    result = os.urandom(1024)
-    _ended[ctx.run_id] = time.perf_counter()
-    return result
+from bench.plans import gated
+from bench.processes import Seen, Step
+from stepwell_client import Agent, Continue, Finish, ReflectContext, TaskContext, Worker
 
 
-async def main(target: str, out: Path) -> None:
-    worker = Worker(agent, target, concurrency=256)
-    asyncio.get_running_loop().add_signal_handler(
-        signal.SIGUSR1, lambda: (out.write_text(json.dumps(_times)), _times.clear())
-    )
+class _Bench:
+    """The agent's functions, and what they have seen."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._seen = Seen([], [])
+        self.agent = Agent("bench")
+        self.agent.task(self.work)
+        self.agent.task("gate")(self.gate)
+        self.agent.reflect(self.reflect)
+
+    async def work(self, ctx: TaskContext) -> bytes:
+        """Answer 1 KiB."""
+        begun = time.monotonic()
+        result = os.urandom(1024)
+        step = Step(ctx.run_id, ctx.task_id, ctx.attempt, begun, time.monotonic())
+        self._seen.steps.append(step)
+        return result
+
+    async def gate(self, ctx: TaskContext) -> bytes:
+        """Wait until the bench has opened it."""
+        (self._folder / f"at-{ctx.task_id}").touch()
+        opened = self._folder / f"gate-{ctx.task_id}"
+        while not opened.exists():  # noqa: ASYNC110 - another process makes it
+            await asyncio.sleep(0.002)
+        return b""
+
+    async def reflect(self, ctx: ReflectContext) -> Continue | Finish:
+        """Go on, once, with the plan that the run's input describes."""
+        return Continue(gated(**ctx.run_input())) if ctx.iteration == 1 else Finish()
+
+    def welcomed(self) -> None:
+        """Remember that a server has taken the worker in."""
+        self._seen.welcomed.append(time.monotonic())
+
+    def write(self) -> None:
+        """Write down what was seen, and forget it."""
+        draft = self._folder / "seen.draft"
+        draft.write_bytes(msgspec.json.encode(self._seen))
+        draft.rename(self._folder / "seen.json")
+        self._seen = Seen([], [])
+
+
+class _Welcomes(logging.Handler):
+    def __init__(self, bench: _Bench) -> None:
+        super().__init__()
+        self._bench = bench
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if "serves replica" in record.msg:
+            self._bench.welcomed()
+
+
+async def main(target: str, folder: Path) -> None:
+    """Serve until SIGTERM."""
+    bench = _Bench(folder)
+    log = logging.getLogger("stepwell_client.worker")
+    log.addHandler(_Welcomes(bench))
+    log.setLevel(logging.INFO)
+    worker = Worker(bench.agent, target, concurrency=256)
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGUSR1, bench.write)
     serving = asyncio.ensure_future(worker.run())
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, serving.cancel)
+    loop.add_signal_handler(signal.SIGTERM, serving.cancel)
     with suppress(asyncio.CancelledError):
         await serving
 

@@ -1,0 +1,129 @@
+"""The documents quote what was kept: tables between marks, drawn from the newest kept results.
+
+    <!-- measured by bench: begin speed -->
+    <!-- measured by bench: end speed -->
+
+`make bench ARGS=--write` keeps what it has measured and draws its tables anew; `python -m bench.quote` does so with what was
+measured last. A test fails while a table differs from what is kept.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+from bench import records, report
+from bench.machine import TOP
+from bench.peers import report as peers
+from bench.records import Results
+from bench.table import TABLE
+
+PAGES = (TOP / "README.md", TOP / "docs" / "compared.md", TOP / "bench" / "README.md")
+NOTHING = "Nothing is kept yet; `{command}` measures it.\n"
+_REGION = re.compile(
+    r"(?P<begin><!-- measured by bench: begin (?P<name>\w+) -->\n)"
+    r"(?P<body>.*?)"
+    r"(?P<end><!-- measured by bench: end (?P=name) -->)",
+    re.DOTALL,
+)
+
+
+def speed(results: Results) -> Iterator[str]:
+    """Yield the short table: speed and latency by store."""
+    yield "| | 64 runs × 50 steps of 1 KiB | one run, step after step: p50 | p99 |"
+    yield "| --- | --- | --- | --- |"
+    for store in results.stores("chains"):
+        cells = [report.label(store)]
+        for work, figure, unit in (
+            ("chains", "steps_per_second", "steps/s"),
+            ("lone", "p50_ms", "ms"),
+            ("lone", "p99_ms", "ms"),
+        ):
+            spread = results.spread(work, store, figure)
+            cells.append(f"{report.number(spread.median)} {unit}" if spread else "–")
+        yield f"| {' | '.join(cells)} |"
+
+
+def goals(results: Results) -> Iterator[str]:
+    """Yield the table of everything that has a goal, and of the machine's limits."""
+    yield "| work | store | median | range | goal | |"
+    yield "| --- | --- | --- | --- | --- | --- |"
+    for section in TABLE:
+        for line in section.lines:
+            for store in results.stores(section.work):
+                spread = results.spread(section.work, store, line.figure)
+                goal = line.goal(store)
+                if spread is None or (goal is None and section.work != "limits"):
+                    continue
+                span = f"{report.number(spread.least)} – {report.number(spread.most)}"
+                verdict = "" if goal is None else "met" if goal.met(spread.median) else "missed"
+                yield (
+                    f"| {section.title}: {line.words} | {report.label(store)} "
+                    f"| {report.number(spread.median)} {line.unit} | {span} "
+                    f"| {report.goal_text(goal)} | {verdict} |"
+                )
+
+
+def compared(results: Results) -> Iterator[str]:
+    """Yield the table of peers."""
+    yield "| | steps/s | p50 | p99 | Stepwell's speed by it | its p50 by Stepwell's |"
+    yield "| --- | --- | --- | --- | --- | --- |"
+    for row in peers.rows(results):
+        faster = f"{row.faster:.1f} ×" if row.faster is not None else ""
+        sooner = f"{row.sooner:.1f} ×" if row.sooner is not None else ""
+        yield (
+            f"| {row.name} | {report.number(row.speed.median)} | {report.number(row.p50_ms.median)} ms "
+            f"| {report.number(row.p99_ms.median)} ms | {faster} | {sooner} |"
+        )
+
+
+TABLES: dict[str, tuple[str, str, Callable[[Results], Iterator[str]]]] = {
+    "speed": ("bench", "make bench", speed),
+    "goals": ("bench", "make bench", goals),
+    "peers": ("peers", "make bench-peers", compared),
+}
+"""Name of a table → the kind of results that it is drawn from, the command that measures them, and what draws it."""
+
+
+def drawn(name: str) -> str:
+    """Return the text between a table's marks."""
+    kind, command, draw = TABLES[name]
+    newest = records.newest(kind)
+    if newest is None:
+        return NOTHING.format(command=command)
+    results = records.read(newest)
+    rounds = len(results.samples) and max(
+        len(results.values(one.work, one.store, next(iter(one.figures)))) for one in results.samples
+    )
+    lines = "\n".join(draw(results))
+    return f"\n{lines}\n\n`{results.machine.command}`, {report.described(results.machine)}; medians of {rounds} rounds.\n\n"
+
+
+def fresh(text: str) -> str:
+    """Return a page with its tables drawn anew."""
+    return _REGION.sub(lambda found: found["begin"] + drawn(found["name"]) + found["end"], text)
+
+
+def stale() -> list[str]:
+    """Return the pages with a table that differs from what is kept."""
+    texts = {page: page.read_text(encoding="utf-8") for page in PAGES}
+    return [str(page.relative_to(TOP)) for page, text in texts.items() if fresh(text) != text]
+
+
+def write(kind: str, results: Results) -> None:
+    """Keep results of a kind, and draw the tables of all pages."""
+    print(f"kept: {records.keep(results, kind)}")
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        page.write_text(fresh(text), encoding="utf-8")
+
+
+def main() -> None:
+    """Keep and quote what was measured last."""
+    for kind, path in (("bench", records.LATEST), ("peers", records.PEERS)):
+        if path.exists():
+            write(kind, records.read(path))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The works that the bench measures, one to a file."""

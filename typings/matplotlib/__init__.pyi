@@ -1,0 +1,1 @@
+# What the bench uses of matplotlib, whose own types are unknown in places.
