@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Coroutine, Mapping
 from typing import Any, NamedTuple
 
 import grpc
@@ -14,6 +14,7 @@ from stepwell.core.port import Principal
 from stepwell.rpc import scopes
 from stepwell.rpc.gate import Gate, GateLimits
 from stepwell.rpc.metrics import RpcMetrics
+from stepwell.rpc.writing import StreamWriter
 from stepwell.runtime import SystemRuntime
 from stepwell_client.v1 import orchestrator_pb2 as opb
 
@@ -48,6 +49,17 @@ class Torn:
         return True
 
 
+class Reader:
+    """A call whose client reads everything at once."""
+
+    def __init__(self) -> None:
+        self.read = 0
+
+    async def write(self, _message: Any) -> None:
+        await asyncio.sleep(0)
+        self.read += 1
+
+
 async def _answers(_request: Any, _context: Any) -> AsyncGenerator[Any]:
     yield opb.WatchRunsResponse()
 
@@ -73,3 +85,23 @@ async def test_R1_write_failing_during_cancel_leaves_no_unread_error() -> None:
     await asyncio.sleep(0)
     gc.collect()
     assert errors == []
+
+
+async def test_stream_of_many_messages_costs_one_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    spawned: list[str] = []
+    spawn = SystemRuntime.spawn
+
+    def counted(self: SystemRuntime, work: Coroutine[Any, Any, Any], *, name: str) -> Any:
+        spawned.append(name)
+        return spawn(self, work, name=name)
+
+    async def many() -> AsyncGenerator[Any]:
+        for _ in range(100):
+            yield opb.WatchRunsResponse()
+
+    monkeypatch.setattr(SystemRuntime, "spawn", counted)
+    reader: Any = Reader()
+    await StreamWriter(SystemRuntime(), stall_ms=60_000).write(many(), reader)
+    assert reader.read == 100
+    assert spawned == ["watchdog"]
+    assert asyncio.all_tasks() == {asyncio.current_task()}

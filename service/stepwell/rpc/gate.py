@@ -27,6 +27,7 @@ from stepwell.logger import get_logger
 from stepwell.rpc import scopes, status
 from stepwell.rpc.caller import set_caller
 from stepwell.rpc.metrics import RpcMetrics
+from stepwell.rpc.writing import StreamWriter
 from stepwell.wire.undecodable import read_rest
 from stepwell.wire.validate import check
 
@@ -106,6 +107,7 @@ class Gate(grpc.aio.ServerInterceptor):
         self._calls = Room(gate_limits.calls_max, "calls")
         self._streams = Room(gate_limits.streams_max, "streams and waits")
         self._handlers: dict[str, Handler] = {}
+        self._writer = StreamWriter(runtime, stall_ms=gate_limits.stall_ms)
         self.draining = False
 
     async def intercept_service(
@@ -224,7 +226,7 @@ class Gate(grpc.aio.ServerInterceptor):
                         answers = inner(read(raw), context)
                         if isinstance(answers, AsyncGenerator):
                             async with aclosing(answers) as messages:
-                                await self._send(messages, context)
+                                await self._writer.write(messages, context)
                         else:
                             await answers
                     code = grpc.StatusCode.OK
@@ -242,38 +244,6 @@ class Gate(grpc.aio.ServerInterceptor):
                 meter.done(code, self._runtime.monotonic() - since)
 
         return serve
-
-    async def _send(self, messages: AsyncGenerator[Any], context: Context) -> None:
-        """Write the messages of a method; raise SlowConsumer within it if they are not read."""
-        async for message in messages:
-            writing = self._runtime.spawn(cast("Any", context.write(message)), name="write")
-            del message
-            try:
-                if await self._within_patience(writing):
-                    writing.result()
-                    continue
-                # The method may yield one last message, for a reader that wakes up after all.
-                try:
-                    last = await messages.athrow(status.SlowConsumer("the stream was not read"))
-                except StopAsyncIteration:
-                    return
-                if not await self._within_patience(writing):
-                    raise status.SlowConsumer("the stream was not read")
-                writing.result()
-                await context.write(last)
-                return
-            finally:
-                await _end(writing)
-                # An exception that leaves here keeps this frame. If the frame kept the task, which keeps the
-                # exception, then they and the message would live until the garbage collector comes.
-                del writing
-
-    async def _within_patience(self, writing: asyncio.Task[Any]) -> bool:
-        """Return whether a write has ended in time, well or not."""
-        try:
-            return bool((await asyncio.wait((writing,), timeout=self._limits.stall_ms / 1_000))[0])
-        finally:
-            del writing
 
     def _answer_to(self, method: str, error: Exception, context: Context) -> status.Answer:
         """Return the answer that the call ends with.
@@ -312,18 +282,6 @@ class Gate(grpc.aio.ServerInterceptor):
             return request
 
         return read
-
-
-async def _end(writing: asyncio.Task[Any]) -> None:
-    """End a write, and take note of its error: nobody else may await it.
-
-    The error is not raised: in an exception's context it would be kept, and with it the message.
-    """
-    if not writing.done():
-        writing.cancel()
-        await asyncio.wait((writing,))
-    if not writing.cancelled():
-        writing.exception()
 
 
 def draining() -> StoreUnavailable:
