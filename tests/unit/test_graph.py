@@ -57,6 +57,18 @@ def test_cycle_of_3_in_1000_tasks_is_named() -> None:
     assert "x -> z -> y -> x" in found[0].description
 
 
+def test_plan_in_the_order_of_its_dependencies_is_not_searched_for_cycles(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    searched: list[object] = []
+    monkeypatch.setattr("stepwell.core.records.graph._check_cycles", lambda *_: searched.append(1))
+    first, second = TaskSpec(task_id="a"), TaskSpec(task_id="b", depends_on=("a",))
+    assert violations_of((first, second), ()) == ()
+    assert searched == []
+    assert violations_of((second, first), ()) == ()
+    assert searched == [1]
+
+
 def test_a_plan_of_10001_is_refused() -> None:
     tasks = [TaskSpec(task_id=f"t{n}") for n in range(limits.PLAN_TASKS_MAX + 1)]
     found = violations_of(tasks, ())

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from stepwell.core.loop.transition import Reply
 from stepwell.core.records.model import TaskSpec
 from stepwell_testkit.runtime import ManualRuntime
 from tests.unit.executor_world import (
@@ -26,7 +27,9 @@ COSTS = {
     "task committer": 1,
     "store commit": 1,
 }
-"""All that it takes to commit the outcomes of so many runs that came together, and to lease their next steps."""
+"""All that it takes to commit what came for so many runs together, and to lease their next steps."""
+CHAIN = (TaskSpec(task_id="a"), TaskSpec(task_id="b", depends_on=("a",)))
+IDS = [f"00000000-0000-4000-8000-{number:012}" for number in range(RUNS)]
 
 
 @pytest.fixture
@@ -35,31 +38,65 @@ async def world() -> AsyncIterator[ExecutorWorld]:
         yield world
 
 
+class Costs(Counter[str]):
+    """Counts the tasks and futures that are made, and the calls of the store."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__()
+        spawn, create_future = ManualRuntime.spawn, asyncio.BaseEventLoop.create_future
+
+        def spawned(runtime: ManualRuntime, work: Coroutine[Any, Any, Any], *, name: str) -> Any:
+            self[f"task {name}"] += 1
+            return spawn(runtime, work, name=name)
+
+        def created(loop: asyncio.BaseEventLoop) -> Any:
+            self["future"] += 1
+            return create_future(loop)
+
+        monkeypatch.setattr(ManualRuntime, "spawn", spawned)
+        monkeypatch.setattr(asyncio.BaseEventLoop, "create_future", created)
+
+    async def call(self, method: str, *_: Any, **__: Any) -> None:
+        self[f"store {method}"] += 1
+
+
 async def test_outcomes_that_come_together_cost_as_much_as_one(
     world: ExecutorWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    costs: Counter[str] = Counter()
-    spawn = ManualRuntime.spawn
-
-    def counted(self: ManualRuntime, work: Coroutine[Any, Any, Any], *, name: str) -> Any:
-        costs[f"task {name}"] += 1
-        return spawn(self, work, name=name)
-
-    async def call(method: str, *_: Any, **__: Any) -> None:
-        costs[f"store {method}"] += 1
-
-    executor = world.executor(Rigged(world.store, call), poll_ms=600_000)
+    costs = Costs(monkeypatch)
+    executor = world.executor(Rigged(world.store, costs.call), poll_ms=600_000)
     worker = FakeWorker(executor)
     await worker.attach(credits=2 * RUNS)
-    chain = [TaskSpec(task_id="a"), TaskSpec(task_id="b", depends_on=("a",))]
-    runs = [f"00000000-0000-4000-8000-{number:012}" for number in range(RUNS)]
-    for run_id in runs:
-        await world.start(executor, chain, run_id=run_id)
-    got = [await worker.next() for _ in runs]
+    for run_id in IDS:
+        await world.start(executor, CHAIN, run_id=run_id)
+    got = [await worker.next() for _ in IDS]
     await executor.quiet()
+    replies: list[Reply | Exception] = []
+    answered = asyncio.Event()
+
+    def answer(reply: Reply | Exception) -> None:
+        replies.append(reply)
+        if len(replies) == RUNS:
+            answered.set()
+
     costs.clear()
-    monkeypatch.setattr(ManualRuntime, "spawn", counted)
-    replies = [executor.deliver(TENANT, one.run.run_id, delivery(one)) for one in got]
-    await asyncio.gather(*replies)
-    assert {(await worker.next()).execution.task_id for _ in runs} == {"b"}
+    for one in got:
+        executor.pass_on(TENANT, one.run.run_id, delivery(one), answer)
+    await answered.wait()
+    assert costs == {**COSTS, "future": 1}, "the one future is this test's own"
+    assert replies == [Reply()] * RUNS
+    assert {(await worker.next()).execution.task_id for _ in IDS} == {"b"}
+
+
+async def test_starts_that_come_together_cost_as_much_as_one(
+    world: ExecutorWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    costs = Costs(monkeypatch)
+    executor = world.executor(Rigged(world.store, costs.call), poll_ms=600_000)
+    worker = FakeWorker(executor)
+    await worker.attach(credits=RUNS)
+    costs.clear()
+    await asyncio.gather(*(world.start(executor, CHAIN, run_id=run_id) for run_id in IDS))
+    del costs["future"], costs["store claim"]  # The callers' futures; the claim for the new worker.
     assert costs == COSTS
+    assert {(await worker.next()).execution.task_id for _ in IDS} == {"a"}

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
 
 from stepwell.core.loop.signals import Command, Delivery, Failed, Fork, NeedsInput, Signal, Start
 from stepwell.core.loop.transition import Reply, ReplyStatus
@@ -13,11 +11,21 @@ from stepwell.core.records import limits
 from stepwell.core.records.cuts import failure_bytes, text_bytes
 
 
-class Posted(NamedTuple):
-    """A queued signal and the future of its reply."""
+class Posted:
+    """A queued signal, and who is told what became of it."""
 
-    signal: Signal
-    reply: asyncio.Future[Reply]
+    __slots__ = ("_answered", "signal")
+
+    def __init__(self, signal: Signal, answered: Callable[[Reply | Exception], None]) -> None:
+        """`answered` is called once, and raises nothing."""
+        self.signal = signal
+        self._answered: Callable[[Reply | Exception], None] | None = answered
+
+    def answer(self, reply: Reply | Exception) -> None:
+        """Answer the signal, unless it was answered before."""
+        answered, self._answered = self._answered, None
+        if answered is not None:
+            answered(reply)
 
 
 def next_batch(inbox: deque[Posted]) -> list[Posted]:
@@ -44,22 +52,20 @@ def extend(batch: list[Posted], inbox: deque[Posted]) -> bool:
 
 
 def resolve(batch: Sequence[Posted], replies: Sequence[Reply]) -> list[Posted]:
-    """Resolve the futures of a batch with its replies; return those with an outcome whose lease is lost."""
+    """Answer the signals of a batch; return those with an outcome whose lease is lost."""
     lost: list[Posted] = []
     for one, reply in zip(batch, replies, strict=True):
         if reply.status is ReplyStatus.LEASE_LOST and isinstance(one.signal, Delivery):
             lost.append(one)
-        elif not one.reply.done():
-            one.reply.set_result(reply)
+        else:
+            one.answer(reply)
     return lost
 
 
 def reject(batch: Sequence[Posted], error: Exception) -> None:
-    """Resolve the futures of a batch with an error."""
+    """Answer the signals of a batch with an error."""
     for one in batch:
-        if not one.reply.done():
-            one.reply.set_exception(error)
-            one.reply.exception()  # Retrieved, so that asyncio logs no error that nobody awaits.
+        one.answer(error)
 
 
 def _event_bytes(signal: Signal) -> int:

@@ -252,8 +252,18 @@ class Executor:
     ) -> asyncio.Future[Reply]:
         """Apply a delivery, messages, or the begin of an AT_MOST_ONCE step; the future is the reply."""
         self._runs.verdicts.stats["deliveries"] += 1
-        key = (tenant_id, run_id)
-        return self._runs.post(key, delivery)
+        return self._runs.post((tenant_id, run_id), delivery)
+
+    def pass_on(
+        self,
+        tenant_id: str,
+        run_id: str,
+        delivery: Delivery | Begin,
+        answered: Callable[[Reply | Exception], None],
+    ) -> None:
+        """Apply a delivery or a begin; `answered` is told the reply, or an error, once and never from here."""
+        self._runs.verdicts.stats["deliveries"] += 1
+        self._runs.pass_on((tenant_id, run_id), delivery, answered)
 
     async def append(self, tenant_id: str, written: Sequence[AppendBatch]) -> Sequence[bool]:
         """Append what steps write while they work; False for each whose lease is lost."""

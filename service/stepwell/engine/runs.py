@@ -13,14 +13,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, OrderedDict, deque
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
 
 from stepwell.core.loop.advance import advance
 from stepwell.core.loop.context import Context
-from stepwell.core.loop.signals import Signal
+from stepwell.core.loop.signals import Fork, Signal, Start
 from stepwell.core.loop.state import RunState
 from stepwell.core.loop.transition import Reply, Transition
 from stepwell.core.port import Commit, CommitResult, Runtime, Store
@@ -98,9 +98,18 @@ class Runs:
         )
 
     def post(self, key: RunKey, signal: Signal) -> asyncio.Future[Reply]:
-        """Queue a signal for a run. The reply comes after the commit that applies the signal.
+        """Queue a signal for a run, as `pass_on` does; the future is the reply."""
+        reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        self.pass_on(key, signal, partial(_resolve, reply))
+        return reply
 
-        The future raises RunNotFound, AlreadyExists (a deleted run had this id), StoreUnavailable.
+    def pass_on(
+        self, key: RunKey, signal: Signal, answered: Callable[[Reply | Exception], None]
+    ) -> None:
+        """Queue a signal for a run. `answered` is told the reply after the commit that applies the signal.
+
+        It is told an error instead, RunNotFound, AlreadyExists (a deleted run had this id) or StoreUnavailable
+        among others. It is called once, never from here, and raises nothing.
         """
         hot = self._hot.get(key)
         if hot is None:
@@ -108,14 +117,12 @@ class Runs:
             self._drop_excess()
         else:
             self._hot.move_to_end(key)
-        reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
-        hot.inbox.append(Posted(signal, reply))
+        hot.inbox.append(Posted(signal, answered))
         if not hot.busy:
             hot.busy = True
             self._busy += 1
             self._idle.clear()
             self._queue_turn(key, hot)
-        return reply
 
     def post_until_accepted(self, key: RunKey, signal: Signal) -> None:
         """Queue a signal whose reply nobody awaits; queue it again while the store is unavailable."""
@@ -222,7 +229,7 @@ class Runs:
         """Decide a turn and hand its commit over; if it must read first, give it a task of its own."""
         batch = next_batch(hot.inbox)
         try:
-            transition = self._decide_at_once(hot, batch)
+            transition = self._decide_at_once(key, hot, batch)
         except Exception as error:  # noqa: BLE001 - it must not harm the turns of other runs
             self._fail_turn(key, hot, batch, error)
             self._end_turn(key, hot)
@@ -230,19 +237,29 @@ class Runs:
         if transition is None or transition.commit is None or transition.asked_keys:
             self._runtime.spawn(self._read_and_turn(key, hot, batch), name=f"run {key[1]}")
             return
+        if hot.state is None:
+            hot.state = RunState.empty(*key)
         granted = self._workers.reserve(transition)
         hot.committing = True
         turn = _Turn(key, hot, batch, transition, transition.commit, granted)
         self._committer.post(turn.commit, partial(self._settle_turn, turn))
 
-    def _decide_at_once(self, hot: HotRun, batch: Sequence[Posted]) -> Transition | None:
+    def _decide_at_once(
+        self, key: RunKey, hot: HotRun, batch: Sequence[Posted]
+    ) -> Transition | None:
         """Return the decision on a batch; None: the store must be read first, or other replicas let go ahead."""
-        state = hot.state
-        if state is None or state.graph.keys or hot.reached > state.run.version:
+        state, signals = hot.state, [one.signal for one in batch]
+        if state is None:
+            begins = signals[0]
+            if not isinstance(begins, Start | Fork):
+                return None
+            # Nothing is read: if there is such a run, the commit's verdict shows it.
+            return advance(RunState.empty(*key), signals, self._context(begins.spec))
+        if state.graph.keys or hot.reached > state.run.version:
             return None
         if hot.shared_until and self._runtime.monotonic() < hot.shared_until:
             return None
-        return advance(state, [one.signal for one in batch], self._context(state.run.spec))
+        return advance(state, signals, self._context(state.run.spec))
 
     def _settle_turn(self, turn: _Turn, answer: CommitResult | Exception) -> None:
         """Act on the verdict of a turn that was decided at once."""
@@ -327,3 +344,13 @@ class Runs:
             idle = (key for key, hot in self._hot.items() if not hot.busy)
             for key in tuple(islice(idle, excess)):
                 del self._hot[key]
+
+
+def _resolve(future: asyncio.Future[Reply], reply: Reply | Exception) -> None:
+    if future.done():
+        return
+    if isinstance(reply, Exception):
+        future.set_exception(reply)
+        future.exception()  # Retrieved, so that asyncio logs no error that nobody awaits.
+    else:
+        future.set_result(reply)

@@ -123,5 +123,4 @@ class Verdicts:
         answers = await resent.answers(self._store, key, lost)
         self.stats["stale_outcomes"] += answers.count(LEASE_LOST)
         for one, answer in zip(lost, answers, strict=True):
-            if not one.reply.done():
-                one.reply.set_result(answer)
+            one.answer(answer)

@@ -56,9 +56,10 @@ class Runnable:
     def plan_changed(self, graph: Graph) -> None:
         """Count the dependencies anew, by the graph of a plan that comes in force."""
         self._graph = graph
-        settled = {task_id for task_id in graph.specs if self._status_of(task_id) in SETTLED}
+        rows = {**self._state.tasks, **self._tasks}
+        settled = {task_id for task_id in graph.specs if rows[task_id].status in SETTLED}
         self._base = {
-            task_id: sum(1 for d in spec.depends_on if d not in settled)
+            task_id: len([one for one in spec.depends_on if one not in settled])
             for task_id, spec in graph.specs.items()
         }
         # Tasks that this transition settled before the plan were counted for the old graph.

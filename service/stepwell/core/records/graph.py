@@ -84,8 +84,8 @@ def violations_of(
         return tuple(found)
     positions = _positions(tasks, report)
     _check_keys(tasks, report)
-    _check_dependencies(tasks, positions, settled, report)
-    if not found:
+    # Without a dependency on a later task there is no cycle.
+    if _check_dependencies(tasks, positions, settled, report) and not found:
         _check_cycles(tasks, positions, report)
     return tuple(found)
 
@@ -114,20 +114,27 @@ def _check_dependencies(
     positions: Mapping[str, int],
     settled: Collection[str],
     report: Callable[[str, str], None],
-) -> None:
+) -> bool:
+    """Report the dependencies that are at fault; return whether any is a task that comes later in the plan."""
+    has_later = False
     for index, task in enumerate(tasks):
+        if not task.depends_on:
+            continue
         seen: set[str] = set()
         for place, dependency in enumerate(task.depends_on):
-            field = f"tasks[{index}].depends_on[{place}]"
+            fault, position = "", positions.get(dependency)
             if dependency == task.task_id:
-                report(field, f"{dependency!r} can't depend on itself.")
-            elif dependency not in positions and dependency not in settled:
-                report(
-                    field, f"{dependency!r} is no task of this plan and no settled one before it."
-                )
+                fault = "can't depend on itself."
+            elif position is None and dependency not in settled:
+                fault = "is no task of this plan and no settled one before it."
             elif dependency in seen:
-                report(field, f"{dependency!r} is named twice.")
+                fault = "is named twice."
+            elif position is not None and position > index:
+                has_later = True
+            if fault:
+                report(f"tasks[{index}].depends_on[{place}]", f"{dependency!r} {fault}")
             seen.add(dependency)
+    return has_later
 
 
 def _check_keys(tasks: Sequence[TaskSpec], report: Callable[[str, str], None]) -> None:

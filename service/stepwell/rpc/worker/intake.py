@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -65,51 +66,79 @@ class Intake:
 
     def accept(self, item: Item, answered: Callable[[Answer], None]) -> None:
         """Deliver an item to its run. `answered` is called after the commit, once, never from here."""
-        delivery_id, execution_id = item.delivery_id, item.execution_id
         delivery, failure = _read(item)
-        if failure is not None:
-            delivery_id = delivery_id[:_ECHO_CHARS_MAX]
+        waiting = _Waiting(
+            item.delivery_id[:_ECHO_CHARS_MAX],
+            item.execution_id[:_ECHO_CHARS_MAX],
+            failure,
+            answered,
+        )
         if delivery is None:
             # The execution is unknown, so there is none to fail.
-            execution_id = execution_id[:_ECHO_CHARS_MAX]
-            receipt = Receipt(delivery_id, execution_id, pb.ACK_STATUS_REJECTED, failure)
-            asyncio.get_running_loop().call_soon(answered, receipt)
-            return
-
-        def deliver(delivery: Delivery | Begin, failure: Failure | None) -> None:
-            def done(reply: asyncio.Future[Reply]) -> None:
-                answered(_answer_of(reply, delivery_id, execution_id, failure))
-
-            reply = self._executor.deliver(self._tenant_id, item.run_id, delivery)
-            reply.add_done_callback(done)
-
-        if isinstance(delivery, Delivery) and isinstance(delivery.result, NeedsInput):
-            _ask(delivery, delivery.result, deliver, answered)
+            rejected = waiting.receipt(pb.ACK_STATUS_REJECTED, failure)
+            asyncio.get_running_loop().call_soon(answered, rejected)
+        elif isinstance(delivery, Delivery) and isinstance(delivery.result, NeedsInput):
+            pass_on = partial(self._executor.pass_on, self._tenant_id, item.run_id)
+            _ask(delivery, delivery.result, pass_on, waiting)
         else:
-            deliver(delivery, failure)
+            self._executor.pass_on(self._tenant_id, item.run_id, delivery, waiting.answer)
+
+
+class _Waiting(NamedTuple):
+    """An item that was delivered, until it is acknowledged."""
+
+    delivery_id: str
+    execution_id: str
+    failure: Failure | None
+    """The failure that replaced an invalid item."""
+    answered: Callable[[Answer], None]
+
+    def receipt(self, status: pb.AckStatus, failure: Failure | None = None) -> Receipt:
+        """Return the item's acknowledgement."""
+        return Receipt(self.delivery_id, self.execution_id, status, failure)
+
+    def answer(self, reply: Reply | Exception) -> None:
+        """Acknowledge the item, as the loop replied."""
+        self.answered(self._answer_to(reply))
+
+    def _answer_to(self, reply: Reply | Exception) -> Answer:
+        if isinstance(reply, errors.NotFound | errors.AlreadyExists):
+            # The run was deleted, or is another tenant's.
+            return self.receipt(pb.ACK_STATUS_LEASE_LOST)
+        if isinstance(reply, Exception):
+            return reply
+        if reply.status is ReplyStatus.LEASE_LOST:
+            return self.receipt(pb.ACK_STATUS_LEASE_LOST)
+        if self.failure is not None:
+            return self.receipt(pb.ACK_STATUS_REJECTED, self.failure)
+        if reply.status in (ReplyStatus.ACCEPTED, ReplyStatus.UNCHANGED):
+            return self.receipt(pb.ACK_STATUS_ACCEPTED)
+        failure = Failure(kind=reply.reason, message=reply.message, violations=reply.violations)
+        return self.receipt(pb.ACK_STATUS_REJECTED, failure)
 
 
 def _ask(
     delivery: Delivery,
     question: NeedsInput,
-    deliver: Callable[[Delivery, Failure | None], None],
-    answered: Callable[[Answer], None],
+    pass_on: Callable[[Delivery, Callable[[Reply | Exception], None]], None],
+    waiting: _Waiting,
 ) -> None:
     """Deliver a question, or the failure of an attempt whose question is invalid."""
 
     def settle(faults: Sequence[Violation]) -> None:
         if not faults:
-            deliver(delivery, None)
+            pass_on(delivery, waiting.answer)
             return
         failure = _failure_of([errors.Violation(one.field, one.description) for one in faults])
-        deliver(replace(delivery, result=Failed(failure=failure)), failure)
+        failed = replace(delivery, result=Failed(failure=failure))
+        pass_on(failed, waiting._replace(failure=failure).answer)
 
     def checked(done: asyncio.Future[tuple[Violation, ...]]) -> None:
         error = done.exception()
         if error is None:
             settle(done.result())
         else:
-            answered(error if isinstance(error, Exception) else RuntimeError(repr(error)))
+            waiting.answer(error if isinstance(error, Exception) else RuntimeError(repr(error)))
 
     faults = check_question(question)
     if isinstance(faults, tuple):
@@ -141,28 +170,6 @@ def _replaced(delivery: Delivery | Begin) -> Failure | None:
         failure = delivery.result.failure
         return failure if failure.kind == INVALID_OUTCOME else None
     return None
-
-
-def _answer_of(
-    reply: asyncio.Future[Reply], delivery_id: str, execution_id: str, failure: Failure | None
-) -> Answer:
-    if reply.cancelled():
-        return errors.StoreUnavailable("this replica is going down", reason="DRAINING")
-    error = reply.exception()
-    if error is not None:
-        if isinstance(error, errors.NotFound | errors.AlreadyExists):
-            # The run was deleted, or is another tenant's.
-            return Receipt(delivery_id, execution_id, pb.ACK_STATUS_LEASE_LOST)
-        return error if isinstance(error, Exception) else RuntimeError(repr(error))
-    answer = reply.result()
-    if answer.status is ReplyStatus.LEASE_LOST:
-        return Receipt(delivery_id, execution_id, pb.ACK_STATUS_LEASE_LOST)
-    if failure is not None:
-        return Receipt(delivery_id, execution_id, pb.ACK_STATUS_REJECTED, failure)
-    if answer.status in (ReplyStatus.ACCEPTED, ReplyStatus.UNCHANGED):
-        return Receipt(delivery_id, execution_id, pb.ACK_STATUS_ACCEPTED)
-    failure = Failure(kind=answer.reason, message=answer.message, violations=answer.violations)
-    return Receipt(delivery_id, execution_id, pb.ACK_STATUS_REJECTED, failure)
 
 
 def _failure_of(faults: Sequence[errors.Violation], reason: str = "") -> Failure:
